@@ -7,10 +7,12 @@ like a few before is found by its layouts, and the launch's own recogniser makes
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from portable.lang.launch import Familiar
 from portable.linalg.gemm_launches import TileLaunch
+from portable.linalg.gemm_packed import PackedAgain, kept_room
 from portable.linalg.gemm_plan import Plan
 from portable.tune.table import recent_state, state
 
@@ -32,8 +34,8 @@ class Known(NamedTuple):
         The state of the tuned parameters at that time.
     make : callable
         Makes a result.
-    familiar : Familiar
-        Recognises the arguments of its launch.
+    familiar : Familiar or PackedAgain
+        Recognises the arguments of its launch, or launches.
     constants : dict
         Of that launch.
     whole : bool
@@ -42,7 +44,7 @@ class Known(NamedTuple):
 
     table: object
     make: Callable[[], Any]
-    familiar: Familiar
+    familiar: Familiar | PackedAgain
     constants: dict[str, Any]
     whole: bool
 
@@ -105,7 +107,12 @@ def seen_again(key: Any, plan: Plan, launch: TileLaunch, args: tuple[Any, ...]) 
         return
     in_place = args[_C] is not None and args[_C] is args[_OUT]
     beside = frozenset({(_C, _OUT)}) if in_place else frozenset()
-    familiar = launch.launcher.familiar(args, launch.constants, beside)
+    familiar: Familiar | PackedAgain | None
+    if launch.packing is None:
+        familiar = launch.launcher.familiar(args, launch.constants, beside)
+    else:
+        room = partial(kept_room, plan.device)
+        familiar = PackedAgain.of(launch.packing, args, launch.constants["ACC"], room)
     if familiar is not None:
         make = plan.device.maker(plan.shape, plan.result)
         whole = plan.result.is_integer

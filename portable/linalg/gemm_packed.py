@@ -13,20 +13,22 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
 from itertools import accumulate
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.lang.geometry import groups
-from portable.lang.launch import Launcher
+from portable.lang.launch import Familiar, Launcher
 from portable.lang.passes.matrix.micro_shape import MicroShape
 from portable.linalg.gemm_model import Product
 from portable.linalg.gemm_packed_kernels import Packing, multiply_strips, pack_right
+from portable.linalg.operands import views_overlap
 from portable.namespace import device_of_arrays
 
-__all__ = ["Packing", "kept_room", "packed_steps", "packing_for", "packing_pays"]
+__all__ = ["PackedAgain", "Packing", "kept_room", "packed_steps", "packing_for", "packing_pays"]
 
 Step = tuple[Launcher, tuple[Any, ...], dict[str, Any]]
+_Launch = tuple[Launcher, dict[str, Any]]
 Empty = Callable[[tuple[int, ...], DType], Any]
 
 _SLAB: Final = 4096
@@ -125,23 +127,83 @@ def packed_steps(
         Makes room for the packed operands.
     """
     alpha, a, b, _, _, _, out = args
-    k, (m, n) = int(a.shape[1]), out.shape
+    cut = _cut(plan, (*out.shape, int(a.shape[1])), accumulator)
+    left, right, kept = _rooms(cut.rooms, accumulator, empty)
+    behind = _behind(out)
+    for pack, multiply, place in cut.steps:
+        where = *place, behind if place[-1] >= plan.micro.columns else 0
+        yield pack[0], (b, right, *where), pack[1]
+        yield multiply[0], (alpha, a, left, right, kept, out, *where), multiply[1]
+
+
+class PackedAgain(NamedTuple):
+    """What recognises and launches products like an earlier one.
+
+    Attributes
+    ----------
+    plan, accumulator, empty
+        As of `packed_steps`.
+    launches : tuple of Familiar
+        For each of its launches.
+    """
+
+    plan: Packing
+    accumulator: DType
+    empty: Empty
+    launches: tuple[Familiar, ...]
+
+    @classmethod
+    def of(
+        cls, plan: Packing, args: tuple[Any, ...], accumulator: DType, empty: Empty
+    ) -> PackedAgain | None:
+        """From the arguments of `packed_steps`; None where only calls can launch it."""
+        steps = packed_steps(plan, args, accumulator, empty)
+        found = [launcher.familiar(own, constants) for launcher, own, constants in steps]
+        known = tuple(x for x in found if x is not None)
+        return cls(plan, accumulator, empty, known) if len(known) == len(found) else None
+
+    def launched(self, args: tuple[Any, ...], constants: dict[str, Any]) -> bool:
+        """Makes a product of arguments alike; False, where a call has to begin anew, else."""
+        _, _, b, _, _, _, out = args
+        device = device_of_arrays(out)
+        if views_overlap(device.view(b), device.view(out)):
+            return False
+        steps = packed_steps(self.plan, args, self.accumulator, self.empty)
+        return all(x.launched(*step[1:]) for x, step in zip(self.launches, steps, strict=True))
+
+
+class _Cut(NamedTuple):
+    """How a product of some extents is cut: shapes of the rooms, launches and their places.
+
+    A launch is a launcher and its constants; a place where a slab begins, and where a panel of
+    columns does and its width.
+    """
+
+    rooms: tuple[tuple[int, ...], ...]
+    steps: tuple[tuple[_Launch, _Launch, tuple[int, int, int]], ...]
+
+
+@lru_cache(maxsize=1024)
+def _cut(plan: Packing, extents: tuple[int, int, int], accumulator: DType) -> _Cut:
+    """The same for all products of these extents, so that launches know their constants again."""
+    m, n, k = extents
     slabs = max(1, -(-k // plan.slab))
     depth = max(1, -(-k // slabs))
     width = _panel(plan, m, n, accumulator) if slabs > 1 else n
-    left, right, kept = _rooms(plan, (m, width), depth, slabs > 1, accumulator, empty)
+    rooms = _room_shapes(plan, (m, width), depth, slabs > 1)
     plan = plan._replace(streaming=m * n * accumulator.itemsize >= _STREAMED)
+    pack = _packed_right(plan, rooms[1])
     multiply = multiply_strips[groups(plan.groups(m)), _ALONE]
-    for column in range(0, n, width):
-        panel = slice(column, column + width)
-        result = out[:, panel]
-        turned = _turned(plan, result)
-        for first in range(0, max(1, k), depth):
-            slab = slice(first, first + depth)
-            yield _packed_right(plan, b[slab, panel], right, turned)
-            given = alpha, a[:, slab], left, right, kept, result, turned
-            part = first == 0, first + depth >= k
-            yield multiply, given, {"PLAN": plan, "PART": part}
+    firsts = range(0, max(1, k), depth)
+    parts = [{"PLAN": plan, "PART": (x == 0, x + depth >= k)} for x in firsts]
+    return _Cut(
+        rooms,
+        tuple(
+            (pack, (multiply, part), (first, column, min(width, n - column)))
+            for column in range(0, n, width)
+            for first, part in zip(firsts, parts, strict=True)
+        ),
+    )
 
 
 def _panel(plan: Packing, rows: int, columns: int, accumulator: DType) -> int:
@@ -151,48 +213,43 @@ def _panel(plan: Packing, rows: int, columns: int, accumulator: DType) -> int:
     return _up(-(-columns // panels), _RIGHT[0] * plan.micro.columns)
 
 
-def _rooms(
-    plan: Packing,
-    shape: tuple[int, int],
-    depth: int,
-    several: bool,
-    accumulator: DType,
-    empty: Empty,
-) -> list[Any]:
-    """Arrays for the strips of both operands, and for the sums between several slabs.
-
-    They begin where lines of caches do.
-    """
+def _room_shapes(
+    plan: Packing, shape: tuple[int, int], depth: int, several: bool
+) -> tuple[tuple[int, ...], ...]:
+    """Of the strips of both operands, and of the sums between several slabs."""
     (m, n), micro = shape, plan.micro
     strips, across = -(-m // micro.rows), -(-n // micro.columns)
     left = strips, depth, micro.rows
     right = _up(across, _RIGHT[0]), depth, micro.columns
-    kept = across if several else 1, strips, micro.rows, micro.columns
-    shapes = left, right, kept
+    return left, right, (across if several else 1, strips, micro.rows, micro.columns)
+
+
+def _rooms(shapes: tuple[tuple[int, ...], ...], kind: DType, empty: Empty) -> list[Any]:
+    """Arrays of some shapes, which begin where lines of caches do."""
     sizes = [_up(prod(shape), _LINE) for shape in shapes]
-    room = empty((sum(sizes) + _LINE,), accumulator)
+    room = empty((sum(sizes) + _LINE,), kind)
     address = device_of_arrays(room).view(room).address
-    begins = accumulate(sizes, initial=-address // accumulator.itemsize % _LINE)
+    begins = accumulate(sizes, initial=-address // kind.itemsize % _LINE)
     return [room[at : at + prod(x)].reshape(x) for at, x in zip(begins, shapes, strict=False)]
 
 
-def _turned(plan: Packing, out: Any) -> int:
-    """Columns by which tiles begin before a result, so that all but the first begin with a line.
+def _behind(out: Any) -> int:
+    """Elements by which the rows of a result begin behind a line of the caches; 0 if they differ.
 
-    None where its rows begin at different places in lines of the caches, or are short.
+    By as many columns tiles begin before the result, so that all but the first begin with a line.
     """
     view = device_of_arrays(out).view(out)
     size, (row, element) = view.dtype.itemsize, view.strides
-    alike = row % _LINE == 0 and element == size and view.shape[1] >= plan.micro.columns
+    alike = row % _LINE == 0 and element == size
     return int(view.address % _LINE // size) if alike else 0
 
 
-def _packed_right(plan: Packing, x: Any, out: Any, turned: int) -> Step:
-    (strips, depth, width), (count, most) = out.shape, _RIGHT
+def _packed_right(plan: Packing, shape: tuple[int, ...]) -> _Launch:
+    """What packs the right operand to strips of a shape."""
+    (strips, depth, width), (count, most) = shape, _RIGHT
     tiles = strips // count * -(-depth // most)
     constants = {"DEPTH": most, "COLUMNS": count * width, "WIDTH": width}
-    constants |= {"LANES": plan.micro.lanes}
-    return pack_right[groups(tiles), _ALONE], (x, out, turned), constants
+    return pack_right[groups(tiles), _ALONE], constants | {"LANES": plan.micro.lanes}
 
 
 def _up(x: int, step: int) -> int:

@@ -60,9 +60,19 @@ class Packing(NamedTuple):
 
 @kernel
 def pack_right(
-    x: Any, out: Any, turned: Any, *, DEPTH: int, COLUMNS: int, WIDTH: int, LANES: int
+    x: Any,
+    out: Any,
+    begin: Any,
+    left: Any,
+    width: Any,
+    turned: Any,
+    *,
+    DEPTH: int,
+    COLUMNS: int,
+    WIDTH: int,
+    LANES: int,
 ) -> None:
-    """Copies a matrix to strips of a few columns, a row after the other; zeros below it.
+    """Copies some rows and columns of a matrix to strips of a few columns, a row after the other.
 
     A work-item does a tile, which passes through local memory: ``DEPTH * COLUMNS`` elements.
 
@@ -71,9 +81,13 @@ def pack_right(
     x : array, shape (K, N)
         Of any strides.
     out : array, shape (S, D, WIDTH)
-        Strips, with S a multiple of ``COLUMNS // WIDTH``.
+        Strips, with S a multiple of ``COLUMNS // WIDTH``; rows beyond the matrix are zeros.
+    begin, left : int
+        Where the rows and columns begin, of which D and `width` are wanted.
+    width : int
+        Columns.
     turned : int
-        How many of the last columns come first, fewer than `LANES`.
+        How many of the last of these come first, fewer than `LANES`.
     DEPTH, COLUMNS : int
         Of a tile.
     WIDTH : int
@@ -83,10 +97,10 @@ def pack_right(
     """
     steps = kl.cdiv(out.shape[1], DEPTH)
     column, first = kl.group_id(0) // steps * COLUMNS, kl.group_id(0) % steps * DEPTH
-    start = kl.maximum(column - turned, 0)
-    before = start + turned - column
+    row, start = begin + first, left + kl.maximum(column - turned, 0)
+    before = kl.maximum(turned - column, 0)
     tile = kl.local((DEPTH, COLUMNS), x.dtype)
-    kl.copy(tile, x[first : first + DEPTH, start : start + COLUMNS])
+    kl.copy(tile, x[row : row + DEPTH, start : start + COLUMNS])
     kl.barrier()
     rows = kl.minimum(out.shape[1] - first, DEPTH)
     for j in range(0, COLUMNS, WIDTH):
@@ -95,20 +109,24 @@ def pack_right(
                 value = kl.vload(tile, k, kl.maximum(j + v - before, 0), lanes=LANES)
                 kl.vstore(out, (column + j) // WIDTH, first + k, v, value)
     if before > 0:
-        for k in range(kl.minimum(x.shape[0] - first, rows)):
+        for k in range(kl.minimum(x.shape[0] - row, rows)):
             for j in range(before):
-                out[0, first + k, j] = x[first + k, x.shape[1] - before + j]
+                out[0, first + k, j] = x[row + k, left + width - before + j]
             for j in range(before, LANES):
                 out[0, first + k, j] = tile[k, j - before]
 
 
 @function
-def pack_left(x: Any, out: Any, strip: Any, tile: Any, DEPTH: int) -> None:
-    """Copies a strip of rows, a column after the other, through a tile of so many columns."""
+def pack_left(x: Any, out: Any, strip: Any, tile: Any, slab: Any, DEPTH: int) -> None:
+    """Copies a strip of rows, a column after the other, through a tile of so many columns.
+
+    `slab` is where the columns begin, and how many there are.
+    """
     WIDTH = tile.shape[0]
-    row, depth = strip * WIDTH, x.shape[1]
+    row, (begin, depth) = strip * WIDTH, slab
     for first in range(0, depth, DEPTH):
-        kl.copy(tile[:, :DEPTH], x[row : row + WIDTH, first : first + DEPTH])
+        start = begin + first
+        kl.copy(tile[:, :DEPTH], x[row : row + WIDTH, start : start + DEPTH])
         kl.barrier()
         for k in range(kl.minimum(depth - first, DEPTH)):
             for u in kl.static_range(WIDTH):
@@ -150,43 +168,40 @@ def keep_sums(sums: Any, kept: Any, at: Any, MICRO: MicroShape) -> None:
 
 
 @function
-def is_inside(out: Any, row: Any, column: Any, MICRO: MicroShape) -> Any:
-    """Whether all of a micro-tile is."""
-    rows, columns = row + MICRO.rows <= out.shape[0], column + MICRO.columns <= out.shape[1]
-    return column >= 0 and rows and columns
-
-
-@function
 def put_sums(
-    sums: Any, edge: Any, factor: Any, out: Any, row: Any, column: Any, PLAN: Packing
+    sums: Any, edge: Any, factor: Any, out: Any, at: Any, panel: Any, PLAN: Packing
 ) -> None:
-    """Puts a micro-tile of sums, times a factor, where it belongs.
+    """Puts a micro-tile of sums, times a factor, at a row and a column of a panel.
 
-    Columns before the first one are the last ones.
+    Columns before the panel's first one are its last ones.
     """
-    MICRO = PLAN.micro
+    MICRO, (row, column), (left, width) = PLAN.micro, at, panel
     scale = kl.splat(factor, MICRO.lanes)
-    if is_inside(out, row, column, MICRO):
+    rows, columns = row + MICRO.rows <= out.shape[0], column + MICRO.columns <= width
+    if column >= 0 and rows and columns:
         for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
-            value, at = scale * sums[u, v], column + v * MICRO.lanes
-            kl.vstore(out, row + u, at, value, streaming=PLAN.streaming)
+            value, place = scale * sums[u, v], left + column + v * MICRO.lanes
+            kl.vstore(out, row + u, place, value, streaming=PLAN.streaming)
     else:
         for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
             kl.vstore(edge, u, v * MICRO.lanes, scale * sums[u, v])
         for u in range(kl.minimum(out.shape[0] - row, MICRO.rows)):
-            for x in range(kl.minimum(out.shape[1] - column, MICRO.columns)):
-                at = column + x
-                out[row + u, kl.where(at < 0, at + out.shape[1], at)] = edge[u, x]
+            for x in range(kl.minimum(width - column, MICRO.columns)):
+                place = column + x
+                out[row + u, left + kl.where(place < 0, place + width, place)] = edge[u, x]
 
 
 @kernel
 def multiply_strips(
     factor: Any,
     a: Any,
-    left: Any,
+    strips: Any,
     right: Any,
     kept: Any,
     out: Any,
+    begin: Any,
+    left: Any,
+    width: Any,
     turned: Any,
     *,
     PLAN: Packing,
@@ -202,8 +217,8 @@ def multiply_strips(
         Of the sums at last.
     a : array, shape (M, K)
         Of any strides.
-    left : array, shape (S, D, W)
-        Room for its strips, K being at most D.
+    strips : array, shape (S, D, W)
+        Room for strips of D of its columns.
     right : array, shape (T, D, W')
         Packed by `pack_right`.
     kept : array, shape (T, S, W, W')
@@ -211,8 +226,12 @@ def multiply_strips(
         their lines get into each other's way in caches.
     out : array, shape (M, N)
         The result.
+    begin : int
+        Where these columns of `a` begin.
+    left, width : int
+        The first column of the result, and how many there are of them.
     turned : int
-        How many of its last columns come first in `right`, fewer than a vector has lanes: where
+        How many of the last of these come first in `right`, fewer than a vector has lanes: where
         rows begin as far behind a line of the caches, all other tiles begin with a line.
     PLAN : Packing
         How it does so.
@@ -220,20 +239,21 @@ def multiply_strips(
         Whether this is the first slab, and whether it is the last.
     """
     MICRO, DEPTH, (FIRST, LAST) = PLAN.micro, PLAN.depth, PART
-    strips = kl.cdiv(out.shape[0], MICRO.rows)
-    first = kl.group_id(0) * strips // kl.num_groups(0)
-    last = (kl.group_id(0) + 1) * strips // kl.num_groups(0)
+    count = kl.cdiv(out.shape[0], MICRO.rows)
+    first = kl.group_id(0) * count // kl.num_groups(0)
+    last = (kl.group_id(0) + 1) * count // kl.num_groups(0)
+    depth = kl.minimum(a.shape[1] - begin, strips.shape[1])
     tile = kl.local((MICRO.rows, DEPTH + MICRO.lanes), a.dtype)
     for strip in range(first, last):
-        pack_left(a, left, strip, tile, DEPTH)
+        pack_left(a, strips, strip, tile, (begin, depth), DEPTH)
     edge = kl.private((MICRO.rows, MICRO.columns), kept.dtype)
     sums = kl.private((MICRO.rows, MICRO.vectors), kept.dtype, lanes=MICRO.lanes)
-    for column in range(kl.cdiv(out.shape[1], MICRO.columns)):
+    for column in range(kl.cdiv(width, MICRO.columns)):
         for strip in range(first, last):
             start_sums(sums, kept, (column, strip), FIRST, PLAN)
-            add_up(sums, left, right, (strip, column), a.shape[1], PLAN)
+            add_up(sums, strips, right, (strip, column), depth, PLAN)
             if LAST:
                 place = strip * MICRO.rows, column * MICRO.columns - turned
-                put_sums(sums, edge, factor, out, *place, PLAN)
+                put_sums(sums, edge, factor, out, place, (left, width), PLAN)
             else:
                 keep_sums(sums, kept, (column, strip), MICRO)
