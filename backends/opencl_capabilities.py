@@ -9,6 +9,7 @@ import pyopencl as cl
 
 from portable import faults
 from portable.backend import Capabilities
+from portable_backends.opencl_bulk_copies import copies_in_bulk
 from portable_backends.opencl_compress import compressed_bytes
 from portable_backends.opencl_local_memory import largest_array
 
@@ -35,6 +36,7 @@ _FALLBACK_LOCAL = 32 * 1024
 _FALLBACK_LINE = 64
 _VOLTA = 7
 _AMPERE = 8
+_HOPPER = 9
 _UNITS = frozenset({"mma.f16", "mma.bf16", "mma.tf32", "mma.f64"})
 
 
@@ -74,7 +76,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         native_half="cl_khr_fp16" in extensions,
         sub_group_size=_sub_group_size(device, extensions),
         matrix_units=_UNITS if level >= _AMPERE else frozenset(),
-        async_copy=frozenset({"vector"}) if level >= _AMPERE else frozenset(),
+        async_copy=_async_copy(device, level),
         local_memory=local,
         local_memory_opt_in=local,
         local_memory_seen=largest_array(device, local) if level else 0,
@@ -100,6 +102,11 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         pointer_offsets=True,
         faults=_faults(device),
     )
+
+
+def _async_copy(device: cl.Device, level: int) -> frozenset[str]:
+    kinds = {"vector"} if level >= _AMPERE else set()
+    return frozenset(kinds | ({"bulk"} if level >= _HOPPER and copies_in_bulk(device) else set()))
 
 
 def _kind(device: cl.Device) -> Literal["cpu", "gpu", "accelerator"]:

@@ -15,8 +15,7 @@ from typing import Final
 import numpy as np
 import pyopencl as cl
 
-from portable import cache
-from portable_backends.opencl_remarks import quiet
+from portable_backends.opencl_probes import ITEMS, output_of, remembered
 
 __all__ = ["SIZES", "largest_array", "largest_taken"]
 
@@ -24,9 +23,8 @@ SIZES: Final = tuple(kib * 1024 for kib in (227, 226, 163, 162, 99, 98, 96, 95, 
 """What a workgroup may have on NVIDIA's GPUs ("CUDA C++ Programming Guide", "Technical
 specifications per compute capability"), and the KiB less that OpenCL left on an H200."""
 
-_ITEMS: Final = 128
 _SOURCE: Final = """
-__kernel void fill(__global uint *out) {{
+__kernel void probe(__global const uint *x, __global uint *out) {{
     __local uint array[{count}];
     const uint item = get_local_id(0);
     for (uint i = item; i < {count}; i += {items}) array[i] = i;
@@ -48,17 +46,8 @@ def largest_array(device: cl.Device, told: int) -> int:
     told : int
         Bytes that its driver tells of.
     """
-    facts = device.platform.version, device.name, device.version, device.driver_version
-    name = cache.key(_SOURCE, str(SIZES), str(told), *facts)
-    kept = cache.load(name)
-    if kept is not None and kept.isdigit():
-        return int(kept)
-    try:
-        found = largest_taken(device, told, SIZES)
-    except cl.Error:  # which may be of the moment, such as memory that others have
-        return told
-    cache.store(name, b"%d" % found)
-    return found
+    question = f"{_SOURCE} {SIZES} {told}"
+    return remembered(device, question, lambda: largest_taken(device, told, SIZES), told)
 
 
 def largest_taken(device: cl.Device, told: int, sizes: Sequence[int]) -> int:
@@ -79,15 +68,5 @@ def largest_taken(device: cl.Device, told: int, sizes: Sequence[int]) -> int:
 def _takes(context: cl.Context, size: int) -> bool:
     """Whether a kernel with an array of so many bytes is built, and its elements are kept."""
     count = size // 4
-    program = cl.Program(context, _SOURCE.format(count=count, items=_ITEMS))
-    try:
-        with quiet:
-            kernel = program.build(["-w"], cache_dir=False).fill  # type: ignore[arg-type]
-    except cl.Error:
-        return False
-    queue = cl.CommandQueue(context)
-    out = np.zeros(_ITEMS, np.uint32)
-    buffer = cl.Buffer(context, cl.mem_flags.WRITE_ONLY, out.nbytes)
-    kernel(queue, (_ITEMS,), (_ITEMS,), buffer)
-    cl.enqueue_copy(queue, out, buffer)
-    return bool((out == np.arange(count - _ITEMS, count)[::-1]).all())
+    out = output_of(context, _SOURCE.format(count=count, items=ITEMS))
+    return out is not None and bool((out == np.arange(count - ITEMS, count)[::-1]).all())

@@ -258,4 +258,4 @@ def _alone_on_a_unit(stage: Stage, room: int) -> Stage:
 
 
 def _local_memory(capabilities: Capabilities) -> int:
-    return max(capabilities.local_memory, capabilities.local_memory_opt_in)
+    return capabilities.local_memory_most

@@ -21,6 +21,7 @@ from portable_backends.cpu import CPUBackend
 
 cl = pytest.importorskip("pyopencl")
 opencl_runtime = pytest.importorskip("portable_backends.opencl_runtime")
+opencl_bulk_copies = pytest.importorskip("portable_backends.opencl_bulk_copies")
 opencl_compress = pytest.importorskip("portable_backends.opencl_compress")
 opencl_local_memory = pytest.importorskip("portable_backends.opencl_local_memory")
 quiet = pytest.importorskip("portable_backends.opencl_remarks").quiet
@@ -189,7 +190,7 @@ def test_local_memory_that_a_driver_does_not_tell_of(
     device, largest = opencl._runtime.device, opencl_local_memory.largest_taken
     assert largest(device, 1024, (4096, 2048)) == 4096
     assert largest(device, 4096, (4096, 2048)) == 4096
-    monkeypatch.setattr(opencl_local_memory, "_SOURCE", "__kernel void fill() {{ too large; }}")
+    monkeypatch.setattr(opencl_local_memory, "_SOURCE", "__kernel void probe() {{ too large; }}")
     assert largest(device, 1024, (4096, 2048)) == 1024
     assert capsys.readouterr() == ("", "")
 
@@ -233,3 +234,17 @@ def test_lanes_that_a_driver_compresses(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert ask(device) == found[0].capabilities.compressed_bytes
     monkeypatch.setattr(opencl_compress, "compresses", None)
     assert ask(device) == found[0].capabilities.compressed_bytes
+
+
+def test_copies_in_bulk_are_offered_where_they_copy(
+    monkeypatch: pytest.MonkeyPatch, opencl: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not where the driver cannot assemble them, as on processors, nor where something is amiss."""
+    device, at = opencl._runtime.device, "get_local_id(0)"
+    assert opencl_bulk_copies.copies(device) == ("bulk" in opencl.capabilities.async_copy)
+    for sum_, copied in (("1", True), ("2", False)):
+        head = "__kernel void probe(__global uint *x, __global uint *y)"
+        source = f"{head} {{ y[{at}] = x[{at}] + {sum_}; }}"
+        monkeypatch.setattr(opencl_bulk_copies, "_SOURCE", source)
+        assert opencl_bulk_copies.copies(device) == copied
+    assert capsys.readouterr() == ("", "")

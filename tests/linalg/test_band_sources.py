@@ -133,12 +133,22 @@ def test_the_last_stage_is_in_blocks_where_bulk_copies_are() -> None:
 
 
 def test_nvidias_opencl_has_sub_groups_by_its_assembler() -> None:
-    capabilities = profiles.load("nvidia-opencl").capabilities
+    seen = profiles.load("nvidia-opencl").capabilities
+    capabilities = replace(seen, async_copy=frozenset({"vector"}))
     for dtype in ("float32", "float64"):
         (each,) = hops(capabilities, dtype, 16)
         assert each.source.count("shfl.sync.idx.b32") > 3
         assert "bar.sync 1, %0;" in each.source
         assert "cl_khr_subgroups" not in each.source
+
+
+def test_nvidias_opencl_keeps_a_ring_where_it_copies_in_bulk() -> None:
+    """In more local memory than the driver tells of, of the types that OpenCL C has."""
+    capabilities = profiles.load("nvidia-opencl").capabilities
+    (each,) = hops(capabilities, "float32", 32)
+    assert capabilities.local_memory < each.local_bytes <= capabilities.local_memory_most
+    assert "cp.async.bulk.shared::cluster" in each.source
+    assert "long long" not in each.source
 
 
 @pytest.mark.parametrize("u", [2, 3, 32, 33, 65, 300])

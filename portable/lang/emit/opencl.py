@@ -162,7 +162,8 @@ _PREFETCH: Final = {"prefetch": Asm("__builtin_prefetch((const void *){a0}, 0, 2
 
 
 def _assembled(spelled: Asm) -> Asm:
-    return Asm(re.sub(r"\basm\b", _ASM, spelled.text))
+    """The same in OpenCL C, whose longest integer is called otherwise."""
+    return Asm(re.sub(r"\basm\b", _ASM, spelled.text).replace("unsigned long long", "ulong"))
 
 
 def _instructions() -> dict[str, Asm]:
@@ -170,7 +171,7 @@ def _instructions() -> dict[str, Asm]:
 
     Not the barriers of some work-items, which other devices lack and nothing asks for.
     """
-    hopper = ("wgmma.", "mbarrier.", "bulk.", "barrier.")
+    hopper = ("wgmma.", "registers.", "tensor.", "barrier.")
     return _PREFETCH | {
         name: _assembled(spelled)
         for name, spelled in INSTRUCTIONS.items()

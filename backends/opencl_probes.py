@@ -1,0 +1,73 @@
+"""Small kernels that find out what a driver does not tell of, once for each driver.
+
+The answers are kept in the cache of compiled programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import pyopencl as cl
+
+from portable import cache
+from portable_backends.opencl_remarks import quiet
+
+__all__ = ["ITEMS", "output_of", "remembered"]
+
+ITEMS: Final = 128
+"""Work-items of such a kernel, each of which gives one number."""
+
+
+def remembered(device: cl.Device, question: str, ask: Callable[[], int], otherwise: int) -> int:
+    """The answer to a question that was kept, or is found now.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        Whose driver is asked.
+    question : str
+        All that the answer depends on but the device and its driver.
+    ask : callable
+        Finds the answer, which is no less than 0. What OpenCL raises in it may be of the moment,
+        such as memory that others have: nothing is kept then.
+    otherwise : int
+        The answer where none was found.
+    """
+    facts = device.platform.version, device.name, device.version, device.driver_version
+    name = cache.key(question, *facts)
+    kept = cache.load(name)
+    if kept is not None and kept.isdigit():
+        return int(kept)
+    try:
+        found = ask()
+    except cl.Error:
+        return otherwise
+    cache.store(name, b"%d" % found)
+    return found
+
+
+def output_of(context: cl.Context, source: str) -> np.ndarray | None:
+    """What work-items of a kernel ``probe(x, out)`` write, given their numbers as `x`, all uint.
+
+    None where it cannot be built.
+
+    Raises
+    ------
+    pyopencl.Error
+        If a kernel that was built cannot be run.
+    """
+    program = cl.Program(context, source)
+    try:
+        with quiet:
+            kernel = program.build(["-w"], cache_dir=False).probe  # type: ignore[arg-type]
+    except cl.Error:
+        return None
+    queue, flags = cl.CommandQueue(context), cl.mem_flags
+    x, out = np.arange(ITEMS, dtype=np.uint32), np.zeros(ITEMS, np.uint32)
+    given = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=x)
+    buffer = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=out)
+    kernel(queue, (ITEMS,), (ITEMS,), given, buffer)
+    cl.enqueue_copy(queue, out, buffer)
+    return out
