@@ -130,12 +130,13 @@ def quantile(
         where = like(xp, x, parts, x.dtype)
         return xp.asarray(xp.quantile(x, where, axis=axes, method=method, keepdims=keepdims))
     rows = _as_last(xp, x, axes)
-    found = _between(xp, xp.sort(rows, axis=-1), parts.reshape(-1), method)
+    each = parts.reshape(-1) if parts.size else np.zeros(1)  # one tells the shape of none
+    found = _between(xp, xp.sort(rows, axis=-1), each, method)
     found = [_with_nan(xp, rows, one) for one in found]
     shaped = [_shaped(xp, one, x.shape, axes, keepdims) for one in found]
     if not parts.shape:
         return shaped[0]
-    return xp.reshape(xp.stack(shaped), (*parts.shape, *shaped[0].shape))
+    return xp.reshape(xp.stack(shaped)[: parts.size, ...], (*parts.shape, *shaped[0].shape))
 
 
 def _on_host(q: Any) -> np.ndarray[Any, Any]:

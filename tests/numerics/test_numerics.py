@@ -58,6 +58,10 @@ CASES: dict[str, Case] = {
         )
         for method in ("linear", "lower", "higher", "midpoint", "nearest")
     },
+    "no quantiles": (
+        lambda m: n.quantile(m(F), [], axis=1),
+        np.quantile(F, np.float32([]), axis=1),
+    ),
     "quantiles in a matrix": (
         lambda m: n.quantile(m(HOLED), np.array([[0.3, 0.6]]), axis=(1, 0), keepdims=True),
         np.quantile(HOLED, np.float32([[0.3, 0.6]]), axis=(1, 0), keepdims=True),
