@@ -50,6 +50,7 @@ def settings(
     groups: int = 1,
     layout: Layout = "NCHW",
     algorithm: Algorithm = "auto",
+    **unknown: object,
 ) -> Settings:
     """Checks options.
 
@@ -62,7 +63,12 @@ def settings(
     ------
     ValueError
         For those out of range.
+    TypeError
+        For others.
     """
+    if unknown:
+        known = ", ".join(Options.__annotations__)
+        raise TypeError(f"convolutions have no setting {', '.join(unknown)}; they have {known}")
     if layout not in _LAYOUTS:
         raise ValueError(f"layout={layout!r}; conv2d knows 'NCHW' and 'NHWC'")
     if algorithm not in ALGORITHMS:

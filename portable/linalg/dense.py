@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any, Final
+from operator import index
+from typing import Any, Final, SupportsIndex
 
 from portable import lang as kl
 from portable.backend import Device
@@ -95,6 +96,9 @@ def dense_to_band(a: ArrayT, bandwidth: int, *, check_finite: bool = True) -> Ar
     kind = common_dtype("dense_to_band", _DTYPES, a=a).register
     if a.ndim != 2:
         raise ShapeError(f"dense_to_band takes a matrix (m, n), not shape {tuple(a.shape)}")
+    if not isinstance(bandwidth, SupportsIndex):
+        raise TypeError(f"bandwidth={bandwidth!r}; dense_to_band takes an integer from 1 on")
+    bandwidth = index(bandwidth)
     if bandwidth < 1:
         raise ValueError(
             f"bandwidth={bandwidth}: a dense matrix cannot be reduced in finitely many steps to "

@@ -192,6 +192,11 @@ def test_mistakes(x: Any, w: Any, settings: Any, words: str) -> None:
         conv2d(np.zeros(x, np.float32), np.zeros(w, np.float32), **settings)
 
 
+def test_a_setting_that_there_is_not() -> None:
+    with pytest.raises(TypeError, match="no setting pad; they have stride, padding"):
+        conv2d(np.zeros((1, 3, 8, 8)), np.zeros((4, 3, 3, 3)), pad=1)  # type: ignore[call-arg]
+
+
 @pytest.mark.needs_processor
 def test_mistakes_of_arrays() -> None:
     x, w = np.zeros((1, 3, 8, 8), np.float32), np.zeros((4, 3, 3, 3), np.float32)

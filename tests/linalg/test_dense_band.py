@@ -176,5 +176,7 @@ def test_refuses_other_shapes_and_dtypes() -> None:
         dense_to_band(np.ones(5, np.float32), 2)
     with pytest.raises(ValueError, match="bandwidth=0"):
         dense_to_band(np.ones((5, 5), np.float32), 0)
+    with pytest.raises(TypeError, match=r"bandwidth=2\.5"):
+        dense_to_band(np.ones((5, 5), np.float32), 2.5)  # type: ignore[arg-type]
     with pytest.raises(DTypeError, match="int32"):
         dense_to_band(np.ones((5, 5), np.int32), 2)
