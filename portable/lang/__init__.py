@@ -28,8 +28,8 @@ Numbers
     saturates, NaN to 0.
 Arrays
     Indexed by integers, from 0 and not from the end; ``x[i]`` of two dimensions is a row,
-    ``x[a:b]`` a part. Bounds are checked by the simulator, and elsewhere with ``PORTABLE_CHECK=1``.
-    Arguments may overlap.
+    ``x[a:b]`` a part of extent ``b - a``, which Python would cut off where the array ends. Bounds
+    are checked by the simulator, and elsewhere with ``PORTABLE_CHECK=1``. Arguments may overlap.
 Structs
     A frozen dataclass or a NamedTuple is a value: made in kernels (``Point(x, y)``,
     ``dataclasses.replace(p, x=0)``), passed, returned, kept in variables. Where a branch or loop
