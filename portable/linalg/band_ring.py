@@ -184,7 +184,7 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     sweep, upper, works = team // 2, team % 2 == 1, member < WORKING
     tile = own_tile(kind, member % SHAPE.parts, SHAPE)
     loads, publishes = member == WORKING, member == WORKING + 1
-    seen = kl.where(pack.number == 0, FINISHED, 0)
+    seen = kl.where(pack.number == 0, kl.cast(FINISHED, sync.dtype), 0)
     if loads:
         for block in range(kl.minimum(RING.first, pack.blocks)):
             seen = load_block(memory, sync, pack, block, seen, RING)

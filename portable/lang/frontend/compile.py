@@ -61,7 +61,7 @@ def translate(
     source = function_source(function)
     inference = Inference()
     for _ in range(_MAX_PASSES):
-        inference.changed = False
+        inference.begin()
         kernel = _pass(source, wanted, capabilities, inference)
         if not inference.changed:
             check(kernel)

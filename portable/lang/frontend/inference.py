@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portable.dtypes import DType, int64
-from portable.lang.ir.types import ValueType
+from portable.lang.ir.types import ValueType, scalar_of
 
 __all__ = ["Inference", "Slot", "VariableType"]
 
@@ -37,6 +37,32 @@ class Inference:
     carriers: dict[Slot, DType] = field(default_factory=dict)
     variables: dict[Any, VariableType] = field(default_factory=dict)
     changed: bool = False
+    _taken_weak: set[Any] = field(default_factory=set)
+
+    def begin(self) -> None:
+        """Another pass begins."""
+        self.changed = False
+        self._taken_weak.clear()
+
+    def read(self, key: Any) -> VariableType:
+        """What is known of a variable, for who takes its value."""
+        known = self.variables[key]
+        if known.weak:
+            self._taken_weak.add(key)
+        return known
+
+    def learn(self, key: Any, found: VariableType) -> None:
+        """Takes in what a variable holds; another pass follows where this one went by less."""
+        known = self.variables.get(key)
+        self.variables[key] = found
+        if known is not None and found != known and not self._was_so(key, known, found):
+            self.changed = True
+
+    def _was_so(self, key: Any, known: VariableType, found: VariableType) -> bool:
+        """Whether a number, weak until now, was declared with its type and not taken as weak."""
+        carrier = self.carriers.get(Slot(key))
+        declared = carrier is None or carrier is scalar_of(found.type)
+        return found.type == known.type and declared and key not in self._taken_weak
 
     def carrier(self, slot: Slot, default: DType) -> DType:
         """The type by which a slot's number is carried."""

@@ -160,9 +160,7 @@ def _join(builder: Builder, key: Any, value: Any) -> None:
             weak = False
         lanes = max(lanes, lanes_of(known.type))
     found = VariableType(Vector(kind, lanes) if lanes > 1 else kind, weak)
-    if found != known:
-        builder.inference.variables[key] = found
-        builder.inference.changed = known is not None or builder.inference.changed
+    builder.inference.learn(key, found)
 
 
 def assign(builder: Builder, target: Any, value: Any, name: str) -> None:
@@ -261,7 +259,7 @@ def _read_one(builder: Builder, target: Any) -> Any:
         return Complex(_read_one(builder, target.real), _read_one(builder, target.imag))
     if not isinstance(target, Mutable):
         return target
-    info = builder.inference.variables[target.key]
+    info = builder.inference.read(target.key)
     slots = frozenset({Slot(target.key)}) if info.weak else frozenset()
     return Value(_as_known(target.var, info), info.weak, slots)
 

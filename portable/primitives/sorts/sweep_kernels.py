@@ -150,7 +150,7 @@ def looked_back(state: Any, number: Any, tile: Any, digit: Any, count: Any) -> A
     if tile > 0:
         kl.atomic_store(state, number * RADIX + digit, mine | (one << TOP) * OWN)
         back = number - 1
-        status = 0
+        status = kl.i32(0)
         while status != UP_TO:
             word = kl.atomic_load(state, back * RADIX + digit)
             status = kl.cast(word >> TOP, kl.i32)
