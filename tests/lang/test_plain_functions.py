@@ -202,9 +202,10 @@ def test_numbers_that_a_given_function_names_may_change(
         monkeypatch.setitem(globals(), "FACTOR", factor)
         for _ in range(6):  # the last of which are recognised
             assert run(device, launcher, x[0], x[0], OP=by_factor)[1] == 2 * factor
-            own = device.from_numpy(x)
-            assert pt.to_numpy(primitives.map(by_factor, own)) == 2 * factor
-            assert pt.to_numpy(gemm(own, own, activation=by_factor)) == 2 * factor
+            with pt.use(device):
+                own = device.from_numpy(x)
+                assert pt.to_numpy(primitives.map(by_factor, own)) == 2 * factor
+                assert pt.to_numpy(gemm(own, own, activation=by_factor)) == 2 * factor
 
 
 def test_packages_tell_methods_apart_and_know_no_lambdas() -> None:
