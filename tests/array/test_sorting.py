@@ -113,8 +113,9 @@ def test_buckets(ours: Device, monkeypatch: pytest.MonkeyPatch, dtype: str) -> N
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
 def test_buckets_by_halves(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
-    """Whole vectors, and what is left of them; races are looked for."""
+    """Whole vectors, what is left of them, buckets beyond their room; races are looked for."""
     monkeypatch.setattr(bucket_sorting, "_SHORTEST", 300)
+    monkeypatch.setattr(bucket_sorting, "_ROOM", 1)
     processor = portable.device("simulator:intel-cpu").for_arrays()
     check(processor, "rows", numbers(dtype, (2, 331)), order=dtype == "float32", descending=True)
 

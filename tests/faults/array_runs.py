@@ -203,7 +203,7 @@ def sorting_by_buckets() -> None:
     out, spare = empty(70, kind=uint8), empty(70, kind=uint8)
     made, between = Line(out, None), Line(spare, None)
     place_in_buckets[3, 1](a, buckets, starts, made, COUNT=8, SECTION=32)
-    sort_parts[4, 1](None, starts, None, made, between, SORTING=Sorting(order, 4, 2, 2))
+    sort_parts[4, 1](None, starts, None, made, between, 0, 0, SORTING=Sorting(order, 4, 2, 2))
     np.testing.assert_array_equal(out, np.sort(a))
 
 
@@ -213,12 +213,14 @@ def sorting_by_halves() -> None:
     a = np.random.default_rng(1).integers(0, 200, 70).astype(np.uint8)
     order = Order("u", 8, False)
     counts, edges = empty(4, 3, kind=int32), empty(4, 3, kind=int32)
-    lines = [Line(empty(70, kind=uint8), None) for _ in range(3)]
+    lines = [Line(empty(70, kind=uint8), None) for _ in range(2)]
     divided, room = Divided(lines[0], counts, edges), Line(empty(2, 32, kind=uint8), None)
     halving = Halving(order, 4, 2)
     divide[2, 1](a, np.sort(a[:8]), divided, room, HALVING=halving, SECTION=32)
     starts = (np.cumsum(counts.reshape(-1)).reshape(4, 3) - counts).astype(np.int32)
-    sort_parts[4, 1](None, starts, divided, *lines[1:], SORTING=Sorting(order, 4, 2))
+    sorting, parts = Sorting(order, 4, 2), (None, starts, divided, lines[1])
+    sort_parts[2, 1](*parts, Line(empty(2 * 24, kind=uint8), None), 0, 24, SORTING=sorting)
+    sort_parts[4, 1](*parts, lines[0], 25, 0, SORTING=sorting)
     np.testing.assert_array_equal(lines[1].elements, np.sort(a))
 
 

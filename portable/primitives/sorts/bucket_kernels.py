@@ -291,7 +291,9 @@ class Sorting:
 
 
 @kernel
-def sort_parts(x: Any, starts: Any, divided: Any, out: Any, spare: Any, *, SORTING: Any) -> None:
+def sort_parts(
+    x: Any, starts: Any, divided: Any, out: Any, spare: Any, least: Any, own: Any, *, SORTING: Any
+) -> None:
     """Sorts rows of `x` into those of `out`, or without `x` the buckets of those of `out`.
 
     Parameters
@@ -302,28 +304,33 @@ def sort_parts(x: Any, starts: Any, divided: Any, out: Any, spare: Any, *, SORTI
         ``starts[..., b, s]``: where the elements of section `s` begin in bucket `b`; None for whole
         rows.
     divided : Divided or None
-        Where the elements of buckets are still to be taken from.
+        Where the elements of buckets are still to be taken from, by launches with `own`.
     out, spare : Line
-        The result, and as much room.
+        The result, and room, one row of it.
+    least, own : int
+        Sorts parts of at least so many elements; and where `own` is not 0, of at most so many, each
+        work-item having its own room for as many. Else there is room for all.
     SORTING : Sorting
         How a part is sorted.
     """
     *lead, length = out.elements.shape
     buckets = 1 if starts is None else starts.shape[starts.ndim - 2] // SORTING.every
     item = kl.global_id(0)
-    if item < product_of(lead) * buckets:
-        outer = unravelled(item // buckets, lead)
-        target, between = out.row(outer), spare.row(outer)
+    for part in range(item, product_of(lead) * buckets, kl.global_size(0)):
+        outer = unravelled(part // buckets, lead)
+        target = out.row(outer)
         source = target if x is None else Line(x, None, outer)
         first, stop = kl.cast(0, item.dtype), kl.cast(length, item.dtype)
         if starts is not None:
-            bucket = item % buckets * SORTING.every
+            bucket = part % buckets * SORTING.every
             first = kl.cast(starts[*outer, bucket, 0], item.dtype)
             if bucket + 1 < starts.shape[starts.ndim - 2]:
                 stop = kl.cast(starts[*outer, bucket + 1, 0], item.dtype)
-            if divided is not None:
+            if divided is not None and own > 0:
                 divided.collect(bucket, starts, target, SORTING.lanes)
-        if first < stop:
+        if (first < stop) & (stop - first >= least) & ((own == 0) | (stop - first <= own)):
+            place = item * own - first if own > 0 else part // buckets * length
+            between = spare.shifted(kl.cast(place, item.dtype))
             if SORTING.order.kind == "c":
                 SORTING.whole(source, between, target, first, stop)
             else:

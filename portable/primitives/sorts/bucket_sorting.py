@@ -44,6 +44,10 @@ _SAMPLES: Final = 16
 _LONG: Final = 4096
 _SHORT_DIGIT: Final = 8
 _LANES: Final = 8
+_ITEMS: Final = 2
+"""Work-items to a core that take parts in turn."""
+_ROOM: Final = 4
+"""Of how many average buckets the room for one is; longer ones are sorted after all others."""
 _CACHED: Final = 1 << 18
 """Bytes of a section that is divided by halves, of which a core's caches hold two."""
 
@@ -82,17 +86,11 @@ def bucket_sorted(
     found = Line(in_words(out), recipe.empty(x.shape, int64) if order else None)
     if x.shape[-1] < _SHORTEST:
         _sort(recipe, x, found, how)
-    elif _gains_by_halves(x, order):
+    elif x.device.capabilities.compressed_bytes and _lanes(x) > 1:
         _by_halves(recipe, x, found, how)
     else:
         _by_tree(recipe, x, found, how)
     return (out if values else None), found.places
-
-
-def _gains_by_halves(x: Any, order: bool) -> bool:
-    """Whether vectors are compressed; with positions those of 64 bits were seen to gain nothing."""
-    wide = order and x.dtype.itemsize > 4
-    return bool(x.device.capabilities.compressed_bytes) and _lanes(x) > 1 and not wide
 
 
 def _sort(recipe: Recipe, x: Any, out: Line, how: Order, buckets: _Buckets = _WHOLE) -> None:
@@ -101,8 +99,27 @@ def _sort(recipe: Recipe, x: Any, out: Line, how: Order, buckets: _Buckets = _WH
     long = length // buckets.count >= _LONG
     digit = pieces_for(out.elements.device.capabilities).digit if long else _SHORT_DIGIT
     sorting = Sorting(how, digit, _lanes(out.elements if x is None else x), buckets.every)
-    given = in_words(x), buckets.starts, buckets.divided, out, _alike(recipe, out, length)
-    recipe.launch(sort_parts, rows * buckets.count, 1, *given, SORTING=sorting)
+    given = in_words(x), buckets.starts, buckets.divided, out
+    if buckets.divided is None:
+        spare = _in_one(_alike(recipe, out, length))
+        recipe.launch(sort_parts, rows * buckets.count, 1, *given, spare, 0, 0, SORTING=sorting)
+        return
+    items = min(rows * buckets.count, _ITEMS * out.elements.device.capabilities.compute_units)
+    own = min(length, _ROOM * -(-length // buckets.count))
+    room = recipe.empty((items * own,), out.elements.dtype)
+    places = None if out.places is None else recipe.empty(room.shape, place_for(length))
+    recipe.launch(sort_parts, items, 1, *given, Line(room, places), 0, own, SORTING=sorting)
+    rest = _in_one(buckets.divided.line)
+    recipe.launch(sort_parts, rows * buckets.count, 1, *given, rest, own + 1, 0, SORTING=sorting)
+
+
+def _in_one(line: Line) -> Line:
+    """All rows of memory without gaps as one."""
+
+    def flat(x: Any) -> Any:
+        return None if x is None else x.viewed((x.size,), (x.dtype.itemsize,))
+
+    return Line(flat(line.elements), flat(line.places))
 
 
 def _alike(recipe: Recipe, line: Line, length: int) -> Line:
@@ -151,12 +168,12 @@ def _by_halves(recipe: Recipe, x: Any, out: Line, how: Order) -> None:
     """Divides sections by compressing vectors, and takes each bucket's elements from all."""
     lead, length = x.shape[:-1], x.shape[-1]
     capabilities = x.device.capabilities
-    count, section = _count_of(x), min(_section(x), _CACHED // x.dtype.itemsize)
+    count, section = min(_MOST, 2 * _count_of(x)), min(_section(x), _CACHED // x.dtype.itemsize)
     samples = _samples_of(recipe, x, count, how)
     sections = -(-length // section)
     counts, edges = (recipe.empty((*lead, count, sections), place_for(length)) for _ in range(2))
     divided = Divided(_alike(recipe, out, length), counts, edges)
-    items = min(prod(lead) * sections, 2 * capabilities.compute_units)
+    items = min(prod(lead) * sections, _ITEMS * capabilities.compute_units)
     room = recipe.empty((items, section), x.dtype)
     aside = None if out.places is None else recipe.empty(room.shape, place_for(length))
     lanes = capabilities.compressed_bytes // max(x.dtype.itemsize, 4)

@@ -20,40 +20,51 @@ class Line(NamedTuple):
         None where each is in its place, or nobody asks.
     outer : tuple of int
         The index of the row.
+    shift : int or None
+        Where the element lies that is asked for as number 0; None for 0.
     """
 
     elements: Any
     places: Any
     outer: Any = ()
+    shift: Any = None
 
     def row(self, outer: Any) -> Any:
         """One of the rows."""
         return Line(self.elements, self.places, outer)
 
+    def shifted(self, by: Any) -> Any:
+        """The only row, from elsewhere on."""
+        return Line(self.elements, self.places, (), by)
+
+    def at(self, i: Any) -> Any:
+        """The index of an element."""
+        return (*self.outer, i if self.shift is None else i + self.shift)
+
     def some(self, i: Any, lanes: Any = 1) -> Any:
         """Neighbouring elements."""
-        return kl.vload(self.elements, *self.outer, i, lanes=lanes)
+        return kl.vload(self.elements, *self.at(i), lanes=lanes)
 
     def was(self, i: Any, lanes: Any = 1) -> Any:
         """Where elements were."""
         if self.places is not None:
-            return kl.vload(self.places, *self.outer, i, lanes=lanes)
+            return kl.vload(self.places, *self.at(i), lanes=lanes)
         return i + kl.vector(*(lane for lane in kl.static_range(lanes))) if lanes > 1 else i
 
     def put(self, i: Any, elements: Any, was: Any) -> None:
         """Writes an element or neighbours, and where they were."""
         if self.elements is not None:
-            kl.vstore(self.elements, *self.outer, i, elements)
+            kl.vstore(self.elements, *self.at(i), elements)
         if self.places is not None:
-            kl.vstore(self.places, *self.outer, i, kl.cast(was, self.places.dtype))
+            kl.vstore(self.places, *self.at(i), kl.cast(was, self.places.dtype))
 
     def put_chosen(self, i: Any, elements: Any, was: Any, mask: Any) -> None:
         """Writes the chosen ones of neighbours, and over as many places behind as are left out."""
         if self.elements is not None:
-            kl.vstore(self.elements, *self.outer, i, kl.compress(elements, mask))
+            kl.vstore(self.elements, *self.at(i), kl.compress(elements, mask))
         if self.places is not None:
             chosen = kl.compress(kl.cast(was, self.places.dtype), mask)
-            kl.vstore(self.places, *self.outer, i, chosen)
+            kl.vstore(self.places, *self.at(i), chosen)
 
     def copy(self, to: Any, source: Any, first: Any, stop: Any, lanes: Any) -> None:
         """Writes a range of another line from `to` on, up to so many elements at a time."""
