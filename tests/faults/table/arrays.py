@@ -237,8 +237,8 @@ ARRAYS: Final = (
     fault(
         "a section that is halved loses its last element",
         HALVES + "divide",
-        "section.first, section.stop, bound",
-        "section.first, section.stop - 1, bound",
+        "section.first, section.stop",
+        "section.first, section.stop - 1",
         "sorting_by_halves",
         "uninitialised",
     ),
