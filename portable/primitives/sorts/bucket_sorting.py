@@ -108,18 +108,28 @@ def _sort(recipe: Recipe, x: Any, out: Line, how: Order, buckets: _Buckets = _WH
     own = min(length, _ROOM * -(-length // buckets.count))
     room = recipe.empty((items * own,), out.elements.dtype)
     places = None if out.places is None else recipe.empty(room.shape, place_for(length))
-    recipe.launch(sort_parts, items, 1, *given, Line(room, places), 0, own, SORTING=sorting)
-    rest = _in_one(buckets.divided.line)
-    recipe.launch(sort_parts, rows * buckets.count, 1, *given, rest, own + 1, 0, SORTING=sorting)
+    own_room = Line(room, places)
+    recipe.launch(sort_parts, items, 1, *given, own_room, 0, own, SORTING=sorting)
+    # No array twice, which would be another program; room is not looked into where `own` is 0.
+    unread = buckets.divided._replace(line=_with_axes(own_room, out.elements.ndim))
+    rest = in_words(x), buckets.starts, unread, out, _in_one(buckets.divided.line)
+    recipe.launch(sort_parts, rows * buckets.count, 1, *rest, own + 1, 0, SORTING=sorting)
 
 
 def _in_one(line: Line) -> Line:
     """All rows of memory without gaps as one."""
+    return _with_axes(line, 1)
 
-    def flat(x: Any) -> Any:
-        return None if x is None else x.viewed((x.size,), (x.dtype.itemsize,))
 
-    return Line(flat(line.elements), flat(line.places))
+def _with_axes(line: Line, axes: int) -> Line:
+    """All of memory without gaps as one row, under further axes."""
+
+    def viewed(x: Any) -> Any:
+        size, step = x.size, x.dtype.itemsize
+        return x.viewed((1,) * (axes - 1) + (size,), (size * step,) * (axes - 1) + (step,))
+
+    places = None if line.places is None else viewed(line.places)
+    return Line(viewed(line.elements), places)
 
 
 def _alike(recipe: Recipe, line: Line, length: int) -> Line:
