@@ -2,14 +2,18 @@
 
 The floor is to read elements twice to find their buckets and to write them once, and then what a
 core takes for a bucket in its caches. There are two ways into buckets. Where an instruction
-compresses vectors (`kl.compress`), sections are halved in a core's caches, some 0.15 ns an element
+compresses vectors (`kl.compress`), sections are halved in a core's caches, in 0.12 ns an element
 and halving in single precision; elsewhere each key finds its bucket by a search tree, a number by
 itself, in some 40 cycles. To halve without such an instruction took 1.04 of the time in double
-precision; the tree takes 1.4 to 1.7 times as long as halves for 2^22 numbers of 32 bits with
-AVX-512. Of the 33 ms of processor time that halving takes for these in single precision 7 go to the
-division, 26 to collecting and sorting within buckets; of the 61 in double precision 20 and 41.
-Two cores of a Xeon take 17 to 19 ms where NumPy's AVX-512 quicksort, on one of them, takes 17; in
-double precision 31 to 33, where it takes 38; for positions 32 where it takes 152.
+precision; with AVX-512 the tree takes 1.3 to 1.7 times the processor time of halves.
+
+Pages of memory that is new cost as much as a pass over it: what halves are sorted in is the same
+room for one bucket after the other, which for 2^22 numbers took 0.75 of the processor time. Two
+cores of a Xeon then take 11.5 ms in single precision, where NumPy's AVX-512 quicksort takes 15.9 on
+one of them, and 29.6 in double, where it takes 35.1; for positions 27 and 45, where it takes 138
+and 192. Of the processor time 7 ms in single precision and 20 in double go to the division, the
+most of the rest to digits; to halve on, down to networks of eight vectors, was no faster. Lines of
+a single number take 6 to 12 ms, of which NumPy needs 2.4: copies go by way of sections.
 """
 
 from __future__ import annotations
