@@ -107,10 +107,12 @@ def operands(statement: s.Statement) -> list[e.Expression]:
 
 def all_statements(block: s.Block) -> Iterator[s.Statement]:
     """Every statement of a block and of the blocks in it, in the order of the text."""
-    for statement in block:
-        yield statement
-        for name in _part_names(type(statement))[1]:
-            yield from all_statements(getattr(statement, name))
+    waiting = [*reversed(block)]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        for name in reversed(_part_names(type(found))[1]):
+            waiting += reversed(getattr(found, name))
 
 
 def all_expressions(block: s.Block) -> Iterator[e.Expression]:
