@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise, starmap
 from math import isqrt
 from threading import local
 from typing import Any, Final, NamedTuple
@@ -16,7 +17,12 @@ from portable.lang.geometry import groups
 from portable.linalg.bidiagonal import bisected
 from portable.linalg.dense import SCALED_TO
 from portable.linalg.dense_kernels import load_dense
-from portable.linalg.direct_kernels import DirectShape, Scratch, bidiagonalize
+from portable.linalg.direct_kernels import (
+    DirectShape,
+    Scratch,
+    bidiagonalize,
+    bidiagonalize_each,
+)
 
 __all__ = ["Direct", "direct_layout", "direct_svdvals"]
 
@@ -41,6 +47,9 @@ _TEAM: Final = 32
 _ITEMS: Final = 256
 _ROWS_OF_GROUP: Final = 32
 _TILE: Final = (32, 8)
+_EACH: Final = 4
+"""Matrices for each core that are worked on at a time."""
+
 _KEPT: Final = 8
 """Plans that a thread keeps: their arrays, and what replays their launches."""
 
@@ -87,41 +96,60 @@ def direct_layout(m: int, n: int, kind: DType, can: Capabilities) -> Direct | No
     return Direct(shape, -(-m // (shape.ahead * _ROWS_OF_GROUP)) * shape.ahead)
 
 
-def direct_svdvals(device: Device, a: Any, largest: Any, layout: Direct) -> Any:
-    """The singular values of a matrix that is not empty, scaled as `SCALED_TO` says.
+def direct_svdvals(
+    device: Device, matrices: Sequence[Any], largest: Sequence[Any], layout: Direct
+) -> Iterator[Any]:
+    """The singular values of matrices that are not empty, scaled as `SCALED_TO` says.
 
     Parameters
     ----------
     device : Device
         Where.
-    a : array, shape (m, n)
-        The matrix; it is not changed.
-    largest : array, shape (1,)
-        Its largest magnitude.
+    matrices : sequence of array, shape (m, n)
+        They are not changed.
+    largest : sequence of array, shape (1,)
+        The largest magnitude of each.
     layout : Direct
-        How the work is laid out.
+        How the work is laid out. Where a workgroup is a work-item that has a core to itself, cores
+        work on some matrices at a time.
 
-    Returns
-    -------
+    Yields
+    ------
     array, shape (min(m, n),)
-        The largest first. The next call of this thread may overwrite it.
+        The largest first. What comes later may overwrite it, the next call of this thread too.
     """
-    m, n = (int(x) for x in (max(a.shape), min(a.shape)))
-    kind = kl.f32 if largest.dtype.itemsize == 4 else kl.f64
-    plan = _plan(device, m, n, kind, layout)
-    arrays = plan.arrays
-    rows, pitch = arrays.work.shape
+    alone = layout.groups * layout.shape.items == 1
+    together = _EACH * max(1, device.capabilities.compute_units) if alone else 1
+    parts = -(-len(matrices) // together)
+    bounds = [len(matrices) * part // parts for part in range(parts + 1)]
+    for some in starmap(slice, pairwise(bounds)):
+        yield from _values_of_some(device, matrices[some], largest[some], layout)
+
+
+def _values_of_some(
+    device: Device, matrices: Sequence[Any], largest: Sequence[Any], layout: Direct
+) -> Iterator[Any]:
+    """Those of so many matrices as there is room for."""
+    m, n = (int(x) for x in (max(matrices[0].shape), min(matrices[0].shape)))
+    kind = kl.f32 if largest[0].dtype.itemsize == 4 else kl.f64
+    plan = _plan(device, (len(matrices), m, n), kind, layout)
     bound = 2.0 ** (SCALED_TO + 1 + (isqrt(m * n) + 1).bit_length())
-    turned = a.shape[0] < a.shape[1]
-    load_dense[(pitch, rows), _TILE](
-        a, largest, arrays.work, arrays.most, bound, TARGET=SCALED_TO, TURNED=turned
-    )
+    turned = matrices[0].shape[0] < matrices[0].shape[1]
+    for a, size, arrays in zip(matrices, largest, plan.each, strict=True):
+        rows, pitch = arrays.work.shape
+        load_dense[(pitch, rows), _TILE](
+            a, size, arrays.work, arrays.most, bound, TARGET=SCALED_TO, TURNED=turned
+        )
     plan.run()
-    return arrays.found
+    for arrays in plan.each:
+        yield arrays.found
 
 
 class _Arrays(NamedTuple):
-    """What is kept for matrices of one size: a copy, what is worked out of it, and room."""
+    """What is kept for a matrix of some size: a copy, what is worked out of it, and room.
+
+    For several matrices each array has a dimension more, the first.
+    """
 
     work: Any
     most: Any
@@ -130,11 +158,18 @@ class _Arrays(NamedTuple):
     e: Any
     found: Any
 
+    def of(self, number: int) -> _Arrays:
+        """One of several matrices' own."""
+        left, right, _, totals = self.scratch
+        scratch = Scratch(left[number], right[number], None, totals[number])
+        work, most, _, *others = self
+        return _Arrays(work[number], most[number], scratch, *(x[number] for x in others))
+
 
 class _Plan(NamedTuple):
-    """Arrays, and what enqueues all that is done with the copy in them."""
+    """Arrays for each matrix, and what enqueues all that is done with the copies in them."""
 
-    arrays: _Arrays
+    each: tuple[_Arrays, ...]
     run: Callable[[], object]
 
 
@@ -142,34 +177,50 @@ _threads: Final = local()
 """Each thread has plans of its own: nobody else's launches come between those of a call."""
 
 
-def _plan(device: Device, m: int, n: int, kind: DType, layout: Direct) -> _Plan:
-    """This thread's plan for the queue that it launches on."""
+def _plan(device: Device, shape: tuple[int, int, int], kind: DType, layout: Direct) -> _Plan:
+    """This thread's plan for the queue that it launches on; `shape` is (matrices, m, n)."""
     plans: OrderedDict[Any, _Plan] = _threads.__dict__.setdefault("plans", OrderedDict())
-    key = device.name, device.current_queue(), m, n, kind, layout
+    key = device.name, device.current_queue(), shape, kind, layout
     plan = plans.get(key)
     if plan is None:
-        arrays = _arrays(device, m, n, kind, layout)
-        plan = plans[key] = _Plan(arrays, device.replay(lambda: _enqueue(device, arrays, layout)))
+        plan = plans[key] = _new_plan(device, shape, kind, layout)
         if len(plans) > _KEPT:
             plans.popitem(last=False)
     plans.move_to_end(key)
     return plan
 
 
-def _arrays(device: Device, m: int, n: int, kind: DType, layout: Direct) -> _Arrays:
-    shape, count = layout
-    pitch = -(-n // shape.lanes) * shape.lanes
+def _new_plan(device: Device, shape: tuple[int, int, int], kind: DType, layout: Direct) -> _Plan:
+    matrices, m, n = shape
+    if matrices == 1:
+        arrays = _arrays(device, (m, n), kind, layout)
+        return _Plan((arrays,), device.replay(lambda: _enqueue(device, arrays, layout)))
+    together = _arrays(device, (m, n), kind, layout, (matrices,))
+    each = tuple(together.of(number) for number in range(matrices))
+    return _Plan(each, lambda: _enqueue_each(device, together, each, layout))
+
+
+def _arrays(
+    device: Device,
+    shape: tuple[int, int],
+    kind: DType,
+    layout: Direct,
+    lead: tuple[int, ...] = (),
+) -> _Arrays:
+    """Those for a matrix of a shape, with further dimensions before their own."""
+    (m, n), (own, count) = shape, layout
+    pitch = -(-n // own.lanes) * own.lanes
 
     def empty(*extents: int) -> Any:
-        return device.empty(extents, kind)
+        return device.empty((*lead, *extents), kind)
 
     scratch = Scratch(
         left=empty(count, pitch),
         right=empty(count, pitch),
-        sums=empty(count, shape.teams, pitch) if count > 1 else None,
-        totals=empty(2, count if count > 1 else shape.teams, pitch),
+        sums=empty(count, own.teams, pitch) if count > 1 else None,
+        totals=empty(2, count if count > 1 else own.teams, pitch),
     )
-    work = empty(m + shape.rows - 1, pitch)
+    work = empty(m + own.rows - 1, pitch)
     return _Arrays(work, empty(1), scratch, empty(n), empty(max(n - 1, 1)), empty(n))
 
 
@@ -183,3 +234,15 @@ def _enqueue(device: Device, arrays: _Arrays, layout: Direct) -> None:
         last = first + 1 if count > 1 else n
         launch(work, scratch, d, e, first, last, SHAPE=shape)
     bisected(device, (d, e), most, found)
+
+
+def _enqueue_each(
+    device: Device, together: _Arrays, each: tuple[_Arrays, ...], layout: Direct
+) -> None:
+    """The same for several matrices."""
+    work, _, scratch, d, e, _ = together
+    bidiagonalize_each[groups(1, len(each)), layout.shape.items](
+        work, scratch, d, e, SHAPE=layout.shape
+    )
+    for arrays in each:
+        bisected(device, (arrays.d, arrays.e), arrays.most, arrays.found)

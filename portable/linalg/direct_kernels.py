@@ -23,7 +23,7 @@ from portable.lang.kernel import kernel
 from portable.linalg.householder import reflector
 from portable.linalg.sums import lane_sum
 
-__all__ = ["DirectShape", "Scratch", "bidiagonalize"]
+__all__ = ["DirectShape", "Scratch", "bidiagonalize", "bidiagonalize_each"]
 
 _AHEAD: Final = 8
 """Sums that are loaded side by side where work-items are many, which wait long for each load."""
@@ -91,6 +91,26 @@ def bidiagonalize(
     Several workgroups make one step in a launch. Step k leaves ``d[k]`` and ``e[k]``. Columns of
     `a` are whole vectors; zeros follow its rows, one less than a block has.
     """
+    make_steps(a, scratch, (d, e), first, last, SHAPE)
+
+
+@kernel
+def bidiagonalize_each(a: Any, scratch: Scratch, d: Any, e: Any, *, SHAPE: DirectShape) -> None:
+    """Makes all steps of several matrices, with a workgroup for each along the second dimension.
+
+    Each array has a dimension before those that `bidiagonalize` takes, of the matrices.
+    """
+    own = kl.group_id(1)
+    mine = Scratch(scratch.left[own], scratch.right[own], None, scratch.totals[own])
+    make_steps(a[own], mine, (d[own], e[own]), -1, d.shape[1], SHAPE)
+
+
+@function
+def make_steps(
+    a: Any, scratch: Scratch, out: Any, first: Any, last: Any, SHAPE: DirectShape
+) -> None:
+    """The steps of `bidiagonalize`; `out` is where the two diagonals go."""
+    d, e = out
     for k in range(first, last):
         tau = make_reflectors(a, scratch, d, e, k, SHAPE)
         kl.barrier()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any, Final, Literal
 
@@ -188,13 +188,13 @@ def directly(
         How the work is laid out.
     """
 
-    def found(matrix: Any, largest: Any) -> Any:
-        result = direct_svdvals(device, matrix, largest, layout)
-        for stage in STAGES:
-            _tell(device, progress, stage)
-        return result
+    def found(matrices: Sequence[Any], largest: Sequence[Any]) -> Iterator[Any]:
+        for result in direct_svdvals(device, matrices, largest, layout):
+            for stage in STAGES:
+                _tell(device, progress, stage)
+            yield result
 
-    _one_by_one(device, a, values, found, check_finite)
+    _each(device, a, values, found, check_finite)
 
 
 def in_stages(
@@ -222,27 +222,28 @@ def in_stages(
         As for `svdvals`.
     """
 
-    def found(matrix: Any, largest: Any) -> Any:
-        return _one_in_stages(device, matrix, largest, choice, progress)
+    def found(matrices: Sequence[Any], largest: Sequence[Any]) -> Iterator[Any]:
+        for matrix, size in zip(matrices, largest, strict=True):
+            yield _one_in_stages(device, matrix, size, choice, progress)
 
-    _one_by_one(device, a, values, found, check_finite)
+    _each(device, a, values, found, check_finite)
 
 
-def _one_by_one(
+def _each(
     device: Device,
     a: Any,
     values: Any,
-    scaled_values: Callable[[Any, Any], Any],
+    scaled_values: Callable[[Sequence[Any], Sequence[Any]], Iterator[Any]],
     check_finite: bool,
 ) -> None:
-    """Calls `scaled_values` with each matrix and its largest magnitude, and scales back."""
+    """Calls `scaled_values` with matrices and their largest magnitudes, and scales back."""
     matrices = [a[index] for index in np.ndindex(*a.shape[:-2])] if a.ndim > 2 else [a]
     magnitudes = [largest_magnitude(device, x) for x in matrices]
     if check_finite:
         one = magnitudes[0] if len(magnitudes) == 1 else largest_magnitude(device, *magnitudes)
         require_finite(device, one, "svdvals")
-    for row, (matrix, largest) in enumerate(zip(matrices, magnitudes, strict=True)):
-        found = scaled_values(matrix, largest)
+    scaled = scaled_values(matrices, magnitudes)
+    for row, (largest, found) in enumerate(zip(magnitudes, scaled, strict=True)):
         store_values[found.shape[0], _LINE](found, largest, values, row, TARGET=SCALED_TO)
 
 

@@ -69,6 +69,13 @@ def test_larger_matrices(device: Device, shape: tuple[int, ...], dtype: str) -> 
 
 
 @pytest.mark.needs_compiler
+def test_more_matrices_than_are_worked_on_at_a_time(device: Device) -> None:
+    """On processors a few for each core are; the rest is shared out evenly."""
+    a = random_matrices((4 * min(device.capabilities.compute_units, 16) + 1, 36, 33), "float32")
+    check(a, on(device, a))
+
+
+@pytest.mark.needs_compiler
 def test_the_stages_as_tuned(device: Device) -> None:
     a = random_matrices((300, 257), "float32")
     choice = tuned(portable.float32, 257, device.capabilities)[0]

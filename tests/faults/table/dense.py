@@ -128,7 +128,7 @@ DENSE: Final = (
         "straight_to_two_diagonals",
     ),
     without_barrier(
-        DIRECT + "bidiagonalize",
+        DIRECT + "make_steps",
         0,
         3,
         "rows change by half a reflector",
