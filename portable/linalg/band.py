@@ -21,7 +21,7 @@ from portable.linalg.band_kernels import (
     vector_wave,
 )
 from portable.linalg.band_panels import panel_packs, panel_wave
-from portable.linalg.band_plan import Layout, Plan, Stage, sweeps_of_wave, waves_of
+from portable.linalg.band_plan import Layout, Plan, Stage, rounded, sweeps_of_wave, waves_of
 from portable.linalg.band_ring import ring_packs
 from portable.linalg.band_shapes import plan_for
 from portable.linalg.magnitude import largest_magnitude, require_finite
@@ -35,6 +35,7 @@ _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _WIDEST: Final = 4096
 _WORKGROUP: Final = 256
 _SCALED_TO: Final = 20
+_WIDEST_TILE: Final = 16
 
 
 @takes_other_libraries
@@ -164,17 +165,17 @@ def chase(device: Device, ab: Any, largest: Any, out: tuple[Any, Any], plan: Pla
     """
     d, e = out
     n = d.shape[0]
-    columns = n + 3 * max((x.bandwidth for x in plan.stages), default=1)
+    columns = rounded(n + 3 * max((x.bandwidth for x in plan.stages), default=1), _WIDEST_TILE)
     target = _exponent(plan.storage, ab.shape[0] - 1)
     needed = [1 + x.pack_count(n) for x in plan.stages]
     sync = device.empty((max(sum(needed), 1),), kl.i32)
     layout = plan.layout(plan.stages[0]) if plan.stages else Layout(4, 1)
-    work = device.empty((layout.pitch * columns,), plan.storage)
+    work = device.empty((layout.places(columns),), plan.storage)
     load_band[work.shape[0], _WORKGROUP](ab, largest, work, sync, LAYOUT=layout, TARGET=target)
     for number, stage in enumerate(plan.stages):
         if plan.layout(stage) != layout:
             before, source, layout = layout, work, plan.layout(stage)
-            work = device.empty((layout.pitch * columns,), plan.storage)
+            work = device.empty((layout.places(columns),), plan.storage)
             move_band[work.shape[0], _WORKGROUP](source, work, BEFORE=before, LAYOUT=layout)
         start = sum(needed[:number])
         own = sync[start : start + needed[number]]
@@ -205,7 +206,7 @@ def _run_packs(work: Any, sync: Any, n: int, stage: Stage, layout: Layout) -> No
         case "items":
             item_packs[packs, items](work, sync, n, b, SHAPE=stage.item_shape(layout))
         case "panels":
-            panel_packs[packs, stage.items](work, sync, n, SHAPE=stage.panel_shape(layout))
+            panel_packs[packs, stage.items](work, sync, n, SHAPE=stage.panel_shape)
         case "ring" | "direct":
             ring_packs[packs, stage.ring.items](work, sync, n, RING=stage.ring)
 
@@ -222,7 +223,7 @@ def _run_waves(work: Any, n: int, stage: Stage, layout: Layout) -> None:
                 vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
                 vector_wave[sweeps, 1](work, n, wave, first, B=b, **vectors)
             case "panels":
-                panels = {"SHAPE": stage.panel_shape(layout), "TURNED": wave % 2 == 1}
+                panels = {"SHAPE": stage.panel_shape, "TURNED": wave % 2 == 1}
                 panel_wave[sweeps, stage.items](work, n, wave, first, **panels)
             case _:
                 shape = stage.item_shape(layout)

@@ -52,9 +52,9 @@ def load_band(ab: Any, largest: Any, w: Any, sync: Any, *, LAYOUT: Any, TARGET: 
     """
     own = kl.global_id(0)
     if own < w.shape[0]:
-        place, column = own % LAYOUT.pitch, own // LAYOUT.pitch
+        row, column = standing_at(own, LAYOUT)
         value = kl.cast(0, largest.dtype)
-        above = LAYOUT.top - place
+        above = column - row
         u = ab.shape[0] - 1
         if above >= 0 and above <= u and column < ab.shape[1] and above <= column:
             value = scaled_by(ab[u - above, column], power_bits(largest[0], TARGET), 1)
@@ -63,15 +63,34 @@ def load_band(ab: Any, largest: Any, w: Any, sync: Any, *, LAYOUT: Any, TARGET: 
             sync[own] = 0
 
 
+@function
+def standing_at(place: Any, LAYOUT: Any) -> Any:
+    """The row and the column of a place in the working storage."""
+    EDGE = LAYOUT.edge
+    tile, within = place // (EDGE * EDGE), place % (EDGE * EDGE)
+    across = tile // LAYOUT.pitch
+    down = tile % LAYOUT.pitch - LAYOUT.top + across
+    return down * EDGE + within % EDGE, across * EDGE + within // EDGE
+
+
+@function
+def place_of(row: Any, column: Any, LAYOUT: Any) -> Any:
+    """The place of an element that is not below the diagonal."""
+    EDGE = LAYOUT.edge
+    across = column // EDGE
+    tile = across * LAYOUT.pitch + (row // EDGE - across + LAYOUT.top)
+    return tile * (EDGE * EDGE) + column % EDGE * EDGE + row % EDGE
+
+
 @kernel
 def move_band(w: Any, out: Any, *, BEFORE: Any, LAYOUT: Any) -> None:
-    """A band from one working storage to another, in which it reaches up to the column's top."""
+    """A band from one working storage to another, which holds no more superdiagonals."""
     own = kl.global_id(0)
     if own < out.shape[0]:
-        place, column = own % LAYOUT.pitch, own // LAYOUT.pitch
+        row, column = standing_at(own, LAYOUT)
         out[own] = 0
-        if place <= LAYOUT.top:
-            out[own] = w[column * BEFORE.pitch + BEFORE.top - LAYOUT.top + place]
+        if row >= 0 and row <= column and column - row <= BEFORE.top * BEFORE.edge:
+            out[own] = w[place_of(row, column, BEFORE)]
 
 
 @kernel

@@ -28,7 +28,6 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.band_hops import at
 from portable.linalg.band_kernels import FINISHED, follow, publish, taken_pack
 from portable.linalg.householder import mirror, mirror_beside
 from portable.linalg.sums import add_up_neighbours
@@ -52,8 +51,6 @@ class PanelShape:
         Work-items of a sub-group, and sub-groups of a workgroup.
     rows : int
         Lines that a work-item has a part of.
-    pitch, top : int
-        Places of a column in the working storage, and the diagonal's.
     """
 
     bandwidth: int
@@ -62,8 +59,6 @@ class PanelShape:
     size: int
     sub_groups: int
     rows: int
-    pitch: int = 0
-    top: int = 0
 
     @property
     def length(self) -> int:
@@ -89,6 +84,21 @@ class PanelShape:
     def strip(self) -> int:
         """Lines that a sub-group has at a time."""
         return self.rows * self.down
+
+    @property
+    def edge(self) -> int:
+        """Rows and columns of the tiles that the band is stored in: strips are whole tiles."""
+        return min(self.strip, self.across)
+
+    @property
+    def top(self) -> int:
+        """Tiles of a column above the diagonal's."""
+        return (self.bandwidth + self.length) // self.edge
+
+    @property
+    def pitch(self) -> int:
+        """Tiles of a column."""
+        return self.top + self.length // self.edge
 
     @property
     def makers(self) -> int:
@@ -157,13 +167,14 @@ def panel_packs(w: Any, sync: Any, n: Any, *, SHAPE: PanelShape) -> None:
     if kl.local_id(0) == 0:
         follow(sync, sweep, 2 * SHAPE.lag)
     kl.barrier()
-    panel(w, at(begin - N, begin, SHAPE.pitch, SHAPE.top), right, SHAPE, False)
+    panel(w, corner_of(begin, SHAPE) - rows_up(N, SHAPE), right, SHAPE, False)
     kl.barrier()
     for k in range(hops):
         s = begin + k * B
-        above, corner = kl.where(k == 0, N, B), at(s, s, SHAPE.pitch, SHAPE.top)
-        rows = Half(2 * k, corner - above, corner, above + M)
-        columns = Half(2 * k + 1, corner, at(s, s + B, SHAPE.pitch, SHAPE.top), B + M)
+        above, corner = kl.where(k == 0, N, B), corner_of(s, SHAPE)
+        further = corner + (SHAPE.pitch - 1) * rows_up(B, SHAPE)
+        rows = Half(2 * k, corner - rows_up(above, SHAPE), corner, above + M)
+        columns = Half(2 * k + 1, corner, further, B + M)
         make(w, sync, sweep, rows, (right, left), SHAPE, False)
         make(w, sync, sweep, columns, (left, right), SHAPE, True)
     if kl.local_id(0) == 0:
@@ -180,7 +191,7 @@ def panel_wave(w: Any, n: Any, wave: Any, first: Any, *, SHAPE: PanelShape, TURN
     k = wave // 2 - SHAPE.lag * sweep
     s = sweep * SHAPE.count + SHAPE.narrow + k * SHAPE.bandwidth
     above = 0 if TURNED else kl.where(k == 0, SHAPE.narrow, SHAPE.bandwidth)
-    start = at(s, s, SHAPE.pitch, SHAPE.top) - above
+    start = corner_of(s, SHAPE) - rows_up(above, SHAPE)
     stop = ((SHAPE.bandwidth if TURNED else above) + SHAPE.length) // SHAPE.strip
     if k >= 0 and s <= n - 2:
         panel(w, start, shared, SHAPE, TURNED)
@@ -262,29 +273,59 @@ def own_strip(w: Any, SHAPE: PanelShape) -> Any:
 
 
 @function
+def corner_of(s: Any, SHAPE: PanelShape) -> Any:
+    """Where the tile of the diagonal's element `s` begins, a multiple of the edge."""
+    return (s // SHAPE.edge * SHAPE.pitch + SHAPE.top) * (SHAPE.edge * SHAPE.edge)
+
+
+@function
+def rows_up(rows: Any, SHAPE: PanelShape) -> Any:
+    """Places from a tile to one so many rows above it, a multiple of the edge."""
+    return rows * SHAPE.edge
+
+
+@function
 def steps(SHAPE: PanelShape, TURNED: bool) -> Any:
-    """Places from a line to the next, and from an element of a line to the next."""
-    return (SHAPE.pitch - 1, 1) if TURNED else (1, SHAPE.pitch - 1)
+    """Places from a line to the next in the next tile and in the same one, and so for elements."""
+    EDGE = SHAPE.edge
+    row, column = (EDGE * EDGE, 1), (EDGE * EDGE * (SHAPE.pitch - 1), EDGE)
+    return (column, row) if TURNED else (row, column)
+
+
+@function
+def start_of(strip: Any, first: Any, number: Any, SHAPE: PanelShape, TURNED: bool) -> Any:
+    """Where the work-item's first element of a strip is, in a block that begins at `first`."""
+    EDGE = SHAPE.edge
+    LINE, ELEMENT = steps(SHAPE, TURNED)
+    tiles = number * (SHAPE.strip // EDGE * LINE[0]) + strip.across // EDGE * ELEMENT[0]
+    return first + tiles + strip.down * LINE[1] + strip.across % EDGE * ELEMENT[1]
+
+
+@function
+def offset(a: int, b: int, SHAPE: PanelShape, TURNED: bool) -> Any:
+    """How far its element `b` of its line `a` is from its first."""
+    EDGE, line = SHAPE.edge, a * SHAPE.down
+    LINE, ELEMENT = steps(SHAPE, TURNED)
+    within = line // EDGE * LINE[0] + line % EDGE * LINE[1]
+    return within + b * (SHAPE.across // EDGE) * ELEMENT[0]
 
 
 @function
 def fetch(w: Any, strip: Any, first: Any, number: Any, SHAPE: PanelShape, TURNED: bool) -> None:
     """Loads a strip."""
-    LINE, ELEMENT = steps(SHAPE, TURNED)
-    start = first + (number * SHAPE.strip + strip.down) * LINE + strip.across * ELEMENT
+    start = start_of(strip, first, number, SHAPE, TURNED)
     for a in kl.static_range(SHAPE.rows):
         for b in kl.static_range(SHAPE.columns):
-            strip.x[a, b] = w[start + (a * SHAPE.down * LINE + b * SHAPE.across * ELEMENT)]
+            strip.x[a, b] = w[start + offset(a, b, SHAPE, TURNED)]
 
 
 @function
 def keep(w: Any, strip: Any, first: Any, number: Any, SHAPE: PanelShape, TURNED: bool) -> None:
     """Stores what `fetch` loads."""
-    LINE, ELEMENT = steps(SHAPE, TURNED)
-    start = first + (number * SHAPE.strip + strip.down) * LINE + strip.across * ELEMENT
+    start = start_of(strip, first, number, SHAPE, TURNED)
     for a in kl.static_range(SHAPE.rows):
         for b in kl.static_range(SHAPE.columns):
-            w[start + (a * SHAPE.down * LINE + b * SHAPE.across * ELEMENT)] = strip.x[a, b]
+            w[start + offset(a, b, SHAPE, TURNED)] = strip.x[a, b]
 
 
 @function

@@ -16,10 +16,18 @@ __all__ = ["Layout", "Plan", "Stage", "rounded", "sweeps_of_wave", "waves_of"]
 
 
 class Layout(NamedTuple):
-    """Working storage: places from a column to the next, and the diagonal's in its column."""
+    """Working storage: places from a column to the next, and the diagonal's in its column.
+
+    Both are counted in square tiles of `edge` rows and columns, which lie column by column.
+    """
 
     pitch: int
     top: int
+    edge: int = 1
+
+    def places(self, columns: int) -> int:
+        """How many places so many columns take, a multiple of the edge."""
+        return columns * self.pitch * self.edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ class Stage:
                 _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
             case "panels":
                 _require(
-                    self.items % self.parts == 0 and self.panel_shape(Layout(0, 0)).fits,
+                    self.items % self.parts == 0 and self.panel_shape.fits,
                     "panels and bands are whole strips of sub-groups",
                 )
 
@@ -123,11 +131,11 @@ class Stage:
         """Elements of a line that a hop combines: those of all reflectors of a panel."""
         return self.reflector + (self.sweeps - 1 if self.residency == "panels" else 0)
 
-    def panel_shape(self, layout: Layout) -> PanelShape:
-        """What the kernel of panels is told, for a working storage laid out so."""
+    @property
+    def panel_shape(self) -> PanelShape:
+        """What the kernel of panels is told."""
         size = self.items // self.parts
-        shape = self.bandwidth, self.narrow, self.sweeps, size, self.parts, self.rows
-        return PanelShape(*shape, *layout)
+        return PanelShape(self.bandwidth, self.narrow, self.sweeps, size, self.parts, self.rows)
 
     def item_shape(self, layout: Layout) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""
@@ -137,7 +145,7 @@ class Stage:
     def lag(self) -> int:
         """Hops between neighbouring sweeps of a pack, or panels; in the ring one and a half."""
         if self.residency == "panels":
-            return self.panel_shape(Layout(0, 0)).lag
+            return self.panel_shape.lag
         return 2 if self.reflector == self.bandwidth else 1
 
     def sweep_count(self, n: int) -> int:
@@ -194,12 +202,15 @@ class Plan:
             )
 
     def layout(self, stage: Stage) -> Layout:
-        """The working storage of a stage: that of blocks, or one of all the others."""
+        """The working storage of a stage: that of blocks or panels, or one of all the others."""
         if stage.in_blocks:
             return Layout(stage.ring.pitch, stage.bandwidth)
-        others = [x for x in self.stages if not x.in_blocks]
-        top = rounded(max(x.bandwidth + x.length for x in others), 4)
-        return Layout(top + rounded(max(x.length for x in others), 4), top)
+        if stage.residency == "panels":
+            shape = stage.panel_shape
+            return Layout(shape.pitch, shape.top, shape.edge)
+        others = [x for x in self.stages if not x.in_blocks and x.residency != "panels"]
+        top = rounded(max(x.bandwidth + x.reflector for x in others), 4)
+        return Layout(top + rounded(max(x.reflector for x in others), 4), top)
 
 
 def _require(holds: bool, what: str) -> None:

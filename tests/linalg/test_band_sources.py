@@ -73,7 +73,7 @@ def hops(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
             found.append(program(ring_packs, capabilities, whole, work, sync, 9, RING=ring))
             continue
         if stage.residency == "panels":
-            whole, shape = (stage.items, 1, 1), stage.panel_shape(plan.layout(stage))
+            whole, shape = (stage.items, 1, 1), stage.panel_shape
             found.append(program(panel_packs, capabilities, whole, work, sync, 9, SHAPE=shape))
             continue
         items, alone = (stage.items * stage.sweeps + CREW, 1, 1), (stage.items, 1, 1)
@@ -98,7 +98,7 @@ def programs(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
     return [
         program(largest_kernel, capabilities, line, ab, d, 0, BAND=True),
         program(load_band, capabilities, line, ab, d, work, sync, **scale),
-        program(move_band, capabilities, line, work, work, BEFORE=layout, LAYOUT=Layout(20, 8)),
+        program(move_band, capabilities, line, work, work, BEFORE=layout, LAYOUT=Layout(20, 8, 8)),
         program(store_bidiagonal, capabilities, line, work, d, d, d, **scale),
         *hops(capabilities, dtype, u),
         program(squares, capabilities, line, d, d, d, q),
@@ -164,6 +164,7 @@ def test_plans_end_in_bidiagonal_form_and_fit(u: int, capabilities: Capabilities
     assert narrower == 1
     for stage in plan.stages:
         reach = stage.bandwidth + (0 if stage.in_blocks else stage.length - 1)
-        assert plan.layout(stage).top >= reach
+        layout = plan.layout(stage)
+        assert layout.top * layout.edge >= reach
     for each in hops(capabilities, "float64", u):
         assert each.local_bytes <= capabilities.local_memory_opt_in
