@@ -51,6 +51,8 @@ class PanelShape:
         Work-items of a sub-group, and sub-groups of a workgroup.
     rows : int
         Lines that a work-item has a part of.
+    spare : int
+        Rows of local memory that nobody needs, so that fewer workgroups share a compute unit.
     """
 
     bandwidth: int
@@ -59,6 +61,7 @@ class PanelShape:
     size: int
     sub_groups: int
     rows: int
+    spare: int = 0
 
     @property
     def length(self) -> int:
@@ -114,7 +117,7 @@ class PanelShape:
     @property
     def elements(self) -> int:
         """Elements of local memory that a workgroup takes."""
-        return 2 * self.count * (self.length + 3)
+        return 2 * (self.count * (self.length + 3) + self.spare * self.length)
 
     @property
     def lag(self) -> int:
@@ -205,7 +208,8 @@ def reflectors(kind: Any, SHAPE: PanelShape) -> Any:
     """Room for those of a panel."""
     COUNT = SHAPE.count
     tails, heads, scales = kl.local(COUNT, kind), kl.local(COUNT, kind), kl.local(COUNT, kind)
-    return Shared(kl.local((COUNT, SHAPE.length), kind), tails, heads, scales)
+    v = kl.local((COUNT + SHAPE.spare, SHAPE.length), kind)
+    return Shared(v, tails, heads, scales)
 
 
 @function

@@ -58,7 +58,8 @@ class Stage:
     every : int
         Steps between looks at the pack before, in vectors.
     spare : int
-        Blocks that are asked for before there is need to, in the ring.
+        Blocks that are asked for before there is need to, in the ring; in panels, rows of local
+        memory that nobody needs.
     parts : int
         Sub-groups that share a block, or a panel with what it combines.
 
@@ -135,11 +136,13 @@ class Stage:
     def panel_shape(self) -> PanelShape:
         """What the kernel of panels is told."""
         size = self.items // self.parts
-        return PanelShape(self.bandwidth, self.narrow, self.sweeps, size, self.parts, self.rows)
+        extents = self.bandwidth, self.narrow, self.sweeps
+        return PanelShape(*extents, size, self.parts, self.rows, self.spare)
 
     def item_shape(self, layout: Layout) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""
-        return ItemShape(self.reflector, self.items, self.sweeps, *layout, self.lag)
+        extents = self.reflector, self.items, self.sweeps
+        return ItemShape(*extents, layout.pitch, layout.top, self.lag)
 
     @property
     def lag(self) -> int:
@@ -198,7 +201,8 @@ class Plan:
             b = self.stages[0].bandwidth
             _require(len(self.stages) == 1, "vectors are in a stage of their own")
             _require(
-                self.layout(self.stages[0]) == (3 * b, 2 * b), "vectors find columns 3 b apart"
+                self.layout(self.stages[0]) == Layout(3 * b, 2 * b),
+                "vectors find columns 3 b apart",
             )
 
     def layout(self, stage: Stage) -> Layout:
