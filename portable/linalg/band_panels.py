@@ -400,13 +400,14 @@ def leave(strip: Any, shared: Any, pivot: Any, SHAPE: PanelShape) -> None:
     """Leaves line `i` from its i-th element on, and the sum of the squares of those after."""
     i, mine, A, B = pivot
     place = i % SHAPE.across
-    tail = kl.private(1, strip.x.dtype, fill=0)
+    tail = kl.private(2, strip.x.dtype, fill=0)
     for b in kl.static_range(B, SHAPE.columns):
         value = strip.x[A, b]
         if b == B:
             value = kl.where(strip.across > place, value, 0)
-        tail[0] += value * value
-    add_up(tail, SHAPE)
+        tail[b % 2] += value * value
+    total = kl.private(1, strip.x.dtype, fill=tail[0] + tail[1])
+    add_up(total, SHAPE)
     if mine:
         for b in kl.static_range(SHAPE.columns):
             value = kl.cast(0, strip.x.dtype)
@@ -416,7 +417,7 @@ def leave(strip: Any, shared: Any, pivot: Any, SHAPE: PanelShape) -> None:
                 value = strip.x[A, b]
             shared.v[i, strip.across + b * SHAPE.across] = value
         if strip.across == 0:
-            shared.tails[i] = tail[0]
+            shared.tails[i] = total[0]
 
 
 @function
