@@ -16,7 +16,7 @@ import json
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
@@ -24,6 +24,10 @@ from portable.linalg.band_plan import Plan, Stage, waves_of
 from portable.tune.table import device_keys
 
 __all__ = ["Rates", "predicted", "stage_time"]
+
+
+_SHARED: Final = 1.5
+"""As many units do the work of so many where two panels share one, seen on an H200."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,9 @@ def stage_time(
         Of the device.
     """
     rates = _rates(stage.residency, kind, capabilities)
-    units = max(1, capabilities.compute_units)
+    units: float = max(1, capabilities.compute_units)
+    if stage.residency == "panels" and stage.spare:
+        units *= _SHARED
     if not persistent:
         return _waves(stage, n, rates, units)
     step = _step(stage, rates)
@@ -133,7 +139,7 @@ def _apart(stage: Stage) -> float:
             return stage.lag * stage.sweeps + 1
 
 
-def _waves(stage: Stage, n: int, rates: Rates, units: int) -> float:
+def _waves(stage: Stage, n: int, rates: Rates, units: float) -> float:
     """Microseconds where each wave of hops is a launch."""
     waves, apart, step = waves_of(n, stage), stage.lag + 1, _step(stage, rates)
     if stage.residency == "panels":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Final
 
 from portable.backend import Capabilities
@@ -32,12 +32,12 @@ of elements in registers. On an H200 twice as many took nine times as long in do
 _STEP: Final = 32
 """Superdiagonals that go in each stage but the last, where work-items hold reflectors."""
 
-_PANELS: Final = (16, 32)
-"""Rows of a panel; bands that lose some by panels are whole multiples of the first."""
+_PANEL: Final = 16
+"""Rows of a panel, of which bands that are narrowed by panels are whole multiples. With 32 sweeps
+have to be two hops apart where 32 superdiagonals are left: on an H200 1.65 times as long."""
 
 _PANEL_ROWS: Final = (2, 1)
-"""Lines that a work-item has a part of. On an H200 four took longer, with as much to do: packs were
-then so small that several shared a compute unit, and those that others wait for went slower."""
+"""Lines that a work-item has a part of: with four an H200 took longer."""
 
 _PANEL_BYTES: Final = 352
 """Bytes of lines and of a reflector that a work-item has in registers at most."""
@@ -166,9 +166,9 @@ def _panel_steps(
     u: int, narrow: int, kind: DType, capabilities: Capabilities, time: Callable[[Stage], float]
 ) -> tuple[Stage, ...]:
     """Stages by panels, as few as there can be; none where sub-groups have not the room for one."""
-    least, wide = _PANELS[0], rounded(u, _PANELS[0])
-    for count in range(1, (wide - narrow) // least + 1):
-        cut = rounded(-(-(wide - narrow) // count), least)
+    wide = rounded(u, _PANEL)
+    for count in range(1, (wide - narrow) // _PANEL + 1):
+        cut = rounded(-(-(wide - narrow) // count), _PANEL)
         ends = [*range(wide, narrow, -cut), narrow]
         steps = [list(_by_panels(a, b, kind, capabilities)) for a, b in pairwise(ends)]
         if all(steps):
@@ -180,13 +180,23 @@ def _by_panels(b: int, narrow: int, kind: DType, capabilities: Capabilities) -> 
     """Panels that fit, each with as many lines in registers as there is room for."""
     size, room = capabilities.sub_group_size, _local_memory(capabilities) // kind.itemsize - 256
     most = min(_PANEL_GROUPS, capabilities.max_workgroup // size)
-    for count, rows in product(_PANELS, _PANEL_ROWS):
-        shape = PanelShape(b, narrow, count, size, most, rows)
+    for rows in _PANEL_ROWS:
+        shape = PanelShape(b, narrow, _PANEL, size, most, rows)
         held = (rows + 1) * shape.columns * kind.itemsize
         if shape.fits and held <= _PANEL_BYTES and shape.elements <= room:
             parts = min(range(shape.makers + 1, most + 1), key=shape.turns)
-            shared = {"rows": rows, "items": parts * size, "sweeps": count, "parts": parts}
-            yield Stage(b, b - narrow + 1, "panels", **shared)
+            spare = _spare_of_panels(shape, room) if 2 * parts <= most else 0
+            shared = {"items": parts * size, "sweeps": _PANEL, "parts": parts, "spare": spare}
+            yield Stage(b, b - narrow + 1, "panels", rows=rows, **shared)
+
+
+def _spare_of_panels(shape: PanelShape, room: int) -> int:
+    """Rows of local memory beyond what is needed, so that no three workgroups share a unit.
+
+    Those that others wait for go slower by that: a band of 64 in single precision took an H200 53
+    ms with two to a unit, 72 with one and 77 with up to five.
+    """
+    return max(0, (room // 3 - shape.elements) // (2 * shape.length) + 1)
 
 
 def _by_items(
