@@ -7,7 +7,7 @@ needed for partial sums, where a result has too few tiles for a device; for larg
 operands whose rows do not begin at multiples of 16 (`b`'s, of half precision, 32) bytes, of which
 GPUs with asynchronous copies work on copies, as of a `b` of single precision whose columns are
 contiguous; and for large products on CPUs, which pack 4 KiB of each row of `a` and column of `b` at
-a time, hold the sums of some 64 MiB of the result in between (more where 2 KiB of each row are
+a time, hold the sums of some 64 MiB of the result in between (more where 512 columns of it are
 more), and keep up to 128 MiB for the next product.
 """
 

@@ -98,7 +98,7 @@ def launches(
         *lead, m, n = shape
         product = Product(m, n, k, prod(lead))
         best, accumulator = algorithm in ("auto", "matrix"), constants["ACC"]
-        if plain and best and packing_pays(product, accumulator, device.capabilities):
+        if plain and best and packing_pays(product, device.capabilities):
             yield _packed(device, m, accumulator)
         for choice, parts in schemes(device, kind, algorithm, product, b_columns):
             if not (added and choice.get("RESIDENT")):

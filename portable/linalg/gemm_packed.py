@@ -51,16 +51,25 @@ _LINE: Final = 64
 
 _ALONE: Final = (1, 1, 1)
 
-_FEWEST_USES: Final = 2048
-"""Bytes that are packed of as many elements as there are uses of each, at least.
+_FEWEST_USES: Final = 512
+"""Of each element that is packed."""
 
-One core took for products of 512 in single precision 0.9 of the time of tiles that copy, for 1024 x
-16 by 16 x 1024 in double precision 0.3; with fewer uses, of 256 in single precision, 1.05 to 1.15.
+_FEWEST_PRODUCTS: Final = 2**30
+"""Multiplications of a product from which on packing pays.
+
+On two cores of a Xeon products of single precision of 1024, 2048 and 4096 took 0.96, 0.94 and 0.94
+of the time so, of 512 1.05 to 1.15; of double precision of 1024 one core took 0.88.
 """
 
-_FEWEST_PRODUCTS: Final = 2**26
-"""Multiplications, times the bytes of an element, of a product from which on packing pays: it is a
-launch more, and looked up at each call."""
+_FEWEST_RESULTS: Final = 2**20
+"""Elements of a result for which packing pays with short sums, too.
+
+Each tile clears, finishes and stores its sums for few products. One core took 0.36 of the time for
+2048 x 32 by 32 x 2048 in single precision so, 0.78 for 1024 x 64 by 64 x 1024.
+"""
+
+_SHORTEST: Final = 16
+"""Products of such a sum at least."""
 
 _STREAMED: Final = 2**22
 """Bytes of a result that passes the caches by: lines that it fills are not read from memory first.
@@ -92,21 +101,19 @@ def packing_for(capabilities: Capabilities, accumulator: DType) -> Packing:
     return Packing(micro, _SLAB // size, _ROWS, _DEPTH, _AHEAD // size, cores)
 
 
-def packing_pays(product: Product, accumulator: DType, capabilities: Capabilities) -> bool:
+def packing_pays(product: Product, capabilities: Capabilities) -> bool:
     """Whether it does, by what was measured.
 
     Parameters
     ----------
     product : Product
         Its extents.
-    accumulator : DType
-        What to sum in.
     capabilities : Capabilities
         Of the device.
     """
     m, n, k = product.m, product.n, product.k
-    size = accumulator.itemsize
-    large = min(m, n) * size >= _FEWEST_USES and m * n * k * size >= _FEWEST_PRODUCTS
+    wide = m * n >= _FEWEST_RESULTS and k >= _SHORTEST
+    large = min(m, n) >= _FEWEST_USES and (wide or m * n * k >= _FEWEST_PRODUCTS)
     return capabilities.lone_work_items and product.batch == 1 and large
 
 
@@ -208,7 +215,7 @@ def _cut(plan: Packing, extents: tuple[int, int, int], accumulator: DType) -> _C
 
 def _panel(plan: Packing, rows: int, columns: int, accumulator: DType) -> int:
     """Columns of a result whose sums are kept between slabs at a time."""
-    most = max(_FEWEST_USES, _MOST_SUMS // rows) // accumulator.itemsize
+    most = max(_FEWEST_USES, _MOST_SUMS // (rows * accumulator.itemsize))
     panels = -(-columns // most)
     return _up(-(-columns // panels), _RIGHT[0] * plan.micro.columns)
 

@@ -92,7 +92,7 @@ def test_operands_of_any_strides(core: Device) -> None:
 def test_panels_of_columns(core: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the sums between slabs would take too much room; the last panel is narrower."""
     monkeypatch.setattr(gemm_packed, "_MOST_SUMS", 0)
-    monkeypatch.setattr(gemm_packed, "_FEWEST_USES", 4)
+    monkeypatch.setattr(gemm_packed, "_FEWEST_USES", 1)
     for n in (1100, 600):
         a, b = operands(13, n, 24)
         assert_product(packed(core, core.from_numpy(a), core.from_numpy(b), 1, 10), a, b)
@@ -156,12 +156,12 @@ def test_where_it_is_chosen() -> None:
     """Large plain products of processors."""
     core, gpu = (portable.device(f"simulator:{name}") for name in ("intel-cpu", "h200"))
     kind = dtype_of("float32")
-    small, large = Product(256, 256, 256), Product(1024, 1024, 1024)
-    assert packing_pays(large, kind, core.capabilities)
-    assert not packing_pays(large, kind, gpu.capabilities)
-    for other in (Product(1024, 1024, 1024, 2), Product(128, 8192, 8192), small):
-        assert not packing_pays(other, kind, core.capabilities)
-    assert packing_pays(small, dtype_of("float64"), core.capabilities)
+    large, short = Product(1024, 1024, 1024), Product(1024, 1024, 16)
+    assert packing_pays(large, core.capabilities)
+    assert packing_pays(short, core.capabilities)
+    assert not packing_pays(large, gpu.capabilities)
+    for other in (Product(1024, 1024, 1024, 2), Product(128, 8192, 8192), Product(512, 512, 512)):
+        assert not packing_pays(other, core.capabilities)
     constants = {"ACC": kind, "ACTIVATION": gemm_launches.keep}
     for plain in (True, False):
         first = next(launches(core, kind, (1024, 1024), 1024, "auto", constants, False, plain))
