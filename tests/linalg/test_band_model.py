@@ -42,3 +42,31 @@ def test_one_pack_has_a_unit_to_itself() -> None:
         ring = plan_for(32, 8192, dtype, can).stages[-1].ring
         room = max(can.local_memory, can.local_memory_opt_in)
         assert room / 2 < ring.elements * dtype.itemsize <= room
+
+
+def test_two_small_panels_share_a_unit_at_most() -> None:
+    can = profiles.load("h200").capabilities
+    for dtype in (dtypes.float32, dtypes.float64):
+        shape = plan_for(64, 8192, dtype, can).stages[0].panel_shape
+        room = max(can.local_memory, can.local_memory_opt_in)
+        assert room / 3 < shape.elements * dtype.itemsize <= room / 2
+
+
+@pytest.mark.parametrize(
+    ("n", "u", "dtype", "measured"),
+    [
+        (8192, 128, dtypes.float32, 0.0427),
+        (8192, 128, dtypes.float64, 0.0575),
+        (32768, 96, dtypes.float64, 0.238),
+        (32768, 128, dtypes.float32, 0.187),
+        (32768, 128, dtypes.float64, 0.251),
+        (32768, 256, dtypes.float32, 0.314),
+        (32768, 256, dtypes.float64, 0.416),
+        (32768, 512, dtypes.float32, 0.681),
+    ],
+)
+def test_wide_bands_take_an_h200_what_is_predicted(
+    n: int, u: int, dtype: DType, measured: float
+) -> None:
+    can = profiles.load("h200").capabilities
+    assert predicted(plan_for(u, n, dtype, can), n, can) == pytest.approx(measured, rel=0.2)
