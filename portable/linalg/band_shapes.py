@@ -178,12 +178,12 @@ def _panel_steps(
 
 def _by_panels(b: int, narrow: int, kind: DType, capabilities: Capabilities) -> Iterator[Stage]:
     """Panels that fit, each with as many lines in registers as there is room for."""
-    size, room = capabilities.sub_group_size, _local_memory(capabilities) // kind.itemsize - 256
+    size, room = capabilities.sub_group_size, _local_memory(capabilities) // kind.itemsize
     most = min(_PANEL_GROUPS, capabilities.max_workgroup // size)
     for rows in _PANEL_ROWS:
         shape = PanelShape(b, narrow, _PANEL, size, most, rows)
         held = (rows + 1) * shape.columns * kind.itemsize
-        if shape.fits and held <= _PANEL_BYTES and shape.elements <= room:
+        if shape.fits and held <= _PANEL_BYTES and shape.elements <= room - 256:
             parts = min(range(shape.makers + 1, most + 1), key=shape.turns)
             spare = _spare_of_panels(shape, room) if 2 * parts <= most else 0
             shared = {"items": parts * size, "sweeps": _PANEL, "parts": parts, "spare": spare}
