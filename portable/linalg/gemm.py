@@ -388,7 +388,8 @@ def _in_rows(
         return plan, args
     alpha, a, b, *rest = args
     device, wants = plan.device, plan.rows
-    a, rows = in_rows(device, a, wants.a), in_rows(device, b, wants.b, wants.turned)
+    a = in_rows(device, a, wants.a, across=wants.across)
+    rows = in_rows(device, b, wants.b, wants.turned)
     if rows is not b:
         plan = _plan_of(device, given, wanted, rows)
     return plan, (alpha, a, rows, *rest)

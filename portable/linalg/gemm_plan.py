@@ -139,7 +139,7 @@ def planned(
     if wanted.algorithm in ("auto", "matrix"):
         rows = row_multiples(device.capabilities, kind, shape, k, b_columns)
     if rows is not None and algorithm == "tf32":
-        rows = rows._replace(turned=False)
+        rows = rows._replace(turned=False, across=False)
     return Plan(device, kind, result, shape, wanted.activation, tuple(tried), rows)
 
 

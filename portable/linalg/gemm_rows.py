@@ -64,11 +64,14 @@ class Rows(NamedTuple):
         Bytes of which their rows begin at multiples.
     turned : bool
         Whether rows of `b` are contiguous even if its columns are.
+    across : bool
+        Whether columns of `a` are where it is copied.
     """
 
     a: int
     b: int
     turned: bool = False
+    across: bool = False
 
 
 def row_multiples(
@@ -99,10 +102,17 @@ def row_multiples(
     engine = kind.itemsize == 2 and "tensor" in capabilities.async_copy and not b_columns
     sectors = engine and products >= _FEWEST_FOR_SECTORS
     turned = b_columns and kind is float32 and shape[-2] >= _FEWEST_ROWS_TURNED
-    return Rows(ALIGNMENT, _SECTOR if sectors else ALIGNMENT, turned)
+    across = kind is float32  # of which work-items multiply columns with rows
+    return Rows(ALIGNMENT, _SECTOR if sectors else ALIGNMENT, turned, across)
 
 
-def in_rows(device: Device, x: Any, multiple: int = ALIGNMENT, turned: bool = False) -> Any:
+def in_rows(
+    device: Device,
+    x: Any,
+    multiple: int = ALIGNMENT,
+    turned: bool = False,
+    across: bool = False,
+) -> Any:
     """The array, or where its rows and columns do not begin at such bytes a copy whose rows do.
 
     Parameters
@@ -115,6 +125,8 @@ def in_rows(device: Device, x: Any, multiple: int = ALIGNMENT, turned: bool = Fa
         Bytes.
     turned : bool
         Whether columns that begin so will not do.
+    across : bool
+        Whether columns of a copy lie together, not its rows.
     """
     view = device.view(x)
     if 0 in view.strides:
@@ -124,12 +136,15 @@ def in_rows(device: Device, x: Any, multiple: int = ALIGNMENT, turned: bool = Fa
     if lies_well and not view.address % multiple and _are_aligned(*layout, multiple):
         return x
     *lead, m, n = view.shape
+    count, length = (n, m) if across else (m, n)
     per_row = _ROW_BYTES // view.dtype.itemsize
     try:
-        room = device.empty((*lead, m, -(-n // per_row) * per_row), dtype(view.dtype))
+        room = device.empty((*lead, count, -(-length // per_row) * per_row), dtype(view.dtype))
     except OutOfMemoryError:
         return x
-    rows = room[..., :n]
+    rows = room[..., :length]
+    if across:
+        rows = rows.swapaxes(-1, -2)
     copy_into(x, rows)
     return rows
 
@@ -154,7 +169,7 @@ def _are_aligned(
 def copy_into_rows(x: Any, out: Any, *, EDGE: int) -> None:
     """A workgroup per square tile, which passes through local memory: either side may be columns.
 
-    Local memory: ``EDGE**2`` elements.
+    Local memory: ``EDGE**2`` elements, and 16 bytes a row so that columns are not in one bank.
 
     Parameters
     ----------
@@ -165,7 +180,8 @@ def copy_into_rows(x: Any, out: Any, *, EDGE: int) -> None:
     """
     batch, row, column = tile_of_workgroup(out, EDGE, EDGE, 1)
     source, target = matrix_of(x, out, batch), matrix_of(out, out, batch)
-    tile = kl.local((EDGE, EDGE), x.dtype)
+    room = kl.local((EDGE, EDGE + ALIGNMENT // x.dtype.itemsize), x.dtype)
+    tile = room[0:EDGE, 0:EDGE]
     kl.copy(tile, source[row : row + EDGE, column : column + EDGE])
     kl.barrier()
     kl.copy(target[row : row + EDGE, column : column + EDGE], tile)

@@ -39,9 +39,12 @@ def test_rows_are_aligned_and_the_same(
     if across:
         given, x = transposed(device, given), x.swapaxes(-1, -2)
     assert not array_spec(device.view(given)).aligned
-    found = in_rows(device, given)
-    assert array_spec(device.view(found)).aligned
-    assert (device.to_numpy(found) == x).all()
+    for columns in (False, True):
+        found = in_rows(device, given, across=columns)
+        view = device.view(found)
+        assert array_spec(view).aligned
+        assert view.strides[-2 if columns else -1] == view.dtype.itemsize
+        assert (device.to_numpy(found) == x).all()
 
 
 @pytest.mark.parametrize("across", [False, True])
@@ -144,7 +147,7 @@ def test_large_products_of_narrow_types_are_worth_copies() -> None:
     large, thin, small = (2, 1024, 1024), (1, 2**30), (64, 64)
     kinds = [float16, float32, float64]
     found = [row_multiples(CUDA, kind, large, 1024, False) for kind in kinds]
-    assert found == [Rows(16, 16), Rows(16, 16), None]
+    assert found == [Rows(16, 16), Rows(16, 16, across=True), None]
     assert not any(row_multiples(CUDA, float16, shape, 64, False) for shape in (thin, small))
     plain = replace(CUDA, async_copy=frozenset())
     assert row_multiples(plain, float16, large, 1024, False) is None
@@ -156,9 +159,9 @@ def test_large_products_of_narrow_types_are_worth_copies() -> None:
         (float16, 4104, False, Rows(16, 32)),
         (float16, 4104, True, Rows(16, 16)),
         (float16, 1032, False, Rows(16, 16)),
-        (float32, 4104, False, Rows(16, 16)),
-        (float32, 4104, True, Rows(16, 16, turned=True)),
-        (float32, 1032, True, Rows(16, 16)),
+        (float32, 4104, False, Rows(16, 16, across=True)),
+        (float32, 4104, True, Rows(16, 16, turned=True, across=True)),
+        (float32, 1032, True, Rows(16, 16, across=True)),
     ],
 )
 def test_how_the_rows_of_b_should_lie(
