@@ -330,7 +330,7 @@ def _made(given: _Given, options: _Options, key: Any) -> Any:
         plan, args = _in_rows(plan, given, result, wanted)
         launch = _run(plan, args)
         as_given = args[1] is given.a and args[2] is given.b and args[4] is given.c
-        if key is not None and launch.parts == 1 and as_given:
+        if key is not None and launch.recognised and as_given:
             seen_again(key, plan, launch, args)
     return result
 

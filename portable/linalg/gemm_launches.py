@@ -16,11 +16,12 @@ from portable.linalg.gemm_kernels import gemm_naive, gemm_sums, gemm_tiled, gemm
 from portable.linalg.gemm_model import Product
 from portable.linalg.gemm_packed import Packing, packed_steps, packing_for, packing_pays
 from portable.linalg.gemm_packed_kernels import multiply_strips
+from portable.linalg.gemm_shares import Sharing, first_launch, sharing_for
 from portable.linalg.gemm_tuning import schemes
 from portable.linalg.tiling import Tiling
 from portable.tune.space import Parameters
 
-__all__ = ["TileLaunch", "in_order", "launches", "sums_launch", "tiles_launch"]
+__all__ = ["Beside", "TileLaunch", "in_order", "launches", "sums_launch", "tiles_launch"]
 
 _EDGE: Final = 16
 """Edge of the square tiles of the rungs "naive" and "tiled", one work-item per element."""
@@ -42,17 +43,47 @@ class TileLaunch(NamedTuple):
         Into how many the sums are cut; of several, it makes partial results (`in_order`).
     packing : Packing or None
         How operands are packed first (`in_order`).
+    sharing : Sharing or None
+        How the last tiles are shared out (`in_order`).
     """
 
     launcher: Launcher
     constants: dict[str, Any]
     parts: int = 1
     packing: Packing | None = None
+    sharing: Sharing | None = None
 
     @property
     def alone(self) -> bool:
         """Whether it makes the product by itself."""
-        return self.parts == 1 and self.packing is None
+        return self.recognised and self.packing is None
+
+    @property
+    def recognised(self) -> bool:
+        """Whether calls like it are launched without a plan (`gemm_again`)."""
+        return self.parts == 1 and self.sharing is None
+
+
+class Beside(NamedTuple):
+    """What is done to sums of products.
+
+    Attributes
+    ----------
+    plain : bool
+        Whether nothing is, and operands are of the type to sum in: others are not packed.
+    added : bool
+        Whether `c` is added, for which workgroups meet before they store: they do not make tiles in
+        turn.
+    biased : bool
+        Whether a bias is.
+    """
+
+    plain: bool = False
+    added: bool = False
+    biased: bool = False
+
+
+_NOTHING: Final = Beside()
 
 
 def launches(
@@ -63,8 +94,7 @@ def launches(
     algorithm: str,
     constants: dict[str, Any],
     b_columns: bool,
-    plain: bool = False,
-    added: bool = False,
+    beside: Beside = _NOTHING,
 ) -> Iterator[TileLaunch]:
     """What to try for a result of a shape, the best first.
 
@@ -80,11 +110,8 @@ def launches(
         ``ACC`` and ``ACTIVATION``.
     b_columns : bool
         Whether the columns of `b` are contiguous, not its rows.
-    plain : bool
-        Whether sums of products, of the type to sum in, are all that is done to operands: others
-        are not packed.
-    added : bool
-        Whether `c` is, for which workgroups meet before they store: they do not make tiles in turn.
+    beside : Beside
+        What is done to sums of products.
     """
     square = (_EDGE, _EDGE, 1)
     if algorithm == "vendor" or 0 in shape:
@@ -96,12 +123,16 @@ def launches(
         yield TileLaunch(launcher, {"TILE": _EDGE, **constants})
     else:
         *lead, m, n = shape
-        product = Product(m, n, k, prod(lead))
+        product = Product(m, n, k, prod(lead), beside.biased)
         best, accumulator = algorithm in ("auto", "matrix"), constants["ACC"]
-        if plain and best and packing_pays(product, device.capabilities):
+        if beside.plain and best and packing_pays(product, device.capabilities):
             yield _packed(device, m, accumulator)
         for choice, parts in schemes(device, kind, algorithm, product, b_columns):
-            if not (added and choice.get("RESIDENT")):
+            if beside.added and choice.get("RESIDENT"):
+                continue
+            if choice.get("RESIDENT") and not choice["APART"]:
+                yield from shared_launch(device, choice, shape, k, constants)
+            else:
                 yield _in_parts(device, choice, parts, shape, constants)
 
 
@@ -110,6 +141,21 @@ def _packed(device: Device, rows: int, accumulator: DType) -> TileLaunch:
     packing = packing_for(device.capabilities, accumulator)
     launcher = multiply_strips[groups(packing.groups(rows)), (1, 1, 1)]
     return TileLaunch(launcher, {"PLAN": packing, "ACC": accumulator}, packing=packing)
+
+
+def shared_launch(
+    device: Device, choice: Parameters, shape: tuple[int, ...], k: int, constants: dict[str, Any]
+) -> Iterator[TileLaunch]:
+    """The kernel that shares out the last round of tiles, if sums are long enough."""
+    own = dict(constants)
+    tiling = Tiling.of(choice, split=own.pop("SPLIT", False))
+    *lead, m, n = shape
+    tiles = prod(lead) * -(-m // tiling.rows) * -(-n // tiling.columns)
+    most = device.capabilities.compute_units * choice["RESIDENT"]
+    sharing = sharing_for(tiling, tiles, most, k)
+    if sharing is not None:
+        launcher = first_launch(sharing, choice["WORKGROUP"])
+        yield TileLaunch(launcher, {"TILING": tiling, **own}, sharing=sharing)
 
 
 def _in_parts(
@@ -152,6 +198,11 @@ def in_order(
     if launch.packing is not None:
         accumulator = launch.constants["ACC"]
         for launcher, own, constants in packed_steps(launch.packing, args, accumulator, empty):
+            yield TileLaunch(launcher, constants), own
+        return
+    if launch.sharing is not None:
+        steps = launch.sharing.steps(launch.launcher, args, launch.constants, activation, empty)
+        for launcher, own, constants in steps:
             yield TileLaunch(launcher, constants), own
         return
     alpha, a, b, beta, c, bias, out = args

@@ -64,6 +64,9 @@ _LEAVING: Final = 0.05
 _STORED_IN_TURN: Final = 1.74
 """How much faster tiles are stored while the next one's operands come; fitted like the rates."""
 
+_BIASED: Final = 0.006
+"""Microseconds of a tile for each of its columns where a bias is added, of warpgroups."""
+
 _IN_TURN: Final = 1.02
 """What it costs that tiles are handed out beforehand."""
 
@@ -76,12 +79,13 @@ _ROUNDS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What is multiplied: `batch` times M x K by K x N."""
+    """What is multiplied: `batch` times M x K by K x N, perhaps `biased` on its way to memory."""
 
     m: int
     n: int
     k: int
     batch: int = 1
+    biased: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,15 +178,20 @@ def predicted(
     rates = rates_of(choice, dtype, capabilities)
     compute_units = max(1, capabilities.compute_units)
     tiles = _tiles(choice, product) * parts
-    each = -(-tiles // compute_units)
+    shares = _shares_out(choice)
+    each = tiles / compute_units if shares else -(-tiles // compute_units)
     room = choice.get("RESIDENT") or _resident(choice, dtype, capabilities)
-    beside = min(each, room)
+    beside: int = room if shares else min(int(each), room)
     busy = _unit_time(choice, product, parts, each, beside, rates)
     needed = _memory_time(choice, product, min(tiles, beside * compute_units), dtype, rates)
     sums = 0.0
     if parts > 1:
         moved = parts * product.batch * product.m * product.n * 2 * dtype.register.itemsize
         sums = rates.launch + 1e-6 * moved / rates.summed
+    elif shares and (left := tiles % (room * compute_units)):
+        area = choice["BM"] * choice["BN"]
+        moved = (left + room * compute_units) * area * 2 * dtype.register.itemsize
+        sums = rates.launch + 1e-6 * moved / rates.memory
     time = max(busy, needed) + _BESIDE * min(busy, needed)
     leaving = _LEAVING * time if _leaves_cache(choice, product, dtype) else 0.0
     return rates.launch + time + leaving + sums
@@ -197,7 +206,7 @@ def _leaves_cache(choice: Parameters, product: Product, dtype: DType) -> bool:
 
 
 def _unit_time(
-    choice: Parameters, product: Product, parts: int, each: int, beside: int, rates: Rates
+    choice: Parameters, product: Product, parts: int, each: float, beside: int, rates: Rates
 ) -> float:
     """Microseconds of the busiest compute unit, which has `each` tiles, so many side by side."""
     m, n, k = choice["BM"], choice["BN"], choice["BK"]
@@ -207,8 +216,11 @@ def _unit_time(
     step = area * k / (rates.arithmetic * filled) + (m + n) * k / rates.traffic
     step = max(step, _LATENCY / _ahead(choice) / beside)
     end = rates.round + area / rates.stored
+    if product.biased and choice["APART"]:
+        end += _BIASED * n
     if choice.get("RESIDENT"):
-        ends = end + (each - 1) * area / (rates.stored * _STORED_IN_TURN)
+        others = end - rates.round - area / rates.stored * (1 - 1 / _STORED_IN_TURN)
+        ends = end + max(0, each - 1) * others
         return float(each * steps * step + ends) * _IN_TURN
     return float(each * steps * step + -(-each // beside) * end)
 
@@ -245,6 +257,11 @@ def _resident(choice: Parameters, dtype: DType, capabilities: Capabilities) -> i
     return int(max(1, min(fitting)))
 
 
+def _shares_out(choice: Parameters) -> bool:
+    """Whether the last round of tiles is shared out among all workgroups."""
+    return bool(choice.get("RESIDENT")) and not choice["APART"]
+
+
 def parts_of(choice: Parameters, product: Product, capabilities: Capabilities) -> Iterator[int]:
     """Into how many parts a sum over k may be cut.
 
@@ -258,7 +275,7 @@ def parts_of(choice: Parameters, product: Product, capabilities: Capabilities) -
         Of the device, which has enough to do with so many tiles.
     """
     most = _ROUNDS * max(1, capabilities.compute_units)
-    for parts in PARTS:
+    for parts in (1,) if _shares_out(choice) else PARTS:
         deep = product.k >= parts * _DEEPEST * choice["BK"]
         if parts == 1 or (deep and _tiles(choice, product) * parts <= most):
             yield parts

@@ -12,7 +12,7 @@ from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.lang.function import Function
 from portable.linalg.gemm_kernels import keep
-from portable.linalg.gemm_launches import TileLaunch, launches
+from portable.linalg.gemm_launches import Beside, TileLaunch, launches
 from portable.linalg.gemm_rows import Rows, row_multiples
 from portable.linalg.operands import broadcast_shape, broadcasts_to, common_dtype
 
@@ -134,7 +134,8 @@ def planned(
         algorithm = "tf32"
         constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
     plain = bias is None and _is_plain(kind, accumulator, wanted)
-    tried = launches(device, kind, shape, k, algorithm, constants, b_columns, plain, wanted.reads_c)
+    beside = Beside(plain, wanted.reads_c, bias is not None)
+    tried = launches(device, kind, shape, k, algorithm, constants, b_columns, beside)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
         rows = row_multiples(device.capabilities, kind, shape, k, b_columns)

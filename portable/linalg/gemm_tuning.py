@@ -62,7 +62,7 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     apart = choice["APART"]
     if apart and not _may_be_apart(choice, dtype, capabilities):
         return False
-    if choice.get("RESIDENT") and not apart:
+    if choice.get("RESIDENT") and (single or stages == 1):
         return False
     needed = stages * (m + n) * k * width
     room = capabilities.local_memory_most
@@ -90,7 +90,7 @@ _VALUES: Final = {
     "STAGES": (1, 2, 3, 4, 6, 8),
     "APART": (False, True),
     "WORKGROUP": (1, 64, 128, 160, 256, 288, 384, 512),
-    "GROUP": (1, 8),
+    "GROUP": (1, 4, 8),
     "UNITS": (False, True),
 }
 

@@ -20,6 +20,7 @@ from portable.linalg.dense_shapes import DenseShape
 from portable.linalg.direct import Direct
 from portable.linalg.direct_kernels import DirectShape
 from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
+from portable.linalg.gemm_shares import Sharing, first_launch
 from portable.linalg.magnitude import largest_magnitude
 from portable.linalg.svdvals import directly
 from portable.linalg.tiling import Tiling
@@ -62,6 +63,19 @@ def products_of_tiles() -> None:
 @run
 def products_of_tiles_in_turn() -> None:
     tiles(1)
+
+
+@run
+def products_whose_last_round_is_shared_out() -> None:
+    a, b, out = random(40, 41), random(41, 39), empty(40, 39)
+    sharing = Sharing(Tiling(16, 16, 4, 2, units=False, group=2), 5, 9 % 5, 41)
+    how = {"TILING": sharing.tiling, "ACC": float32, "ACTIVATION": keep}
+    args = 1.0, a, b, 0.0, None, None, out
+    for launch, own, constants in sharing.steps(
+        first_launch(sharing, 32), args, how, keep, device().empty
+    ):
+        launch(*own, **constants)
+    close(out, a @ b)
 
 
 @run

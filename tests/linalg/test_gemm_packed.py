@@ -14,7 +14,7 @@ from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
 from portable.linalg import gemm, gemm_launches, gemm_packed, prepare_gemm
 from portable.linalg.gemm_check import tolerance
-from portable.linalg.gemm_launches import launches
+from portable.linalg.gemm_launches import Beside, launches
 from portable.linalg.gemm_model import Product
 from portable.linalg.gemm_packed import kept_room, packed_steps, packing_for, packing_pays
 from portable.linalg.gemm_plan import planned
@@ -164,5 +164,7 @@ def test_where_it_is_chosen() -> None:
         assert not packing_pays(other, core.capabilities)
     constants = {"ACC": kind, "ACTIVATION": gemm_launches.keep}
     for plain in (True, False):
-        first = next(launches(core, kind, (1024, 1024), 1024, "auto", constants, False, plain))
+        first = next(
+            launches(core, kind, (1024, 1024), 1024, "auto", constants, False, Beside(plain))
+        )
         assert (first.packing is not None) is plain

@@ -16,7 +16,9 @@ from portable.lang.ir.types import StrideClass
 from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.linalg.gemm_kernels import gemm_tiles, relu
 from portable.linalg.gemm_launches import tiles_launch
+from portable.linalg.gemm_share_kernels import gemm_shares
 from portable.linalg.gemm_tuning import SPACE, SPACE_NT
+from portable.linalg.tiling import Tiling
 from portable.tune.table import lookup
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
@@ -103,6 +105,21 @@ def test_a_warpgroup_that_asks_for_copies_lends_registers(in_turn: bool) -> None
     copies, multiplies = program.source.split("cp.async.bulk.tensor", 1)
     assert ("setmaxnreg.dec.sync.aligned.u32" in copies) == in_turn
     assert ("setmaxnreg.inc.sync.aligned.u32" in multiplies) == in_turn
+
+
+def test_the_kernel_that_shares_tiles_out_compiles() -> None:
+    if cuda_missing():
+        pytest.skip(str(cuda_missing()))
+    matrix = ArraySpec(pt.float64, ("any", "unit"), aligned=True)
+    parts = ArraySpec(pt.float64, ("any", "any", "unit"), aligned=True)
+    tiling = Tiling(128, 128, 32, 3, units=True)
+    constants = ("TILING", tiling), ("ACC", pt.float64), ("ACTIVATION", relu)
+    specs = SCALAR, matrix, matrix, NONE, parts, matrix
+    specialised = Specialisation(specs, constants, (256, 1, 1), False, True, Options())
+    program = generate(translate(gemm_shares.python, specialised, CUDA), CUDA)
+    assert "m16n8k8" in program.source
+    assert "cp.async.wait_group" in program.source
+    compile_cuda(program)
 
 
 def test_warpgroups_that_trade_halves_are_seen_to_be_together() -> None:

@@ -10,6 +10,7 @@ __all__ = ["PRODUCTS", "UNITS"]
 
 LINALG: Final = "portable.linalg."
 GEMM: Final = LINALG + "gemm_kernels:"
+SHARES: Final = LINALG + "gemm_share_kernels:"
 RING: Final = LINALG + "operand_ring:"
 APART: Final = "portable.lang.passes.matrix.warp_specialisation:"
 BULK: Final = "portable.lang.passes.bulk:"
@@ -83,6 +84,22 @@ PRODUCTS: Final = (
         3,
         "the only slot is filled while it is read",
         "products_of_tiles_in_turn",
+    ),
+    fault(
+        "what is made next is asked for a step late",
+        SHARES + "Operands.start",
+        "step < self.end",
+        "step <= self.end",
+        "products_whose_last_round_is_shared_out",
+        "result",
+    ),
+    fault(
+        "parts are added of those who had none of a tile",
+        SHARES + "gemm_share_sums",
+        "own < end and after > begin and own < after",
+        "own < end and own < after",
+        "products_whose_last_round_is_shared_out",
+        "uninitialised",
     ),
     without_barrier(
         GEMM + "multiply_tile",
