@@ -408,19 +408,19 @@ def keep(
     It is the first row or column (`TURNED`), which those have who are at the `edge`; or all of it,
     where there is no next sweep in the pack or none that comes here (`alone`).
     """
-    SHAPE, PITCH = RING.tile, RING.pitch
-    if hop.sweep + 1 < RING.sweeps:
-        tile.keep(memory.ring, hop.first, place, RING)
-    start = hop.row * PITCH + place
+    SHAPE, STEP = RING.tile, RING.pitch - 1
     last = hop.sweep + 1 == RING.sweeps
-    if last or (alone and not RING.direct):
-        for a in kl.static_range(SHAPE.rows):
-            for b in kl.static_range(SHAPE.columns):
-                at = start + tile.row(a, SHAPE) + tile.column(b, SHAPE) * (PITCH - 1)
-                if not (TURNED and b == 0) or not (last and tile.has_first_column):
-                    memory.w[at] = tile.x[a, b]
-    elif edge and not RING.direct:
+    left = TURNED and last and tile.has_first_column
+    start = hop.row * RING.pitch + place
+    if RING.direct:
+        tile.keep(memory.w, hop.first, place, left, RING)
+    elif not last:
+        tile.keep(memory.ring, hop.first, place, False, RING)
+    if not RING.direct and (last or alone):
+        tile.send(memory.w, start, left, RING)
+    elif not RING.direct and edge:
+        at = start + tile.down + tile.column(0, SHAPE) * STEP
         for a in kl.static_range(SHAPE.rows if TURNED else 1):
             for b in kl.static_range(1 if TURNED else SHAPE.columns):
-                at = start + tile.row(a, SHAPE) + tile.column(b, SHAPE) * (PITCH - 1)
-                memory.w[at] = tile.x[a, b]
+                further = SHAPE.down * a + tile.beyond_first(b, SHAPE) * STEP
+                memory.w[at + further] = tile.x[a, b]

@@ -154,13 +154,23 @@ class Tile:
                 else:
                     self.x[a, b] = ring[at + SHAPE.down * a]
 
-    def keep(self, ring: Any, first: Any, row: int, RING: Any) -> None:
-        """Stores what `fetch` loads."""
+    def keep(self, ring: Any, first: Any, row: int, left: Any, RING: Any) -> None:
+        """Stores what `fetch` loads, but for its first column if that is `left` already."""
         SHAPE = RING.tile
         for b in kl.static_range(SHAPE.columns):
             at = self.place(ring, first, row, b, RING)
             for a in kl.static_range(SHAPE.rows):
-                ring[at + SHAPE.down * a] = self.x[a, b]
+                if b > 0 or not left:
+                    ring[at + SHAPE.down * a] = self.x[a, b]
+
+    def send(self, w: Any, first: Any, left: Any, RING: Any) -> None:
+        """Stores the block in global memory, from place `first` on, with `left` as for `keep`."""
+        SHAPE, STEP = RING.tile, RING.pitch - 1
+        at = first + self.down + self.column(0, SHAPE) * STEP
+        for b in kl.static_range(SHAPE.columns):
+            for a in kl.static_range(SHAPE.rows):
+                if b > 0 or not left:
+                    w[at + (self.beyond_first(b, SHAPE) * STEP + SHAPE.down * a)] = self.x[a, b]
 
     def combine(self, v: Any, corner: Any, together: Any, SHAPE: Any, TURNED: bool) -> Any:
         """Applies the reflector made of `v` to the rows of the block, or `TURNED` to its columns.
