@@ -3,12 +3,13 @@
 Tiles of the result are held in registers while tiles of the operands stream through local memory:
 the scheme of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM
 TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs. Beyond the tiles room is
-needed for partial sums, where a result has too few tiles for a device; for large products of
-operands whose rows do not begin at multiples of 16 (`b`'s, of half precision, 32) bytes, of which
-GPUs with asynchronous copies work on copies, as of a `b` of single precision whose columns are
-contiguous; and for large products on CPUs, which pack 4 KiB of each row of `a` and column of `b` at
-a time, hold the sums of some 64 MiB of the result in between (more where 512 columns of it are
-more), and keep up to 128 MiB for the next product.
+needed for partial sums, where a result has too few tiles for a device, or the last round of them is
+shared out (33 MiB on an H200); for large products of operands whose rows do not begin at multiples
+of 16 (`b`'s, of half precision, 32) bytes, of which GPUs with asynchronous copies work on copies,
+as of a `b` of single precision whose columns are contiguous; and for large products on CPUs, which
+pack 4 KiB of each row of `a` and column of `b` at a time, hold the sums of some 64 MiB of the
+result in between (more where 512 columns of it are more), and keep up to 128 MiB for the next
+product.
 """
 
 from __future__ import annotations
