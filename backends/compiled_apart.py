@@ -21,7 +21,7 @@ from portable.errors import CompileError
 from portable.notices import warn_once
 from portable.program import Program
 
-__all__ = ["Apart", "compile_apart"]
+__all__ = ["Apart", "compile_apart", "described", "in_process", "named"]
 
 _PATIENCE: Final = 300.0
 """Seconds after which a compiler is taken to hang."""
@@ -41,7 +41,7 @@ class Apart:
     """
 
     def __init__(self, device: cl.Device) -> None:
-        self._wanted = _described(device)
+        self._wanted = described(device)
 
     def compile(self, program: Program, options: list[str]) -> tuple[bytes, list[str]]:
         """The binary of a program, and the options that it could be compiled with.
@@ -86,16 +86,37 @@ class Apart:
         return status == _FINE
 
     def _compile(self, source: str, options: list[str]) -> tuple[int, bytes]:
-        given = json.dumps({"wanted": self._wanted, "source": source, "options": options})
-        done = subprocess.run(  # noqa: S603 - the command is our own
-            [sys.executable, "-P", "-m", __name__],  # -P: nothing of the current folder
-            input=given.encode(),
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            capture_output=True,
-            timeout=_PATIENCE,
-            check=False,
-        )
+        given = {"wanted": self._wanted, "source": source, "options": options}
+        done = in_process(__name__, given, _PATIENCE)
         return done.returncode, done.stdout
+
+
+def in_process(module: str, given: object, patience: float) -> subprocess.CompletedProcess[bytes]:
+    """What came of running a module by itself, with so much patience, in seconds.
+
+    Parameters
+    ----------
+    module : str
+        Its name.
+    given : object
+        What it finds on its standard input, as JSON.
+    patience : float
+
+    Raises
+    ------
+    OSError
+        If there can be no such process.
+    subprocess.TimeoutExpired
+        If it takes longer.
+    """
+    return subprocess.run(  # noqa: S603 - the command is our own
+        [sys.executable, "-P", "-m", module],  # -P: nothing of the current folder
+        input=json.dumps(given).encode(),
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        timeout=patience,
+        check=False,
+    )
 
 
 def _crashed(status: int) -> bool:
@@ -110,7 +131,8 @@ def _explained(program: Program) -> str:
     )
 
 
-def _described(device: cl.Device) -> dict[str, str]:
+def described(device: cl.Device) -> dict[str, str]:
+    """What another process knows a device again by."""
     platform = device.platform
     return {
         "platform": platform.version,
@@ -120,16 +142,21 @@ def _described(device: cl.Device) -> dict[str, str]:
     }
 
 
-def compile_apart() -> int:
-    """Compiles what the standard input holds; the exit status says what came of it."""
+def named(wanted: dict[str, str]) -> cl.Device:
+    """The device that another process described."""
     from portable_backends import drivers
 
+    drivers.announce()
+    devices = [d for platform in cl.get_platforms() for d in platform.get_devices()]
+    return next(d for d in devices if described(d) == wanted)
+
+
+def compile_apart() -> int:
+    """Compiles what the standard input holds; the exit status says what came of it."""
     given = json.load(sys.stdin)
     answer = os.dup(1)
     os.dup2(2, 1)  # compilers may print to the standard output
-    drivers.announce()
-    devices = [d for platform in cl.get_platforms() for d in platform.get_devices()]
-    device = next(d for d in devices if _described(d) == given["wanted"])
+    device = named(given["wanted"])
     try:
         program = cl.Program(cl.Context([device]), given["source"])
         built = program.build(given["options"], cache_dir=False)  # type: ignore[arg-type]

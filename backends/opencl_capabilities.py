@@ -12,6 +12,7 @@ from portable.backend import Capabilities
 from portable_backends.opencl_bulk_copies import copies_in_bulk
 from portable_backends.opencl_compress import compressed_bytes
 from portable_backends.opencl_local_memory import largest_array
+from portable_backends.opencl_warpgroups import has_warpgroups
 
 __all__ = ["capabilities_of", "is_cpu", "platform_word", "words_of"]
 
@@ -38,6 +39,7 @@ _VOLTA = 7
 _AMPERE = 8
 _HOPPER = 9
 _UNITS = frozenset({"mma.f16", "mma.bf16", "mma.tf32", "mma.f64"})
+_WARPGROUPS = frozenset({"wgmma.f16", "wgmma.bf16"})
 
 
 def is_cpu(device: cl.Device) -> bool:
@@ -75,7 +77,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         float64="cl_khr_fp64" in extensions,
         native_half="cl_khr_fp16" in extensions,
         sub_group_size=_sub_group_size(device, extensions),
-        matrix_units=_UNITS if level >= _AMPERE else frozenset(),
+        matrix_units=_matrix_units(device, level),
         async_copy=_async_copy(device, level),
         local_memory=local,
         local_memory_opt_in=local,
@@ -102,6 +104,12 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         pointer_offsets=True,
         faults=_faults(device),
     )
+
+
+def _matrix_units(device: cl.Device, level: int) -> frozenset[str]:
+    if level == _HOPPER and has_warpgroups(device):
+        return _UNITS | _WARPGROUPS
+    return _UNITS if level >= _AMPERE else frozenset()
 
 
 def _async_copy(device: cl.Device, level: int) -> frozenset[str]:

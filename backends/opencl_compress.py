@@ -14,11 +14,11 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portable import cache
 from portable.dtypes import float32, float64, int32
 from portable.lang.emit.avx512 import compress_definition, count_definition
 from portable.lang.ir.types import Vector
 from portable_backends.compiled_apart import Apart
+from portable_backends.opencl_probes import remembered
 from portable_backends.opencl_remarks import quiet
 
 __all__ = ["compressed_bytes", "compresses", "source"]
@@ -62,17 +62,8 @@ def compressed_bytes(device: cl.Device) -> int:
     """
     if 4 * int(device.native_vector_width_float) < _WIDEST:
         return 0
-    facts = device.platform.version, device.name, device.version, device.driver_version
-    name = cache.key("compress", source(), *facts)
-    kept = cache.load(name)
-    if kept is not None and kept.isdigit():
-        return int(kept)
-    try:
-        found = _WIDEST if compresses(device, source()) else 0
-    except cl.Error:  # which may be of the moment, such as memory that others have
-        return 0
-    cache.store(name, b"%d" % found)
-    return found
+    text = source()
+    return remembered(device, text, lambda: _WIDEST if compresses(device, text) else 0, 0)
 
 
 def compresses(device: cl.Device, source: str) -> bool:

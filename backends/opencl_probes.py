@@ -6,12 +6,13 @@ The answers are kept in the cache of compiled programs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
 
 from portable import cache
+from portable_backends.opencl_covered import is_covered, uncovered
 from portable_backends.opencl_remarks import quiet
 
 __all__ = ["ITEMS", "output_of", "remembered"]
@@ -20,7 +21,9 @@ ITEMS: Final = 128
 """Work-items of such a kernel, each of which gives one number."""
 
 
-def remembered(device: cl.Device, question: str, ask: Callable[[], int], otherwise: int) -> int:
+def remembered(
+    device: cl.Device, question: str, ask: Callable[[], int | None], otherwise: int
+) -> int:
     """The answer to a question that was kept, or is found now.
 
     Parameters
@@ -30,8 +33,8 @@ def remembered(device: cl.Device, question: str, ask: Callable[[], int], otherwi
     question : str
         All that the answer depends on but the device and its driver.
     ask : callable
-        Finds the answer, which is no less than 0. What OpenCL raises in it may be of the moment,
-        such as memory that others have: nothing is kept then.
+        Finds the answer, which is no less than 0. None, or an error that OpenCL raises, may be of
+        the moment, such as memory that others have: nothing is kept then.
     otherwise : int
         The answer where none was found.
     """
@@ -43,6 +46,8 @@ def remembered(device: cl.Device, question: str, ask: Callable[[], int], otherwi
     try:
         found = ask()
     except cl.Error:
+        found = None
+    if found is None:
         return otherwise
     cache.store(name, b"%d" % found)
     return found
@@ -58,10 +63,9 @@ def output_of(context: cl.Context, source: str) -> np.ndarray | None:
     pyopencl.Error
         If a kernel that was built cannot be run.
     """
-    program = cl.Program(context, source)
     try:
         with quiet:
-            kernel = program.build(["-w"], cache_dir=False).probe  # type: ignore[arg-type]
+            kernel = _built(context, source).probe
     except cl.Error:
         return None
     queue, flags = cl.CommandQueue(context), cl.mem_flags
@@ -71,3 +75,13 @@ def output_of(context: cl.Context, source: str) -> np.ndarray | None:
     kernel(queue, (ITEMS,), (ITEMS,), given, buffer)
     cl.enqueue_copy(queue, out, buffer)
     return out
+
+
+def _built(context: cl.Context, source: str) -> cl.Program:
+    built: cl.Program = cl.Program(context, source).build(["-w"], cache_dir=False)  # type: ignore[arg-type]
+    if not is_covered(source):
+        return built
+    binaries: Any = built.get_info(cl.program_info.BINARIES)
+    shown = uncovered(bytes(binaries[0]))
+    again: cl.Program = cl.Program(context, context.devices, [shown]).build()
+    return again

@@ -28,6 +28,7 @@ from portable_backends.kept_programs import KeptPrograms
 from portable_backends.limits import check
 from portable_backends.listening import wait_listening
 from portable_backends.opencl_capabilities import is_cpu
+from portable_backends.opencl_covered import is_covered, uncovered
 from portable_backends.opencl_executable import OpenCLExecutable
 from portable_backends.opencl_queues import DeviceClock, OpenCLMark, OpenCLQueue
 from portable_backends.opencl_remarks import quiet
@@ -265,8 +266,20 @@ class Runtime:
             message = f"{self.device.platform.name} refused kernel {program.entry}"
             raise CompileError(message, program.source, _log(error)) from None
         binaries: Any = built.get_info(cl.program_info.BINARIES)
+        if is_covered(program.source):
+            return self._uncovered(program, bytes(binaries[0]), name)
         cache.store(name, binaries[0])
         return (is_cpu(self.device) and self._load(binaries[0])) or built
+
+    def _uncovered(self, program: Program, binary: bytes, name: str) -> cl.Program:
+        """Loaded once more, with what the compiler was not shown."""
+        binary = uncovered(binary)
+        loaded = self._load(binary)
+        if loaded is None:
+            message = f"{self.device.platform.name} refused what it compiled of {program.entry}"
+            raise CompileError(message, program.source, binary.decode(errors="replace"))
+        cache.store(name, binary)
+        return loaded
 
     def synchronize(self) -> None:
         """Wait for everything enqueued; a fault of the device becomes `DeviceFaultError`."""

@@ -17,7 +17,7 @@ from portable.linalg.gemm_model import Product
 from portable.linalg.gemm_packed import Packing, packed_steps, packing_for, packing_pays
 from portable.linalg.gemm_packed_kernels import multiply_strips
 from portable.linalg.gemm_shares import Sharing, first_launch, sharing_for
-from portable.linalg.gemm_tuning import schemes
+from portable.linalg.gemm_tuning import has_engine, schemes
 from portable.linalg.tiling import Tiling
 from portable.tune.space import Parameters
 
@@ -127,8 +127,9 @@ def launches(
         best, accumulator = algorithm in ("auto", "matrix"), constants["ACC"]
         if beside.plain and best and packing_pays(product, device.capabilities):
             yield _packed(device, m, accumulator)
+        usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
         for choice, parts in schemes(device, kind, algorithm, product, b_columns):
-            if beside.added and choice.get("RESIDENT"):
+            if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
                 continue
             if choice.get("RESIDENT") and not choice["APART"]:
                 yield from shared_launch(device, choice, shape, k, constants)

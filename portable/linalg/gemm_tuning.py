@@ -12,9 +12,21 @@ from portable.linalg.gemm_model import Product, multiplying, parts_of, predicted
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup_entries, state
 
-__all__ = ["SPACE", "SPACE_NT", "SPACE_TF32", "candidates", "multiplying", "schemes"]
+__all__ = [
+    "SPACE",
+    "SPACE_NT",
+    "SPACE_TF32",
+    "candidates",
+    "has_engine",
+    "multiplying",
+    "schemes",
+]
 
 _USUAL_DEPTH: Final = 1024
+
+_VECTOR: Final = 16
+"""Bytes that are copied at once; rows of parts of them are copied by elements, unless by an engine:
+few work-items then keep many waiting."""
 
 _LIKE: Final = {bfloat16: float16, int8: float32}
 """Types of which the table knows nothing, and those whose tiles they take."""
@@ -71,9 +83,21 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     return bool(needed * 17 // 16 <= room and (single or 16 <= registers <= 160))
 
 
-def _has_room(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
-    """Whether local memory holds a choice's tiles, rows one after another, which is the least."""
+def _is_possible(
+    choice: Parameters, dtype: DType, product: Product, capabilities: Capabilities
+) -> bool:
+    """Whether local memory holds a choice's tiles, rows one after another, which is the least.
+
+    And whether there is what those want that are copied apart: a driver may lack what another has.
+    """
     m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
+    if choice["APART"]:
+        vector = _VECTOR // dtype.itemsize
+        in_vectors = not (product.n % vector or product.k % vector)
+        if not _may_be_apart(choice, dtype, capabilities):
+            return False
+        if not (in_vectors or has_engine(capabilities)):
+            return False
     return bool(stages * (m + n) * k * dtype.itemsize <= capabilities.local_memory_most)
 
 
@@ -137,7 +161,13 @@ def candidates(
     m, n, batch = size
     product = Product(m, n, _USUAL_DEPTH, batch)
     ranked = schemes(device, dtype, algorithm, product, b_columns)
-    return tuple(choice for choice, parts in ranked if parts == 1)
+    engine = has_engine(device.capabilities)
+    return tuple(x for x, parts in ranked if parts == 1 and (engine or not x["APART"]))
+
+
+def has_engine(capabilities: Capabilities) -> bool:
+    """Whether an engine copies tiles; work-items that copy them apart take what is plain alone."""
+    return "tensor" in capabilities.async_copy
 
 
 def schemes(
@@ -178,7 +208,7 @@ def _ranked(
         for level, entry in enumerate(entries)
         for choice in entry
     ]
-    found = [x for x in found if _has_room(x[0], dtype, capabilities)] or found
+    found = [x for x in found if _is_possible(x[0], dtype, product, capabilities)] or found
     units = max(1, capabilities.compute_units)
     ranked: list[tuple[float, int, Parameters, int]] = []
     for at, (choice, level) in enumerate(found):

@@ -16,14 +16,16 @@ import pytest
 import portable.array
 from portable import dtypes, kernel, registry
 from portable import lang as kl
-from portable.errors import LaunchError, OutOfMemoryError, ShapeError
+from portable.errors import CompileError, LaunchError, OutOfMemoryError, ShapeError
 from portable_backends.cpu import CPUBackend
 
 cl = pytest.importorskip("pyopencl")
 opencl_runtime = pytest.importorskip("portable_backends.opencl_runtime")
 opencl_bulk_copies = pytest.importorskip("portable_backends.opencl_bulk_copies")
 opencl_compress = pytest.importorskip("portable_backends.opencl_compress")
+opencl_covered = pytest.importorskip("portable_backends.opencl_covered")
 opencl_local_memory = pytest.importorskip("portable_backends.opencl_local_memory")
+opencl_warpgroups = pytest.importorskip("portable_backends.opencl_warpgroups")
 quiet = pytest.importorskip("portable_backends.opencl_remarks").quiet
 _POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu"
 
@@ -248,3 +250,64 @@ def test_copies_in_bulk_are_offered_where_they_copy(
         monkeypatch.setattr(opencl_bulk_copies, "_SOURCE", source)
         assert opencl_bulk_copies.copies(device) == copied
     assert capsys.readouterr() == ("", "")
+
+
+def test_instructions_come_out_of_their_comments() -> None:
+    """In what NVIDIA's OpenCL calls a binary, which is then for those that have them."""
+    text = (
+        b".version 9.0\n.target sm_90, texmode_independent\n\t//sm_90a wgmma.fence;\n// sm_90\n\0"
+    )
+    wanted = b".version 9.0\n.target sm_90a, texmode_independent\n\twgmma.fence;\n// sm_90\n\0"
+    assert opencl_covered.uncovered(text) == wanted
+    assert opencl_covered.is_covered("f(); //sm_90a wgmma.fence;")
+    assert not opencl_covered.is_covered("f(); // sm_90")
+
+
+def test_covered_programs_are_loaded_once_more(
+    monkeypatch: pytest.MonkeyPatch, opencl: Any, tmp_path: Path
+) -> None:
+    """Uncovered, and as such kept; what the driver does not take is the compiler's error."""
+    monkeypatch.setenv("PORTABLE_CACHE_DIR", str(tmp_path / "cache"))
+    runtime = opencl._runtime
+    loaded: list[bytes] = []
+    out = opencl.empty((8,), dtypes.float32)
+    lowered = set_to_one[8, 8].lower(out)
+    program = lowered.program
+    assert program
+    program = replace(program, source=program.source + "\n//sm_90a of nobody's\n")
+    uncovered = opencl_runtime.uncovered
+
+    def noted(binary: bytes) -> bytes:
+        loaded.append(binary)
+        return uncovered(binary)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(opencl_runtime, "uncovered", noted)
+    for _ in range(2):
+        runtime.compile(program).launch((1, 1, 1), lowered.arguments)
+        np.testing.assert_array_equal(opencl.to_numpy(out), 1)
+    assert len(loaded) == 1
+    monkeypatch.setattr(runtime, "_load", lambda binary: None)
+    with pytest.raises(CompileError, match=f"refused what it compiled of {program.entry}"):
+        runtime.built(replace(program, source=program.source + "//other"))
+
+
+def test_warpgroups_are_offered_where_they_multiply(
+    monkeypatch: pytest.MonkeyPatch, opencl: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device, at = opencl._runtime.device, "get_local_id(0)"
+    for sum_, multiplied in ((f"4 * x[{at}] + 64", True), (f"4 * x[{at}]", False)):
+        head = "__kernel void probe(__global uint *x, __global uint *y)"
+        monkeypatch.setattr(opencl_warpgroups, "_SOURCE", f"{head} {{ y[{at}] = {sum_}; }}")
+        assert opencl_warpgroups.multiplies(device) == multiplied
+    assert capsys.readouterr() == ("", "")
+
+
+def test_who_asks_for_warpgroups_lives_on(monkeypatch: pytest.MonkeyPatch, opencl: Any) -> None:
+    """Where the driver ends the process that it is asked in, as Intel's was seen to do."""
+    device = opencl._runtime.device
+    offered = "wgmma.f16" in opencl.capabilities.matrix_units
+    assert opencl_warpgroups._asked_apart(device) is offered
+    for status, answer in ((0, True), (1, None), (-6, False)):
+        ended = SimpleNamespace(returncode=status)
+        monkeypatch.setattr(opencl_warpgroups, "in_process", lambda *given, x=ended: x)
+        assert opencl_warpgroups._asked_apart(device) is answer

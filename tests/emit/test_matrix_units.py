@@ -112,10 +112,10 @@ def names(lowered: Kernel) -> set[str]:
 
 LAYOUTS = ["rr", "cr", "rc", "cc"]
 CASES = {
-    "wgmma": (HOPPER, dt.float16, 128, (64, 64, 64), 2, "wgmma.f16.m64n64k16"),
-    "wgmma in two rows": (HOPPER, dt.float16, 256, (128, 64, 64), 3, "wgmma.f16.m64n64k16"),
-    "wgmma in two columns": (HOPPER, dt.float16, 256, (64, 128, 64), 2, "wgmma.f16.m64n64k16"),
-    "wgmma in blocks": (HOPPER, dt.float16, 128, (128, 128, 128), 1, "wgmma.f16.m64n128k16"),
+    "wgmma": (ENGINE, dt.float16, 128, (64, 64, 64), 2, "wgmma.f16.m64n64k16"),
+    "wgmma in two rows": (ENGINE, dt.float16, 256, (128, 64, 64), 3, "wgmma.f16.m64n64k16"),
+    "wgmma in two columns": (ENGINE, dt.float16, 256, (64, 128, 64), 2, "wgmma.f16.m64n64k16"),
+    "wgmma in blocks": (ENGINE, dt.float16, 128, (128, 128, 128), 1, "wgmma.f16.m64n128k16"),
     "halves": (AMPERE, dt.float16, 128, (64, 64, 32), 2, "mma.f16.m16n8k16"),
     "halves in odd columns": (AMPERE, dt.float16, 32, (16, 24, 16), 2, "mma.f16.m16n8k16"),
     "halves in one stage": (AMPERE, dt.float16, 64, (32, 32, 48), 1, "mma.f16.m16n8k16"),
@@ -228,8 +228,8 @@ def test_a_copy_engine_is_not_asked_for_what_the_kernel_may_write() -> None:
 )
 def test_other_loops_share_their_copies(what: Marked, items: int, stages: int) -> None:
     sizes = sizes_of((128, 64, 64), stages)
-    made = translated(what, dt.float16, dt.float32, items, HOPPER, "rr", **sizes)
-    lowered = lower_matrices(made, HOPPER)
+    made = translated(what, dt.float16, dt.float32, items, ENGINE, "rr", **sizes)
+    lowered = lower_matrices(made, ENGINE)
     assert "wgmma.f16.m64n64k16" in names(lowered)
     assert "mbarrier.wait" not in names(lowered)
 
@@ -237,9 +237,9 @@ def test_other_loops_share_their_copies(what: Marked, items: int, stages: int) -
 @pytest.mark.parametrize(
     ("on", "items", "tile"),
     [
-        (HOPPER, 256, (128, 64, 64)),
-        (HOPPER, 128, (64, 128, 64)),
-        (HOPPER, 256, (64, 128, 64)),
+        (ENGINE, 256, (128, 64, 64)),
+        (ENGINE, 128, (64, 128, 64)),
+        (ENGINE, 256, (64, 128, 64)),
         (AMPERE, 64, (32, 64, 16)),
         (OPENCL, 32, (16, 32, 16)),
     ],

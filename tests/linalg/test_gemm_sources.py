@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 import portable as pt
+from portable import profiles
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.emit import generate
+from portable.lang.emit.opencl import COVER
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import StrideClass
@@ -131,6 +133,23 @@ def test_warpgroups_that_trade_halves_are_seen_to_be_together() -> None:
     program = generate(translate(gemm_tiles.python, specialised, HOPPER), HOPPER)
     before = program.source.split("shfl.sync", 1)[0]
     assert "wgmma.wait_group.sync.aligned 0" in before[before.rindex("if (") :]
+
+
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_opencl_has_warpgroup_instructions_in_comments(in_turn: bool) -> None:
+    """For its compiler must not see them; local memory begins where swizzled rows have to."""
+    target = profiles.load("nvidia-opencl").capabilities
+    specialised = wanted(pt.float16, HOPPER, False)
+    constants = dict(specialised.constants)
+    constants["TILING"] = constants["TILING"]._replace(in_turn=in_turn)
+    specialised = replace(specialised, constants=tuple(constants.items()))
+    source = generate(translate(gemm_tiles.python, specialised, target), target).source
+    for word in ("wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group"):
+        assert word in source
+    assert source.count("wgmma.") == source.count(f"{COVER}wgmma.")
+    assert "setmaxnreg" not in source.replace(f"{COVER}setmaxnreg", "")
+    assert "__attribute__((aligned(1024)));" in source
+    assert "long long" not in source
 
 
 @pytest.mark.parametrize("dtype", [pt.float32, pt.float64])

@@ -132,13 +132,43 @@ def test_a_core_clears_no_tile_much_larger_than_the_result(edge: int) -> None:
 
 
 def test_more_local_memory_than_a_driver_tells_of() -> None:
-    """Large products of doubles take it where it was seen; others are planned without it."""
-    seen = profiles.load("nvidia-opencl").capabilities
+    """Large products of doubles take it where it was seen, and those of warpgroups; others not."""
+    warpgroups = profiles.load("nvidia-opencl").capabilities
+    units = frozenset(x for x in warpgroups.matrix_units if x.startswith("mma."))
+    seen = replace(warpgroups, matrix_units=units)
     told = replace(seen, local_memory_seen=0)
 
     def largest(kind: DType, capabilities: Capabilities) -> int:
-        choice = tried(capabilities, kind, 4096)[0]
+        choice = first(capabilities, kind)
         return int(choice["STAGES"] * (choice["BM"] + choice["BN"]) * choice["BK"] * kind.itemsize)
 
     assert largest(float64, told) <= told.local_memory < largest(float64, seen)
     assert largest(float16, told) == largest(float16, seen) <= told.local_memory
+    assert largest(float16, seen) < largest(float16, warpgroups)
+
+
+def test_tiles_that_are_copied_apart_are_for_warpgroups_alone() -> None:
+    """Which an OpenCL driver may lack on the very device that has them through another.
+
+    Where no engine copies tiles, they are for plain products of whole vectors.
+    """
+    warpgroups = profiles.load("nvidia-opencl").capabilities
+    units = frozenset(x for x in warpgroups.matrix_units if x.startswith("mma."))
+    assert first(warpgroups, float16)["APART"]
+    assert not first(replace(warpgroups, matrix_units=units), float16)["APART"]
+    assert not first(warpgroups, float16, 4095)["APART"]
+    assert not tried(warpgroups, float16, 4096)[0]["APART"]
+    device: Any = SimpleNamespace(capabilities=warpgroups)
+    for plain, b_columns in ((True, False), (True, True), (False, False)):
+        found = launches(
+            device, float16, (4096, 4096), 4096, "auto", {"ACC": float32, "ACTIVATION": keep},
+            b_columns, Beside(plain=plain),
+        )  # fmt: skip
+        apart = [x.constants["TILING"].apart for x in found]
+        assert apart[0] == (plain and not b_columns)
+
+
+def first(capabilities: Capabilities, kind: DType, edge: int = 4096) -> Any:
+    """The tiles that a square product tries first."""
+    device: Any = SimpleNamespace(capabilities=capabilities)
+    return schemes(device, kind, "auto", Product(edge, edge, edge))[0][0]

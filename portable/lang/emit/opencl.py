@@ -12,7 +12,11 @@ from portable.lang.emit.ptx import INSTRUCTIONS, PTX_CLOCK
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
 
-__all__ = ["OPENCL"]
+__all__ = ["COVER", "OPENCL"]
+
+COVER: Final = "//sm_90a "
+"""Before instructions that NVIDIA's compiler must not see yet: they are of one generation alone,
+and it compiles for all from that one on. Backends take it away from the binary, which is text."""
 
 _ASM: Final = "__asm__"
 _TYPES: Final = {
@@ -126,6 +130,11 @@ def _nvidias_preludes(
     return lines
 
 
+_LOCAL: Final = "__local char local_memory[{{bytes}}] __attribute__((aligned({at})));"
+_IN_SWIZZLES: Final = _LOCAL.format(at=1024)
+"""Warpgroup instructions turn the chunks of rows by bits of their addresses."""
+
+
 def _varied(dialect: Dialect, capabilities: Capabilities) -> Dialect:
     """OpenCL C as a vendor's compiler has it, and as compilers for processors do: all are Clang."""
     dialect = replace(dialect, clang=capabilities.kind == "cpu")
@@ -138,6 +147,8 @@ def _varied(dialect: Dialect, capabilities: Capabilities) -> Dialect:
     ordered = capabilities.memory_orders == "acq_rel"
     atomics = PTX_ATOMICS if ordered else dialect.atomics
     first = _assembled(INSTRUCTIONS["barrier.first"])
+    if any(unit.startswith("wgmma.") for unit in capabilities.matrix_units):
+        dialect = replace(dialect, local_static=_IN_SWIZZLES)
     return replace(
         dialect,
         atomics=atomics,
@@ -166,16 +177,21 @@ def _assembled(spelled: Asm) -> Asm:
     return Asm(re.sub(r"\basm\b", _ASM, spelled.text).replace("unsigned long long", "ulong"))
 
 
-def _instructions() -> dict[str, Asm]:
-    """What NVIDIA's OpenCL assembles, all of PTX for architectures without a suffix; and Clang.
+def _covered(spelled: Asm) -> Asm:
+    """With instructions of one generation alone in comments."""
+    return Asm(re.sub(r'\("(?=wgmma\.|setmaxnreg\.)', f'("{COVER}', spelled.text))
 
-    Not the barriers of some work-items, which other devices lack and nothing asks for.
+
+def _instructions() -> dict[str, Asm]:
+    """What NVIDIA's OpenCL assembles, in PTX; and Clang.
+
+    Not boxes, of which kernels in OpenCL C get no description, nor the barriers of some work-items,
+    which other devices lack and nothing asks for.
     """
-    hopper = ("wgmma.", "registers.", "tensor.", "barrier.")
     return _PREFETCH | {
-        name: _assembled(spelled)
+        name: _covered(_assembled(spelled))
         for name, spelled in INSTRUCTIONS.items()
-        if not name.startswith(hopper)
+        if not name.startswith(("tensor.", "barrier."))
     }
 
 
@@ -237,7 +253,7 @@ OPENCL: Final = Dialect(
         "f64": "%g",
     },
     static_local_limit=2**31,
-    local_static="__local char local_memory[{bytes}] __attribute__((aligned(128)));",
+    local_static=_LOCAL.format(at=128),
     local_dynamic="",
     address="(ulong)({p})",
     shared_address="(uint)(size_t)({p})",

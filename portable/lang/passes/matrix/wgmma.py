@@ -138,6 +138,11 @@ def _multiplying(work: Work, part: Part) -> int:
     return 0 if spare else groups
 
 
+def _has_engine(work: Work) -> bool:
+    """Whether an engine copies tiles; where none does, copies had better be made apart."""
+    return "tensor" in work.capabilities.async_copy
+
+
 class Wgmma(Strategy):
     """Each warpgroup holds a rectangle of the accumulator and multiplies from the tiles.
 
@@ -163,7 +168,7 @@ class Wgmma(Strategy):
         if any(x.a.shape[1] % _K for x in part.multiplies):
             return False
         groups = _multiplying(work, part)
-        if not groups:
+        if not groups or not (groups * GROUP < work.items or _has_engine(work)):
             return False
         each = sum(f.shape[0] * f.shape[1] for f in part.fragments) // (groups * GROUP)
         grids = [warpgroups(f.shape, groups) for f in part.fragments]
