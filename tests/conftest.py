@@ -16,7 +16,7 @@ import pytest
 
 from portable import registry
 from portable.backend import Device
-from tests.support.devices import compile_doubles_quickly, device_names, lacks, spared
+from tests.support.devices import device_names, lacks, spared
 
 _left_out: Final[Counter[str]] = Counter()
 """Tests that were not collected, by device and reason."""
@@ -76,10 +76,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _device_name(item: pytest.Item) -> str:
     callspec = getattr(item, "callspec", None)
     return str(callspec.params.get("device", "")) if callspec else ""
-
-
-def pytest_sessionstart() -> None:
-    compile_doubles_quickly()
 
 
 def pytest_collection_finish() -> None:

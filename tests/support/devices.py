@@ -7,7 +7,7 @@ case of each test and one in sixteen of the rest. Tests of operations, whose ker
 with less on processors: of several cases that the simulator runs all, every twelfth is compiled
 there; all but the first test of a file are on one of those others in turn, and of the others that
 have the first one's compiler it is the first case alone. Pages and examples run on one of those
-others in turn, too. What SYCL gives to the first one's compiler is compiled without optimisations.
+others in turn, too.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from portable import registry
 from portable.array.base.defaults import is_ours
 from portable.backend import Capabilities, Device
 from portable.errors import UnsupportedError
-from portable_backends import sycl
 
-__all__ = ["compile_doubles_quickly", "device_names", "lacks", "spared"]
+__all__ = ["device_names", "lacks", "spared"]
 
 _EVERY: Final = 16
 """One case in so many of each test runs on the processor's further devices."""
@@ -37,8 +36,6 @@ _MANY: Final = 3
 _OTHERS_TURN: Final = "it is the turn of another device of the processor than {}"
 
 _SIMULATOR: Final = "simulator"
-
-_QUICK: Final = "-cl-opt-disable"
 
 _OF_USERS: Final = ("tests/docs/", "tests/test_examples.py")
 """Tests of which every case runs on two of the processor's backends."""
@@ -112,22 +109,6 @@ def device_names() -> list[str]:
     if _chosen() == ["all"]:
         return [device.name for device in found]
     return _chosen() or [device.name for device in _each_path_and_runtime(found)]
-
-
-def compile_doubles_quickly() -> None:
-    """SYCL's kernels for the processor, whose texts the other devices optimise, are not optimised.
-
-    That takes the compiler a third of the time, and shows as well that arguments, order and memory
-    are right.
-    """
-    names = [] if _chosen() else _of_processor(device_names())
-    doubles = [
-        x for x in names[1:] if x.startswith("sycl:") and _compiler(x) == _compiler(names[0])
-    ]
-    if not doubles:
-        return
-    create = sycl._create
-    sycl._create = lambda queue, source, options: create(queue, source, f"{options} {_QUICK}")
 
 
 def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
