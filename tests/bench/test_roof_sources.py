@@ -59,7 +59,8 @@ def test_matrix_units(dtype: DType, target: Capabilities) -> None:
 @pytest.mark.parametrize(("dtype", "word"), [(pt.float16, "wgmma"), (pt.float64, "mma.sync")])
 def test_the_tiles_that_gemm_prefers_reach_the_matrix_units(dtype: DType, word: str) -> None:
     device = FakeDevice("cuda:0", "gpu")
-    device.capabilities = replace(CUDA, matrix_units=CUDA.matrix_units | {"wgmma.f16"})
+    units, copies = CUDA.matrix_units | {"wgmma.f16"}, CUDA.async_copy | {"tensor"}
+    device.capabilities = replace(CUDA, matrix_units=units, async_copy=copies)
     tiles = candidates(device, dtype, "matrix", (8192, 8192, 1))[0]
     matrix, sums = (ArraySpec(kind, ("any", "unit"), True) for kind in (dtype, dtype.register))
     constants = {name: tiles[name] for name in ("BM", "BN", "BK")} | {"ACC": dtype.register}
