@@ -7,12 +7,11 @@ like a few before is found by its layouts, and the launch's own recogniser makes
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from portable.lang.launch import Familiar
 from portable.linalg.gemm_launches import TileLaunch
-from portable.linalg.gemm_packed import PackedAgain, kept_room
+from portable.linalg.gemm_packed import PackedAgain
 from portable.linalg.gemm_plan import Plan
 from portable.tune.table import recent_state, state
 
@@ -111,8 +110,7 @@ def seen_again(key: Any, plan: Plan, launch: TileLaunch, args: tuple[Any, ...]) 
     if launch.packing is None:
         familiar = launch.launcher.familiar(args, launch.constants, beside)
     else:
-        room = partial(kept_room, plan.device)
-        familiar = PackedAgain.of(launch.packing, args, launch.constants["ACC"], room)
+        familiar = PackedAgain.of(plan.device, launch.packing, args, launch.constants["ACC"])
     if familiar is not None:
         make = plan.device.maker(plan.shape, plan.result)
         whole = plan.result.is_integer

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -136,7 +136,7 @@ def packed_steps(
     alpha, a, b, _, _, _, out = args
     cut = _cut(plan, (*out.shape, int(a.shape[1])), accumulator)
     left, right, kept = _rooms(cut.rooms, accumulator, empty)
-    behind = _behind(out)
+    behind = _behind(plan, out)
     for pack, multiply, place in cut.steps:
         where = *place, behind if place[-1] >= plan.micro.columns else 0
         yield pack[0], (b, right, *where), pack[1]
@@ -148,34 +148,38 @@ class PackedAgain(NamedTuple):
 
     Attributes
     ----------
-    plan, accumulator, empty
+    device : Device
+        Where that was made, in room that the thread keeps.
+    plan, accumulator
         As of `packed_steps`.
     launches : tuple of Familiar
         For each of its launches.
     """
 
+    device: Device
     plan: Packing
     accumulator: DType
-    empty: Empty
     launches: tuple[Familiar, ...]
 
     @classmethod
     def of(
-        cls, plan: Packing, args: tuple[Any, ...], accumulator: DType, empty: Empty
+        cls, device: Device, plan: Packing, args: tuple[Any, ...], accumulator: DType
     ) -> PackedAgain | None:
         """From the arguments of `packed_steps`; None where only calls can launch it."""
-        steps = packed_steps(plan, args, accumulator, empty)
+        steps = packed_steps(plan, args, accumulator, partial(kept_room, device))
         found = [launcher.familiar(own, constants) for launcher, own, constants in steps]
         known = tuple(x for x in found if x is not None)
-        return cls(plan, accumulator, empty, known) if len(known) == len(found) else None
+        return cls(device, plan, accumulator, known) if len(known) == len(found) else None
 
     def launched(self, args: tuple[Any, ...], constants: dict[str, Any]) -> bool:
         """Makes a product of arguments alike; False, where a call has to begin anew, else."""
-        _, _, b, _, _, _, out = args
-        device = device_of_arrays(out)
+        device, (_, a, b, _, _, _, out) = self.device, args
+        if not (device.owns(a) and device.owns(b) and device.owns(out)):
+            return False
         if views_overlap(device.view(b), device.view(out)):
             return False
-        steps = packed_steps(self.plan, args, self.accumulator, self.empty)
+        room = partial(kept_room, device)
+        steps = packed_steps(self.plan, args, self.accumulator, room)
         return all(x.launched(*step[1:]) for x, step in zip(self.launches, steps, strict=True))
 
 
@@ -240,15 +244,17 @@ def _rooms(shapes: tuple[tuple[int, ...], ...], kind: DType, empty: Empty) -> li
     return [room[at : at + prod(x)].reshape(x) for at, x in zip(begins, shapes, strict=False)]
 
 
-def _behind(out: Any) -> int:
-    """Elements by which the rows of a result begin behind a line of the caches; 0 if they differ.
+def _behind(plan: Packing, out: Any) -> int:
+    """Elements by which rows of a result begin behind a place for a vector; 0 if they differ.
 
-    By as many columns tiles begin before the result, so that all but the first begin with a line.
+    By as many columns tiles begin before the result, so that vectors lie in one line of the caches
+    each, and those as long as a line fill it.
     """
     view = device_of_arrays(out).view(out)
     size, (row, element) = view.dtype.itemsize, view.strides
-    alike = row % _LINE == 0 and element == size
-    return int(view.address % _LINE // size) if alike else 0
+    vector = plan.micro.lanes * size
+    alike = row % vector == 0 and element == size
+    return int(view.address % vector // size) if alike else 0
 
 
 def _packed_right(plan: Packing, shape: tuple[int, ...]) -> _Launch:

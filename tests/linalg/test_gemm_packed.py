@@ -67,13 +67,14 @@ def test_slabs_and_edges(core: Device, dtype: str, slab: int) -> None:
     assert_product(found, a, b, 0.5)
 
 
-def test_results_anywhere_in_a_line_of_the_caches(core: Device) -> None:
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_results_anywhere_in_a_line_of_the_caches(core: Device, dtype: str) -> None:
     """Tiles begin with lines where rows are whole ones; nothing else is written."""
     m, n, k = 29, 144, 50
-    a, b = operands(m, n, k)
+    a, b = operands(m, n, k, dtype)
     left, right = core.from_numpy(a), core.from_numpy(b)
-    for at in (0, 4, 13):
-        room = core.from_numpy(np.full(m * n + 20, 7, np.float32))
+    for at in (0, 4, 13, 29):
+        room = core.from_numpy(np.full(m * n + 40, 7, dtype))
         found = packed(core, left, right, 1, 100, room[at : at + m * n].reshape((m, n)))
         assert_product(found, a, b)
         rest = core.to_numpy(room)
