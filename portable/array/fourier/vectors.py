@@ -126,9 +126,9 @@ def _neighbours(x: Any, apart: int, step: Pass) -> str | None:
     size = x.dtype.itemsize
     if step.options.form(x) == HALVED:
         return None
-    # Lines that share vectors are those of one row, or all of them.
-    together = step.inner > 1 or (apart == 1 and x.ndim == 2)
-    if x.shape[-2] > 1 and x.strides[-2] == size and together:
+    # Lines that share vectors are of `inner` rows, which may lie so in the other array alone.
+    many = x.ndim == 2 or (step.inner > 1 and x.shape[-2] % step.inner == 0)
+    if x.strides[-2] == size and x.shape[-2] > 1 and many and (step.inner > 1 or apart == 1):
         return BESIDE
     if x.strides[-1] != size or (apart > 1 and step.inner > 1):
         return None
