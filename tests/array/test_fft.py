@@ -116,6 +116,8 @@ def test_rows_with_gaps(ours: Device) -> None:
     check(found, scipy.fft.irfft(half[:, ::-2]), 38)
     a = numbers((3, 20, 1), np.complex128)
     check(xp.fft.fft(ours.from_numpy(a)[:, :17]), a[:, :17], 1)
+    half = numbers((3, 4, 20), np.complex128)
+    check(xp.fft.irfft(ours.from_numpy(half)[:, :3]), scipy.fft.irfft(half[:, :3]), 38)
     a = numbers((8, 9, 5), np.complex128)[:, :, :2]  # two rows of nine lie side by side
     x = ours.from_numpy(a.base)[:, :, :2]
     check(xp.fft.fft(x, axis=0), scipy.fft.fft(a, axis=0), 8)

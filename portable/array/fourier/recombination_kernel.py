@@ -30,24 +30,26 @@ class Turns:
 
 @function
 def recombine_pair(
-    source: Any, target: Any, row: Any, k: Any, n: Any, turns: Any, SIGN: int
+    source: Any, target: Any, rows: Any, k: Any, n: Any, turns: Any, SIGN: int
 ) -> None:
-    """Element `k` of a row and its mirror image."""
+    """Element `k` of a row and its mirror image; `rows` has its index in source and target."""
+    row, to = rows
     z, other = source.number(row, k), source.number(row, (n - k) % n if SIGN == -1 else n - k)
     if SIGN == 1:
         z = kl.complex(z.real, kl.where(k == 0, 0, z.imag))
         other = kl.complex(other.real, kl.where(k == 0, 0, other.imag))
-    target.put_pair(row, k, n, (z, other), turns.some(k, 1), SIGN)
+    target.put_pair(to, k, n, (z, other), turns.some(k, 1), SIGN)
 
 
 @function
 def recombine_vectors(
-    source: Any, target: Any, row: Any, k: Any, n: Any, turns: Any, SIGN: int, LANES: int
+    source: Any, target: Any, rows: Any, k: Any, n: Any, turns: Any, SIGN: int, LANES: int
 ) -> None:
     """`recombine_pair` of the elements from `k` on, all of them there, none of them the first."""
+    row, to = rows
     other = backwards(source.vector(row, n - k - (LANES - 1), LANES))
     pair = source.vector(row, k, LANES), other
-    target.put_pair(row, k, n, pair, turns.some(k, LANES), SIGN)
+    target.put_pair(to, k, n, pair, turns.some(k, LANES), SIGN)
 
 
 @kernel
@@ -80,7 +82,10 @@ def recombine_rows(
     item = kl.global_id(0)
     if item < rows * chunks:
         k = (item // rows if ACROSS else item % chunks) * CHUNK
-        row = source.row(item % rows if ACROSS else item // chunks)
+        line = item % rows if ACROSS else item // chunks
+        row = source.row(line)
+        # Arrays of as many dimensions have rows of one shape.
+        both = row, row if target.array.ndim == source.array.ndim else target.row(line)
         stop = kl.minimum(k + CHUNK, many)
         if LANES > 1:
             # Vectors begin at multiples of their length, as those of the table do.
@@ -88,10 +93,10 @@ def recombine_rows(
             while k < together:
                 if k == 0:
                     for first in range(LANES):
-                        recombine_pair(source, target, row, first, n, turns, SIGN)
+                        recombine_pair(source, target, both, first, n, turns, SIGN)
                 else:
-                    recombine_vectors(source, target, row, k, n, turns, SIGN, LANES)
+                    recombine_vectors(source, target, both, k, n, turns, SIGN, LANES)
                 k = k + LANES
         while k < stop:
-            recombine_pair(source, target, row, k, n, turns, SIGN)
+            recombine_pair(source, target, both, k, n, turns, SIGN)
             k = k + 1
