@@ -49,6 +49,9 @@ class Rates:
         A launch.
     alone : float
         What each thousand elements of a hop add at least, however few sweeps share the step.
+    brought : float
+        What each thousand elements of a hop add once for all sweeps of a pack, in vectors: they
+        come out of the caches of the core that had them last.
     """
 
     step: float
@@ -57,6 +60,7 @@ class Rates:
     hand: float
     launch: float
     alone: float = 0.0
+    brought: float = 0.0
 
 
 def predicted(plan: Plan, n: int, capabilities: Capabilities) -> float:
@@ -105,7 +109,9 @@ def stage_time(
     apart = _apart(stage)
     length = n / stage.bandwidth
     behind = apart * step + rates.hand
-    longest, shortest = ((x + apart) * step / min(units, packs) for x in (length, 0))
+    # A pack's last sweep is that much behind its first, unless one work-item makes all hops.
+    beyond = 0.0 if stage.residency == "vectors" else apart
+    longest, shortest = ((x + beyond) * step / min(units, packs) for x in (length, 0))
     waits = max(0.0, longest - behind) / (longest - shortest)
     return rates.launch + length * step + packs * (behind + waits * (longest - behind) / 2)
 
@@ -117,7 +123,8 @@ def _step(stage: Stage, rates: Rates) -> float:
         lines = 1e-3 * stage.sweeps * stage.length * (stage.bandwidth + stage.length)
         return 2 * (rates.fixed + stage.sweeps * rates.step + lines * rates.element)
     if stage.residency == "vectors":
-        return stage.sweeps * (rates.fixed + elements)
+        brought = 4e-3 * stage.bandwidth * stage.reflector * rates.brought
+        return stage.sweeps * (rates.fixed + elements) + brought
     least = 4e-3 * stage.bandwidth * stage.reflector * rates.alone
     return max(rates.step, rates.fixed + max(least, stage.sweeps * elements))
 
@@ -126,11 +133,12 @@ def _apart(stage: Stage) -> float:
     """Steps by which a pack trails the one before: what its sweeps take, and what follows at once.
 
     With blocks a step is two turns, and sweeps are three turns apart. The first sweep of a pack
-    waits for a whole block that the last one of the pack before is done with, a turn later.
+    waits for a whole block that the last one of the pack before is done with, a turn later. In
+    vectors the sweeps of a pack begin one after another, so that its first steps have fewer hops.
     """
     match stage.residency:
         case "vectors":
-            return stage.lag * stage.sweeps + 2 * stage.every
+            return stage.every + (stage.lag - 1) * stage.sweeps + 1
         case "panels":
             return stage.lag
         case "ring" | "direct":
