@@ -67,7 +67,11 @@ class CPUDevice(RuntimeDevice):
         self.name = name
         self.words = words_of(device) | {"numpy"}
         self.capabilities = dataclasses.replace(
-            plain, unified_memory=True, streams=False, pointer_offsets=not shared
+            plain,
+            unified_memory=True,
+            streams=False,
+            pointer_offsets=not shared,
+            compressed_bytes=lambda: plain.compressed_bytes,
         )
         self._runtime = Runtime(device, self.capabilities, name, blocking=True)
         self._memory = (

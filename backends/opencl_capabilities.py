@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import partial
 from typing import Any, Literal
 
 import pyopencl as cl
@@ -91,7 +92,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         lone_work_items=cpu,
         cache_line=int(device.global_mem_cacheline_size) or _FALLBACK_LINE,
         streaming_stores=cpu,
-        compressed_bytes=compressed_bytes(device) if cpu else 0,
+        compressed_bytes=partial(compressed_bytes, device) if cpu else 0,
         atomics64="cl_khr_int64_base_atomics" in extensions,
         float_atomics="cl_ext_float_atomics" in extensions or level >= _VOLTA,
         memory_orders=_memory_orders(device),

@@ -235,8 +235,12 @@ class SYCLDevice(Device):
 
         self.name = name
         self.words = words_of(twin)
+        plain = capabilities_of(twin)
         self.capabilities: Capabilities = dataclasses.replace(
-            capabilities_of(twin), pointer_offsets=True, streams=orders_of() is not None
+            plain,
+            pointer_offsets=True,
+            streams=orders_of() is not None,
+            compressed_bytes=lambda: plain.compressed_bytes,
         )
         self.sycl_queue = queue
         self.in_flight = InFlight()

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from portable.faults import Fault
 
-__all__ = ["Capabilities"]
+__all__ = ["Asked", "Capabilities"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A number, 0 by default, or a function that finds it out and is asked on the first read.
+
+    For what only some kernels want to know and what takes a compiler to find out.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = "_" + name
+
+    def __get__(self, instance: object, owner: type) -> int:
+        if instance is None:
+            return 0  # what dataclasses take as the default
+        value = instance.__dict__[self._name]
+        if callable(value):
+            value = instance.__dict__[self._name] = value()
+        return int(value)
+
+    def __set__(self, instance: object, value: int | Callable[[], int]) -> None:
+        instance.__dict__[self._name] = value
+
+
+@dataclass(frozen=True, kw_only=True)
 class Capabilities:
     """What one device can do. Kernels see these as ``kl.target.<name>``, constants.
 
@@ -114,7 +136,7 @@ class Capabilities:
     lone_work_items: bool = False
     cache_line: int = 64
     streaming_stores: bool = False
-    compressed_bytes: int = 0
+    compressed_bytes: Asked = Asked()
     atomics64: bool = True
     float_atomics: bool = False
     memory_orders: Literal["relaxed", "acq_rel"] = "relaxed"

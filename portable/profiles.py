@@ -19,7 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from portable.backend import Capabilities
+from portable.capabilities import Asked, Capabilities
 from portable.errors import DataError
 
 __all__ = ["FORMAT", "Profile", "capabilities_of", "document", "load", "names", "read"]
@@ -131,7 +131,8 @@ def capabilities_of(found: Mapping[str, Any], where: str) -> Capabilities:
 
 @cache
 def _kinds() -> dict[str, Any]:
-    return typing.get_type_hints(Capabilities)
+    hints = typing.get_type_hints(Capabilities)
+    return {name: int if kind is Asked else kind for name, kind in hints.items()}
 
 
 def _value(x: Any, kind: Any, where: str) -> Any:

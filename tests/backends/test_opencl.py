@@ -17,11 +17,12 @@ import portable.array
 from portable import dtypes, kernel, registry
 from portable import lang as kl
 from portable.errors import CompileError, LaunchError, OutOfMemoryError, ShapeError
-from portable_backends.cpu import CPUBackend
+from portable_backends.cpu import CPUBackend, CPUDevice
 
 cl = pytest.importorskip("pyopencl")
 opencl_runtime = pytest.importorskip("portable_backends.opencl_runtime")
 opencl_bulk_copies = pytest.importorskip("portable_backends.opencl_bulk_copies")
+opencl_capabilities = pytest.importorskip("portable_backends.opencl_capabilities")
 opencl_compress = pytest.importorskip("portable_backends.opencl_compress")
 opencl_covered = pytest.importorskip("portable_backends.opencl_covered")
 opencl_local_memory = pytest.importorskip("portable_backends.opencl_local_memory")
@@ -236,6 +237,27 @@ def test_lanes_that_a_driver_compresses(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert ask(device) == found[0].capabilities.compressed_bytes
     monkeypatch.setattr(opencl_compress, "compresses", None)
     assert ask(device) == found[0].capabilities.compressed_bytes
+
+
+def test_what_takes_a_compiler_is_asked_by_who_wants_to_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once, and not by whoever uses a processor for the first time."""
+    found = [d for d in registry.devices_of_backend("opencl") if d.capabilities.kind == "cpu"]
+    if not found:
+        pytest.skip("no driver of a processor")
+    asked: list[object] = []
+
+    def answer(device: object) -> int:
+        asked.append(device)
+        return 64
+
+    monkeypatch.setattr(opencl_capabilities, "compressed_bytes", answer)
+    device = found[0]._runtime.device
+    can = CPUDevice(device, "cpu:tested").capabilities
+    assert asked == []
+    assert [can.compressed_bytes, can.compressed_bytes] == [64, 64]
+    assert asked == [device]
 
 
 def test_copies_in_bulk_are_offered_where_they_copy(
