@@ -125,8 +125,7 @@ def gemm(
     """
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
-    function = activation if activation is None else settled(activation)
-    options = function, accumulate, algorithm, precision
+    options = settled(activation), accumulate, algorithm, precision
     key = key_of(a, b, beta, c, bias, out, options)
     known = known_product(key)
     if known is not None:

@@ -21,7 +21,7 @@ from portable.lang.geometry import groups
 from portable.lang.launch import Familiar, Launcher
 from portable.lang.passes.matrix.micro_shape import MicroShape
 from portable.linalg.gemm_model import Product
-from portable.linalg.gemm_packed_kernels import Packing, multiply_strips, pack_right
+from portable.linalg.gemm_packed_kernels import Packing, Slab, multiply_strips, pack_right
 from portable.linalg.operands import views_overlap
 from portable.namespace import device_of_arrays
 
@@ -137,10 +137,11 @@ def packed_steps(
     cut = _cut(plan, (*out.shape, int(a.shape[1])), accumulator)
     left, right, kept = _rooms(cut.rooms, accumulator, empty)
     behind = _behind(plan, out)
-    for pack, multiply, place in cut.steps:
-        where = *place, behind if place[-1] >= plan.micro.columns else 0
-        yield pack[0], (b, right, *where), pack[1]
-        yield multiply[0], (alpha, a, left, right, kept, out, *where), multiply[1]
+    for pack, multiply, slab in cut.steps:
+        if behind and slab.width >= plan.micro.columns:
+            slab = slab._replace(turned=behind)
+        yield pack[0], (b, right, slab), pack[1]
+        yield multiply[0], (alpha, a, left, right, kept, out, slab), multiply[1]
 
 
 class PackedAgain(NamedTuple):
@@ -184,14 +185,13 @@ class PackedAgain(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """How a product of some extents is cut: shapes of the rooms, launches and their places.
+    """How a product of some extents is cut: shapes of the rooms, launches and their slabs.
 
-    A launch is a launcher and its constants; a place where a slab begins, and where a panel of
-    columns does and its width.
+    A launch is a launcher and its constants; the slabs are not turned yet.
     """
 
     rooms: tuple[tuple[int, ...], ...]
-    steps: tuple[tuple[_Launch, _Launch, tuple[int, int, int]], ...]
+    steps: tuple[tuple[_Launch, _Launch, Slab], ...]
 
 
 @lru_cache(maxsize=1024)
@@ -210,7 +210,7 @@ def _cut(plan: Packing, extents: tuple[int, int, int], accumulator: DType) -> _C
     return _Cut(
         rooms,
         tuple(
-            (pack, (multiply, part), (first, column, min(width, n - column)))
+            (pack, (multiply, part), Slab(first, column, min(width, n - column)))
             for column in range(0, n, width)
             for first, part in zip(firsts, parts, strict=True)
         ),

@@ -18,7 +18,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.passes.matrix.micro_shape import MicroShape
 
-__all__ = ["Packing", "multiply_strips", "pack_right"]
+__all__ = ["Packing", "Slab", "multiply_strips", "pack_right"]
 
 _UNROLLED = 2
 """Rows of strips: in double precision one core took 0.93 of the time so; of four it spills."""
@@ -58,19 +58,29 @@ class Packing(NamedTuple):
         return -(-rows // (self.rows * self.cores)) * self.cores
 
 
+class Slab(NamedTuple):
+    """What of the right operand is packed at a time.
+
+    Attributes
+    ----------
+    begin : int
+        Where its rows begin, and the columns of the left operand that they are multiplied by.
+    left, width : int
+        Its first column, and how many there are.
+    turned : int
+        How many of the last of these come first, fewer than a vector has lanes: where rows of the
+        result begin as far behind a line of the caches, all other tiles begin with a line.
+    """
+
+    begin: Any
+    left: Any
+    width: Any
+    turned: Any = 0
+
+
 @kernel
 def pack_right(
-    x: Any,
-    out: Any,
-    begin: Any,
-    left: Any,
-    width: Any,
-    turned: Any,
-    *,
-    DEPTH: int,
-    COLUMNS: int,
-    WIDTH: int,
-    LANES: int,
+    x: Any, out: Any, slab: Slab, *, DEPTH: int, COLUMNS: int, WIDTH: int, LANES: int
 ) -> None:
     """Copies some rows and columns of a matrix to strips of a few columns, a row after the other.
 
@@ -82,12 +92,8 @@ def pack_right(
         Of any strides.
     out : array, shape (S, D, WIDTH)
         Strips, with S a multiple of ``COLUMNS // WIDTH``; rows beyond the matrix are zeros.
-    begin, left : int
-        Where the rows and columns begin, of which D and `width` are wanted.
-    width : int
-        Columns.
-    turned : int
-        How many of the last of these come first, fewer than `LANES`.
+    slab : Slab
+        Which columns, and where the D rows begin.
     DEPTH, COLUMNS : int
         Of a tile.
     WIDTH : int
@@ -95,6 +101,7 @@ def pack_right(
     LANES : int
         Of a vector; divides `WIDTH`.
     """
+    begin, left, width, turned = slab
     steps = kl.cdiv(out.shape[1], DEPTH)
     column, first = kl.group_id(0) // steps * COLUMNS, kl.group_id(0) % steps * DEPTH
     row, start = begin + first, left + kl.maximum(column - turned, 0)
@@ -193,20 +200,9 @@ def put_sums(
 
 @kernel
 def multiply_strips(
-    factor: Any,
-    a: Any,
-    strips: Any,
-    right: Any,
-    kept: Any,
-    out: Any,
-    begin: Any,
-    left: Any,
-    width: Any,
-    turned: Any,
-    *,
-    PLAN: Packing,
-    PART: Any,
-) -> None:
+    factor: Any, a: Any, strips: Any, right: Any, kept: Any, out: Any, slab: Slab,
+    *, PLAN: Packing, PART: Any,
+) -> None:  # fmt: skip
     """A work-item for some strips of rows, which it multiplies by one strip of columns at a time.
 
     Work-items share the strips of rows out evenly.
@@ -226,18 +222,14 @@ def multiply_strips(
         their lines get into each other's way in caches.
     out : array, shape (M, N)
         The result.
-    begin : int
-        Where these columns of `a` begin.
-    left, width : int
-        The first column of the result, and how many there are of them.
-    turned : int
-        How many of the last of these come first in `right`, fewer than a vector has lanes: where
-        rows begin as far behind a line of the caches, all other tiles begin with a line.
+    slab : Slab
+        Which columns of `a`, and which of the result.
     PLAN : Packing
         How it does so.
     PART : (bool, bool)
         Whether this is the first slab, and whether it is the last.
     """
+    begin, left, width, turned = slab
     MICRO, DEPTH, (FIRST, LAST) = PLAN.micro, PLAN.depth, PART
     count = kl.cdiv(out.shape[0], MICRO.rows)
     first = kl.group_id(0) * count // kl.num_groups(0)
