@@ -5,7 +5,7 @@ The answers are kept in the cache of compiled programs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,9 @@ from portable_backends.opencl_remarks import quiet
 __all__ = ["ITEMS", "output_of", "remembered"]
 
 ITEMS: Final = 128
-"""Work-items of such a kernel, each of which gives one number."""
+"""Numbers that such a kernel gives, mostly one from each work-item."""
+
+_QUIETLY: Final = ("-w",)
 
 
 def remembered(
@@ -53,10 +55,23 @@ def remembered(
     return found
 
 
-def output_of(context: cl.Context, source: str) -> np.ndarray | None:
-    """What work-items of a kernel ``probe(x, out)`` write, given their numbers as `x`, all uint.
+def output_of(
+    context: cl.Context, source: str, items: int = ITEMS, options: Sequence[str] = _QUIETLY
+) -> np.ndarray | None:
+    """What a kernel ``probe(x, out)`` writes, given the first numbers as `x`, all uint.
 
     None where it cannot be built.
+
+    Parameters
+    ----------
+    context : pyopencl.Context
+        Of one device.
+    source : str
+        The kernel.
+    items : int
+        Work-items of its one workgroup.
+    options : sequence of str
+        What it is built with.
 
     Raises
     ------
@@ -65,20 +80,21 @@ def output_of(context: cl.Context, source: str) -> np.ndarray | None:
     """
     try:
         with quiet:
-            kernel = _built(context, source).probe
+            kernel = _built(context, source, options).probe
     except cl.Error:
         return None
     queue, flags = cl.CommandQueue(context), cl.mem_flags
     x, out = np.arange(ITEMS, dtype=np.uint32), np.zeros(ITEMS, np.uint32)
     given = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=x)
     buffer = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=out)
-    kernel(queue, (ITEMS,), (ITEMS,), given, buffer)
+    kernel(queue, (items,), (items,), given, buffer)
     cl.enqueue_copy(queue, out, buffer)
     return out
 
 
-def _built(context: cl.Context, source: str) -> cl.Program:
-    built: cl.Program = cl.Program(context, source).build(["-w"], cache_dir=False)  # type: ignore[arg-type]
+def _built(context: cl.Context, source: str, options: Sequence[str]) -> cl.Program:
+    program = cl.Program(context, source)
+    built: cl.Program = program.build([*options], cache_dir=False)  # type: ignore[arg-type]
     if not is_covered(source):
         return built
     binaries: Any = built.get_info(cl.program_info.BINARIES)

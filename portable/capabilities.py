@@ -14,7 +14,8 @@ __all__ = ["Asked", "Capabilities"]
 class Asked:
     """A number, 0 by default, or a function that finds it out and is asked on the first read.
 
-    For what only some kernels want to know and what takes a compiler to find out.
+    For what only some kernels want to know and what takes a compiler to find out. To copy what has
+    such a field, by `dataclasses.replace`, reads it, unless it is given anew: as a function.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
