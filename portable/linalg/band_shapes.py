@@ -178,7 +178,7 @@ def _panel_steps(
 
 def _by_panels(b: int, narrow: int, kind: DType, capabilities: Capabilities) -> Iterator[Stage]:
     """Panels that fit, each with as many lines in registers as there is room for."""
-    size, room = capabilities.sub_group_size, _local_memory(capabilities) // kind.itemsize
+    size, room = capabilities.sub_group_size, capabilities.local_memory_most // kind.itemsize
     most = min(_PANEL_GROUPS, capabilities.max_workgroup // size)
     for rows in _PANEL_ROWS:
         shape = PanelShape(b, narrow, _PANEL, size, most, rows)
@@ -207,7 +207,7 @@ def _by_items(
     most = min(_REGISTERS // size, capabilities.max_workgroup, capabilities.max_workgroup_shape[0])
     most -= CREW
     items = min(rounded(b + reflector, 32), most, _ITEMS)
-    room = _local_memory(capabilities) // size
+    room = capabilities.local_memory_most // size
     while items > 32 and ItemShape(reflector, items, 1).elements > room:
         items //= 2
     fitting = min(most // items, room // ItemShape(reflector, items, 1).elements, 4)
@@ -222,7 +222,7 @@ def _in_blocks(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stag
     if capabilities.sub_group_size == 1:
         return None
     kind = dtype.register
-    room = _local_memory(capabilities) // kind.itemsize - 256
+    room = capabilities.local_memory_most // kind.itemsize - 256
     found = list(_direct(u, kind, capabilities))
     if "bulk" in capabilities.async_copy:
         found += _rings(u, kind, capabilities, room)
@@ -265,7 +265,3 @@ def _alone_on_a_unit(stage: Stage, room: int) -> Stage:
     fitting = [x for x in spares if x.ring.elements <= room] or [stage]
     alone = (x for x in fitting[1:] if 2 * x.ring.elements > room)
     return next(alone, fitting[-1])
-
-
-def _local_memory(capabilities: Capabilities) -> int:
-    return capabilities.local_memory_most

@@ -13,7 +13,7 @@ from portable.lang.geometry import groups
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
 from portable.linalg.gemm_kernels import gemm_naive, gemm_sums, gemm_tiled, gemm_tiles, keep
-from portable.linalg.gemm_model import Product
+from portable.linalg.gemm_model import Product, shares_out
 from portable.linalg.gemm_packed import Packing, packed_steps, packing_for, packing_pays
 from portable.linalg.gemm_packed_kernels import multiply_strips
 from portable.linalg.gemm_shares import Sharing, first_launch, sharing_for
@@ -131,7 +131,7 @@ def launches(
         for choice, parts in schemes(device, kind, algorithm, product, b_columns):
             if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
                 continue
-            if choice.get("RESIDENT") and not choice["APART"]:
+            if shares_out(choice):
                 yield from shared_launch(device, choice, shape, k, constants)
             else:
                 yield _in_parts(device, choice, parts, shape, constants)

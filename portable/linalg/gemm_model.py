@@ -30,7 +30,16 @@ from portable.dtypes import DType, bfloat16, float16, float32, int8
 from portable.tune.space import Parameters
 from portable.tune.table import device_keys
 
-__all__ = ["PARTS", "Product", "Rates", "multiplying", "parts_of", "predicted", "rates_of"]
+__all__ = [
+    "PARTS",
+    "Product",
+    "Rates",
+    "multiplying",
+    "parts_of",
+    "predicted",
+    "rates_of",
+    "shares_out",
+]
 
 PARTS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
 """Into how many the sum over k may be cut."""
@@ -178,7 +187,7 @@ def predicted(
     rates = rates_of(choice, dtype, capabilities)
     compute_units = max(1, capabilities.compute_units)
     tiles = _tiles(choice, product) * parts
-    shares = _shares_out(choice)
+    shares = shares_out(choice)
     each = tiles / compute_units if shares else -(-tiles // compute_units)
     room = choice.get("RESIDENT") or _resident(choice, dtype, capabilities)
     beside: int = room if shares else min(int(each), room)
@@ -257,7 +266,7 @@ def _resident(choice: Parameters, dtype: DType, capabilities: Capabilities) -> i
     return int(max(1, min(fitting)))
 
 
-def _shares_out(choice: Parameters) -> bool:
+def shares_out(choice: Parameters) -> bool:
     """Whether the last round of tiles is shared out among all workgroups."""
     return bool(choice.get("RESIDENT")) and not choice["APART"]
 
@@ -275,7 +284,7 @@ def parts_of(choice: Parameters, product: Product, capabilities: Capabilities) -
         Of the device, which has enough to do with so many tiles.
     """
     most = _ROUNDS * max(1, capabilities.compute_units)
-    for parts in (1,) if _shares_out(choice) else PARTS:
+    for parts in (1,) if shares_out(choice) else PARTS:
         deep = product.k >= parts * _DEEPEST * choice["BK"]
         if parts == 1 or (deep and _tiles(choice, product) * parts <= most):
             yield parts
