@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from portable import registry
 from portable.backend import Device
 from portable.dtypes import float32
+from portable_bench import m4ri
 from portable_bench.cli import bench
 from portable_bench.harness import Harness, Pace
 from portable_bench.operation import Case, Operation
@@ -137,7 +138,7 @@ def test_every_operation_on_the_processor(name: str) -> None:
     harness = Harness(Pace(cell=0, least_rounds=1, rest=0))
     cell = harness.measure(operation, Case(device, float32, size))
     assert not cell.failure
-    assert cell.peers
+    assert cell.peers or (name.startswith("gf2") and not m4ri.available())
     for outcome in cell.outcomes:
         assert outcome.timed, outcome
         assert outcome.verified, outcome

@@ -68,12 +68,14 @@ def test_products(device: Device) -> None:
 
 def test_whole_rounds() -> None:
     a, b = whole_numbers(32, 40), whole_numbers(40, 32)
-    assert (multiplied(portable.device("simulator"), a, b, 2) == a @ b).all()
+    with portable.use("simulator"):
+        assert (multiplied(portable.device("simulator"), a, b, 2) == a @ b).all()
 
 
 def test_batches() -> None:
     a, b = whole_numbers(2, 1, 20, 50), whole_numbers(3, 50, 17)
-    assert (multiplied(portable.device("simulator"), a, b, 5) == a @ b).all()
+    with portable.use("simulator"):
+        assert (multiplied(portable.device("simulator"), a, b, 5) == a @ b).all()
 
 
 @pytest.mark.parametrize(("completion", "turns"), [("early", "first"), ("late", "last")])
