@@ -138,6 +138,9 @@ class Runtime:
         Whether any thread has chosen another queue, so that `current` is to be asked.
     records_times : bool
         Whether the queues record times.
+    keeps : bool
+        Whether the binaries of what is compiled here are kept on disk. PoCL compiles a program once
+        more when it is asked for its binary.
 
     Parameters
     ----------
@@ -162,6 +165,7 @@ class Runtime:
         self._measuring = 0
         self.queue = self.new_queue()
         self.has_chosen = False
+        self.keeps = True
         self._chosen: ContextVar[OpenCLQueue | None] = ContextVar(f"queue of {name}", default=None)
         self._further: WeakSet[OpenCLQueue] = WeakSet()
         self._timekeeper: cl.CommandQueue | None = None
@@ -265,6 +269,8 @@ class Runtime:
         except cl.Error as error:
             message = f"{self.device.platform.name} refused kernel {program.entry}"
             raise CompileError(message, program.source, _log(error)) from None
+        if not self.keeps:
+            return built
         binaries: Any = built.get_info(cl.program_info.BINARIES)
         if is_covered(program.source):
             return self._uncovered(program, bytes(binaries[0]), name)

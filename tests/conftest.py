@@ -16,7 +16,7 @@ import pytest
 
 from portable import registry
 from portable.backend import Device
-from tests.support.devices import device_names, lacks, spared
+from tests.support.devices import compiled_by, device_names, keep_no_binaries, lacks, spared
 
 _left_out: Final[Counter[str]] = Counter()
 """Tests that were not collected, by device and reason."""
@@ -29,6 +29,7 @@ def device(request: pytest.FixtureRequest) -> Device:
     markers = [marker.name for marker in request.node.iter_markers()]
     if lacking := lacks(found, markers, request.fixturenames):
         pytest.skip(lacking)
+    keep_no_binaries(found)
     if _name_of_dtype(request) in ("float64", "complex128") and not found.capabilities.float64:
         pytest.skip(f"{found.name} lacks double precision")
     return found
@@ -74,8 +75,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _device_name(item: pytest.Item) -> str:
-    callspec = getattr(item, "callspec", None)
-    return str(callspec.params.get("device", "")) if callspec else ""
+    """The device of a case; of one that takes a runtime for the processor the device over it."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    if "runtime" in params:
+        return compiled_by(params["runtime"].capabilities.vendor)
+    return str(params.get("device", ""))
 
 
 def pytest_collection_finish() -> None:

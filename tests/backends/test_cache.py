@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from portable import cache, notices, private, registry
+from portable.backend import Device
 from tests.support.axpy import axpy, bind, groups
 
 posix = pytest.mark.skipif(os.name != "posix", reason="only POSIX systems have such permissions")
@@ -189,8 +190,25 @@ def test_a_program_that_its_driver_refuses_costs_a_compilation(
     assert _files(folder)
 
 
-def _run_on_cpu() -> None:
-    device = registry.device("cpu")
+@pytest.mark.needs_processor
+def test_kept_programs_are_loaded_by_every_runtime(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And none is kept where that is not wanted."""
+    for device in registry.devices_of_backend("cpu"):
+        runtime = device._runtime  # type: ignore[attr-defined]
+        for keeps in (False, True):
+            before = len(_files(folder))
+            monkeypatch.setattr(runtime, "keeps", keeps)
+            _run_on_cpu(device)
+            assert (len(_files(folder)) > before) == keeps
+        with monkeypatch.context() as patch:
+            patch.setattr(runtime, "_build", None)
+            _run_on_cpu(device)
+
+
+def _run_on_cpu(device: Device | None = None) -> None:
+    device = device or registry.device("cpu")
     x, y = np.zeros(10, np.float32), np.ones(10, np.float32)
     device.compile(axpy(device)).launch(groups(10), bind(device, x, y, 3.0, 10))
     np.testing.assert_array_equal(x, np.float32(3))

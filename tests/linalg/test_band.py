@@ -235,7 +235,7 @@ def test_packs_are_free_of_races_in_any_order(name: str, schedule: str) -> None:
 def test_packs_of_more_sweeps_than_a_block_has_columns(schedule: str) -> None:
     device = portable.device("simulator")
     plan = Plan((Stage(4, 4, "ring", items=16, sweeps=8),), True, dtype_of("float64"))
-    ab = random_band(40, 3, "float64")
+    ab = random_band(31, 3, "float64")
     with checks(schedule=schedule, resident=3):
         check(ab, *planned(device, ab, plan))
 

@@ -18,15 +18,15 @@ from tests.profiles.operations import CASES, close, few_units, random
 SCHEDULES: Final = ("held", "newest", "round_robin")
 WAITING: Final = {
     "h200": (
-        "bands-3-float64-45",
+        "bands-3-float64-31",
         "running_totals-float32-(9001,)-0",
         "running_totals-float32-(600, 66)-0",
         "sorts-int8-(9000,)",
         "reductions-(7001,)-None",
         "reductions-(300, 40)-0",
     ),
-    "nvidia-opencl": ("bands-6-float32-45",),
-    "intel-cpu": ("bands-3-float32-45",),
+    "nvidia-opencl": ("bands-6-float32-31",),
+    "intel-cpu": ("bands-3-float32-31",),
 }
 """Rings, look-back over tiles, strips and digits, last workgroups that merge, packs."""
 

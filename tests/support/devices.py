@@ -5,9 +5,10 @@ each backend and each compiler is there, but not each with each. Every case of a
 simulator, on GPUs and on one of the processor's devices; on the others of the processor the first
 case of each test and one in sixteen of the rest. Tests of operations, whose kernels are large, do
 with less on processors: of several cases that the simulator runs all, every twelfth is compiled
-there; all but the first test of a file are on one of those others in turn, and of the others that
-have the first one's compiler it is the first case alone. Pages and examples run on one of those
-others in turn, too.
+there; all but the first test of a file are on one of those others in turn, one in so many of them
+on none, and of the others that have the first one's compiler it is the first case alone. Pages and
+examples run on one of those others in turn, too. Tests of the printer of programs take runtimes for
+the processor instead, and are chosen as if these were devices.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from portable.array.base.defaults import is_ours
 from portable.backend import Capabilities, Device
 from portable.errors import UnsupportedError
 
-__all__ = ["device_names", "lacks", "spared"]
+__all__ = ["compiled_by", "device_names", "keep_no_binaries", "lacks", "spared"]
 
 _EVERY: Final = 16
 """One case in so many of each test runs on the processor's further devices."""
 
 _EVERY_FIRST: Final = 12
-_MANY: Final = 3
+_MANY: Final = 2
 """One case in so many runs on its first device, of operations' tests with at least this many."""
 
 _OTHERS_TURN: Final = "it is the turn of another device of the processor than {}"
@@ -137,7 +138,7 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
         simulated = totals[test, _SIMULATOR] >= totals[test, name] >= _MANY
         turn = name
         if large and name in further and leading[_file(case)] != test:
-            turn = further[crc32(test.encode()) % len(further)]
+            turn = names[crc32(test.encode()) % len(names)]
         reason = ""
         if test.startswith(_OF_USERS):
             reason = "" if name not in further else _of_users(case, name, further_backends)
@@ -151,6 +152,21 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
             reason = f"{name} compiles them, and {_SIMULATOR} runs them all"
         reasons.append(reason)
     return reasons
+
+
+def compiled_by(vendor: str) -> str:
+    """The first of the processor's devices that has this vendor's compiler; empty if none has."""
+    names = _of_processor(device_names())
+    return next((name for name in names if _compiler(name) == vendor), "")
+
+
+def keep_no_binaries(device: Device) -> None:
+    """Has PoCL's devices keep no programs on disk, which takes half of what compiling one does.
+
+    Those who test what is kept set it otherwise.
+    """
+    if device.capabilities.vendor == "pocl":
+        device._runtime.keeps = False  # type: ignore[attr-defined]
 
 
 def _of_users(case: str, name: str, backends: Sequence[str]) -> str:
