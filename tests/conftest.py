@@ -77,8 +77,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _device_name(item: pytest.Item) -> str:
     """The device of a case; of one that takes a runtime for the processor the device over it."""
     params = getattr(getattr(item, "callspec", None), "params", {})
-    if "runtime" in params:
-        return compiled_by(params["runtime"].capabilities.vendor)
+    capabilities = getattr(params.get("runtime"), "capabilities", None)
+    if capabilities is not None:  # as where no runtime is found
+        return compiled_by(capabilities.vendor)
     return str(params.get("device", ""))
 
 
