@@ -44,7 +44,8 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.band_kernels import FINISHED, publish, taken_pack
-from portable.linalg.band_tiles import Tile, TileShape, made, made_of
+from portable.linalg.band_tiles import Tile, TileShape, made_of
+from portable.linalg.householder import mirror_beside
 
 __all__ = ["Ring", "ring_packs"]
 
@@ -372,7 +373,7 @@ def leave_column(memory: Any, tile: Any, hop: Any, RING: Ring) -> None:
     SHAPE = RING.tile
     tail = tile.leave(tile.x[:, 0], memory.vectors[2 * hop.sweep + 1], SHAPE, True)
     if hop.sweep + 1 == RING.sweeps and tile.across == 0:
-        beta, _, _ = made(tile.x[0, 0], tail)
+        beta, _, _ = mirror_beside(tile.x[0, 0], tail)
         for a in kl.static_range(SHAPE.rows):
             number = tile.row(a, SHAPE)
             value = kl.where(number == 0, beta, 0)

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
-from portable.linalg.householder import mirror, mirror_beside
+from portable.linalg.householder import mirror_beside
 from portable.linalg.sums import add_up_neighbours
 
-__all__ = ["Tile", "TileShape", "made", "made_of", "tile_shape"]
+__all__ = ["Tile", "TileShape", "made_of", "tile_shape"]
 
 _RUN: Final = 8
 _GRIDS: Final = {1: (1, 1), 8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}
@@ -194,10 +194,12 @@ class Tile:
             sums[sums.shape[0] - 1] += kl.where(has_last, corner * v[SHAPE.order - 1], 0)
             if self.has_corner(SHAPE):
                 self.x[SHAPE.rows - 1, SHAPE.columns - 1] += corner
-        for line in kl.static_range(sums.shape[0]):
-            share = scale * (sums[line] + head * firsts[line])
-            for i in kl.static_range(own.shape[0]):
-                lines[line, i] -= share * own[i]
+        # A branch, so that NVIDIA's compiler has all that stands before it done side by side.
+        if scale != 0:
+            for line in kl.static_range(sums.shape[0]):
+                share = scale * (sums[line] + head * firsts[line])
+                for i in kl.static_range(own.shape[0]):
+                    lines[line, i] -= share * own[i]
         return beta
 
     def numbers(self, v: Any, SHAPE: Any, TURNED: bool) -> Any:
@@ -302,12 +304,4 @@ def made_of(v: Any, SHAPE: Any) -> Any:
     tail = v[SHAPE.order]
     for part in kl.static_range(1, SHAPE.parts):
         tail += v[SHAPE.order + part]
-    return made(v[0], tail)
-
-
-@function
-def made(first: Any, tail: Any) -> Any:
-    """The reflector, see `portable.linalg.householder`."""
-    if first.dtype == kl.f32:
-        return mirror_beside(first, tail)
-    return mirror(first, tail)
+    return mirror_beside(v[0], tail)

@@ -49,7 +49,7 @@ def mirror(alpha: Any, tail: Any) -> Any:
 
 @function
 def mirror_beside(alpha: Any, tail: Any) -> Any:
-    """As `mirror`, in single precision without a branch, so that other work goes on beside it.
+    """As `mirror`, without a branch, so that other work goes on beside it.
 
     A root and a reciprocal are made of inverse roots with a step of Newton's.
     """
