@@ -194,7 +194,7 @@ class Tile:
             sums[sums.shape[0] - 1] += kl.where(has_last, corner * v[SHAPE.order - 1], 0)
             if self.has_corner(SHAPE):
                 self.x[SHAPE.rows - 1, SHAPE.columns - 1] += corner
-        # A branch, so that NVIDIA's compiler has all that stands before it done side by side.
+        # A branch, so that NVIDIA's compiler makes all sums before it begins to use some.
         if scale != 0:
             for line in kl.static_range(sums.shape[0]):
                 share = scale * (sums[line] + head * firsts[line])
