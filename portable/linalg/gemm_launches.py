@@ -70,17 +70,21 @@ class Beside(NamedTuple):
     Attributes
     ----------
     plain : bool
-        Whether nothing is, and operands are of the type to sum in: others are not packed.
+        Whether nothing is, and operands are of the type to sum in.
     added : bool
         Whether `c` is added, for which workgroups meet before they store: they do not make tiles in
         turn.
     biased : bool
         Whether a bias is.
+    packable : bool
+        Whether nothing is but a bias for each column and an activation, and operands are of the
+        type to sum in: others are not packed.
     """
 
     plain: bool = False
     added: bool = False
     biased: bool = False
+    packable: bool = False
 
 
 _NOTHING: Final = Beside()
@@ -124,9 +128,9 @@ def launches(
     else:
         *lead, m, n = shape
         product = Product(m, n, k, prod(lead), beside.biased)
-        best, accumulator = algorithm in ("auto", "matrix"), constants["ACC"]
-        if beside.plain and best and packing_pays(product, device.capabilities):
-            yield _packed(device, m, accumulator)
+        best = algorithm in ("auto", "matrix")
+        if beside.packable and best and packing_pays(product, device.capabilities):
+            yield _packed(device, m, constants)
         usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
         for choice, parts in schemes(device, kind, algorithm, product, b_columns):
             if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
@@ -137,9 +141,10 @@ def launches(
                 yield _in_parts(device, choice, parts, shape, constants)
 
 
-def _packed(device: Device, rows: int, accumulator: DType) -> TileLaunch:
+def _packed(device: Device, rows: int, constants: dict[str, Any]) -> TileLaunch:
     """The kernel for packed operands, after those that pack (`in_order`)."""
-    packing = packing_for(device.capabilities, accumulator)
+    accumulator = constants["ACC"]
+    packing = packing_for(device.capabilities, accumulator, constants["ACTIVATION"])
     launcher = multiply_strips[groups(packing.groups(rows)), (1, 1, 1)]
     return TileLaunch(launcher, {"PLAN": packing, "ACC": accumulator}, packing=packing)
 

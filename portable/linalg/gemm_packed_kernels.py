@@ -17,11 +17,36 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.passes.matrix.micro_shape import MicroShape
+from portable.linalg.gemm_kernels import keep
 
-__all__ = ["Packing", "Slab", "multiply_strips", "pack_right"]
+__all__ = ["Packing", "Side", "Slab", "multiply_strips", "pack_right"]
 
 _UNROLLED = 2
 """Rows of strips: in double precision one core took 0.93 of the time so; of four it spills."""
+
+_MOST_MIXED = 2
+"""Times that vectors are mixed: of four one is made of a lane of each after the other."""
+
+
+class Side(NamedTuple):
+    """How an operand is packed; the right one is seen as its transpose.
+
+    Attributes
+    ----------
+    width : int
+        Rows of a strip.
+    run : int
+        Of these, how many are stored at a time; divides `width` and `lanes`.
+    lanes : int
+        Of the vectors that are read where rows lie together.
+    upright : bool
+        Whether columns lie together, not rows.
+    """
+
+    width: int
+    run: int
+    lanes: int
+    upright: bool
 
 
 class Packing(NamedTuple):
@@ -35,23 +60,29 @@ class Packing(NamedTuple):
         Products of each sum between packing.
     rows : int
         Of the left operand at most that a work-item packs before it multiplies them.
-    depth : int
-        Products for which it packs them at a time.
     ahead : int
         Elements that the right operand is asked for beforehand.
     cores : int
         Of the device.
     streaming : bool
         Whether the result passes the caches by.
+    left : Side
+        How the left operand is packed.
+    activation : Function
+        Of each element of the result.
+    lanewise : bool
+        Whether that may be given vectors.
     """
 
     micro: MicroShape
     slab: int
     rows: int
-    depth: int
     ahead: int
     cores: int
     streaming: bool = False
+    left: Any = None
+    activation: Any = keep
+    lanewise: bool = True
 
     def groups(self, rows: int) -> int:
         """Work-items for a result of so many rows: as many for each core."""
@@ -79,66 +110,106 @@ class Slab(NamedTuple):
 
 
 @kernel
-def pack_right(
-    x: Any, out: Any, slab: Slab, *, DEPTH: int, COLUMNS: int, WIDTH: int, LANES: int
-) -> None:
+def pack_right(x: Any, out: Any, slab: Slab, *, HOW: Side, COUNT: int, DEPTH: int) -> None:
     """Copies some rows and columns of a matrix to strips of a few columns, a row after the other.
 
-    A work-item does a tile, which passes through local memory: ``DEPTH * COLUMNS`` elements.
+    A work-item does some rows of some strips.
 
     Parameters
     ----------
-    x : array, shape (K, N)
-        Of any strides.
-    out : array, shape (S, D, WIDTH)
-        Strips, with S a multiple of ``COLUMNS // WIDTH``; rows beyond the matrix are zeros.
+    x : array, shape (N, K)
+        The transpose of the matrix, of any strides.
+    out : array, shape (S, D, W)
+        Strips of D rows.
     slab : Slab
         Which columns, and where the D rows begin.
-    DEPTH, COLUMNS : int
-        Of a tile.
-    WIDTH : int
-        Columns of a strip; divides `COLUMNS`.
-    LANES : int
-        Of a vector; divides `WIDTH`.
+    HOW : Side
+        How to pack.
+    COUNT, DEPTH : int
+        Strips, and rows of each, for a work-item.
     """
     begin, left, width, turned = slab
     steps = kl.cdiv(out.shape[1], DEPTH)
-    column, first = kl.group_id(0) // steps * COLUMNS, kl.group_id(0) % steps * DEPTH
-    row, start = begin + first, left + kl.maximum(column - turned, 0)
-    before = kl.maximum(turned - column, 0)
-    tile = kl.local((DEPTH, COLUMNS), x.dtype)
-    kl.copy(tile, x[row : row + DEPTH, start : start + COLUMNS])
-    kl.barrier()
-    rows = kl.minimum(out.shape[1] - first, DEPTH)
-    for j in range(0, COLUMNS, WIDTH):
-        for k in range(rows):
-            for v in kl.static_range(0, WIDTH, LANES):
-                value = kl.vload(tile, k, kl.maximum(j + v - before, 0), lanes=LANES)
-                kl.vstore(out, (column + j) // WIDTH, first + k, v, value)
-    if before > 0:
-        for k in range(kl.minimum(x.shape[0] - row, rows)):
-            for j in range(before):
-                out[0, first + k, j] = x[row + k, left + width - before + j]
-            for j in range(before, LANES):
-                out[0, first + k, j] = tile[k, j - before]
+    strip, first = kl.group_id(0) // steps * COUNT, kl.group_id(0) % steps * DEPTH
+    end = kl.minimum(kl.minimum(x.shape[1] - begin, out.shape[1]), first + DEPTH)
+    last = kl.minimum(strip + COUNT, out.shape[0])
+    pack_strips(x, out, (strip, last), (begin, first, end), (left, width, turned), HOW)
 
 
 @function
-def pack_left(x: Any, out: Any, strip: Any, tile: Any, slab: Any, DEPTH: int) -> None:
-    """Copies a strip of rows, a column after the other, through a tile of so many columns.
+def pack_strips(x: Any, out: Any, strips: Any, terms: Any, panel: Any, HOW: Side) -> None:
+    """Copies rows from a strip to another, a column after the other.
 
-    `slab` is where the columns begin, and how many there are.
+    The `terms` are where the columns begin, and those from there on from one to another that are
+    copied; a `panel` is as a slab has it.
     """
-    WIDTH = tile.shape[0]
-    row, (begin, depth) = strip * WIDTH, slab
-    for first in range(0, depth, DEPTH):
-        start = begin + first
-        kl.copy(tile[:, :DEPTH], x[row : row + WIDTH, start : start + DEPTH])
-        kl.barrier()
-        for k in range(kl.minimum(depth - first, DEPTH)):
-            for u in kl.static_range(WIDTH):
-                out[strip, first + k, u] = tile[u, k]
-        kl.barrier()
+    (begin, start, end), (left, width, turned), (WIDTH, RUN, LANES, UPRIGHT) = terms, panel, HOW
+    if UPRIGHT:
+        for k in range(start, end):
+            for strip in range(*strips):
+                row = strip * WIDTH - turned
+                if row >= 0 and row + WIDTH <= width:
+                    for u in kl.static_range(0, WIDTH, RUN):
+                        value = kl.vload(x, left + row + u, begin + k, lanes=RUN, axis=0)
+                        kl.vstore(out, strip, k, u, value)
+                else:
+                    for u in range(WIDTH):
+                        out[strip, k, u] = x[row_of(row + u, panel), begin + k]
+    else:
+        for strip in range(*strips):
+            row = strip * WIDTH - turned
+            for k, lanes in kl.vector_range(start, end, lanes=LANES):
+                for u in kl.static_range(0, WIDTH, RUN):
+                    own = tuple(row_of(row + u + i, panel) for i in range(RUN))
+                    held = tuple(kl.vload(x, i, begin + k, lanes=lanes) for i in own)
+                    put_upright(held, out, (strip, k, u), RUN, lanes)
+
+
+@function
+def row_of(row: Any, panel: Any) -> Any:
+    """Where a row of a panel lies: its last ones come first; beyond it is its last but these."""
+    left, width, _ = panel
+    return left + kl.where(row < 0, row + width, kl.minimum(row, width - 1))
+
+
+@function
+def put_upright(rows: Any, out: Any, at: Any, RUN: int, LANES: int) -> None:
+    """Puts vectors, or numbers, side by side, a lane of each below the other."""
+    strip, k, u = at
+    if LANES == 1:
+        for i in kl.static_range(RUN):
+            out[strip, k, u + i] = rows[i]
+    else:
+        put_mixed(mixed(rows, RUN, LANES), out, at, RUN, LANES // RUN)
+
+
+@function
+def mixed(rows: Any, RUN: int, LANES: int) -> Any:
+    """The numbers of vectors, a lane of each after the other, in as many vectors.
+
+    Those of the first half are mixed with those of the second one, lane by lane, until neighbours
+    are from all of them.
+    """
+    low = tuple(i // 2 + i % 2 * LANES for i in range(LANES))
+    high = tuple((i + LANES) // 2 + i % 2 * LANES for i in range(LANES))
+    for level in kl.static_range(_MOST_MIXED):
+        if 1 << level < RUN:
+            halves = ()
+            for i in kl.static_range(RUN // 2):
+                a, b = rows[i], rows[i + RUN // 2]
+                halves = (*halves, kl.shuffle2(a, b, low), kl.shuffle2(a, b, high))  # type: ignore[assignment]
+            rows = halves
+    return rows
+
+
+@function
+def put_mixed(rows: Any, out: Any, at: Any, RUN: int, COUNT: int) -> None:
+    """Puts runs of lanes of vectors one below the other."""
+    strip, k, u = at
+    for j in kl.static_range(RUN):
+        for i in kl.static_range(COUNT):
+            value = rows[j][i * RUN : (i + 1) * RUN] if RUN > 1 else rows[j][i]
+            kl.vstore(out, strip, k + j * COUNT + i, u, value)
 
 
 @function
@@ -176,31 +247,48 @@ def keep_sums(sums: Any, kept: Any, at: Any, MICRO: MicroShape) -> None:
 
 @function
 def put_sums(
-    sums: Any, edge: Any, factor: Any, out: Any, at: Any, panel: Any, PLAN: Packing
+    sums: Any, edge: Any, terms: Any, out: Any, at: Any, panel: Any, PLAN: Packing
 ) -> None:
-    """Puts a micro-tile of sums, times a factor, at a row and a column of a panel.
+    """Finishes a micro-tile of sums, and puts it at a row and a column of a panel.
 
-    Columns before the panel's first one are its last ones.
+    The `terms` are a factor and a bias or None. Columns before the panel's first one are its last
+    ones.
     """
     MICRO, (row, column), (left, width) = PLAN.micro, at, panel
-    scale = kl.splat(factor, MICRO.lanes)
     rows, columns = row + MICRO.rows <= out.shape[0], column + MICRO.columns <= width
-    if column >= 0 and rows and columns:
-        for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
-            value, place = scale * sums[u, v], left + column + v * MICRO.lanes
-            kl.vstore(out, row + u, place, value, streaming=PLAN.streaming)
+    if PLAN.lanewise and column >= 0 and rows and columns:
+        put_vectors(sums, terms, out, (row, left + column), PLAN)
     else:
+        factor, bias = terms
+        scale = kl.splat(factor, MICRO.lanes)
         for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
             kl.vstore(edge, u, v * MICRO.lanes, scale * sums[u, v])
         for u in range(kl.minimum(out.shape[0] - row, MICRO.rows)):
             for x in range(kl.minimum(width - column, MICRO.columns)):
-                place = column + x
-                out[row + u, left + kl.where(place < 0, place + width, place)] = edge[u, x]
+                place = left + column + x + kl.where(column + x < 0, width, 0)
+                value = edge[u, x]
+                if bias is not None:
+                    value = value + bias[place]
+                out[row + u, place] = PLAN.activation(value)
+
+
+@function
+def put_vectors(sums: Any, terms: Any, out: Any, at: Any, PLAN: Packing) -> None:
+    """The same for a micro-tile that lies in the result as a whole, vector by vector."""
+    MICRO, (factor, bias), (row, column) = PLAN.micro, terms, at
+    scale = kl.splat(factor, MICRO.lanes)
+    for v in kl.static_range(MICRO.vectors):
+        place = column + v * MICRO.lanes
+        for u in kl.static_range(MICRO.rows):
+            value = scale * sums[u, v]
+            if bias is not None:
+                value = value + kl.vload(bias, place, lanes=MICRO.lanes)
+            kl.vstore(out, row + u, place, PLAN.activation(value), streaming=PLAN.streaming)
 
 
 @kernel
 def multiply_strips(
-    factor: Any, a: Any, strips: Any, right: Any, kept: Any, out: Any, slab: Slab,
+    factor: Any, a: Any, strips: Any, right: Any, kept: Any, bias: Any, out: Any, slab: Slab,
     *, PLAN: Packing, PART: Any,
 ) -> None:  # fmt: skip
     """A work-item for some strips of rows, which it multiplies by one strip of columns at a time.
@@ -220,6 +308,8 @@ def multiply_strips(
     kept : array, shape (T, S, W, W')
         Sums between slabs, as a core holds them: rows of the result are often far apart, so that
         their lines get into each other's way in caches.
+    bias : array, shape (N,), or None
+        Added to each row of the result.
     out : array, shape (M, N)
         The result.
     slab : Slab
@@ -230,14 +320,12 @@ def multiply_strips(
         Whether this is the first slab, and whether it is the last.
     """
     begin, left, width, turned = slab
-    MICRO, DEPTH, (FIRST, LAST) = PLAN.micro, PLAN.depth, PART
+    MICRO, (FIRST, LAST) = PLAN.micro, PART
     count = kl.cdiv(out.shape[0], MICRO.rows)
     first = kl.group_id(0) * count // kl.num_groups(0)
     last = (kl.group_id(0) + 1) * count // kl.num_groups(0)
     depth = kl.minimum(a.shape[1] - begin, strips.shape[1])
-    tile = kl.local((MICRO.rows, DEPTH + MICRO.lanes), a.dtype)
-    for strip in range(first, last):
-        pack_left(a, strips, strip, tile, (begin, depth), DEPTH)
+    pack_strips(a, strips, (first, last), (begin, 0, depth), (0, a.shape[0], 0), PLAN.left)
     edge = kl.private((MICRO.rows, MICRO.columns), kept.dtype)
     sums = kl.private((MICRO.rows, MICRO.vectors), kept.dtype, lanes=MICRO.lanes)
     for column in range(kl.cdiv(width, MICRO.columns)):
@@ -246,6 +334,6 @@ def multiply_strips(
             add_up(sums, strips, right, (strip, column), depth, PLAN)
             if LAST:
                 place = strip * MICRO.rows, column * MICRO.columns - turned
-                put_sums(sums, edge, factor, out, place, (left, width), PLAN)
+                put_sums(sums, edge, (factor, bias), out, place, (left, width), PLAN)
             else:
                 keep_sums(sums, kept, (column, strip), MICRO)

@@ -133,8 +133,10 @@ def planned(
     if _splits_factors(device, kind, accumulator, wanted):
         algorithm = "tf32"
         constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
-    plain = bias is None and _is_plain(kind, accumulator, wanted)
-    beside = Beside(plain, wanted.reads_c, bias is not None)
+    summed_as_read = accumulator is kind.register and not kind.is_integer and not wanted.reads_c
+    plain = summed_as_read and bias is None and wanted.activation is keep
+    packable = summed_as_read and (bias is None or tuple(bias.shape) == shape[-1:])
+    beside = Beside(plain, wanted.reads_c, bias is not None, packable)
     tried = launches(device, kind, shape, k, algorithm, constants, b_columns, beside)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
@@ -142,12 +144,6 @@ def planned(
     if rows is not None and algorithm == "tf32":
         rows = rows._replace(turned=False, across=False)
     return Plan(device, kind, result, shape, wanted.activation, tuple(tried), rows)
-
-
-def _is_plain(kind: DType, accumulator: DType, wanted: Wanted) -> bool:
-    """Whether sums of products are all that is asked for, in the type that operands are read as."""
-    alone = not wanted.reads_c and wanted.activation is keep
-    return alone and accumulator is kind.register and not kind.is_integer
 
 
 def _splits_factors(device: Device, kind: DType, accumulator: DType, wanted: Wanted) -> bool:

@@ -14,10 +14,12 @@ from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
 from portable.linalg import gemm, gemm_launches, gemm_packed, prepare_gemm
 from portable.linalg.gemm_check import tolerance
+from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.gemm_launches import Beside, launches
 from portable.linalg.gemm_model import Product
 from portable.linalg.gemm_packed import kept_room, packed_steps, packing_for, packing_pays
 from portable.linalg.gemm_plan import planned
+from portable.nn.activations import tanh
 from portable.tune.verify import worst_error
 
 Array = np.ndarray[Any, Any]
@@ -41,7 +43,7 @@ def packed(device: Device, a: Any, b: Any, alpha: float, slab: int, out: Any = N
     """The product by way of slabs of so many terms of its sums."""
     kind = dtype_of(a.dtype)
     plan = packing_for(device.capabilities, kind.register)
-    plan = plan._replace(slab=slab, depth=16)
+    plan = plan._replace(slab=slab)
     if out is None:
         out = device.empty((a.shape[0], b.shape[1]), kind)
     args = (alpha, a, b, 0.0, None, None, out)
@@ -153,8 +155,47 @@ def test_streams_have_rooms_of_their_own(core: Device) -> None:
     assert (other is not room) == core.capabilities.streams
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("activation", [None, "relu", tanh])
+def test_bias_and_activation(core: Device, dtype: str, activation: Any) -> None:
+    """By vectors within the result, one by one at its edges; the last columns come first."""
+    a, b = operands(29, 144, 50, dtype)
+    bias = np.arange(144).astype(dtype) / 64 - 1
+    kind = dtype_of(dtype)
+    room = core.from_numpy(np.full(29 * 144 + 4, 7, dtype))
+    out = room[4:].reshape((29, 144))
+    given = tuple(core.from_numpy(x) for x in (a, b, bias))
+    function = {None: keep, "relu": relu}.get(activation, activation)
+    plan = packing_for(core.capabilities, kind.register, function)
+    args = (0.5, *given[:2], 0.0, None, given[2], out)
+    for launcher, own, constants in packed_steps(plan, args, kind.register, core.empty):
+        launcher(*own, **constants)
+    exact = 0.5 * (a.astype(float) @ b.astype(float)) + bias
+    size = 0.5 * (abs(a.astype(float)) @ abs(b.astype(float))) + abs(bias)
+    by_numpy = {None: lambda x: x, "relu": lambda x: np.maximum(x, 0)}.get(activation, np.tanh)
+    found = core.to_numpy(out)
+    assert worst_error(found, by_numpy(exact), 2 * tolerance(50, kind.numpy) * size) <= 1
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_calls_with_a_bias(core: Device, monkeypatch: pytest.MonkeyPatch, activation: Any) -> None:
+    """Known again after a few, and without a bias of the same product not taken for the same."""
+    monkeypatch.setattr(gemm_launches, "packing_pays", lambda *_: True)
+    planned.cache_clear()
+    a, b = operands(29, 70, 21)
+    left, right = core.from_numpy(a), core.from_numpy(b)
+    for count in range(6):
+        bias = np.full(70, count, np.float32)
+        found = gemm(left, right, bias=core.from_numpy(bias), activation=activation)
+        exact = a @ b + bias
+        exact = exact if activation is None else np.maximum(exact, 0)
+        np.testing.assert_allclose(core.to_numpy(found), exact, atol=1e-4)
+    assert_product(core.to_numpy(gemm(left, right)), a, b)
+    planned.cache_clear()
+
+
 def test_where_it_is_chosen() -> None:
-    """Large plain products of processors."""
+    """Large products of processors, smaller ones with a bias; nothing else is done to either."""
     core, gpu = (portable.device(f"simulator:{name}") for name in ("intel-cpu", "h200"))
     kind = dtype_of("float32")
     large, short = Product(1024, 1024, 1024), Product(1024, 1024, 16)
@@ -163,9 +204,12 @@ def test_where_it_is_chosen() -> None:
     assert not packing_pays(large, gpu.capabilities)
     for other in (Product(1024, 1024, 1024, 2), Product(128, 8192, 8192), Product(512, 512, 512)):
         assert not packing_pays(other, core.capabilities)
+    for m, n, k, biased in ((2048, 256, 512, False), (1024, 256, 64, True), (256, 256, 256, True)):
+        assert packing_pays(Product(m, n, k, 1, biased), core.capabilities)
+    for m, n, k in ((1024, 256, 64), (256, 512, 2048)):
+        assert not packing_pays(Product(m, n, k), core.capabilities)
     constants = {"ACC": kind, "ACTIVATION": gemm_launches.keep}
-    for plain in (True, False):
-        first = next(
-            launches(core, kind, (1024, 1024), 1024, "auto", constants, False, Beside(plain))
-        )
-        assert (first.packing is not None) is plain
+    for packable in (True, False):
+        beside = Beside(packable=packable)
+        first = next(launches(core, kind, (1024, 1024), 1024, "auto", constants, False, beside))
+        assert (first.packing is not None) is packable
