@@ -277,13 +277,11 @@ def put_vectors(sums: Any, terms: Any, out: Any, at: Any, PLAN: Packing) -> None
     """The same for a micro-tile that lies in the result as a whole, vector by vector."""
     MICRO, (factor, bias), (row, column) = PLAN.micro, terms, at
     scale = kl.splat(factor, MICRO.lanes)
-    for v in kl.static_range(MICRO.vectors):
-        place = column + v * MICRO.lanes
-        for u in kl.static_range(MICRO.rows):
-            value = scale * sums[u, v]
-            if bias is not None:
-                value = value + kl.vload(bias, place, lanes=MICRO.lanes)
-            kl.vstore(out, row + u, place, PLAN.activation(value), streaming=PLAN.streaming)
+    for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
+        value, place = scale * sums[u, v], column + v * MICRO.lanes
+        if bias is not None:
+            value = value + kl.vload(bias, place, lanes=MICRO.lanes)
+        kl.vstore(out, row + u, place, PLAN.activation(value), streaming=PLAN.streaming)
 
 
 @kernel
