@@ -14,8 +14,8 @@ from portable.conv.settings import Options, Settings, settings
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
 from portable.interchange import takes_other_libraries
-from portable.lang.function import Function, helper, settled
-from portable.linalg.gemm_kernels import keep, relu
+from portable.lang.function import Function
+from portable.linalg.activation import activation_of
 from portable.linalg.operands import common_dtype, views_overlap
 from portable.namespace import device_of_arrays, on_device
 from portable.tune.table import state
@@ -49,7 +49,8 @@ def conv2d(
     bias : array, shape (K,), optional
         Added to the results.
     activation : "relu" or function, optional
-        A function of one number that kernels can call, applied before results are rounded.
+        A function of one number that kernels can call, such as `portable.lang.tanh`, applied
+        before results are rounded.
     stride, padding, dilation : int or (int, int)
         Vertically and horizontally; 1, 0 and 1 if left out.
     groups : int
@@ -142,7 +143,7 @@ def prepare(
     filters = way.method.shape.filters
     if bias is not None and tuple(bias.shape) != (filters,):
         raise ShapeError(f"a bias of shape {tuple(bias.shape)}; {filters} filters take as many")
-    return Convolution(way, w, bias, _activation(activation), workspace)
+    return Convolution(way, w, bias, activation_of(activation, "conv2d"), workspace)
 
 
 def workspace_size(
@@ -184,19 +185,6 @@ def _route(
     images = extents_nchw(x, given.layout)
     shape = geometry(images, w, given.stride, given.padding, given.dilation, given.groups)
     return route(device, shape, kind, given.layout, given.algorithm, state())
-
-
-def _activation(activation: object) -> Function:
-    own = helper(settled(activation))
-    if own is not None:
-        return own
-    if activation is None:
-        return keep
-    if activation == "relu":
-        return relu
-    raise TypeError(
-        f"activation={activation!r}; conv2d takes None, 'relu' or a function that kernels can call"
-    )
 
 
 class Convolution:

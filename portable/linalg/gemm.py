@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from portable.backend import Device
 from portable.dtypes import dtype
@@ -28,7 +28,8 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable.interchange import exchanged, is_other
-from portable.lang.function import Function, helper, settled
+from portable.lang.function import Function, settled
+from portable.linalg.activation import activation_of
 from portable.linalg.gemm_again import key_of, known_product, seen_again
 from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.gemm_launches import TileLaunch, in_order
@@ -50,8 +51,6 @@ from portable.tune.table import state
 from portable.typing import ArrayT
 
 __all__ = ["ALGORITHMS", "Algorithm", "gemm", "no_tiles", "prepare_gemm", "product_launches"]
-
-_ACTIVATIONS: Final = {None: keep, "relu": relu}
 
 
 def gemm(
@@ -87,8 +86,8 @@ def gemm(
     bias : array, shape (N,) or broadcasting to (..., M, N), optional
         Added once.
     activation : "relu" or function, optional
-        A function of one number that kernels can call, applied to each element before it is
-        rounded.
+        A function of one number that kernels can call, such as `portable.lang.tanh`, applied to
+        each element before it is rounded.
     out : array, shape (..., M, N), optional
         Where to put the result; may be `c` but may not overlap `a` or `b`.
     accumulate : dtype, optional
@@ -289,18 +288,7 @@ def _wanted(
     if precision not in PRECISIONS:
         raise ValueError(f"precision={precision!r}; gemm has {', '.join(PRECISIONS)}")
     sum_in = None if accumulate is None else dtype(accumulate)
-    return Wanted(bool(beta), _activation(activation), sum_in, algorithm, precision)
-
-
-def _activation(activation: object) -> Function:
-    own = helper(settled(activation))
-    if own is not None:
-        return own
-    if activation is None or activation == "relu":
-        return _ACTIVATIONS[activation]
-    raise TypeError(
-        f"activation={activation!r}; gemm takes None, 'relu' or a function that kernels can call"
-    )
+    return Wanted(bool(beta), activation_of(activation, "gemm"), sum_in, algorithm, precision)
 
 
 def _factor(name: str, x: Any) -> float:

@@ -286,6 +286,8 @@ def test_an_activation_of_ones_own(device: Device) -> None:
     a, b = normal((6, 5)), normal((5, 4), seed=1)
     found = gemm(device.from_numpy(a), device.from_numpy(b), activation=doubled)
     assert_right(device.to_numpy(found), a, b, alpha=2)
+    found = gemm(device.from_numpy(a), device.from_numpy(b), activation=kl.abs)
+    np.testing.assert_allclose(device.to_numpy(found), np.abs(a @ b), atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(1,), (4,), (6, 1), (1, 4), (6, 4)], ids=str)
