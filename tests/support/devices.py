@@ -3,12 +3,13 @@
 ``PORTABLE_TEST_DEVICES`` chooses devices by name, separated by commas; ``all`` is every one. Unset,
 each backend and each compiler is there, but not each with each. Every case of a test runs on the
 simulator, on GPUs and on one of the processor's devices; on the others of the processor the first
-case of each test and one in sixteen of the rest. Tests of operations, whose kernels are large, do
-with less on processors: of several cases that the simulator runs all, every twelfth is compiled
-there; all but the first test of a file are on one of those others in turn, one in so many of them
-on none, and of the others that have the first one's compiler it is the first case alone. Pages and
-examples run on one of those others in turn, too. Tests of the printer of programs take runtimes for
-the processor instead, and are chosen as if these were devices.
+case of each test and one in sixteen of the rest. All but the first test of a file of the language
+are on one of those others in turn. Tests of operations, whose kernels are large, do with less on
+processors: of several cases that the simulator runs all, every twelfth is compiled there; all but
+the first test of a file are on one of those others in turn, one in so many of them on none, and of
+the others that have the first one's compiler it is the first case alone. Pages and examples run on
+one of those others in turn, too. Tests of the printer of programs take runtimes for the processor
+instead, and are chosen as if these were devices.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ _SIMULATOR: Final = "simulator"
 
 _OF_USERS: Final = ("tests/docs/", "tests/test_examples.py")
 """Tests of which every case runs on two of the processor's backends."""
+
+_OF_LANGUAGE: Final = ("tests/lang/", "tests/emit/")
+"""Tests that all run on the simulator and the processor's first device, and on others in turn."""
 
 _OF_OPERATIONS: Final = tuple(
     f"tests/{room}/"
@@ -137,8 +141,9 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
         is_first, large = seen[test, name] == 1, test.startswith(_OF_OPERATIONS)
         simulated = totals[test, _SIMULATOR] >= totals[test, name] >= _MANY
         turn = name
-        if large and name in further and leading[_file(case)] != test:
-            turn = names[crc32(test.encode()) % len(names)]
+        in_turn = names if large else further if test.startswith(_OF_LANGUAGE) else ()
+        if in_turn and name in further and leading[_file(case)] != test:
+            turn = in_turn[crc32(test.encode()) % len(in_turn)]
         reason = ""
         if test.startswith(_OF_USERS):
             reason = "" if name not in further else _of_users(case, name, further_backends)
