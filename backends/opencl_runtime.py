@@ -269,10 +269,11 @@ class Runtime:
         except cl.Error as error:
             message = f"{self.device.platform.name} refused kernel {program.entry}"
             raise CompileError(message, program.source, _log(error)) from None
-        if not self.keeps:
+        covered = is_covered(program.source)
+        if not (self.keeps or covered):
             return built
         binaries: Any = built.get_info(cl.program_info.BINARIES)
-        if is_covered(program.source):
+        if covered:
             return self._uncovered(program, bytes(binaries[0]), name)
         cache.store(name, binaries[0])
         return (is_cpu(self.device) and self._load(binaries[0])) or built

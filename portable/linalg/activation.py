@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from portable.lang.function import Function, helper, settled
 from portable.lang.words.word import word_of
@@ -11,7 +11,7 @@ from portable.linalg.gemm_kernels import keep, relu
 
 __all__ = ["activation_of"]
 
-_MOST_WORDS = 64
+_MOST_WORDS: Final = 64
 
 
 def activation_of(given: Any, operation: str) -> Function:

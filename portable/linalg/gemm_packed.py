@@ -175,7 +175,8 @@ def packed_steps(
         Makes room for the packed operands.
     """
     alpha, a, b, _, _, bias, out = args
-    right_side = _side(plan.micro.columns, plan, b.T)
+    columns = b.T
+    right_side = _side(plan.micro.columns, plan, columns)
     plan = plan._replace(left=_side(plan.micro.rows, plan, a))
     cut = _cut(plan, right_side, (*out.shape, int(a.shape[1])), accumulator)
     left, right, kept = _rooms(cut.rooms, accumulator, empty)
@@ -183,7 +184,7 @@ def packed_steps(
     for pack, multiply, slab in cut.steps:
         if behind and slab.width >= plan.micro.columns:
             slab = slab._replace(turned=behind)
-        yield pack[0], (b.T, right, slab), pack[1]
+        yield pack[0], (columns, right, slab), pack[1]
         yield multiply[0], (alpha, a, left, right, kept, bias, out, slab), multiply[1]
 
 
@@ -294,11 +295,12 @@ def _side_of(width: int, lanes: int, upright: bool) -> Side:
 
 
 def _side(width: int, plan: Packing, x: Any) -> Side:
+    """How a matrix is packed to strips of so many rows."""
     return _side_of(width, plan.micro.lanes, _is_upright(x))
 
 
 def _is_upright(x: Any) -> bool:
-    """Whether columns of a matrix lie together."""
+    """Whether numbers of a column of a matrix are closer together than those of a row."""
     row, column = device_of_arrays(x).view(x).strides
     return bool(abs(row) < abs(column))
 
