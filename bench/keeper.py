@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from portable.errors import DataError
-from portable_bench.results import Cell, line, load, write_lines
+from portable_bench.results import Cell, Results, line, load, write_lines
 
 __all__ = ["Keeper"]
 
@@ -25,7 +25,7 @@ class Keeper:
     path : Path
         The file.
     environment : callable
-        What to write beside the cells, as of now.
+        What to write beside the cells while the run goes on, as of now.
     tell : callable
         Takes a line for the user.
     """
@@ -48,33 +48,39 @@ class Keeper:
         if self._once:
             return
         try:
-            self._write()
+            self._write(self._environment())
         except OSError as error:
             if self._failure is None:
                 self._tell(f"{self._path} cannot be written for now: {error.strerror}")
             self._failure = error
 
-    def finish(self, cells: Sequence[Cell]) -> None:
-        """Writes all cells in their order, and removes earlier results that lack none of them.
+    def finish(self, results: Results) -> None:
+        """Writes all cells in their order, and removes earlier results that have no others.
+
+        Parameters
+        ----------
+        results : Results
+            What the run returns: the file then says what whoever else is given them says, the
+            time included.
 
         Raises
         ------
         OSError
             If the file cannot be written; earlier results then have their name again.
         """
-        if not cells:
+        if not results.cells:
             self._tell(f"no cell was finished: nothing is written to {self._path}")
             return
-        self._lines = [line(cell) for cell in cells]
-        self._write()
+        self._lines = [line(cell) for cell in results.cells]
+        self._write(results.environment)
         if self._earlier is not None:
-            self._compare(self._earlier, cells)
+            self._compare(self._earlier, results.cells)
 
-    def _write(self) -> None:
+    def _write(self, environment: dict[str, Any]) -> None:
         if not (self._written or self._once):
             self._set_aside()
         try:
-            write_lines(self._path, self._environment(), self._lines)
+            write_lines(self._path, environment, self._lines)
         except OSError:
             self._put_back()
             raise

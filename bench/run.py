@@ -91,4 +91,5 @@ def measured(
             budget=job.budget,
             keep=keeper.add if keeper else None,
         )
-        return Results(known(), cells), lambda: keeper.finish(cells) if keeper else None
+        results = Results(known(), cells)
+        return results, lambda: keeper.finish(results) if keeper else None

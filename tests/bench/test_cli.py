@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from click.testing import CliRunner, Result
 from portable import registry
 from portable.backend import Device
 from portable.dtypes import float32
-from portable_bench import m4ri
+from portable_bench import m4ri, run
 from portable_bench.cli import bench
 from portable_bench.harness import Harness, Pace
 from portable_bench.operation import Case, Operation
@@ -63,8 +64,10 @@ def test_launches(device: Device) -> None:
 
 
 @pytest.mark.needs_processor
-def test_everything_that_can_be_written(tmp_path: Path) -> None:
+def test_everything_that_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sizes, a report, a comparison with the run itself, and a picture of a ladder."""
+    seconds = count()
+    monkeypatch.setattr(run, "now", lambda: f"2026-01-02T03:{next(seconds):02}:00+00:00")
     results, html = tmp_path / "found.json", tmp_path / "found.html"
     words = ("band", "--device", "cpu", "--dtype", "f32", "--size", "32..128x4", *QUICK)
     done = typed(*words, "--json", str(results), "--html", str(html))

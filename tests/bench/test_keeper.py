@@ -25,6 +25,9 @@ class Kept:
         self.told: list[str] = []
         self.keeper = Keeper(path, lambda: ENVIRONMENT, self.told.append)
 
+    def finish(self, cells: list[Cell]) -> None:
+        self.keeper.finish(Results(ENVIRONMENT, cells))
+
 
 def sizes(path: Path) -> list[int]:
     return [cell.size[0] for cell in load(path).cells]
@@ -47,9 +50,17 @@ def test_every_cell_is_in_the_file_when_it_is_finished(path: Path) -> None:
     for n in (2, 1):
         kept.keeper.add(cell(n))
         assert sizes(path)[-1] == n
-    kept.keeper.finish([cell(1), cell(2)])
+    kept.finish([cell(1), cell(2)])
     assert sizes(path) == [1, 2]
     assert not kept.told
+
+
+def test_the_file_says_in_the_end_when_the_results_say_that_they_were_made(path: Path) -> None:
+    results = Results(ENVIRONMENT | {"time": "2026-01-02T03:04:05+00:00"}, [cell(1)])
+    kept = Kept(path)
+    kept.keeper.add(cell(1))
+    kept.keeper.finish(results)
+    assert load(path) == results
 
 
 def test_earlier_results_stay_until_the_new_ones_have_all_of_theirs(
@@ -59,7 +70,7 @@ def test_earlier_results_stay_until_the_new_ones_have_all_of_theirs(
     for n in (1, 2, 3, 4):
         kept.keeper.add(cell(n))
         assert sizes(earlier) == [1, 2, 3]
-    kept.keeper.finish([cell(1), cell(2), cell(3), cell(4)])
+    kept.finish([cell(1), cell(2), cell(3), cell(4)])
     assert not earlier.exists()
     assert not kept.told
 
@@ -69,7 +80,7 @@ def test_fewer_results_do_not_replace_more(path: Path, earlier: Path) -> None:
     cells = [cell(1), cell(2, Outcome("portable", False, failure="no room")), cell(9)]
     for one in cells:
         kept.keeper.add(one)
-    kept.keeper.finish(cells)
+    kept.finish(cells)
     assert sizes(path) == [1, 2, 9]
     assert sizes(earlier) == [1, 2, 3]
     (told,) = kept.told
@@ -82,7 +93,7 @@ def test_fewer_results_do_not_replace_more(path: Path, earlier: Path) -> None:
 
 def test_a_run_without_a_cell_changes_nothing(path: Path, earlier: Path) -> None:
     kept = Kept(path)
-    kept.keeper.finish([])
+    kept.finish([])
     assert sizes(path) == [1, 2, 3]
     assert not earlier.exists()
     assert "no cell was finished" in kept.told[0]
@@ -92,7 +103,7 @@ def test_what_is_no_results_is_kept(path: Path) -> None:
     path.write_text("a letter", encoding="utf-8")
     kept = Kept(path)
     kept.keeper.add(cell(1))
-    kept.keeper.finish([cell(1)])
+    kept.finish([cell(1)])
     assert path.with_name("run.earlier.json").read_text(encoding="utf-8") == "a letter"
     assert "no results of this version" in kept.told[0]
 
@@ -110,10 +121,10 @@ def test_a_full_disk_is_told_once_and_leaves_what_was_there(
         kept.keeper.add(cell(8))
         assert kept.told == [f"{path} cannot be written for now: No space left on device"]
         with pytest.raises(OSError, match="No space"):
-            kept.keeper.finish([cell(7), cell(8)])
+            kept.finish([cell(7), cell(8)])
         assert sizes(path) == [1, 2, 3]
         assert not earlier.exists()
-    kept.keeper.finish([cell(7), cell(8)])  # there is room again
+    kept.finish([cell(7), cell(8)])  # there is room again
     assert sizes(path) == [7, 8]
     assert sizes(earlier) == [1, 2, 3]
 
@@ -137,5 +148,5 @@ def test_what_is_no_file_is_written_once(
     kept = Kept(tmp_path / where)
     kept.keeper.add(cell(1))
     assert not written
-    kept.keeper.finish([cell(1)])
+    kept.finish([cell(1)])
     assert [given[0] for given in written] == [tmp_path / where]
