@@ -3,13 +3,13 @@
 ``PORTABLE_TEST_DEVICES`` chooses devices by name, separated by commas; ``all`` is every one. Unset,
 each backend and each compiler is there, but not each with each. Every case of a test runs on the
 simulator, on GPUs and on one of the processor's devices; on the others of the processor the first
-case of each test and one in sixteen of the rest. All but the first test of a file of the language
-are on one of those others in turn. Tests of operations, whose kernels are large, do with less on
-processors: of several cases that the simulator runs all, every twelfth is compiled there; all but
-the first test of a file are on one of those others in turn, one in so many of them on none, and of
-the others that have the first one's compiler it is the first case alone. Pages and examples run on
-one of those others in turn, too. Tests of the printer of programs take runtimes for the processor
-instead, and are chosen as if these were devices.
+case of each test and one in sixteen of the rest. Tests of the language are on one of those others
+in turn. Tests of operations, whose kernels are large, do with less on processors: of several cases
+that the simulator runs all, every twelfth is compiled there; the first test of a file is on one of
+those others, the rest are in turn, one in so many of them on none, and of the others that have the
+first one's compiler it is the first case alone. Pages and examples run on the simulator and on one
+of the processor's backends in turn. Tests of the printer of programs take runtimes for the
+processor instead, and are chosen as if these were devices.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OTHERS_TURN: Final = "it is the turn of another device of the processor than {}
 _SIMULATOR: Final = "simulator"
 
 _OF_USERS: Final = ("tests/docs/", "tests/test_examples.py")
-"""Tests of which every case runs on two of the processor's backends."""
+"""Tests of which every case runs on one of the processor's backends."""
 
 _OF_LANGUAGE: Final = ("tests/lang/", "tests/emit/")
 """Tests that all run on the simulator and the processor's first device, and on others in turn."""
@@ -130,7 +130,7 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
     first, further = names[0], names[1:]
     alike = [name for name in further if _compiler(name) == _compiler(first)]
     by_backend = {name.partition(":")[0]: name for name in reversed(names)}
-    further_backends = [name for name in further if name in by_backend.values()]
+    backends = [name for name in names if name in by_backend.values()]
     leading = {_file(case): _function(case) for case, _ in reversed(cases)}
     totals = Counter((_function(case), name) for case, name in cases)
     seen: Counter[tuple[str, str]] = Counter()
@@ -142,11 +142,12 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
         simulated = totals[test, _SIMULATOR] >= totals[test, name] >= _MANY
         turn = name
         in_turn = names if large else further if test.startswith(_OF_LANGUAGE) else ()
-        if in_turn and name in further and leading[_file(case)] != test:
+        if in_turn and name in further:
+            in_turn = further if leading[_file(case)] == test else in_turn
             turn = in_turn[crc32(test.encode()) % len(in_turn)]
         reason = ""
         if test.startswith(_OF_USERS):
-            reason = "" if name not in further else _of_users(case, name, further_backends)
+            reason = "" if name not in names else _of_users(case, name, backends)
         elif name != turn:
             reason = _OTHERS_TURN.format(name)
         elif (
@@ -175,7 +176,7 @@ def keep_no_binaries(device: Device) -> None:
 
 
 def _of_users(case: str, name: str, backends: Sequence[str]) -> str:
-    """Why a case is not for one of the processor's further devices, which take turns."""
+    """Why a case is not for one of the processor's devices, whose backends take turns."""
     if name not in backends:
         return f"{name} is not its backend's first device"
     turn = backends[crc32(case.replace(name, "").encode()) % len(backends)]
