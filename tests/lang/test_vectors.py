@@ -9,7 +9,7 @@ import portable as pt
 from portable import dtypes
 from portable import lang as kl
 from portable.backend import Device
-from portable.errors import KernelError
+from portable.errors import KernelError, UnsupportedError
 from tests.support.launch import run, run_on_views
 
 REAL = [d for d in dtypes.ALL if not d.is_complex]
@@ -131,8 +131,67 @@ def three_lanes(x, out):
 @pytest.mark.needs_processor
 def test_refuses_part_of_a_vector_that_is_no_vector() -> None:
     x = np.zeros(8, np.float32)
-    with pytest.raises(KernelError, match="2, 4, 8 or 16"):
+    with pytest.raises(KernelError, match="2, 4, 8, 16 or 32"):
         three_lanes[1, 1](x, x)
+
+
+# -- 32 lanes: 64 bytes of half precision, and of others so many -----------------------------------
+
+
+@pt.kernel
+def wide(x, y, out, numbers, *, EVEN, REPEATED):
+    """What is there for vectors, at an odd place."""
+    LANES = 32
+    a, b = kl.vload(x, 1, lanes=LANES), kl.vload(y, 0, lanes=LANES)
+    kl.vstore(out, 0, 1, a + 2 * b)
+    kl.vstore(out, 1, 0, kl.where(a < b, a, kl.minimum(b, 9)))
+    kl.vstore(out, 2, 0, kl.shuffle2(a, b, EVEN))
+    kl.vstore(out, 3, 0, a[::-1])
+    kl.vstore(out, 4, 0, kl.shuffle2(a[:2], a[:2], REPEATED))
+    kl.vstore(out, 5, 0, kl.compress(a, b > 40))
+    kl.vstore(out, 6, 0, a[16:])
+    kl.vstore(numbers, 0, kl.f32(-a) * 1.5)
+    numbers[32] = kl.f32(a[31]) + kl.count(b > 40)
+    total = kl.splat(kl.cast(0, a.dtype), LANES)
+    for row in range(2):
+        total = total + kl.vload(x, row, lanes=LANES)
+    kl.vstore(out, 7, 0, total)
+
+
+def is_other_opencl(device: Device) -> bool:
+    """Whether its vectors have 16 lanes at most: those of OpenCL C where it is no Clang."""
+    own = device.capabilities
+    return own.dialect == "opencl" and own.kind == "gpu" and not device.interprets
+
+
+@pytest.mark.parametrize("dtype", [d for d in REAL if d.kind != "b"], ids=repr)
+def test_vectors_of_32_lanes(device: Device, dtype: dtypes.DType) -> None:
+    x, y = np.arange(33) % 51, (np.arange(32) * 29 % 47)
+    given = x.astype(dtype.numpy), y.astype(dtype.numpy)
+    chosen = {"EVEN": tuple(range(0, 64, 2)), "REPEATED": (0, 1) * 16}
+    out, numbers = np.zeros((8, 33), dtype.numpy), np.zeros(33, np.float32)
+    if is_other_opencl(device):
+        with pytest.raises(UnsupportedError, match="work at halves"):
+            run(device, wide[1, 1], *given, out, numbers, **chosen)
+        return
+    *_, found, others = run(device, wide[1, 1], *given, out, numbers, **chosen)
+    a, b = given[0][1:], given[1]
+    out[0, 1:] = a + 2 * b
+    out[1, :32] = np.where(a < b, a, np.minimum(b, 9))
+    out[2, :32] = np.concatenate([a, b])[::2]
+    out[3, :32] = a[::-1]
+    out[4, :32] = np.tile(a[:2], 16)
+    out[5, : (b > 40).sum()] = a[b > 40]
+    out[6, :16] = a[16:]
+    out[7, :32] = a + given[0][:32]
+    np.testing.assert_array_equal(found, out)
+    signed = a.astype(np.float32)
+    if dtype.kind == "u":  # negative numbers of registers, which have 32 or 64 bits
+        bits = max(32, 8 * dtype.itemsize)
+        signed = ((-a.astype(object)) % 2**bits).astype(np.float32)
+    else:
+        signed = -signed
+    np.testing.assert_array_equal(others, [*(1.5 * signed), a[31] + (b > 40).sum()])
 
 
 @pt.kernel

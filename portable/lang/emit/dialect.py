@@ -15,7 +15,6 @@ from typing import Final, Literal
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.ir.kernel import Kernel, Options
-from portable.lang.ir.types import ValueType, Vector
 from portable.lang.passes.semantics import Semantics
 
 __all__ = ["PTX_ATOMICS", "SAME_NAME", "Asm", "AtomicWords", "Dialect", "Helper"]
@@ -233,15 +232,6 @@ class Dialect:
     clang: bool = False
     varied: Callable[[Dialect, Capabilities], Dialect] = _unvaried
     instructions: Mapping[str, Asm] = field(default_factory=dict)
-
-    def type_name(self, kind: ValueType) -> str:
-        """The C type of a value in a register."""
-        if not isinstance(kind, Vector):
-            return self.types[kind.short]
-        if not self.native_vectors:
-            return f"{kind.dtype.short}x{kind.lanes}"
-        scalar = "int" if kind.dtype.kind == "b" else self.types[kind.dtype.short]
-        return f"{scalar}{kind.lanes}"
 
     def memory_type(self, kind: DType) -> str:
         """The C type of an element in memory; of one component where it is complex."""

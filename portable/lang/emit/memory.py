@@ -104,42 +104,50 @@ class Memory:
                 f"*(const {space}{memory}{aligned} *)({_shifted(pointer, at)})"
                 for at in range(0, lanes, aligned)
             ]
-            loaded = pieces[0] if len(pieces) == 1 else f"({memory}{lanes})({', '.join(pieces)})"
+            whole = vectors.native_name(self._expressions, memory, lanes)
+            loaded = pieces[0] if len(pieces) == 1 else f"({whole})({', '.join(pieces)})"
         return self._widened(array.dtype, loaded, kind)
 
     def _converted(self, text: str, source: str, target: str, lanes: int) -> str:
-        """A native vector as another type; by halves where wide ones are passed wrongly."""
-        if lanes < 16 or not vectors.breaks_wide_calls(self._expressions):
-            return f"convert_{target}({text})"
-        name = f"pt_convert_{source}_{target}"
-        half = f"convert_{target.removesuffix('16')}8"
+        """A native vector of one scalar type as one of another; by halves where that is needed.
+
+        So it is where wide ones are passed wrongly, and where they have no function.
+        """
+        whole = vectors.native_name(self._expressions, target, lanes)
+        if lanes < 16 or (lanes == 16 and not vectors.breaks_wide_calls(self._expressions)):
+            return f"convert_{whole}({text})"
+        given = vectors.native_name(self._expressions, source, lanes)
+        name = f"pt_convert_{source}{lanes}_{target}{lanes}"
+        parts = [self._converted(f"x.{part}", source, target, lanes // 2) for part in ("lo", "hi")]
         self._context.prelude.define(
             name,
             lambda: (
-                f"{self._dialect.function} {target} {name}({source} x)\n"
-                f"{{\n    return ({target})({half}(x.lo), {half}(x.hi));\n}}"
+                f"{self._dialect.function} {whole} {name}({given} x)\n"
+                f"{{\n    return ({whole})({', '.join(parts)});\n}}"
             ),
         )
         return f"{name}({text})"
 
     def _half_load(self, array: Array, pointer: Code, lanes: int, aligned: int) -> str:
-        if lanes == 16:
+        if lanes > 8:
+            part = lanes // 2
             halves = [
-                self._half_load(array, Code(_shifted(pointer, at), Level.SUM), 8, aligned)
-                for at in (0, 8)
+                self._half_load(array, Code(_shifted(pointer, at), Level.SUM), part, aligned)
+                for at in (0, part)
             ]
-            return f"(float16)({', '.join(halves)})"
+            whole = vectors.native_name(self._expressions, "float", lanes)
+            return f"({whole})({', '.join(halves)})"
         if aligned:
             return f"{half_mover(self._context, 'load', array.space, lanes)}({pointer})"
         return f"vload_half{lanes}(0, {pointer})"
 
     def _half_store(self, array: Array, pointer: Code, value: str, lanes: int, aligned: int) -> str:
-        if lanes == 16:
+        if lanes > 8:
+            half = lanes // 2
+            places = [Code(_shifted(pointer, at), Level.SUM) for at in (0, half)]
             parts = [
-                self._half_store(
-                    array, Code(_shifted(pointer, at), Level.SUM), f"({value}).{part}", 8, aligned
-                )
-                for part, at in (("lo", 0), ("hi", 8))
+                self._half_store(array, place, f"({value}).{part}", half, aligned)
+                for part, place in zip(("lo", "hi"), places, strict=True)
             ]
             return f"{{ {' '.join(parts)} }}"
         if aligned:
@@ -151,17 +159,18 @@ class Memory:
 
         CPUs load it in one instruction; PoCL loses kernels that call ``vload16`` from its cache.
         """
-        vector = f"{self._dialect.memory_type(dtype)}{lanes}"
-        name = f"pt_any_{vector}"
+        memory = self._dialect.memory_type(dtype)
+        vector = vectors.native_name(self._expressions, memory, lanes)
+        name = f"pt_any_{memory}{lanes}"
         attribute = f"__attribute__((aligned({dtype.itemsize})))"
         return self._context.prelude.define(name, lambda: f"typedef {vector} {name} {attribute};")
 
     def _widened(self, dtype: DType, loaded: str, kind: Vector) -> str:
         if dtype is kind.dtype and dtype is not bool_:
             return loaded
-        name = vectors.vector_name(self._expressions, kind)
-        source = f"{self._dialect.memory_type(dtype)}{kind.lanes}"
-        converted = self._converted(loaded, source, name, kind.lanes)
+        memory = self._dialect.memory_type(dtype)
+        register = vectors.native_scalar(self._expressions, kind)
+        converted = self._converted(loaded, memory, register, kind.lanes)
         return f"{converted} != 0" if dtype is bool_ else converted
 
     # -- stores -----------------------------------------------------------------------------
@@ -263,14 +272,15 @@ class Memory:
         if dtype is bool_:
             value = f"-({value})"
         if dtype is bool_ or dtype is not kind.dtype:
-            source = vectors.vector_name(self._expressions, kind)
-            value = self._converted(value, source, f"{memory}{lanes}", lanes)
+            register = vectors.native_scalar(self._expressions, kind)
+            value = self._converted(value, register, memory, lanes)
         space = self._dialect.spaces[array.space]
         if self._dialect.clang:
             return f"*({space}{self._any_place(dtype, lanes)} *)({pointer}) = {value};"
         if aligned != lanes:
             return f"vstore{lanes}({value}, 0, {pointer});"
-        return f"*({space}{memory}{lanes} *)({pointer}) = {value};"
+        whole = vectors.native_name(self._expressions, memory, lanes)
+        return f"*({space}{whole} *)({pointer}) = {value};"
 
     # -- vectors ----------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from portable.dtypes import bool_
+from portable.errors import UnsupportedError
 from portable.faults import Fault
 from portable.lang.elementwise import FUNCTIONS
 from portable.lang.emit.code import OPERATORS, Code, Level, infix, wrapped
@@ -24,26 +25,70 @@ __all__ = [
     "elementwise",
     "lane",
     "made",
+    "native_name",
+    "native_scalar",
     "structural",
     "vector_name",
 ]
 
 _SHUFFLED = "0123456789abcdef"
+"""How OpenCL names lanes."""
+
 _SAFE_BYTES = 32
 _Operand = tuple[str, int | None, e.Expression]
 
 
 def vector_name(printer: Printer, kind: Vector) -> str:
     """The C type of a vector, its struct being defined where that is needed."""
-    name = printer.dialect.type_name(kind)
     if printer.dialect.native_vectors:
-        return name
+        return native_name(printer, native_scalar(printer, kind), kind.lanes)
+    name = f"{kind.dtype.short}x{kind.lanes}"
     scalar = printer.dialect.types[kind.dtype.short]
     size = 1 if kind.dtype.kind == "b" else kind.dtype.itemsize
     align = min(16, size * kind.lanes)
     return printer.context.prelude.define(
         name, lambda: f"struct alignas({align}) {name} {{\n    {scalar} lane[{kind.lanes}];\n}};"
     )
+
+
+def native_scalar(printer: Printer, kind: Vector) -> str:
+    """What the lanes of a dialect's own vector are in C.
+
+    Parameters
+    ----------
+    printer : Printer
+    kind : Vector
+    """
+    return "int" if kind.dtype is bool_ else printer.dialect.types[kind.dtype.short]
+
+
+def native_name(printer: Printer, scalar: str, lanes: int) -> str:
+    """The type of a dialect's own vectors of a scalar; OpenCL C has none of more than 16 lanes.
+
+    Clang has, for processors.
+
+    Parameters
+    ----------
+    printer : Printer
+    scalar : str
+        Its type in C.
+    lanes : int
+
+    Raises
+    ------
+    UnsupportedError
+        For more lanes, where the compiler is not known to be Clang.
+    """
+    if lanes <= len(_SHUFFLED):
+        return f"{scalar}{lanes}"
+    if not printer.dialect.clang:
+        raise UnsupportedError(
+            f"{printer.context.capabilities.name} has vectors of 2, 4, 8 and 16 lanes, not of "
+            f"{lanes}, which CUDA, HIP and processors have; work at halves of them"
+        )
+    name = f"pt_{scalar}{lanes}"
+    typedef = f"typedef {scalar} {name} __attribute__((ext_vector_type({lanes})));"
+    return printer.context.prelude.define(name, lambda: typedef)
 
 
 def lane(printer: Printer, text: str, index: int, kind: Vector) -> str:
@@ -58,7 +103,8 @@ def lane(printer: Printer, text: str, index: int, kind: Vector) -> str:
     """
     if not printer.dialect.native_vectors:
         return f"{text}.lane[{index}]"
-    plain = f"{text}.s{_SHUFFLED[index]}"
+    wide = kind.lanes > len(_SHUFFLED)
+    plain = f"{text}[{index}]" if wide else f"{text}.s{_SHUFFLED[index]}"
     return f"({plain} != 0)" if kind.dtype.kind == "b" else plain
 
 
@@ -105,8 +151,12 @@ def _is_part(x: e.MakeVector) -> bool:
 
 def _part(printer: Printer, x: e.MakeVector) -> Code:
     lanes = [lane for lane in x.elements if isinstance(lane, e.Lane)]
-    whole = wrapped(printer.code(lanes[0].x), Level.POSTFIX)
-    return Code(f"{whole}.s{''.join(_SHUFFLED[lane.lane] for lane in lanes)}")
+    whole = printer.code(lanes[0].x)
+    if max(x.type.lanes, lanes_of(lanes[0].x.type)) > len(_SHUFFLED):
+        places = ", ".join(str(lane.lane) for lane in lanes)
+        return Code(f"__builtin_shufflevector({whole.text}, {whole.text}, {places})")
+    chosen = "".join(_SHUFFLED[lane.lane] for lane in lanes)
+    return Code(f"{wrapped(whole, Level.POSTFIX)}.s{chosen}")
 
 
 def _is_mixed(printer: Printer, x: e.MakeVector) -> bool:
@@ -164,20 +214,26 @@ def breaks_wide_calls(printer: Printer) -> bool:
 
 
 def _fragile(printer: Printer, x: e.Expression) -> bool:
-    """Whether this calls a built-in function on vectors that the device may pass wrongly."""
-    if not breaks_wide_calls(printer):
+    """Whether this calls a built-in function that is not there, or may be passed vectors wrongly.
+
+    There is none for vectors of more than 16 lanes.
+    """
+    types = [x.type, *(operand.type for _, _, operand in _operand_fields(x))]
+    wide = max(map(lanes_of, types)) > len(_SHUFFLED)
+    if not (wide or breaks_wide_calls(printer)):
         return False
     match x:
         case e.Binary(op=op):
             called = op in ("min", "max")
         case e.Compare():
-            called = scalar_of(x.x.type).bits == 64
+            called = wide or scalar_of(x.x.type).bits == 64
         case e.Select():
             called = isinstance(x.condition.type, Vector)
+        case e.Bitcast():
+            called = wide
         case _:
             called = isinstance(x, e.Call | e.Cast)
-    types = [x.type, *(operand.type for _, _, operand in _operand_fields(x))]
-    return called and max(_register_bytes(t) for t in types) > _SAFE_BYTES
+    return called and (wide or max(map(_register_bytes, types)) > _SAFE_BYTES)
 
 
 def _register_bytes(kind: ValueType) -> int:

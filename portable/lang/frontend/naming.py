@@ -324,7 +324,8 @@ class NameTranslator(ABC):
         chosen = range(vector.lanes)[part] if constant else range(0)
         if len(chosen) not in (1, *LANES):
             self.builder.fail(
-                f"part of a vector of {vector.lanes} lanes has 1, 2, 4, 8 or 16, named by constants"
+                f"part of a vector of {vector.lanes} lanes has 1, 2, 4, 8, 16 or 32, named by "
+                "constants"
             )
         return self._picked(vector, tuple(chosen))
 
