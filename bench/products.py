@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from portable.dtypes import bfloat16
+from portable.dtypes import bfloat16, float16
 from portable.linalg import gemm, prepare_gemm
 from portable.linalg.gemm_check import tolerance
+from portable.linalg.gemm_model import Product
+from portable.linalg.gemm_packed import packing_pays, sums_halves
 from portable.tune.verify import worst_error
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Verifier, Ways, Work
 from portable_bench.peers import PRODUCTS, Peers, in_libraries
@@ -55,9 +57,14 @@ class Products(Operation):
         return partial(gemm, *self.factors(*arrays), out=_room(case), **how)
 
     def ways(self, case: Case) -> Ways:
-        """Called and prepared."""
-        called = {"portable": partial(self.prepare, case)}
-        return called | {"portable, prepared": partial(self._prepared, case)}
+        """Called and prepared; summed as halves, too, where that is faster."""
+        ways = {
+            "portable": partial(self.prepare, case),
+            "portable, prepared": partial(self._prepared, case),
+        }
+        if case.dtype is float16 and _sums_halves(case):
+            ways["portable, sums of halves"] = partial(self._prepared, case, accumulate=float16)
+        return ways
 
     def peers(self, case: Case) -> Peers:
         """The products of the array libraries."""
@@ -65,9 +72,9 @@ class Products(Operation):
             return ()
         return in_libraries(case, self._in_library, PRODUCTS)
 
-    def _prepared(self, case: Case, *arrays: Any) -> Run:
+    def _prepared(self, case: Case, *arrays: Any, **how: Any) -> Run:
         out = _room(case)
-        product = prepare_gemm(*self.factors(*arrays), out=out)
+        product = prepare_gemm(*self.factors(*arrays), out=out, **how)
 
         def run() -> Any:
             product()
@@ -78,6 +85,13 @@ class Products(Operation):
     def _in_library(self, xp: Any, *arrays: Any) -> Run:
         a, b = self.factors(*arrays)
         return partial(xp.matmul, a, b, out=xp.matmul(a, b))
+
+
+def _sums_halves(case: Case) -> bool:
+    """Whether the device does, in products of this size."""
+    *count, m, n, k = case.size
+    own = case.device.capabilities
+    return sums_halves(own) and packing_pays(Product(m, n, k, count[0] if count else 1), own)
 
 
 def _room(case: Case) -> Any:

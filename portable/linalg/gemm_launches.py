@@ -7,15 +7,20 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
-from portable.dtypes import DType
+from portable.dtypes import DType, float16, float32
 from portable.lang.function import Function
 from portable.lang.geometry import groups
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
 from portable.linalg.gemm_kernels import gemm_naive, gemm_sums, gemm_tiled, gemm_tiles, keep
 from portable.linalg.gemm_model import Product, shares_out
-from portable.linalg.gemm_packed import Packing, packed_steps, packing_for, packing_pays
-from portable.linalg.gemm_packed_kernels import multiply_strips
+from portable.linalg.gemm_packed import (
+    Packing,
+    packed_launcher,
+    packed_steps,
+    packing_for,
+    packing_pays,
+)
 from portable.linalg.gemm_shares import Sharing, first_launch, sharing_for
 from portable.linalg.gemm_tuning import has_engine, schemes
 from portable.linalg.tiling import Tiling
@@ -120,6 +125,9 @@ def launches(
     square = (_EDGE, _EDGE, 1)
     if algorithm == "vendor" or 0 in shape:
         return
+    given = constants
+    if constants["ACC"] is float16:  # packed products alone sum in half precision
+        constants = {**constants, "ACC": float32}
     if algorithm == "naive":
         yield TileLaunch(_over_tiles(gemm_naive, shape, _EDGE, _EDGE, square), constants)
     elif algorithm == "tiled":
@@ -130,7 +138,7 @@ def launches(
         product = Product(m, n, k, prod(lead), beside.biased)
         best = algorithm in ("auto", "matrix")
         if beside.packable and best and packing_pays(product, device.capabilities):
-            yield _packed(device, m, constants)
+            yield _packed(device, m, given)
         usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
         for choice, parts in schemes(device, kind, algorithm, product, b_columns):
             if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
@@ -145,8 +153,8 @@ def _packed(device: Device, rows: int, constants: dict[str, Any]) -> TileLaunch:
     """The kernel for packed operands, after those that pack (`in_order`)."""
     accumulator = constants["ACC"]
     packing = packing_for(device.capabilities, accumulator, constants["ACTIVATION"])
-    launcher = multiply_strips[groups(packing.groups(rows)), (1, 1, 1)]
-    return TileLaunch(launcher, {"PLAN": packing, "ACC": accumulator}, packing=packing)
+    own = {"PLAN": packing, "ACC": accumulator}
+    return TileLaunch(packed_launcher(packing, rows), own, packing=packing)
 
 
 def shared_launch(

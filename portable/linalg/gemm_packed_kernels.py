@@ -19,7 +19,15 @@ from portable.lang.kernel import kernel
 from portable.lang.passes.matrix.micro_shape import MicroShape
 from portable.linalg.gemm_kernels import keep
 
-__all__ = ["Packing", "Side", "Slab", "multiply_strips", "pack_right"]
+__all__ = [
+    "Packing",
+    "Side",
+    "Slab",
+    "multiply",
+    "multiply_halves",
+    "pack_halves",
+    "pack_right",
+]
 
 _UNROLLED = 2
 """Rows of strips: in double precision one core took 0.93 of the time so; of four it spills."""
@@ -41,12 +49,15 @@ class Side(NamedTuple):
         Of the vectors that are read where rows lie together.
     upright : bool
         Whether columns lie together, not rows.
+    times : int
+        How often each number is stored.
     """
 
     width: int
     run: int
     lanes: int
     upright: bool
+    times: int = 1
 
 
 class Packing(NamedTuple):
@@ -55,7 +66,7 @@ class Packing(NamedTuple):
     Attributes
     ----------
     micro : MicroShape
-        What a core holds in its registers.
+        Of the sums.
     slab : int
         Products of each sum between packing.
     rows : int
@@ -72,6 +83,9 @@ class Packing(NamedTuple):
         Of each element of the result.
     lanewise : bool
         Whether that may be given vectors.
+    run : int
+        How many products are summed in half precision, in vectors of twice as many lanes, before
+        these sums are added to others; 0 where none are.
     """
 
     micro: MicroShape
@@ -83,6 +97,7 @@ class Packing(NamedTuple):
     left: Any = None
     activation: Any = keep
     lanewise: bool = True
+    run: int = 0
 
     def groups(self, rows: int) -> int:
         """Work-items for a result of so many rows: as many for each core."""
@@ -109,8 +124,8 @@ class Slab(NamedTuple):
     turned: Any = 0
 
 
-@kernel
-def pack_right(x: Any, out: Any, slab: Slab, *, HOW: Side, COUNT: int, DEPTH: int) -> None:
+@function
+def pack_tile(x: Any, out: Any, slab: Slab, HOW: Side, COUNT: int, DEPTH: int) -> None:
     """Copies some rows and columns of a matrix to strips of a few columns, a row after the other.
 
     A work-item does some rows of some strips.
@@ -143,7 +158,8 @@ def pack_strips(x: Any, out: Any, strips: Any, terms: Any, panel: Any, HOW: Side
     The `terms` are where the columns begin, and those from there on from one to another that are
     copied; a `panel` is as a slab has it.
     """
-    (begin, start, end), (left, width, turned), (WIDTH, RUN, LANES, UPRIGHT) = terms, panel, HOW
+    (begin, start, end), (left, width, turned) = terms, panel
+    WIDTH, RUN, LANES, UPRIGHT, TIMES = HOW
     if UPRIGHT:
         for k in range(start, end):
             for strip in range(*strips):
@@ -151,10 +167,12 @@ def pack_strips(x: Any, out: Any, strips: Any, terms: Any, panel: Any, HOW: Side
                 if row >= 0 and row + WIDTH <= width:
                     for u in kl.static_range(0, WIDTH, RUN):
                         value = kl.vload(x, left + row + u, begin + k, lanes=RUN, axis=0)
-                        kl.vstore(out, strip, k, u, value)
+                        put(value, out, (strip, k, u), HOW)
                 else:
                     for u in range(WIDTH):
-                        out[strip, k, u] = x[row_of(row + u, panel), begin + k]
+                        value = x[row_of(row + u, panel), begin + k]
+                        for i in kl.static_range(TIMES):
+                            out[strip, k, TIMES * u + i] = value
     else:
         for strip in range(*strips):
             row = strip * WIDTH - turned
@@ -162,7 +180,7 @@ def pack_strips(x: Any, out: Any, strips: Any, terms: Any, panel: Any, HOW: Side
                 for u in kl.static_range(0, WIDTH, RUN):
                     own = tuple(row_of(row + u + i, panel) for i in range(RUN))
                     held = tuple(kl.vload(x, i, begin + k, lanes=lanes) for i in own)
-                    put_upright(held, out, (strip, k, u), RUN, lanes)
+                    put_upright(held, out, (strip, k, u), HOW, lanes)
 
 
 @function
@@ -173,14 +191,30 @@ def row_of(row: Any, panel: Any) -> Any:
 
 
 @function
-def put_upright(rows: Any, out: Any, at: Any, RUN: int, LANES: int) -> None:
+def put(value: Any, out: Any, at: Any, HOW: Side) -> None:
+    """Puts a run of numbers at a place of a strip, each as many times as that has it."""
+    (strip, k, u), RUN, TIMES = at, HOW.run, HOW.times
+    if TIMES > 1 and RUN > 1:
+        places = ()
+        for i in kl.static_range(RUN * TIMES):
+            places = (*places, i // TIMES)  # type: ignore[assignment]
+        kl.vstore(out, strip, k, TIMES * u, kl.shuffle2(value, value, places))
+    elif TIMES > 1:
+        kl.vstore(out, strip, k, TIMES * u, kl.splat(value, TIMES))
+    else:
+        kl.vstore(out, strip, k, u, value)
+
+
+@function
+def put_upright(rows: Any, out: Any, at: Any, HOW: Side, LANES: int) -> None:
     """Puts vectors, or numbers, side by side, a lane of each below the other."""
     strip, k, u = at
     if LANES == 1:
-        for i in kl.static_range(RUN):
-            out[strip, k, u + i] = rows[i]
+        for i in kl.static_range(HOW.run):
+            for j in kl.static_range(HOW.times):
+                out[strip, k, HOW.times * (u + i) + j] = rows[i]
     else:
-        put_mixed(mixed(rows, RUN, LANES), out, at, RUN, LANES // RUN)
+        put_mixed(mixed(rows, HOW.run, LANES), out, at, HOW, LANES // HOW.run)
 
 
 @function
@@ -203,13 +237,13 @@ def mixed(rows: Any, RUN: int, LANES: int) -> Any:
 
 
 @function
-def put_mixed(rows: Any, out: Any, at: Any, RUN: int, COUNT: int) -> None:
+def put_mixed(rows: Any, out: Any, at: Any, HOW: Side, COUNT: int) -> None:
     """Puts runs of lanes of vectors one below the other."""
-    strip, k, u = at
+    (strip, k, u), RUN = at, HOW.run
     for j in kl.static_range(RUN):
         for i in kl.static_range(COUNT):
             value = rows[j][i * RUN : (i + 1) * RUN] if RUN > 1 else rows[j][i]
-            kl.vstore(out, strip, k + j * COUNT + i, u, value)
+            put(value, out, (strip, k + j * COUNT + i, u), HOW)
 
 
 @function
@@ -236,6 +270,38 @@ def add_up(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: Packing)
             factor = kl.splat(left[at[0], k, u], MICRO.lanes)
             for v in kl.static_range(MICRO.vectors):
                 sums[u, v] = sums[u, v] + factor * held[v]
+
+
+@function
+def add_up_halves(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: Packing) -> None:
+    """The same in half precision, but for some of them at a time.
+
+    Numbers of the left strip are there twice: of two that lie together processors make a vector as
+    they load it, which of one half takes an instruction.
+    """
+    MICRO, LANES = PLAN.micro, 2 * PLAN.micro.lanes
+    VECTORS = MICRO.vectors // 2
+    PAIRS = ()
+    for _ in kl.static_range(MICRO.lanes):
+        PAIRS = (*PAIRS, 0, 1)  # type: ignore[assignment]
+    halves = kl.private((MICRO.rows, VECTORS), kl.f16, lanes=LANES)
+    for first in range(0, depth, PLAN.run):
+        for u, v in product(kl.static_range(MICRO.rows), kl.static_range(VECTORS)):
+            halves[u, v] = kl.splat(kl.cast(0, kl.f16), LANES)
+        for k in range(first, kl.minimum(first + PLAN.run, depth)):
+            held = ()
+            for v in kl.static_range(VECTORS):
+                value = kl.vload(right, at[1], k, v * LANES, lanes=LANES, ahead=PLAN.ahead)
+                held = (*held, value)  # type: ignore[assignment]
+            for u in kl.static_range(MICRO.rows):
+                both = kl.vload(left, at[0], k, 2 * u, lanes=2)
+                factor = kl.shuffle2(both, both, PAIRS)
+                for v in kl.static_range(VECTORS):
+                    halves[u, v] = halves[u, v] + factor * held[v]
+        for u, v in product(kl.static_range(MICRO.rows), kl.static_range(VECTORS)):
+            low, high = halves[u, v][: MICRO.lanes], halves[u, v][MICRO.lanes :]
+            sums[u, 2 * v] = sums[u, 2 * v] + kl.f32(low)
+            sums[u, 2 * v + 1] = sums[u, 2 * v + 1] + kl.f32(high)
 
 
 @function
@@ -284,10 +350,10 @@ def put_vectors(sums: Any, terms: Any, out: Any, at: Any, PLAN: Packing) -> None
         kl.vstore(out, row + u, place, PLAN.activation(value), streaming=PLAN.streaming)
 
 
-@kernel
+@function
 def multiply_strips(
     factor: Any, a: Any, strips: Any, right: Any, kept: Any, bias: Any, out: Any, slab: Slab,
-    *, PLAN: Packing, PART: Any,
+    PLAN: Packing, PART: Any,
 ) -> None:  # fmt: skip
     """A work-item for some strips of rows, which it multiplies by one strip of columns at a time.
 
@@ -329,9 +395,42 @@ def multiply_strips(
     for column in range(kl.cdiv(width, MICRO.columns)):
         for strip in range(first, last):
             start_sums(sums, kept, (column, strip), FIRST, PLAN)
-            add_up(sums, strips, right, (strip, column), depth, PLAN)
+            if PLAN.run:
+                add_up_halves(sums, strips, right, (strip, column), depth, PLAN)
+            else:
+                add_up(sums, strips, right, (strip, column), depth, PLAN)
             if LAST:
                 place = strip * MICRO.rows, column * MICRO.columns - turned
                 put_sums(sums, edge, (factor, bias), out, place, (left, width), PLAN)
             else:
                 keep_sums(sums, kept, (column, strip), MICRO)
+
+
+@kernel
+def pack_right(x: Any, out: Any, slab: Slab, *, HOW: Side, COUNT: int, DEPTH: int) -> None:
+    """`pack_tile`, into single or double precision."""
+    pack_tile(x, out, slab, HOW, COUNT, DEPTH)
+
+
+@kernel(native_half=True)
+def pack_halves(x: Any, out: Any, slab: Slab, *, HOW: Side, COUNT: int, DEPTH: int) -> None:
+    """`pack_tile`, of halves as they are."""
+    pack_tile(x, out, slab, HOW, COUNT, DEPTH)
+
+
+@kernel
+def multiply(
+    factor: Any, a: Any, strips: Any, right: Any, kept: Any, bias: Any, out: Any, slab: Slab,
+    *, PLAN: Packing, PART: Any,
+) -> None:  # fmt: skip
+    """`multiply_strips`, in single or double precision."""
+    multiply_strips(factor, a, strips, right, kept, bias, out, slab, PLAN, PART)
+
+
+@kernel(native_half=True)
+def multiply_halves(
+    factor: Any, a: Any, strips: Any, right: Any, kept: Any, bias: Any, out: Any, slab: Slab,
+    *, PLAN: Packing, PART: Any,
+) -> None:  # fmt: skip
+    """`multiply_strips`, in half precision but for some products at a time."""
+    multiply_strips(factor, a, strips, right, kept, bias, out, slab, PLAN, PART)

@@ -7,12 +7,13 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from portable import lang as kl
-from portable.backend import Device
+from portable.backend import Capabilities, Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.lang.function import Function
 from portable.linalg.gemm_kernels import keep
 from portable.linalg.gemm_launches import Beside, TileLaunch, launches
+from portable.linalg.gemm_packed import sums_halves
 from portable.linalg.gemm_rows import Rows, row_multiples
 from portable.linalg.operands import broadcast_shape, broadcasts_to, common_dtype
 
@@ -127,13 +128,14 @@ def planned(
     _check_addend("bias", bias, shape)
     if out is not None and out.shape != shape:
         raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
-    accumulator = _accumulator(kind, wanted.accumulate)
+    accumulator = _accumulator(device.capabilities, kind, wanted.accumulate)
     constants: dict[str, Any] = {"ACC": accumulator, "ACTIVATION": wanted.activation}
     k, algorithm = int(a.shape[-1]), str(wanted.algorithm)
     if _splits_factors(device, kind, accumulator, wanted):
         algorithm = "tf32"
         constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
-    summed_as_read = accumulator is kind.register and not kind.is_integer and not wanted.reads_c
+    own = accumulator in (kind, kind.register)
+    summed_as_read = own and not kind.is_integer and not wanted.reads_c
     plain = summed_as_read and bias is None and wanted.activation is keep
     packable = summed_as_read and (bias is None or tuple(bias.shape) == shape[-1:])
     beside = Beside(plain, wanted.reads_c, bias is not None, packable)
@@ -186,8 +188,10 @@ def _check_addend(name: str, x: Form | None, shape: tuple[int, ...]) -> None:
         raise ShapeError(f"gemm: {name} of shape {x.shape} does not broadcast to {shape}")
 
 
-def _accumulator(kind: DType, wanted: DType | None) -> DType:
+def _accumulator(capabilities: Capabilities, kind: DType, wanted: DType | None) -> DType:
     default = kind.register
+    if wanted is kl.f16 and kind is kl.f16:
+        return kl.f16 if sums_halves(capabilities) else default
     if wanted is None or wanted is default:
         return default
     if kind is kl.i8:

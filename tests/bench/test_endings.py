@@ -49,6 +49,7 @@ def test_what_is_finished_is_kept_however_a_run_ends(tmp_path: Path) -> None:
         for name, run in runs.items():
             until = time.monotonic() + PATIENCE
             while cells_in(folders[name] / "run.json") < 2 and time.monotonic() < until:
+                assert run.poll() is None, (folders[name] / "err").read_text("utf-8")
                 time.sleep(0.1)
             run.send_signal(getattr(signal, name))
         for name, run in runs.items():

@@ -17,7 +17,13 @@ from portable.linalg.gemm_check import tolerance
 from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.gemm_launches import Beside, launches
 from portable.linalg.gemm_model import Product
-from portable.linalg.gemm_packed import kept_room, packed_steps, packing_for, packing_pays
+from portable.linalg.gemm_packed import (
+    kept_room,
+    packed_steps,
+    packing_for,
+    packing_pays,
+    sums_halves,
+)
 from portable.linalg.gemm_plan import planned
 from portable.nn.activations import tanh
 from portable.tune.verify import worst_error
@@ -39,15 +45,24 @@ def assert_product(found: Array, a: Array, b: Array, alpha: float = 1) -> None:
     assert worst_error(found, exact, tolerance(a.shape[1], a.dtype) * size) <= 1
 
 
-def packed(device: Device, a: Any, b: Any, alpha: float, slab: int, out: Any = None) -> Any:
+def packed(
+    device: Device,
+    a: Any,
+    b: Any,
+    alpha: float,
+    slab: int,
+    out: Any = None,
+    halves: bool = False,
+) -> Any:
     """The product by way of slabs of so many terms of its sums."""
     kind = dtype_of(a.dtype)
-    plan = packing_for(device.capabilities, kind.register)
+    accumulator = kind if halves else kind.register
+    plan = packing_for(device.capabilities, accumulator)
     plan = plan._replace(slab=slab)
     if out is None:
         out = device.empty((a.shape[0], b.shape[1]), kind)
     args = (alpha, a, b, 0.0, None, None, out)
-    for launcher, own, constants in packed_steps(plan, args, kind.register, device.empty):
+    for launcher, own, constants in packed_steps(plan, args, accumulator, device.empty):
         launcher(*own, **constants)
     return device.to_numpy(out)
 
@@ -84,6 +99,47 @@ def test_results_anywhere_in_a_line_of_the_caches(core: Device, dtype: str) -> N
         assert (rest[at + m * n :] == 7).all()
 
 
+def whole(m: int, n: int, k: int) -> tuple[Array, Array]:
+    """Operands of small whole numbers, of which half precision holds all sums."""
+    random = np.random.default_rng([m, n, k])
+    a, b = random.integers(-3, 4, (m, k)), random.integers(-3, 4, (k, n))
+    return a.astype(np.float16), b.astype(np.float16)
+
+
+@pytest.mark.parametrize("slab", [1000, 150])
+@pytest.mark.parametrize("turned", [False, True])
+def test_halves_summed_as_halves(core: Device, slab: int, turned: bool) -> None:
+    """Runs of products and what is left of them, in one slab and several, at edges and within."""
+    if not sums_halves(core.capabilities):
+        pytest.skip(f"{core.name} has no vectors of 32 halves")
+    a, b = whole(21, 230, 300)
+    given = [core.from_numpy(x.T.copy() if turned else x) for x in (a, b)]
+    left, right = (x.T for x in given) if turned else given
+    found = packed(core, left, right, 0.5, slab, halves=True)
+    np.testing.assert_array_equal(found, (0.5 * (a.astype(float) @ b)).astype(np.float16))
+
+
+def test_calls_that_sum_halves(core: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are such vectors, sums of 128 products are halves; longer ones are not."""
+    monkeypatch.setattr(gemm_launches, "packing_pays", lambda *_: True)
+    planned.cache_clear()
+    a, b = np.ones((9, 4096), np.float16), np.ones((4096, 100), np.float16)
+    a[:, 0] = 2048
+    given = core.from_numpy(a), core.from_numpy(b)
+    bias = core.from_numpy(np.full(100, -2048, np.float16))
+    try:
+        for _ in range(5):
+            found = core.to_numpy(gemm(*given, bias=bias, accumulate="float16"))
+            kept = 128 - 1 if sums_halves(core.capabilities) else 0
+            assert (found == 4095 - kept).all()
+        out = core.empty((9, 100), dtype_of("float16"))
+        prepare_gemm(*given, out=out, accumulate="float16")()
+        assert (core.to_numpy(out) == np.float16(6143 - kept)).all()
+        np.testing.assert_array_equal(core.to_numpy(gemm(*given)), np.float16(6143))
+    finally:
+        planned.cache_clear()
+
+
 def test_operands_of_any_strides(core: Device) -> None:
     a, b = operands(29, 141, 50)
     columns = core.from_numpy(a.T.copy()).T, core.from_numpy(b.T.copy()).T
@@ -108,6 +164,8 @@ def test_simulated_for_a_core_without_races(dtype: str) -> None:
     a, b = operands(13, 33, 7, dtype)
     with portable.use(device):
         assert_product(packed(device, a, b, 1, 4), a, b)
+        if dtype == "float16":
+            assert_product(packed(device, a, b, 1, 4, halves=True), a, b)
 
 
 def test_products_call_for_it_and_keep_their_room(
