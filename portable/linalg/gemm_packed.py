@@ -170,7 +170,7 @@ def sums_halves(capabilities: Capabilities) -> bool:
         Of the device.
     """
     wide = capabilities.native_half and capabilities.vector_bytes >= _LINE
-    return wide and capabilities.kind == "cpu" and capabilities.lone_work_items
+    return wide and capabilities.lone_work_items
 
 
 def packed_launcher(plan: Packing, rows: int) -> Launcher:

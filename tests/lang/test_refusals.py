@@ -434,7 +434,7 @@ NAMES = [
     (k_static_break, "repeated at compile time", "range"),
     (k_shape, "positive constants", "keyword-only"),
     (k_dtype, "a dtype is needed", "kl.f32"),
-    (k_lanes, "2, 4, 8 or 16", ""),
+    (k_lanes, "2, 4, 8, 16 or 32", ""),
     (k_lane, "named by a constant", "static_range"),
     (k_widths, "2 and 4 lanes", ""),
     (k_static_assert, "two dimensions", ""),
