@@ -91,7 +91,8 @@ def _sums_halves(case: Case) -> bool:
     """Whether the device does, in products of this size."""
     *count, m, n, k = case.size
     own = case.device.capabilities
-    return sums_halves(own) and packing_pays(Product(m, n, k, count[0] if count else 1), own)
+    product = Product(m, n, k, count[0] if count else 1)
+    return sums_halves(own) and packing_pays(product, own, halves=True)
 
 
 def _room(case: Case) -> Any:

@@ -137,7 +137,8 @@ def launches(
         *lead, m, n = shape
         product = Product(m, n, k, prod(lead), beside.biased)
         best = algorithm in ("auto", "matrix")
-        if beside.packable and best and packing_pays(product, device.capabilities):
+        halves = given["ACC"] is float16
+        if beside.packable and best and packing_pays(product, device.capabilities, halves):
             yield _packed(device, m, given)
         usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
         for choice, parts in schemes(device, kind, algorithm, product, b_columns):

@@ -266,6 +266,8 @@ def test_where_it_is_chosen() -> None:
         assert packing_pays(Product(m, n, k, 1, biased), core.capabilities)
     for m, n, k in ((1024, 256, 64), (256, 512, 2048)):
         assert not packing_pays(Product(m, n, k), core.capabilities)
+    assert packing_pays(Product(256, 256, 256), core.capabilities, halves=True)
+    assert not packing_pays(Product(256, 256, 128), core.capabilities, halves=True)
     constants = {"ACC": kind, "ACTIVATION": gemm_launches.keep}
     for packable in (True, False):
         beside = Beside(packable=packable)
