@@ -290,6 +290,8 @@ class PackedAgain(NamedTuple):
         device, (_, a, b, _, _, bias, out) = self.device, args
         if not all(x is None or device.owns(x) for x in (a, b, bias, out)):
             return False
+        if device_of_arrays(out) is not device:  # NumPy's arrays, and another one is in use now
+            return False
         if views_overlap(device.view(b), device.view(out)):
             return False
         room = partial(kept_room, device)

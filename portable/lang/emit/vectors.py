@@ -153,8 +153,8 @@ def _part(printer: Printer, x: e.MakeVector) -> Code:
     lanes = [lane for lane in x.elements if isinstance(lane, e.Lane)]
     whole = printer.code(lanes[0].x)
     if max(x.type.lanes, lanes_of(lanes[0].x.type)) > len(_SHUFFLED):
-        places = ", ".join(str(lane.lane) for lane in lanes)
-        return Code(f"__builtin_shufflevector({whole.text}, {whole.text}, {places})")
+        places = [lane.lane for lane in lanes]
+        return _shuffled(printer, f"{whole.text}, {whole.text}", places, x.type)
     chosen = "".join(_SHUFFLED[lane.lane] for lane in lanes)
     return Code(f"{wrapped(whole, Level.POSTFIX)}.s{chosen}")
 
@@ -175,7 +175,13 @@ def _mixed(printer: Printer, x: e.MakeVector) -> Code:
     first, second = dict.fromkeys(lane.x for lane in lanes)
     places = [lane.lane + (0 if lane.x == first else x.type.lanes) for lane in lanes]
     both = f"{printer.text(first)}, {printer.text(second)}"
-    return Code(f"__builtin_shufflevector({both}, {', '.join(map(str, places))})")
+    return _shuffled(printer, both, places, x.type)
+
+
+def _shuffled(printer: Printer, both: str, places: Sequence[int], kind: Vector) -> Code:
+    """Lanes of two vectors; some Clangs give them a type that has no ``.lo`` and ``.hi``."""
+    lanes = f"__builtin_shufflevector({both}, {', '.join(map(str, places))})"
+    return Code(f"__builtin_astype({lanes}, {vector_name(printer, kind)})")
 
 
 def _splat(printer: Printer, x: e.Splat) -> Code:
