@@ -55,13 +55,13 @@ class Keeper:
             self._failure = error
 
     def finish(self, results: Results) -> None:
-        """Writes all cells in their order, and removes earlier results that have no others.
+        """Writes all cells in their order, and removes earlier results if it has all of theirs.
 
         Parameters
         ----------
         results : Results
-            What the run returns: the file then says what whoever else is given them says, the
-            time included.
+            What the run returns. The file then agrees with all else that is made of them, in the
+            time, too.
 
         Raises
         ------

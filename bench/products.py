@@ -62,7 +62,7 @@ class Products(Operation):
             "portable": partial(self.prepare, case),
             "portable, prepared": partial(self._prepared, case),
         }
-        if case.dtype is float16 and _sums_halves(case):
+        if _sums_halves(case):
             ways["portable, sums of halves"] = partial(self._prepared, case, accumulate=float16)
         return ways
 
@@ -88,11 +88,12 @@ class Products(Operation):
 
 
 def _sums_halves(case: Case) -> bool:
-    """Whether the device does, in products of this size."""
+    """Whether the device does, in products of this dtype and size."""
     *count, m, n, k = case.size
     own = case.device.capabilities
     product = Product(m, n, k, count[0] if count else 1)
-    return sums_halves(own) and packing_pays(product, own, halves=True)
+    able = case.dtype is float16 and sums_halves(own)
+    return able and packing_pays(product, own, halves=True)
 
 
 def _room(case: Case) -> Any:

@@ -125,8 +125,8 @@ def launches(
     square = (_EDGE, _EDGE, 1)
     if algorithm == "vendor" or 0 in shape:
         return
-    given = constants
-    if constants["ACC"] is float16:  # packed products alone sum in half precision
+    given, halves = constants, constants["ACC"] is float16
+    if halves:  # packed products alone sum in half precision
         constants = {**constants, "ACC": float32}
     if algorithm == "naive":
         yield TileLaunch(_over_tiles(gemm_naive, shape, _EDGE, _EDGE, square), constants)
@@ -137,7 +137,6 @@ def launches(
         *lead, m, n = shape
         product = Product(m, n, k, prod(lead), beside.biased)
         best = algorithm in ("auto", "matrix")
-        halves = given["ACC"] is float16
         if beside.packable and best and packing_pays(product, device.capabilities, halves):
             yield _packed(device, m, given)
         usual = has_engine(device.capabilities) or (beside.plain and not b_columns)

@@ -148,22 +148,22 @@ def packing_for(
     capabilities : Capabilities
         Of the device.
     accumulator : DType
-        What to sum in; operands are packed as that.
+        What to sum in, halves some at a time; operands are packed as that.
     activation : Function
         Of each element of the result.
     """
-    shape, is_half = (_ROWS, 512), accumulator is float16
-    micro = MicroShape.choose(capabilities.vector_bytes, accumulator, [shape], padding=True)
+    shape, halves = (_ROWS, 512), accumulator is float16
+    width = capabilities.vector_bytes
     size, cores = accumulator.itemsize, max(1, capabilities.compute_units)
     return Packing(
-        micro=_HALVES if is_half else micro,
+        micro=_HALVES if halves else MicroShape.choose(width, accumulator, [shape], padding=True),
         slab=_SLAB // size,
         rows=_ROWS,
         ahead=_AHEAD // size,
         cores=cores,
         activation=activation,
         lanewise=activation in (keep, relu),
-        run=_HALF_RUN if is_half else 0,
+        run=_HALF_RUN if halves else 0,
     )
 
 

@@ -170,9 +170,7 @@ def pack_strips(x: Any, out: Any, strips: Any, terms: Any, panel: Any, HOW: Side
                         put(value, out, (strip, k, u), HOW)
                 else:
                     for u in range(WIDTH):
-                        value = x[row_of(row + u, panel), begin + k]
-                        for i in kl.static_range(TIMES):
-                            out[strip, k, TIMES * u + i] = value
+                        put_one(x[row_of(row + u, panel), begin + k], out, (strip, k, u), TIMES)
     else:
         for strip in range(*strips):
             row = strip * WIDTH - turned
@@ -191,16 +189,24 @@ def row_of(row: Any, panel: Any) -> Any:
 
 
 @function
+def put_one(value: Any, out: Any, at: Any, TIMES: int) -> None:
+    """Puts a number at a place of a strip, so many times."""
+    strip, k, u = at
+    for i in kl.static_range(TIMES):
+        out[strip, k, TIMES * u + i] = value
+
+
+@function
 def put(value: Any, out: Any, at: Any, HOW: Side) -> None:
     """Puts a run of numbers at a place of a strip, each as many times as that has it."""
     (strip, k, u), RUN, TIMES = at, HOW.run, HOW.times
-    if TIMES > 1 and RUN > 1:
+    if RUN == 1:
+        put_one(value, out, at, TIMES)
+    elif TIMES > 1:
         places = ()
         for i in kl.static_range(RUN * TIMES):
             places = (*places, i // TIMES)  # type: ignore[assignment]
         kl.vstore(out, strip, k, TIMES * u, kl.shuffle2(value, value, places))
-    elif TIMES > 1:
-        kl.vstore(out, strip, k, TIMES * u, kl.splat(value, TIMES))
     else:
         kl.vstore(out, strip, k, u, value)
 
@@ -211,8 +217,7 @@ def put_upright(rows: Any, out: Any, at: Any, HOW: Side, LANES: int) -> None:
     strip, k, u = at
     if LANES == 1:
         for i in kl.static_range(HOW.run):
-            for j in kl.static_range(HOW.times):
-                out[strip, k, HOW.times * (u + i) + j] = rows[i]
+            put_one(rows[i], out, (strip, k, u + i), HOW.times)
     else:
         put_mixed(mixed(rows, HOW.run, LANES), out, at, HOW, LANES // HOW.run)
 
@@ -258,14 +263,21 @@ def start_sums(sums: Any, kept: Any, at: Any, FIRST: Any, PLAN: Packing) -> None
 
 
 @function
+def row_of_strip(strips: Any, at: Any, VECTORS: int, LANES: int, AHEAD: int) -> Any:
+    """A row of a strip in vectors, while one further on is asked for."""
+    held = ()
+    for v in kl.static_range(VECTORS):
+        value = kl.vload(strips, *at, v * LANES, lanes=LANES, ahead=AHEAD)
+        held = (*held, value)  # type: ignore[assignment]
+    return held
+
+
+@function
 def add_up(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: Packing) -> None:
     """Adds the products of two strips."""
     MICRO = PLAN.micro
     for k in kl.range(depth, unroll=_UNROLLED):
-        held = ()
-        for v in kl.static_range(MICRO.vectors):
-            value = kl.vload(right, at[1], k, v * MICRO.lanes, lanes=MICRO.lanes, ahead=PLAN.ahead)
-            held = (*held, value)  # type: ignore[assignment]
+        held = row_of_strip(right, (at[1], k), MICRO.vectors, MICRO.lanes, PLAN.ahead)
         for u in kl.static_range(MICRO.rows):
             factor = kl.splat(left[at[0], k, u], MICRO.lanes)
             for v in kl.static_range(MICRO.vectors):
@@ -274,10 +286,10 @@ def add_up(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: Packing)
 
 @function
 def add_up_halves(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: Packing) -> None:
-    """The same in half precision, but for some of them at a time.
+    """Adds the products of two strips, which are summed in half precision some at a time.
 
-    Numbers of the left strip are there twice: of two that lie together processors make a vector as
-    they load it, which of one half takes an instruction.
+    Numbers of the left strip are there twice. Processors make a vector of two halves that lie
+    together while they load them; of one half that takes them an instruction more.
     """
     MICRO, LANES = PLAN.micro, 2 * PLAN.micro.lanes
     VECTORS = MICRO.vectors // 2
@@ -289,10 +301,7 @@ def add_up_halves(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: P
         for u, v in product(kl.static_range(MICRO.rows), kl.static_range(VECTORS)):
             halves[u, v] = kl.splat(kl.cast(0, kl.f16), LANES)
         for k in range(first, kl.minimum(first + PLAN.run, depth)):
-            held = ()
-            for v in kl.static_range(VECTORS):
-                value = kl.vload(right, at[1], k, v * LANES, lanes=LANES, ahead=PLAN.ahead)
-                held = (*held, value)  # type: ignore[assignment]
+            held = row_of_strip(right, (at[1], k), VECTORS, LANES, PLAN.ahead)
             for u in kl.static_range(MICRO.rows):
                 both = kl.vload(left, at[0], k, 2 * u, lanes=2)
                 factor = kl.shuffle2(both, both, PAIRS)

@@ -200,5 +200,6 @@ def _accumulator(capabilities: Capabilities, kind: DType, wanted: DType | None) 
         raise DTypeError(
             f"accumulate={wanted.name} for {kind.name}: gemm sums in {default.name}"
             + (" or float64" if default is not kl.f64 else "")
+            + (", or some products at a time in float16" if kind is kl.f16 else "")
         )
     return wanted

@@ -141,9 +141,8 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
         is_first, large = seen[test, name] == 1, test.startswith(_OF_OPERATIONS)
         simulated = totals[test, _SIMULATOR] >= totals[test, name] >= _MANY
         turn = name
-        in_turn = names if large else further if test.startswith(_OF_LANGUAGE) else ()
-        if in_turn and name in further:
-            in_turn = further if leading[_file(case)] == test else in_turn
+        if name in further and (large or test.startswith(_OF_LANGUAGE)):
+            in_turn = names if large and leading[_file(case)] != test else further
             turn = in_turn[crc32(test.encode()) % len(in_turn)]
         reason = ""
         if test.startswith(_OF_USERS):

@@ -130,13 +130,13 @@ class Memory:
 
     def _half_load(self, array: Array, pointer: Code, lanes: int, aligned: int) -> str:
         if lanes > 8:
-            part = lanes // 2
-            halves = [
-                self._half_load(array, Code(_shifted(pointer, at), Level.SUM), part, aligned)
-                for at in (0, part)
+            half = lanes // 2
+            parts = [
+                self._half_load(array, Code(_shifted(pointer, at), Level.SUM), half, aligned)
+                for at in (0, half)
             ]
             whole = vectors.native_name(self._expressions, "float", lanes)
-            return f"({whole})({', '.join(halves)})"
+            return f"({whole})({', '.join(parts)})"
         if aligned:
             return f"{half_mover(self._context, 'load', array.space, lanes)}({pointer})"
         return f"vload_half{lanes}(0, {pointer})"

@@ -34,6 +34,9 @@ __all__ = [
 _SHUFFLED = "0123456789abcdef"
 """How OpenCL names lanes."""
 
+_MOST = len(_SHUFFLED)
+"""Lanes that its vectors have."""
+
 _SAFE_BYTES = 32
 _Operand = tuple[str, int | None, e.Expression]
 
@@ -63,9 +66,9 @@ def native_scalar(printer: Printer, kind: Vector) -> str:
 
 
 def native_name(printer: Printer, scalar: str, lanes: int) -> str:
-    """The type of a dialect's own vectors of a scalar; OpenCL C has none of more than 16 lanes.
+    """The type of a dialect's own vectors of a scalar.
 
-    Clang has, for processors.
+    OpenCL C has 16 lanes at most; Clang, which compiles for processors, has any number.
 
     Parameters
     ----------
@@ -79,7 +82,7 @@ def native_name(printer: Printer, scalar: str, lanes: int) -> str:
     UnsupportedError
         For more lanes, where the compiler is not known to be Clang.
     """
-    if lanes <= len(_SHUFFLED):
+    if lanes <= _MOST:
         return f"{scalar}{lanes}"
     if not printer.dialect.clang:
         raise UnsupportedError(
@@ -103,7 +106,7 @@ def lane(printer: Printer, text: str, index: int, kind: Vector) -> str:
     """
     if not printer.dialect.native_vectors:
         return f"{text}.lane[{index}]"
-    wide = kind.lanes > len(_SHUFFLED)
+    wide = kind.lanes > _MOST
     plain = f"{text}[{index}]" if wide else f"{text}.s{_SHUFFLED[index]}"
     return f"({plain} != 0)" if kind.dtype.kind == "b" else plain
 
@@ -152,7 +155,7 @@ def _is_part(x: e.MakeVector) -> bool:
 def _part(printer: Printer, x: e.MakeVector) -> Code:
     lanes = [lane for lane in x.elements if isinstance(lane, e.Lane)]
     whole = printer.code(lanes[0].x)
-    if max(x.type.lanes, lanes_of(lanes[0].x.type)) > len(_SHUFFLED):
+    if max(x.type.lanes, lanes_of(lanes[0].x.type)) > _MOST:
         places = [lane.lane for lane in lanes]
         return _shuffled(printer, f"{whole.text}, {whole.text}", places, x.type)
     chosen = "".join(_SHUFFLED[lane.lane] for lane in lanes)
@@ -225,7 +228,7 @@ def _fragile(printer: Printer, x: e.Expression) -> bool:
     There is none for vectors of more than 16 lanes.
     """
     types = [x.type, *(operand.type for _, _, operand in _operand_fields(x))]
-    wide = max(map(lanes_of, types)) > len(_SHUFFLED)
+    wide = max(map(lanes_of, types)) > _MOST
     if not (wide or breaks_wide_calls(printer)):
         return False
     match x:

@@ -38,8 +38,8 @@ def private(shape: int | Sequence[int], dtype: Any, lanes: int = 1, *, fill: Any
 def vload(array: Any, *index: Any, lanes: int, axis: int = -1, ahead: int = 0) -> Any:
     """A vector of `lanes` (2, 4, 8, 16, 32) neighbours along `axis`, the first at `index`.
 
-    A processor brings what lies `ahead` elements further in memory, a constant, to its caches. Of
-    32 lanes OpenCL has vectors on processors alone.
+    A processor brings what lies `ahead` elements further in memory, a constant, to its caches.
+    OpenCL has vectors of 32 lanes on processors alone.
     """
 
 
