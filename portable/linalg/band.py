@@ -22,6 +22,7 @@ from portable.linalg.band_kernels import (
 )
 from portable.linalg.band_panels import panel_packs, panel_wave
 from portable.linalg.band_plan import Layout, Plan, Stage, rounded, sweeps_of_wave, waves_of
+from portable.linalg.band_products import product_packs
 from portable.linalg.band_ring import ring_packs
 from portable.linalg.band_shapes import plan_for
 from portable.linalg.magnitude import largest_magnitude, require_finite
@@ -79,10 +80,10 @@ def band_to_bidiagonal(
     matrices", arXiv 2510.12705, but in one launch where workgroups may wait for each other. The
     matrix is scaled by a power of two; half precision is computed in single.
 
-    Where work-items share a hop, wide bands become narrow ones first, mostly of 32 superdiagonals,
-    by panels: reflectors of neighbouring rows, and then columns, are made together (C. Bischof, B.
-    Lang, X. Sun, "A framework for symmetric band reduction", ACM TOMS 26, 2000). Each such stage
-    adds to the error as the last does, so that it grows by the square root of their number.
+    Wide bands become narrow ones first, mostly of 32 superdiagonals, by panels: reflectors of
+    neighbouring rows, and then columns, are made together (C. Bischof, B. Lang, X. Sun, "A
+    framework for symmetric band reduction", ACM TOMS 26, 2000). Each such stage adds to the error
+    as the last does, so that it grows by the square root of their number.
 
     Working storage is ``3 b`` elements a column for b superdiagonals on a processor and in panels,
     and ``2 b + 4`` where blocks are in registers; rounded up to whole vectors, in the precision of
@@ -203,6 +204,9 @@ def _run_packs(work: Any, sync: Any, n: int, stage: Stage, layout: Layout) -> No
             ahead = {"SWEEPS": stage.sweeps, "EVERY": stage.every}
             vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
             vector_packs[packs, 1](work, sync, n, B=b, **vectors, **ahead)
+        case "products":
+            tiles = {"SHAPE": stage.product_shape, "SWEEPS": stage.sweeps}
+            product_packs[packs, 1](work, sync, n, **tiles)
         case "items":
             item_packs[packs, items](work, sync, n, b, SHAPE=stage.item_shape(layout))
         case "panels":

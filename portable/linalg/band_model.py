@@ -52,6 +52,8 @@ class Rates:
     brought : float
         What each thousand elements of a hop add once for all sweeps of a pack, in vectors: they
         come out of the caches of the core that had them last.
+    filled : float
+        What each thousand places of the working storage take to be filled, for products.
     """
 
     step: float
@@ -61,6 +63,7 @@ class Rates:
     launch: float
     alone: float = 0.0
     brought: float = 0.0
+    filled: float = 0.0
 
 
 def predicted(plan: Plan, n: int, capabilities: Capabilities) -> float:
@@ -110,18 +113,22 @@ def stage_time(
     length = n / stage.bandwidth
     behind = apart * step + rates.hand
     # A pack's last sweep is that much behind its first, unless one work-item makes all hops.
-    beyond = 0.0 if stage.residency == "vectors" else apart
+    beyond = 0.0 if stage.residency in ("vectors", "products") else apart
     longest, shortest = ((x + beyond) * step / min(units, packs) for x in (length, 0))
     waits = max(0.0, longest - behind) / (longest - shortest)
-    return rates.launch + length * step + packs * (behind + waits * (longest - behind) / 2)
+    first = rates.launch
+    if stage.residency == "products":
+        first += 1e-3 * n * stage.product_shape.column * rates.filled
+    return first + length * step + packs * (behind + waits * (longest - behind) / 2)
 
 
 def _step(stage: Stage, rates: Rates) -> float:
     """Microseconds of a step: a hop of every sweep of the pack, one after another in vectors."""
     elements = 4e-3 * stage.bandwidth * stage.reflector * rates.element
-    if stage.residency == "panels":
-        lines = 1e-3 * stage.sweeps * stage.length * (stage.bandwidth + stage.length)
-        return 2 * (rates.fixed + stage.sweeps * rates.step + lines * rates.element)
+    if stage.residency in ("panels", "products"):
+        lines = 1e-3 * stage.panel * stage.length * (stage.bandwidth + stage.length)
+        hop = 2 * (rates.fixed + stage.panel * rates.step + lines * rates.element)
+        return hop if stage.residency == "panels" else stage.sweeps * hop
     if stage.residency == "vectors":
         brought = 4e-3 * stage.bandwidth * stage.reflector * rates.brought
         return stage.sweeps * (rates.fixed + elements) + brought
@@ -137,7 +144,7 @@ def _apart(stage: Stage) -> float:
     vectors the sweeps of a pack begin one after another, so that its first steps have fewer hops.
     """
     match stage.residency:
-        case "vectors":
+        case "vectors" | "products":
             return stage.every + (stage.lag - 1) * stage.sweeps + 1
         case "panels":
             return stage.lag

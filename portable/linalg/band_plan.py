@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from portable.dtypes import DType
 from portable.linalg.band_items import ItemShape
 from portable.linalg.band_panels import PanelShape
+from portable.linalg.band_products import ProductShape
 from portable.linalg.band_ring import Ring
 from portable.linalg.band_tiles import TileShape, tile_shape
 
@@ -41,20 +42,20 @@ class Stage:
     reflector : int
         The length of reflectors; one less superdiagonals go. At most `bandwidth`, and exactly that
         where the band becomes bidiagonal.
-    residency : {"vectors", "items", "panels", "ring", "direct"}
-        Where the band is worked on: by a work-item alone in `lanes` wide vectors; by work-items
-        side by side, in global memory; in panels, whose reflectors sub-groups apply to lines in
-        registers; or by sub-groups with blocks in registers, which they hand on through local
-        memory or, direct, through global memory.
+    residency : {"vectors", "products", "items", "panels", "ring", "direct"}
+        Where the band is worked on: by a work-item alone in `lanes` wide vectors, by reflectors or
+        by products with panels of them; by work-items side by side, in global memory; in panels,
+        whose reflectors sub-groups apply to lines in registers; or by sub-groups with blocks in
+        registers, which they hand on through local memory or, direct, through global memory.
     lanes : int
         Rows of a vector.
     rows : int
         Vectors of rows that are combined at a time; `bandwidth` is a multiple of ``lanes * rows``.
-        In panels, lines that a work-item has a part of.
+        In panels, lines that a work-item has a part of. For products, rows of a panel.
     items : int
         Work-items of a sweep, or of a panel.
     sweeps : int
-        Sweeps of a pack, or rows of a panel.
+        Sweeps of a pack, or rows of a panel, which is a pack of its own.
     every : int
         Steps between looks at the pack before, in vectors.
     spare : int
@@ -71,7 +72,7 @@ class Stage:
 
     bandwidth: int
     reflector: int
-    residency: Literal["vectors", "items", "panels", "ring", "direct"]
+    residency: Literal["vectors", "products", "items", "panels", "ring", "direct"]
     lanes: int = 1
     rows: int = 1
     items: int = 1
@@ -99,6 +100,9 @@ class Stage:
                     "a sweep has two blocks",
                 )
                 _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
+            case "products":
+                _require(self.product_shape.fits, "panels and bands are whole tiles of vectors")
+                _require(self.items == 1, "a work-item has a panel to itself")
             case "panels":
                 _require(
                     self.items % self.parts == 0 and self.panel_shape.fits,
@@ -128,9 +132,19 @@ class Stage:
         return self.bandwidth - self.reflector + 1
 
     @property
+    def panel(self) -> int:
+        """Rows that are eliminated together."""
+        return {"panels": self.sweeps, "products": self.rows}.get(self.residency, 1)
+
+    @property
     def length(self) -> int:
         """Elements of a line that a hop combines: those of all reflectors of a panel."""
-        return self.reflector + (self.sweeps - 1 if self.residency == "panels" else 0)
+        return self.reflector + self.panel - 1
+
+    @property
+    def product_shape(self) -> ProductShape:
+        """What the kernel of products is told."""
+        return ProductShape(self.bandwidth, self.narrow, self.rows, self.lanes)
 
     @property
     def panel_shape(self) -> PanelShape:
@@ -149,6 +163,8 @@ class Stage:
         """Hops between neighbouring sweeps of a pack, or panels; in the ring one and a half."""
         if self.residency == "panels":
             return self.panel_shape.lag
+        if self.residency == "products":
+            return self.product_shape.lag
         return 2 if self.reflector == self.bandwidth else 1
 
     def sweep_count(self, n: int) -> int:
@@ -157,7 +173,8 @@ class Stage:
 
     def pack_count(self, n: int) -> int:
         """Packs of them, or panels."""
-        return -(-self.sweep_count(n) // self.sweeps)
+        rows = self.rows if self.residency == "products" else 1
+        return -(-self.sweep_count(n) // (rows * self.sweeps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +215,13 @@ class Plan:
         if any(stage.in_blocks for stage in self.stages):
             _require(self.persistent, "those with blocks wait for each other")
         if "vectors" in residencies:
-            b = self.stages[0].bandwidth
-            _require(len(self.stages) == 1, "vectors are in a stage of their own")
+            b = self.stages[-1].bandwidth
             _require(
-                self.layout(self.stages[0]) == Layout(3 * b, 2 * b),
+                residencies <= {"vectors", "products"} and self.stages[-1].residency == "vectors",
+                "vectors follow products alone",
+            )
+            _require(
+                self.layout(self.stages[-1]) == Layout(3 * b, 2 * b),
                 "vectors find columns 3 b apart",
             )
 
@@ -212,7 +232,11 @@ class Plan:
         if stage.residency == "panels":
             shape = stage.panel_shape
             return Layout(shape.pitch, shape.top, shape.edge)
-        others = [x for x in self.stages if not x.in_blocks and x.residency != "panels"]
+        if stage.residency == "products":
+            tiles = stage.product_shape
+            return Layout(tiles.pitch, tiles.top, tiles.count)
+        apart = ("panels", "products")
+        others = [x for x in self.stages if not x.in_blocks and x.residency not in apart]
         top = rounded(max(x.bandwidth + x.reflector for x in others), 4)
         return Layout(top + rounded(max(x.reflector for x in others), 4), top)
 

@@ -36,6 +36,13 @@ _PANEL: Final = 16
 """Rows of a panel, of which bands that are narrowed by panels are whole multiples. With 32 sweeps
 have to be two hops apart where 32 superdiagonals are left: on an H200 1.65 times as long."""
 
+_LEAST_CUT: Final = 96
+"""Superdiagonals that products take away in a stage at least, if there are several such stages,
+since each is a program of its own."""
+
+_MOST_OF_PRODUCTS: Final = 4
+"""Panels of a pack at most, where they are applied as products."""
+
 _PANEL_ROWS: Final = (2, 1)
 """Lines that a work-item has a part of: with four an H200 took longer."""
 
@@ -46,7 +53,8 @@ _PANEL_GROUPS: Final = 16
 """Sub-groups of a panel at most: an H200's have 128 registers a work-item then."""
 
 _NARROW: Final = 32
-"""Superdiagonals that go at once in the last stage, where more do not fit into a ring."""
+"""Superdiagonals that go at once in the last stage, where more do not fit into a ring, or where
+products come first."""
 
 _BLOCK_WIDTHS: Final = (128, 64, 48, 32)
 """Superdiagonals that blocks may have."""
@@ -86,7 +94,8 @@ def plan_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Plan:
     if u < 2:
         return Plan((), persistent, dtype)
     if capabilities.lone_work_items:
-        return Plan((_in_vectors(u, n, dtype, capabilities),), persistent, dtype.register)
+        alone = _alone(u, n, dtype.register, capabilities, persistent)
+        return Plan(alone, persistent, dtype.register)
     stages = _stages(u, n, dtype, capabilities, persistent)
     kind = dtype.register if stages[-1].in_blocks else dtype
     return Plan(stages, persistent, kind)
@@ -108,6 +117,41 @@ def predicted_time(n: int, u: int, dtype: DType, capabilities: Capabilities) -> 
     """
     plan = plan_for(min(u, n - 1), n, dtype, capabilities)
     return predicted(plan, n, capabilities)
+
+
+def _alone(
+    u: int, n: int, kind: DType, capabilities: Capabilities, persistent: bool
+) -> tuple[Stage, ...]:
+    """By work-items alone: at once, or made narrow by products first, whichever is faster."""
+    found: list[tuple[Stage, ...]] = [(_in_vectors(u, n, kind, capabilities),)]
+    wide = rounded(u, _PANEL)
+    if persistent and wide > _NARROW:
+        last = _in_vectors(_NARROW, n, kind, capabilities)
+        for count in range(1, max(1, (wide - _NARROW) // _LEAST_CUT) + 1):
+            ends = _ends(wide, _NARROW, count)
+            steps = [_by_products(a, b, n, kind, capabilities) for a, b in pairwise(ends)]
+            room = capabilities.local_memory_most // kind.itemsize
+            if all(x.product_shape.elements <= room for x in steps):
+                found.append((*steps, last))
+
+    def time(stages: tuple[Stage, ...]) -> float:
+        return sum(stage_time(x, n, persistent, kind, capabilities) for x in stages)
+
+    return min(found, key=time)
+
+
+def _by_products(b: int, narrow: int, n: int, kind: DType, capabilities: Capabilities) -> Stage:
+    """Packs small enough to have all units at work."""
+    lanes = min(_PANEL, max(4, capabilities.vector_bytes // kind.itemsize))
+    lag = n // b // (2 * capabilities.compute_units)
+    sweeps = max(1, min(_MOST_OF_PRODUCTS, lag // 2))
+    return Stage(b, b - narrow + 1, "products", lanes=lanes, rows=_PANEL, sweeps=sweeps)
+
+
+def _ends(wide: int, narrow: int, count: int) -> list[int]:
+    """Superdiagonals between so many stages that each take as many away, in whole panels."""
+    cut = rounded(-(-(wide - narrow) // count), _PANEL)
+    return [*range(wide, narrow, -cut), narrow]
 
 
 def _in_vectors(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage:
@@ -168,8 +212,7 @@ def _panel_steps(
     """Stages by panels, as few as there can be; none where sub-groups have not the room for one."""
     wide = rounded(u, _PANEL)
     for count in range(1, (wide - narrow) // _PANEL + 1):
-        cut = rounded(-(-(wide - narrow) // count), _PANEL)
-        ends = [*range(wide, narrow, -cut), narrow]
+        ends = _ends(wide, narrow, count)
         steps = [list(_by_panels(a, b, kind, capabilities)) for a, b in pairwise(ends)]
         if all(steps):
             return tuple(min(x, key=time) for x in steps)

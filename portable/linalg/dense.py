@@ -156,21 +156,24 @@ def reduced(
     """
     m, n = (int(x) for x in (max(a.shape), min(a.shape)))
     kind = dtype(largest.dtype)
-    work = device.empty((m, n), kind)
+    room = shape.room(m, n)
+    work = device.empty(room, kind)
     turned = a.shape[0] < a.shape[1]
-    load_dense[(n, m), _TILE](a, largest, work, None, None, TARGET=SCALED_TO, TURNED=turned)
-    sweep = _Sweep(device, work, bandwidth, shape)
+    load_dense[room[::-1], _TILE](a, largest, work, None, None, TARGET=SCALED_TO, TURNED=turned)
+    sweep = _Sweep(device, work, (m, n), bandwidth, shape)
     if m > _TALL * n:
         for k in range(0, n, shape.panel):
             sweep.eliminate(_Panel(k, k, min(shape.panel, n - k), turned=False))
-        sweep.matrix = work = work[:n]
-        clear_below[(n, n), _TILE](work)
+        room = shape.room(n, n)
+        sweep.matrix, sweep.extents = work[: room[0]], (n, n)
+        clear_below[room[::-1], _TILE](sweep.matrix)
     report = _Reporter(device, n, progress)
-    for panel in _panels(int(work.shape[0]), n, bandwidth, shape.panel):
+    for panel in _panels(sweep.extents[0], n, bandwidth, shape.panel):
         sweep.eliminate(panel)
         report(panel)
     ab = device.empty((bandwidth + 1, n), kind)
     bound = 2.0 ** (SCALED_TO + 1 + (isqrt(m * n) + 1).bit_length())
+    work = sweep.matrix
     store_band[(n, bandwidth + 1), _TILE](work, largest, ab, scales, bound, TARGET=SCALED_TO)
     return ab
 
@@ -202,20 +205,30 @@ class _Sweep:
     ----------
     device : Device
         Where.
-    matrix : array, shape (m, n)
-        Is overwritten.
+    matrix : array
+        Is overwritten; as large as the layout asks for, zeros around the matrix.
+    extents : (int, int)
+        Rows and columns of the matrix itself.
     bandwidth : int
         Superdiagonals to be.
     shape : DenseShape
         The layout.
     """
 
-    def __init__(self, device: Device, matrix: Any, bandwidth: int, shape: DenseShape) -> None:
+    def __init__(
+        self,
+        device: Device,
+        matrix: Any,
+        extents: tuple[int, int],
+        bandwidth: int,
+        shape: DenseShape,
+    ) -> None:
         self.matrix = matrix
+        self.extents = extents
         self._shape = shape
         # Only GPUs gain by aligned panels; each unit is a program of its own.
         self._unit = shape.panel if shape.lanes == 1 and bandwidth % shape.panel == 0 else 1
-        longest, kind = int(matrix.shape[0]), dtype(matrix.dtype)
+        longest, kind = extents[0], dtype(matrix.dtype)
         nodes = sum(level_sizes(longest, shape.height, shape.fan))
         self._reflectors = Reflectors(
             device.empty((nodes * shape.height, shape.panel), kind),
@@ -225,9 +238,9 @@ class _Sweep:
 
     def eliminate(self, panel: _Panel) -> None:
         """Factors a panel and applies its reflectors to what is beyond it."""
-        lengths = self.matrix.shape[::-1] if panel.turned else self.matrix.shape
-        rows = int(lengths[0]) - panel.row
-        others = int(lengths[1]) - panel.column - panel.width
+        lengths = self.extents[::-1] if panel.turned else self.extents
+        rows = lengths[0] - panel.row
+        others = lengths[1] - panel.column - panel.width
         for level in self._launches(rows):
             self._factor(panel, level)
         if others > 0:

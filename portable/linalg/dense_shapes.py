@@ -11,7 +11,7 @@ from portable.dtypes import DType
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
-__all__ = ["SPACE", "DenseShape", "dense_shape", "local_elements", "tuned"]
+__all__ = ["SPACE", "DenseShape", "dense_shape", "elements_alone", "local_elements", "tuned"]
 
 _NARROWEST: Final = 16
 _GROUP_ROWS: Final = 32
@@ -59,6 +59,20 @@ class DenseShape:
         """Rows of a node."""
         return self.panel * self.fan
 
+    @property
+    def beyond(self) -> int:
+        """Rows and columns of zeros behind a matrix, at least: in vectors all blocks are whole."""
+        return 0 if self.lanes == 1 else max(self.strip, self.panel + 2 * self.lanes)
+
+    def room(self, m: int, n: int) -> tuple[int, int]:
+        """Rows and columns that a matrix is given.
+
+        In vectors rows are an odd number of them: a cache has one place for lines 4 KiB apart.
+        """
+        if self.lanes == 1:
+            return m, n
+        return m + self.beyond, self.lanes * (-(-(n + self.beyond) // self.lanes) | 1)
+
 
 def local_elements(panel: int, fan: int, strip: int, padding: int) -> int:
     """Elements of local memory that the combining workgroup takes at most.
@@ -73,6 +87,17 @@ def local_elements(panel: int, fan: int, strip: int, padding: int) -> int:
     return reflectors + block + panel * panel + strip * (panel + padding)
 
 
+def elements_alone(panel: int, fan: int, strip: int) -> int:
+    """Elements of local memory that a work-item alone takes, to factor a node or to combine.
+
+    Parameters
+    ----------
+    panel, fan, strip : int
+        As in `DenseShape`.
+    """
+    return max(fan * panel * panel, panel * (2 * strip + panel))
+
+
 def _padding(dtype: DType, capabilities: Capabilities) -> int:
     """What spreads rows over the banks of a GPU's local memory, in whole 16-byte vectors."""
     return _PADDING_BYTES // dtype.itemsize if capabilities.local_memory_dedicated else 0
@@ -83,6 +108,8 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     if choice["BANDWIDTH"] % panel or (choice["WORKGROUP"] == 1) != capabilities.lone_work_items:
         return False
     room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
+    if capabilities.lone_work_items:
+        return elements_alone(panel, fan, strip) * dtype.itemsize <= room
     needed = local_elements(panel, fan, strip, _padding(dtype, capabilities)) * dtype.itemsize
     items = min(_GROUP_ROWS, capabilities.sub_group_size) * panel // choice["COLUMNS"]
     return needed <= room and max(items, choice["WORKGROUP"]) <= capabilities.max_workgroup

@@ -18,6 +18,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.passes.matrix.micro_shape import MicroShape
 from portable.linalg.gemm_kernels import keep
+from portable.linalg.lanes import mixed
 
 __all__ = [
     "Packing",
@@ -31,9 +32,6 @@ __all__ = [
 
 _UNROLLED = 2
 """Rows of strips: in double precision one core took 0.93 of the time so; of four it spills."""
-
-_MOST_MIXED = 2
-"""Times that vectors are mixed: of four one is made of a lane of each after the other."""
 
 
 class Side(NamedTuple):
@@ -220,25 +218,6 @@ def put_upright(rows: Any, out: Any, at: Any, HOW: Side, LANES: int) -> None:
             put_one(rows[i], out, (strip, k, u + i), HOW.times)
     else:
         put_mixed(mixed(rows, HOW.run, LANES), out, at, HOW, LANES // HOW.run)
-
-
-@function
-def mixed(rows: Any, RUN: int, LANES: int) -> Any:
-    """The numbers of vectors, a lane of each after the other, in as many vectors.
-
-    Those of the first half are mixed with those of the second one, lane by lane, until neighbours
-    are from all of them.
-    """
-    low = tuple(i // 2 + i % 2 * LANES for i in range(LANES))
-    high = tuple((i + LANES) // 2 + i % 2 * LANES for i in range(LANES))
-    for level in kl.static_range(_MOST_MIXED):
-        if 1 << level < RUN:
-            halves = ()
-            for i in kl.static_range(RUN // 2):
-                a, b = rows[i], rows[i + RUN // 2]
-                halves = (*halves, kl.shuffle2(a, b, low), kl.shuffle2(a, b, high))  # type: ignore[assignment]
-            rows = halves
-    return rows
 
 
 @function

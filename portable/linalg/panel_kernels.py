@@ -21,6 +21,7 @@ from portable.linalg.dense_shapes import DenseShape
 from portable.linalg.householder import reflector
 from portable.linalg.reflector_tree import Level, Node, Panel, Reflectors
 from portable.linalg.sums import add_up_neighbours
+from portable.linalg.vector_panels import eliminate_alone
 
 __all__ = ["factor_panel"]
 
@@ -230,73 +231,19 @@ def store_factor(t: Any, gram: Any, node: Any, P: int) -> None:
 @function
 def node_in_vectors(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any) -> None:
     """A node by one work-item; V is scaled only when it is stored."""
-    P, FAN, LANES = SHAPE.panel, SHAPE.fan, SHAPE.lanes
-    width = panel.width
-    kind = a.dtype
-    PARTS = P // LANES
-    w = kl.local((FAN * P, P), kind)
-    factors = kl.private(P, kind)
-    live = kl.private(P, kind)
-    sums = kl.private(PARTS, kind, lanes=LANES)
-    shares = kl.private(PARTS, kind, lanes=LANES)
-    product = kl.private(P, kind)
-    made = kl.private((P, P), kind)
-    zero = kl.splat(kl.cast(0, kind), LANES)
+    P, LANES, kind = SHAPE.panel, SHAPE.lanes, a.dtype
+    w = kl.local((SHAPE.fan * P, P), kind)
+    made, factors = kl.private((P, P), kind), kl.private(P, kind)
     used = fetch(a, w, panel, node, SHAPE)
-    for k in range(P):
-        factors[k] = 1
-        live[k] = 1
-    for i in kl.static_range(PARTS):
-        sums[i] = zero
-    for r in range(1, used):
-        x = w[r, 0]
-        for i in kl.static_range(PARTS):
-            sums[i] = sums[i] + x * kl.vload(w, r, i * LANES, lanes=LANES)
-    steps = kl.minimum(width, used)
-    for j in range(steps):
-        for i in kl.static_range(PARTS):
-            kl.vstore(product, i * LANES, sums[i])
-        beta, tau, factor = reflector(w[j, j], product[j])
-        live[j] = 0
-        for i in kl.static_range(PARTS):
-            both = kl.vload(w, j, i * LANES, lanes=LANES) + factor * sums[i]
-            both = both * kl.vload(factors, i * LANES, lanes=LANES)
-            kl.vstore(product, i * LANES, both)
-            shares[i] = (tau * both) * kl.vload(live, i * LANES, lanes=LANES)
-            kl.vstore(w, j, i * LANES, kl.vload(w, j, i * LANES, lanes=LANES) - shares[i])
-            shares[i] = factor * shares[i]
-            sums[i] = zero
-        w[j, j] = beta
-        factors[j] = factor
-        for i in kl.static_range(PARTS):
-            total = zero
-            for k in range(j):
-                total = total + product[k] * kl.vload(made, k, i * LANES, lanes=LANES)
-            kl.vstore(made, j, i * LANES, -tau * total)
-        made[j, j] = tau
-        if j + 1 < used:
-            subtract_row(w, j + 1, j, shares, LANES, PARTS)
-        after = kl.minimum(j + 1, P - 1)
-        for r in range(j + 2, used):
-            subtract_row(w, r, j, shares, LANES, PARTS)
-            y = w[r, after]
-            for i in kl.static_range(PARTS):
-                sums[i] = sums[i] + y * kl.vload(w, r, i * LANES, lanes=LANES)
+    steps = kl.minimum(panel.width, used)
+    eliminate_alone(w, made, factors, (steps, used), LANES)
     store_vectors(a, q.v, w, factors, panel, node, used, SHAPE)
     for j in range(P):
-        for i in kl.static_range(PARTS):
-            value = zero
+        for i in kl.static_range(0, P, LANES):
+            value = kl.splat(kl.cast(0, kind), LANES)
             if j < steps:
-                value = kl.vload(made, j, i * LANES, lanes=LANES)
-            kl.vstore(q.t, node.index, j, i * LANES, value)
-
-
-@function
-def subtract_row(w: Any, r: Any, j: Any, shares: Any, LANES: int, PARTS: int) -> None:
-    """A row less its share of the reflector of column `j`."""
-    x = w[r, j]
-    for i in kl.static_range(PARTS):
-        kl.vstore(w, r, i * LANES, kl.vload(w, r, i * LANES, lanes=LANES) - x * shares[i])
+                value = kl.vload(made, j, i, lanes=LANES)
+            kl.vstore(q.t, node.index, j, i, value)
 
 
 @function

@@ -9,6 +9,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.dense_shapes import DenseShape
 from portable.linalg.reflector_tree import Level, Node, Panel, Reflectors
+from portable.linalg.vector_reflectors import combine_alone
 
 __all__ = ["apply_reflectors"]
 
@@ -36,7 +37,10 @@ def apply_reflectors(
     node = Node(kl.group_id(0) // strips, level)
     going = node.number < level.nodes
     while going:
-        combine(a, q, (row, start), node, SHAPE, TURNED)
+        if SHAPE.lanes > 1:
+            combine_alone(a, q, (row, start), node, SHAPE, TURNED)
+        else:
+            combine(a, q, (row, start), node, SHAPE, TURNED)
         node, going = node.climbed(q.counts, strip, strips, SHAPE)
 
 

@@ -233,7 +233,7 @@ def panels_by_sub_groups() -> None:
 
 @run
 def panels_in_vectors() -> None:
-    banded(21, 9, 4, DenseShape(4, 2, 4, 1, (1, 1), 6, 1, 0, True))
+    banded(21, 9, 4, DenseShape(4, 2, 4, 1, (1, 1), 8, 1, 0, True))
 
 
 @run

@@ -78,7 +78,7 @@ def test_random_bands(device: Device, n: int, u: int, dtype: str) -> None:
 
 @pytest.mark.needs_compiler
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("n", "u"), [(200, 3), (300, 32), (130, 129), (150, 40)], ids=str)
+@pytest.mark.parametrize(("n", "u"), [(200, 3), (300, 32), (130, 129), (300, 100)], ids=str)
 def test_larger_bands(device: Device, n: int, u: int, dtype: str) -> None:
     ab = random_band(n, u, dtype)
     check(ab, *reduced(device, ab))
@@ -142,6 +142,14 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
     blocks: dict[str, Any] = {"residency": "ring", "items": 2 * sub_group}
     found = {
         "vectors": [Stage(8, 8, "vectors", lanes=4, rows=2, sweeps=3, every=2)],
+        "products": [
+            Stage(12, 9, "products", lanes=2, rows=4, sweeps=2),
+            Stage(4, 4, "vectors", lanes=4, sweeps=2),
+        ],
+        "products of half a band": [
+            Stage(12, 5, "products", lanes=4, rows=4, sweeps=3),
+            Stage(8, 8, "vectors", lanes=4, rows=2),
+        ],
         "items": [Stage(5, 5, "items", items=12, sweeps=2)],
         "items in turn": [Stage(5, 5, "items", items=4, sweeps=3)],
         "steps": [Stage(5, 3, "items", items=8, sweeps=3), Stage(3, 3, "items", items=8, sweeps=2)],
@@ -173,7 +181,7 @@ def band_for(plan: Plan, dtype: str) -> np.ndarray:
 
 NAMES = [
     *("vectors", "items", "items in turn", "steps", "steps and ring", "ring", "ring of one"),
-    *("panels", "panels of half a band"),
+    *("panels", "panels of half a band", "products", "products of half a band"),
     *("ring of halves", "direct", "direct and side by side"),
 ]
 
@@ -197,6 +205,7 @@ def planned(device: Device, ab: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.
         ("steps and ring", "float32"),
         ("items", "float64"),
         ("panels", "float64"),
+        ("products", "float64"),
         ("ring", "float16"),
         ("ring", "float64"),
         ("direct", "float32"),
@@ -209,7 +218,8 @@ def test_each_residency_on_each_device(device: Device, name: str, dtype: str) ->
     if ("ring" in name and "bulk" not in copies) or ("direct" in name and not copies):
         pytest.skip(f"{device.name} has no bulk copies, nor sub-groups that wait for each other")
     kind = dtype_of(dtype)
-    plan = Plan(stages(name, device), True, kind.register if name == "vectors" else kind)
+    alone = name in ("vectors", "products")
+    plan = Plan(stages(name, device), True, kind.register if alone else kind)
     ab = band_for(plan, dtype)
     check(ab, *planned(device, ab, plan))
 
@@ -226,7 +236,8 @@ def test_each_residency_in_waves(device: Device, name: str) -> None:
 def test_packs_are_free_of_races_in_any_order(name: str, schedule: str) -> None:
     device = portable.device("simulator")
     plan = Plan(stages(name, device), True, dtype_of("float32"))
-    ab = band_for(plan, "float32") if "panels" in name else random_band(17, 5, "float32")
+    wide = "panels" in name or "products" in name
+    ab = band_for(plan, "float32") if wide else random_band(17, 5, "float32")
     with checks(schedule=schedule, resident=3):
         check(ab, *planned(device, ab, plan))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,6 +30,9 @@ ALONE = Stage(8, 8, "vectors", lanes=4, rows=2)
         ({"residency": "vectors", "lanes": 3}, "whole vectors"),
         ({"residency": "vectors", "lanes": 8, "rows": 4}, "whole parts"),
         ({"residency": "vectors", "items": 2}, "a sweep to itself"),
+        ({"residency": "products", "reflector": 5, "rows": 3}, "whole tiles"),
+        ({"residency": "products", "reflector": 5, "rows": 4, "lanes": 3}, "whole tiles"),
+        ({"residency": "products", "reflector": 5, "rows": 4, "items": 2}, "a panel to itself"),
     ],
 )
 def test_stages_that_no_kernel_holds_for_are_refused(stage: dict[str, Any], message: str) -> None:
@@ -42,7 +46,7 @@ def test_stages_that_no_kernel_holds_for_are_refused(stage: dict[str, Any], mess
         ((RING,), False, "wait for each other"),
         ((Stage(12, 4, "items"), RING), True, "all that the one before leaves"),
         ((Stage(12, 5, "items"),), True, "last stage leaves"),
-        ((Stage(12, 5, "items"), ALONE), True, "a stage of their own"),
+        ((Stage(12, 5, "items"), ALONE), True, "follow products alone"),
         ((Stage(6, 6, "vectors", lanes=2),), True, "3 b apart"),
     ],
 )
@@ -62,3 +66,17 @@ def test_every_device_has_plans_that_hold(name: str, dtype: DType) -> None:
             plan = plan_for(u, n, dtype, capabilities)
             assert bool(plan.stages) == (u > 1)
             assert not plan.stages or plan.stages[0].bandwidth >= u
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
+def test_processors_make_wide_bands_narrow_first(dtype: DType) -> None:
+    capabilities = profiles.load("intel-cpu").capabilities
+    residencies = [
+        [stage.residency for stage in plan_for(u, 2048, dtype, can).stages]
+        for u, can in (
+            (32, capabilities),
+            (128, capabilities),
+            (128, replace(capabilities, forward_progress=False)),
+        )
+    ]
+    assert residencies == [["vectors"], ["products", "vectors"], ["vectors"]]

@@ -78,8 +78,8 @@ def test_matrices_of_every_kind(device: Device, name: str, dtype: str) -> None:
 
 
 LAYOUTS = {
-    "vectors": DenseShape(8, 2, 4, 1, (1, 1), 5, 1, 0, True),
-    "vectors, a launch a level": DenseShape(8, 2, 4, 1, (1, 1), 5, 1, 0, False),
+    "vectors": DenseShape(8, 2, 4, 1, (1, 1), 12, 1, 0, True),
+    "vectors, a launch a level": DenseShape(8, 2, 4, 1, (1, 1), 12, 1, 0, False),
     "items": DenseShape(8, 2, 1, 2, (4, 4), 12, 32, 4, True),
     "items, a launch a level": DenseShape(8, 2, 1, 4, (16, 2), 12, 32, 4, False),
     "sub-groups": DenseShape(8, 4, 1, 4, (0, 2), 12, 32, 4, True),
@@ -133,7 +133,7 @@ def test_progress_ends_at_one(device: Device) -> None:
     a = device.from_numpy(random_matrix(40, 40, "float32"))
     with portable.use(device.name):
         largest = largest_magnitude(device, a)
-        shape = DenseShape(8, 2, 4, 1, (1, 1), 5, 1, 0, False)
+        shape = DenseShape(8, 2, 4, 1, (1, 1), 12, 1, 0, False)
         reduced(device, a, largest, 8, shape, progress=told.append)
     assert told == sorted(told)
     assert told[-1] == 1
@@ -142,7 +142,7 @@ def test_progress_ends_at_one(device: Device) -> None:
 def test_left_scaled_the_largest_element_is_a_known_power_of_two() -> None:
     device = portable.device("simulator")
     a = np.diag(np.array([3.0, 5.0, 4.0], np.float32)) * np.float32(1e-30)
-    shape = DenseShape(4, 2, 4, 1, (1, 1), 5, 1, 0, True)
+    shape = DenseShape(4, 2, 4, 1, (1, 1), 8, 1, 0, True)
     with portable.use("simulator"):
         scales = device.empty((2,), portable.float32)
         ab = reduced(device, a, largest_magnitude(device, a), 1, shape, scales=scales)

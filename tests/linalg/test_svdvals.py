@@ -19,7 +19,7 @@ from portable.tune.space import Parameters
 from tests.linalg.matrices import TOLERANCE, matrices
 
 DTYPES = ["float16", "float32", "float64"]
-SMALL = {"BANDWIDTH": 8, "PANEL": 8, "FAN": 2, "COLUMNS": 2, "STRIP": 12, "WORKGROUP": 32}
+SMALL = {"BANDWIDTH": 8, "PANEL": 8, "FAN": 2, "COLUMNS": 2, "STRIP": 16, "WORKGROUP": 32}
 
 
 def random_matrices(shape: tuple[int, ...], dtype: str) -> np.ndarray:
