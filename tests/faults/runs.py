@@ -165,6 +165,12 @@ def band_in_vectors() -> None:
 
 
 @run
+def band_by_products() -> None:
+    narrowing = Stage(12, 9, "products", lanes=4, rows=4, sweeps=2)
+    chased(44, 11, narrowing, Stage(4, 4, "vectors", lanes=4))
+
+
+@run
 def band_by_items() -> None:
     chased(24, 3, Stage(3, 3, "items", items=8, sweeps=2))
 

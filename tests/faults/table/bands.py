@@ -11,6 +11,7 @@ __all__ = ["BANDS"]
 LINALG: Final = "portable.linalg."
 RING: Final = LINALG + "band_ring:"
 BAND: Final = LINALG + "band_kernels:"
+PRODUCTS: Final = LINALG + "band_products:"
 TILES: Final = LINALG + "band_tiles:"
 ITEMS: Final = LINALG + "band_items:"
 
@@ -126,6 +127,23 @@ BANDS: Final = (
         "follow(sync, pack, start + EVERY + LAG * SWEEPS)\n"
         "publish(sync, pack, kl.where(start + EVERY >= steps, FINISHED, start + EVERY))",
         "band_in_vectors",
+        "race",
+    ),
+    fault(
+        "a pack of panels applied as products follows too closely",
+        PRODUCTS + "product_packs",
+        "follow(sync, pack, step + 1 + LAG * SWEEPS)",
+        "follow(sync, pack, step + LAG * SWEEPS)",
+        "band_by_products",
+        "race",
+    ),
+    fault(
+        "a pack of panels applied as products publishes before its hops",
+        PRODUCTS + "product_packs",
+        "follow(sync, pack, step + 1 + LAG * SWEEPS)",
+        "follow(sync, pack, step + 1 + LAG * SWEEPS)\n"
+        "publish(sync, pack, kl.where(step + 1 == steps, FINISHED, step + 1))",
+        "band_by_products",
         "race",
     ),
     fault(
