@@ -14,6 +14,7 @@ import portable as pt
 from portable import lang as kl
 from portable import registry
 from portable.backend import Device
+from portable_backends import listening
 
 _ROUNDS = 50_000_000
 """Take a tenth of a second, in which whoever does not wait goes on."""
@@ -82,3 +83,14 @@ def test_a_kernel_that_was_enqueued_is_done_when_ctrl_c_is_heard(
         launch()
     address = processor.view(x).address  # a copy by the device might wait for the kernel
     assert ctypes.c_float.from_address(address).value == 2
+
+
+@pytest.mark.needs_processor
+def test_after_a_tenth_of_a_second_no_thread_is_made_to_listen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = np.zeros(1)  # in another precision than above, where the kernel is interrupted each time
+    long[1, 1](x, _ROUNDS)
+    monkeypatch.setattr(listening, "_Waiter", None)
+    long[1, 1](x, _ROUNDS)
+    assert x[0] == 2
