@@ -152,16 +152,24 @@ class Runtime:
         Portable's name of the device.
     blocking : bool
         Whether each launch is finished before it returns.
+    context : pyopencl.Context, optional
+        Of the device alone, instead of a new one.
     """
 
     def __init__(
-        self, device: cl.Device, capabilities: Capabilities, name: str, *, blocking: bool
+        self,
+        device: cl.Device,
+        capabilities: Capabilities,
+        name: str,
+        *,
+        blocking: bool,
+        context: cl.Context | None = None,
     ) -> None:
         self.device = device
         self.name = name
         self.capabilities = capabilities
         self.blocking = blocking
-        self.context = cl.Context([device])
+        self.context = context or cl.Context([device])
         self._measuring = 0
         self.queue = self.new_queue()
         self.has_chosen = False

@@ -92,7 +92,7 @@ def compile_kernel(
     KernelError, CompileError
         As a launch would.
     UnsupportedError
-        If a device keeps no compiled programs, as SYCL's and the simulator do.
+        If a device keeps no compiled programs, as the simulator does.
     """
     chosen = [registry.device(name) for name in devices] or [registry.device()]
     variants = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import portable as pt
 from portable import lang as kl
 from portable import registry
+from portable.errors import CompileError, UnsupportedError
 
 DEVICES = registry.devices_of_backend("sycl")
 pytestmark = pytest.mark.skipif(not DEVICES, reason="no device of SYCL")
@@ -71,3 +73,58 @@ def test_launches_wait_for_few_events_and_in_order_with_those_of_dpnp(queued: An
         expected = (expected + 1) * 2 if number % 30 == 0 else expected + 1
     assert queued.to_numpy(x)[0] == expected
     assert max(waited_for) <= 10
+
+
+def lowered(device: Any, x: Any) -> Any:
+    """What `count_up` is for a device."""
+    with pt.use(device.name):
+        return count_up[1, 1].lower(x, 1)
+
+
+@on_devices
+def test_programs_of_another_process_are_loaded(
+    queued: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from portable_backends.opencl_runtime import Runtime
+
+    x = zeros(queued)
+    launch = lowered(queued, x)
+    assert queued.keeps_programs
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a compiler was asked")
+
+    monkeypatch.setattr(Runtime, "_from_source", refuse)
+    queued.compile(launch.program).launch(launch.groups, launch.arguments)
+    assert queued.to_numpy(x)[0] == 1
+
+
+@on_devices
+def test_where_sycl_takes_no_programs_it_compiles_them(
+    queued: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from portable_backends import sycl_bundles
+    from portable_backends.sycl import SYCLDevice
+
+    monkeypatch.setattr(sycl_bundles, "_found_out", lambda _: False)
+    other = SYCLDevice(queued.sycl_queue, queued._twin, queued.name)
+    x = zeros(queued)
+    launch = lowered(queued, x)
+    assert not other.keeps_programs
+    assert not other.program_facts()
+    other.compile(launch.program).launch(launch.groups, launch.arguments)
+    assert queued.to_numpy(x)[0] == 1
+    with pytest.raises(UnsupportedError, match="keeps no compiled programs"):
+        other.export(launch.program)
+    broken = replace(launch.program, source="__kernel void count_up(")
+    with pytest.raises(CompileError, match="refused kernel"):
+        other.compile(broken)
+
+
+@on_devices
+def test_what_sycl_lacks_is_found_out(queued: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from portable_backends import sycl_bundles
+
+    assert sycl_bundles.works(queued._twin)
+    monkeypatch.setattr(sycl_bundles, "_BUNDLE", "no_such_function")
+    assert not sycl_bundles.works(queued._twin)
