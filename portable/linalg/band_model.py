@@ -117,8 +117,8 @@ def stage_time(
     longest, shortest = ((x + beyond) * step / min(units, packs) for x in (length, 0))
     waits = max(0.0, longest - behind) / (longest - shortest)
     first = rates.launch
-    if stage.residency == "products":
-        first += 1e-3 * n * stage.product_shape.column * rates.filled
+    if stage.narrowing is not None:
+        first += 1e-3 * n * stage.narrowing.pitch * stage.narrowing.edge * rates.filled
     return first + length * step + packs * (behind + waits * (longest - behind) / 2)
 
 

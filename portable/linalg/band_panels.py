@@ -29,6 +29,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.band_kernels import FINISHED, follow, publish, taken_pack
+from portable.linalg.band_narrowing import Narrowing
 from portable.linalg.householder import mirror, mirror_beside
 from portable.linalg.sums import add_up_neighbours
 
@@ -38,15 +39,11 @@ _GRIDS: Final = {1: (1, 1), 8: (2, 4), 16: (4, 4), 32: (4, 8), 64: (8, 8)}
 
 
 @dataclass(frozen=True, slots=True)
-class PanelShape:
-    """How panels are laid out.
+class PanelShape(Narrowing):
+    """How sub-groups share panels.
 
     Attributes
     ----------
-    bandwidth, narrow : int
-        Superdiagonals before and after.
-    count : int
-        Lines of a panel.
     size, sub_groups : int
         Work-items of a sub-group, and sub-groups of a workgroup.
     rows : int
@@ -55,18 +52,10 @@ class PanelShape:
         Rows of local memory that nobody needs, so that fewer workgroups share a compute unit.
     """
 
-    bandwidth: int
-    narrow: int
-    count: int
     size: int
     sub_groups: int
     rows: int
     spare: int = 0
-
-    @property
-    def length(self) -> int:
-        """Elements of a line: what the panel's lines reach beyond where they shall end."""
-        return self.bandwidth - self.narrow + self.count
 
     @property
     def down(self) -> int:
@@ -94,16 +83,6 @@ class PanelShape:
         return min(self.strip, self.across)
 
     @property
-    def top(self) -> int:
-        """Tiles of a column above the diagonal's."""
-        return (self.bandwidth + self.length) // self.edge
-
-    @property
-    def pitch(self) -> int:
-        """Tiles of a column."""
-        return self.top + self.length // self.edge
-
-    @property
     def makers(self) -> int:
         """Sub-groups that have the panel."""
         return self.count // self.strip
@@ -118,11 +97,6 @@ class PanelShape:
     def elements(self) -> int:
         """Elements of local memory that a workgroup takes."""
         return 2 * (self.count * (self.length + 3) + self.spare * self.length)
-
-    @property
-    def lag(self) -> int:
-        """Hops between neighbouring sweeps."""
-        return 1 if self.length + self.count <= self.bandwidth else 2
 
     @property
     def fits(self) -> bool:

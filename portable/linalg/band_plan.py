@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from portable.dtypes import DType
 from portable.linalg.band_items import ItemShape
+from portable.linalg.band_narrowing import Narrowing
 from portable.linalg.band_panels import PanelShape
 from portable.linalg.band_products import ProductShape
 from portable.linalg.band_ring import Ring
@@ -142,6 +143,17 @@ class Stage:
         return self.reflector + self.panel - 1
 
     @property
+    def narrowing(self) -> Narrowing | None:
+        """The panels by which it narrows a band, if it does by panels."""
+        match self.residency:
+            case "panels":
+                return self.panel_shape
+            case "products":
+                return self.product_shape
+            case _:
+                return None
+
+    @property
     def product_shape(self) -> ProductShape:
         """What the kernel of products is told."""
         return ProductShape(self.bandwidth, self.narrow, self.rows, self.lanes)
@@ -161,10 +173,9 @@ class Stage:
     @property
     def lag(self) -> int:
         """Hops between neighbouring sweeps of a pack, or panels; in the ring one and a half."""
-        if self.residency == "panels":
-            return self.panel_shape.lag
-        if self.residency == "products":
-            return self.product_shape.lag
+        narrowing = self.narrowing
+        if narrowing is not None:
+            return narrowing.lag
         return 2 if self.reflector == self.bandwidth else 1
 
     def sweep_count(self, n: int) -> int:
@@ -229,14 +240,10 @@ class Plan:
         """The working storage of a stage: that of blocks or panels, or one of all the others."""
         if stage.in_blocks:
             return Layout(stage.ring.pitch, stage.bandwidth)
-        if stage.residency == "panels":
-            shape = stage.panel_shape
-            return Layout(shape.pitch, shape.top, shape.edge)
-        if stage.residency == "products":
-            tiles = stage.product_shape
-            return Layout(tiles.pitch, tiles.top, tiles.count)
-        apart = ("panels", "products")
-        others = [x for x in self.stages if not x.in_blocks and x.residency not in apart]
+        narrowing = stage.narrowing
+        if narrowing is not None:
+            return Layout(narrowing.pitch, narrowing.top, narrowing.edge)
+        others = [x for x in self.stages if not (x.in_blocks or x.narrowing)]
         top = rounded(max(x.bandwidth + x.reflector for x in others), 4)
         return Layout(top + rounded(max(x.reflector for x in others), 4), top)
 

@@ -12,14 +12,13 @@ what they combine are whole tiles, so that no vector crosses a line of the cache
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.band_kernels import FINISHED, follow, publish, taken_pack
-from portable.linalg.lanes import mixed
+from portable.linalg.band_narrowing import Narrowing
 from portable.linalg.vector_panels import eliminate_alone
 from portable.linalg.vector_products import transpose
 
@@ -30,53 +29,26 @@ _UNROLLED: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class ProductShape:
-    """How panels are laid out.
+class ProductShape(Narrowing):
+    """How work-items alone go through panels, whose lines are those of a tile.
 
     Attributes
     ----------
-    bandwidth, narrow : int
-        Superdiagonals before and after, multiples of `count`.
-    count : int
-        Lines of a panel, and rows and columns of a tile.
     lanes : int
         Rows of a vector; divides `count`.
     """
 
-    bandwidth: int
-    narrow: int
-    count: int
     lanes: int
 
     @property
-    def length(self) -> int:
-        """Elements of a line that a panel's reflectors combine."""
-        return self.bandwidth - self.narrow + self.count
+    def edge(self) -> int:
+        """Rows and columns of a tile."""
+        return self.count
 
     @property
     def tiles(self) -> int:
-        """Tiles that these are."""
+        """Tiles side by side that a panel's reflectors combine."""
         return self.length // self.count
-
-    @property
-    def lag(self) -> int:
-        """Hops between neighbouring sweeps."""
-        return 1 if self.length + self.count <= self.bandwidth else 2
-
-    @property
-    def top(self) -> int:
-        """Tiles of a column above the diagonal's."""
-        return (self.bandwidth + self.length) // self.count
-
-    @property
-    def pitch(self) -> int:
-        """Tiles of a column."""
-        return self.top + self.tiles
-
-    @property
-    def column(self) -> int:
-        """Places of a column."""
-        return self.pitch * self.count
 
     @property
     def tile(self) -> int:
@@ -162,15 +134,10 @@ def hop(w: Any, s: Any, above: Any, block: Block, SHAPE: ProductShape) -> None:
 @function
 def panel_of_rows(w: Any, first: Any, block: Block, SHAPE: ProductShape) -> None:
     """Makes a row of tiles a lower triangle, and a block of the reflectors that do so."""
-    COUNT, LANES = SHAPE.count, SHAPE.lanes
-    for tile in range(SHAPE.tiles):
-        for c in range(COUNT):
-            for part in kl.static_range(0, COUNT, LANES):
-                value = kl.vload(w, first + tile * SHAPE.across + c * COUNT + part, lanes=LANES)
-                kl.vstore(block.v, tile * COUNT + c, part, value)
+    COUNT, ACROSS = SHAPE.count, SHAPE.across
+    fetch(w, first, ACROSS, block.v, SHAPE)
     factors = factored(block, SHAPE)
-    for tile in range(SHAPE.tiles):
-        clear_tile(w, first + tile * SHAPE.across, SHAPE)
+    clear(w, first, ACROSS, SHAPE)
     for c in range(COUNT):
         for r in range(c, COUNT):
             w[first + c * COUNT + r] = block.v[c, r]
@@ -180,25 +147,46 @@ def panel_of_rows(w: Any, first: Any, block: Block, SHAPE: ProductShape) -> None
 @function
 def panel_of_columns(w: Any, first: Any, block: Block, SHAPE: ProductShape) -> None:
     """Makes a column of tiles an upper triangle, and a block of the reflectors that do so."""
-    COUNT, LANES, TILE = SHAPE.count, SHAPE.lanes, SHAPE.tile
-    for tile in range(SHAPE.tiles):
-        for r, c in product(kl.static_range(0, COUNT, LANES), kl.static_range(0, COUNT, LANES)):
-            columns = ()
-            for i in kl.static_range(LANES):
-                value = kl.vload(w, first + tile * TILE + (c + i) * COUNT + r, lanes=LANES)
-                columns = (*columns, value)  # type: ignore[assignment]
-            put(mixed(columns, LANES, LANES), block.v, tile * COUNT + r, c)
+    COUNT, TILE = SHAPE.count, SHAPE.tile
+    fetch(w, first, TILE, block.turned, SHAPE)
+    transpose_tiles(block.turned, block.v, SHAPE)
     factors = factored(block, SHAPE)
-    for tile in range(SHAPE.tiles):
-        clear_tile(w, first + tile * TILE, SHAPE)
+    clear(w, first, TILE, SHAPE)
     for c in range(COUNT):
         for r in range(c + 1):
             w[first + c * COUNT + r] = block.v[r, c]
     finish(block.v, factors, SHAPE)
+    transpose_tiles(block.v, block.turned, SHAPE)
+    transpose(block.t, block.upper, SHAPE.lanes)
+
+
+@function
+def fetch(w: Any, first: Any, APART: int, out: Any, SHAPE: ProductShape) -> None:
+    """Copies a panel's tiles, which are so far apart, a column of a tile to a row."""
+    COUNT, LANES = SHAPE.count, SHAPE.lanes
+    for tile in range(SHAPE.tiles):
+        for c in range(COUNT):
+            for part in kl.static_range(0, COUNT, LANES):
+                value = kl.vload(w, first + tile * APART + c * COUNT + part, lanes=LANES)
+                kl.vstore(out, tile * COUNT + c, part, value)
+
+
+@function
+def clear(w: Any, first: Any, APART: int, SHAPE: ProductShape) -> None:
+    """Makes a panel's tiles zeros."""
+    for tile in range(SHAPE.tiles):
+        for i in range(0, SHAPE.tile, SHAPE.lanes):
+            zeros = kl.splat(kl.cast(0, w.dtype), SHAPE.lanes)
+            kl.vstore(w, first + tile * APART + i, zeros)
+
+
+@function
+def transpose_tiles(source: Any, target: Any, SHAPE: ProductShape) -> None:
+    """Transposes each tile."""
+    COUNT = SHAPE.count
     for row in range(0, SHAPE.length, COUNT):
-        rows = row + COUNT
-        transpose(block.v[row:rows, 0:COUNT], block.turned[row:rows, 0:COUNT], LANES)
-    transpose(block.t, block.upper, LANES)
+        own = source[row : row + COUNT, 0:COUNT], target[row : row + COUNT, 0:COUNT]
+        transpose(*own, SHAPE.lanes)
 
 
 @function
@@ -220,13 +208,6 @@ def finish(v: Any, factors: Any, SHAPE: ProductShape) -> None:
     for r in range(SHAPE.count):
         for c in range(r, SHAPE.count):
             v[r, c] = kl.where(r == c, 1, 0)
-
-
-@function
-def clear_tile(w: Any, first: Any, SHAPE: ProductShape) -> None:
-    """Makes a tile zeros."""
-    for i in range(0, SHAPE.tile, SHAPE.lanes):
-        kl.vstore(w, first + i, kl.splat(kl.cast(0, w.dtype), SHAPE.lanes))
 
 
 @function

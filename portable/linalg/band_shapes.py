@@ -127,10 +127,10 @@ def _alone(
     wide = rounded(u, _PANEL)
     if persistent and wide > _NARROW:
         last = _in_vectors(_NARROW, n, kind, capabilities)
+        room = capabilities.local_memory_most // kind.itemsize
         for count in range(1, max(1, (wide - _NARROW) // _LEAST_CUT) + 1):
             ends = _ends(wide, _NARROW, count)
             steps = [_by_products(a, b, n, kind, capabilities) for a, b in pairwise(ends)]
-            room = capabilities.local_memory_most // kind.itemsize
             if all(x.product_shape.elements <= room for x in steps):
                 found.append((*steps, last))
 
