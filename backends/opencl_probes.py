@@ -5,22 +5,31 @@ The answers are kept in the cache of compiled programs.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import pyopencl as cl
 
 from portable import cache
+from portable_backends.compiled_apart import described, in_process, named
 from portable_backends.opencl_covered import is_covered, uncovered
 from portable_backends.opencl_remarks import quiet
 
-__all__ = ["ITEMS", "output_of", "remembered"]
+__all__ = ["ITEMS", "answer", "asked_apart", "output_of", "remembered"]
 
 ITEMS: Final = 128
 """Numbers that such a kernel gives, mostly one from each work-item."""
 
 _QUIETLY: Final = ("-w",)
+_PATIENCE: Final = 60.0
+"""Seconds."""
+
+_YES, _RAISED, _NO = 0, 1, 3
+"""How a process that finds out ends, if the driver does not end it."""
 
 
 def remembered(
@@ -53,6 +62,36 @@ def remembered(
         return otherwise
     cache.store(name, b"%d" % found)
     return found
+
+
+def asked_apart(module: str, device: cl.Device) -> bool | None:
+    """What a module answers of a device in a process of its own, which drivers may end.
+
+    None if there can be no such process, or if it does not get that far.
+
+    Parameters
+    ----------
+    module : str
+        Its name; run by itself, it calls `answer`.
+    device : pyopencl.Device
+        Which is asked about.
+    """
+    try:
+        status = in_process(module, described(device), _PATIENCE).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return None if status == _RAISED else status == _YES
+
+
+def answer(found: Callable[[cl.Device], bool]) -> NoReturn:
+    """Ends such a process with what is found of the device that it is asked about.
+
+    Parameters
+    ----------
+    found : callable
+        Finds it.
+    """
+    sys.exit(_YES if found(named(json.load(sys.stdin))) else _NO)
 
 
 def output_of(

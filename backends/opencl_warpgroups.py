@@ -6,9 +6,6 @@ given a binary as none was meant to be (`opencl_covered`) may end the process.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from functools import cache as kept_in_process
 from typing import Final
 
@@ -16,8 +13,7 @@ import numpy as np
 import pyopencl as cl
 
 from portable.lang.emit.opencl import COVER
-from portable_backends.compiled_apart import described, in_process, named
-from portable_backends.opencl_probes import ITEMS, output_of, remembered
+from portable_backends.opencl_probes import ITEMS, answer, asked_apart, output_of, remembered
 
 __all__ = ["has_warpgroups", "multiplies"]
 
@@ -47,17 +43,11 @@ void probe(__global const uint *x, __global uint *out) {{
 """
 """Adds a product of ones to its own number in each of the four registers of a work-item."""
 
-_PATIENCE: Final = 60.0
-"""Seconds."""
-
-_YES, _RAISED, _NO = 0, 1, 3
-"""How that process ends, if the driver does not end it."""
-
 
 @kept_in_process
 def has_warpgroups(device: cl.Device) -> bool:
     """Whether a device's driver takes programs with warpgroup instructions, and they multiply."""
-    return bool(remembered(device, _SOURCE, lambda: _asked_apart(device), 0))
+    return bool(remembered(device, _SOURCE, lambda: asked_apart(__name__, device), 0))
 
 
 def multiplies(device: cl.Device) -> bool:
@@ -66,14 +56,5 @@ def multiplies(device: cl.Device) -> bool:
     return out is not None and bool((out == 4 * (np.arange(ITEMS) + _SUM)).all())
 
 
-def _asked_apart(device: cl.Device) -> bool | None:
-    """The same in a process of its own; None if there can be none, or it does not get that far."""
-    try:
-        status = in_process(__name__, described(device), _PATIENCE).returncode
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return None if status == _RAISED else status == _YES
-
-
 if __name__ == "__main__":
-    sys.exit(_YES if multiplies(named(json.load(sys.stdin))) else _NO)
+    answer(multiplies)

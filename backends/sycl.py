@@ -553,9 +553,9 @@ def _unsuitable(device: Any, twin: Any) -> str:
 
 def _twin(device: Any) -> Any:
     from portable_backends.opencl_runtime import find
+    from portable_backends.sycl_bundles import known_by
 
-    seen = (device.name.strip(), device.driver_version)
-    return next((d for d in find() if (d.name.strip(), d.driver_version) == seen), None)
+    return next((d for d in find() if known_by(d) == known_by(device)), None)
 
 
 def _failure(queue: Any) -> str:

@@ -11,8 +11,6 @@ version of them and of the driver, in a process of its own, which they may end.
 from __future__ import annotations
 
 import ctypes
-import json
-import subprocess
 import sys
 from functools import cache as kept_in_process
 from pathlib import Path
@@ -22,13 +20,12 @@ import numpy as np
 import pyopencl as cl
 
 from portable.backend import Capabilities
-from portable_backends.compiled_apart import described, in_process, named
 from portable_backends.opencl_capabilities import capabilities_of
-from portable_backends.opencl_probes import remembered
+from portable_backends.opencl_probes import answer, asked_apart, remembered
 from portable_backends.opencl_remarks import quiet
 from portable_backends.opencl_runtime import Runtime
 
-__all__ = ["Bundles", "bundles_of", "works"]
+__all__ = ["Bundles", "bundles_of", "known_by", "works"]
 
 _CONTEXT: Final = "_ZNK4sycl3_V17context9getNativeEv"
 """``sycl::context::getNative() const``"""
@@ -46,11 +43,6 @@ _OPENCL, _EXECUTABLE = 1, 2
 """Of ``sycl::backend`` and ``sycl::bundle_state``."""
 
 _SOURCE: Final = "__kernel void probe(__global int *x, int by) { x[get_global_id(0)] += by; }"
-_PATIENCE: Final = 60.0
-"""Seconds."""
-
-_YES, _RAISED, _NO = 0, 1, 3
-"""How the process that finds out ends, if nothing else ends it."""
 
 
 class Bundles:
@@ -79,7 +71,10 @@ class Bundles:
     def __init__(self, queue: Any, capabilities: Capabilities, name: str) -> None:
         from dpctl.program import _program
 
-        library = ctypes.CDLL(str(_library()))
+        path = _library()
+        if path is None:
+            raise FileNotFoundError("dpctl came without its library of C functions")
+        library = ctypes.CDLL(str(path))
         own = queue.sycl_context
         context = library[_CONTEXT]
         context.restype, context.argtypes = ctypes.c_uint64, [ctypes.c_void_p]
@@ -148,16 +143,7 @@ def _found_out(twin: cl.Device) -> bool:
 
     library = _library()
     question = f"bundles of {dpctl.__version__} {library.stat().st_size if library else 0}"
-    return bool(remembered(twin, question, lambda: _asked_apart(twin), 0))
-
-
-def _asked_apart(twin: cl.Device) -> bool | None:
-    """The same in a process of its own; None if there can be none, or it does not get that far."""
-    try:
-        status = in_process(__name__, described(twin), _PATIENCE).returncode
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return None if status == _RAISED else status == _YES
+    return bool(remembered(twin, question, lambda: asked_apart(__name__, twin), 0))
 
 
 def works(twin: cl.Device) -> bool:
@@ -170,9 +156,8 @@ def works(twin: cl.Device) -> bool:
     """
     import dpctl
 
-    seen = twin.name.strip(), twin.driver_version
     for device in dpctl.get_devices(backend="opencl"):
-        if (device.name.strip(), device.driver_version) == seen:
+        if known_by(device) == known_by(twin):
             queue = dpctl.SyclQueue(device)
             bundles = _made(queue, capabilities_of(twin), "sycl")
             return bundles is not None and _computes(bundles, queue)
@@ -200,6 +185,16 @@ def _loaded(context: cl.Context) -> cl.Program:
     return again
 
 
+def known_by(device: Any) -> tuple[str, str]:
+    """What SYCL and OpenCL know the same device by.
+
+    Parameters
+    ----------
+    device : dpctl.SyclDevice or pyopencl.Device
+    """
+    return device.name.strip(), device.driver_version
+
+
 def _library() -> Path | None:
     """That of dpctl, with which SYCL's is loaded."""
     import dpctl
@@ -219,4 +214,4 @@ def _address(capsule: Any) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_YES if works(named(json.load(sys.stdin))) else _NO)
+    answer(works)

@@ -27,6 +27,7 @@ opencl_compress = pytest.importorskip("portable_backends.opencl_compress")
 opencl_covered = pytest.importorskip("portable_backends.opencl_covered")
 opencl_local_memory = pytest.importorskip("portable_backends.opencl_local_memory")
 opencl_warpgroups = pytest.importorskip("portable_backends.opencl_warpgroups")
+opencl_probes = pytest.importorskip("portable_backends.opencl_probes")
 quiet = pytest.importorskip("portable_backends.opencl_remarks").quiet
 _POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu"
 
@@ -328,8 +329,9 @@ def test_who_asks_for_warpgroups_lives_on(monkeypatch: pytest.MonkeyPatch, openc
     """Where the driver ends the process that it is asked in, as Intel's was seen to do."""
     device = opencl._runtime.device
     offered = "wgmma.f16" in opencl.capabilities.matrix_units
-    assert opencl_warpgroups._asked_apart(device) is offered
+    name = opencl_warpgroups.__name__
+    assert opencl_probes.asked_apart(name, device) is offered
     for status, answer in ((0, True), (1, None), (-6, False)):
         ended = SimpleNamespace(returncode=status)
-        monkeypatch.setattr(opencl_warpgroups, "in_process", lambda *given, x=ended: x)
-        assert opencl_warpgroups._asked_apart(device) is answer
+        monkeypatch.setattr(opencl_probes, "in_process", lambda *given, x=ended: x)
+        assert opencl_probes.asked_apart(name, device) is answer
