@@ -261,7 +261,7 @@ def _by_elements(
     how = totals.how(lead)
     while True:
         outer, length = views[0].shape[:lead], prod(views[0].shape[lead:])
-        shares = cut(views[0].viewed((prod(outer), length), (0, 0)), 1)
+        shares = cut(views[0].viewed((prod(outer), length), (0, 0)), 1, rounds=True)
         out = _new(recipe, (*outer, shares.sections), totals)
         items, given = shares.groups * shares.items, (views, totals.neutral, out)
         recipe.launch(reduce_elements, items, shares.items, *given, HOW=how, CUT=shares.constant)

@@ -13,6 +13,9 @@ from portable.linalg.sums import lane_sum
 
 __all__ = ["matrix_by_vector"]
 
+_CHAIN = 256
+"""Steps of a sum before it goes into another."""
+
 
 @kernel
 def matrix_by_vector(
@@ -29,13 +32,19 @@ def matrix_by_vector(
     own = [first + v * EACH for v in range(VECTORS)]
     read = [kl.minimum(row, rows - EACH) for row in own]
     sums = kl.private(VECTORS, ACC, lanes=LANES, fill=0)
+    chain = kl.private(VECTORS, ACC, lanes=LANES)
     whole = depth // STEP * STEP
-    for k in range(0, whole, STEP):
-        factor = kl.cast(kl.vload(x, k, lanes=STEP), ACC)
-        factors = factor if ALONG else kl.splat(factor, LANES)
+    for begin in range(0, whole, _CHAIN * STEP):
         for v in kl.static_range(VECTORS):
-            loaded = kl.vload(a, read[v], k, lanes=LANES, axis=1 if ALONG else 0)
-            sums[v] = kl.fma(kl.cast(loaded, ACC), factors, sums[v])
+            chain[v] = kl.splat(kl.cast(0, ACC), LANES)
+        for k in range(begin, begin + kl.minimum(whole - begin, _CHAIN * STEP), STEP):
+            factor = kl.cast(kl.vload(x, k, lanes=STEP), ACC)
+            factors = factor if ALONG else kl.splat(factor, LANES)
+            for v in kl.static_range(VECTORS):
+                loaded = kl.vload(a, read[v], k, lanes=LANES, axis=1 if ALONG else 0)
+                chain[v] = kl.fma(kl.cast(loaded, ACC), factors, chain[v])
+        for v in kl.static_range(VECTORS):
+            sums[v] = sums[v] + chain[v]
     for v in kl.static_range(VECTORS):
         if not ALONG:
             if own[v] + LANES <= rows:
