@@ -189,7 +189,9 @@ def reduce(
     Notes
     -----
     Numbers are read in vectors where `op` and `each` take vectors too, which functions without
-    ``if`` do; structs one by one.
+    ``if`` do; structs one by one. Totals are combined in chains of bounded length, and these in
+    turn, so that sums of floating-point numbers do not drift: of n they are off by
+    ``(10 + 4 log2(n)) eps`` of the sum of sizes at most.
 
     Examples
     --------

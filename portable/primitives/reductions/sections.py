@@ -68,7 +68,9 @@ class Sections:
         row = group // sections * self.tall + kl.local_id(0) // self.width
         first = s * self.size
         stop = kl.minimum(first + self.size, length)
-        return Section(unravelled(row, lead), s, first, stop, row < product_of(lead), row, self.size)
+        return Section(
+            unravelled(row, lead), s, first, stop, row < product_of(lead), row, self.size
+        )
 
 
 @function
