@@ -1,4 +1,4 @@
-"""The command ``portable bench``, and ``compare``, ``join``, ``report``, ``scale`` under it."""
+"""The command ``portable bench``, and those under it: ``cliffs``, ``compare``, ``join`` ..."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from portable.backend import Device
 from portable.console import show
 from portable.errors import DataError, PortableError
 from portable.files import write_whole
+from portable_bench.cliffs_cli import cliffs
 from portable_bench.compare import changes, regressions
 from portable_bench.endings import Endings
 from portable_bench.environment import differences
@@ -65,6 +66,7 @@ def bench() -> None:
 
 
 bench.add_command(scale)
+bench.add_command(cliffs)
 
 
 @bench.command()

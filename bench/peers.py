@@ -16,7 +16,16 @@ from portable.dtypes import DType, float16
 from portable.errors import BackendUnavailableError, DeviceError
 from portable_bench.operation import Case, Contender, Prepare
 
-__all__ = ["PRODUCTS", "Peers", "in_libraries", "on_host", "own_library", "peer"]
+__all__ = [
+    "PRODUCTS",
+    "Library",
+    "Peers",
+    "in_libraries",
+    "library_beside",
+    "on_host",
+    "own_library",
+    "peer",
+]
 
 Peers = Sequence[Contender]
 
@@ -29,7 +38,7 @@ PRODUCTS: Final = {"cuda": "cuBLAS", "rocm": "rocBLAS", "sycl": "oneMKL"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Library:
+class Library:
     """An array library on the same hardware, and the device through which; None: NumPy's own."""
 
     namespace: Any
@@ -37,6 +46,7 @@ class _Library:
 
     @property
     def backend(self) -> str:
+        """The backend of its device, NumPy's being "cpu"."""
         return self.device.backend if self.device else "cpu"
 
 
@@ -94,12 +104,27 @@ def in_libraries(
     ]
 
 
-def _libraries(device: Device, dtype: DType) -> list[_Library]:
+def library_beside(device: Device, dtype: DType) -> Library | None:
+    """The array library that is preferred on the hardware of a device, not its own arrays'.
+
+    Parameters
+    ----------
+    device : Device
+        Ours; on a processor the peer is NumPy.
+    dtype : DType
+        Of the arrays.
+    """
+    if device.capabilities.kind == "cpu":
+        return Library(np, None)
+    return next(iter(_libraries(device, dtype)), None)
+
+
+def _libraries(device: Device, dtype: DType) -> list[Library]:
     can = device.capabilities
     if can.kind == "cpu":
         found = [_through(device)] if device.backend == "sycl" else []
         if dtype is not float16:
-            return [*found, _Library(np, None)]
+            return [*found, Library(np, None)]
         # NumPy multiplies half precision an element at a time.
         return found or _named("sycl:cpu")
     if device.backend in ("cuda", "rocm", "sycl"):
@@ -107,11 +132,11 @@ def _libraries(device: Device, dtype: DType) -> list[_Library]:
     return _named(_VENDORS[can.vendor]) if can.vendor in _VENDORS and can.kind == "gpu" else []
 
 
-def _through(device: Device) -> _Library:
-    return _Library(device.namespace(), device)
+def _through(device: Device) -> Library:
+    return Library(device.namespace(), device)
 
 
-def _named(name: str) -> list[_Library]:
+def _named(name: str) -> list[Library]:
     try:
         return [_through(registry.device(name))]
     except (BackendUnavailableError, DeviceError):

@@ -493,7 +493,9 @@ def vector_norm(
     Returns
     -------
     Array
-        Real, of the precision of `x`. Squares beyond the range of the dtype are not scaled.
+        Real, of the precision of `x`. Squares beyond the range of the dtype are not scaled. Of n
+        numbers, relative to the norm, within ``(10 + 4 log2(n)) eps`` for `ord` 1 and 2, since
+        sizes and squares are added up as by `portable.array.sum`.
 
     Raises
     ------

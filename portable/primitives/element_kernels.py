@@ -12,7 +12,7 @@ from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.primitives.elements import element_at, put_at
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.reductions.merging import CHAINS
+from portable.primitives.reductions.merging import CHAIN, CHAINS, next_stop
 from portable.primitives.reductions.sections import section_at
 
 __all__ = ["How", "Scan", "map_elements", "reduce_elements", "scan_elements"]
@@ -62,13 +62,17 @@ def reduce_elements(arrays: Any, neutral: Any, out: Any, *, HOW: Any, CUT: Any) 
         first = own.first + kl.local_id(0) % CUT.width
         whole = first + kl.maximum(own.stop - first, 0) // step * step
         totals = tuple([neutral for _ in range(CHAINS)])
-        for i in range(first, whole, step):
-            totals = tuple(
-                [
-                    HOW.op(totals[k], HOW.value(arrays, own.outer, i + k * CUT.width))
-                    for k in range(CHAINS)
-                ]
-            )
+        # In chains of bounded length: see `merging`.
+        for begin in range(first, whole, CHAIN * step):
+            chain = tuple([neutral for _ in range(CHAINS)])
+            for i in range(begin, next_stop(begin, whole, step), step):
+                chain = tuple(
+                    [
+                        HOW.op(chain[k], HOW.value(arrays, own.outer, i + k * CUT.width))
+                        for k in range(CHAINS)
+                    ]
+                )
+            totals = tuple([HOW.op(totals[k], chain[k]) for k in range(CHAINS)])
         for i in range(whole, own.stop, CUT.width):
             total = HOW.op(total, HOW.value(arrays, own.outer, i))
         for k in kl.static_range(CHAINS):

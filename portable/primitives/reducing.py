@@ -189,7 +189,9 @@ def reduce(
     Notes
     -----
     Numbers are read in vectors where `op` and `each` take vectors too, which functions without
-    ``if`` do; structs one by one.
+    ``if`` do; structs one by one. Totals are combined in chains of bounded length, and these in
+    turn, so that sums of floating-point numbers do not drift: of n they are off by
+    ``(10 + 4 log2(n)) eps`` of the sum of sizes at most.
 
     Examples
     --------
@@ -261,7 +263,7 @@ def _by_elements(
     how = totals.how(lead)
     while True:
         outer, length = views[0].shape[:lead], prod(views[0].shape[lead:])
-        shares = cut(views[0].viewed((prod(outer), length), (0, 0)), 1)
+        shares = cut(views[0].viewed((prod(outer), length), (0, 0)), 1, rounds=True)
         out = _new(recipe, (*outer, shares.sections), totals)
         items, given = shares.groups * shares.items, (views, totals.neutral, out)
         recipe.launch(reduce_elements, items, shares.items, *given, HOW=how, CUT=shares.constant)

@@ -253,6 +253,13 @@ def sum(x: ArrayT, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = 
     ------
     DTypeError
         For complex numbers with a real `dtype`.
+
+    Notes
+    -----
+    Floating-point numbers are added up in chains of bounded length, and these in turn: a sum of n
+    is off by ``(10 + 4 log2(n)) eps sum(abs(x))`` at most, `eps` that of the type to sum in
+    (``float32`` of 16 bits) and half of one of the result's beside. Of equal numbers, whose errors
+    all go one way, 2^28 were seen to be off by a few eps.
     """
     if dtype is None and getattr(x, "dtype", None) is bool_:
         return count_nonzero(x, axis=axis, keepdims=keepdims)
@@ -428,6 +435,10 @@ def mean(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
         Along which; None means all.
     keepdims : bool
         Whether these dimensions stay, with an extent of 1.
+
+    Notes
+    -----
+    As precise as `sum`, and rounded once more where it is divided by the number of elements.
     """
     check_operands("mean", (x,))
     x = _floats(x)

@@ -13,29 +13,42 @@ from portable.linalg.sums import lane_sum
 
 __all__ = ["matrix_by_vector"]
 
+_CHAIN = 64
+"""Steps of a sum before it goes into another."""
+
 
 @kernel
 def matrix_by_vector(
-    a: Any, x: Any, out: Any, *, ACC: Any, LANES: int, VECTORS: int, ALONG: bool
+    a: Any, x: Any, outs: Any, *, ACC: Any, LANES: int, VECTORS: int, ALONG: bool, DEPTH: int
 ) -> None:
-    """``out = a x``, a work-item with `VECTORS` sums, which are vectors.
+    """``outs[s] = a x`` of `DEPTH` columns, a work-item with `VECTORS` sums, which are vectors.
 
     Each is of a row whose elements lie together (`ALONG`), or of neighbouring rows whose elements
     lie beside each other, no fewer than `LANES`. Past the last row those before are read again.
     """
-    rows, depth = a.shape
+    rows = a.shape[0]
     EACH, STEP = (1, LANES) if ALONG else (LANES, 1)
-    first = kl.global_id(0) * (VECTORS * EACH)
+    blocks = kl.cdiv(rows, VECTORS * EACH)
+    first = kl.global_id(0) % blocks * (VECTORS * EACH)
+    section = kl.global_id(0) // blocks
+    out, start = outs[section], section * DEPTH
+    depth = start + kl.minimum(a.shape[1] - start, DEPTH)
     own = [first + v * EACH for v in range(VECTORS)]
     read = [kl.minimum(row, rows - EACH) for row in own]
     sums = kl.private(VECTORS, ACC, lanes=LANES, fill=0)
-    whole = depth // STEP * STEP
-    for k in range(0, whole, STEP):
-        factor = kl.cast(kl.vload(x, k, lanes=STEP), ACC)
-        factors = factor if ALONG else kl.splat(factor, LANES)
+    chain = kl.private(VECTORS, ACC, lanes=LANES)
+    whole = start + (depth - start) // STEP * STEP
+    for begin in range(start, whole, _CHAIN * STEP):
         for v in kl.static_range(VECTORS):
-            loaded = kl.vload(a, read[v], k, lanes=LANES, axis=1 if ALONG else 0)
-            sums[v] = kl.fma(kl.cast(loaded, ACC), factors, sums[v])
+            chain[v] = kl.splat(kl.cast(0, ACC), LANES)
+        for k in range(begin, begin + kl.minimum(whole - begin, _CHAIN * STEP), STEP):
+            factor = kl.cast(kl.vload(x, k, lanes=STEP), ACC)
+            factors = factor if ALONG else kl.splat(factor, LANES)
+            for v in kl.static_range(VECTORS):
+                loaded = kl.vload(a, read[v], k, lanes=LANES, axis=1 if ALONG else 0)
+                chain[v] = kl.fma(kl.cast(loaded, ACC), factors, chain[v])
+        for v in kl.static_range(VECTORS):
+            sums[v] = sums[v] + chain[v]
     for v in kl.static_range(VECTORS):
         if not ALONG:
             if own[v] + LANES <= rows:

@@ -46,6 +46,8 @@ _GROUP: Final = 256
 _GROUPS_PER_UNIT: Final = 8
 _FEWEST_PIECES: Final = 8
 """Vectors for a work-item below which another section does not pay."""
+_MOST_PIECES: Final = 2048
+"""Vectors for a work-item that is alone: few enough that totals of them do not drift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,8 @@ def _work(
     rows = max(prod(extents[:kept]), 1)
     width = 1 if can.lone_work_items else min(_GROUP, can.max_workgroup, power_of_two(pieces))
     wanted = -(-can.compute_units * _GROUPS_PER_UNIT // rows)
+    if can.lone_work_items and any(r.merge.rounds for r in trace.reductions):
+        wanted = max(wanted, -(-pieces // _MOST_PIECES))
     sections = max(1, min(wanted, pieces // (width * _FEWEST_PIECES)))
     return _Work(extents, kept, sections, width, lanes)
 

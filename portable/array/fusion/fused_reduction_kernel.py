@@ -10,7 +10,7 @@ from portable.array.fusion.fused_kernel import Steps
 from portable.lang.arrivals import arrived_last
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import NUMBER, product_of, unravelled
-from portable.primitives.reductions.merging import folded
+from portable.primitives.reductions.merging import CHAIN, folded, next_stop
 
 __all__ = [
     "MOST_DIMENSIONS",
@@ -53,6 +53,16 @@ class Reductions:
     means: Any
     after: Any
     results: Any
+
+    def forgotten(self, totals: Any, LANES: int) -> None:
+        """Sets totals to those of nothing."""
+        for k in kl.static_range(len(self.merges)):
+            totals[k][0] = kl.splat(self.merges[k].nothing(), LANES)
+
+    def gathered(self, totals: Any, more: Any) -> None:
+        """Merges totals into others."""
+        for k in kl.static_range(len(self.merges)):
+            totals[k][0] = self.merges[k](totals[k][0], more[k][0])
 
     def merge(self, totals: Any, found: Any) -> None:
         """Merges the values that are reduced into what was found before."""
@@ -164,18 +174,23 @@ def fused_reduction(
     s, row = group % sections, group // sections
     index = unravelled(row, kept)
     totals = [kl.private(1, merge.kind, lanes=LANES, fill=merge.nothing()) for merge in MERGES]
+    chain = [kl.private(1, merge.kind, lanes=LANES) for merge in MERGES]
     along = inner // LANES
     pieces = product_of(lead) * along
     section = kl.cdiv(pieces, sections)
     begin = kl.minimum(s * section, pieces)
     stop = kl.minimum(begin + section, pieces)
-    for p in kl.range(begin + item, stop, WIDTH):
-        if len(lead) > 0:
-            outer = (*index, *unravelled(p // along, lead))
-            values = REDUCTIONS.steps.values(inputs, outer, p % along * LANES, LANES)
-            REDUCTIONS.merge(totals, values)
-        else:
-            REDUCTIONS.merge(totals, REDUCTIONS.steps.values(inputs, index, p * LANES, LANES))
+    # In chains of bounded length: see `merging`.
+    for first in kl.range(begin + item, stop, CHAIN * WIDTH):
+        REDUCTIONS.forgotten(chain, LANES)
+        for p in kl.range(first, next_stop(first, stop, WIDTH), WIDTH):
+            if len(lead) > 0:
+                outer = (*index, *unravelled(p // along, lead))
+                values = REDUCTIONS.steps.values(inputs, outer, p % along * LANES, LANES)
+                REDUCTIONS.merge(chain, values)
+            else:
+                REDUCTIONS.merge(chain, REDUCTIONS.steps.values(inputs, index, p * LANES, LANES))
+        REDUCTIONS.gathered(totals, chain)
     ends = [
         kl.private(1, merge.kind, fill=folded(total[0], LANES, merge))
         for merge, total in zip(MERGES, totals, strict=True)
@@ -193,6 +208,9 @@ def fused_reduction(
         if parts.counts is not None and arrived_last(parts.counts, row, sections):
             for k in kl.static_range(len(MERGES)):
                 ends[k][0] = MERGES[k].nothing()
-                for q in kl.range(item, sections, WIDTH):
-                    ends[k][0] = MERGES[k](ends[k][0], parts.found[k][row, q])
+                for first in kl.range(item, sections, CHAIN * WIDTH):
+                    part = MERGES[k].nothing()
+                    for q in kl.range(first, next_stop(first, sections, WIDTH), WIDTH):
+                        part = MERGES[k](part, parts.found[k][row, q])
+                    ends[k][0] = MERGES[k](ends[k][0], part)
             REDUCTIONS.finish(REDUCTIONS.together(ends), extents.count, outs, row)

@@ -37,6 +37,8 @@ __all__ = [
 
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64
+_LONGEST: Final = 1 << 16
+"""Elements that a work-item that is alone adds up at most; see `merging` for why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> An
     merge = merge.taking(lanes_for(x, merge.kind, -2 if columns else -1), first)
     if columns:
         return _pass_over_columns(recipe, x, merge, result)
-    how = cut(x, merge.lanes)
+    how = cut(x, merge.lanes, rounds=merge.rounds)
     if how.sections > 1 and x.device.capabilities.memory_orders == "acq_rel":
         return _pass_at_once(recipe, x, how.width, merge, result)
     out = recipe.empty((*x.shape[:-1], how.sections), result if how.sections == 1 else merge.kind)
@@ -171,6 +173,8 @@ def _pass_at_once(recipe: Recipe, x: Any, width: int, merge: Merge, result: DTyp
     rows = prod(x.shape[:-1])
     tiles = -(-x.shape[-1] // (width * merge.lanes * ahead))
     each = -(-tiles // max(1, wanted // rows))
+    if width == 1 and merge.rounds:
+        each = min(each, max(1, _LONGEST // (merge.lanes * ahead)))
     sections = -(-tiles // each)
     parts = recipe.empty((*x.shape[:-1], sections), merge.kind)
     counts = recipe.found(zeros_by_queue(x.device, power_of_two(rows)))
@@ -281,8 +285,18 @@ def column_strips(x: Any, lanes: int, share: Columns) -> Strips:
     return Strips(strip, section, sections, strips * sections, share.group)
 
 
-def cut(x: Any, lanes: int) -> Cut:
-    """Sections such that all compute units have work, and workgroups as wide as the rows."""
+def cut(x: Any, lanes: int, *, rounds: bool = False) -> Cut:
+    """Sections such that all compute units have work, and workgroups as wide as the rows.
+
+    Parameters
+    ----------
+    x : Storage
+        Rows along its last axis.
+    lanes : int
+        Neighbours that a work-item takes at a time.
+    rounds : bool
+        Whether totals drift, so that a work-item that is alone has no long section.
+    """
     capabilities = x.device.capabilities
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     shares = shares_for(capabilities)
@@ -291,6 +305,8 @@ def cut(x: Any, lanes: int) -> Cut:
     wanted = -(-capabilities.compute_units * shares.groups // -(-rows // tall))
     # A power of two, so that many lengths share one compiled program.
     section = power_of_two(max(-(-length // wanted), shares.vectors * lanes))
+    if rounds and shares.group == 1:
+        section = min(section, _LONGEST)
     sections = -(-length // section)
     if sections > 1:
         tall = 1

@@ -143,14 +143,14 @@ class BestOfBlocks(Best):
         best = x[*own.outer, place]
         for block in range(place, own.stop, self.block):
             end = kl.minimum(block + self.block, own.stop)
-            value = self.merge.along(x, own.outer, block, end, jump, 1, CHAINS)
+            value = self.merge.along(x, own.outer, block, end, jump, 1, CHAINS, 0)
             if wins(value, best, self.largest):
                 best = value
                 place = block
         here = False
         while not here:
             end = kl.minimum(place + 4 * jump, own.stop)
-            here = same(self.merge.along(x, own.outer, place, end, jump, 1, CHAINS), best)
+            here = same(self.merge.along(x, own.outer, place, end, jump, 1, CHAINS, 0), best)
             place = kl.where(here, place, place + 4 * jump)
         while not same(x[*own.outer, place], best):
             place = place + 1

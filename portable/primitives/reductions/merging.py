@@ -1,4 +1,11 @@
-"""What reductions and scans do to elements: how two totals become one, a constant of kernels."""
+"""What reductions and scans do to elements: how two totals become one, a constant of kernels.
+
+Sums of floating-point numbers that are rounded at each step drift with the length of the chain of
+steps, and those of equal numbers all one way. So a work-item adds `CHAIN` of them up at most before
+it goes on with a new total, adds up `CHAIN` such totals at most, and so on: the error grows with
+the logarithm of the length, as that of pairwise summation does (N. J. Higham, "The accuracy of
+floating point summation", SIAM J. Sci. Comput. 14, 1993), for one more addition in `CHAIN`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,12 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["CHAINS", "Merge", "folded"]
+__all__ = ["CHAIN", "CHAINS", "LEVELS", "Merge", "folded", "levels_for", "next_stop"]
+
+CHAIN = 32
+"""Totals that are merged one after the other at most, where each step rounds."""
+LEVELS = 2
+"""How often totals of totals are taken at most; `CHAIN` to the power of one more go into a sum."""
 
 CHAINS = 4
 """Vectors, or elements, that a work-item merges side by side: few wait for the one before."""
@@ -24,6 +36,18 @@ def folded(value: Any, lanes: Any, op: Any) -> Any:
             width = width // 2
             items = [op(items[lane], items[lane + width]) for lane in kl.static_range(width)]
     return items[0]
+
+
+@function
+def levels_for(steps: Any) -> Any:
+    """How often totals of totals are taken in a chain of so many steps, a constant of kernels."""
+    return 0 if steps <= CHAIN else 1 if steps <= CHAIN * CHAIN else LEVELS
+
+
+@function
+def next_stop(first: Any, stop: Any, step: Any) -> Any:
+    """Where a chain from `first` on ends, in steps of so much, if not at `stop` before."""
+    return first + kl.minimum(kl.maximum(stop - first, 0), CHAIN * step)
 
 
 @dataclass(frozen=True)
@@ -58,6 +82,12 @@ class Merge:
         """What two totals come to."""
         return self.op(x, y)
 
+    @property
+    def rounds(self) -> bool:
+        """Whether totals drift, so that chains of them are kept short."""
+        exact = self.op in (kl.maximum, kl.minimum)
+        return bool(self.kind.kind in "fc" and not exact)
+
     def nothing(self) -> Any:
         """The total of nothing."""
         return kl.cast(self.initial, self.kind)
@@ -85,11 +115,13 @@ class Merge:
     def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
         """What this work-item's elements of a section come to."""
         jump = CHAINS * WIDTH * self.lanes
-        return self.along(arrays[0], own.outer, own.first, own.stop, jump, WIDTH, CHAINS)
+        levels = levels_for(own.size // jump)
+        return self.along(arrays[0], own.outer, own.first, own.stop, jump, WIDTH, CHAINS, levels)
 
     def along(
-        self, x: Any, outer: Any, begin: Any, stop: Any, jump: Any, WIDTH: Any, AHEAD: Any
-    ) -> Any:
+        self, x: Any, outer: Any, begin: Any, stop: Any, jump: Any, WIDTH: Any, AHEAD: Any,
+        LEVELS: Any,
+    ) -> Any:  # fmt: skip
         """What this work-item's elements come to; neighbours take neighbouring vectors.
 
         From `begin` on it takes `AHEAD` vectors, `WIDTH` of them apart, and goes on `jump` elements
@@ -98,7 +130,7 @@ class Merge:
         first = begin + kl.local_id(0) % WIDTH * self.lanes
         full = kl.minimum(stop, x.shape[x.ndim - 1] - (self.lanes - 1))
         steps = WIDTH * self.lanes, jump
-        total, r, left = self.vectors(x, outer, first, full - first, steps, -1, AHEAD)
+        total, r, left = self.vectors(x, outer, first, full - first, steps, -1, AHEAD, LEVELS)
         result = self.folded(total)
         if self.lanes > 1:
             for k in range(kl.minimum(left + (stop - full), self.lanes)):
@@ -106,21 +138,44 @@ class Merge:
         return result
 
     def vectors(
-        self, x: Any, outer: Any, first: Any, count: Any, steps: Any, AXIS: Any, AHEAD: Any
-    ) -> Any:
+        self, x: Any, outer: Any, first: Any, count: Any, steps: Any, AXIS: Any, AHEAD: Any,
+        LEVELS: Any = LEVELS,
+    ) -> Any:  # fmt: skip
         """What vectors that begin among `count` elements come to, which is next, and what is left.
 
         It reads `AHEAD` of them before it merges them, ``steps[0]`` apart, and goes on ``steps[1]``
         further. It counts what is left, since positions beyond the end may not fit into an index.
+        Totals of totals are taken `LEVELS` times.
         """
         step, jump = steps
         total, r, left = self.spread(self.nothing()), first, count
         while left > (AHEAD - 1) * step:
-            total = self.more(x, outer, r, step, AXIS, total, AHEAD)
-            r, left = r + jump, left - jump
+            if self.rounds and LEVELS > 0:
+                part, r, left = self.chain(x, outer, r, left, steps, AXIS, AHEAD, LEVELS - 1)
+                total = self(total, part)
+            else:
+                total = self.more(x, outer, r, step, AXIS, total, AHEAD)
+                r, left = r + jump, left - jump
         while left > 0:
             total = self.more(x, outer, r, step, AXIS, total, 1)
             r, left = r + step, left - step
+        return total, r, left
+
+    def chain(
+        self, x: Any, outer: Any, first: Any, count: Any, steps: Any, AXIS: Any, AHEAD: Any,
+        LEVELS: Any,
+    ) -> Any:  # fmt: skip
+        """What at most `CHAIN` steps, or chains of such, come to; as of `vectors`."""
+        step, jump = steps
+        total, r, left, done = self.spread(self.nothing()), first, count, 0
+        while (left > (AHEAD - 1) * step) & (done < CHAIN):
+            if LEVELS > 0:
+                part, r, left = self.chain(x, outer, r, left, steps, AXIS, AHEAD, LEVELS - 1)
+                total = self(total, part)
+            else:
+                total = self.more(x, outer, r, step, AXIS, total, AHEAD)
+                r, left = r + jump, left - jump
+            done = done + 1
         return total, r, left
 
     def more(self, x: Any, outer: Any, r: Any, step: Any, AXIS: Any, total: Any, COUNT: int) -> Any:

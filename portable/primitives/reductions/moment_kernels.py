@@ -13,6 +13,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
+from portable.primitives.reductions.merging import CHAIN, next_stop
 
 __all__ = ["Spread", "SpreadOfParts"]
 
@@ -105,8 +106,13 @@ class Spread:
         each = Moments(zero, zero, kl.cast(0, self.place))
         r = own.first + kl.local_id(0) % WIDTH * lanes
         while r + (_HELD - 1) * step < full:
-            each = each + self.of_few(x, own.outer, r, step, origin, -1)
-            r = r + _HELD * step
+            # In chains of bounded length, as sums are: see `merging`.
+            part, done = Moments(zero, zero, kl.cast(0, self.place)), 0
+            while (r + (_HELD - 1) * step < full) & (done < CHAIN):
+                part = part + self.of_few(x, own.outer, r, step, origin, -1)
+                r = r + _HELD * step
+                done = done + 1
+            each = each + part
         while r < full:
             each = each + of_one(self.merge.read(x, own.outer, r) - origin)
             r = r + step
@@ -169,7 +175,10 @@ class SpreadOfParts(Spread):
         """The moments of all numbers in this work-item's sections."""
         means, squares, length = arrays
         found = self.nothing()
-        for s in range(own.first + kl.local_id(0) % WIDTH, own.stop, WIDTH):
-            count = kl.cast(kl.minimum(self.part, length - s * self.part), self.place)
-            found = found + Moments(means[*own.outer, s], squares[*own.outer, s], count)
+        for first in range(own.first + kl.local_id(0) % WIDTH, own.stop, CHAIN * WIDTH):
+            part = self.nothing()
+            for s in range(first, next_stop(first, own.stop, WIDTH), WIDTH):
+                count = kl.cast(kl.minimum(self.part, length - s * self.part), self.place)
+                part = part + Moments(means[*own.outer, s], squares[*own.outer, s], count)
+            found = found + part
         return found

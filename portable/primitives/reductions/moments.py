@@ -54,7 +54,7 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
     out = recipe.empty((*x.shape[:-1], 1), x.dtype)
     crosswise = lies_crosswise(x)
     merge = Merge(kl.add, kind, 0, lanes=lanes_for(x, kind, -2 if crosswise else -1))
-    how, arrays = cut(x, merge.lanes), (x,)
+    how, arrays = cut(x, merge.lanes, rounds=True), (x,)
     fold = Spread(merge, place, root)
     if crosswise or how.sections > 1:
         *moments, section = _of_sections(recipe, x, fold)
@@ -71,7 +71,7 @@ def _of_sections(recipe: Recipe, x: Any, fold: Spread) -> tuple[Any, Any, int]:
         made = _two_empty(recipe, x, columns.sections, fold)
         columns.launch(recipe, x, made, fold)
         return *made, columns.section
-    how = cut(x, fold.lanes)
+    how = cut(x, fold.lanes, rounds=True)
     made = _two_empty(recipe, x, how.sections, fold)
     launch_by_workgroup(recipe, (x,), (*made, None), fold, how)
     return *made, how.section

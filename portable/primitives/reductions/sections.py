@@ -28,6 +28,8 @@ class Section:
         Whether there is such a row.
     row : int
         How many rows come before.
+    size : int
+        Elements of a section at most; a constant.
     """
 
     outer: Any
@@ -36,6 +38,7 @@ class Section:
     stop: Any
     inside: Any
     row: Any
+    size: Any
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,9 @@ class Sections:
         row = group // sections * self.tall + kl.local_id(0) // self.width
         first = s * self.size
         stop = kl.minimum(first + self.size, length)
-        return Section(unravelled(row, lead), s, first, stop, row < product_of(lead), row)
+        return Section(
+            unravelled(row, lead), s, first, stop, row < product_of(lead), row, self.size
+        )
 
 
 @function
@@ -76,4 +81,4 @@ def section_at(x: Any, SIZE: Any, number: Any) -> Any:
     row, s = number // sections, number % sections
     first = s * SIZE
     stop = kl.minimum(first + SIZE, length)
-    return Section(unravelled(row, lead), s, first, stop, row < product_of(lead), row)
+    return Section(unravelled(row, lead), s, first, stop, row < product_of(lead), row, SIZE)

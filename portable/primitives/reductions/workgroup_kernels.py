@@ -11,6 +11,7 @@ from portable import lang as kl
 from portable.lang.arrivals import arrived_last
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import unravelled
+from portable.primitives.reductions.merging import CHAINS, LEVELS
 
 __all__ = ["reduce_at_once", "reduce_by_workgroup"]
 
@@ -74,14 +75,19 @@ def reduce_at_once(
     section = kl.cdiv(kl.cdiv(length, tile), sections) * tile
     begin = s * section
     stop = begin + kl.minimum(section, length - begin)
-    own = MERGE.along(x, outer, begin, stop, tile, WIDTH, AHEAD)
+    own = MERGE.along(x, outer, begin, stop, tile, WIDTH, AHEAD, LEVELS)
     own = kl.workgroup_reduce(MERGE, own)
     if item == 0:
         parts[*outer, s] = own
     if arrived_last(counts, row, sections):
         rest = MERGE.nothing()
-        for q in range(item, sections, WIDTH):
-            rest = MERGE(rest, parts[*outer, q])
+        if WIDTH == 1:
+            # Work-items that are alone have many sections, since each adds up a short one.
+            jump, merge = CHAINS * MERGE.lanes, MERGE.taking(MERGE.lanes)
+            rest = merge.along(parts, outer, 0, sections, jump, 1, CHAINS, LEVELS)
+        else:
+            for q in range(item, sections, WIDTH):
+                rest = MERGE(rest, parts[*outer, q])
         rest = kl.workgroup_reduce(MERGE, rest)
         if item == 0:
             out[*outer] = rest

@@ -1,0 +1,153 @@
+"""Sums of many numbers stay within their bound: they are added up in chains of bounded length.
+
+A chain as long as an array drifts: of 2^22 equal numbers of single precision by hundreds of units
+of the last place, each of which a test here would find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log2
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable
+import portable.array as xp
+from portable import primitives
+from portable.backend import Device
+
+ROUND = 1 << 22
+FEW = 1 << 17
+"""As many as are simulated in a second."""
+
+DATA: dict[str, Callable[[int], Any]] = {
+    "constant": lambda n: np.full(n, 0.1),
+    "ascending": lambda n: np.arange(n) / n,
+    "cancelling": lambda n: np.where(np.arange(n) % 3, 0.1, -0.1) * 0.5 + 1e-3,
+}
+AXES: dict[str, tuple[tuple[int, ...], Any]] = {
+    "whole": ((-1,), None),
+    "rows": ((4, -1), 1),
+    "columns": ((-1, 4), 0),
+    "one column": ((-1, 1), 0),
+    "middle": ((2, -1, 4), 1),
+    "ends": ((-1, 4, 64), (0, 2)),
+}
+
+
+def extent(device: Device) -> int:
+    return FEW if device.interprets else ROUND
+
+
+def bound(n: int, dtype: Any) -> float:
+    """What the docstring of `sum` says, over the sum of sizes."""
+    return float((10 + 4 * log2(n)) * np.finfo(dtype).eps)
+
+
+def typical(dtype: Any) -> float:
+    """Equal numbers are rounded all one way, but by less than half a unit on average."""
+    return float(24 * np.finfo(dtype).eps)
+
+
+def check_sums(found: Any, given: Any, axis: Any, dtype: Any = None) -> None:
+    """Holds sums in a dtype against those in more bits."""
+    wide = np.complex128 if given.dtype.kind == "c" else np.longdouble
+    wanted = given.astype(wide).sum(axis=axis)
+    sizes = np.abs(given).astype(np.longdouble).sum(axis=axis)
+    kind = given.real.dtype if dtype is None else dtype
+    error = np.abs(portable.to_numpy(found).astype(wide) - wanted)
+    assert np.all(error <= min(bound(given.size, kind), typical(kind)) * sizes)
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("axis", AXES)
+def test_single_precision(ours: Device, data: str, axis: str) -> None:
+    shape, along = AXES[axis]
+    a = DATA[data](extent(ours)).astype(np.float32).reshape(shape)
+    x = ours.from_numpy(a)
+    check_sums(xp.sum(x, axis=along), a, along)
+    count = a.size / xp.sum(x, axis=along).size
+    check_sums(xp.mean(x, axis=along) * count, a, along)
+
+
+@pytest.mark.needs_float64
+@pytest.mark.parametrize("axis", ["whole", "columns"])
+def test_double_precision(ours: Device, axis: str) -> None:
+    shape, along = AXES[axis]
+    a = DATA["constant"](extent(ours)).reshape(shape)
+    check_sums(xp.sum(ours.from_numpy(a), axis=along), a, along)
+
+
+@pytest.mark.parametrize("axis", ["whole", "rows", "columns"])
+def test_complex_numbers(ours: Device, axis: str) -> None:
+    shape, along = AXES[axis]
+    a = (DATA["constant"](extent(ours) // 2) * (1 - 3j)).astype(np.complex64).reshape(shape)
+    check_sums(xp.sum(ours.from_numpy(a), axis=along), a, along, np.float32)
+
+
+@pytest.mark.parametrize("axis", ["whole", "columns"])
+def test_halves_are_added_up_in_single_precision(ours: Device, axis: str) -> None:
+    shape, along = AXES[axis]
+    a = (DATA["constant"](extent(ours)) * 0.01).astype(np.float16).reshape(shape)
+    found = xp.sum(ours.from_numpy(a), axis=along)
+    wanted = a.astype(np.float64).sum(axis=along)
+    np.testing.assert_allclose(portable.to_numpy(found), wanted, rtol=2**-11 * 1.01)
+
+
+def test_every_other_element(ours: Device) -> None:
+    a = DATA["constant"](extent(ours)).astype(np.float32)[::2]
+    check_sums(xp.sum(ours.from_numpy(a.base)[::2]), a, None)
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_reduce_and_fuse(device: Device, data: str) -> None:
+    a = DATA[data](extent(device)).astype(np.float32)
+    x = device.from_numpy(a)
+    check_sums(primitives.reduce(x), a, None)
+    fused = portable.fuse(lambda x: ((x * 2).sum(), x.mean()))
+    total, mean = fused(x)
+    check_sums(total, 2 * a, None)
+    check_sums(portable.to_numpy(mean) * np.float32(a.size), a, None)
+
+
+def test_fused_columns(device: Device) -> None:
+    a = DATA["constant"](extent(device)).astype(np.float32).reshape(-1, 4)
+    fused = portable.fuse(lambda x: (x * 2).sum(axis=0))
+    check_sums(fused(device.from_numpy(a)), 2 * a, 0)
+
+
+def test_structs(device: Device) -> None:
+    a = DATA["constant"](extent(device) // 8).astype(np.float32)
+    x = device.from_numpy(a)
+
+    def both(a: Any, b: Any) -> Any:
+        return a[0] + b[0], a[1] + b[1]
+
+    def twice(value: Any) -> Any:
+        return value, value
+
+    neutral = np.float32(0), np.float32(0)
+    for found in primitives.reduce(x, both, neutral=neutral, each=twice):
+        check_sums(found, a, None)
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_products_by_vectors_and_norms(ours: Device, data: str) -> None:
+    a = DATA[data](1 << 13 if ours.interprets else ROUND).astype(np.float32)
+    x = ours.from_numpy(a)
+    check_sums(xp.vecdot(x, x), a.astype(np.float64) ** 2, None, np.float32)
+    sizes = np.sum(np.abs(a.astype(np.longdouble)))
+    ones = xp.ones((a.size,), dtype=xp.float32, device=x.device)
+    for found in (x @ ones, (xp.reshape(x, (1, -1)) @ ones)[0], (ones @ xp.reshape(x, (-1, 1)))[0]):
+        error = abs(float(found) - np.sum(a.astype(np.longdouble)))
+        assert error <= bound(a.size, np.float32) * sizes
+    wanted = np.sqrt(np.sum(a.astype(np.longdouble) ** 2))
+    assert abs(float(xp.linalg.vector_norm(x)) - wanted) <= bound(a.size, np.float32) * wanted
+
+
+def test_variance_of_many(ours: Device) -> None:
+    a = DATA["ascending"](extent(ours)).astype(np.float32)
+    wanted = np.var(a.astype(np.float64))
+    assert abs(float(xp.var(ours.from_numpy(a))) - wanted) <= typical(np.float32) * wanted
