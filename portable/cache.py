@@ -1,8 +1,9 @@
 """Compiled programs kept on disk, found by a hash of everything they depend on.
 
 A damaged or unwritable cache costs a recompilation, never an error. ``PORTABLE_CACHE_DIR`` moves
-the cache and ``PORTABLE_CACHE=0`` switches it off. Programs are code that will be run: none is
-taken from a folder that somebody else can write to.
+the cache and ``PORTABLE_CACHE=0`` switches it off. Where it would grow beyond its limit, programs
+that were not used for longest go, in the process that stores another. Programs are code that will
+be run: none is taken from a folder that somebody else can write to.
 """
 
 from __future__ import annotations
@@ -11,19 +12,41 @@ import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import platformdirs
 
 from portable import private
 from portable.files import write_whole
+from portable.locks import fork_safe_lock
 from portable.notices import warn_once
 
-__all__ = ["Usage", "clear", "enabled", "folder", "key", "load", "store", "usage"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "Usage",
+    "clear",
+    "enabled",
+    "folder",
+    "key",
+    "limit",
+    "load",
+    "set_limit",
+    "store",
+    "usage",
+]
 
 _VARIABLE = "PORTABLE_CACHE_DIR"
 _PROGRAMS = "programs"
 _FORMAT = b"portable-cache-1\n"
+DEFAULT_LIMIT: Final = 2**30
+"""Bytes that programs take at most, unless `set_limit` says otherwise."""
+
+_LIMIT_FILE: Final = "limit"
+_KEPT_SHARE: Final = 0.9
+"""Of the limit, down to which programs go once it is reached, so that not each one removes one."""
+_LOOK_SHARE: Final = 1 / 16
+"""Of the limit, after which a process looks again at how much all processes have stored."""
+
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -85,11 +108,17 @@ def load(name: str) -> bytes | None:
     content = _checked(data)
     if content is None:
         _remove(path)
+    else:
+        with suppress(OSError):
+            os.utime(path)  # the time of a program is that of its last use
     return content
 
 
 def store(name: str, content: bytes) -> None:
-    """Keep `content` under `name`; does nothing where the folder cannot be written."""
+    """Keep `content` under `name`; does nothing where the folder cannot be written.
+
+    What was not used for longest goes where all would be more than the limit.
+    """
     if not enabled():
         return
     path = _path(name)
@@ -99,6 +128,72 @@ def store(name: str, content: bytes) -> None:
         write_whole(path, _FORMAT + hashlib.sha256(content).digest() + content)
     except OSError:
         return
+    _keep_within_limit(path, len(content))
+
+
+def limit() -> int:
+    """How many bytes programs may take."""
+    try:
+        return max(int((folder() / _LIMIT_FILE).read_text(encoding="ascii")), 0)
+    except (OSError, ValueError):
+        return DEFAULT_LIMIT
+
+
+def set_limit(nbytes: int) -> None:
+    """Says how many bytes programs may take, and removes what is more.
+
+    Raises
+    ------
+    OSError
+        If that cannot be written.
+    """
+    write_whole(folder() / _LIMIT_FILE, str(nbytes).encode())
+    _remove_oldest(nbytes, nbytes)
+
+
+class _Unseen:
+    """What this process has stored since it last looked at what all have.
+
+    To look at thousands of files for each program would take longer than to compile some.
+    """
+
+    def __init__(self) -> None:
+        self.lock = fork_safe_lock()
+        self.folder: Path | None = None
+        self.nbytes = 0
+
+
+_unseen: Final = _Unseen()
+
+
+def _keep_within_limit(stored: Path, nbytes: int) -> None:
+    most, where = limit(), stored.parent.parent
+    with _unseen.lock:
+        _unseen.nbytes += nbytes
+        if _unseen.folder == where and _unseen.nbytes <= _LOOK_SHARE * most:
+            return
+        _unseen.folder, _unseen.nbytes = where, 0
+    _remove_oldest(most, int(_KEPT_SHARE * most))
+
+
+def _remove_oldest(most: int, wanted: int) -> None:
+    """Where programs take more than `most` bytes: removes those not used for longest.
+
+    Several processes may do so at once, and find what others have removed gone.
+    """
+    found = []
+    for path in _kept():
+        with suppress(OSError):
+            status = path.stat()
+            found.append((status.st_mtime_ns, status.st_size, path))
+    whole = sum(size for _, size, _ in found)
+    if whole <= most:
+        return
+    for _, size, path in sorted(found):
+        if whole <= wanted:
+            return
+        _remove(path)
+        whole -= size
 
 
 class Usage(NamedTuple):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
 
-__all__ = ["require_room", "write_whole", "writing_whole"]
+__all__ = ["put_in_place", "require_room", "target_of", "write_whole", "writing_whole"]
 
 _UNFINISHED: Final = re.compile(r"\..*\.[0-9a-f]{32}\.unfinished")
 _ABANDONED: Final = 600.0
@@ -51,20 +51,49 @@ def writing_whole(path: str | os.PathLike[str], *, size: int = 0) -> Iterator[Bi
     OSError
         If that fails, or there is no room; it names `path`.
     """
-    target = Path(path).absolute()
+    target = target_of(path)
     try:
         old = _status(target)
         if old is not None and _is_written_through(target, old):
             with os.fdopen(os.open(target, os.O_WRONLY), "wb") as file:
                 yield file
         else:
-            require_room(target.resolve().parent, size)
-            with _replacing(target.resolve(), old) as file:
+            require_room(target.parent, size)
+            with _replacing(target, old) as file:
                 yield file
     except OSError as error:
         if error.errno is not None:
             error.filename, error.filename2 = os.fspath(path), None
         raise
+
+
+def target_of(path: str | os.PathLike[str]) -> Path:
+    """The file that is written when `path` is: symbolic links are followed to it."""
+    target = Path(path).absolute()
+    if target.as_posix().startswith(_OPEN_FILES):
+        return target
+    return Path(os.path.realpath(target))  # which leaves loops to whoever opens them
+
+
+def put_in_place(unfinished: Path, path: str | os.PathLike[str]) -> None:
+    """Gives a finished file its name, by the rules of `write_whole`.
+
+    Parameters
+    ----------
+    unfinished : Path
+        On the same file system as ``target_of(path)``; it is gone afterwards.
+    path : path
+    """
+    target = target_of(path)
+    old = _status(target)
+    if old is not None and _is_written_through(target, old):
+        with unfinished.open("rb") as file, os.fdopen(os.open(target, os.O_WRONLY), "wb") as out:
+            shutil.copyfileobj(file, out)
+        unfinished.unlink()
+        return
+    if old is not None:
+        _take_over(unfinished, old)
+    unfinished.replace(target)
 
 
 def require_room(folder: str | os.PathLike[str], size: int) -> None:

@@ -16,6 +16,7 @@ from portable import compiled, registry
 from portable import lang as kl
 from portable.backend import Device
 from portable.cli import main
+from portable.compiled.description import constant_of
 from portable.errors import DataError, DeviceError, LaunchError, UnsupportedError
 
 SAXPY = "float, f32[:], f32[:]"
@@ -240,3 +241,97 @@ def test_the_cache_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert cache.load(cache.key("a")) is None
     assert run("size").strip() == "0"
     assert "Nothing" in run("clear")
+
+
+def times(factor: float) -> Any:
+    def multiplied(x: Any) -> Any:
+        return factor * x
+
+    return multiplied
+
+
+def plus(number: float) -> Any:
+    @pt.function
+    def added(x: Any, by: float = number) -> Any:
+        return x + by
+
+    return added
+
+
+@pt.kernel
+def applied(x, *, F):
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        x[i] = F(x[i])
+
+
+@pytest.mark.parametrize("make", [times, plus])
+def test_closures_are_told_apart(keeping: Device, tmp_path: Path, make: Any) -> None:
+    path = tmp_path / "kernels.zip"
+    made = [
+        compiled.compile_kernel(applied, "f32[:]", devices=[keeping], workgroup=64, F=make(x))
+        for x in (2.0, 3.0)
+    ]
+    compiled.save_compiled(path, made)
+    package = pt.load_compiled(path, device=keeping)
+    with pt.use(keeping):
+        for number in (2.0, 3.0):
+            x = on(keeping, np.full(64, 5))
+            package.applied[64, 64](x, F=make(number))
+            expected = 5 * number if make is times else 5 + number
+            assert pt.to_numpy(x).tolist() == [expected] * 64
+        with pytest.raises(LaunchError, match="holds applied for"):
+            package.applied[64, 64](x, F=make(4.0))
+
+
+def test_closures_of_what_a_package_cannot_hold(keeping: Device) -> None:
+    held: Any = times(object())  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match=r"multiplied cannot be kept .* type object"):
+        constant_of(held)
+
+
+def _kernel_of(factor: float) -> Any:
+    @pt.kernel
+    def scale(x):
+        i = kl.global_id(0)
+        if i < x.shape[0]:
+            x[i] *= factor
+
+    return scale
+
+
+def test_two_kernels_of_one_name(keeping: Device, tmp_path: Path) -> None:
+    made = [
+        compiled.compile_kernel(_kernel_of(x), "f32[:]", devices=[keeping]) for x in (2.0, 3.0, 2.0)
+    ]
+    compiled.save_compiled(tmp_path / "a.zip", [made[0], made[2]])
+    with pytest.raises(LaunchError, match="two kernels named scale"):
+        compiled.save_compiled(tmp_path / "a.zip", made[:2])
+
+
+def test_damaged_bits_are_data_errors(keeping: Device, tmp_path: Path) -> None:
+    path = tmp_path / "kernels.zip"
+    made = compiled.compile_kernel(saxpy, SAXPY, devices=[keeping], workgroup=64)
+    compiled.save_compiled(path, [made])
+    whole = path.read_bytes()
+    random = np.random.default_rng(3)
+    refused = 0
+    for place in random.integers(0, 8 * len(whole), 300):
+        data = bytearray(whole)
+        data[place // 8] ^= 1 << (place % 8)
+        path.write_bytes(data)
+        try:
+            pt.load_compiled(path, device=keeping)
+        except (DataError, DeviceError):
+            refused += 1
+    assert refused > 250
+
+
+def test_what_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("manifest.json", '{"format": 1, "kernels": {}}')
+        file.writestr("0" * 64, bytes(2**27))
+    assert path.stat().st_size < 2**18
+    with pytest.raises(DataError, match="more than a package has"):
+        pt.load_compiled(path)

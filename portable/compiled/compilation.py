@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from portable import registry
@@ -133,5 +134,6 @@ def _variant(kernel: Kernel, wanted: Specialisation, device: Device) -> Variant:
         "program": program_of(program),
         "written": sorted(written_positions(ir, wanted.parameters)),
         "dimensions": ir.dimensions,
+        "text": sha256(program.source.encode()).hexdigest(),
     }
     return Variant(facts_of(device), description, device.export(program))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from types import FunctionType, MethodType
+from hashlib import sha256
+from textwrap import dedent
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from portable.dtypes import DType, dtype
-from portable.errors import UnsupportedError
+from portable.errors import KernelError, UnsupportedError
 from portable.lang.definition import REQUIRED, Parameters
-from portable.lang.frontend.source import LAMBDA
+from portable.lang.frontend.source import LAMBDA, function_source
 from portable.lang.function import Function
 from portable.lang.ir.kernel import Options
 from portable.lang.signature import (
@@ -91,17 +93,41 @@ def constant_of(x: Any) -> list[Any]:
     if is_composite(type(x)):
         return ["struct", _named(type(x)), *(constant_of(item) for item in items_of(x))]
     if isinstance(x, MethodType):
-        return ["method", _named(x.__func__), constant_of(x.__self__)]
-    if isinstance(x, FunctionType) and x.__name__ == LAMBDA:
-        raise UnsupportedError(
-            "a lambda has no name by which a package could know it; define it by 'def'"
-        )
-    if isinstance(x, Function) or callable(x):
-        return ["function", _named(x)]
+        return ["method", constant_of(x.__func__), constant_of(x.__self__)]
+    if isinstance(x, Function | FunctionType):
+        return _function(x)
+    if isinstance(x, type | BuiltinFunctionType | np.ufunc):
+        return ["function", f"{getattr(x, '__module__', 'numpy')}:{x.__qualname__}"]
     raise UnsupportedError(
         f"a constant of type {type(x).__name__} cannot be kept in a package; numbers, strings, "
         "dtypes, functions, and tuples and structs of them can"
     )
+
+
+def _function(x: Function | FunctionType) -> list[Any]:
+    """A function by its name; one that a function made by what it holds and its text, too.
+
+    Those share a name that do something else each time: closures, and such as have defaults.
+    """
+    python: Any = x.python if isinstance(x, Function) else x
+    if python.__name__ == LAMBDA:
+        raise UnsupportedError(
+            "a lambda has no name by which a package could know it; define it by 'def'"
+        )
+    if "<locals>" not in x.__qualname__:
+        return ["function", _named(x)]
+    try:
+        cells = zip(python.__code__.co_freevars, python.__closure__ or (), strict=True)
+        held = [[name, constant_of(cell.cell_contents)] for name, cell in cells]
+        held += [["default", constant_of(value)] for value in python.__defaults__ or ()]
+        held += [[n, constant_of(value)] for n, value in (python.__kwdefaults__ or {}).items()]
+        lines = dedent("\n".join(function_source(python).lines))
+    except (RecursionError, ValueError, KernelError, UnsupportedError) as error:
+        raise UnsupportedError(
+            f"{x.__qualname__} cannot be kept in a package, since what it holds cannot ({error}); "
+            "define it in a module, or give what it holds as a keyword-only constant"
+        ) from None
+    return ["function", _named(x), held, sha256(lines.encode()).hexdigest()]
 
 
 def _named(x: Any) -> str:

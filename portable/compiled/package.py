@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from portable.compiled.description import (
     serves,
     specificity,
 )
-from portable.errors import DataError, DeviceError, DTypeError, LaunchError
+from portable.errors import DataError, DeviceError, LaunchError
 from portable.files import write_whole
 from portable.lang.definition import Compiled
 from portable.lang.launchable import Launchable
@@ -32,6 +32,10 @@ __all__ = ["LoadedKernel", "Package", "load_compiled", "save_compiled"]
 
 _FORMAT: Final = 1
 _MANIFEST: Final = "manifest.json"
+_MOST_ADDED: Final = 2**25
+_MOST_TIMES: Final = 32
+_MOST_SAID: Final = 2**24
+"""Bytes in a package: so many and so many times those of the file; of its manifest."""
 
 
 def save_compiled(path: str | PathLike[str], compilations: Sequence[Compilation]) -> None:
@@ -47,7 +51,7 @@ def save_compiled(path: str | PathLike[str], compilations: Sequence[Compilation]
     Raises
     ------
     LaunchError
-        If kernels of one name take different arguments.
+        If kernels of one name take different arguments, or do something else for the same ones.
     OSError
         If the file cannot be written.
     """
@@ -61,14 +65,29 @@ def save_compiled(path: str | PathLike[str], compilations: Sequence[Compilation]
             if entry["parameters"] != compilation.parameters:
                 raise LaunchError(f"two kernels named {compilation.name} take different arguments")
             for variant in compilation.variants:
-                digest = hashlib.sha256(variant.code).hexdigest()
+                digest = sha256(variant.code).hexdigest()
                 if digest not in file.namelist():
                     file.writestr(digest, variant.code)
-                entry["variants"].append(
-                    {"facts": variant.facts, "code": digest, **variant.description}
-                )
+                found = {"facts": variant.facts, "code": digest, **variant.description}
+                _refuse_another(compilation.name, entry["variants"], found)
+                entry["variants"].append(found)
         file.writestr(_MANIFEST, json.dumps({"format": _FORMAT, "kernels": kernels}, indent=1))
     write_whole(path, held.getvalue())
+
+
+def _refuse_another(name: str, variants: list[dict[str, Any]], found: dict[str, Any]) -> None:
+    """Refuses two kernels that one launch fits, as closures of one function are.
+
+    Compilers may make other machine code of the same text each time.
+    """
+    same = ("facts", "specialisation")
+    for other in variants:
+        if all(other[key] == found[key] for key in same) and other["text"] != found["text"]:
+            raise LaunchError(
+                f"two kernels named {name} take the same arguments and do not do the same; a "
+                "package holds one of them: name them apart, or give what they differ in as a "
+                "keyword-only constant"
+            )
 
 
 class Package(Mapping[str, "LoadedKernel"]):
@@ -237,9 +256,10 @@ def load_compiled(path: str | PathLike[str], *, device: str | Device | None = No
     >>> package.saxpy[n, 256](2.0, x, y)  # doctest: +SKIP
     """
     where = Path(path)
+    data = where.read_bytes()
     try:
-        kernels = _read(where)
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, DTypeError) as error:
+        kernels = _read(where, data)
+    except Exception as error:  # noqa: BLE001  (a damaged archive meets errors of many libraries)
         raise DataError(f"{where} is no package of compiled kernels: {error}") from None
     chosen = registry.device(device)
     for kernel in kernels.values():
@@ -248,23 +268,35 @@ def load_compiled(path: str | PathLike[str], *, device: str | Device | None = No
     return Package(where, kernels)
 
 
-def _read(path: Path) -> dict[str, LoadedKernel]:
-    with zipfile.ZipFile(path) as file:
+def _read(path: Path, data: bytes) -> dict[str, LoadedKernel]:
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        _require_moderate(file, len(data))
         manifest = json.loads(file.read(_MANIFEST))
         if manifest["format"] != _FORMAT:
             raise ValueError(f"its format is {manifest['format']!r}, and {_FORMAT} is read here")
-        return {
-            name: LoadedKernel(
-                path, name, found["parameters"], [_variant(file, x) for x in found["variants"]]
-            )
-            for name, found in manifest["kernels"].items()
-        }
+        code = {name: file.read(name) for name in set(file.namelist()) - {_MANIFEST}}
+    for digest, content in code.items():
+        if sha256(content).hexdigest() != digest:
+            raise ValueError("machine code in it is damaged")
+    return {
+        name: LoadedKernel(
+            path, name, found["parameters"], [_variant(code, x) for x in found["variants"]]
+        )
+        for name, found in manifest["kernels"].items()
+    }
 
 
-def _variant(file: zipfile.ZipFile, found: dict[str, Any]) -> Variant:
-    code = file.read(found["code"])
-    if hashlib.sha256(code).hexdigest() != found["code"]:
-        raise ValueError("machine code in it is damaged")
+def _require_moderate(file: zipfile.ZipFile, size: int) -> None:
+    """Refuses what would fill the memory: no machine code is compressed so much."""
+    names = [entry.filename for entry in file.infolist()]
+    if len(set(names)) < len(names):
+        raise ValueError("a name is in it twice")
+    whole = sum(entry.file_size for entry in file.infolist())
+    if whole > _MOST_ADDED + _MOST_TIMES * size or file.getinfo(_MANIFEST).file_size > _MOST_SAID:
+        raise ValueError(f"its {size} bytes would become {whole}, more than a package has")
+
+
+def _variant(code: dict[str, bytes], found: dict[str, Any]) -> Variant:
     program_from(found["program"])  # what is wrong with it shows here
     names = ("specialisation", "program", "written", "dimensions")
-    return Variant(dict(found["facts"]), {name: found[name] for name in names}, code)
+    return Variant(dict(found["facts"]), {name: found[name] for name in names}, code[found["code"]])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, Unpack
 
 from portable import registry
-from portable.backend import Device
+from portable.backend import ArrayView, Device
 from portable.conv.geometry import geometry
 from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.route import Route, route
@@ -66,7 +66,8 @@ def conv2d(
         Where to put the results, of their shape; it may not overlap the operands.
     workspace : array, shape (n,), optional
         Of the type that is summed in, or for "direct" that of the images, `workspace_size` bytes or
-        less: tiles, or images, are then taken in batches.
+        less: tiles, or images, are then taken in batches. It is contiguous and may not overlap the
+        operands.
 
     Returns
     -------
@@ -79,7 +80,7 @@ def conv2d(
     Raises
     ------
     ShapeError
-        For shapes that do not fit, or an `out` that overlaps an operand.
+        For shapes that do not fit, or an `out` or a `workspace` that overlaps an operand.
     DTypeError, DeviceMismatchError
         For mixed or other dtypes, and arrays of several devices.
     UnsupportedError
@@ -168,7 +169,10 @@ def workspace_size(
         As of `conv2d`.
     """
     where, kind = registry.device(device), _kind(dtype)
-    method = _route(where, tuple(x_shape), tuple(w_shape), settings(**options), kind).method
+    way = _route(where, tuple(x_shape), tuple(w_shape), settings(**options), kind)
+    if 0 in way.result_shape:
+        return 0
+    method = way.method
     return method.workspace()[0] * method.workspace_kind.itemsize
 
 
@@ -211,6 +215,10 @@ class Convolution:
         if 0 not in route.result_shape:
             self._filters = route.method.filters(w)
             self._workspace = _workspace(route, workspace)
+        self._given_workspace: ArrayView | None = None
+        if workspace is not None and self._workspace is workspace:
+            self._given_workspace = self.device.view(workspace)
+            self._require_apart({"w": w, "bias": bias})
 
     @property
     def result_shape(self) -> tuple[int, ...]:
@@ -231,7 +239,8 @@ class Convolution:
         Raises
         ------
         ShapeError, DTypeError, DeviceMismatchError
-            For other images, or an `out` of another shape or one that overlaps an operand.
+            For other images, an `out` of another shape or one that overlaps an operand, or images
+            that overlap the workspace.
         """
         self._check(x, out)
         route, device = self._route, self.device
@@ -259,8 +268,19 @@ class Convolution:
             raise DeviceMismatchError(
                 f"images on {owner.name}; the filters are on {self.device.name}"
             )
+        if self._given_workspace is not None:
+            self._require_apart({"x": x})
         if out is not None:
             self._check_out(x, out)
+
+    def _require_apart(self, operands: dict[str, Any]) -> None:
+        """Refuses a workspace that would overwrite what is read."""
+        assert self._given_workspace is not None
+        for name, operand in operands.items():
+            if operand is not None and views_overlap(
+                self._given_workspace, self.device.view(operand)
+            ):
+                raise ShapeError(f"conv2d: workspace overlaps {name}; pass another array")
 
     def _check_out(self, x: Any, out: Any) -> None:
         if tuple(out.shape) != self._route.result_shape:
@@ -293,4 +313,8 @@ def _workspace(route: Route, given: Any) -> Any:
             f"a workspace of {given.shape[0] * size} bytes; the fewest that are of use here are "
             f"{least * size}, the best {wanted * size}"
         )
+    view = route.method.device.view(given)
+    if view.strides != (kind.itemsize,) or not view.writable:
+        wrong = "has steps" if view.writable else "is read-only"
+        raise LaunchError(f"conv2d: workspace {wrong}; pass a contiguous array that is writable")
     return given

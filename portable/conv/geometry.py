@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
+from operator import index
 from typing import Any, Final, Literal
 
 from portable.errors import ShapeError
@@ -153,7 +155,11 @@ def pair(name: str, value: Any, least: int) -> Pair:
     ValueError
         If it is none, or one is less than `least`.
     """
-    both: tuple[Any, ...] = (value, value) if isinstance(value, int) else tuple(value)
-    if len(both) != 2 or any(not isinstance(n, int) or n < least for n in both):
+    both = tuple(value) if isinstance(value, Iterable) else (value, value)
+    try:
+        found = tuple(map(index, both))
+    except TypeError:
+        found = ()
+    if len(found) != 2 or min(found) < least:
         raise ValueError(f"{name}={value!r}: it takes an integer from {least} on, or two of them")
-    return both[0], both[1]
+    return found[0], found[1]

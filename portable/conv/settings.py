@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import index
 from typing import Final, Literal, TypedDict, get_args
 
 from portable.conv.geometry import Layout, Pair, pair
@@ -77,7 +78,14 @@ def settings(
         pair("stride", stride, 1),
         pair("padding", padding, 0),
         pair("dilation", dilation, 1),
-        groups,
+        _whole("groups", groups),
         layout,
         algorithm,
     )
+
+
+def _whole(name: str, value: int) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise ValueError(f"{name}={value!r}: it takes an integer from 1 on") from None

@@ -8,9 +8,9 @@ how many batches are finished; from there an elimination that was ended goes on.
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,37 +20,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portable.errors import ShapeError
-from portable.files import require_room, write_whole, writing_whole
+from portable.files import put_in_place, writing_whole
 from portable.gf2.eliminate import leading_columns, one_lead_each
 from portable.gf2.elimination import Progress
 from portable.gf2.inputs import Files, Name, read_rows, shape_of, widened
-from portable.gf2.layout import WORD, Order
+from portable.gf2.layout import Order
 from portable.gf2.matrix import BitMatrix
-from portable.gf2.packed_file import (
-    SUFFIX,
-    is_packed,
-    map_packed,
-    packed_bytes,
-    packed_header,
-)
+from portable.gf2.packed_file import SUFFIX, is_packed, map_packed, require_clear_padding
 from portable.gf2.packing import Words
 from portable.gf2.schedule import run_stripes
 from portable.gf2.shared_out import Share, Shares, shape_for_all
 from portable.gf2.stages import Stages, stage
 from portable.gf2.text import text_bytes, write_lines
 from portable.gf2.tuning import Shape
+from portable.gf2.unfinished import (
+    Copies,
+    Unfinished,
+    clear_folder,
+    is_begun,
+    stamp,
+    unfinished_folder,
+)
+from portable.locking import locked_folder
 from portable.parallel.member import Member
 
-__all__ = ["eliminate_in_batches", "unfinished_folder"]
+__all__ = ["eliminate_in_batches"]
 
-_FINISHED: Final = "finished.json"
 _PIECE: Final = 1 << 28
-
-
-def unfinished_folder(out: Name) -> Path:
-    """Where an elimination into `out` keeps what it needs to go on."""
-    target = Path(out).absolute()
-    return target.with_name(f"{target.name}.unfinished")
 
 
 def eliminate_in_batches(
@@ -75,28 +71,34 @@ def eliminate_in_batches(
         Which rows were promoted.
     """
     folder = unfinished_folder(files.out)
-    with member.agreeing():
-        if member.rank == 0:
-            folder.mkdir(exist_ok=True)
-    try:
+    with ExitStack() as stack:
+        with member.agreeing():
+            if member.rank == 0:
+                busy = "another elimination into this file is at work; wait, or name another `out`"
+                stack.enter_context(locked_folder(folder, busy))
+                stack.callback(_clear_unless_begun, folder)
         return _in_batches(files, folder, memory, member, stages)
-    finally:
-        if member.rank == 0 and folder.exists() and not (folder / _FINISHED).exists():
-            shutil.rmtree(folder)
+
+
+def _clear_unless_begun(folder: Path) -> None:
+    if not is_begun(folder):
+        clear_folder(folder)
 
 
 def _in_batches(
     files: Files, folder: Path, memory: int, member: Member, stages: Stages | None
 ) -> NDArray[np.bool_]:
+    given = files.eliminators, files.rows
     with member.agreeing():
-        names = _packed_inputs(files, folder, member.rank == 0, stages)
+        stamps = [stamp(path) for path in given]  # as they are before they are read
+        names = _packed_inputs(files, Copies(folder), stamps, member.rank == 0, stages)
     work = _Work.of(names, folder, memory, member)
     with member.agreeing():
         leads = work.leads()
         one_lead_each(leads, lambda i: f"{os.fspath(files.eliminators)}, line {i + 1}")
         if member.rank == 0:
-            work.prepare((files.eliminators, files.rows))
-    promoted = work.run(leads, stage(stages, "elimination"))
+            work.prepare(stamps)
+    promoted = work.run(leads, stamps, stage(stages, "elimination"))
     with member.agreeing():
         if member.rank == 0:
             _finish(work, Path(files.out))
@@ -107,44 +109,40 @@ def _in_batches(
 
 
 def _packed_inputs(
-    files: Files, folder: Path, packs: bool, stages: Stages | None
+    files: Files, copies: Copies, stamps: list[Any], packs: bool, stages: Stages | None
 ) -> tuple[Path, Path]:
     """The files, or packed copies of those that are text or of fewer columns.
 
-    Copies are written by the member that `packs`.
+    Copies are written, and files looked through, by the member that `packs`.
     """
     given = files.eliminators, files.rows
     shapes = [shape_of(path, files.columns) for path in given]
     columns = max(shape[1] for shape in shapes)
-    found = []
-    for path, shape, name in zip(given, shapes, ("eliminators", "rows"), strict=True):
-        target = folder / f"{name[0]}{SUFFIX}"
-        if is_packed(path) and shape[1] == columns:
-            target = Path(path)
-        elif packs and not _is_copy(target, Path(path), (shape[0], columns)):
-            _pack_into(target, path, (shape[0], columns), stage(stages, name))
-        found.append(target)
-    return found[0], found[1]
+    names = []
+    for path, (rows, own), name, source in zip(
+        given, shapes, ("eliminators", "rows"), stamps, strict=True
+    ):
+        if is_packed(path) and own == columns:
+            names.append(Path(path))
+            if packs:
+                require_clear_padding(path, map_packed(path)[0], own)
+            continue
+        names.append(copies.path(name))
+        if packs and not copies.has(name, source, (rows, columns)):
+            pieces = partial(_pieces, path, (rows, columns), stage(stages, name))
+            copies.make(name, source, (rows, columns), pieces)
+    return names[0], names[1]
 
 
-def _is_copy(target: Path, source: Path, shape: tuple[int, int]) -> bool:
-    """Whether a copy was made since the file was written, and in this shape."""
-    if not target.exists() or target.stat().st_mtime_ns <= source.stat().st_mtime_ns:
-        return False
-    return shape_of(target) == shape
-
-
-def _pack_into(target: Path, path: Name, shape: tuple[int, int], progress: Progress | None) -> None:
-    """Copies a file in pieces, as packed words of rows of so many columns."""
+def _pieces(path: Name, shape: tuple[int, int], progress: Progress | None) -> Iterator[Any]:
+    """A file's rows in pieces, as packed words for so many columns."""
     count = -(-Path(path).stat().st_size // _PIECE) or 1
     columns = None if is_packed(path) else shape[1]
-    with writing_whole(target, size=packed_bytes(*shape)) as file:
-        file.write(packed_header(*shape))
-        for number in range(count):
-            words, _ = read_rows(path, columns, share=(number, count))
-            file.write(widened(words, shape[1]).astype("<u8", copy=False).data)
-            if progress is not None:
-                progress((number + 1) / count)
+    for number in range(count):
+        words, _ = read_rows(path, columns, share=(number, count))
+        yield widened(words, shape[1]).astype("<u8", copy=False).data
+        if progress is not None:
+            progress((number + 1) / count)
 
 
 # -- batches --------------------------------------------------------------------------------------
@@ -212,59 +210,52 @@ class _Work:
             )
         return np.concatenate(found)
 
-    def prepare(self, given: tuple[Name, Name]) -> None:
-        """Goes on where an elimination of the same files ended, or begins anew."""
-        stamps = [
-            [str(Path(p).absolute()), Path(p).stat().st_size, Path(p).stat().st_mtime_ns]
-            for p in given
-        ]
-        about = {
+    @property
+    def kept(self) -> Unfinished:
+        """What is kept on disk."""
+        return Unfinished(self.folder, len(self.rows), self.columns)
+
+    def about(self, stamps: list[Any]) -> dict[str, Any]:
+        """What an elimination has to share with an earlier one that it goes on from."""
+        return {
             "files": stamps,
             "columns": self.columns,
             "stripes": self.stripes,
             "width": self.width,
         }
-        if self._said().get("about") == about:
+
+    def batches(self) -> list[Shares]:
+        """Who has what, batch by batch."""
+        count = -(-self.order.words // self.width)
+        return [
+            Shares(
+                self.order, self.width, self.member.size, first, min(first + self.stripes, count)
+            )
+            for first in range(0, count, self.stripes)
+        ]
+
+    def prepare(self, stamps: list[Any]) -> None:
+        """Goes on where an elimination of the same files ended, or begins anew."""
+        if not self.kept.goes_on(self.about(stamps)):
+            self.kept.begin(self.about(stamps))
             return
-        for path in [*self.folder.glob("pivots-*"), self.folder / _FINISHED, self.result]:
-            path.unlink(missing_ok=True)
-        size = packed_bytes(len(self.rows), self.columns)
-        require_room(self.folder, size + 8 * self.order.words * (WORD + len(self.rows)))
-        with self.result.open("wb") as file:
-            file.write(packed_header(len(self.rows), self.columns))
-            file.truncate(size)
-        self._say(about, 0)
+        batches = self.batches()
+        ended = min(self.kept.batches(), len(batches))
+        stripes = batches[ended - 1].last if ended else 0
+        self.kept.require_intact([_words_of(shares) for shares in batches], stripes)
 
-    @property
-    def result(self) -> Path:
-        """The result so far."""
-        return self.folder / f"result{SUFFIX}"
-
-    def _said(self) -> dict[str, Any]:
-        try:
-            found = json.loads((self.folder / _FINISHED).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) and self.result.exists() else {}
-
-    def _say(self, about: Any, batches: int) -> None:
-        text = json.dumps({"about": about, "batches": batches})
-        write_whole(self.folder / _FINISHED, text.encode())
-
-    def run(self, leads: NDArray[np.int64], progress: Progress | None) -> NDArray[np.bool_]:
+    def run(
+        self, leads: NDArray[np.int64], stamps: list[Any], progress: Progress | None
+    ) -> NDArray[np.bool_]:
         """All batches that are left; which rows were promoted."""
-        said = self._said()
-        stripes = -(-self.order.words // self.width)
-        for batch in range(said["batches"], -(-stripes // self.stripes)):
-            first = batch * self.stripes
-            last = min(first + self.stripes, stripes)
-            shares = Shares(self.order, self.width, self.member.size, first, last)
+        batches = self.batches()
+        for shares in batches[self.kept.batches() :]:
             self._run_batch(shares, leads, progress)
             self.member.barrier()
             if self.member.rank == 0:
-                self._say(said["about"], batch + 1)
+                self.kept.finish_batch(self.about(stamps), _words_of(shares))
             self.member.barrier()
-        promoted = _Kept(self.folder, len(self.rows)).promoted(stripes)
+        promoted = self.kept.promoted(batches[-1].last if batches else 0)
         # The first process removes the folder next, which the others have to have read by then.
         self.member.barrier()
         return promoted
@@ -279,10 +270,10 @@ class _Work:
         share = Share(given, held, leads, shares, self.member, self.shape)
         del held, given
         follow = None if progress is None else partial(_overall, progress, self.order, self.width)
-        kept = _Kept(self.folder, len(self.rows))
-        run_stripes(share.work, self.member, share.told, shares.first, shares.last, kept, follow)
+        given_to = share.work, self.member, share.told
+        run_stripes(*given_to, shares.first, shares.last, self.kept, follow)
         if own.size:
-            out = np.memmap(self.result, "<u8", "r+", *_words_at(len(self.rows), self.order.words))
+            out = self.kept.mapped("r+")
             out[:, own] = share.words()
             out.flush()
 
@@ -291,46 +282,20 @@ def _overall(progress: Progress, order: Order, width: int, stripes: int) -> None
     progress(min(stripes * width / order.words, 1.0))
 
 
-def _words_at(rows: int, words: int) -> tuple[int, tuple[int, int]]:
-    """Where the words of a packed file are, and their shape."""
-    return packed_bytes(0, 0), (rows, words)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What is told of stripes' pivots, a file each."""
-
-    folder: Path
-    rows: int
-
-    def _path(self, stripe: int) -> Path:
-        return self.folder / f"pivots-{stripe:06d}"
-
-    def read(self, stripe: int) -> Words:
-        """That of a stripe, a row for each panel."""
-        return np.fromfile(self._path(stripe), np.uint64).reshape(-1, WORD + self.rows)
-
-    def write(self, stripe: int, told: Words) -> None:
-        """Keeps that of a stripe."""
-        with writing_whole(self._path(stripe)) as file:
-            file.write(np.ascontiguousarray(told).data)
-
-    def promoted(self, stripes: int) -> NDArray[np.bool_]:
-        """Which rows are pivots of one of so many stripes."""
-        found = np.zeros(self.rows, np.bool_)
-        for stripe in range(stripes if self.rows else 0):
-            told = np.memmap(self._path(stripe), np.int64, "r").reshape(-1, WORD + self.rows)
-            sources = told[:, :WORD]
-            found[sources[sources >= 0]] = True
-        return found
+def _words_of(shares: Shares) -> slice:
+    """The words of a row that a batch is; columns are taken from the highest."""
+    words = shares.order.words
+    return slice(
+        words - min(shares.last * shares.width, words), words - shares.first * shares.width
+    )
 
 
 def _finish(work: _Work, out: Path) -> None:
     """The result takes its name, and what was needed for it goes."""
     if out.suffix == SUFFIX:
-        work.result.replace(out)
+        put_in_place(work.kept.result, out)
     else:
-        words: Words = map_packed(work.result)[0]
+        words: Words = map_packed(work.kept.result)[0]
         with writing_whole(out, size=text_bytes(words, work.columns)) as file:
             write_lines(file, words, work.columns)
-    shutil.rmtree(work.folder)
+    clear_folder(work.folder)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from portable import registry
 from portable.backend import Device
-from portable.files import require_room
+from portable.files import require_room, target_of
 from portable.gf2.batches import eliminate_in_batches
 from portable.gf2.eliminate import checked_leads, eliminate
 from portable.gf2.elimination import Progress
@@ -183,7 +183,7 @@ def _read_to(
 
 def _require_place(out: Name, rows: int, columns: int) -> None:
     """Refuses to begin what could not be written; how long text will be is not known yet."""
-    folder = Path(out).absolute().parent
+    folder = target_of(out).parent
     if not folder.is_dir():
         raise FileNotFoundError(
             errno.ENOENT, "there is no such folder to write the result to", os.fspath(folder)

@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.errors import ShapeError
 from portable.gf2.elimination import Progress
-from portable.gf2.packed_file import is_packed, map_packed
+from portable.gf2.packed_file import is_packed, map_packed, require_clear_padding
 from portable.gf2.packing import Words, word_count
 from portable.gf2.text import read_text, text_shape
 
@@ -58,7 +58,8 @@ def read_rows(
     Raises
     ------
     DataError
-        Naming file and line, for text that is not in its form.
+        Naming file and line, for text that is not in its form, or for packed words with bits
+        beyond their columns.
     ShapeError
         For a packed file with another number of columns.
     """
@@ -67,7 +68,9 @@ def read_rows(
     mapped, found = map_packed(path)
     _require_columns(path, found, columns)
     first, last = (len(mapped) * part // share[1] for part in (share[0], share[0] + 1))
-    return np.array(mapped[first:last], np.uint64), found
+    words = np.array(mapped[first:last], np.uint64)
+    require_clear_padding(path, words, found, first=first)
+    return words, found
 
 
 def shape_of(path: Name, columns: int | None = None) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from portable.errors import DataError
 from portable.files import writing_whole
-from portable.gf2.packing import Words, word_count
+from portable.gf2.packing import WORD, Words, word_count
 
 __all__ = [
     "SUFFIX",
@@ -23,6 +23,7 @@ __all__ = [
     "packed_bytes",
     "packed_header",
     "read_packed",
+    "require_clear_padding",
     "write_packed",
 ]
 
@@ -33,6 +34,8 @@ _HEADER_BYTES: Final = 64
 _MAGIC: Final = b"portable gf2 bits\n"
 _VERSION: Final = 1
 _NUMBERS_AT: Final = 32
+_MOST: Final = 1 << 48
+"""Rows or columns, though there be none of the other; what has more is no matrix."""
 
 
 def packed_bytes(rows: int, columns: int) -> int:
@@ -75,15 +78,49 @@ def read_packed(path: str | os.PathLike[str]) -> tuple[Words, int]:
     Raises
     ------
     DataError
-        If the file is of another format, or cut short.
+        If the file is of another format, cut short, or has bits beyond its columns.
     """
     mapped, columns = map_packed(path)
+    require_clear_padding(path, mapped, columns)
     return np.array(mapped, np.uint64), columns
+
+
+def require_clear_padding(
+    path: str | os.PathLike[str], words: Any, columns: int, *, first: int = 0
+) -> None:
+    """Refuses words of a file that have bits set beyond its columns, which would count as ones.
+
+    Parameters
+    ----------
+    path : path
+        The file, for the message.
+    words : array of uint64, shape (rows, words of a row)
+        Some of its rows.
+    columns : int
+    first : int
+        The number in the file of the first of these rows.
+
+    Raises
+    ------
+    DataError
+        Naming file and row.
+    """
+    used = columns % WORD
+    if not used:
+        return
+    beyond = np.flatnonzero(np.asarray(words[:, -1]) >> np.uint64(used))
+    if beyond.size:
+        raise DataError(
+            f"{os.fspath(path)}, row {first + int(beyond[0])}: bits are set beyond the last of its "
+            f"{columns} columns; it was changed, or not written by BitMatrix.save"
+        )
 
 
 def map_packed(path: str | os.PathLike[str]) -> tuple[Any, int]:
     """As `read_packed`, the words staying in the file until they are read."""
     rows, columns = _shape_of(path)
+    if max(rows, columns) > _MOST:
+        raise DataError(f"the header of {os.fspath(path)} says {rows}x{columns}: it was changed")
     shape = (rows, word_count(columns))
     wanted = packed_bytes(rows, columns)
     found = Path(path).stat().st_size

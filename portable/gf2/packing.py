@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from portable.errors import DataError
 
-__all__ = ["Words", "columns_of", "pack", "pack_columns", "unpack", "word_count"]
+__all__ = ["WORD", "Words", "columns_of", "pack", "pack_columns", "unpack", "word_count"]
 
 Words = NDArray[np.uint64]
 
-_WORD: Final = 64
+WORD: Final = 64
 _DENSE_BYTES: Final = 1 << 26
 """How much of a matrix is held with a byte for each bit at a time."""
 
 
 def word_count(columns: int) -> int:
     """Words that a row of so many columns takes."""
-    return -(-columns // _WORD)
+    return -(-columns // WORD)
 
 
 def pack(dense: NDArray[Any]) -> Words:

@@ -13,7 +13,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from portable.files import require_room
+from portable.files import put_in_place, require_room, target_of
 from portable.gf2.eliminate import leading_columns, one_lead_each
 from portable.gf2.inputs import Files, Name, read_rows, widened
 from portable.gf2.layout import Order
@@ -88,7 +88,7 @@ def _write_together(out: Name, words: Words, columns: int, member: Member) -> No
     sizes = member.exchange(size)
     rows = sum(member.exchange(len(words)))
     head = packed_header(rows, columns) if _packs(out) else b""
-    target = Path(out).absolute()
+    target = target_of(out)
     unfinished = Path(member.exchange(str(target.with_name(f".{target.name}.{uuid4().hex}")))[0])
     try:
         with member.agreeing():
@@ -101,7 +101,7 @@ def _write_together(out: Name, words: Words, columns: int, member: Member) -> No
             write(file)
         with member.agreeing():
             if member.rank == 0:
-                unfinished.replace(target)
+                put_in_place(unfinished, target)
     except BaseException:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)

@@ -121,9 +121,11 @@ class Run:
         start = perf_counter()
         try:
             self._sound.take(-1)
-            with progress_bar(self._plan.epochs, progress) as show:
+            with self._team.hearing(), progress_bar(self._plan.epochs, progress) as show:
                 self._epochs(show)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            if self._team.is_left_by(error):
+                raise
             self.history.stopped = "interrupted"
         self._restore()
         self.history.seconds = perf_counter() - start
@@ -140,6 +142,7 @@ class Run:
             if sound:
                 self._sound.take(history.epochs - 1)
             self._watch(sound)
+            self._team.meet()
             show(history)
             if not sound:
                 history.stopped = "diverged"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from time import monotonic
 from typing import Any, Final
 
 import numpy as np
@@ -11,12 +13,20 @@ import numpy as np
 from portable.backend import Device
 from portable.parallel import Member, Transfer
 
-__all__ = ["Alone", "Team", "Together"]
+__all__ = ["AllInterrupted", "Alone", "Team", "Together"]
 
 _BUCKET: Final = 2**20
 """Bytes of gradients that are sent at a time: less is not worth the way."""
 
+_OFTEN: Final = 0.2
+_SELDOM: Final = 1.0
+"""Seconds between meetings of processes to hear of Ctrl-C: at least, if steps allow, at most."""
+
 _Numbers = np.ndarray[Any, Any]
+
+
+class AllInterrupted(KeyboardInterrupt):
+    """Ctrl-C in some process, raised in all of them at the same place."""
 
 
 class Team(ABC):
@@ -50,6 +60,18 @@ class Team(ABC):
     def align(self, vector: Any) -> None:
         """Makes a vector what it is for the first member, if rounding may have set them apart."""
 
+    @abstractmethod
+    def hearing(self) -> AbstractContextManager[object]:
+        """A block in which Ctrl-C raises `KeyboardInterrupt` in all members at the same place."""
+
+    @abstractmethod
+    def meet(self) -> None:
+        """Where all members are between epochs: raises `AllInterrupted` if one of them was."""
+
+    @abstractmethod
+    def is_left_by(self, error: KeyboardInterrupt) -> bool:
+        """Whether an interruption took this member alone, and the others wait for it."""
+
 
 class Alone(Team):
     """One that does all of it."""
@@ -79,6 +101,17 @@ class Alone(Team):
     def align(self, vector: Any) -> None:
         """There is nobody else."""
 
+    def hearing(self) -> AbstractContextManager[object]:
+        """Python raises it."""
+        return nullcontext()
+
+    def meet(self) -> None:
+        """There is nobody else."""
+
+    def is_left_by(self, error: KeyboardInterrupt) -> bool:
+        """There is nobody else."""
+        return False
+
 
 class Together(Team):
     """A member of a group, each of which has the whole network.
@@ -93,6 +126,9 @@ class Together(Team):
         self._alike = all(kind == kinds[0] for kind in kinds)
         self._transfers: list[Transfer] = []
         self._begun: int | None = None
+        self._interrupts = member.interrupts()
+        self._until_heard = self._steps_unheard = 1
+        self._heard = monotonic()
 
     def part(self, count: int) -> slice:
         """An even share."""
@@ -116,6 +152,33 @@ class Together(Team):
             for transfer in self._transfers:
                 transfer.wait()
         self._transfers, self._begun = [], None
+        # What a library's collectives are captured with is replayed without this.
+        if self._member.by_host:
+            self._until_heard -= 1
+            if not self._until_heard:
+                self.meet()
+
+    def hearing(self) -> AbstractContextManager[object]:
+        """Processes note it until they meet; threads are told where they meet next."""
+        return nullcontext() if self._interrupts is None else self._interrupts
+
+    def meet(self) -> None:
+        """Processes tell each other, all at the same steps: a few times in a second."""
+        if self._interrupts is None:
+            return
+        own = self._interrupts.came, monotonic() - self._heard
+        came, seconds = zip(*self._member.exchange(own), strict=True)
+        if any(came):
+            raise AllInterrupted
+        if max(seconds) < _OFTEN:
+            self._steps_unheard *= 2
+        elif max(seconds) > _SELDOM:
+            self._steps_unheard = max(1, self._steps_unheard // 4)
+        self._until_heard, self._heard = self._steps_unheard, monotonic()
+
+    def is_left_by(self, error: KeyboardInterrupt) -> bool:
+        """Of processes, by a second Ctrl-C."""
+        return self._interrupts is not None and not isinstance(error, AllInterrupted)
 
     def _start(self, part: Any) -> None:
         # Steps whose gradients are beyond half precision are left out: no matter to warn of.

@@ -77,7 +77,8 @@ def fit(
     Returns
     -------
     History
-        Losses by epoch. Ctrl-C ends the training early and leaves a usable network; where a loss or
+        Losses by epoch. Ctrl-C, in any process, ends the training early, of all members at the same
+        step, and leaves a usable network; where a loss or
         a parameter is not finite, the parameters of the last sound epoch are restored, with a
         warning. ``history.stopped`` and ``history.kept_epoch`` say so.
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from portable.errors import PortableError
+from portable.parallel.interrupts import Interrupts
 
 __all__ = ["COMBINE", "Meeting", "Operation", "ParallelError", "Room", "ThreadMeeting"]
 
@@ -88,6 +89,10 @@ class Meeting(ABC):
         load a program, to take memory. In a process that the others share it would wait for ever
         for those which it keeps from joining the collective.
         """
+
+    def interrupts(self) -> Interrupts | None:
+        """What notes Ctrl-C until members meet; None of threads, which one of them wakes."""
+        return None
 
     def fail(self, error: BaseException) -> None:  # noqa: B027 - threads need none
         """Ends all members, who would wait for ever for this one, unless they fail as well."""

@@ -15,6 +15,7 @@ from portable.collectives import Collectives, Writer
 from portable.dtypes import dtype
 from portable.errors import PortableError, ShapeError
 from portable.namespace import device_of, on_device
+from portable.parallel.interrupts import Interrupts
 from portable.parallel.lone import Lone
 from portable.parallel.meeting import COMBINE, Meeting, Operation, ParallelError
 
@@ -111,6 +112,11 @@ class Member:
         each, more = divmod(count, self.size)
         begin = self.rank * each + min(self.rank, more)
         return slice(begin, begin + each + (self.rank < more))
+
+    @property
+    def by_host(self) -> bool:
+        """Whether collectives go by way of the host, which waits for each of them."""
+        return self._library is None
 
     def barrier(self) -> None:
         """Waits for all members, and for what their devices were given before."""
@@ -431,6 +437,10 @@ class Member:
     def returns(self) -> None:
         """Refuses that a member returns from a run while others wait for it; for processes."""
         self._agree("nothing more", ())
+
+    def interrupts(self) -> Interrupts | None:
+        """What notes Ctrl-C in this process until all meet; None of threads, which all hear it."""
+        return self._meeting.interrupts()
 
     def abandon(self) -> None:
         """Ends collectives of the vendor's library that wait for a member which failed."""

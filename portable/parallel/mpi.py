@@ -13,6 +13,7 @@ import numpy as np
 
 from portable.dtypes import dtype
 from portable.errors import BackendUnavailableError
+from portable.parallel.interrupts import Interrupts
 from portable.parallel.meeting import Array, Meeting, Operation
 
 __all__ = ["MPIMeeting", "local_rank", "world"]
@@ -83,6 +84,10 @@ class MPIMeeting(Meeting):
     def all_to_all(self, parts: Sequence[Any]) -> list[Any]:
         """By ``alltoall``."""
         return list(self._comm.alltoall(list(parts)))
+
+    def interrupts(self) -> Interrupts:
+        """Of this process."""
+        return Interrupts(self.rank, self.size)
 
     def fail(self, error: BaseException) -> None:
         """By ``Abort``, with status 1, after the traceback that Python has no time to print."""

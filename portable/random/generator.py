@@ -14,7 +14,7 @@ from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError, UnsupportedError
 from portable.lang import random
 from portable.namespace import device_of_arrays, xp
-from portable.random.kernels import Floats, Integers, Place, fill, lengthened, scaled
+from portable.random.kernels import Floats, Integers, Place, between, fill, lengthened, scaled
 
 __all__ = ["Generator"]
 
@@ -23,6 +23,7 @@ _STREAMS: Final = 2**32
 
 _UNIFORM: Final = (Floats(random.uniform, scaled, 4), Floats(random.uniform64, scaled, 2))
 _NORMAL: Final = (Floats(random.normal, scaled, 4), Floats(random.normal64, scaled, 2))
+_WIDE_UNIFORM: Final = (Floats(random.uniform, between, 4), Floats(random.uniform64, between, 2))
 _EXPONENTIAL: Final = (
     Floats(random.uniform, lengthened, 4),
     Floats(random.uniform64, lengthened, 2),
@@ -97,8 +98,21 @@ class Generator:
         -------
         array
             Of the device's library.
+
+        Raises
+        ------
+        ValueError
+            For ends that are not finite numbers of the type, or in the wrong order.
+        DTypeError
+            For another type.
         """
-        return self._floats(shape, _UNIFORM, low, high - low, dtype)
+        kind = _float(dtype)
+        low, high = _finite("low", low, kind), _finite("high", high, kind)
+        if low > high:
+            raise ValueError(f"uniform from {low} to {high}: low may not be more than high")
+        if high - low > float(np.finfo(_drawn(kind)).max):
+            return self._floats(shape, _WIDE_UNIFORM, low, high, kind)
+        return self._floats(shape, _UNIFORM, low, high - low, kind)
 
     def normal(
         self,
@@ -123,8 +137,17 @@ class Generator:
         -------
         array
             Of the device's library.
+
+        Raises
+        ------
+        ValueError
+            For numbers that are not finite in the type, or a negative deviation.
+        DTypeError
+            For another type.
         """
-        return self._floats(shape, _NORMAL, mean, deviation, dtype)
+        kind = _float(dtype)
+        deviation = _not_negative("deviation", deviation, kind)
+        return self._floats(shape, _NORMAL, _finite("mean", mean, kind), deviation, kind)
 
     def exponential(
         self, shape: int | tuple[int, ...] = (), *, scale: float = 1.0, dtype: Any = "float32"
@@ -144,8 +167,16 @@ class Generator:
         -------
         array
             Of the device's library.
+
+        Raises
+        ------
+        ValueError
+            For a mean that is negative or not finite in the type.
+        DTypeError
+            For another type.
         """
-        return self._floats(shape, _EXPONENTIAL, 0.0, scale, dtype)
+        kind = _float(dtype)
+        return self._floats(shape, _EXPONENTIAL, 0.0, _not_negative("scale", scale, kind), kind)
 
     def integers(
         self,
@@ -175,8 +206,10 @@ class Generator:
         ------
         ValueError
             If the range is empty, or the type does not hold it.
+        TypeError
+            For ends that are no integers.
         """
-        kind = _integer(dtype)
+        kind, low, high = _integer(dtype), _whole("low", low), _whole("high", high)
         held = np.iinfo(kind.numpy)
         if not low < high:
             raise ValueError(f"integers from {low} to {high - 1}: low must be less than high")
@@ -202,8 +235,8 @@ class Generator:
         array
             Of int64 for an int, else like `x`.
         """
-        if isinstance(x, int):
-            return self._order(x)
+        if not hasattr(x, "shape") or isinstance(x, np.integer):
+            return self._order(_whole("x", x))
         if not -x.ndim <= axis < x.ndim:
             raise ShapeError(f"axis {axis} of an array of {x.ndim} dimensions")
         there = Generator(self._seed, stream=self._stream, device=device_of_arrays(x))
@@ -237,13 +270,15 @@ class Generator:
         Raises
         ------
         ValueError
-            If there are too few elements, or `p` goes without `replace`.
+            If there are too few elements, or `p` goes without `replace`, or holds NaN or negative
+            numbers, or its sum is not 1.
         ShapeError
             If `x` is no vector or `p` not of its length.
         """
-        n = x if isinstance(x, int) else _length(x)
+        counts = not hasattr(x, "shape") or isinstance(x, np.integer)
+        n = _whole("x", x) if counts else _length(x)
         places = self._places(n, _shape(shape), replace, p)
-        return places if isinstance(x, int) else xp(device_of_arrays(x)).take(x, places, axis=0)
+        return places if counts else xp(device_of_arrays(x)).take(x, places, axis=0)
 
     def _places(self, n: int, shape: tuple[int, ...], replace: bool, p: Any) -> Any:
         """Random numbers below `n`."""
@@ -260,14 +295,19 @@ class Generator:
         """Random numbers below `n` by the inverse of the sums of their probabilities."""
         if not replace:
             raise ValueError("choice with p takes replace=True")
+        space = self._namespace()
+        p = space.asarray(p)
         if _length(p) != n:
             raise ShapeError(f"p has {p.shape[0]} elements; it takes one for each of {n}")
-        space = self._namespace()
+        if not space.isdtype(p.dtype, "real floating"):
+            p = space.astype(p, space.float32)
         sums = space.cumulative_sum(p)
+        _check_likely(space, p, sums)
         drawn = self.uniform(prod(shape), dtype=str(sums.dtype).rpartition(".")[2]) * sums[-1]
-        # A number that rounding made as large as the whole sum belongs to the last element.
-        found = space.minimum(space.searchsorted(sums, drawn, side="right"), n - 1)
-        return space.reshape(space.astype(found, space.int64), shape)
+        found = space.searchsorted(sums, drawn, side="right")
+        # A number that rounding made as large as the whole sum belongs to the last that is likely.
+        last = space.searchsorted(sums, sums[-1:], side="left")
+        return space.reshape(space.astype(space.minimum(found, last), space.int64), shape)
 
     def _order(self, n: int) -> Any:
         """The numbers below `n` in random order: that of random 64-bit numbers."""
@@ -281,15 +321,11 @@ class Generator:
         draws: tuple[Floats, Floats],
         first: float,
         second: float,
-        kind: Any,
+        kind: DType,
     ) -> Any:
         """An array of floats, drawn by the one for its width."""
-        found = dtype(kind)
-        if not found.is_float:
-            raise DTypeError(f"{found.name} is no real floating-point type")
-        wide = found.bits == 64
-        number = np.float64 if wide else np.float32
-        return self._filled(shape, found, draws[wide], number(first), number(second))
+        number = _drawn(kind)
+        return self._filled(shape, kind, draws[number is np.float64], number(first), number(second))
 
     def _filled(
         self, shape: int | tuple[int, ...], kind: DType, draw: Floats | Integers, *numbers: Any
@@ -311,10 +347,63 @@ class Generator:
         return xp(self._device)
 
 
+def _check_likely(space: Any, p: Any, sums: Any) -> None:
+    """Refuses what are no probabilities."""
+    if not p.shape[0] or not bool(space.all(p >= 0)):  # which NaN is not, either
+        raise ValueError(
+            "choice: p holds NaN or negative numbers, or nothing; probabilities do not"
+        )
+    total = float(sums[-1])
+    if not abs(total - 1) <= float(space.finfo(p.dtype).eps) ** 0.5:
+        raise ValueError(
+            f"choice: p has the sum {total}; divide it by that, for probabilities of 1"
+        )
+
+
 def _within(name: str, value: Any, bound: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < bound:
+    try:
+        found = -1 if isinstance(value, bool) else index(value)
+    except TypeError:
+        found = -1
+    if not 0 <= found < bound:
         raise ValueError(f"{name}={value!r}: it takes an integer from 0 to {bound - 1}")
-    return value
+    return found
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r}: it takes an integer") from None
+
+
+def _float(kind: Any) -> DType:
+    found = dtype(kind)
+    if not found.is_float:
+        raise DTypeError(f"{found.name} is no real floating-point type")
+    return found
+
+
+def _drawn(kind: DType) -> Any:
+    """The type that numbers are drawn in."""
+    return np.float64 if kind.bits == 64 else np.float32
+
+
+def _finite(name: str, value: Any, kind: DType) -> float:
+    """A number that the type holds."""
+    # bfloat16, which NumPy does not know, reaches as far as float32.
+    most = float(np.finfo("float32" if kind.name == "bfloat16" else kind.numpy).max)
+    found = float(value)
+    if not -most <= found <= most:
+        raise ValueError(f"{name}={value!r}: it takes a finite number of {kind.name}")
+    return found
+
+
+def _not_negative(name: str, value: Any, kind: DType) -> float:
+    found = _finite(name, value, kind)
+    if found < 0:
+        raise ValueError(f"{name}={value!r}: it may not be negative")
+    return found
 
 
 def _integer(kind: Any) -> DType:

@@ -11,7 +11,7 @@ from portable.lang import words as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["Floats", "Integers", "Place", "fill", "lengthened", "scaled"]
+__all__ = ["Floats", "Integers", "Place", "between", "fill", "lengthened", "scaled"]
 
 
 class Place(NamedTuple):
@@ -58,7 +58,7 @@ class Floats:
     standard : Function
         The numbers of a block, as of `portable.lang.random.uniform`.
     moved : Function
-        What becomes of each, by `low` and `size`: `scaled` or `lengthened`.
+        What becomes of each, by `low` and `size`: `scaled`, `between` or `lengthened`.
     count : int
         Of a block.
     """
@@ -76,6 +76,12 @@ class Floats:
 def scaled(x: Any, low: Any, size: Any) -> Any:
     """From 0 to 1, or of the standard normal distribution: from `low`, `size` times as far."""
     return low + size * x
+
+
+@function
+def between(x: Any, low: Any, high: Any) -> Any:
+    """From 0 to 1: from `low` to `high`, which may be further apart than the largest number."""
+    return low * (1 - x) + high * x
 
 
 @function

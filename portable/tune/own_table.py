@@ -15,8 +15,8 @@ import platformdirs
 from portable.dtypes import DType
 from portable.errors import DataError
 from portable.files import write_whole
+from portable.locking import locked
 from portable.notices import warn_once
-from portable.tune.locking import locked
 from portable.tune.space import Parameters
 
 __all__ = ["State", "Table", "read", "recent_state", "record", "state", "user_table"]

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from portable import cache, notices, private, registry
 from portable.backend import Device
+from portable.cli import main
 from tests.support.axpy import axpy, bind, groups
 
 posix = pytest.mark.skipif(os.name != "posix", reason="only POSIX systems have such permissions")
@@ -212,3 +214,60 @@ def _run_on_cpu(device: Device | None = None) -> None:
     x, y = np.zeros(10, np.float32), np.ones(10, np.float32)
     device.compile(axpy(device)).launch(groups(10), bind(device, x, y, 3.0, 10))
     np.testing.assert_array_equal(x, np.float32(3))
+
+
+def _stored(number: int, size: int = 1000) -> str:
+    name = cache.key("source", str(number))
+    cache.store(name, b"x" * size)
+    return name
+
+
+def _kept(names: list[str]) -> list[int]:
+    return [i for i, name in enumerate(names) if cache._path(name).exists()]
+
+
+def test_what_was_not_used_for_longest_goes(folder: Path) -> None:
+    cache.set_limit(12_000)
+    names = [_stored(i) for i in range(10)]
+    for i, name in enumerate(names):
+        os.utime(cache._path(name), (1000 + i, 1000 + i))
+    assert cache.load(names[0]) is not None
+    names += [_stored(10), _stored(11)]
+    assert cache.usage().nbytes <= 12_000
+    kept = _kept(names)
+    assert {0, 10, 11} <= set(kept)
+    assert 1 not in kept
+    assert kept == [0, *range(kept[1], 12)]
+    cache.set_limit(3500)
+    assert _kept(names) == [0, 10, 11]
+    assert cache.limit() == 3500
+
+
+def test_the_limit_that_is_set(folder: Path) -> None:
+    assert cache.limit() == cache.DEFAULT_LIMIT == 2**30
+    (folder / "limit").write_text("damaged")
+    assert cache.limit() == 2**30
+    cache.set_limit(0)
+    name = _stored(1)
+    assert cache.load(name) is None
+    told = CliRunner().invoke(main, ["cache", "limit", "1.5"])
+    assert told.exit_code == 0, told.output
+    _stored(2)
+    assert CliRunner().invoke(main, ["cache", "limit"]).output == f"{3 * 2**19}\n"
+    assert "1 programs, 0.0 MiB of at most 1.5." in CliRunner().invoke(main, ["cache"]).output
+
+
+def test_several_processes_stay_within_the_limit(folder: Path) -> None:
+    """Each stores and loads what the others store and remove; what is loaded is whole."""
+    cache.set_limit(100_000)
+    script = (
+        "import random, sys; from portable import cache; random.seed(int(sys.argv[1]))\n"
+        "for _ in range(300):\n"
+        "    i = random.randrange(100); name = cache.key(str(i)); found = cache.load(name)\n"
+        "    assert found in (None, bytes([i]) * 4000)\n"
+        "    if found is None: cache.store(name, bytes([i]) * 4000)\n"
+    )
+    command = [sys.executable, "-c", script]
+    running = [subprocess.Popen([*command, str(i)]) for i in range(3)]
+    assert [process.wait() for process in running] == [0] * 3
+    assert 50_000 < cache.usage().nbytes < 100_000 * (1 + 3 / 16) + 3 * 4200

@@ -217,3 +217,49 @@ def test_mistakes_of_arrays() -> None:
             conv2d(both[:, :3], w, out=both[:, :, :6, :6])
         with pytest.raises(ValueError, match="prepared for"):
             prepare(x.shape, w)(x[:, :, 1:])
+
+
+@pytest.mark.parametrize("name", ["x", "w", "bias"])
+def test_a_workspace_that_overlaps_an_operand(device: Device, name: str) -> None:
+    """Overwriting it would give other results, and other images to whom they belong."""
+    space = device.namespace()
+    with pt.use(device):
+        size = workspace_size((2, 3, 16, 16), (4, 3, 3, 3), algorithm="winograd2") // 4
+    room = there(device, np.zeros(size + 2000, np.float32))
+    shapes = {"x": (2, 3, 16, 16), "w": (4, 3, 3, 3), "bias": (4,)}
+    given: dict[str, Any] = {
+        key: there(device, np.ones(shape, np.float32)) for key, shape in shapes.items()
+    }
+    given[name] = space.reshape(room[size - 2 : size - 2 + np.prod(shapes[name])], shapes[name])
+    with pytest.raises(ValueError, match=f"workspace overlaps {name}"):
+        conv2d(**given, algorithm="winograd2", workspace=room[:size])
+    assert (pt.to_numpy(given["x"]) == (0 if name == "x" else 1)).all()
+
+
+def test_a_workspace_with_steps_or_read_only() -> None:
+    x, w = np.ones((1, 2, 9, 9), np.float32), np.ones((2, 2, 3, 3), np.float32)
+    room = np.zeros(100_000, np.float32)
+    with pytest.raises(ValueError, match="workspace has steps"):
+        conv2d(x, w, algorithm="winograd2", workspace=room[::2])
+    room.flags.writeable = False
+    with pytest.raises(ValueError, match="workspace is read-only"):
+        conv2d(x, w, algorithm="winograd2", workspace=room)
+
+
+@pytest.mark.parametrize("algorithm", ["winograd2", "winograd4", "direct"])
+@pytest.mark.parametrize("shape", [(0, 3, 8, 8), (2, 3, 8, 8)])
+def test_no_workspace_for_no_images(device: Device, algorithm: Any, shape: tuple[int, ...]) -> None:
+    for filters in (0, 4):
+        size = workspace_size(shape, (filters, 3, 3, 3), algorithm=algorithm, device=device)
+        assert size == 0 or (shape[0] and filters)
+
+
+@pytest.mark.parametrize(
+    "given", [{"stride": 1.5}, {"padding": "1"}, {"dilation": (1, 2.0)}, {"groups": 1.5}]
+)
+def test_settings_that_are_no_integers(given: Any) -> None:
+    x, w = np.ones((1, 3, 8, 8), np.float32), np.ones((2, 3, 3, 3), np.float32)
+    with pytest.raises(ValueError, match=r"it takes an integer from \d on"):
+        conv2d(x, w, **given)
+    as_numpy = conv2d(x, w, stride=np.int64(2), groups=np.int8(1))
+    assert as_numpy.shape == conv2d(x, w, stride=2).shape

@@ -178,3 +178,12 @@ def test_processes_train_what_one_trains() -> None:
     assert found["train"] == pytest.approx(found["alone"], rel=1e-5)
     assert all("told to train different things: member 0: epochs 1" in e for e in found["refused"])
     assert all("y has classes from 0 to 99" in e for e in found["failed"])
+
+
+@pytest.mark.parametrize("who", ["0", "1", "all"])
+def test_ctrl_c_in_a_process_ends_the_training_of_all(who: str) -> None:
+    """Wherever in a step it comes; none of them waits for those who left."""
+    done = run_processes(2, SCRIPT.with_name("interrupted.py"), who, "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "interrupted and the same"
+    assert "was interrupted: all end together soon" in done.stderr

@@ -166,3 +166,75 @@ def test_mistakes() -> None:
 def test_what_is_no_shape(shape: Any) -> None:
     with pytest.raises(ShapeError, match="integer or several of them"):
         Generator(1, device="simulator").normal(shape)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_uniform_over_nearly_the_whole_range(device: Device, kind: str) -> None:
+    most = float(np.finfo(kind).max)
+    drawn = pt.to_numpy(Generator(1, device=device).uniform(4001, low=-most, high=most, dtype=kind))
+    assert np.isfinite(drawn).all()
+    assert drawn.min() < -0.99 * most
+    assert drawn.max() > 0.99 * most
+    assert abs(np.mean(drawn.astype(np.float64)) / most) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "said"),
+    [
+        ("uniform", {"low": float("nan")}, "low=nan"),
+        ("uniform", {"high": float("inf")}, "high=inf"),
+        ("uniform", {"high": 1e39}, "finite number of float32"),
+        ("uniform", {"high": 1e5, "dtype": "float16"}, "finite number of float16"),
+        ("uniform", {"low": 2, "high": 1}, "low may not be more than high"),
+        ("normal", {"deviation": -1}, "deviation=-1"),
+        ("normal", {"mean": float("nan")}, "mean=nan"),
+        ("exponential", {"scale": -0.5}, "scale=-0.5"),
+        ("exponential", {"scale": float("nan")}, "scale=nan"),
+    ],
+)
+def test_distributions_that_are_none(function: str, given: dict[str, Any], said: str) -> None:
+    rng = Generator(device="simulator")
+    with pytest.raises(ValueError, match=said):
+        getattr(rng, function)(3, **given)
+
+
+@pytest.mark.parametrize("given", [(0.5, 3.2), (0, 3.0), ("a", 3), (None, 3)])
+def test_integers_take_integers(given: tuple[Any, Any]) -> None:
+    with pytest.raises(TypeError, match="it takes an integer"):
+        Generator(device="simulator").integers(*given)
+
+
+def test_integers_of_numpy_are_integers(device: Device) -> None:
+    ours = Generator(np.uint64(7), stream=np.int8(3), device=device)
+    same = Generator(7, stream=3, device=device)
+    for draw in (
+        lambda rng, kind: rng.integers(kind(2), kind(90), 5),
+        lambda rng, kind: rng.choice(kind(9), 5),
+        lambda rng, kind: rng.permutation(kind(9)),
+    ):
+        assert pt.to_numpy(draw(ours, np.int32)).tolist() == pt.to_numpy(draw(same, int)).tolist()
+    with pytest.raises(ValueError, match=r"seed=True"):
+        Generator(True)
+
+
+@pytest.mark.parametrize(
+    ("p", "said"),
+    [
+        ([0.5, float("nan"), 0.5], "NaN or negative"),
+        ([1.5, -0.5, 0], "NaN or negative"),
+        ([0.0, 0.0, 0.0], "sum 0"),
+        ([1.0, 1.0, 1.0], "sum 3"),
+        ([float("inf"), 0.0, 0.0], "sum inf"),
+    ],
+)
+def test_what_are_no_probabilities(device: Device, p: list[float], said: str) -> None:
+    rng = Generator(device=device)
+    with pytest.raises(ValueError, match=said):
+        rng.choice(3, 5, p=pt.asarray(np.float32(p), device=device))
+
+
+def test_what_cannot_be_is_never_chosen(device: Device) -> None:
+    p = np.float32([0, 0.3, 0, 0.7, 0, 0])
+    drawn = pt.to_numpy(Generator(5, device=device).choice(6, 5000, p=pt.asarray(p, device=device)))
+    assert set(drawn.tolist()) == {1, 3}
+    assert abs(np.mean(drawn == 3) - 0.7) < 0.03

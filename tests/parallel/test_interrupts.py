@@ -1,0 +1,22 @@
+"""Ctrl-C among processes is noted once, and raised the second time."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from portable.parallel.interrupts import Interrupts
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems send no signals so")
+def test_the_second_one_is_raised() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Interrupts(1, 2) as heard:
+        assert not heard.came
+        signal.raise_signal(signal.SIGINT)
+        assert heard.came
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
