@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
@@ -86,14 +87,14 @@ class _Simulated(Executable):
 
     def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
         """Run it to its end, or to the first fault."""
-        recording = timeline.recording
-        if recording is None:
-            self._simulation.run(groups, arguments)
-            return
-        kernel = self._simulation.kernel
+        kernel, recording = self._simulation.kernel, timeline.recording
+        sizes = [n * items for n, items in zip(groups, kernel.workgroup, strict=True)]
+        for dim, size in zip(kernel.ragged, arguments, strict=False):
+            sizes[dim] = size
+        given = arguments[len(kernel.ragged) :]
         entry = timeline.Entry(kernel.name, "launch", groups, kernel.workgroup)
-        with recording.between(self._device, entry):
-            self._simulation.run(groups, arguments)
+        with nullcontext() if recording is None else recording.between(self._device, entry):
+            self._simulation.run(groups, given, sizes=tuple(sizes))
 
 
 class _Simulator(Device):

@@ -25,6 +25,7 @@ __all__ = [
     "OutOfMemoryError",
     "OutsideKernelError",
     "PortableError",
+    "Remark",
     "ShapeError",
     "SimulationError",
     "UnsupportedError",
@@ -77,6 +78,13 @@ def without_frames(error: PortableError) -> PortableError:
     if os.environ.get("PORTABLE_TRACEBACK") == "full":
         return error
     return error.with_traceback(None)
+
+
+class Remark(UserWarning):
+    """A kernel that compiles and may not do what its author meant, with the line; given once.
+
+    ``warnings.filterwarnings("ignore", category=portable.errors.Remark)`` silences all of them.
+    """
 
 
 class DTypeError(PortableError, TypeError):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Final
 
+from portable.errors import Location, Remark
 from portable.locks import fork_safe_lock
 
-__all__ = ["warn_once"]
+__all__ = ["remark", "warn_once"]
 
 _told: Final[set[str]] = set()
 _telling: Final = fork_safe_lock()
@@ -15,8 +16,18 @@ _telling: Final = fork_safe_lock()
 
 def warn_once(text: str) -> None:
     """A warning that this process has not given before."""
+    if _is_new(text):
+        warnings.warn(text, stacklevel=3)
+
+
+def remark(text: str, location: Location) -> None:
+    """A `portable.errors.Remark` on a line of a kernel that this process has not given before."""
+    if _is_new(f"{location}: {text}"):
+        warnings.warn_explicit(text, Remark, location.file, location.line)
+
+
+def _is_new(text: str) -> bool:
     with _telling:
-        if text in _told:
-            return
+        new = text not in _told
         _told.add(text)
-    warnings.warn(text, stacklevel=3)
+    return new

@@ -36,22 +36,23 @@ class Argument:
 
     Attributes
     ----------
-    kind : {"pointer", "offset", "extent", "stride", "box", "scalar"}
-        The memory of array parameter `parameter`; the offset of its first element in elements
+    kind : {"size", "pointer", "offset", "extent", "stride", "box", "scalar"}
+        The ndrange along `dim`, where it ends within the last workgroup; the memory of array
+        parameter `parameter`; the offset of its first element in elements
         (``int64``; only for devices that pass buffers with offsets); its extent or stride in
         elements along `dim`; its description for copies of a `box` of it (only for devices with
         ``"tensor"`` copies); or scalar parameter `parameter`.
     parameter : int
-        Index into the kernel's parameters.
+        Index into the kernel's parameters; -1 for "size", which comes first.
     dim : int
-        For "extent" and "stride".
+        For "size", "extent" and "stride".
     type : DType
         The type by which it is passed (for "pointer" and "box" the element type in memory).
     box : Box or None
         For "box".
     """
 
-    kind: Literal["pointer", "offset", "extent", "stride", "box", "scalar"]
+    kind: Literal["size", "pointer", "offset", "extent", "stride", "box", "scalar"]
     parameter: int
     dim: int
     type: DType

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -30,7 +30,7 @@ class Variant:
     facts : dict
         `Device.program_facts` of the device, and its dialect.
     description : dict
-        Of the specialisation, its program, what it writes and its dimensions.
+        Of the specialisation, its program, what it writes, its dimensions and whether it is exact.
     code : bytes
         Machine code.
     """
@@ -128,6 +128,9 @@ def _variant(kernel: Kernel, wanted: Specialisation, device: Device) -> Variant:
     if device.interprets:
         raise UnsupportedError(f"{device.name} runs kernels without compiling them")
     ir = kernel.translated(wanted, device.capabilities)
+    if ir.exact:  # for ndranges of any size
+        wide = tuple(dim for dim, items in enumerate(wanted.workgroup) if items > 1)
+        wanted, ir = replace(wanted, ragged=wide), replace(ir, ragged=wide)
     program = generate(ir, device.capabilities)
     description = {
         "specialisation": described(wanted),
@@ -135,5 +138,6 @@ def _variant(kernel: Kernel, wanted: Specialisation, device: Device) -> Variant:
         "written": sorted(written_positions(ir, wanted.parameters)),
         "dimensions": ir.dimensions,
         "text": sha256(program.source.encode()).hexdigest(),
+        "exact": ir.exact,
     }
     return Variant(facts_of(device), description, device.export(program))

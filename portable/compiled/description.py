@@ -58,6 +58,7 @@ def described(wanted: Specialisation) -> _Json:
         "index64": wanted.index64,
         "restrict": wanted.restrict,
         "options": asdict(wanted.options),
+        "ragged": list(wanted.ragged),
     }
 
 
@@ -143,6 +144,7 @@ def serves(variant: _Json, wanted: _Json) -> bool:
         and len(variant["parameters"]) == len(wanted["parameters"])
         and (wanted["restrict"] or not variant["restrict"])
         and (variant["index64"] or not wanted["index64"])
+        and set(wanted["ragged"]) <= set(variant["ragged"])
         and all(_parameter_serves(own, asked) for own, asked in pairs)
     )
 

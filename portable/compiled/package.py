@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from portable import registry
-from portable.backend import Device
+from portable.backend import ArrayView, Device
 from portable.compiled.compilation import Compilation, Variant, facts_of
 from portable.compiled.description import (
     described,
@@ -30,7 +30,7 @@ from portable.locks import fork_safe_lock
 
 __all__ = ["LoadedKernel", "Package", "load_compiled", "save_compiled"]
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _MANIFEST: Final = "manifest.json"
 _MOST_ADDED: Final = 2**25
 _MOST_TIMES: Final = 32
@@ -159,6 +159,19 @@ class LoadedKernel(Launchable):
     def dimensions(self, wanted: Specialisation, device: Device) -> int:
         """Of the ndrange, how many it asks for its place in."""
         return int(self._variant(wanted, device).description["dimensions"])
+
+    def exact(self, wanted: Specialisation, device: Device) -> bool:
+        """Whether launches run the work-items asked for and no others."""
+        return bool(self._variant(wanted, device).description["exact"])
+
+    def remark_padding(
+        self,
+        wanted: Specialisation,
+        device: Device,
+        views: Sequence[ArrayView | None],
+        asked: tuple[int, ...],
+    ) -> None:
+        """Nothing is known of where a program goes."""
 
     def _variant(self, wanted: Specialisation, device: Device) -> Variant:
         """The one that takes most for granted of those that serve.
@@ -298,5 +311,5 @@ def _require_moderate(file: zipfile.ZipFile, size: int) -> None:
 
 def _variant(code: dict[str, bytes], found: dict[str, Any]) -> Variant:
     program_from(found["program"])  # what is wrong with it shows here
-    names = ("specialisation", "program", "written", "dimensions")
+    names = ("specialisation", "program", "written", "dimensions", "exact")
     return Variant(dict(found["facts"]), {name: found[name] for name in names}, code[found["code"]])

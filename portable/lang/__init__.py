@@ -50,8 +50,12 @@ Tuples
     Hold anything. `len`, `zip`, `enumerate`, `reversed`, ``*``, unpacking and comprehensions work
     on them at compile time, on NamedTuples too.
 Work-items
-    An ndrange is padded to whole workgroups, so kernels guard what they index. `barrier` is
-    refused where not all of a workgroup provably meet. Workgroups run in any order.
+    A launch runs the work-items of its ndrange and no others. Where work-items of a kernel need one
+    another, it runs whole workgroups: with barriers and other words for a workgroup or a sub-group
+    together, and with local memory. Those beyond the ndrange run then, too, `global_size` counts
+    them, and the kernel guards what it indexes; `portable.errors.Remark` tells where that is left
+    out. `barrier` is refused where not all of a workgroup provably meet. Workgroups run in any
+    order.
 Collectives
     What a workgroup works out together: `workgroup_reduce`, `workgroup_scan`, `workgroup_any`,
     `workgroup_all` and `workgroup_broadcast`, of numbers, tuples and structs, with barriers and

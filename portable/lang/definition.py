@@ -188,6 +188,20 @@ class Definition(ABC):
     def dimensions(self, wanted: Specialisation, device: Device) -> int:
         """Must: of the ndrange, how many dimensions it asks for its place in; at least 1."""
 
+    @abstractmethod
+    def exact(self, wanted: Specialisation, device: Device) -> bool:
+        """Must: whether launches run the work-items asked for and no others."""
+
+    @abstractmethod
+    def remark_padding(
+        self,
+        wanted: Specialisation,
+        device: Device,
+        views: Sequence[ArrayView | None],
+        asked: tuple[int, ...],
+    ) -> None:
+        """Must: tell where work-items that only pad an ndrange leave an array, if it is known."""
+
     def written(self, wanted: Specialisation, device: Device) -> frozenset[int]:
         """The positions of the array arguments that the kernel may write, in `leaf_specs`.
 
@@ -218,8 +232,9 @@ def written_positions(kernel: KernelIR, specs: tuple[ParameterSpec, ...]) -> fro
 
 
 def interpreted_arguments(kernel: KernelIR) -> tuple[Argument, ...]:
-    """The arguments of a kernel that a device runs as IR: one per parameter."""
-    return tuple(
+    """The arguments of a kernel that a device runs as IR: sizes, then one per parameter."""
+    sizes = tuple(Argument("size", -1, dim, kernel.index_type) for dim in kernel.ragged)
+    return sizes + tuple(
         Argument(
             "pointer" if isinstance(p, Array) else "scalar",
             i,

@@ -119,6 +119,7 @@ def filling_of(
     specs: tuple[ParameterSpec, ...],
     views: Sequence[ArrayView | None],
     executable: Executable,
+    asked: Sequence[int] = (),
 ) -> Filling:
     """The filling for a program's arguments and a launch's.
 
@@ -132,10 +133,15 @@ def filling_of(
         The same as arrays; None for numbers.
     executable : Executable
         What takes them.
+    asked : sequence of int
+        The ndrange in work-items, for programs that ask for it.
     """
     owners, leaves = owners_of(specs), leaf_specs(specs)
     made = Filling([None] * len(arguments))
     for position, argument in enumerate(arguments):
+        if argument.kind == "size":
+            made.template[position] = asked[argument.dim]
+            continue
         arg, part = owners[argument.parameter]
         view = views[arg]
         if argument.kind == "scalar":

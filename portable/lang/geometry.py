@@ -11,10 +11,12 @@ from portable.errors import LaunchError
 __all__ = [
     "Groups",
     "Three",
+    "asked_sizes",
     "check_workgroup",
     "default_workgroup",
     "group_counts",
     "groups",
+    "ragged_dims",
     "sizes",
 ]
 
@@ -119,3 +121,19 @@ def group_counts(ndrange: Three | Groups, workgroup: Three, capabilities: Capabi
             "along the dimensions: let dimension 0 be the longest, or make workgroups larger"
         )
     return counts
+
+
+def asked_sizes(ndrange: Three | Groups, workgroup: Three) -> Three:
+    """An ndrange in work-items."""
+    if not isinstance(ndrange, Groups):
+        return ndrange
+    x, y, z = sizes(ndrange.counts, "the number of workgroups")
+    return x * workgroup[0], y * workgroup[1], z * workgroup[2]
+
+
+def ragged_dims(ndrange: Three | Groups, workgroup: Three) -> tuple[int, ...]:
+    """The dimensions along which an ndrange ends within a workgroup."""
+    if isinstance(ndrange, Groups):
+        return ()
+    pairs = enumerate(zip(ndrange, workgroup, strict=True))
+    return tuple(dim for dim, (n, items) in pairs if n % items)

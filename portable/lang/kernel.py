@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from threading import RLock
 from typing import Any, Final, TypeVar, overload
 
 from portable import registry
-from portable.backend import Capabilities, Device
+from portable.backend import ArrayView, Capabilities, Device
 from portable.errors import KernelError, LaunchError
 from portable.lang.checking import checking, compile_checked
+from portable.lang.checks.padding import Stray, meeting_place, strays
 from portable.lang.definition import (
     Compiled,
     Parameters,
@@ -21,6 +23,7 @@ from portable.lang.definition import (
 )
 from portable.lang.emit import generate
 from portable.lang.emit.delays import perturbation
+from portable.lang.filling import owners_of
 from portable.lang.frontend.compile import translate
 from portable.lang.frontend.source import LAMBDA, function_source
 from portable.lang.function import Marked
@@ -31,6 +34,7 @@ from portable.lang.signature import (
     Specialisation,
 )
 from portable.locks import fork_safe_lock
+from portable.notices import remark
 
 __all__ = ["Kernel", "kernel"]
 
@@ -58,13 +62,14 @@ class Kernel(Launchable, Marked):
 
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
         """The checked IR of a specialisation."""
-        key = (capabilities, wanted)
+        whole = replace(wanted, ragged=()) if wanted.ragged else wanted
+        key = (capabilities, whole)
         with self._lock:
             found = self._translated.get(key)
             if found is None:
-                found = translate(self.python, wanted, capabilities)
+                found = translate(self.python, whole, capabilities)
                 _keep(self._translated, key, found)
-        return found
+        return replace(found, ragged=wanted.ragged) if wanted.ragged else found
 
     def written_in(self, wanted: Specialisation, device: Device) -> frozenset[int]:
         """The positions of the array arguments that the kernel may write, in `leaf_specs`."""
@@ -73,6 +78,28 @@ class Kernel(Launchable, Marked):
     def dimensions(self, wanted: Specialisation, device: Device) -> int:
         """Of the ndrange, how many dimensions the kernel asks for its place in."""
         return self.translated(wanted, device.capabilities).dimensions
+
+    def exact(self, wanted: Specialisation, device: Device) -> bool:
+        """Whether launches run the work-items asked for and no others."""
+        return self.translated(wanted, device.capabilities).exact
+
+    def remark_padding(
+        self,
+        wanted: Specialisation,
+        device: Device,
+        views: Sequence[ArrayView | None],
+        asked: tuple[int, ...],
+    ) -> None:
+        """Tell where work-items that only pad an ndrange leave an array."""
+        ir = self.translated(wanted, device.capabilities)
+        owners = owners_of(wanted.parameters)
+        for stray in strays(ir):
+            view = views[owners[ir.parameters.index(stray.array)][0]]
+            assert view is not None
+            extent, items = view.shape[stray.axis], wanted.workgroup[stray.dim]
+            size = asked[stray.dim]
+            if size <= extent < -(-size // items) * items:
+                remark(_padding_remark(ir, stray, extent), stray.loc)
 
     def compiled(self, wanted: Specialisation, device: Device) -> Compiled:
         """The compiled program of a specialisation on a device.
@@ -122,6 +149,17 @@ def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     if len(kept) >= _MAX_SPECIALISATIONS:
         del kept[next(iter(kept))]
     kept[key] = value
+
+
+def _padding_remark(ir: KernelIR, stray: Stray, extent: int) -> str:
+    """Why work-items beyond an ndrange run, where they go, and what to do."""
+    array, dim, items = stray.array.name, stray.dim, ir.workgroup[stray.dim]
+    return (
+        f"kernel {ir.name!r} is launched in whole workgroups of {items} along dimension {dim}, "
+        f"since its work-items meet or share local memory (line {meeting_place(ir).line}): those "
+        f"beyond the ndrange run too, and here they leave {array}, whose extent is {extent}; write "
+        f"if kl.global_id({dim}) < {array}.shape[{stray.axis}]: around it"
+    )
 
 
 def _local_bytes(ir: KernelIR) -> int:

@@ -32,9 +32,11 @@ from portable.lang.filling import Filling, filling_of
 from portable.lang.geometry import (
     Groups,
     Three,
+    asked_sizes,
     check_workgroup,
     default_workgroup,
     group_counts,
+    ragged_dims,
 )
 from portable.lang.recogniser import Pair, Recogniser, recogniser
 from portable.lang.signature import Specialisation, constant_key
@@ -395,13 +397,17 @@ class Launcher:
         wanted = self.specialised(device, args, views, constants)
         if self._flat:
             self._check_dimensions(wanted, device)
+        ragged = ragged_dims(self._ndrange, wanted.workgroup)
+        asked = asked_sizes(self._ndrange, wanted.workgroup)
+        if ragged and not wanted.ragged:
+            self._kernel.remark_padding(wanted, device, views, asked)
         counts = group_counts(self._ndrange, wanted.workgroup, device.capabilities)
         # A plan outlives the arrays that it was made for and must not keep their memory.
         views = [None if v is None else v._replace(handle=None, owner=None) for v in views]
 
         def build(disjoint: bool) -> _Bound:
             made = self._kernel.compiled(replace(wanted, restrict=disjoint), device)
-            filling = filling_of(made.arguments, wanted.parameters, views, made.executable)
+            filling = filling_of(made.arguments, wanted.parameters, views, made.executable, asked)
             return _Bound(made.executable, made.program, filling, disjoint)
 
         written = self._kernel.written(wanted, device)
@@ -436,7 +442,7 @@ class Launcher:
         leaves = flattened(args)
         keys = [scalar_key(x) for x, view in zip(leaves, views, strict=True) if view is None]
         padded = prod(n * size for n, size in zip(counts, workgroup, strict=True))
-        return Specialisation(
+        whole = Specialisation(
             specs,
             fixed,
             workgroup,
@@ -444,6 +450,10 @@ class Launcher:
             True,
             self._kernel.options,
         )
+        ragged = ragged_dims(self._ndrange, workgroup)
+        if ragged and self._kernel.exact(whole, device):
+            return replace(whole, ragged=ragged)
+        return whole
 
 
 def _kind_of(x: Any) -> bool | None:

@@ -11,6 +11,7 @@ from portable.backend import ArrayView, Device
 from portable.errors import PortableError, UnsupportedError, without_frames
 from portable.lang.arguments import is_array
 from portable.lang.emit import generate
+from portable.lang.geometry import groups
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
 from portable.lang.structs import flattened
@@ -27,7 +28,7 @@ def source(
     Parameters
     ----------
     kernel : kernel, or kernel[ndrange, workgroup]
-        A bare kernel stands for an ndrange of one dimension and the default workgroup.
+        A bare kernel stands for whole workgroups of the default size in one dimension.
     *args
         The arguments. NumPy arrays may stand for arrays of any device.
     device : str or Device
@@ -40,7 +41,7 @@ def source(
     UnsupportedError
         For the simulator, which runs kernels without generating source.
     """
-    launcher = kernel if isinstance(kernel, Launcher) else kernel[1]
+    launcher = kernel if isinstance(kernel, Launcher) else kernel[groups(1)]
     if not isinstance(launcher.kernel, Kernel):
         raise UnsupportedError(f"{launcher.kernel!r} was read from a package, without its source")
     leaves = flattened(args)

@@ -170,6 +170,8 @@ class Specialisation:
         Whether no array that is written overlaps another.
     options : Options
         What the kernel was declared with.
+    ragged : tuple of int
+        As `portable.lang.ir.kernel.Kernel` has it.
     """
 
     parameters: tuple[ParameterSpec, ...]
@@ -178,6 +180,7 @@ class Specialisation:
     index64: bool
     restrict: bool
     options: Options
+    ragged: tuple[int, ...] = ()
     key: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

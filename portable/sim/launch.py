@@ -29,6 +29,8 @@ class Launch:
         What is checked.
     groups : (int, int, int)
         Workgroups along each dimension.
+    sizes : (int, int, int)
+        Work-items along each dimension: those asked for, or of whole workgroups.
     group_count : int
         Workgroups in all.
     places : sequence of Location
@@ -54,10 +56,13 @@ class Launch:
         places: Sequence[Location],
         groups: tuple[int, int, int],
         settings: Settings,
+        sizes: tuple[int, ...] = (),
     ) -> None:
         self.kernel = kernel
         self.settings = settings
         self.groups = groups
+        whole = (n * size for n, size in zip(groups, kernel.workgroup, strict=True))
+        self.sizes = sizes or tuple(whole)
         self.places = places
         self.group_count = groups[0] * groups[1] * groups[2]
         x, y, z = kernel.workgroup

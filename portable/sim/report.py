@@ -89,20 +89,20 @@ def out_of_bounds(
         f"index out of bounds: {array.name}[{text}] of {array.space} array {array.name} "
         f"with shape {extents}",
         index=first,
-        hint=_guard(array, extents, first),
+        hint=_guard(w, array, extents, first),
         **_about(w, site, items[where]),
     )
 
 
-def _guard(array: Array, extents: tuple[int, ...], index: tuple[int, ...]) -> str:
+def _guard(w: Group, array: Array, extents: tuple[int, ...], index: tuple[int, ...]) -> str:
     """What keeps an index inside, by the first dimension in which it is not."""
     places = enumerate(zip(index, extents, strict=False))
     dim, at = next(((d, i) for d, (i, n) in places if not 0 <= i < n), (0, 0))
     if at < 0:
         return "negative indices do not wrap; guard the access, for instance with `if i >= 0:`"
     text = f"guard the access, for instance with `if i < {array.name}.shape[{dim}]:`"
-    padded = "; an ndrange is padded to whole workgroups"
-    return text + (padded if array.space == "global" else "")
+    padded = "; this kernel runs whole workgroups, since its work-items meet"
+    return text + (padded if array.space == "global" and not w.kernel.exact else "")
 
 
 def failed_check(w: Group, site: Site, message: str, items: Any) -> errors.FailedCheckError:

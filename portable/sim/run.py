@@ -11,6 +11,7 @@ from portable.backend import Capabilities
 from portable.errors import LaunchError
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes import lower
+from portable.lang.passes.ragged import end_ranges
 from portable.sim import (
     access,
     atomics,
@@ -69,6 +70,7 @@ class Simulation:
     def __init__(self, kernel: Kernel, target: Capabilities | None = None) -> None:
         if target is not None and target.dialect != "ir":
             kernel = lower(kernel, target)
+        kernel = end_ranges(kernel)
         self.kernel: Final = kernel
         builder = Builder(kernel)
         self._survey = Survey(kernel)
@@ -86,11 +88,16 @@ class Simulation:
         *,
         settings: Settings | None = None,
         uninitialised: Collection[str] = (),
+        sizes: tuple[int, ...] = (),
     ) -> None:
-        """Run it; parameters are those of `run`."""
+        """Run it; parameters are those of `run`, and `sizes` the work-items along each dimension.
+
+        By default these are those of whole workgroups.
+        """
         if min(groups) < 1:
             raise LaunchError(f"a launch needs workgroups along each dimension, not {groups}")
-        launch = Launch(self.kernel, self._survey, self._places, groups, settings or current())
+        how = settings or current()
+        launch = Launch(self.kernel, self._survey, self._places, groups, how, sizes)
         with np.errstate(all="ignore"):
             bound = binding.bind(launch, arguments, frozenset(uninitialised))
             try:

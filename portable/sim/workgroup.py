@@ -81,7 +81,7 @@ class Workgroup(CopyGroup):
             case "group_id":
                 return self.group_id[node.dim]
             case "global_size":
-                return self.launch.groups[node.dim] * self.kernel.workgroup[node.dim]
+                return self.launch.sizes[node.dim]
             case "num_groups":
                 return self.launch.groups[node.dim]
             case "local_linear_id":

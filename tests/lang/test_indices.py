@@ -38,16 +38,15 @@ def test_every_work_item_knows_its_place(
     device: Device, ndrange: tuple[int, ...], workgroup: tuple[int, ...]
 ) -> None:
     counts = [-(-n // w) for n, w in zip(ndrange, workgroup, strict=True)]
-    padded = [c * w for c, w in zip(counts, workgroup, strict=True)]
     ndim = len(ndrange)
-    out = np.full((int(np.prod(padded)), 7, ndim), -1, np.int32)
+    out = np.full((int(np.prod(ndrange)), 7, ndim), -1, np.int32)
     (found,) = run(device, stand[ndrange, workgroup], out, NDIM=ndim)
-    ids = np.indices(padded[::-1]).reshape(ndim, -1)[::-1].T
+    ids = np.indices(ndrange[::-1]).reshape(ndim, -1)[::-1].T
     local = ids % workgroup
     np.testing.assert_array_equal(found[:, 0], ids)
     np.testing.assert_array_equal(found[:, 1], local)
     np.testing.assert_array_equal(found[:, 2], ids // workgroup)
-    for row, expected in ((3, padded), (4, workgroup), (5, counts)):
+    for row, expected in ((3, ndrange), (4, workgroup), (5, counts)):
         np.testing.assert_array_equal(found[:, row], np.broadcast_to(expected, ids.shape))
     weights = np.cumprod([1, *workgroup[:-1]])
     np.testing.assert_array_equal(found[:, 6, 0], local @ weights)

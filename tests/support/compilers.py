@@ -249,8 +249,16 @@ class OpenCLDevice:
             faults=faults.INTEL_CPU if intel else faults.POCL,
         )
 
-    def run(self, program: Program, groups: Sequence[int], arguments: Sequence[Any]) -> list[Any]:
+    def run(
+        self,
+        program: Program,
+        groups: Sequence[int],
+        arguments: Sequence[Any],
+        sizes: Sequence[int] = (),
+    ) -> list[Any]:
         """Runs a program; `arguments` holds an array or number per kernel parameter, in order.
+
+        `sizes` are the work-items along each dimension, for programs that ask for them.
 
         Copies of the arrays are passed; what is left in them comes back, in order.
         """
@@ -263,6 +271,9 @@ class OpenCLDevice:
         ]
         passed = []
         for item in program.arguments:
+            if item.kind == "size":
+                passed.append(item.type.numpy.type(sizes[item.dim]))
+                continue
             value, copy = arguments[item.parameter], copies[item.parameter]
             size = np.uint8 if item.type.kind == "b" else item.type.numpy.type
             if item.kind == "scalar":

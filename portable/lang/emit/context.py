@@ -27,7 +27,7 @@ class Context:
     names, facts, prelude
         Identifiers, proofs and definitions of this kernel.
     used : dict
-        Extents, strides and boxes that the text mentions, with their identifiers.
+        Sizes, extents, strides and boxes that the text mentions, with their identifiers.
     """
 
     kernel: Kernel
@@ -64,6 +64,11 @@ class Context:
         assert index_type in (int32, int64)
         key = Argument("extent" if kind == "extent" else "stride", index, dim, index_type)
         return self.used.setdefault(key, self.names.of(f"{array.name}_{word}{dim}", "size"))
+
+    def range_argument(self, dim: int) -> str:
+        """The identifier of the ndrange's size, where it ends within a workgroup."""
+        key = Argument("size", -1, dim, self.kernel.index_type)
+        return self.used.setdefault(key, self.names.of(f"global_size{dim}", "size"))
 
     def box_argument(self, array: Array, box: Box) -> str:
         """The identifier of an array's description for copies of a box of it."""

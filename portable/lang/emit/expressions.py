@@ -110,6 +110,8 @@ class Expressions:
         return Code(self.context.size_argument("stride", x.array, x.dim))
 
     def _work_item(self, x: e.WorkItem) -> Code:
+        if x.word == "global_size" and x.dim in self.context.kernel.ragged:
+            return Code(self.context.range_argument(x.dim))
         text = self.dialect.work_items[x.word].format(
             d=x.dim,
             x="xyz"[x.dim],

@@ -97,7 +97,8 @@ class _Printer:
     # -- arguments --------------------------------------------------------------------------
 
     def _arguments(self) -> list[Argument]:
-        found: list[Argument] = []
+        sizes = (a for a in self._context.used if a.kind == "size")
+        found: list[Argument] = sorted(sizes, key=lambda a: a.dim)
         for number, parameter in enumerate(self._kernel.parameters):
             if isinstance(parameter, Array):
                 found.append(Argument("pointer", number, 0, parameter.dtype))
@@ -118,16 +119,16 @@ class _Printer:
         return [f"void {self._entry}(", *(f"    {t}," for t in texts[:-1]), f"    {texts[-1]})"]
 
     def _argument(self, argument: Argument, written: frozenset[Array]) -> str:
+        if argument.kind == "box":
+            return self._dialect.box.format(name=self._context.used[argument])
+        if argument.kind not in ("pointer", "scalar"):
+            return (
+                f"const {self._dialect.types[argument.type.short]} {self._context.used[argument]}"
+            )
         parameter = self._kernel.parameters[argument.parameter]
         if argument.kind == "scalar":
             assert isinstance(parameter, e.Variable)
             return self._scalar(parameter)
-        if argument.kind == "box":
-            return self._dialect.box.format(name=self._context.used[argument])
-        if argument.kind != "pointer":
-            return (
-                f"const {self._dialect.types[argument.type.short]} {self._context.used[argument]}"
-            )
         assert isinstance(parameter, Array)
         const = "" if parameter in written else "const "
         restrict = f"{self._dialect.restrict} " if parameter.restrict else ""

@@ -29,6 +29,7 @@ class Facts:
 
     def __init__(self, kernel: Kernel) -> None:
         self._workgroup = kernel.workgroup
+        self._ragged = kernel.ragged
         self._sub_group_size = kernel.sub_group_size
         self._bounds: dict[str, Interval | None] = {}
         self._twos: dict[str, int] = {}
@@ -155,7 +156,7 @@ class Facts:
     def _work_item_twos(self, x: e.WorkItem) -> int:
         if x.word == "local_id" and self._workgroup[x.dim] == 1:
             return _EXACT
-        if x.word == "global_size":
+        if x.word == "global_size" and x.dim not in self._ragged:
             return _twos(self._workgroup[x.dim])
         return 0
 

@@ -62,6 +62,10 @@ class Kernel:
         Of its ``def``.
     flat : bool
         Whether the workgroup is launched along one dimension, however it is shaped.
+    ragged : tuple of int
+        The dimensions along which the ndrange ends within the last workgroup. What is beyond does
+        not run, and ``global_size`` there is the ndrange, a program's argument of kind "size". Only
+        of kernels that are `exact`.
     """
 
     name: str
@@ -76,6 +80,19 @@ class Kernel:
     options: Options
     loc: Location
     flat: bool = False
+    ragged: tuple[int, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether launches run the work-items asked for and no others.
+
+        So it is where no work-item needs another one of its workgroup, by local memory or by
+        meeting it; else the ndrange is padded to whole workgroups.
+        """
+        from portable.lang.ir.walk import all_statements
+
+        shared = any(array.space == "local" for array in self.arrays)
+        return not shared and all(x.together() == "work_item" for x in all_statements(self.body))
 
     @property
     def launched(self) -> tuple[int, int, int]:

@@ -5,9 +5,10 @@ work-item's share, after matrix fragments, since these may give local arrays new
 out still means the same everywhere; the simulator runs it.
 
 `reduced` turns what the language promises into operators that other languages have, so that their
-printers only print: `bfloat16`, `places` of work-items, `sub_groups`, `operators` (floor division,
-saturation, shifts) and `loops`. `negations`, `complements`, `joins` and `rounding` steer clear of
-faults of compilers that the device declares, and `wrapping` of what C leaves undefined.
+printers only print: `ragged` ends of ndranges, `bfloat16`, `places` of work-items, `sub_groups`,
+`operators` (floor division, saturation, shifts) and `loops`. `negations`, `complements`, `joins`
+and `rounding` steer clear of faults of compilers that the device declares, and `wrapping` of what C
+leaves undefined.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from portable.lang.passes.matrix import lower_matrices
 from portable.lang.passes.negations import keep_negations, plain_negations
 from portable.lang.passes.operators import lower_operators
 from portable.lang.passes.places import launched_flat
+from portable.lang.passes.ragged import end_ranges
 from portable.lang.passes.rounding import round_constants
 from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.sub_groups import lower_sub_groups
@@ -63,6 +65,7 @@ def reduced(kernel: Kernel, capabilities: Capabilities, semantics: Semantics) ->
     semantics : Semantics
         What the language's operators mean.
     """
+    kernel = kernel if semantics.ends_ranges else end_ranges(kernel)
     kernel = launched_flat(lower_bfloat16(kernel), semantics)
     bindings = Bindings(Facts(kernel))
     kernel = lower_sub_groups(kernel, bindings)

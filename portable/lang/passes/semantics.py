@@ -23,8 +23,12 @@ class Semantics:
         into 0.
     flat_sub_groups : bool
         Whether sub-groups may not follow the linear local index but in workgroups of one dimension.
+    ends_ranges : bool
+        Whether programs by themselves run no work-items beyond an ndrange that ends within a
+        workgroup (`portable.lang.ir.kernel.Kernel.ragged`); else kernels begin with a guard.
     """
 
     signed_wraps: bool = False
     saturating: frozenset[str] = frozenset()
     flat_sub_groups: bool = False
+    ends_ranges: bool = False

@@ -38,7 +38,7 @@ def group_id(dim: int = 0) -> Any:
 
 @word
 def global_size(dim: int = 0) -> Any:
-    """The ndrange padded to whole workgroups."""
+    """The work-items that run: the ndrange; of whole workgroups where they meet (see `kl`)."""
 
 
 @word
