@@ -190,19 +190,20 @@ class Recipe:
         """A launch in each run, on views of given and new arrays, none overlapping one written."""
         launcher = kernel[ndrange, workgroup]
         like = mapped(args, _like)
-        self.add(repeatable(launcher, like, constants, disjoint=True), flattened(args))
+        self.add(repeatable(launcher, like, constants, disjoint=True), args)
 
     def add(self, launch: Launch, args: Sequence[Any]) -> None:
-        """A launch made elsewhere, of such views and numbers."""
+        """A launch made elsewhere, of such views and numbers, and tuples and structs of both."""
+        leaves = flattened(tuple(args))
         shifts: Sequence[int] = ()
         inner = launch
         if isinstance(launch, _Shifted):
             inner, shifts = launch.launch, launch.shifts
         places: list[Place | None] = []
-        for a, by in zip_longest(args, shifts, fillvalue=0):
+        for a, by in zip_longest(leaves, shifts, fillvalue=0):
             array, start = self._place_of(a) if isinstance(a, Storage) else (-1, 0)
             places.append(None if array < 0 else Place(array, start + by))
-        self._text.launch(inner, places, [self._number(a) for a in args])
+        self._text.launch(inner, places, [self._number(a) for a in leaves])
 
     def finish(self, *results: Any) -> Callable[..., Any]:
         """Ends it: a run gives the array that this view stands for, or a tuple of several."""

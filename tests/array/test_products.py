@@ -1,0 +1,124 @@
+"""Products of matrices at the sizes that people use, by every function of arrays that makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import portable
+from portable import numerics
+from portable.backend import Device
+from portable.linalg import gemm_launches
+from portable.linalg.gemm_check import tolerance
+from portable.linalg.gemm_plan import planned
+from portable.tune.verify import worst_error
+
+Array = np.ndarray[Any, Any]
+
+_CALLS: Final = 3
+"""The first writes a recipe, the second runs it, the third finds memory that was used before."""
+
+
+def _at(_: Any, a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def _matmul(xp: Any, a: Any, b: Any) -> Any:
+    return xp.matmul(a, b)
+
+
+def _tensordot(xp: Any, a: Any, b: Any) -> Any:
+    return xp.tensordot(a, b, axes=1)
+
+
+def _einsum(_: Any, a: Any, b: Any) -> Any:
+    return numerics.einsum("ij,jk->ik", a, b)
+
+
+def _linalg(xp: Any, a: Any, b: Any) -> Any:
+    return xp.linalg.matmul(a, b)
+
+
+def _gemm(_: Any, a: Any, b: Any) -> Any:
+    return portable.linalg.gemm(a, b)
+
+
+Product = Callable[[Any, Any, Any], Any]
+_PRODUCTS: Final[tuple[Product, ...]] = (_at, _matmul, _tensordot, _einsum, _linalg, _gemm)
+
+
+def _operands(m: int, k: int, n: int, dtype: str, turned: str) -> tuple[Array, Array]:
+    """Small whole numbers and their halves, as views that are transposed where `turned` says so."""
+    random = np.random.default_rng([m, k, n])
+    a, b = (
+        random.integers(-8, 9, shape[::-1] if name in turned else shape).astype(dtype) / 2
+        for name, shape in (("a", (m, k)), ("b", (k, n)))
+    )
+    return (a.T if "a" in turned else a), (b.T if "b" in turned else b)
+
+
+def _assert_product(found: Any, a: Array, b: Array) -> None:
+    got = portable.to_numpy(found)
+    wide = a.astype(np.float64), b.astype(np.float64)
+    size = abs(wide[0]) @ abs(wide[1])
+    assert got.dtype == a.dtype
+    assert worst_error(got, wide[0] @ wide[1], tolerance(a.shape[1], a.dtype) * size) <= 1
+
+
+def _on(device: Device, x: Array, turned: bool) -> Any:
+    return device.from_numpy(np.ascontiguousarray(x.T)).T if turned else device.from_numpy(x)
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize(
+    ("extents", "dtype", "turned"),
+    [
+        ((448, 448, 448), "float32", ""),
+        ((450, 450, 450), "float64", "a"),
+        ((1024, 1024, 1024), "float32", "b"),
+        ((2000, 500, 500), "float64", ""),
+        ((500, 450, 448), "float16", "ab"),
+        ((1025, 333, 777), "float32", ""),
+    ],
+)
+def test_products_of_ordinary_extents(
+    ours: Device, extents: tuple[int, int, int], dtype: str, turned: str
+) -> None:
+    """Each door makes it when it is first called and when it is known again."""
+    if dtype == "float64" and not ours.capabilities.float64:
+        pytest.skip(f"{ours.name} lacks double precision")
+    a, b = _operands(*extents, dtype, turned)
+    xp = portable.xp(ours)
+    for product in _PRODUCTS:
+        for _ in range(_CALLS):
+            left, right = _on(ours, a, "a" in turned), _on(ours, b, "b" in turned)
+            _assert_product(product(xp, left, right), a, b)
+
+
+@pytest.mark.parametrize("product", _PRODUCTS)
+def test_packed_products(ours: Device, monkeypatch: pytest.MonkeyPatch, product: Product) -> None:
+    """Its launches hold structs; on devices that never pack, tiles take the same ways."""
+    alone = ours.capabilities.lone_work_items
+    monkeypatch.setattr(gemm_launches, "packing_pays", lambda *_: alone)
+    planned.cache_clear()
+    try:
+        for m, k, n in ((37, 41, 29), (29, 37, 41)):
+            for turned in ("", "a", "b"):
+                a, b = _operands(m, k, n, "float32", turned)
+                for _ in range(_CALLS):
+                    left, right = _on(ours, a, "a" in turned), _on(ours, b, "b" in turned)
+                    _assert_product(product(portable.xp(ours), left, right), a, b)
+    finally:
+        planned.cache_clear()
+
+
+@pytest.mark.needs_compiler
+def test_powers_of_matrices_of_ordinary_extents(ours: Device) -> None:
+    a = np.eye(500, dtype=np.float32)[::-1].copy()
+    a[3, 5] = 0.5
+    for _ in range(_CALLS):
+        found = portable.to_numpy(portable.xp(ours).linalg.matrix_power(ours.from_numpy(a), 5))
+        np.testing.assert_array_equal(found, np.linalg.matrix_power(a, 5))
