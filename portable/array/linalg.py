@@ -531,7 +531,7 @@ def _write_norm(x: Any, ord: float, axis: Any, keepdims: bool) -> Callable[..., 
 _norm: Final = Plans(_write_norm)
 
 
-_POWER_OF_SIZE: Final = Operation("vector_norm", "f", power_of_size, vector=False)
+_POWER_OF_SIZE: Final = Operation("vector_norm", "f", power_of_size)
 
 
 def matrix_norm(

@@ -22,6 +22,7 @@ from portable.linalg.gemm_packed import (
     packing_pays,
 )
 from portable.linalg.gemm_shares import Sharing, first_launch, sharing_for
+from portable.linalg.gemm_slim import gemm_slim, slim_for
 from portable.linalg.gemm_tuning import has_engine, schemes
 from portable.linalg.tiling import Tiling
 from portable.tune.space import Parameters
@@ -137,6 +138,8 @@ def launches(
         *lead, m, n = shape
         product = Product(m, n, k, prod(lead), beside.biased)
         best = algorithm in ("auto", "matrix")
+        if best and not b_columns:
+            yield from _slim(device, kind, shape, k, constants, beside)
         if beside.packable and best and packing_pays(product, device.capabilities, halves):
             yield _packed(device, m, given)
         usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
@@ -147,6 +150,26 @@ def launches(
                 yield from shared_launch(device, choice, shape, k, constants)
             else:
                 yield _in_parts(device, choice, parts, shape, constants)
+
+
+def _slim(
+    device: Device,
+    kind: DType,
+    shape: tuple[int, ...],
+    k: int,
+    constants: dict[str, Any],
+    beside: Beside,
+) -> Iterator[TileLaunch]:
+    """The kernel for few columns and small matrices, where it pays."""
+    found = slim_for(device.capabilities, constants["ACC"], shape, k)
+    if found is None or kind.is_integer or "SPLIT" in constants:
+        return
+    slim, parts, items = found
+    own = {**constants, "ACTIVATION": keep} if parts > 1 else constants
+    clamped = shape[-1] < slim.lanes
+    plain = parts > 1 or not (beside.added or beside.biased or own["ACTIVATION"] is not keep)
+    given = {"SLIM": slim, "CLAMPED": clamped, "PLAIN": plain}
+    yield TileLaunch(gemm_slim[items, 1], {**given, **own}, parts)
 
 
 def _packed(device: Device, rows: int, constants: dict[str, Any]) -> TileLaunch:

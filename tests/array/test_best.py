@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portable
 import portable.array as xp
 from portable import to_numpy
 from portable.backend import Device
@@ -50,3 +51,19 @@ def test_every_way(simulated: Device, name: str, dtype: str, shape: tuple[int, .
 @pytest.mark.parametrize(("name", "shape"), [("argmax", (333,)), ("argmin", (70, 32))])
 def test_on_the_device(ours: Device, name: str, shape: tuple[int, ...]) -> None:
     check(ours, name, some("float32", shape))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_columns_that_make_no_vectors_and_short_rows(ours: Device, axis: int) -> None:
+    """Few columns become rows first, axes that stay are taken together."""
+    random = np.random.default_rng(0)
+    for shape in ((70, 3, 5), (3, 90, 7), (4, 5, 100), (2, 3, 16)):
+        a = random.integers(0, 30, shape).astype(np.float32)
+        a[tuple(extent // 2 for extent in shape)] = np.nan
+        x = ours.from_numpy(a)
+        np.testing.assert_array_equal(
+            portable.to_numpy(xp.argmax(x, axis=axis)), np.argmax(a, axis=axis)
+        )
+        np.testing.assert_array_equal(
+            portable.to_numpy(xp.argmin(x, axis=axis)), np.argmin(a, axis=axis)
+        )

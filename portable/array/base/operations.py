@@ -60,7 +60,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("copysign", "f", kl.copysign),
         Operation("divide", "fc", kl.divide, floats=float64),
         Operation("equal", "biufc", kl.equal, result="bool"),
-        Operation("floor_divide", "iuf", r.float_floor_divide, kl.floor_divide, vector=False),
+        Operation("floor_divide", "iuf", r.float_floor_divide, kl.floor_divide, alone="iuf"),
         Operation("greater", "iuf", kl.greater, result="bool"),
         Operation("greater_equal", "iuf", kl.greater_equal, result="bool"),
         Operation("hypot", "f", kl.hypot),
@@ -73,10 +73,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("maximum", "iuf", kl.maximum),
         Operation("minimum", "iuf", kl.minimum),
         Operation("multiply", "iufc", kl.multiply),
-        Operation("nextafter", "f", kl.nextafter, half=r.half_nextafter, vector=False),
+        Operation("nextafter", "f", kl.nextafter, half=r.half_nextafter, alone="f"),
         Operation("not_equal", "biufc", kl.not_equal, result="bool"),
-        Operation("pow", "iufc", kl.pow, r.integer_power, vector=False),
-        Operation("remainder", "iuf", r.float_remainder, kl.remainder, vector=False),
+        Operation("pow", "iufc", kl.pow, r.integer_power, alone="iu"),
+        Operation("remainder", "iuf", r.float_remainder, kl.remainder, alone="iuf"),
         Operation("subtract", "iufc", kl.subtract),
     )
 }

@@ -265,7 +265,7 @@ class Traced(Operators, Expression):
         )
         narrow = result if result.is_integer and result.itemsize < _NARROW else None
         trace = self.trace
-        trace.vector &= operation.vector and not compute.is_complex
+        trace.vector &= operation.takes_vectors(compute)
         number = trace.step(operation.function(compute), sources, narrow)
         still_weak = weak and all(isinstance(x, Traced) and x.weak for x in operands if _is(x))
         return Traced(trace, number, result, shape, result.kind if still_weak else "")

@@ -276,9 +276,10 @@ def _elementwise_launch(
     how = formula.how
     # What is written in place has been read already.
     streaming = disjoint and streams(out.nbytes, out.device.capabilities)
-    lanes = 1 if compute.is_complex else _lanes(operation, args, how, out, streaming=streaming)
+    taken = operation.takes_vectors(compute)
+    lanes = _lanes(args, how, out, streaming=streaming) if taken else 1
     full = [x for x, word in zip(args, how, strict=True) if word == FULL]
-    strided = any(x.strides[-1] != x.dtype.itemsize for x in full)
+    strided = any(_lies_crosswise(x) for x in full)
     chunk, rows, ndrange, workgroup = work_of(
         out.shape, lanes, out.device.capabilities, strided=strided
     )
@@ -303,12 +304,17 @@ def _shift(x: Any, view: Any) -> int:
     return view.offset - x.offset if isinstance(x, Storage) else 0
 
 
-def _lanes(
-    operation: Operation, args: Sequence[Any], how: Sequence[str], out: Storage, *, streaming: bool
-) -> int:
+def _lies_crosswise(x: Any) -> bool:
+    """Whether neighbours in memory lie along another axis than the last."""
+    step = abs(x.strides[-1])
+    nearer = [abs(s) for s, n in zip(x.strides[:-1], x.shape[:-1], strict=True) if n > 1 and s]
+    return bool(min(nearer, default=step) < step)
+
+
+def _lanes(args: Sequence[Any], how: Sequence[str], out: Storage, *, streaming: bool) -> int:
     """How many neighbours the kernel takes at a time."""
     kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
     full = [x for x, word in zip(args, how, strict=True) if word == FULL] + [out]
-    if not operation.vector or any(x.strides[-1] != x.dtype.itemsize for x in full):
+    if any(x.strides[-1] != x.dtype.itemsize for x in full):
         return 1
     return vector_lanes(kinds, out.shape[-1], out.device.capabilities, streaming=streaming)

@@ -117,7 +117,7 @@ def exchange_launch(
     share = squares_for(capabilities)
     if capabilities.lone_work_items:
         kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
-        vector = operation.vector and not compute.is_complex
+        vector = operation.takes_vectors(compute)
         lanes = _lanes((*kinds, compute), out.shape, capabilities) if vector else 1
         block = _block(out.shape, capabilities)
         along = lanes * out.dtype.itemsize < capabilities.cache_line
@@ -126,7 +126,7 @@ def exchange_launch(
         launcher = exchange_blocks[_squares(out.shape, block), 1]
     else:
         lanes = 1
-        if operation.vector and not compute.is_complex:
+        if operation.takes_vectors(compute):
             lanes = _tile_lanes(args, formula.how, out, capabilities)
         width = _width(lanes, share)
         tall = share.group // width

@@ -43,8 +43,8 @@ class Operation:
         What it calls for `float16`, whose numbers it holds in single precision; `real` by default.
     result : {"same", "bool", "real"}
         The result's dtype: that of the operands, bool, or the real one of a complex one.
-    vector : bool
-        Whether the kernel may call it with vectors.
+    alone : str
+        The kinds of dtype of which the kernel calls it with one number at a time, not with vectors.
     plain : int
         So many first operands keep their own dtype (the condition of ``where``).
     fixed : DType or None
@@ -60,7 +60,7 @@ class Operation:
     whole: Any = None
     half: Any = None
     result: Literal["same", "bool", "real"] = "same"
-    vector: bool = True
+    alone: str = ""
     plain: int = 0
     fixed: DType | None = field(default=None)
     floats: DType | None = float16
@@ -70,6 +70,10 @@ class Operation:
         if kind is float16 and self.half is not None:
             return self.half
         return self.real if kind.kind in "fc" else self.whole or self.real
+
+    def takes_vectors(self, compute: DType) -> bool:
+        """Whether the kernel may call it with vectors where it computes in a dtype."""
+        return not compute.is_complex and compute.kind not in self.alone
 
     def is_copy_of(self, x: Any) -> bool:
         """Whether it gives elements as they are."""

@@ -8,9 +8,12 @@ from portable import lang as kl
 from portable.dtypes import DType, int32, int64
 from portable.primitives.base.numbers import highest, lowest
 from portable.primitives.base.recipe import Recipe
+from portable.primitives.maps.engine import recorded
+from portable.primitives.maps.operation import conversion_to
 from portable.primitives.reductions.axis import (
     column_strips,
     cut,
+    grouped,
     lanes_for,
     launch_by_workgroup,
     lies_crosswise,
@@ -22,6 +25,8 @@ from portable.primitives.reductions.tuning import best_for
 __all__ = ["best_along_last"]
 
 _BLOCK: Final = 8192
+_LONG: Final = 64
+"""Elements of a column from which on making it a row pays, and finding its best value first."""
 
 
 def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
@@ -37,6 +42,9 @@ def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
         Whether the greatest are looked for.
     """
     place = int32 if x.shape[-1] < 2**31 else int64
+    x, _ = grouped(x, list(range(x.ndim - 1)), [x.ndim - 1])
+    if _pays_to_turn(x):
+        x = _turned(recipe, x)
     if lies_crosswise(x):
         values, places = _columns(recipe, x, largest, place)
     else:
@@ -44,6 +52,17 @@ def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
     while places.shape[-1] > 1:
         values, places = _by_workgroup(recipe, values, places, largest, place)
     return places.viewed(places.shape[:-1], places.strides[:-1])
+
+
+def _pays_to_turn(x: Any) -> bool:
+    """Whether columns are first made rows: for work-items alone, where columns make no vectors."""
+    alone = x.device.capabilities.lone_work_items and x.shape[-1] >= _LONG
+    return alone and lies_crosswise(x) and lanes_for(x, int32, -2) == 1
+
+
+def _turned(recipe: Recipe, x: Any) -> Any:
+    """A copy whose neighbours lie along the last axis."""
+    return recorded(recipe, conversion_to(x.dtype), x)
 
 
 def _new(recipe: Recipe, x: Any, sections: int) -> tuple[Any, Any]:
@@ -55,7 +74,8 @@ def _new(recipe: Recipe, x: Any, sections: int) -> tuple[Any, Any]:
 def _by_workgroup(
     recipe: Recipe, x: Any, places: Any, largest: bool, place: DType
 ) -> tuple[Any, Any]:
-    kind, in_blocks = x.dtype.register, x.device.capabilities.lone_work_items and places is None
+    kind, alone = x.dtype.register, x.device.capabilities.lone_work_items
+    in_blocks = alone and places is None and x.shape[-1] >= _LONG
     lanes = lanes_for(x, x.dtype if in_blocks else place, -1) if places is None else 1
     how = cut(x, lanes)
     found = _new(recipe, x, how.sections)

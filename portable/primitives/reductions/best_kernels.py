@@ -123,8 +123,8 @@ class BestOfBlocks(Best):
     """The same for work-items that do long stretches alone.
 
     Each finds the best value of every `block` elements of its section, and then where in the first
-    of the best blocks that is. So it compares no positions, which costs several times as much where
-    many small elements make a vector.
+    of the best blocks that is, by ever smaller parts of it. So it compares no positions, which
+    costs several times as much where many small elements make a vector.
 
     Attributes
     ----------
@@ -147,11 +147,19 @@ class BestOfBlocks(Best):
             if wins(value, best, self.largest):
                 best = value
                 place = block
-        here = False
+        here = own.stop - place <= 4 * jump
         while not here:
             end = kl.minimum(place + 4 * jump, own.stop)
             here = same(self.merge.along(x, own.outer, place, end, jump, 1, CHAINS, 0), best)
             place = kl.where(here, place, place + 4 * jump)
+        if self.lanes > 1:
+            wanted = kl.splat(best, self.lanes)
+            full = own.stop - (self.lanes - 1)
+            here = place >= full
+            while not here:
+                here = kl.count(same(self.merge.read(x, own.outer, place), wanted)) > 0
+                place = kl.where(here, place, place + self.lanes)
+                here = here | (place >= full)
         while not same(x[*own.outer, place], best):
             place = place + 1
         return Found(best, kl.cast(place, self.place))
