@@ -172,7 +172,17 @@ class Launcher:
     `flat`: the ndrange was given as one number.
     """
 
-    __slots__ = ("_familiar", "_flat", "_kernel", "_latest", "_ndrange", "_plans", "_workgroup")
+    __slots__ = (
+        "_familiar",
+        "_flat",
+        "_kernel",
+        "_latest",
+        "_ndrange",
+        "_plans",
+        "_reads",
+        "_state",
+        "_workgroup",
+    )
 
     def __init__(
         self,
@@ -189,6 +199,15 @@ class Launcher:
         self._plans: dict[Any, _Plan] = {}
         self._latest: Device | None = None
         self._familiar: tuple[Familiar, ...] = ()
+        self._state = kernel.state
+        self._reads = kernel.reads
+
+    def _renew(self) -> None:
+        """Forgets what was made while names in the kernel's text stood for other things."""
+        state = self._kernel.renewed()
+        if state is not self._state:
+            self._plans, self._familiar, self._state = {}, (), state
+            self._reads = self._kernel.reads
 
     @property
     def kernel(self) -> Definition:
@@ -216,6 +235,8 @@ class Launcher:
             For arrays of different devices.
         """
         try:
+            if self._reads or self._kernel.state is not self._state:
+                self._renew()
             for recognise, launch, groups in self._familiar:
                 arguments = recognise(args, constants)
                 if arguments is not None:
@@ -242,6 +263,7 @@ class Launcher:
 
         The arrays must stay alive and where they are; numbers are taken now.
         """
+        self._renew()
         try:
             plan, views, bound, leaves = self._resolve(args, constants)
         except PortableError as error:
@@ -253,6 +275,7 @@ class Launcher:
         self, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool
     ) -> Repeatable:
         """A launch of arguments like these; `disjoint`: no written array overlaps another."""
+        self._renew()
         plan = self._resolve(args, constants)[0]
         return Repeatable(plan.groups, plan.bound(disjoint))
 
@@ -260,6 +283,7 @@ class Launcher:
         self, device: Device, args: tuple[Any, ...], constants: dict[str, Any]
     ) -> Repeatable:
         """A launch of arrays like these `ArrayView`s, of which none overlaps another."""
+        self._renew()
         views = [x if isinstance(x, ArrayView) else None for x in flattened(args)]
         plan = self._plan(device, args, views, constants)
         return Repeatable(plan.groups, plan.bound(True))
@@ -283,6 +307,7 @@ class Launcher:
             Pairs of arguments that share memory, the lower number first, as the caller makes sure
             that they do whenever it uses this. No other pair may of which one is written.
         """
+        self._renew()
         plan, views, bound, _ = self._resolve(args, constants)
         pairs = [p for p in plan.pairs if (p.first, p.second) not in beside]
         if not _disjoint(pairs, views):
@@ -292,6 +317,7 @@ class Launcher:
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
         """What a launch of these arguments would hand to the device; launches nothing."""
+        self._renew()
         plan, views, bound, leaves = self._resolve(args, constants)
         return Lowered(
             bound.program, bound.executable, plan.groups, bound.filling.fill_views(views, leaves)

@@ -15,6 +15,7 @@ from portable.lang.frontend.conversion import constant
 from portable.lang.frontend.frame import Frame
 from portable.lang.frontend.inference import Inference, Slot
 from portable.lang.frontend.memory import whole
+from portable.lang.frontend.names_read import NamesRead
 from portable.lang.frontend.source import FunctionSource, function_source
 from portable.lang.frontend.translator import Translator
 from portable.lang.frontend.values import Complex, Struct, Value
@@ -38,7 +39,10 @@ _WEAK: Final = {"bool": bool_, "float": float32, "complex": float32}
 
 
 def translate(
-    function: Callable[..., Any], wanted: Specialisation, capabilities: Capabilities
+    function: Callable[..., Any],
+    wanted: Specialisation,
+    capabilities: Capabilities,
+    names: NamesRead | None = None,
 ) -> Kernel:
     """Translates, infers and checks one specialisation of a kernel.
 
@@ -50,6 +54,8 @@ def translate(
         Types of its arguments, its constants and its options.
     capabilities : Capabilities
         Of the device, which the kernel may ask for.
+    names : NamesRead, optional
+        Is told which outer names were read.
 
     Raises
     ------
@@ -60,9 +66,10 @@ def translate(
     """
     source = function_source(function)
     inference = Inference()
+    read = NamesRead() if names is None else names
     for _ in range(_MAX_PASSES):
         inference.begin()
-        kernel = _pass(source, wanted, capabilities, inference)
+        kernel = _pass(source, wanted, capabilities, inference, read)
         if not inference.changed:
             check(kernel)
             return kernel
@@ -78,6 +85,7 @@ def _pass(
     wanted: Specialisation,
     capabilities: Capabilities,
     inference: Inference,
+    names: NamesRead,
 ) -> Kernel:
     frame = Frame(source, (source.tree.name,), {}, source.outer_names(), True)
     index_type = int64 if wanted.index64 else int32
@@ -89,6 +97,7 @@ def _pass(
         inference,
         frame,
         source.tree,
+        names,
     )
     _check_options(builder)
     env = frame.env
