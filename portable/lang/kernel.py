@@ -21,7 +21,7 @@ from portable.lang.definition import (
 )
 from portable.lang.emit import generate
 from portable.lang.emit.delays import perturbation
-from portable.lang.frontend.compile import translate
+from portable.lang.frontend.compile import too_deep, translate
 from portable.lang.frontend.names_read import NamesRead
 from portable.lang.frontend.source import LAMBDA, function_source
 from portable.lang.function import Marked
@@ -123,7 +123,11 @@ class Kernel(Launchable, Marked):
             with self._lock:
                 found = state.compiled.get(key)
             if found is None:
-                found = self._compile(wanted, device)
+                try:
+                    found = self._compile(wanted, device)
+                except RecursionError:
+                    ir = self.translated(wanted, device.capabilities)
+                    raise too_deep(ir) from None
                 with self._lock:
                     _keep(state.compiled, key, found)
         return found

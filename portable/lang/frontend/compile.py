@@ -32,10 +32,20 @@ from portable.lang.signature import (
 )
 from portable.lang.structs import label
 
-__all__ = ["translate"]
+__all__ = ["too_deep", "translate"]
 
+TOO_DEEP: Final = (
+    "an expression, or calls within calls, are nested too deeply",
+    "write sums of hundreds of terms as several statements, or as a loop",
+)
 _MAX_PASSES: Final = 24
 _WEAK: Final = {"bool": bool_, "float": float32, "complex": float32}
+
+
+def too_deep(kernel: Kernel) -> KernelError:
+    """What is said of a kernel that Python cannot work on."""
+    reason, hint = TOO_DEEP
+    return KernelError(f"{kernel.name}: {reason}", kernel.loc, hint)
 
 
 def translate(
@@ -71,7 +81,10 @@ def translate(
         inference.begin()
         kernel = _pass(source, wanted, capabilities, inference, read)
         if not inference.changed:
-            check(kernel)
+            try:
+                check(kernel)
+            except RecursionError:
+                raise too_deep(kernel) from None
             return kernel
     raise KernelError(
         f"the types of the variables of {source.tree.name} do not settle",
@@ -105,7 +118,10 @@ def _pass(
     parameters: list[Array | Variable] = []
     for name, spec in zip(_positional(source), wanted.parameters, strict=True):
         env[name] = _parameter(builder, parameters, name, spec, wanted)
-    Translator(builder).run()
+    try:
+        Translator(builder).run()
+    except RecursionError:
+        builder.fail(*TOO_DEEP)
     return Kernel(
         source.tree.name,
         tuple(parameters),
