@@ -90,6 +90,7 @@ def test_nbody(used: Device) -> None:
     before, after = load("nbody").run(70, 3)
     assert after == pytest.approx(before, rel=1e-3)
     assert after != before
+    assert load("nbody").run(70, 0) == (before, before)
 
 
 def test_histogram(used: Device) -> None:

@@ -20,6 +20,7 @@ from portable.errors import LaunchError
 from portable.interchange import takes_other_libraries
 from portable.lang.arguments import is_array
 from portable.lang.launch import Repeatable
+from portable.lang.signature import named_key
 from portable.namespace import device_of, on_device
 from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.primitives.base.numbers import number_for
@@ -101,7 +102,7 @@ class Fused:
             raise TypeError(f"{self.__name__} is fused and needs at least one array")
         device = device_of(*arrays)
         views: list[ArrayView | None] = []
-        key: list[Any] = [device]
+        key: list[Any] = [device, named_key(self._python)]
         for x in args:
             if not is_array(x):
                 views.append(None)
@@ -251,7 +252,8 @@ def fuse(function: Callable[..., Any]) -> Fused:
     meaning. It may end in reductions (``all``, ``any``, ``max``, ``mean``, ``min``, ``prod``,
     ``sum``) along the same axes, and element-wise functions of what they give. It is called once
     for arrays of the same dtypes, shapes and strides, so that it must not look at values; Python
-    numbers among the arguments may change from call to call. Arguments broadcast, dtypes promote as
+    numbers among the arguments may change from call to call, and so may what names in the function
+    stand for: it is called again then. Arguments broadcast, dtypes promote as
     those of `portable.array`. Intermediate `float16` results are kept in single precision.
 
     Elements that are reduced are read once. Workgroups share out what is long; where the device

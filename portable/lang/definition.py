@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -34,6 +34,8 @@ __all__ = [
     "interpreted_arguments",
     "written_positions",
 ]
+
+_NOTHING: Final[Mapping[Any, Any]] = {}
 
 REQUIRED: Final = inspect.Parameter.empty
 """In the place of a default: the constant has none."""
@@ -77,11 +79,14 @@ class Definition(ABC):
         What it was declared with.
     parameters : Parameters
         What it takes.
+    state : object
+        Another one where launches find other programs than before; what `renewed` gave last.
     """
 
     __name__: str
     options: Options
     parameters: Parameters
+    state: Any = None
 
     def __init__(self, options: Options, parameters: Parameters) -> None:
         self.options = options
@@ -89,6 +94,15 @@ class Definition(ABC):
 
     def __repr__(self) -> str:
         return f"<portable kernel {self.__name__}>"
+
+    @property
+    def reads(self) -> Mapping[Any, Any]:
+        """The outer names that were read in this state; the same mapping as long as that lasts."""
+        return _NOTHING
+
+    def renewed(self) -> Any:
+        """The state, after a look at whether what the kernel's text names is what it was."""
+        return self.state
 
     # -- specialisations -------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from threading import RLock
@@ -24,7 +24,8 @@ from portable.lang.definition import (
 from portable.lang.emit import generate
 from portable.lang.emit.delays import perturbation
 from portable.lang.filling import owners_of
-from portable.lang.frontend.compile import translate
+from portable.lang.frontend.compile import too_deep, translate
+from portable.lang.frontend.names_read import NamesRead
 from portable.lang.frontend.source import LAMBDA, function_source
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
@@ -41,9 +42,21 @@ __all__ = ["Kernel", "kernel"]
 _MAX_SPECIALISATIONS: Final = 512
 """Kept for the next launcher that asks; launchers hold on to what they launch by themselves."""
 
+_MAX_STATES: Final = 16
+"""Kept for names that stand for one thing and another in turn."""
+
 _KINDS: Final = inspect.Parameter
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
+
+
+class _State:
+    """What was made of a kernel while the names in its text stood for certain things."""
+
+    def __init__(self) -> None:
+        self.names = NamesRead()
+        self.compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
+        self.translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
 
 
 class Kernel(Launchable, Marked):
@@ -55,20 +68,40 @@ class Kernel(Launchable, Marked):
     def __init__(self, python: Callable[..., Any], options: Options) -> None:
         Launchable.__init__(self, options, _parameters(python))
         Marked.__init__(self, python)
-        self._compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
-        self._translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
+        self.state: _State = _State()
+        self._states = [self.state]
         self._lock = fork_safe_lock()
         self._compiling: defaultdict[str, RLock] = defaultdict(fork_safe_lock)
+
+    @property
+    def reads(self) -> Mapping[Any, Any]:
+        """The outer names that were read in this state."""
+        return self.state.names.found
+
+    def renewed(self) -> _State:
+        """The state for what the names in the kernel's text stand for now."""
+        if self.state.names.hold():
+            return self.state
+        with self._lock:
+            found = next((state for state in self._states if state.names.hold()), None)
+            if found is None:
+                found = _State()
+                self._states = [*self._states[-_MAX_STATES + 1 :], found]
+            self.state = found
+        return found
 
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
         """The checked IR of a specialisation."""
         whole = replace(wanted, ragged=()) if wanted.ragged else wanted
         key = (capabilities, whole)
         with self._lock:
-            found = self._translated.get(key)
+            state = self.state
+            found = state.translated.get(key)
             if found is None:
-                found = translate(self.python, whole, capabilities)
-                _keep(self._translated, key, found)
+                names = NamesRead()
+                found = translate(self.python, whole, capabilities, names)
+                state.names.add(names)
+                _keep(state.translated, key, found)
         return replace(found, ragged=wanted.ragged) if wanted.ragged else found
 
     def written_in(self, wanted: Specialisation, device: Device) -> frozenset[int]:
@@ -109,16 +142,21 @@ class Kernel(Launchable, Marked):
         """
         key = (device.name, wanted, perturbation(), checking())
         with self._lock:
-            found, compiling = self._compiled.get(key), self._compiling[device.name]
+            state = self.state
+            found, compiling = state.compiled.get(key), self._compiling[device.name]
         if found is not None:
             return found
         with compiling:
             with self._lock:
-                found = self._compiled.get(key)
+                found = state.compiled.get(key)
             if found is None:
-                found = self._compile(wanted, device)
+                try:
+                    found = self._compile(wanted, device)
+                except RecursionError:
+                    ir = self.translated(wanted, device.capabilities)
+                    raise too_deep(ir) from None
                 with self._lock:
-                    _keep(self._compiled, key, found)
+                    _keep(state.compiled, key, found)
         return found
 
     def _compile(self, wanted: Specialisation, device: Device) -> Compiled:

@@ -174,7 +174,17 @@ class Launcher:
     `flat`: the ndrange was given as one number.
     """
 
-    __slots__ = ("_familiar", "_flat", "_kernel", "_latest", "_ndrange", "_plans", "_workgroup")
+    __slots__ = (
+        "_familiar",
+        "_flat",
+        "_kernel",
+        "_latest",
+        "_ndrange",
+        "_plans",
+        "_reads",
+        "_state",
+        "_workgroup",
+    )
 
     def __init__(
         self,
@@ -191,6 +201,15 @@ class Launcher:
         self._plans: dict[Any, _Plan] = {}
         self._latest: Device | None = None
         self._familiar: tuple[Familiar, ...] = ()
+        self._state = kernel.state
+        self._reads = kernel.reads
+
+    def _renew(self) -> None:
+        """Forgets what was made while names in the kernel's text stood for other things."""
+        state = self._kernel.renewed()
+        if state is not self._state:
+            self._plans, self._familiar, self._state = {}, (), state
+            self._reads = self._kernel.reads
 
     @property
     def kernel(self) -> Definition:
@@ -218,6 +237,8 @@ class Launcher:
             For arrays of different devices.
         """
         try:
+            if self._reads or self._kernel.state is not self._state:
+                self._renew()
             for recognise, launch, groups in self._familiar:
                 arguments = recognise(args, constants)
                 if arguments is not None:
@@ -244,6 +265,7 @@ class Launcher:
 
         The arrays must stay alive and where they are; numbers are taken now.
         """
+        self._renew()
         try:
             plan, views, bound, leaves = self._resolve(args, constants)
         except PortableError as error:
@@ -255,6 +277,7 @@ class Launcher:
         self, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool
     ) -> Repeatable:
         """A launch of arguments like these; `disjoint`: no written array overlaps another."""
+        self._renew()
         plan = self._resolve(args, constants)[0]
         return Repeatable(plan.groups, plan.bound(disjoint))
 
@@ -262,6 +285,7 @@ class Launcher:
         self, device: Device, args: tuple[Any, ...], constants: dict[str, Any]
     ) -> Repeatable:
         """A launch of arrays like these `ArrayView`s, of which none overlaps another."""
+        self._renew()
         views = [x if isinstance(x, ArrayView) else None for x in flattened(args)]
         plan = self._plan(device, args, views, constants)
         return Repeatable(plan.groups, plan.bound(True))
@@ -285,6 +309,7 @@ class Launcher:
             Pairs of arguments that share memory, the lower number first, as the caller makes sure
             that they do whenever it uses this. No other pair may of which one is written.
         """
+        self._renew()
         plan, views, bound, _ = self._resolve(args, constants)
         pairs = [p for p in plan.pairs if (p.first, p.second) not in beside]
         if not _disjoint(pairs, views):
@@ -294,6 +319,7 @@ class Launcher:
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
         """What a launch of these arguments would hand to the device; launches nothing."""
+        self._renew()
         plan, views, bound, leaves = self._resolve(args, constants)
         return Lowered(
             bound.program, bound.executable, plan.groups, bound.filling.fill_views(views, leaves)

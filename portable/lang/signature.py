@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import CodeType, FunctionType, MethodType
-from typing import Any, Literal
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -26,7 +26,12 @@ __all__ = [
     "constant_key",
     "leaf_names",
     "leaf_specs",
+    "named_key",
 ]
+
+
+_LIBRARIES: Final = ("portable.", "portable_", "numpy")
+"""Beginnings of names of modules whose names always stand for the same."""
 
 
 def constant_key(x: Any) -> Any:
@@ -42,18 +47,39 @@ def constant_key(x: Any) -> Any:
     return type(x), x
 
 
-def _function_key(x: FunctionType) -> Any:
+def named_key(x: Any) -> Any:
+    """Equal as long as all that a function names, and functions that it names, stand unchanged.
+
+    Of lists, dicts and sets what is in them counts, of arrays and other objects which they are.
+    """
+    return _function_key(x) if isinstance(x, FunctionType) else _Same(x)
+
+
+def _function_key(x: FunctionType, within: tuple[CodeType, ...] = ()) -> Any:
     """Equal where a ``def`` or a lambda was run again and found all that it names unchanged."""
-    space, code = x.__globals__, x.__code__
-    named = [space[name] for name in _names_in(code) if name in space]
+    code = x.__code__
+    if code in within:
+        return code  # which names itself, or one that names it
     try:
         held = [cell.cell_contents for cell in x.__closure__ or ()]
         defaults = (x.__defaults__, *(x.__kwdefaults__ or {}).items())
-        key = (code, id(space), *map(_held_key, (*named, *held)), constant_key(defaults))
+        found = [*_named_by(x), *held, defaults]
+        key = (code, id(x.__globals__), *[_held_key(value, (*within, code)) for value in found])
         hash(key)
     except (RecursionError, TypeError, ValueError):  # ValueError: of a name without a value yet
         return FunctionType, x
     return FunctionType, key
+
+
+def _named_by(x: FunctionType) -> list[Any]:
+    """What a function's global names stand for, and names of modules that it names."""
+    space, names = x.__globals__, _names_in(x.__code__)
+    named = [space[name] for name in names if name in space]
+    for module in named:
+        if type(module) is ModuleType and not module.__name__.startswith(_LIBRARIES):
+            own = vars(module)
+            named += [own[name] for name in names if name in own]
+    return [value for value in named if type(value) is not ModuleType]
 
 
 @lru_cache(maxsize=4096)
@@ -63,9 +89,36 @@ def _names_in(code: CodeType) -> tuple[str, ...]:
     return (*code.co_names, *(name for x in inner for name in _names_in(x)))
 
 
-def _held_key(x: Any) -> Any:
-    """As `constant_key`, but for functions, which may name one another."""
-    return x if isinstance(x, FunctionType) else constant_key(x)
+def _held_key(x: Any, within: tuple[CodeType, ...]) -> Any:
+    """As `constant_key`, with functions that may name one another, and with what may change."""
+    if isinstance(x, FunctionType):
+        ours = str(x.__module__).startswith(_LIBRARIES) or hasattr(x, "__wrapped__")
+        return x if ours else _function_key(x, within)
+    if isinstance(getattr(x, "python", None), FunctionType):  # marked
+        return type(x), _held_key(x.python, within)
+    if isinstance(x, list | set):
+        return type(x), *(_held_key(item, within) for item in x)
+    if isinstance(x, dict):
+        return dict, *((key, _held_key(item, within)) for key, item in x.items())
+    found = constant_key(x)
+    try:
+        hash(found)
+    except TypeError:
+        return _Same(x)
+    return found
+
+
+class _Same:
+    """An object that equals itself alone; held, so that no other one takes its place."""
+
+    def __init__(self, x: Any) -> None:
+        self._x = x
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other._x is self._x
+
+    def __hash__(self) -> int:
+        return id(self._x)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,9 @@ _ALGORITHMS: Final = tuple(a for a in get_args(Algorithm) if a != "vendor")
 class Layer(ABC):
     """What every layer says of itself.
 
+    Networks work out the layers of this module, and classes derived from these; one that is derived
+    from `Layer` alone says nothing of how it is worked out, and networks refuse it.
+
     Attributes
     ----------
     activation : str or None

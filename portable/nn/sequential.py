@@ -6,15 +6,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from portable.backend import Device
-from portable.errors import ShapeError
+from portable.errors import ShapeError, UnsupportedError
 from portable.nn import files
 from portable.nn.layers import LAYERS, Layer
 from portable.nn.network import Blueprint, Network
 
 __all__ = ["Sequential"]
+
+_SAVED: Final = frozenset(LAYERS.values())
 
 
 class Sequential(Network):
@@ -40,7 +42,7 @@ class Sequential(Network):
     Raises
     ------
     TypeError
-        For what is no layer.
+        For what is no layer, or (UnsupportedError) none that networks know.
     ShapeError
         For no layers.
     ValueError
@@ -74,6 +76,11 @@ class Sequential(Network):
                     f"layer {i} is {layer!r}; a Sequential is made of {', '.join(LAYERS)}, "
                     "each called with its sizes"
                 )
+            if not isinstance(layer, tuple(LAYERS.values())):
+                raise UnsupportedError(
+                    f"layer {i} is {layer!r}, of a class derived from Layer alone, which says "
+                    f"nothing of how it is worked out; derive from {', '.join(LAYERS)}"
+                )
         if not layers:
             raise ShapeError("Sequential() has no layers; give at least one")
         super().__init__(layers, dtype, device, init, seed)
@@ -88,6 +95,12 @@ class Sequential(Network):
 
     def described(self) -> dict[str, str]:
         """The layers and the dtype, which networks without parameters have, too."""
+        strange = [type(layer).__name__ for layer in self.layers if type(layer) not in _SAVED]
+        if strange:
+            raise UnsupportedError(
+                f"layers of classes of your own ({', '.join(strange)}) cannot be saved: files "
+                f"name layers: {', '.join(LAYERS)}. Keep state_dict() instead"
+            )
         layers = [[type(layer).__name__, _arguments(layer)] for layer in self.layers]
         return {"layers": json.dumps(layers), "dtype": self.dtype.name}
 

@@ -12,7 +12,7 @@ import pytest
 
 import portable as pt
 from portable.backend import Device
-from portable.errors import DeviceMismatchError, DTypeError, ShapeError
+from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
 from portable.nn import (
     MLP,
     SGD,
@@ -305,3 +305,21 @@ def test_images_are_targets_too() -> None:
         exact = numpy_layers.forward(model.layers, state, x)
         history = fit(model, x, exact.astype(np.float32) + 3, epochs=1, batch_size=4)
     assert history.train == [pytest.approx(9, rel=1e-5)]
+
+
+class _Doubled(Layer):
+    def output_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape
+
+
+class _OwnLinear(Linear):
+    pass
+
+
+def test_layers_of_classes_of_ones_own(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"layer 1 .*derived from Layer alone"):
+        Sequential(Linear(3, 2), _Doubled(), device="simulator")
+    model = Sequential(_OwnLinear(3, 2), device="simulator")
+    assert model(np.ones((1, 3), np.float32)).shape == (1, 2)
+    with pytest.raises(UnsupportedError, match=r"your own \(_OwnLinear\) cannot be saved"):
+        model.save(tmp_path / "a.safetensors")

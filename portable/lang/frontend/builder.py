@@ -15,6 +15,7 @@ from portable.dtypes import DType
 from portable.errors import KernelError, Location, UnsupportedError
 from portable.lang.frontend.frame import Frame
 from portable.lang.frontend.inference import Inference
+from portable.lang.frontend.names_read import NamesRead
 from portable.lang.frontend.seams import Seam
 from portable.lang.frontend.values import Value
 from portable.lang.function import Function
@@ -47,6 +48,8 @@ class Builder:
         The function under translation.
     node : ast.AST
         What of it is under translation.
+    names : NamesRead
+        The outer names that it reads, in all functions.
     hint : str
         The name that the value under translation will be assigned to, if it is a single one.
     arrays, fragments : list
@@ -78,6 +81,7 @@ class Builder:
     inference: Inference
     frame: Frame
     node: ast.AST
+    names: NamesRead
     hint: str = ""
     arrays: list[Array] = field(default_factory=list)
     completions: set[Array] = field(default_factory=set)

@@ -15,6 +15,7 @@ from portable.lang.frontend.conversion import constant
 from portable.lang.frontend.frame import Frame
 from portable.lang.frontend.inference import Inference, Slot
 from portable.lang.frontend.memory import whole
+from portable.lang.frontend.names_read import NamesRead
 from portable.lang.frontend.source import FunctionSource, function_source
 from portable.lang.frontend.translator import Translator
 from portable.lang.frontend.values import Complex, Struct, Value
@@ -31,14 +32,27 @@ from portable.lang.signature import (
 )
 from portable.lang.structs import label
 
-__all__ = ["translate"]
+__all__ = ["too_deep", "translate"]
 
+TOO_DEEP: Final = (
+    "an expression, or calls within calls, are nested too deeply",
+    "write sums of hundreds of terms as several statements, or as a loop",
+)
 _MAX_PASSES: Final = 24
 _WEAK: Final = {"bool": bool_, "float": float32, "complex": float32}
 
 
+def too_deep(kernel: Kernel) -> KernelError:
+    """What is said of a kernel that Python cannot work on."""
+    reason, hint = TOO_DEEP
+    return KernelError(f"{kernel.name}: {reason}", kernel.loc, hint)
+
+
 def translate(
-    function: Callable[..., Any], wanted: Specialisation, capabilities: Capabilities
+    function: Callable[..., Any],
+    wanted: Specialisation,
+    capabilities: Capabilities,
+    names: NamesRead | None = None,
 ) -> Kernel:
     """Translates, infers and checks one specialisation of a kernel.
 
@@ -50,6 +64,8 @@ def translate(
         Types of its arguments, its constants and its options.
     capabilities : Capabilities
         Of the device, which the kernel may ask for.
+    names : NamesRead, optional
+        Is told which outer names were read.
 
     Raises
     ------
@@ -60,11 +76,15 @@ def translate(
     """
     source = function_source(function)
     inference = Inference()
+    read = NamesRead() if names is None else names
     for _ in range(_MAX_PASSES):
         inference.begin()
-        kernel = _pass(source, wanted, capabilities, inference)
+        kernel = _pass(source, wanted, capabilities, inference, read)
         if not inference.changed:
-            check(kernel)
+            try:
+                check(kernel)
+            except RecursionError:
+                raise too_deep(kernel) from None
             return kernel
     raise KernelError(
         f"the types of the variables of {source.tree.name} do not settle",
@@ -78,6 +98,7 @@ def _pass(
     wanted: Specialisation,
     capabilities: Capabilities,
     inference: Inference,
+    names: NamesRead,
 ) -> Kernel:
     frame = Frame(source, (source.tree.name,), {}, source.outer_names(), True)
     index_type = int64 if wanted.index64 else int32
@@ -89,6 +110,7 @@ def _pass(
         inference,
         frame,
         source.tree,
+        names,
     )
     _check_options(builder)
     env = frame.env
@@ -96,7 +118,10 @@ def _pass(
     parameters: list[Array | Variable] = []
     for name, spec in zip(_positional(source), wanted.parameters, strict=True):
         env[name] = _parameter(builder, parameters, name, spec, wanted)
-    Translator(builder).run()
+    try:
+        Translator(builder).run()
+    except RecursionError:
+        builder.fail(*TOO_DEEP)
     return Kernel(
         source.tree.name,
         tuple(parameters),

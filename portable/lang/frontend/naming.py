@@ -147,7 +147,9 @@ class NameTranslator(ABC):
             is_word = hasattr(words, node.id)
             hint = f"write kl.{node.id}" if is_word else nearest_hint(node.id, known)
             self.builder.fail(f"the name {node.id} is not defined", hint)
-        return self._captured(node.id, frame.outer[node.id])
+        found = frame.outer[node.id]
+        self.builder.names.note(frame.source.function, node.id, found)
+        return self._captured(node.id, found)
 
     def _captured(self, name: str, found: Any) -> Any:
         if type(found) in _AS_IT_IS:
@@ -177,7 +179,9 @@ class NameTranslator(ABC):
         if base is words.target:
             return self._capability(node.attr)
         if type(base) is ModuleType and hasattr(base, node.attr):
-            return self._captured(node.attr, getattr(base, node.attr))
+            found = getattr(base, node.attr)
+            self.builder.names.note_attribute(base, node.attr, found)
+            return self._captured(node.attr, found)
         if isinstance(base, View):
             return self._view_attribute(base, node.attr)
         if isinstance(base, Value | Complex):
@@ -191,7 +195,9 @@ class NameTranslator(ABC):
         try:
             if isinstance(base, Super):
                 return structs.inherited(self.builder, base, node.attr)
-            return self._captured(node.attr, getattr(base, node.attr))
+            found = getattr(base, node.attr)
+            self.builder.names.note_attribute(base, node.attr, found)
+            return self._captured(node.attr, found)
         except AttributeError:
             known = _ELSEWHERE.get(node.attr, "") if _is_language(base) else ""
             hint = f"write kl.{known}" if known else nearest_hint(node.attr, dir(base))
