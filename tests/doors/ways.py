@@ -1,0 +1,227 @@
+"""The ways: by which kernels an operation is done, of which sizes, and on which devices.
+
+A way is recognised by the kernels that were launched. `WAYS` has each with operands of the smallest
+size that takes it; `STEPS` are kernels that come before, between or behind those; `ELSEWHERE` says
+of further kernels which tests run them. A kernel that is nowhere here fails a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from portable.backend import Device
+from tests.doors import doors
+from tests.doors.doors import Operation
+
+__all__ = ["ELSEWHERE", "PROFILES", "STEPS", "WAYS", "Way"]
+
+PROFILES: Final = ("simulator:h200", "simulator:intel-cpu")
+"""Devices that the simulator takes the place of, for ways that no device here takes."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How an operation is done.
+
+    Attributes
+    ----------
+    name : str
+        In plain words.
+    operation : Operation
+        What is done.
+    kernels : frozenset of str
+        All of these are launched.
+    shapes : tuple of tuple of int
+        Of the operands.
+    dtype : str
+        Of the operands.
+    taken : callable
+        Whether a device takes it at this size.
+    """
+
+    name: str
+    operation: Operation
+    kernels: frozenset[str]
+    shapes: tuple[tuple[int, ...], ...]
+    taken: Callable[[Device], bool]
+    dtype: str = "float32"
+
+    def operands(self) -> tuple[np.ndarray[Any, Any], ...]:
+        """Quarters from -4 to 4, the same in each run; whole numbers where the dtype asks so."""
+        random = np.random.default_rng(len(self.name))
+        drawn = [random.integers(-16, 17, shape) for shape in self.shapes]
+        step = 1 if np.dtype(self.dtype).kind == "i" else 4
+        return tuple((x / step).astype(self.dtype) for x in drawn)
+
+
+def _any(_: Device) -> bool:
+    return True
+
+
+def _alone(device: Device) -> bool:
+    return device.capabilities.lone_work_items
+
+
+def _crowd(device: Device) -> bool:
+    return not device.capabilities.lone_work_items
+
+
+def _compiled_alone(device: Device) -> bool:
+    return _alone(device) and not device.interprets
+
+
+def _compiled(device: Device) -> bool:
+    return not device.interprets
+
+
+def _many_units(device: Device) -> bool:
+    return device.capabilities.compute_units >= _MANY_UNITS
+
+
+_MANY_UNITS: Final = 64
+
+
+def _way(
+    name: str,
+    operation: Operation,
+    kernels: str,
+    shapes: tuple[tuple[int, ...], ...],
+    taken: Callable[[Device], bool] = _any,
+    dtype: str = "float32",
+) -> Way:
+    return Way(name, operation, frozenset(kernels.split()), shapes, taken, dtype)
+
+
+WAYS: Final[tuple[Way, ...]] = (
+    # products
+    _way("tiles", doors.PRODUCT, "gemm_tiles", ((20, 24), (24, 17))),
+    _way("sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 256), (256, 8)), _many_units),
+    _way(
+        "packed operands", doors.PRODUCT, "pack_right multiply", ((1024, 256), (256, 256)),
+        _compiled_alone,
+    ),
+    _way(
+        "packed operands, double", doors.PRODUCT, "pack_right multiply", ((450, 450), (450, 450)),
+        _compiled_alone, "float64",
+    ),
+    _way("a vector", doors.ARRAY_PRODUCT, "matrix_by_vector", ((20, 24), (24, 1)), _alone),
+    _way("integers", doors.ARRAY_PRODUCT, "plain_product", ((9, 11), (11, 7)), dtype="int32"),
+    # sums
+    _way("by workgroup", doors.TOTAL_OF_ROWS, "reduce_by_workgroup", ((50, 40),)),
+    _way("at once", doors.TOTAL, "reduce_at_once", ((70000,),)),
+    _way("columns", doors.TOTAL_OF_COLUMNS, "reduce_columns", ((50, 40),), _alone),
+    _way("strips", doors.TOTAL_OF_COLUMNS, "reduce_strips", ((50, 40),), _crowd),
+    _way("fused", doors.FUSED_TOTAL, "fused_reduction", ((50, 40),)),
+    _way("of parts", doors.SPREAD, "reduce_by_workgroup", ((3, 500),)),
+    _way("of columns", doors.SPREAD_OF_COLUMNS, "reduce_columns", ((50, 40),)),
+    _way("by workgroup", doors.GREATEST, "reduce_by_workgroup", ((5, 700),)),
+    # running sums
+    _way("rows", doors.SCAN, "scan_rows", ((50, 40),), _alone),
+    _way("by workgroup", doors.SCAN, "scan_by_workgroup", ((50, 40),), _crowd),
+    _way("blocks in turn", doors.SCAN, "scan_blocks_in_turn", ((70000,),), _alone),
+    _way("in turn", doors.SCAN, "scan_in_turn", ((70000,),), _crowd),
+    _way("columns", doors.SCAN_OF_COLUMNS, "scan_columns", ((50, 40),)),
+    # sorts
+    _way("by rank", doors.SORT, "sort_by_rank", ((30,),)),
+    _way("in parts", doors.SORT, "sort_parts", ((500,),), _alone),
+    _way("by buckets", doors.SORT, "draw_samples divide sort_parts", ((70000,),), _compiled_alone),
+    _way("by workgroup", doors.SORT, "sort_by_workgroup", ((500,),), _crowd),
+    _way(
+        "in sweeps", doors.SORT, "count_by_workgroup place_by_workgroup", ((20000,),), _crowd
+    ),
+    # elements
+    _way("one by one", doors.ELEMENTS, "elementwise", ((33, 47), (33, 47))),
+    _way("fused", doors.FUSED_ELEMENTS, "fused", ((33, 47), (33, 47))),
+    _way("chosen", doors.SELECTION, "take", ((500,),), _alone),
+    _way("chosen by workgroup", doors.SELECTION, "take_by_workgroup", ((500,),), _crowd),
+    _way("gathered", doors.ROWS_TAKEN, "gather", ((50, 7),)),
+    _way("scattered", doors.SCATTERED, "scatter", ((50, 7),)),
+    _way("filled", doors.ASSIGNMENT, "fill", ((500,),)),
+    _way("in blocks", doors.TURNED_ELEMENTS, "exchange_blocks", ((33, 33), (33, 33)), _alone),
+    _way("in tiles", doors.TURNED_ELEMENTS, "exchange_tiles", ((33, 33), (33, 33)), _crowd),
+    _way("searched", doors.SEARCH, "search", ((50,),)),
+    _way("of three", doors.CROSS, "cross_products", ((50, 3), (50, 3))),
+    _way("one side", doors.TRIANGLE, "triangle", ((33, 47),)),
+    # transforms
+    _way("in vectors", doors.TRANSFORM, "transform_in_vectors", ((64,),), _alone, "complex64"),
+    _way(
+        "by workgroup", doors.TRANSFORM, "transform_by_workgroup", ((64,),), _crowd, "complex64"
+    ),
+    _way(
+        "by workgroup, a prime", doors.TRANSFORM, "transform_by_workgroup", ((67,),), _crowd,
+        "complex64",
+    ),
+    _way("a prime", doors.TRANSFORM, "transform_in_vectors", ((67,),), _alone, "complex64"),
+    _way(
+        "in two passes", doors.TRANSFORM, "transform_in_vectors", ((2**15,),), _compiled_alone,
+        "complex64",
+    ),
+    _way("in vectors", doors.REAL_TRANSFORM, "transform_in_vectors", ((8, 64),), _alone),
+    _way("by workgroup", doors.REAL_TRANSFORM, "transform_by_workgroup", ((8, 64),), _crowd),
+    # singular values
+    _way("by rotations", doors.SINGULAR_VALUES, "jacobi_svdvals", ((20, 20),)),
+    _way(
+        "directly", doors.SINGULAR_VALUES, "load_dense bidiagonalize bisect", ((60, 60),),
+        _compiled,
+    ),
+    # images
+    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 1, 9, 8), (2, 1, 3, 3))),
+    _way(
+        "in blocks", doors.CONVOLUTION, "pack_filters convolve_blocks",
+        ((1, 16, 9, 8), (16, 16, 3, 3)), _alone,
+    ),
+    _way("one by one", doors.CONVOLVED, "convolved", ((50,),)),
+)  # fmt: skip
+
+STEPS: Final = frozenset(
+    {
+        "clear",
+        "clear_below",
+        "copy_several",
+        "count_table",
+        "largest_kernel",
+        "spaced",
+        "squares",
+        "store_values",
+    }
+)
+"""Kernels that come before, between or behind those of several ways."""
+
+ELSEWHERE: Final[dict[str, str]] = {
+    # products
+    "gemm_naive gemm_tiled": "tests/linalg/test_gemm.py",
+    "multiply_halves pack_halves": "tests/linalg/test_gemm_packed.py",
+    "copy_into_rows": "tests/linalg/test_gemm_rows.py",
+    "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
+    # bands and singular values
+    "item_packs item_wave load_band move_band store_bidiagonal vector_packs vector_wave "
+    "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
+    "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
+    "bidiagonalize_each": "tests/linalg/test_direct.py",
+    # images
+    "transform_filters transform_gradient transform_images transform_results transform_sums "
+    "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
+    "sum_boxes": "tests/conv/test_gradients.py",
+    # transforms
+    "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
+    # matrices of bits
+    "advance_stripes place_pivots solve_pivots take_step": "tests/gf2/test_eliminate.py",
+    "begin_marks begin_owners find_beyond find_leads find_owners from_stripes multiply_stripes "
+    "random_words take_rows to_stripes transpose_blocks": "tests/gf2/test_algebra.py",
+    # elements and their order
+    "map_elements reduce_elements scan_elements": "tests/primitives/test_reduce.py",
+    "check": "tests/array/test_gathering.py",
+    "pack pack_by_workgroup": "tests/array/test_indexing.py",
+    "scan_strips_in_turn": "tests/array/test_scans.py",
+    "count_buckets place_in_buckets": "tests/array/test_sorting.py",
+    "sizes_of": "tests/array/test_sets.py",
+    "count": "tests/numerics/test_numerics.py",
+}
+"""Kernels, several in a key, that only sizes or options beyond these doors reach, and their tests.
+
+Their ways are the next to get sizes and doors here.
+"""
