@@ -202,6 +202,7 @@ class Registry:
         self._lock = fork_safe_lock()
         self._loaded: dict[str, _Loaded] | None = None
         self._best: Device | None = None
+        self._named_best = False
         self._known: dict[str, Device] = {}
         self._at_work: dict[Device, None] = {}
         self._claims: tuple[_Claim, ...] = ()
@@ -263,17 +264,31 @@ class Registry:
 
     def current(self) -> Device:
         """The device in use."""
+        return self._used() or self._best or self._found_default()
+
+    def chosen_device(self) -> Device | None:
+        """The device in use, where `use` or the environment variable chose it; None else."""
+        used = self._used()
+        if used is not None:
+            return used
+        best = self._best or self._found_default()
+        return best if self._named_best else None
+
+    def _used(self) -> Device | None:
+        """The device that `use` chose."""
         choice = self.chosen.get()
         while choice is not None:
             if choice.holds:
                 return choice.device
             choice = choice.outer
         claims = self._claims
-        if claims:
-            return claims[-1].device
-        if self._best is None:
-            self._best = self._default()
-        return self._best
+        return claims[-1].device if claims else None
+
+    def _found_default(self) -> Device:
+        best = self._default()
+        self._named_best = bool(os.environ.get(_VARIABLE, "").strip())
+        self._best = best
+        return best
 
     def claim(self, by: use) -> None:
         """Make a device that of the process, until `withdraw`."""
