@@ -360,14 +360,24 @@ class Registry:
     def _devices_of(self, backend: str, name: str) -> tuple[Device, ...]:
         loaded = self.backends.get(backend)
         if loaded is None:
-            meant = [d.name for d in self.devices() if backend in d.words]
-            raise DeviceError(_no_such(name, self.backends, meant))
+            raise DeviceError(self._no_backend(backend, name))
         missing = loaded.unavailable
         if missing is not None:
             raise BackendUnavailableError(
                 f"{name!r} is not available: {missing.reason}; to get it: {missing.remedy}"
             )
         return loaded.devices
+
+    def _no_backend(self, backend: str, name: str) -> str:
+        """What is there in the place of a name whose first part names no backend."""
+        there = self.devices()
+        meant = [d.name for d in there if backend in d.words]
+        text = _no_such(name, self.backends, meant)
+        if meant or "did you mean" in text:
+            return text
+        none = "; none of the devices that were found is a GPU" if backend == "gpu" else ""
+        found = _listed(d.name for d in there)
+        return f"{text}{none}; the devices that were found are {found}"
 
 
 def _rank(device: Device) -> tuple[int, int]:

@@ -197,7 +197,7 @@ def test_one_notice_tells_how_to_spare_it(device: Device) -> None:
 
 @pytest.mark.needs_namespace
 def test_one_rule_of_copies(device: Device) -> None:
-    """A device's own arrays are themselves, unless a copy is asked for; NumPy's are those of cpu."""
+    """A device's own arrays are themselves, unless a copy is asked for; NumPy's are cpu's."""
     xp = pt.xp(device)
     host = np.arange(5, dtype=np.float32)
     own = xp.asarray(host)
