@@ -57,7 +57,7 @@ class CPUDevice(RuntimeDevice):
     def __init__(self, device: Any, name: str) -> None:
         import dataclasses
 
-        from portable_backends.host_memory import BufferMemory, SharedMemory, on_a_line
+        from portable_backends.host_memory import memory_of, on_a_line
         from portable_backends.opencl_capabilities import capabilities_of, words_of
         from portable_backends.opencl_runtime import Runtime
 
@@ -74,11 +74,8 @@ class CPUDevice(RuntimeDevice):
             compressed_bytes=lambda: plain.compressed_bytes,
         )
         self._runtime = Runtime(device, self.capabilities, name, blocking=True)
-        self._memory = (
-            SharedMemory()
-            if shared
-            else BufferMemory(self._runtime.context, self.capabilities.max_allocation)
-        )
+        largest = self.capabilities.max_allocation
+        self._memory = memory_of(device, self._runtime.context, largest)
 
     def owns(self, array: object) -> bool:
         """Whether this is a NumPy array."""

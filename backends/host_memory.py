@@ -13,7 +13,7 @@ import pyopencl as cl
 from portable.backend import ArrayView, ViewCode
 from portable.errors import OutOfMemoryError, ShapeError
 
-__all__ = ["BufferMemory", "SharedMemory", "on_a_line"]
+__all__ = ["BufferMemory", "SharedMemory", "memory_of", "on_a_line"]
 
 _HostArray = np.ndarray[Any, Any]
 _ALIGNMENT = 64
@@ -56,6 +56,20 @@ def on_a_line(shape: tuple[int, ...], kind: Any, size: int) -> np.ndarray[Any, A
     """
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     return np.ndarray(shape, kind, memory, -_address(memory) % _ALIGNMENT)
+
+
+def memory_of(device: cl.Device, context: cl.Context, largest: int) -> SharedMemory | BufferMemory:
+    """How a processor's runtime takes NumPy's arrays.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+    context : pyopencl.Context
+    largest : int
+        Bytes of its largest buffer.
+    """
+    shared = device.svm_capabilities & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM
+    return SharedMemory() if shared else BufferMemory(context, largest)
 
 
 class SharedMemory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -141,6 +141,20 @@ class OpenCLDevice(RuntimeDevice):
             self._runtime.copy(raw, array.buffer, src_offset=low)
         view = np.ndarray(array.shape, array.dtype.numpy, raw, array.offset - low, array.strides)
         return np.array(view, order="C")
+
+    def in_place(self, array: np.ndarray[Any, Any]) -> ArrayView | None:
+        """On processors, as NumPy's arrays lie, where their memory is aligned to their elements."""
+        if self.capabilities.kind != "cpu" or not (array.size and array.flags.aligned):
+            return None
+        view: ArrayView = self._host_memory.view(array)
+        return view
+
+    @cached_property
+    def _host_memory(self) -> Any:
+        from portable_backends.host_memory import memory_of
+
+        runtime, largest = self._runtime, self.capabilities.max_allocation
+        return memory_of(runtime.device, runtime.context, largest)
 
     def shared(self, array: Array) -> np.ndarray[Any, Any] | None:
         """The elements in place, which they are on processors."""

@@ -203,6 +203,10 @@ class ArraySimulatorDevice(_Simulator):
         """Whether this is an array in this device's memory."""
         return isinstance(array, self._array) and array.device is self
 
+    def in_place(self, array: np.ndarray[Any, Any]) -> ArrayView:
+        """A NumPy array as it is."""
+        return self.view(array)
+
     def adopt(self, array: Any) -> Any:
         """A NumPy array as it is: kernels take it beside the device's own."""
         return array if isinstance(array, np.ndarray) else super().adopt(array)

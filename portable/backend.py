@@ -382,6 +382,13 @@ class Device(ABC):
         """
         raise NotImplementedError(f"{self.name} takes offsets besides handles")
 
+    def in_place(self, array: np.ndarray[Any, Any]) -> ArrayView | None:
+        """May: how kernels see a NumPy array where it lies; None where it has to be copied.
+
+        The host sees what they wrote once all work is done.
+        """
+        return None
+
     def shared(self, array: Any) -> np.ndarray[Any, Any] | None:
         """May: one of its arrays as NumPy's in the same memory; None where there is none."""
         return None

@@ -8,7 +8,7 @@ arrays of the library. Whatever offers DLPack and the Array API is such a librar
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
@@ -17,10 +17,18 @@ import numpy as np
 from portable import registry, tensors
 from portable.backend import Device
 from portable.dtypes import bfloat16, dtype
-from portable.namespace import device_of, on_device
+from portable.host_arrays import MovedCall
+from portable.namespace import device_of, elsewhere, on_device
 from portable.tensors import is_tensor, tensor_over
 
-__all__ = ["exchanged", "is_other", "like", "stream_of", "takes_other_libraries"]
+__all__ = [
+    "device_elsewhere",
+    "exchanged",
+    "is_other",
+    "like",
+    "stream_of",
+    "takes_other_libraries",
+]
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -28,6 +36,7 @@ _Result = TypeVar("_Result")
 _NONE: Final = frozenset({type(None), bool, int, float, str})
 """Types of most arguments beside arrays."""
 
+_SAMPLE: Final = np.empty(0, np.float32)
 _other: Final[dict[type, bool]] = {np.ndarray: False}
 """Whether arrays of a type are of a library that is no backend's."""
 
@@ -58,15 +67,36 @@ def takes_other_libraries(
 
     @wraps(function)
     def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        on_host = False
         for x in args:
             if is_other(x):
                 return exchanged(function, args, kwargs)
+            on_host = on_host or type(x) is np.ndarray
         for x in kwargs.values():
             if is_other(x) or (type(x) is tuple and any(map(is_other, x))):
                 return exchanged(function, args, kwargs)
+        if on_host and (device := device_elsewhere(args, kwargs)) is not None:
+            return cast(_Result, MovedCall(device).called(function, args, kwargs))
         return function(*args, **kwargs)
 
     return call
+
+
+def device_elsewhere(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Device | None:
+    """The device that was chosen, where a call's arrays are all NumPy's and have to go there.
+
+    Networks and prepared operations, the first argument of their methods, have one of their own.
+    """
+    own = getattr(args[0], "device", None) if args else None
+    device = own if isinstance(own, Device) and not own.owns(_SAMPLE) else elsewhere()
+    if device is None or (isinstance(own, Device) and device is not own):
+        return None
+    arrays = [x for x in _leaves((*args, *kwargs.values())) if _looks_like_array(x)]
+    return device if all(isinstance(x, np.ndarray) for x in arrays) else None
+
+
+def _looks_like_array(x: object) -> bool:
+    return hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, np.generic)
 
 
 def exchanged(

@@ -24,6 +24,7 @@ __all__ = [
     "device_for_numpy",
     "device_of",
     "device_of_arrays",
+    "elsewhere",
     "on_device",
     "synchronize",
     "to_numpy",
@@ -57,7 +58,8 @@ def device_of(*arrays: Any) -> Device:
     """The one device to which all `arrays` belong; the device in use where there are none.
 
     Python's numbers and NumPy's scalars belong to no device. NumPy arrays belong to the device in
-    use where that takes them (cpu, simulator), else to cpu. Arrays of other libraries belong to
+    use where that takes them (cpu, simulator), else to cpu; `elsewhere` tells where calls with no
+    other arrays run. Arrays of other libraries belong to
     the device whose memory they lie in, which can share it (`on_device`).
 
     Raises
@@ -110,7 +112,9 @@ def _owner(array: Any) -> Device:
 
 
 def device_for_numpy() -> Device:
-    """The device that NumPy arrays run on: the one in use if it takes them, else cpu.
+    """The device that takes NumPy arrays in place: the one in use if it does, else cpu.
+
+    Calls with NumPy's arrays alone run elsewhere, on copies, where that was chosen (`elsewhere`).
 
     Raises
     ------
@@ -118,11 +122,7 @@ def device_for_numpy() -> Device:
         If neither is there.
     """
     current = registry.device()
-    # A device's answer never changes, and this is asked for at every launch.
-    takes = _takes_numpy.get(current)
-    if takes is None:
-        takes = _takes_numpy[current] = current.owns(_SAMPLE)
-    if takes:
+    if _takes_numpys(current):
         return current
     try:
         return registry.device("cpu")
@@ -131,6 +131,23 @@ def device_for_numpy() -> Device:
             f"a NumPy array runs on the processor unless it is moved, for instance with "
             f"portable.asarray(x, device={current.name!r}); {error}"
         ) from None
+
+
+def elsewhere() -> Device | None:
+    """The device that calls with NumPy's arrays alone run on, if it does not take these in place.
+
+    So it is where that device was chosen; None where nothing was, or one that takes them.
+    """
+    chosen = registry.registry.chosen_device()
+    return None if chosen is None or _takes_numpys(chosen) else chosen
+
+
+def _takes_numpys(device: Device) -> bool:
+    """Whether a device takes NumPy's arrays as they are; asked for at every launch."""
+    takes = _takes_numpy.get(device)
+    if takes is None:
+        takes = _takes_numpy[device] = device.owns(_SAMPLE)
+    return takes
 
 
 def _devices_for_type(kind: type) -> tuple[Device, ...]:

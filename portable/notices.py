@@ -14,9 +14,9 @@ _told: Final[set[str]] = set()
 _telling: Final = fork_safe_lock()
 
 
-def warn_once(text: str) -> None:
-    """A warning that this process has not given before."""
-    if _is_new(text):
+def warn_once(text: str, subject: str = "") -> None:
+    """A warning that this process has not given before, or none on the same subject."""
+    if _is_new(subject or text):
         warnings.warn(text, stacklevel=3)
 
 

@@ -202,6 +202,7 @@ class Registry:
         self._lock = fork_safe_lock()
         self._loaded: dict[str, _Loaded] | None = None
         self._best: Device | None = None
+        self._named_best = False
         self._known: dict[str, Device] = {}
         self._at_work: dict[Device, None] = {}
         self._claims: tuple[_Claim, ...] = ()
@@ -263,17 +264,31 @@ class Registry:
 
     def current(self) -> Device:
         """The device in use."""
+        return self._used() or self._best or self._found_default()
+
+    def chosen_device(self) -> Device | None:
+        """The device in use, where `use` or the environment variable chose it; None else."""
+        used = self._used()
+        if used is not None:
+            return used
+        best = self._best or self._found_default()
+        return best if self._named_best else None
+
+    def _used(self) -> Device | None:
+        """The device that `use` chose."""
         choice = self.chosen.get()
         while choice is not None:
             if choice.holds:
                 return choice.device
             choice = choice.outer
         claims = self._claims
-        if claims:
-            return claims[-1].device
-        if self._best is None:
-            self._best = self._default()
-        return self._best
+        return claims[-1].device if claims else None
+
+    def _found_default(self) -> Device:
+        best = self._default()
+        self._named_best = bool(os.environ.get(_VARIABLE, "").strip())
+        self._best = best
+        return best
 
     def claim(self, by: use) -> None:
         """Make a device that of the process, until `withdraw`."""
@@ -345,14 +360,24 @@ class Registry:
     def _devices_of(self, backend: str, name: str) -> tuple[Device, ...]:
         loaded = self.backends.get(backend)
         if loaded is None:
-            meant = [d.name for d in self.devices() if backend in d.words]
-            raise DeviceError(_no_such(name, self.backends, meant))
+            raise DeviceError(self._no_backend(backend, name))
         missing = loaded.unavailable
         if missing is not None:
             raise BackendUnavailableError(
                 f"{name!r} is not available: {missing.reason}; to get it: {missing.remedy}"
             )
         return loaded.devices
+
+    def _no_backend(self, backend: str, name: str) -> str:
+        """What is there in the place of a name whose first part names no backend."""
+        there = self.devices()
+        meant = [d.name for d in there if backend in d.words]
+        text = _no_such(name, self.backends, meant)
+        if meant or "did you mean" in text:
+            return text
+        none = "; none of the devices that were found is a GPU" if backend == "gpu" else ""
+        found = _listed(d.name for d in there)
+        return f"{text}{none}; the devices that were found are {found}"
 
 
 def _rank(device: Device) -> tuple[int, int]:

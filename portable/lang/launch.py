@@ -20,6 +20,7 @@ import numpy as np
 
 from portable.backend import ArrayView, Device, Executable, Program
 from portable.errors import InterruptedLaunchError, LaunchError, PortableError, without_frames
+from portable.host_arrays import SentArrays
 from portable.interchange import stream_of
 from portable.lang.arguments import (
     byte_range,
@@ -41,7 +42,7 @@ from portable.lang.geometry import (
 from portable.lang.recogniser import Pair, Recogniser, recogniser
 from portable.lang.signature import Specialisation, constant_key
 from portable.lang.structs import flattened, is_composite, structure_of
-from portable.namespace import device_for_numpy, device_of, on_device
+from portable.namespace import device_for_numpy, device_of, elsewhere, on_device
 
 __all__ = [
     "Familiar",
@@ -124,12 +125,13 @@ class Familiar(NamedTuple):
 class _Plan:
     """What launches of the same types, shapes and strides share.
 
-    `pairs` are those of which an array is written.
+    `pairs` are those of which an array is written, `written` the numbers of these.
     """
 
     device: Device
     groups: Three
     pairs: list[Pair]
+    written: frozenset[int]
     variants: dict[bool, _Bound]
     build: Callable[[bool], _Bound]
 
@@ -244,6 +246,10 @@ class Launcher:
                 if arguments is not None:
                     launch(groups, arguments)
                     return
+            away = _elsewhere(args)
+            if away is not None:
+                self._sent(away, args, constants)()
+                return
             plan, views, bound, leaves = self._resolve(args, constants)
             stream = stream_of(leaves)
             with nullcontext() if stream is None else plan.device.on_stream(stream):
@@ -263,10 +269,14 @@ class Launcher:
     def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
         """Binds the arguments and returns the cheapest launch of them, a function without any.
 
-        The arrays must stay alive and where they are; numbers are taken now.
+        The arrays must stay alive and where they are; numbers are taken now. NumPy's arrays whose
+        launches run on a device with memory of its own are copied there at each launch, and back.
         """
         self._renew()
         try:
+            away = _elsewhere(args)
+            if away is not None:
+                return self._sent(away, args, constants)
             plan, views, bound, leaves = self._resolve(args, constants)
         except PortableError as error:
             raise without_frames(error) from error.__cause__
@@ -318,12 +328,46 @@ class Launcher:
         return recognise and Familiar(recognise, bound.executable.launch, plan.groups)
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
-        """What a launch of these arguments would hand to the device; launches nothing."""
+        """What a launch of these arguments would hand to the device; launches nothing.
+
+        NumPy's arrays are taken where kernels see them in place.
+        """
         self._renew()
         plan, views, bound, leaves = self._resolve(args, constants)
         return Lowered(
             bound.program, bound.executable, plan.groups, bound.filling.fill_views(views, leaves)
         )
+
+    def _sent(
+        self, device: Device, args: tuple[Any, ...], constants: dict[str, Any]
+    ) -> Callable[[], None]:
+        """A launch with NumPy's arrays on a device that has memory of its own.
+
+        It copies them there, and what the kernel wrote comes back before it returns.
+        """
+        leaves = tuple(flattened(args))
+        places = [i for i, x in enumerate(leaves) if is_array(x)]
+        arrays = [leaves[i] for i in places]
+
+        def launch() -> None:
+            sent = SentArrays(device, arrays)
+            views: list[ArrayView | None] = [None] * len(leaves)
+            for i, view in zip(places, sent.views, strict=True):
+                views[i] = view
+            keys = [
+                scalar_key(x) if v is None else None for x, v in zip(leaves, views, strict=True)
+            ]
+            layouts = [
+                (v.dtype, v.shape, v.strides, not v.address & 15, v.writable) for v in sent.views
+            ]
+            fixed = [(name, constant_key(x)) for name, x in constants.items()]
+            key = (device, "sent", structure_of(args), *keys, *layouts, *fixed)
+            plan = self._find(key, device, args, views, constants)
+            bound = plan.bound(_disjoint(plan.pairs, views))
+            bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
+            sent.fetch([number for number, i in enumerate(places) if i in plan.written])
+
+        return launch
 
     def _resolve(
         self, args: tuple[Any, ...], constants: dict[str, Any], leaves: tuple[Any, ...] = ()
@@ -437,7 +481,7 @@ class Launcher:
             return _Bound(made.executable, made.program, filling, disjoint)
 
         written = self._kernel.written(wanted, device)
-        return _Plan(device, counts, _pairs(views, written), {}, build)
+        return _Plan(device, counts, _pairs(views, written), written, {}, build)
 
     def _check_dimensions(self, wanted: Specialisation, device: Device) -> None:
         """Refuses one number for a kernel of several dimensions, as ``[n, m]`` comes to."""
@@ -480,6 +524,15 @@ class Launcher:
         if ragged and self._kernel.exact(whole, device):
             return replace(whole, ragged=ragged)
         return whole
+
+
+def _elsewhere(args: tuple[Any, ...]) -> Device | None:
+    """The device that was chosen, where a launch's arrays are all NumPy's and have to go there."""
+    device = elsewhere()
+    if device is None:
+        return None
+    arrays = [x for x in flattened(args) if is_array(x)]
+    return device if arrays and all(isinstance(x, np.ndarray) for x in arrays) else None
 
 
 def _kind_of(x: Any) -> bool | None:

@@ -15,7 +15,7 @@ from portable.lang.geometry import groups
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
 from portable.lang.structs import flattened
-from portable.namespace import device_of, on_device
+from portable.namespace import device_of, elsewhere, on_device
 
 __all__ = ["source"]
 
@@ -46,7 +46,7 @@ def source(
         raise UnsupportedError(f"{launcher.kernel!r} was read from a package, without its source")
     leaves = flattened(args)
     arrays = [x for x in leaves if is_array(x)]
-    chosen = device_of(*arrays) if device is None else registry.device(device)
+    chosen = _where_run(arrays) if device is None else registry.device(device)
     if chosen.interprets:
         raise UnsupportedError(
             f"{chosen.name} runs kernels without generating source; name another device"
@@ -58,6 +58,12 @@ def source(
     except PortableError as error:
         raise without_frames(error) from error.__cause__
     return generate(ir, chosen.capabilities).source
+
+
+def _where_run(arrays: list[Any]) -> Device:
+    """The device of a launch with these arrays."""
+    away = elsewhere() if all(isinstance(x, np.ndarray) for x in arrays) else None
+    return away or device_of(*arrays)
 
 
 def _view(device: Device, x: Any) -> ArrayView:

@@ -194,10 +194,10 @@ class _Text:
             f"{x}_layout": view.layout,
             f"{x}_phase": view.address % ALIGNMENT,
         }
-        if code.kind is np.ndarray and "in_use" not in self._names:
-            # Several devices take NumPy's arrays; the one in use decides.
-            self._names |= {"current": registry.current, "in_use": registry.current()}
-            self._same.append("current() is in_use")
+        if code.kind is np.ndarray and "before" not in self._names:
+            # Several devices take NumPy's arrays; the one that was chosen decides.
+            self._names |= {"chosen": registry.chosen_device, "before": registry.chosen_device()}
+            self._same.append("chosen() is before")
         self._same += [f"type({x}) is {x}_kind", code.same.format(x=x)]
         self._parts += [f"{x}_{part} = {getattr(code, part).format(x=x)}" for part in _PARTS]
         self._unlike.append(f"{x}_address % {ALIGNMENT} != {x}_phase")

@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.errors import (
@@ -27,7 +29,8 @@ from portable.errors import (
     ShapeError,
     UnsupportedError,
 )
-from portable.interchange import exchanged, is_other
+from portable.host_arrays import MovedCall
+from portable.interchange import device_elsewhere, exchanged, is_other
 from portable.lang.function import Function, settled
 from portable.linalg.activation import activation_of
 from portable.linalg.gemm_again import key_of, known_product, seen_again
@@ -126,6 +129,11 @@ def gemm(
     >>> portable.linalg.gemm(a, a.T, alpha=2)[0, 0]
     6.0
     """
+    if type(a) is np.ndarray and (away := device_elsewhere((a, b, c, bias, out), {})):
+        rest: dict[str, Any] = {"beta": beta, "c": c, "bias": bias, "activation": activation}
+        rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
+        moved = MovedCall(away)
+        return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest})  # type: ignore[no-any-return]
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     options = settled(activation), accumulate, algorithm, precision
@@ -162,7 +170,7 @@ def prepare_gemm(
     ----------
     a, b, out, alpha, beta, c, bias, activation, accumulate, algorithm, precision
         As in `gemm`. The arrays must stay alive and where they are; what they hold is read at each
-        call, the factors now.
+        call, the factors now. NumPy's are copied at each call where another device was chosen.
 
     Returns
     -------
@@ -184,6 +192,10 @@ def prepare_gemm(
     >>> out[0, 0]
     4.0
     """
+    if type(a) is np.ndarray and device_elsewhere((a, b, c, bias, out), {}):
+        again = partial(gemm, a, b, c=c, bias=bias, out=out, alpha=alpha, beta=beta)
+        how = {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
+        return partial(_discarded, partial(again, activation=activation, **how))
     device = device_of_arrays(a, b, out, *[x for x in (c, bias) if x is not None])
     left, right, *others = (
         None if x is None else on_device(device, x) for x in (a, b, c, bias, out)
@@ -216,6 +228,10 @@ def _in_turn(steps: tuple[Callable[[], None], ...]) -> None:
 
 def _nothing() -> None:
     """What is left to do for an empty result."""
+
+
+def _discarded(call: Callable[[], object]) -> None:
+    call()
 
 
 def _again(plan: Plan, given: _Given, wanted: Wanted) -> None:

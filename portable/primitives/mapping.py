@@ -17,6 +17,7 @@ from portable.namespace import device_of_arrays
 from portable.primitives.base.borrowed import Borrowed, released, stored
 from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import normalized_axes
+from portable.primitives.base.operations import operation
 from portable.primitives.base.promotion import promoted
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage
@@ -65,7 +66,7 @@ def map(function: Any, x: Any, *, dtype: Any = None) -> Any:
         dtype = promoted(*(a.dtype for a in given.arrays))
     kind = type(dtype) if is_composite(type(dtype)) else None
     kinds = tuple(dtypes.dtype(d) for d in ((dtype,) if kind is None else items_of(dtype)))
-    function = settled(function)
+    function = settled(operation(function))
     indexed = word_of(function) is None and arity(function) > 1
     how = How(None, function, indexed, given.kind, kind, 0)
     found = _mapped.run(given.arrays, how, kinds)

@@ -20,6 +20,7 @@ from portable.primitives.base.borrowed import stored
 from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import collapsed, normalized_axes, reduced_shape
 from portable.primitives.base.numbers import highest, lowest
+from portable.primitives.base.operations import operation
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.element_kernels import How, reduce_elements
@@ -113,9 +114,10 @@ def totals_of(x: Elements, op: Any, neutral: Any, each: Any, kind: Any) -> Total
     Raises
     ------
     DTypeError
-        If there is no telling what is neutral, or it is made of something else than numbers.
+        For a ufunc that kernels have not, if there is no telling what is neutral, or it is made of
+        something else than numbers.
     """
-    first = x.only.dtype
+    first, op, each = x.only.dtype, operation(op), operation(each)
     if neutral is None:
         if op not in _NEUTRAL or x.kind is not None:
             raise DTypeError(
@@ -159,9 +161,9 @@ def reduce(
         Of any library and shape; several arrays of one shape hold elements that are tuples or
         structs of a number from each.
     op : function
-        Of two totals, giving one of the same types: ``kl.add``, ``kl.maximum``, or any that kernels
-        can call, such as ``lambda a, b: a ^ b``. It has to be associative and commutative: in which
-        order totals are combined is left open.
+        Of two totals, giving one of the same types: ``kl.add``, ``kl.maximum``, any that kernels
+        can call, such as ``lambda a, b: a ^ b``, or a NumPy ufunc, such as ``np.maximum``. It has
+        to be associative and commutative: in which order totals are combined is left open.
     neutral : number, tuple or struct of numbers
         The total of nothing, which changes none that it is combined with. It may be left out for
         ``kl.add``, ``kl.multiply``, ``kl.maximum`` and ``kl.minimum`` of numbers. Where totals are

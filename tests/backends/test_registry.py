@@ -111,6 +111,7 @@ def test_a_devices_own_name_finds_it(plain: Registry, wanted: Device) -> None:
     [
         ("opencll", r"there are cpu, cuda, opencl, simulator; did you mean 'opencl'\?"),
         ("gpu", r"did you mean 'opencl:nvidia'\?"),
+        ("nonsense", r"the devices that were found are .*cpu:intel"),
         ("intel", r"did you mean 'cpu:intel' or 'opencl:intel:0' or 'opencl:intel:1'\?"),
         ("opencl:nvida", r"opencl:intel:1, opencl:nvidia; did you mean 'opencl:nvidia'\?"),
         ("opencl:intel:2", "no device 'opencl:intel:2'; there are opencl:intel:0"),

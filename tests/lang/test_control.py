@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 import numpy as np
 import pytest
@@ -344,3 +345,30 @@ def test_functions_as_arguments(device: Device) -> None:
     np.testing.assert_array_equal(positive, np.maximum(x, 0))
     np.testing.assert_array_equal(same, x)
     np.testing.assert_array_equal(after, positive)
+
+
+@pt.kernel
+def truths(n, out):
+    i = kl.global_id(0)
+    out[i] = 0
+    if n[i] % 2:
+        out[i] += 1
+    out[i] += 10 if n[i] & 4 else 20
+    left = n[i]
+    while left:
+        left = left // 2
+        out[i] += 100
+    if not n[i]:
+        out[i] += 1000
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.uint8, np.int64])
+def test_integers_are_conditions(device: Device, kind: Any) -> None:
+    """As in Python: all but 0 hold."""
+    n = np.arange(9, dtype=kind)
+    _, found = run(device, truths[9], n, np.ones(9, np.int32))
+    expected = [
+        (i % 2) + (10 if i & 4 else 20) + 100 * i.bit_length() + (0 if i else 1000)
+        for i in range(9)
+    ]
+    assert found.tolist() == expected

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import portable as pt
-from portable import compiled
+from portable import compiled, notices
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import float32
@@ -149,7 +149,9 @@ def test_kernels_that_meet_run_whole_workgroups(device: Device) -> None:
     assert found.tolist() == [128] * 100
 
 
-def test_padding_that_leaves_an_array_is_remarked(device: Device) -> None:
+def test_padding_that_leaves_an_array_is_remarked(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where it stands, and only where nothing keeps it inside."""
     room = pt.asarray(np.zeros(128, np.int32), device=device)
     with pt.use(device), warnings.catch_warnings(record=True) as caught:
@@ -158,7 +160,7 @@ def test_padding_that_leaves_an_array_is_remarked(device: Device) -> None:
         reverse_blocks[128, 64].lower(room)
         reverse_blocks[100, 64].lower(room)  # the array has room for the padding
         assert caught == []
-        _forget_notices()
+        monkeypatch.setattr(notices, "_told", set())
         reverse_blocks[100, 64].lower(room[:100])
     assert {x.category for x in caught} == {Remark}
     first = reverse_blocks.python.__code__.co_firstlineno
@@ -167,12 +169,6 @@ def test_padding_that_leaves_an_array_is_remarked(device: Device) -> None:
     assert "whole workgroups of 64" in text
     assert f"(line {first + 5})" in text
     assert "if kl.global_id(0) < x.shape[0]" in text
-
-
-def _forget_notices() -> None:
-    from portable import notices
-
-    notices._told.clear()
 
 
 def test_checked_kernels_are_exact(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,11 @@ def test_only_what_the_program_depends_on_is_compiled_again(
     with pt.use(device):
         fresh[64, 32](2.0, x, y)
         first = len(compilations)
-        fresh[60, 32](3.5, x[:60], y[:60])
+        fresh[32, 32](3.5, x[:60], y[:60])
+        assert len(compilations) == first
+        fresh[60, 32](3.5, x[:60], y[:60])  # which ends within a workgroup
+        fresh[50, 32](3.5, x[:50], y[:50])
+        first += 1
         assert len(compilations) == first
         fresh[32, 32](3.5, x[::2], y[::2])
         assert len(compilations) == first + 1
@@ -226,7 +230,7 @@ def test_strides_beyond_32_bits(device: Device, tmp_path: Any) -> None:
     out = np.zeros(3, np.int32)
     step = n - 1
     with pt.use(device):
-        mark_far[1, 2](np.asarray(data)[::step], out)
+        mark_far[2, 2](np.asarray(data)[::step], out)
         device.synchronize()
     assert out.tolist() == [7, 9, 1]
 

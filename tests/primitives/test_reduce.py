@@ -223,3 +223,26 @@ def test_complex_numbers(device: Device) -> None:
     np.testing.assert_array_equal(sums, np.cumsum(x))
     products = pt.to_numpy(primitives.scan(on(device, x[5:11]), kl.multiply))
     np.testing.assert_array_equal(products, np.cumprod(x[5:11]))
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "add", "multiply", "bitwise_xor"])
+def test_ufuncs_are_operations(device: Device, name: str) -> None:
+    x = np.random.default_rng(3).integers(1, 5, (7, 300)).astype(np.int32)
+    ufunc: Any = getattr(np, name)
+    neutral = 0 if name == "bitwise_xor" else None
+    with np.errstate(all="ignore"):
+        expected = ufunc.reduce(x, axis=1)
+        running = ufunc.accumulate(x, axis=1)
+    given = pt.asarray(x, device=device)
+    found = primitives.reduce(given, ufunc, axis=1, neutral=neutral)
+    np.testing.assert_array_equal(pt.to_numpy(found), expected.astype(np.int32))
+    scanned = primitives.scan(given, ufunc, neutral=neutral)
+    np.testing.assert_array_equal(pt.to_numpy(scanned), running.astype(np.int32))
+
+
+def test_ufuncs_of_other_names_map_elements(device: Device) -> None:
+    x = np.linspace(-1, 1, 50, dtype=np.float32)
+    given = pt.asarray(x, device=device)
+    np.testing.assert_array_equal(pt.to_numpy(primitives.map(np.absolute, given)), abs(x))
+    with pytest.raises(DTypeError, match=r"no numpy\.lcm; give a function"):
+        primitives.reduce(given, np.lcm, neutral=1)

@@ -239,7 +239,11 @@ class Traced(Operators, Expression):
     real = property(elementwise.real)
     imag = property(elementwise.imag)
 
-    __bool__ = __int__ = __float__ = __complex__ = __index__ = _refused
+    def _decides(self) -> bool:
+        refuse("a value that if, while, and, or or not looks at (write np.where(condition, a, b))")
+
+    __bool__ = _decides
+    __int__ = __float__ = __complex__ = __index__ = _refused
     __getitem__ = __setitem__ = __iter__ = __len__ = __array__ = _refused
     __matmul__ = __rmatmul__ = _refused
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from portable.backend import Capabilities
@@ -31,6 +32,7 @@ from portable.lang.signature import (
     StaticSpec,
 )
 from portable.lang.structs import label
+from portable.notices import remark
 
 __all__ = ["too_deep", "translate"]
 
@@ -38,6 +40,7 @@ TOO_DEEP: Final = (
     "an expression, or calls within calls, are nested too deeply",
     "write sums of hundreds of terms as several statements, or as a loop",
 )
+_LIBRARY: Final = Path(__file__).parents[2]
 _MAX_PASSES: Final = 24
 _WEAK: Final = {"bool": bool_, "float": float32, "complex": float32}
 
@@ -85,12 +88,20 @@ def translate(
                 check(kernel)
             except RecursionError:
                 raise too_deep(kernel) from None
+            _tell(inference)
             return kernel
     raise KernelError(
         f"the types of the variables of {source.tree.name} do not settle",
         source.location(source.tree),
         "fix the type of a variable: x: kl.f64 = 0",
     )
+
+
+def _tell(inference: Inference) -> None:
+    """Gives the remarks on kernels and helpers, but for the library's own, which mean it."""
+    for location, text in inference.remarks.items():
+        if not Path(location.file).is_relative_to(_LIBRARY):
+            remark(text, location)
 
 
 def _pass(

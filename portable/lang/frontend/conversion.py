@@ -374,8 +374,12 @@ def _saturated(x: float, dtype: DType) -> int:
     return low if x <= low else high if x >= high else int(x)
 
 
-def as_bool(builder: Builder, x: Number, what: str = "a condition") -> e.Expression:
-    """A run-time condition; numbers are refused, since C and Python disagree on NaN and -0.
+def as_bool(
+    builder: Builder, x: Number, what: str = "a condition", *, integers: bool = True
+) -> e.Expression:
+    """A run-time condition; an integer holds unless it is 0, as in Python.
+
+    Floats are refused, since C and Python disagree on NaN and -0.
 
     Parameters
     ----------
@@ -383,9 +387,13 @@ def as_bool(builder: Builder, x: Number, what: str = "a condition") -> e.Express
     x : number or Value
     what : str
         For the error.
+    integers : bool
+        Whether integers are taken; not where Python would give one of them.
     """
     if isinstance(x, bool):
         return e.Const(x, bool_)
+    if integers and isinstance(x, Value) and x.lanes == 1 and x.dtype.is_integer:
+        return e.Compare("ne", x.expr, e.Const(0, x.dtype))
     if not isinstance(x, Value) or x.type is not bool_:
         builder.fail(
             f"{what} must be a bool, not {describe(x)}", "compare it: write x != 0 or the like"

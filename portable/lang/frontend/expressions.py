@@ -203,9 +203,9 @@ class ExpressionTranslator(NameTranslator):
         return result
 
     def _guarded(self, left: Value, evaluate: Callable[[], Any], stop: bool) -> Value:
-        condition = as_bool(self.builder, left, _OPERAND)
+        condition = as_bool(self.builder, left, _OPERAND, integers=False)
         with self.builder.block() as block:
-            decided = as_bool(self.builder, evaluate(), _OPERAND)
+            decided = as_bool(self.builder, evaluate(), _OPERAND, integers=False)
         if not block:
             return Value(e.Binary("or" if stop else "and", condition, decided))
         result = self.builder.declare("holds", bool_)
@@ -230,7 +230,7 @@ class ExpressionTranslator(NameTranslator):
         with self.builder.block() as orelse:
             y = self.visit(node.orelse)
         if not then and not orelse and items_in(x) is None:
-            return arithmetic.select(self.builder, condition, x, y)
+            return arithmetic.select(self.builder, Value(test), x, y)
         key = (self.frame.path, "if", node.lineno, node.col_offset, self.builder.name("either"))
         result = variables.new(self.builder, key, "either", x)
         for block, value in ((then, x), (orelse, y)):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portable.dtypes import DType, int64
+from portable.errors import Location
 from portable.lang.ir.types import ValueType, scalar_of
 
 __all__ = ["Inference", "Slot", "VariableType"]
@@ -32,16 +33,18 @@ class VariableType:
 
 @dataclass
 class Inference:
-    """Types that outlive a pass."""
+    """Types that outlive a pass, and what there is to remark on the latest one, by its place."""
 
     carriers: dict[Slot, DType] = field(default_factory=dict)
     variables: dict[Any, VariableType] = field(default_factory=dict)
     changed: bool = False
+    remarks: dict[Location, str] = field(default_factory=dict)
     _taken_weak: set[Any] = field(default_factory=set)
 
     def begin(self) -> None:
         """Another pass begins."""
         self.changed = False
+        self.remarks.clear()
         self._taken_weak.clear()
 
     def read(self, key: Any) -> VariableType:

@@ -298,9 +298,22 @@ def store_value(builder: Builder, array: Array, value: Any) -> Value:
                 f"{describe(value)} stored in {array.dtype.short} array {array.name}",
                 f"convert it: kl.{array.dtype.short}(...)",
             )
+        _remark_narrowing(builder, array, value)
     elif isinstance(value, int) and not isinstance(value, bool) and array.dtype.is_integer:
         _check_literal(builder, array, value)
     return as_type(builder, value, register)
+
+
+def _remark_narrowing(builder: Builder, array: Array, value: Value) -> None:
+    """Storing integers wraps; of those of 64 bits in fewer this is seldom what was meant."""
+    kind, register = value.dtype, array.dtype
+    integers = kind.is_integer and register.is_integer
+    if integers and kind.bits > max(register.bits, 32) and not value.weak:
+        builder.inference.remarks[builder.location] = (
+            f"{describe(value)} stored in {register.short} array {array.name} wraps where it does "
+            f"not fit; write kl.{register.short}(...) if that is meant, or pass an array of "
+            f"{kind.short}"
+        )
 
 
 def _check_literal(builder: Builder, array: Array, value: int) -> None:
