@@ -197,7 +197,7 @@ def test_without_the_setting_nothing_is_compiled(
     with pt.use(device):
         with_checks = weighted[10, 32].lower(x, weights).program
         monkeypatch.delenv("PORTABLE_CHECK")
-        without = weighted[10, 16].lower(x, weights).program
+        without = weighted[16, 16].lower(x, weights).program
         weighted[10, 16](x, weights)
         pt.synchronize()
     assert with_checks is not None

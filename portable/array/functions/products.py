@@ -134,7 +134,8 @@ def _vector_product(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     """A product with one row or column as work-items alone do it best; None if this is none."""
     capabilities = a.device.capabilities
     if not capabilities.lone_work_items:
-        return None
+        alone = a.shape[0] == b.shape[1] == 1
+        return _dot_product(recipe, _line(a, 1), _line(b, 0), kind) if alone else None
     if b.shape[1] == 1:
         matrix, vector = a, _line(b, 0)
     else:
@@ -306,12 +307,16 @@ def _write_vecdot(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
     if not x1.ndim or not x2.ndim or x1.shape[axis] != x2.shape[axis]:
         raise ShapeError(f"vecdot of {x1.shape} and {x2.shape} along axis {axis}")
     left, right = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
-    shape = broadcast_shapes([left.shape, right.shape])
     recipe = Recipe(*arrays)
     if kind.is_complex:
         left = recorded(recipe, OPERATIONS["conj"], left)
+    return recipe.finish(_dot_product(recipe, left, right, kind))
+
+
+def _dot_product(recipe: Recipe, left: Any, right: Any, kind: DType) -> Any:
+    """The sums along the last axis of products of arrays that broadcast."""
     product = recorded(recipe, OPERATIONS["multiply"], left, right)
-    return recipe.finish(summed_in(recipe, product, (len(shape) - 1,), kind))
+    return summed_in(recipe, product, (product.ndim - 1,), kind)
 
 
 _vecdot: Final = Plans(_write_vecdot)
