@@ -306,7 +306,7 @@ def gemm_sums(
     if at < count * m * n:
         column, row, batch = at % n, at // n % m, at // n // m
         total = matrix_of(parts, parts, batch)[row, column]
-        for part in range(1, parts.shape[0]):
+        for part in kl.range(1, parts.shape[0], unroll=8):
             total += matrix_of(parts, parts, part * count + batch)[row, column]
         result = matrix_of(out, out, batch)
         terms, place = (alpha, beta, c, bias), (batch, row, column)

@@ -41,8 +41,13 @@ __all__ = [
     "shares_out",
 ]
 
-PARTS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
+PARTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128)
 """Into how many the sum over k may be cut."""
+
+_USUAL: Final = 16
+"""Parts beyond which a sum is cut only where the tiles leave most compute units without work."""
+_TOGETHER: Final = 8
+"""Parts that are on their way together when they are added up."""
 
 _WARPGROUP: Final = 128
 """Work-items that multiply together; where copies are made apart, a part of one has that to do."""
@@ -197,6 +202,7 @@ def predicted(
     if parts > 1:
         moved = parts * product.batch * product.m * product.n * 2 * dtype.register.itemsize
         sums = rates.launch + 1e-6 * moved / rates.summed
+        sums += max(0, parts - _USUAL) / _TOGETHER * _LATENCY
     elif shares and (left := tiles % (room * compute_units)):
         area = choice["BM"] * choice["BN"]
         moved = (left + room * compute_units) * area * 2 * dtype.register.itemsize
@@ -286,7 +292,10 @@ def parts_of(choice: Parameters, product: Product, capabilities: Capabilities) -
     most = _ROUNDS * max(1, capabilities.compute_units)
     for parts in (1,) if shares_out(choice) else PARTS:
         deep = product.k >= parts * _DEEPEST * choice["BK"]
-        if parts == 1 or (deep and _tiles(choice, product) * parts <= most):
+        tiles = _tiles(choice, product)
+        if parts > _USUAL and tiles * _USUAL >= capabilities.compute_units:
+            return
+        if parts == 1 or (deep and tiles * parts <= most):
             yield parts
 
 

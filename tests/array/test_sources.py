@@ -12,6 +12,7 @@ from portable.array.fourier.access import MIRRORED, PAIRED, SPLIT, Source, Targe
 from portable.array.fourier.kernels import Shape, transform_by_workgroup
 from portable.array.fourier.recombination_kernel import Turns, recombine_rows
 from portable.array.fourier.row_pair_kernels import join_row_pairs, split_row_pairs
+from portable.array.functions.vector_product_kernels import rows_by_vector
 from portable.array.fusion.fused_kernel import Steps, fused
 from portable.backend import Capabilities, Program
 from portable.lang.emit import generate
@@ -130,6 +131,12 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (256, 1, 1),
         (all_of(MATRIX), all_of(MATRIX)),
         {"FOLD": SUM, "CUT": SHARED},
+    ),
+    "rows by a vector": (
+        rows_by_vector,
+        (256, 1, 1),
+        (MATRIX, LINE, MATRIX),
+        {"ACC": kl.f32, "LANES": 4, "WIDTH": 256, "DEPTH": 1 << 13},
     ),
     "reduce at once": (
         reduce_at_once,

@@ -172,3 +172,13 @@ def first(capabilities: Capabilities, kind: DType, edge: int = 4096) -> Any:
     """The tiles that a square product tries first."""
     device: Any = SimpleNamespace(capabilities=capabilities)
     return schemes(device, kind, "auto", Product(edge, edge, edge))[0][0]
+
+
+def test_few_tiles_of_long_sums_are_cut_for_all_compute_units() -> None:
+    device = portable.device("simulator:h200")
+    units = device.capabilities.compute_units
+    for kind in (float32, float64):
+        _, parts = schemes(device, kind, "auto", Product(10, 10, 100_000))[0]
+        assert parts > units // 2
+        _, parts = schemes(device, kind, "auto", Product(1024, 1024, 1024))[0]
+        assert parts <= 16

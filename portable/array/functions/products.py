@@ -16,7 +16,7 @@ from portable.array.functions.manipulation import (
 )
 from portable.array.functions.product_kernels import cross_products, plain_product
 from portable.array.functions.statistics import summed_in
-from portable.array.functions.vector_product_kernels import matrix_by_vector
+from portable.array.functions.vector_product_kernels import matrix_by_vector, rows_by_vector
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.linalg.gemm import no_tiles, product_launches
@@ -43,7 +43,11 @@ _MOST_LANES: Final = 16
 _VECTORS: Final = 8
 """Sums that a work-item alone keeps in registers at a time: enough that none waits for another."""
 _SHARES: Final = 8
-"""Work-items alone that are wanted for each compute unit."""
+"""Work-items alone, or workgroups, that are wanted for each compute unit."""
+_WIDEST: Final = 256
+"""Work-items of a workgroup for a row at most."""
+_SHORT: Final = 256
+"""Products of a sum below which a workgroup for each has too little to do."""
 _FEWEST_PRODUCTS: Final = 1 << 13
 _MOST_PRODUCTS: Final = 1 << 16
 """Products that a work-item alone adds up: fewer do not pay, and sums of more drift."""
@@ -131,11 +135,8 @@ def _multiplied(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
 
 
 def _vector_product(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
-    """A product with one row or column as work-items alone do it best; None if this is none."""
+    """A product with one row or column, read once; None where tiles do it."""
     capabilities = a.device.capabilities
-    if not capabilities.lone_work_items:
-        alone = a.shape[0] == b.shape[1] == 1
-        return _dot_product(recipe, _line(a, 1), _line(b, 0), kind) if alone else None
     if b.shape[1] == 1:
         matrix, vector = a, _line(b, 0)
     else:
@@ -146,6 +147,8 @@ def _vector_product(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     rows, depth = matrix.shape
     if vector.strides != (size,) or size not in matrix.strides or not rows:
         return None
+    if not capabilities.lone_work_items:
+        return _rows_by_vector(recipe, matrix, vector, kind) if along else None
     if not along:
         lanes = min(lanes, 1 << rows.bit_length() - 1)
     each = 1 if along else lanes
@@ -158,6 +161,24 @@ def _vector_product(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     recipe.launch(
         matrix_by_vector, blocks * sections, 1, matrix, vector, parts, ACC=kind.register,
         LANES=lanes, VECTORS=vectors, ALONG=along, DEPTH=section,
+    )  # fmt: skip
+    return parts if sections == 1 else summed_in(recipe, parts, (0,), kind)
+
+
+def _rows_by_vector(recipe: Recipe, matrix: Any, vector: Any, kind: DType) -> Any:
+    """A product by a vector with a workgroup for each row, or for a part of it; None for short."""
+    capabilities = matrix.device.capabilities
+    rows, depth = matrix.shape
+    lanes = max(1, capabilities.vector_bytes // kind.register.itemsize)
+    width = min(_WIDEST, capabilities.max_workgroup, power_of_two(-(-depth // lanes)))
+    if depth < _SHORT:
+        return None
+    section = _section(depth, rows, capabilities.compute_units * _SHARES)
+    sections = -(-depth // section)
+    parts = recipe.empty((sections, rows), kind if sections == 1 else kind.register)
+    recipe.launch(
+        rows_by_vector, rows * sections * width, width, matrix, vector, parts,
+        ACC=kind.register, LANES=lanes, WIDTH=width, DEPTH=section,
     )  # fmt: skip
     return parts if sections == 1 else summed_in(recipe, parts, (0,), kind)
 
@@ -307,16 +328,12 @@ def _write_vecdot(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
     if not x1.ndim or not x2.ndim or x1.shape[axis] != x2.shape[axis]:
         raise ShapeError(f"vecdot of {x1.shape} and {x2.shape} along axis {axis}")
     left, right = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
+    shape = broadcast_shapes([left.shape, right.shape])
     recipe = Recipe(*arrays)
     if kind.is_complex:
         left = recorded(recipe, OPERATIONS["conj"], left)
-    return recipe.finish(_dot_product(recipe, left, right, kind))
-
-
-def _dot_product(recipe: Recipe, left: Any, right: Any, kind: DType) -> Any:
-    """The sums along the last axis of products of arrays that broadcast."""
     product = recorded(recipe, OPERATIONS["multiply"], left, right)
-    return summed_in(recipe, product, (product.ndim - 1,), kind)
+    return recipe.finish(summed_in(recipe, product, (len(shape) - 1,), kind))
 
 
 _vecdot: Final = Plans(_write_vecdot)

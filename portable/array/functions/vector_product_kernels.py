@@ -1,6 +1,6 @@
-"""Products of a matrix and a vector on devices whose work-items work alone: read once, by vectors.
+"""Products of a matrix and a vector: read once, by vectors.
 
-What a product costs there is the reading of the matrix, so that no operand is packed into tiles.
+What a product costs is the reading of the matrix, so that no operand is packed into tiles.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.linalg.sums import lane_sum
 
-__all__ = ["matrix_by_vector"]
+__all__ = ["matrix_by_vector", "rows_by_vector"]
 
 _CHAIN = 64
 """Steps of a sum before it goes into another."""
@@ -62,3 +62,29 @@ def matrix_by_vector(
             for k in range(whole, depth):
                 total += kl.cast(a[own[v], k], ACC) * kl.cast(x[k], ACC)
             out[own[v]] = total
+
+
+@kernel
+def rows_by_vector(
+    a: Any, x: Any, outs: Any, *, ACC: Any, LANES: int, WIDTH: int, DEPTH: int
+) -> None:
+    """``outs[s] = a x`` of `DEPTH` columns, whose rows lie together; a workgroup for each row."""
+    rows = a.shape[0]
+    row, section = kl.group_id(0) % rows, kl.group_id(0) // rows
+    start = section * DEPTH
+    length = kl.minimum(a.shape[1] - start, DEPTH)
+    item, step = kl.local_id(0), WIDTH * LANES
+    whole = start + length // LANES * LANES
+    total = kl.splat(kl.cast(0, ACC), LANES)
+    for begin in range(start + item * LANES, whole, _CHAIN * step):
+        chain = kl.splat(kl.cast(0, ACC), LANES)
+        for k in kl.range(begin, begin + kl.minimum(whole - begin, _CHAIN * step), step, unroll=4):
+            factors = kl.cast(kl.vload(x, k, lanes=LANES), ACC)
+            chain = kl.fma(kl.cast(kl.vload(a, row, k, lanes=LANES), ACC), factors, chain)
+        total = total + chain
+    own = lane_sum(total)
+    for k in range(whole + item, start + length, WIDTH):
+        own += kl.cast(a[row, k], ACC) * kl.cast(x[k], ACC)
+    own = kl.workgroup_reduce(kl.add, own)
+    if item == 0:
+        outs[section, row] = own
