@@ -36,7 +36,6 @@ _Result = TypeVar("_Result")
 _NONE: Final = frozenset({type(None), bool, int, float, str})
 """Types of most arguments beside arrays."""
 
-_SAMPLE: Final = np.empty(0, np.float32)
 _other: Final[dict[type, bool]] = {np.ndarray: False}
 """Whether arrays of a type are of a library that is no backend's."""
 
@@ -85,11 +84,11 @@ def takes_other_libraries(
 def device_elsewhere(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Device | None:
     """The device that was chosen, where a call's arrays are all NumPy's and have to go there.
 
-    Networks and prepared operations, the first argument of their methods, have one of their own.
+    Networks and prepared operations, the first argument of their methods, stay where they are and
+    say what they take.
     """
-    own = getattr(args[0], "device", None) if args else None
-    device = own if isinstance(own, Device) and not own.owns(_SAMPLE) else elsewhere()
-    if device is None or (isinstance(own, Device) and device is not own):
+    device = elsewhere()
+    if device is None or (args and isinstance(getattr(args[0], "device", None), Device)):
         return None
     arrays = [x for x in _leaves((*args, *kwargs.values())) if _looks_like_array(x)]
     return device if all(isinstance(x, np.ndarray) for x in arrays) else None

@@ -268,9 +268,10 @@ class Registry:
 
     def chosen_device(self) -> Device | None:
         """The device in use, where `use` or the environment variable chose it; None else."""
-        used = self._used()
-        if used is not None:
-            return used
+        if self.chosen.get() is not None or self._claims:  # asked at launches of NumPy's arrays
+            used = self._used()
+            if used is not None:
+                return used
         best = self._best or self._found_default()
         return best if self._named_best else None
 
