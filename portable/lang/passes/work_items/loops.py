@@ -19,6 +19,7 @@ from portable.lang.ir.walk import (
     map_operands,
     reads,
 )
+from portable.lang.passes.work_items.interchange import Reach
 from portable.lang.passes.work_items.items import item_number, of_first_item
 from portable.lang.passes.work_items.liveness import Needs, needs_of
 from portable.lang.passes.work_items.parts import Part, Region, Together, all_parts
@@ -41,7 +42,12 @@ def looped(kernel: Kernel, parts: list[Part], varying: set[str]) -> Kernel:
     """
     loops = _Loops(kernel, parts, varying)
     body = loops.body(parts)
-    return replace(kernel, body=body, arrays=(*loops.own_arrays, *loops.made_arrays))
+    return replace(
+        kernel,
+        body=body,
+        arrays=(*loops.own_arrays, *loops.made_arrays),
+        variables=(*kernel.variables, *loops.made_variables),
+    )
 
 
 class _Loops:
@@ -49,7 +55,10 @@ class _Loops:
         self._kernel = kernel
         self._items = prod(kernel.workgroup)
         self._item = e.Variable("item@", kernel.index_type)
+        reaching = {x.value.name for x in _text(parts) if isinstance(x, Reach)}
         self._recomputed = recomputed(kernel, _text(parts), varying)
+        for name in reaching:
+            self._recomputed.pop(name, None)
         self._needs = needs_of(parts, varying - self._recomputed.keys())
         self._variables = {v.name: v for v in kernel.variables}
         self._types: dict[str, ValueType] = {v.name: v.type for v in kernel.variables}
@@ -60,6 +69,7 @@ class _Loops:
         self._crossing = _crossing_arrays(kernel, parts, self._items)
         self._returned: Array | None = None
         self._count = 0
+        self.made_variables: list[e.Variable] = []
 
     @property
     def own_arrays(self) -> tuple[Array, ...]:
@@ -93,6 +103,8 @@ class _Loops:
 
     def _together(self, part: Together) -> s.Block:
         x = part.statement
+        if isinstance(x, Reach):
+            return self._reach(x)
         fetched: list[s.Statement] = []
         x = map_operands(x, lambda value: self._once(value, x.loc, fetched))
         match x:
@@ -105,6 +117,30 @@ class _Loops:
                 return (*fetched, replace(x, body=self._block(part.blocks[0])))
             case _:
                 return (*fetched, x)
+
+    def _reach(self, x: Reach) -> s.Block:
+        """The least and the most of a value that is kept for each work-item."""
+        kept, kind = self._kept_array(x.value.name), self._kernel.index_type
+        at, value = (
+            e.Variable(f"{x.value.name}@at", kind),
+            e.Variable(f"{x.value.name}@of", x.value.type),
+        )
+        zero, one = e.Const(0, kind), e.Const(1, kind)
+        body: list[s.Statement] = [s.Load(value, kept, (at,), x.loc)]
+        out: list[s.Statement] = []
+        extremes: tuple[tuple[e.Variable, e.BinaryOp], ...] = ((x.least, "min"), (x.most, "max"))
+        for var, op in extremes:
+            total = e.Variable(f"{var.name}@so_far", var.type)
+            self.made_variables.append(total)
+            start = e.Variable(f"{var.name}@start", var.type)
+            out += (s.Load(start, kept, (zero,), x.loc), s.Assign(total, start, x.loc))
+            body.append(
+                s.Assign(total, e.Binary("min" if op == "min" else "max", total, value), x.loc)
+            )
+        out.append(s.For(at, one, e.Const(self._items, kind), one, tuple(body), x.loc))
+        for var in (x.least, x.most):
+            out.append(s.Let(var, e.Variable(f"{var.name}@so_far", var.type), x.loc))
+        return tuple(out)
 
     def _once(self, x: e.Expression, loc: Location, fetched: list[s.Statement]) -> e.Expression:
         """A value that is the same for all, or that the first work-item's stands for."""

@@ -8,13 +8,23 @@ which the work-items may run through one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Part", "Region", "Together", "all_parts", "meets", "parts_of", "regions"]
+__all__ = [
+    "Part",
+    "Region",
+    "Together",
+    "all_parts",
+    "leaves",
+    "meets",
+    "parts_of",
+    "regions",
+    "returns",
+]
 
 
 @dataclass(eq=False, slots=True)
@@ -58,12 +68,12 @@ def meets(block: s.Block) -> bool:
     return any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in all_statements(block))
 
 
-def _leaves(block: s.Block) -> bool:
+def leaves(block: s.Block) -> bool:
     """Whether a block may leave the loop that it stands in, or start its next round."""
     for x in block:
         if isinstance(x, s.Break | s.Continue):
             return True
-        if not isinstance(x, s.For | s.Loop) and any(map(_leaves, x.blocks())):
+        if not isinstance(x, s.For | s.Loop) and any(map(leaves, x.blocks())):
             return True
     return False
 
@@ -73,23 +83,33 @@ def returns(block: s.Block) -> bool:
     return any(isinstance(x, s.Return) for x in all_statements(block))
 
 
-def parts_of(body: s.Block, spread: Callable[[s.Statement], bool]) -> list[Part]:
+def _is_quiet(x: s.Statement) -> bool:
+    """Whether no other work-item can tell when a statement is done: it may wait for a barrier."""
+    for y in all_statements((x,)):
+        if not isinstance(y, s.Let | s.Assign | s.If | s.For | s.Load | s.Store):
+            return False
+        if isinstance(y, s.Load | s.Store) and y.array.space != "private":
+            return False
+    return True
+
+
+def parts_of(body: s.Block, moved: frozenset[str] = frozenset()) -> list[Part]:
     """The parts of a kernel's body.
 
     Parameters
     ----------
     body : Block
-    spread : callable
-        Whether all shall go through a statement together that they could go through alone.
+    moved : frozenset of str
+        The variables of loops that all shall go through together though nobody meets in them.
     """
-    made = _Parts(spread).block(body, in_loop=False, later=False)
+    made = _Parts(moved).block(body, in_loop=False, later=False)
     _follow_returns(made)
     return made
 
 
 class _Parts:
-    def __init__(self, spread: Callable[[s.Statement], bool]) -> None:
-        self._spread = spread
+    def __init__(self, moved: frozenset[str]) -> None:
+        self._moved = moved
 
     def block(self, block: s.Block, *, in_loop: bool, later: bool) -> list[Part]:
         """The parts of a block.
@@ -109,17 +129,20 @@ class _Parts:
             if not self._is_together(x, in_loop, meets_later):
                 alone.append(x)
                 continue
-            end_region()
-            if not isinstance(x, s.Barrier):
+            if isinstance(x, s.Barrier):
+                if not all(map(_is_quiet, alone)):
+                    end_region()
+            else:
+                end_region()
                 found.append(self._together(x, in_loop, meets_later))
         end_region()
         return found
 
     def _is_together(self, x: s.Statement, in_loop: bool, later: bool) -> bool:
         one = (x,)
-        if meets(one) or (in_loop and _leaves(one)) or (later and returns(one)):
+        if meets(one) or (in_loop and leaves(one)) or (later and returns(one)):
             return True
-        return self._spread(x)
+        return x.together() == "workgroup" or (isinstance(x, s.For) and x.var.name in self._moved)
 
     def _together(self, x: s.Statement, in_loop: bool, later: bool) -> Together:
         if isinstance(x, s.For | s.Loop):

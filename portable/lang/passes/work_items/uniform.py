@@ -25,7 +25,7 @@ from portable.lang.ir.walk import (
 )
 from portable.lang.passes.work_items.parts import Part, Region, all_parts, returns
 
-__all__ = ["is_own_word", "names_in", "take_out_uniform", "varying_names"]
+__all__ = ["is_own_word", "names_in", "same_for_all", "take_out_uniform", "varying_names"]
 
 _OWN_WORDS = frozenset(
     ("global_id", "local_id", "local_linear_id", "sub_group_id", "sub_group_local_id")
@@ -41,6 +41,15 @@ def names_in(values: Iterable[e.Expression]) -> set[str]:
     """The names of the variables in some expressions."""
     found = (x for value in values for x in subexpressions(value))
     return {x.name for x in found if isinstance(x, e.Variable)}
+
+
+def same_for_all(values: Iterable[e.Expression], varying: set[str]) -> bool:
+    """Whether values are the same for all work-items, given the names that vary."""
+    for value in values:
+        for x in subexpressions(value):
+            if is_own_word(x) or (isinstance(x, e.Variable) and x.name in varying):
+                return False
+    return True
 
 
 def _given(x: s.Statement) -> set[str]:
@@ -91,14 +100,6 @@ class _Uniformity:
         written = {x for y in all_statements(region.statements) for x in y.written()}
         return _Memory(frozenset(written), self._constant, not region.after_return)
 
-    def same(self, values: Iterable[e.Expression]) -> bool:
-        """Whether values are the same for all work-items."""
-        for value in values:
-            for x in subexpressions(value):
-                if is_own_word(x) or (isinstance(x, e.Variable) and x.name in self.varying):
-                    return False
-        return True
-
     def statement(self, x: s.Statement, memory: _Memory) -> bool:
         """Whether a statement is the same for all, and whether once is enough."""
         match x:
@@ -111,7 +112,9 @@ class _Uniformity:
                 return True
             case _:
                 return False
-        if not self.same(operands(x)) or any(v.name in self.varying for v in x.binds()):
+        if not same_for_all(operands(x), self.varying) or any(
+            v.name in self.varying for v in x.binds()
+        ):
             return False
         return all(self.statement(y, memory) for block in x.blocks() for y in block)
 
@@ -163,7 +166,7 @@ class _TakingOut:
         """Parts a region's statements."""
         before: list[s.Statement] = []
         alone: list[s.Statement] = []
-        held: dict[str, e.Expression] = {}
+        held: dict[str, e.Variable] = {}
         for number, (x, alike) in enumerate(found):
             if alike:
                 before.append(x)
@@ -189,7 +192,7 @@ def _read(block: s.Block) -> set[str]:
     return names_in(x for y in all_statements(block) for x in reads(y))
 
 
-def _substituted(block: s.Block, values: dict[str, e.Expression]) -> s.Block:
+def _substituted(block: s.Block, values: dict[str, e.Variable]) -> s.Block:
     """A block with other values for names that it only reads."""
 
     def put(x: e.Expression) -> e.Expression:
