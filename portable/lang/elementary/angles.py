@@ -18,7 +18,6 @@ from portable.lang.elementary.common import (
     nearest,
     nearest_multiple,
     product,
-    quick_sum,
     some,
     total,
 )
@@ -30,6 +29,8 @@ _MODERATE: Final = (2.0**17, 2.0**30)
 _CHUNK: Final = 48
 _STEPS: Final = (16, 8, 4, 2, 1)
 _TERMS: Final = 5
+_GREAT: Final = 5
+"""Of the products and their errors, those that may be more than a small part of a turn."""
 
 
 @function
@@ -37,14 +38,9 @@ def quadrant(x: Any) -> Any:
     """The angle in two parts, within pi / 4 of 0, and how many quarters of a turn it is off."""
     half_pi = by_type(x, c.HALF_PI_32, c.HALF_PI_64)
     k, n = nearest_multiple(x, 1 / c.HALF_PI_64[0])
-    first = kl.fma(-k, half_pi[0], x)
-    second = kl.fma(-k, half_pi[1], first)
-    if x.dtype == float32:
-        angle = kl.fma(-k, half_pi[2], second)
-        rest = kl.fma(-k, half_pi[2], second - angle)
-    else:
-        angle = second
-        rest = kl.fma(-k, half_pi[2], kl.fma(-k, half_pi[1], first - second))
+    second, error = product(k, half_pi[1])
+    angle, rest = total(kl.fma(-k, half_pi[0], x), -second)
+    rest = (rest - error) - k * half_pi[2]
     large = kl.abs(x) > by_type(x, *_MODERATE)
     if some(large):
         high, low, quarters = _large32(x) if x.dtype == float32 else _large64(x)
@@ -85,13 +81,18 @@ def _large64(x: Any) -> Any:
             chosen = (*chosen, kl.where(far, there, here))
         chunks = chosen
     y = y * 0.25
+    terms = product(y, chunks[0])
+    for i in kl.static_range(1, _TERMS):
+        terms = (*terms, *product(y * 2.0 ** (-_CHUNK * i), chunks[i]))
     turns, rest = y * 0.0, y * 0.0
-    for i in kl.static_range(_TERMS):
-        for term in product(y * 2.0 ** (-_CHUNK * i), chunks[i]):
-            turns, error = total(turns, term - kl.rint(term))
-            turns = turns - kl.rint(turns)
-            rest = rest + error
+    for term in terms[:_GREAT]:
+        turns, error = total(turns, term - kl.rint(term))
+        turns = turns - kl.rint(turns)
+        rest = rest + error
     k, n = nearest(turns * 4)
-    high, low = quick_sum(turns * 4 - k, rest * 4)
+    high, low = total(turns * 4 - k, rest * 4)
+    for term in terms[_GREAT:]:
+        high, error = total(high, 4 * term)
+        low = low + error
     angle, error = product(high, c.HALF_PI_64[0])
     return angle, error + kl.fma(low, c.HALF_PI_64[0], high * c.HALF_PI_64[1]), n

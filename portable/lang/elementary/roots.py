@@ -30,8 +30,9 @@ def _nearer(root: Any, x: Any) -> Any:
 def cbrt(x: Any) -> Any:
     """The cube root: a third of the exponent's bits, then Halley's steps; the last one finer."""
     size = kl.abs(x)
-    small = size < by_type(x, 2.0**-126, 2.0**-1022)
-    y = kl.where(small, size * by_type(x, 2.0**24, 2.0**54), size)
+    small, large = size < by_type(x, 2.0**-126, 2.0**-1022), size > 2.0**120
+    up, down = kl.where(small, 2.0**60, 1.0), kl.where(large, 2.0**-30, 1.0)
+    y = size * up * down
     if x.dtype == float32:
         guess = _nearer(from_bits(kl.mulhi(bits(y), 0x55555556) + 0x2A5119F2), y)
         value = kl.cast(_nearer(kl.cast(guess, float64), kl.cast(y, float64)), float32)
@@ -41,7 +42,7 @@ def cbrt(x: Any) -> Any:
         square = guess * guess
         left = kl.fma(square, guess, -y) + kl.fma(guess, guess, -square) * guess
         value = guess - left / (3 * square)
-    value = kl.where(small, value * by_type(x, 2.0**-8, 2.0**-18), value)
+    value = value * kl.where(small, 2.0**-20, 1.0) * kl.where(large, 2.0**10, 1.0)
     itself = (x == 0) | (size == math.inf) | (x != x)
     return kl.where(itself, x, kl.copysign(value, x))
 
