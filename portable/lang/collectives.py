@@ -171,7 +171,7 @@ def _reduced_by_sub_groups(op: Any, x: Any, group: Any, scratch: Any) -> Any:
 def _reduced_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
     own, span, chunk = kl.local_linear_id(), group.span, group.chunk
     place = own if group.whole else own % span
-    base = own - place
+    base = 0 if group.whole else own - place
     _begin(group)
     scratch[own] = x
     kl.barrier()
