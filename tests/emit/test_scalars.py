@@ -42,7 +42,9 @@ GROUPS = _groups()
 
 
 @functools.cache
-def _program(operations: tuple[Operation, ...], lanes: int, device: OpenCLDevice | LLVMDevice) -> Program:
+def _program(
+    operations: tuple[Operation, ...], lanes: int, device: OpenCLDevice | LLVMDevice
+) -> Program:
     return generate(operations_kernel(operations, lanes), device.capabilities)
 
 
@@ -53,7 +55,10 @@ def _result_type(operation: Operation) -> dt.DType:
 
 
 def _check_all(
-    operations: tuple[Operation, ...], device: OpenCLDevice | LLVMDevice, operands: list[Values], lanes: int
+    operations: tuple[Operation, ...],
+    device: OpenCLDevice | LLVMDevice,
+    operands: list[Values],
+    lanes: int,
 ) -> None:
     """Runs operations on the same operands, and looks at the results of each."""
     count = operands[0].size
