@@ -16,6 +16,7 @@ from portable.dtypes import bool_
 from portable.lang.emit.llvm.addresses import bytes_of, element_type
 from portable.lang.emit.llvm.builder import Builder
 from portable.lang.emit.llvm.context import Context
+from portable.lang.emit.llvm.halves import half_functions
 from portable.lang.emit.llvm.places import GROUPS
 from portable.lang.emit.llvm.statements import NEXT_WORKGROUP, Statements
 from portable.lang.emit.llvm.types import value_type
@@ -95,6 +96,7 @@ class _Printer:
         return [
             f"; {kernel.name}, {PurePath(kernel.loc.file).name}:{kernel.loc.line}",
             *builder.declarations,
+            *half_functions([*builder.call, *builder.lines]),
             f"define void @{self._entry}({_PARAMETERS}) #0 {{",
             "call:",
             *loads,
