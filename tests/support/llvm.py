@@ -35,6 +35,7 @@ NATIVE: Capabilities = made_up(
     memory_orders="acq_rel",
     float_atomics=True,
     forward_progress=True,
+    compressed_bytes=64,
 )
 
 _ROOM = 128
