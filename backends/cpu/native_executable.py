@@ -22,7 +22,7 @@ from portable_backends.listening import wait_interrupted
 
 __all__ = ["NativeExecutable"]
 
-_HEAD: Final = struct.Struct("=10Q1Q")
+_HEAD: Final = struct.Struct("=11Q")
 _MOST_HEADS: Final = 256
 _ONE_BY_ONE: Final = 1
 _LISTENING: Final = 2

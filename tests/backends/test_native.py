@@ -317,3 +317,27 @@ def test_ctrl_c_stops_between_workgroups(
     np.testing.assert_array_equal(x, now)
     launch(native, made, y := np.zeros(9, np.int32), 10)
     assert (y == 1).all()
+
+
+def test_a_process_ends_while_threads_launch() -> None:
+    code = """
+import threading, time
+import numpy as np
+from portable_backends.cpu.native_device import NativeDevice
+from tests.support.native_programs import SLOW, launch, program
+
+native = NativeDevice()
+made = native.compile(program(SLOW))
+def work():
+    x = np.zeros(200, np.int32)
+    while True:
+        launch(native, made, x, 2000)
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+print("end")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
