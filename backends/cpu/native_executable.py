@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import math
+import re
 import struct
 import threading
 from collections.abc import Callable, Sequence
@@ -36,7 +37,7 @@ _NO_MEMORY: Final = 2
 _PREFIX: Final = "kernel_"
 """What generated programs put before the names of kernels, which may be those of C's functions."""
 
-_WAITING: Final = " acquire"
+_WAITING: Final = re.compile(" acq(uire|_rel)")
 """In the text of kernels some of whose workgroups wait for what others release."""
 
 _loaded: Final[WeakSet[NativeExecutable]] = WeakSet()
@@ -83,7 +84,9 @@ class NativeExecutable(Executable):
         self._name = program.entry.removeprefix(_PREFIX)
         self._entry = linked.addresses[program.entry]
         self._times = ctypes.c_int64(0)
-        self._flags = _ONE_BY_ONE if _WAITING in program.source else 0
+        # Of machine code alone nobody knows whether workgroups wait.
+        may_wait = not program.source or _WAITING.search(program.source)
+        self._flags = _ONE_BY_ONE if may_wait else 0
         self._pack = struct.Struct("=" + "".join(map(_slot, program.arguments))).pack
         self._enqueue = pool.run
         self._heads: dict[tuple[int, int, int], bytes] = {}
