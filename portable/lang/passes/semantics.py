@@ -23,8 +23,12 @@ class Semantics:
         into 0.
     flat_sub_groups : bool
         Whether sub-groups may not follow the linear local index but in workgroups of one dimension.
+    functions : frozenset of str or None
+        The functions of `portable.lang.elementwise` that it has; None: all. It has at least
+        `portable.lang.passes.functions.INSTRUCTIONS`; the others are made of these.
     """
 
     signed_wraps: bool = False
     saturating: frozenset[str] = frozenset()
     flat_sub_groups: bool = False
+    functions: frozenset[str] | None = None

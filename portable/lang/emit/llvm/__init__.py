@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from portable.backend import Capabilities, Program
+from portable.lang.emit.llvm.functions import NATIVE
 from portable.lang.emit.llvm.kernels import print_kernel
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.semantics import Semantics
@@ -29,6 +30,7 @@ class _LLVM:
     semantics: Final = Semantics(
         signed_wraps=True,
         saturating=frozenset(f"{x}.{y}" for x in _FLOATS for y in _INTEGERS),
+        functions=NATIVE,
     )
 
     def program(self, kernel: Kernel, capabilities: Capabilities) -> Program:

@@ -177,7 +177,8 @@ class Expressions:
 
     def _float(self, x: e.Binary, typed: str, a: str, b: str) -> str:
         assert x.op in _FLOATS, f"no language has {x.op} of {x.type}"
-        return self.builder.op(f"{_FLOATS[x.op]} {self.context.float_flags}{typed} {a}, {b}")
+        flags = "" if x.exact else self.context.float_flags
+        return self.builder.op(f"{_FLOATS[x.op]} {flags}{typed} {a}, {b}")
 
     def _wraps(self, x: e.Binary | e.Unary) -> str:
         """Says that the result is exact where that is proved, with a blank.

@@ -7,7 +7,7 @@ vectorised where its rounds follow from each other; one over work-items is. A lo
 - if nothing leaves it early, and no loop in it does what its work-items do not do together;
 - if neighbouring work-items read or write neighbouring elements of memory, or all the same one;
 - if what work-items keep from round to round fits in half of the first cache;
-- unless it has so few rounds that compilers unroll it.
+- unless it has so few rounds that they are done at once.
 
 A few rounds are then done at once, so that what is kept is loaded and stored once for all of them.
 """
@@ -115,7 +115,7 @@ class _Moving:
 
     def _unrolled(self, x: s.For) -> bool:
         rounds = _rounds(x)
-        return rounds is not None and rounds * _size(x.body) <= _UNROLLED
+        return rounds is not None and rounds <= _AT_ONCE and rounds * _size(x.body) <= _UNROLLED
 
     def _together_inside(self, body: s.Block) -> bool:
         """Whether a compiler sees no loop inside, and nothing that is done one by one."""
