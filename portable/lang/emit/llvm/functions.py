@@ -1,7 +1,6 @@
 """Prints element-wise functions: those that processors have as instructions, or nearly so.
 
-The others are made of these before (`portable.lang.passes`); what is left of them is called from
-the C library, lane by lane.
+The others are made of these before, by `portable.lang.passes.functions`.
 """
 
 from __future__ import annotations
@@ -9,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from portable.dtypes import DType, bool_, float32, float64
 from portable.errors import UnsupportedError
-from portable.lang.elementwise import FUNCTIONS
-from portable.lang.emit.llvm.conversions import converted
 from portable.lang.emit.llvm.printer import Printer
 from portable.lang.emit.llvm.types import literal, of_lanes, splat, suffix, value_type
 from portable.lang.ir import expressions as e
-from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
+from portable.lang.ir.types import ValueType, lanes_of, scalar_of
 
 __all__ = ["NATIVE", "call"]
 
@@ -45,8 +41,6 @@ def call(printer: Printer, x: e.Call) -> str:
         return printer.builder.intrinsic(name, typed, *(f"{typed} {value}" for value in values))
     if x.function in _WORKED_OUT:
         return _WORKED_OUT[x.function](printer, kind, values)
-    if x.function in FUNCTIONS:
-        return _from_library(printer, x.function, kind, values)
     raise UnsupportedError(f"{x.function} of {kind} has no spelling in LLVM's text")
 
 
@@ -105,28 +99,4 @@ _WORKED_OUT: Final[dict[str, _Printed]] = {
 }
 
 NATIVE: Final = frozenset(_INTRINSICS) | frozenset(_WORKED_OUT)
-"""The functions that need no library."""
-
-
-def _from_library(printer: Printer, name: str, kind: ValueType, values: list[str]) -> str:
-    if not isinstance(kind, Vector):
-        return _scalar(printer, name, kind, values)
-    typed, lanes = value_type(kind), []
-    for lane in range(kind.lanes):
-        parts = [printer.builder.op(f"extractelement {typed} {v}, i64 {lane}") for v in values]
-        lanes.append(_scalar(printer, name, kind.dtype, parts))
-    return printer.gathered(lanes, kind)
-
-
-def _scalar(printer: Printer, name: str, kind: DType, values: list[str]) -> str:
-    builder = printer.builder
-    called = float64 if kind is float64 else float32
-    typed = value_type(called)
-    given = [converted(builder, value, kind, called, 1) for value in values]
-    symbol = name if called is float64 else f"{name}f"
-    types = ", ".join([typed] * len(given))
-    builder.declare(symbol, f"declare {typed} @{symbol}({types}) nounwind willreturn memory(none)")
-    arguments = ", ".join(f"{typed} {value}" for value in given)
-    found = builder.op(f"call {typed} @{symbol}({arguments})")
-    assert kind is not bool_
-    return converted(builder, found, called, kind, 1)
+"""The functions that it prints."""
