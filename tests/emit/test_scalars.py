@@ -16,11 +16,10 @@ from portable.backend import Program
 from portable.lang.emit import generate
 from tests.emit.operators import OPERATIONS, SPECIALS, Operation, operations_kernel
 from tests.support import irbuilder as ir
-from tests.support.compilers import OpenCLDevice, opencl_devices
-from tests.support.llvm import LLVMDevice, devices
+from tests.support.compilers import opencl_devices
+from tests.support.llvm import Runtime, devices
 
 DEVICES = (*opencl_devices(), *devices())
-Runtime = OpenCLDevice | LLVMDevice
 Values = np.ndarray[Any, Any]
 
 

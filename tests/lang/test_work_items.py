@@ -173,7 +173,7 @@ def _load_behind_return(weights, x, out):
 def test_no_load_is_done_before_work_items_end_that_would_not_do_it() -> None:
     empty = np.zeros(0, np.float32)
     kernel = _looped(_load_behind_return[ITEMS, ITEMS], empty, _numbers(ITEMS), _numbers(ITEMS))
-    assert _inside(kernel, s.Load) == 2
+    assert not any(isinstance(x, s.Load) for x in kernel.body)
 
 
 @pt.kernel
@@ -433,6 +433,64 @@ def test_a_product_of_tiles() -> None:
         ["for", "items", ["for", ["items", "for"]]],
         "items",
     ]
+
+
+# -- guards -------------------------------------------------------------------------------------
+
+
+@pt.kernel
+def _guarded(x, out):
+    i = kl.global_id(0)
+    if i < out.shape[0]:
+        total = 0.0
+        for k in range(x.shape[0]):
+            total = total * 0.5 + x[k, i]
+        out[i] = total
+
+
+@pt.kernel
+def _ending_early(x, out):
+    i = kl.global_id(0)
+    if i >= out.shape[0]:
+        return
+    total = 0.0
+    for k in range(x.shape[0]):
+        total = total * 0.5 + x[k, i]
+    out[i] = total
+
+
+@pytest.mark.parametrize("launched", [_guarded, _ending_early])
+@pytest.mark.parametrize("size", [1, ITEMS - 1, ITEMS, 2 * ITEMS, 3 * ITEMS - 1])
+def test_guards_are_left_out_where_they_stop_nobody(launched: Any, size: int) -> None:
+    x = _numbers(20 * size).reshape(20, size)
+    kernel = _looped(launched[size, ITEMS], x, np.zeros(size, np.float32))
+    around = [["for", ["items", "for"]], ["for", "items"]]
+    assert _loops(kernel.body) == [["if", "items", *around, "items", ["items", ["if", "for"]]]]
+
+
+@pt.kernel
+def _guarded_twice(x, out):
+    tile = kl.local((8, 8), kl.f32)
+    i, j = kl.global_id(0), kl.global_id(1)
+    value = 0.0
+    if i < x.shape[1] and x.shape[0] > j:
+        value = x[j, i]
+    tile[kl.local_id(1), kl.local_id(0)] = value
+    kl.barrier()
+    if i < out.shape[1]:
+        if j < out.shape[0]:
+            out[j, i] = tile[kl.local_id(1), 7 - kl.local_id(0)]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (8, 8), (9, 16), (16, 7), (20, 21)])
+def test_guards_in_two_dimensions(shape: tuple[int, int]) -> None:
+    rows, columns = shape
+    x = _numbers(rows * columns).reshape(shape)
+    kernel = _looped(_guarded_twice[(columns, rows), (8, 8)], x, np.zeros(shape, np.float32))
+    if min(shape) > 1:
+        choices = [x for x in kernel.body if isinstance(x, s.If)]
+        assert len(choices) == 2
+        assert all(not any(isinstance(y, s.If) for y in all_statements(x.then)) for x in choices)
 
 
 # -- everything ---------------------------------------------------------------------------------

@@ -208,10 +208,14 @@ def fit(sought: Polynomial, count: int, kind: type[np.floating[Any]]) -> Fit:
         wanted = [sought.wanted(x) for x in places]
         found = [float(kind(float(c))) for c in _exchanged(places, wanted, weights, count)]
         errors = [
-            abs(w * (y - mp.polyval(found[::-1], x)))
+            abs(w * (y - _polynomial(found, x)))
             for x, y, w in zip(places, wanted, weights, strict=True)
         ]
         return Fit(tuple(found), float(max(errors)))
+
+
+def _polynomial(coefficients: Iterable[Real], x: Real) -> Real:
+    return mp.fsum(c * x**power for power, c in enumerate(coefficients))
 
 
 def _exchanged(
@@ -231,7 +235,7 @@ def _exchanged(
             right[row] = wanted[i] * weights[i]
         solved = mp.lu_solve(matrix, right)
         best, level = [solved[i] for i in range(count)], abs(solved[count])
-        errors = {i: weights[i] * (wanted[i] - mp.polyval(best[::-1], places[i])) for i in usable}
+        errors = {i: weights[i] * (wanted[i] - _polynomial(best, places[i])) for i in usable}
         if max(map(abs, errors.values())) <= level * mp.mpf("1.0005"):
             break
         at = _extrema(usable, errors, count + 1)
@@ -290,12 +294,12 @@ def _parts(formula: str, kind: type[np.floating[Any]]) -> list[float]:
     return made
 
 
-def _chunks(width: int, count: int) -> list[float]:
-    """The bits of 2 / pi behind the point, so many at a time, each chunk as a number below 1."""
+def _chunks(width: int, count: int) -> list[int]:
+    """The bits of 2 / pi behind the point, so many at a time."""
     with mp.workdps(500):
         bits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (width * count)))
     mask = 2**width - 1
-    return [(bits >> width * (count - 1 - i) & mask) / 2.0**width for i in range(count)]
+    return [bits >> width * (count - 1 - i) & mask for i in range(count)]
 
 
 def text() -> str:
@@ -305,9 +309,9 @@ def text() -> str:
         for name, formula in _CONSTANTS.items():
             for kind, bits in ((np.float32, 32), (np.float64, 64)):
                 parts.append(_defined(f"{name}_{bits}", _parts(formula, kind), f"{formula}."))
-    for width, count in ((24, 8), (48, 25)):
-        about = f"2 / pi, {width} bits at a time."
-        parts.append(_defined(f"TWO_OVER_PI_{width}", _chunks(width, count), about))
+    about = "2 / pi, 48 bits at a time, each chunk as a number below 1."
+    parts.append(_defined("TWO_OVER_PI_48", [x / 2.0**48 for x in _chunks(48, 25)], about))
+    parts.append(_words(_chunks(32, 7)))
     for x in POLYNOMIALS:
         for count, kind, bits in zip(x.counts, (np.float32, np.float64), (32, 64), strict=True):
             if count:
@@ -320,6 +324,12 @@ def text() -> str:
 def _defined(name: str, numbers: Iterable[float], about: str) -> str:
     lines = "".join(f"    {x!r},\n" for x in numbers)
     return f'{name}: Final[Coefficients] = (\n{lines})\n"""{about}"""\n'
+
+
+def _words(numbers: list[int]) -> str:
+    lines = "".join(f"    0x{x:08X},\n" for x in numbers)
+    about = "2 / pi, 32 bits at a time."
+    return f'TWO_OVER_PI_WORDS: Final[tuple[int, ...]] = (\n{lines})\n"""{about}"""\n'
 
 
 if __name__ == "__main__":

@@ -1,23 +1,26 @@
 """Taking multiples of pi / 2 out of an angle.
 
-Angles of moderate size: as W. J. Cody and W. Waite (1980), pi / 2 in three parts, each product with
-the multiple being rounded once by fma. Greater ones: as M. Payne and R. Hanek, "Radian reduction
-for trigonometric functions", SIGNUM 18 (1983): of x times the bits of 2 / pi only those that matter
-are added up, in double precision, whole turns being dropped from each product.
+Single precision, whatever the angle, as M. Payne and R. Hanek, "Radian reduction for trigonometric
+functions", SIGNUM 18 (1983): the significand times those bits of 2 / pi that matter, in integers.
+
+Double precision: of angles of moderate size as W. J. Cody and W. Waite (1980), pi / 2 in three
+parts, products without error; of greater ones as Payne and Hanek, with sums of two numbers in the
+place of long integers, whole turns being dropped from each product.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
-from portable.dtypes import float32, float64, int32
+from portable.dtypes import float32, int32, uint32
 from portable.lang import words as kl
 from portable.lang.elementary import coefficients as c
 from portable.lang.elementary.common import (
-    by_type,
     nearest,
     nearest_multiple,
     product,
+    quick_sum,
     some,
     total,
 )
@@ -25,7 +28,7 @@ from portable.lang.function import function
 
 __all__ = ["quadrant"]
 
-_MODERATE: Final = (2.0**17, 2.0**30)
+_MODERATE: Final = 2.0**30
 _CHUNK: Final = 48
 _STEPS: Final = (16, 8, 4, 2, 1)
 _TERMS: Final = 5
@@ -36,34 +39,62 @@ _GREAT: Final = 5
 @function
 def quadrant(x: Any) -> Any:
     """The angle in two parts, within pi / 4 of 0, and how many quarters of a turn it is off."""
-    half_pi = by_type(x, c.HALF_PI_32, c.HALF_PI_64)
+    return _quadrant32(x) if x.dtype == float32 else _quadrant64(x)
+
+
+@function
+def _quadrant32(x: Any) -> Any:
+    size = kl.abs(x)
+    number = kl.bitcast(size, uint32)
+    significand = (number & 0x7FFFFF) | 0x800000
+    high, middle, low = _window(kl.where(size < 0.5, uint32(6), (number >> 23) - 120))
+    below = kl.mulhi(significand, low)
+    second = significand * middle + below
+    carry = kl.where(second < below, uint32(1), uint32(0))
+    first = significand * high + kl.mulhi(significand, middle) + carry
+    n = kl.cast((first + 0x20000000) >> 30, int32)
+    whole = kl.bitcast(first, int32) - (n << 30)
+    fine = kl.cast(whole & 255, float32) + kl.cast(kl.cast(second >> 8, int32), float32) * 2.0**-24
+    quarter, left = quick_sum(kl.cast(whole & -256, float32), fine)
+    quarter, left = quarter * 2.0**-30, left * 2.0**-30
+    angle, error = product(quarter, c.HALF_PI_32[0])
+    rest = error + kl.fma(left, c.HALF_PI_32[0], quarter * c.HALF_PI_32[1])
+    small, sign = size <= c.HALF_PI_32[0] / 2, kl.copysign(1.0, x)
+    angle = kl.where(small, x, kl.where(size < math.inf, angle * sign, math.nan))
+    return angle, kl.where(small, 0.0, rest * sign), kl.where(small, 0, kl.where(x < 0, -n, n))
+
+
+@function
+def _window(start: Any) -> Any:
+    """96 bits of 32 zeros and the bits of 2 / pi, from the one numbered `start`, below 160."""
+    chunks = (0, *c.TWO_OVER_PI_WORDS)
+    for step in (4, 2, 1):
+        far = (start & (32 * step)) != 0
+        chosen = chunks[:0]
+        for i in kl.static_range(3 + step):
+            here, there = uint32(chunks[i]), chunks[min(i + step, len(chunks) - 1)]
+            chosen = (*chosen, kl.where(far, there, here))
+        chunks = chosen
+    up = start & 31
+    down = 31 - up
+    high = (chunks[0] << up) | ((chunks[1] >> 1) >> down)
+    middle = (chunks[1] << up) | ((chunks[2] >> 1) >> down)
+    return high, middle, (chunks[2] << up) | ((chunks[3] >> 1) >> down)
+
+
+@function
+def _quadrant64(x: Any) -> Any:
     k, n = nearest_multiple(x, 1 / c.HALF_PI_64[0])
-    second, error = product(k, half_pi[1])
-    angle, rest = total(kl.fma(-k, half_pi[0], x), -second)
-    rest = (rest - error) - k * half_pi[2]
-    large = kl.abs(x) > by_type(x, *_MODERATE)
+    second, error = product(k, c.HALF_PI_64[1])
+    angle, rest = total(kl.fma(-k, c.HALF_PI_64[0], x), -second)
+    rest = (rest - error) - k * c.HALF_PI_64[2]
+    large = kl.abs(x) > _MODERATE
     if some(large):
-        high, low, quarters = _large32(x) if x.dtype == float32 else _large64(x)
+        high, low, quarters = _large64(x)
         angle = kl.where(large, high, angle)
         rest = kl.where(large, low, rest)
         n = kl.where(large, quarters, n)
     return angle, rest, n
-
-
-@function
-def _large32(x: Any) -> Any:
-    """Of single precision: products with 24 bits at a time are exact in double precision."""
-    y = kl.cast(x, float64) * 0.25
-    turns = y * c.TWO_OVER_PI_24[0]
-    turns = turns - kl.rint(turns)
-    for i in kl.static_range(1, len(c.TWO_OVER_PI_24)):
-        term = y * (c.TWO_OVER_PI_24[i] * 2.0 ** (-24 * i))
-        turns = turns + (term - kl.rint(term))
-        turns = turns - kl.rint(turns)
-    k, n = nearest(turns * 4)
-    angle = (turns * 4 - k) * c.HALF_PI_64[0]
-    high = kl.cast(angle, float32)
-    return high, kl.cast(angle - kl.cast(high, float64), float32), kl.cast(n, int32)
 
 
 @function

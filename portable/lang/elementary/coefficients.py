@@ -107,18 +107,6 @@ TWO_THIRDS_64: Final[Coefficients] = (
 )
 """mpf(2) / 3."""
 
-TWO_OVER_PI_24: Final[Coefficients] = (
-    0.6366197466850281,
-    0.4308817386627197,
-    0.0826718807220459,
-    0.15368372201919556,
-    0.9578378796577454,
-    0.7533475160598755,
-    0.584369421005249,
-    0.2639198899269104,
-)
-"""2 / pi, 24 bits at a time."""
-
 TWO_OVER_PI_48: Final[Coefficients] = (
     0.636619772367581,
     0.08267188988230956,
@@ -146,7 +134,18 @@ TWO_OVER_PI_48: Final[Coefficients] = (
     0.3737964363217827,
     0.3359861539179114,
 )
-"""2 / pi, 48 bits at a time."""
+"""2 / pi, 48 bits at a time, each chunk as a number below 1."""
+
+TWO_OVER_PI_WORDS: Final[tuple[int, ...]] = (
+    0xA2F9836E,
+    0x4E441529,
+    0xFC2757D1,
+    0xF534DDC0,
+    0xDB629599,
+    0x3C439041,
+    0xFE5163AB,
+)
+"""2 / pi, 32 bits at a time."""
 
 EXPM1_32: Final[Coefficients] = (
     0.4999999701976776,

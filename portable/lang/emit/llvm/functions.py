@@ -1,24 +1,18 @@
 """Prints element-wise functions: those that processors have as instructions, or nearly so.
 
-The others are made of these before (`portable.lang.passes`); what is left of them is called from
-the C library, lane by lane.
+The others are made of these before, by `portable.lang.passes.functions`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from portable.dtypes import DType, bool_, float32, float64
 from portable.errors import UnsupportedError
-from portable.lang.elementwise import FUNCTIONS
-from portable.lang.emit.llvm.conversions import converted
+from portable.lang.emit.llvm.printer import Printer
 from portable.lang.emit.llvm.types import literal, of_lanes, splat, suffix, value_type
 from portable.lang.ir import expressions as e
-from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
-
-if TYPE_CHECKING:
-    from portable.lang.emit.llvm.expressions import Expressions
+from portable.lang.ir.types import ValueType, lanes_of, scalar_of
 
 __all__ = ["NATIVE", "call"]
 
@@ -34,10 +28,10 @@ _INTRINSICS: Final = {
     "popcount": "ctpop",
 }
 
-_Printed = Callable[["Expressions", ValueType, list[str]], str]
+_Printed = Callable[[Printer, ValueType, list[str]], str]
 
 
-def call(printer: Expressions, x: e.Call) -> str:
+def call(printer: Printer, x: e.Call) -> str:
     """The value of a call."""
     kind = x.arguments[0].type
     values = [printer.value(argument) for argument in x.arguments]
@@ -47,18 +41,16 @@ def call(printer: Expressions, x: e.Call) -> str:
         return printer.builder.intrinsic(name, typed, *(f"{typed} {value}" for value in values))
     if x.function in _WORKED_OUT:
         return _WORKED_OUT[x.function](printer, kind, values)
-    if x.function in FUNCTIONS:
-        return _from_library(printer, x.function, kind, values)
     raise UnsupportedError(f"{x.function} of {kind} has no spelling in LLVM's text")
 
 
-def _clz(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+def _clz(printer: Printer, kind: ValueType, values: list[str]) -> str:
     typed = value_type(kind)
     name = f"ctlz.{suffix(typed)}"
     return printer.builder.intrinsic(name, typed, f"{typed} {values[0]}", "i1 false")
 
 
-def _mulhi(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+def _mulhi(printer: Printer, kind: ValueType, values: list[str]) -> str:
     builder, scalar, lanes = printer.builder, scalar_of(kind), lanes_of(kind)
     typed, wide = value_type(kind), of_lanes(f"i{2 * scalar.bits}", lanes)
     extend = "sext" if scalar.kind == "i" else "zext"
@@ -69,12 +61,12 @@ def _mulhi(printer: Expressions, kind: ValueType, values: list[str]) -> str:
     return builder.op(f"trunc {wide} {builder.op(f'lshr {wide} {product}, {by}')} to {typed}")
 
 
-def _isnan(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+def _isnan(printer: Printer, kind: ValueType, values: list[str]) -> str:
     return printer.builder.op(f"fcmp uno {value_type(kind)} {values[0]}, zeroinitializer")
 
 
 def _beside_infinity(test: str) -> _Printed:
-    def printed(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    def printed(printer: Printer, kind: ValueType, values: list[str]) -> str:
         typed = value_type(kind)
         size = printer.builder.intrinsic(f"fabs.{suffix(typed)}", typed, f"{typed} {values[0]}")
         infinity = splat(literal(float("inf"), scalar_of(kind)), kind)
@@ -83,13 +75,13 @@ def _beside_infinity(test: str) -> _Printed:
     return printed
 
 
-def _signbit(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+def _signbit(printer: Printer, kind: ValueType, values: list[str]) -> str:
     bits = of_lanes(f"i{scalar_of(kind).bits}", lanes_of(kind))
     found = printer.builder.op(f"bitcast {value_type(kind)} {values[0]} to {bits}")
     return printer.builder.op(f"icmp slt {bits} {found}, zeroinitializer")
 
 
-def _rsqrt(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+def _rsqrt(printer: Printer, kind: ValueType, values: list[str]) -> str:
     builder, typed = printer.builder, value_type(kind)
     root = builder.intrinsic(f"sqrt.{suffix(typed)}", typed, f"{typed} {values[0]}")
     one = splat(literal(1.0, scalar_of(kind)), kind)
@@ -107,28 +99,4 @@ _WORKED_OUT: Final[dict[str, _Printed]] = {
 }
 
 NATIVE: Final = frozenset(_INTRINSICS) | frozenset(_WORKED_OUT)
-"""The functions that need no library."""
-
-
-def _from_library(printer: Expressions, name: str, kind: ValueType, values: list[str]) -> str:
-    if not isinstance(kind, Vector):
-        return _scalar(printer, name, kind, values)
-    typed, lanes = value_type(kind), []
-    for lane in range(kind.lanes):
-        parts = [printer.builder.op(f"extractelement {typed} {v}, i64 {lane}") for v in values]
-        lanes.append(_scalar(printer, name, kind.dtype, parts))
-    return printer.gathered(lanes, kind)
-
-
-def _scalar(printer: Expressions, name: str, kind: DType, values: list[str]) -> str:
-    builder = printer.builder
-    called = float64 if kind is float64 else float32
-    typed = value_type(called)
-    given = [converted(builder, value, kind, called, 1) for value in values]
-    symbol = name if called is float64 else f"{name}f"
-    types = ", ".join([typed] * len(given))
-    builder.declare(symbol, f"declare {typed} @{symbol}({types}) nounwind willreturn memory(none)")
-    arguments = ", ".join(f"{typed} {value}" for value in given)
-    found = builder.op(f"call {typed} @{symbol}({arguments})")
-    assert kind is not bool_
-    return converted(builder, found, called, kind, 1)
+"""The functions that it prints."""

@@ -7,16 +7,13 @@ vectors of two floats, and the instructions that it makes of it for 32 lanes end
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from portable.dtypes import int32, uint32, uint64
 from portable.lang.emit.avx512 import has_compress
+from portable.lang.emit.llvm.printer import Printer
 from portable.lang.emit.llvm.types import of_lanes, suffix, value_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector, lanes_of
-
-if TYPE_CHECKING:
-    from portable.lang.emit.llvm.expressions import Expressions
 
 __all__ = ["compressed", "counted"]
 
@@ -45,7 +42,7 @@ class _Chosen:
         return of_lanes("i1", self.kind.lanes)
 
 
-def compressed(printer: Expressions, x: e.Compress) -> str:
+def compressed(printer: Printer, x: e.Compress) -> str:
     """The chosen lanes in front, as integers of their width."""
     kind = x.type
     assert isinstance(kind, Vector)
@@ -66,7 +63,7 @@ def compressed(printer: Expressions, x: e.Compress) -> str:
     return builder.op(f"bitcast {value_type(bits)} {found} to {typed}")
 
 
-def _front(printer: Expressions, x: _Chosen) -> str:
+def _front(printer: Printer, x: _Chosen) -> str:
     """By an instruction for all, for halves, or lane by lane."""
     most = printer.context.capabilities.compressed_bytes
     if has_compress(x.kind, most):
@@ -79,7 +76,7 @@ def _front(printer: Expressions, x: _Chosen) -> str:
     return _in_turn(printer, x)
 
 
-def _by_halves(printer: Expressions, x: _Chosen, half: Vector) -> str:
+def _by_halves(printer: Printer, x: _Chosen, half: Vector) -> str:
     """The upper half's chosen lanes are stored behind the lower one's."""
     builder, typed, lanes = printer.builder, value_type(half), half.lanes
     slot = _slot(printer, x)
@@ -100,7 +97,7 @@ def _by_halves(printer: Expressions, x: _Chosen, half: Vector) -> str:
     return builder.op(f"load {x.typed}, ptr {slot}, align 64")
 
 
-def _in_turn(printer: Expressions, x: _Chosen) -> str:
+def _in_turn(printer: Printer, x: _Chosen) -> str:
     """Each lane is stored behind the chosen ones before it; one that is not chosen, as a zero."""
     builder, slot, count = printer.builder, _slot(printer, x), "0"
     builder.do(f"store {x.typed} zeroinitializer, ptr {slot}, align 64")
@@ -116,17 +113,17 @@ def _in_turn(printer: Expressions, x: _Chosen) -> str:
     return builder.op(f"load {x.typed}, ptr {slot}, align 64")
 
 
-def _slot(printer: Expressions, x: _Chosen) -> str:
+def _slot(printer: Printer, x: _Chosen) -> str:
     text = f"alloca {x.typed}, align 64"
     return printer.builder.argument(f"compressed {x.typed}", text)
 
 
-def counted(printer: Expressions, x: e.Count) -> str:
+def counted(printer: Printer, x: e.Count) -> str:
     """For how many lanes a mask holds."""
     return _count(printer, printer.value(x.mask), lanes_of(x.mask.type))
 
 
-def _count(printer: Expressions, mask: str, lanes: int) -> str:
+def _count(printer: Printer, mask: str, lanes: int) -> str:
     found = printer.builder.op(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
     if lanes < 32:
         found = printer.builder.op(f"zext i{lanes} {found} to i32")

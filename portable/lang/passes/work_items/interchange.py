@@ -28,7 +28,7 @@ from portable.lang.ir.roles import BINDS, READS
 from portable.lang.ir.types import Array, Scope, lanes_of, scalar_of
 from portable.lang.ir.walk import all_statements, map_blocks
 from portable.lang.passes.work_items.neighbours import Neighbours
-from portable.lang.passes.work_items.parts import leaves, meets, returns
+from portable.lang.passes.work_items.parts import is_choice, leaves, meets, returns
 from portable.lang.passes.work_items.uniform import same_for_all
 
 __all__ = ["Reach", "interchanged"]
@@ -83,11 +83,13 @@ class _Moving:
         self.moved: set[str] = set()
 
     def block(self, block: s.Block) -> s.Block:
-        """A block that all work-items go through together, or stand at the start of."""
+        """A block that all work-items go through together."""
         out: list[s.Statement] = []
         for x in block:
             if isinstance(x, s.For) and not meets((x,)) and self._pays(x):
                 out += self._made(x)
+            elif isinstance(x, s.If) and is_choice(x):
+                out.append(replace(x, then=self.block(x.then)))
             elif meets((x,)):
                 out.append(map_blocks(x, self.block))
             else:
