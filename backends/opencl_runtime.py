@@ -118,12 +118,12 @@ _NO_REMARKS: Final = "-w"
 
 def options_for(device: cl.Device, capabilities: Capabilities, flags: Sequence[str]) -> list[str]:
     """The compiler options: `flags`, the newest standard and IEEE division where they exist."""
-    options = list(flags)
-    if not any(flag.startswith("-cl-std") for flag in flags):
-        version = device.version.split()[1]
-        options.append("-cl-std=CL3.0" if version >= "3.0" else f"-cl-std=CL{min(version, '2.0')}")
-    if capabilities.rounded_division32 and "-cl-fast-relaxed-math" not in flags:
-        options.append("-cl-fp32-correctly-rounded-divide-sqrt")
+    version = device.version.split()[1]
+    standard = "3.0" if version >= "3.0" else min(version, "2.0")
+    options = [*flags, f"-cl-std=CL{standard}"]
+    rounded = "-cl-fp32-correctly-rounded-divide-sqrt"
+    if capabilities.rounded_division32 and not {"-cl-fast-relaxed-math", rounded} & set(flags):
+        options.append(rounded)
     return options
 
 

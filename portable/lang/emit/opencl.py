@@ -160,12 +160,12 @@ def _varied(dialect: Dialect, capabilities: Capabilities) -> Dialect:
 
 
 def _flags(options: Options, capabilities: Capabilities) -> tuple[str, ...]:
-    flags = ["-cl-std=CL3.0"]
+    """Which standard a driver takes is known to those who ask it (`portable_backends`)."""
     if options.fastmath:
-        flags.append("-cl-fast-relaxed-math")
-    elif capabilities.rounded_division32:
-        flags.append("-cl-fp32-correctly-rounded-divide-sqrt")
-    return tuple(flags)
+        return ("-cl-fast-relaxed-math",)
+    if capabilities.rounded_division32:
+        return ("-cl-fp32-correctly-rounded-divide-sqrt",)
+    return ()
 
 
 _PREFETCH: Final = {"prefetch": Asm("__builtin_prefetch((const void *){a0}, 0, 2);")}
