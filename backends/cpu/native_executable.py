@@ -171,7 +171,7 @@ class NativeExecutable(Executable):
         """A launch of which Ctrl-C is heard while a workgroup runs, if it may be long."""
         listens = self._may_be_long and threading.current_thread() is threading.main_thread()
         if listens:
-            self._pool.start()
+            self._pool.start(workers=math.prod(groups) > 1)
         job = self._head(groups, _LISTENING if listens else 0) + packed
         start = perf_counter()
         try:

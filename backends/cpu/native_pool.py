@@ -1,7 +1,7 @@
 """The threads that run kernels: Python starts them, and they work in code compiled by LLVM.
 
 A thread that has nothing to do looks for work for a bounded time, then sleeps in the system until
-it is woken. None is started before a launch is long enough to share. A forked child starts its own.
+it is woken. None is started before a launch needs it. A forked child starts its own.
 """
 
 from __future__ import annotations
@@ -189,22 +189,19 @@ class Pool:
             self.state.spin = _SPIN
             self._code.state_at.value = ctypes.addressof(self.state)
 
-    def start(self) -> None:
-        """Start the threads, unless that was done."""
-        code = self.code
-        if self.state.stand_ins:
+    def start(self, *, workers: bool = True) -> None:
+        """Start the stand-in, and the workers if they are wanted, unless that was done."""
+        code, missing = self.code, processor.threads() - 1 if workers else 0
+        if self.state.stand_ins and self.state.workers >= missing:
             return
         with self._lock:
-            if self.state.stand_ins:
-                return
-            workers = processor.threads() - 1
-            at = ctypes.addressof(self.state)
-            for i in range(workers + 1):
-                threading.Thread(
-                    target=code.work, args=(at, i == 0), name=f"portable {i}", daemon=True
-                ).start()
-            self.state.workers = workers
-            self.state.stand_ins = 1
+            state, at = self.state, ctypes.addressof(self.state)
+            if not state.stand_ins:
+                _start(code, at, stand_in=True)
+                state.stand_ins = 1
+            while state.workers < missing:
+                _start(code, at, stand_in=False)
+                state.workers += 1
 
     def wait(self, state: _State) -> None:
         """Wait until no worker is inside of a job that was stopped."""
@@ -215,6 +212,12 @@ class Pool:
         """Take launches again after one that was stopped, whose workers have left."""
         state.stopped = 0
         state.busy = 0
+
+
+def _start(code: _Code, state: int, *, stand_in: bool) -> None:
+    threading.Thread(
+        target=code.work, args=(state, stand_in), name="portable works", daemon=True
+    ).start()
 
 
 pool: Final = Pool(compiler)
