@@ -12,6 +12,7 @@ from portable import dtypes as dt
 from portable.backend import Program
 from portable.errors import UnsupportedError
 from portable.lang.emit import generate
+from portable.lang.emit.llvm.kernels import print_kernel
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, Options
@@ -287,6 +288,26 @@ def test_lines_are_printed_as_a_whole(runtime: LLVMDevice) -> None:
     runtime.printed.clear()
     runtime.run(program, (2,), [])
     assert runtime.printed == ['100% "0 0.5 1\n', '100% "1 0.5 1\n']
+
+
+@on_devices
+@pytest.mark.parametrize("valid", [-1, 0, 3, 4, 9])
+def test_neighbours_are_copied_as_far_as_they_are_valid(runtime: LLVMDevice, valid: int) -> None:
+    x, y, stage = ir.array("x"), ir.array("y"), ir.local("stage", dt.float32, (4,))
+    count, zero = ir.var("count"), (ir.const(0),)
+    body = [
+        s.CopyVector(stage, zero, x, zero, 4, count, ir.LOC),
+        s.CopyVector(y, zero, stage, zero, 4, ir.const(4), ir.LOC),
+        s.CopyVector(y, (ir.const(4),), x, zero, 4, count, ir.LOC),
+    ]
+    program = print_kernel(ir.kernel([x, y, count], body, arrays=[stage]), NATIVE)
+    values = np.arange(1, 5, dtype=np.float32)
+    found = runtime.run(program, (1,), [values, np.full(8, -1, np.float32), valid])[1]
+    kept = min(max(valid, 0), 4)
+    expected = np.full(8, -1, np.float32)
+    expected[:4] = 0
+    expected[:kept] = expected[4 : 4 + kept] = values[:kept]
+    np.testing.assert_array_equal(found, expected)
 
 
 # -- how fast it can be -----------------------------------------------------------------------
