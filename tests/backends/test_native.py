@@ -341,3 +341,23 @@ print("end")
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+def test_a_launch_of_one_workgroup_starts_one_thread_at_most() -> None:
+    code = """
+import numpy as np
+from portable_backends.cpu.native_device import NativeDevice
+from portable_backends.cpu.native_pool import pool
+from tests.support.native_programs import COUNT, launch, program
+
+native = NativeDevice()
+made = native.compile(program(COUNT))
+assert (pool.state.stand_ins, pool.state.workers) == (0, 0)
+launch(native, made, np.zeros(1, np.int32))
+print(pool.state.stand_ins, pool.state.workers)
+made = native.compile(program(COUNT))
+launch(native, made, np.zeros(2, np.int32))
+print(pool.state.stand_ins, pool.state.workers)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "0", "1", str(processor.threads() - 1)]
