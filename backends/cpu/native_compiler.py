@@ -127,7 +127,13 @@ class Compiler:
 
     def facts(self) -> dict[str, str]:
         """What processors have in common that run each other's objects."""
-        return {"llvm": self.version, **self.target._asdict()}
+        triple, processor, features = self.target
+        return {
+            "driver": f"LLVM {self.version}",
+            "architecture": processor,
+            "triple": triple,
+            "features": features,
+        }
 
     def name_of(self, text: str) -> str:
         """By what its object is kept on the disk."""

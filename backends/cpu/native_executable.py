@@ -33,6 +33,9 @@ _HELP_WANTED: Final = 1
 _NO_MEMORY: Final = 2
 """Results of a launch, as pool.ll tells them."""
 
+_PREFIX: Final = "kernel_"
+"""What generated programs put before the names of kernels, which may be those of C's functions."""
+
 _WAITING: Final = " acquire"
 """In the text of kernels some of whose workgroups wait for what others release."""
 
@@ -77,6 +80,7 @@ class NativeExecutable(Executable):
         self._pool = pool
         self._gate = gate
         self._device = device
+        self._name = program.entry.removeprefix(_PREFIX)
         self._entry = linked.addresses[program.entry]
         self._times = ctypes.c_int64(0)
         self._flags = _ONE_BY_ONE if _WAITING in program.source else 0
@@ -109,7 +113,7 @@ class NativeExecutable(Executable):
         try:
             return self._pack(*arguments)
         except struct.error as error:
-            raise LaunchError(f"launching {self._program.entry}: {error}") from error
+            raise LaunchError(f"launching {self._name}: {error}") from error
 
     def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
         """Run the kernel; it is finished on return.
@@ -122,7 +126,7 @@ class NativeExecutable(Executable):
         try:
             job = (self._heads.get(groups) or self._new_head(groups)) + self._pack(*arguments)
         except struct.error as error:
-            raise LaunchError(f"launching {self._program.entry}: {error}") from error
+            raise LaunchError(f"launching {self._name}: {error}") from error
         try:
             result = self._enqueue(job)
         except KeyboardInterrupt:
@@ -156,7 +160,7 @@ class NativeExecutable(Executable):
         if recording is None:
             self._listen(groups, packed)
             return
-        entry = timeline.Entry(self._program.entry, "launch", groups, self._program.workgroup)
+        entry = timeline.Entry(self._name, "launch", groups, self._program.workgroup)
         with recording.between(self._device, entry):
             self._listen(groups, packed)
 
@@ -182,7 +186,7 @@ class NativeExecutable(Executable):
         elif result == _NO_MEMORY:
             raise OutOfMemoryError(
                 f"no room for the {self._program.local_bytes} bytes of local memory of "
-                f"{self._program.entry} in each thread"
+                f"{self._name} in each thread"
             )
 
     def _leave(self, job: bytes) -> None:
@@ -194,7 +198,7 @@ class NativeExecutable(Executable):
         state = self._pool.state
         if not state.stopped:
             return
-        what = f"kernel {self._program.entry}"
+        what = f"kernel {self._name}"
         try:
             wait_interrupted(self._gate, what, lambda: self._pool.wait(state))
         except InterruptedLaunchError:

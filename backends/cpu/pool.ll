@@ -40,7 +40,9 @@ declare i64 @llvm.umax.i64(i64, i64)
 
 ; -- workgroups ------------------------------------------------------------------------------------
 
-; The next workgroups of the job, as (first, last); first is not below last if there are none.
+; The next workgroups of the job, as (first, last); first is not below last if there are none. They
+; are so few that they take some two milliseconds, by what the last ones took, since Ctrl-C waits for
+; them; and no more than were handed out so far, and 16, since a launch may be unlike the last one.
 define internal { i64, i64 } @take(ptr %pool, ptr %job) {
 entry:
   %next.at = getelementptr %Pool, ptr %pool, i64 0, i32 13
@@ -48,9 +50,14 @@ entry:
   %workers.at = getelementptr %Pool, ptr %pool, i64 0, i32 1
   %total.at = getelementptr %Job, ptr %job, i64 0, i32 1
   %flags.at = getelementptr %Job, ptr %job, i64 0, i32 5
+  %times.at = getelementptr %Job, ptr %job, i64 0, i32 4
   %total = load i64, ptr %total.at
   %flags = load i64, ptr %flags.at
   %one.by.one = trunc i64 %flags to i1
+  %times = load ptr, ptr %times.at
+  %known = load atomic i64, ptr %times monotonic, align 8
+  %each = call i64 @llvm.umax.i64(i64 %known, i64 1)
+  %short = udiv i64 2000000, %each
   %workers = load i32, ptr %workers.at
   %wide = zext i32 %workers to i64
   %threads = add i64 %wide, 1
@@ -67,9 +74,11 @@ try:
 step:
   %left = sub i64 %total, %next
   %part = udiv i64 %left, %share
-  %some = call i64 @llvm.umax.i64(i64 %part, i64 1)
-  %bounded = call i64 @llvm.umin.i64(i64 %some, i64 4096)
-  %count = select i1 %one.by.one, i64 1, i64 %bounded
+  %growing = add i64 %next, 16
+  %ramp = call i64 @llvm.umin.i64(i64 %part, i64 %growing)
+  %brief = call i64 @llvm.umin.i64(i64 %ramp, i64 %short)
+  %some = call i64 @llvm.umax.i64(i64 %brief, i64 1)
+  %count = select i1 %one.by.one, i64 1, i64 %some
   %last = add i64 %next, %count
   %swap = cmpxchg ptr %next.at, i64 %next, i64 %last acq_rel monotonic, align 8
   %seen = extractvalue { i64, i1 } %swap, 0
@@ -88,6 +97,19 @@ define internal void @call(ptr %job, i64 %first, i64 %last, ptr %room) alwaysinl
   %launch = getelementptr i8, ptr %job, i64 16
   %arguments = getelementptr %Job, ptr %job, i64 1
   call void %entry(ptr %arguments, ptr %launch, i64 %first, i64 %last, ptr %room)
+  ret void
+}
+
+; Keep what a workgroup took.
+define internal void @learn(ptr %job, i64 %first, i64 %last, i64 %begin, i64 %end) {
+  %times.at = getelementptr %Job, ptr %job, i64 0, i32 4
+  %times = load ptr, ptr %times.at
+  %count = sub i64 %last, %first
+  %spent = sub i64 %end, %begin
+  %mean = udiv i64 %spent, %count
+  %positive = call i64 @llvm.umax.i64(i64 %mean, i64 1)
+  %bounded = call i64 @llvm.umin.i64(i64 %positive, i64 1073741824)
+  store atomic i64 %bounded, ptr %times monotonic, align 8
   ret void
 }
 
@@ -143,7 +165,10 @@ loop:
   %some = icmp ult i64 %first, %last
   br i1 %some, label %run, label %leave
 run:
+  %begin = call i64 @portable_clock()
   call void @call(ptr %job, i64 %first, i64 %last, ptr %room)
+  %end = call i64 @portable_clock()
+  call void @learn(ptr %job, i64 %first, i64 %last, i64 %begin, i64 %end)
   br label %loop
 leave:
   %were = atomicrmw sub ptr %inside.at, i32 1 seq_cst, align 4
@@ -356,22 +381,29 @@ poor:
   ret i32 2
 ready:
   %room = phi ptr [ null, %entry ], [ %made, %furnish ]
-  %part = udiv i64 %total, 8
-  %some = call i64 @llvm.umax.i64(i64 %part, i64 1)
-  %count = call i64 @llvm.umin.i64(i64 %some, i64 4096)
+  %times.at = getelementptr %Job, ptr %job, i64 0, i32 4
+  %times = load ptr, ptr %times.at
   %begin = call i64 @portable_clock()
   br label %loop
 loop:
   %first = phi i64 [ 0, %ready ], [ %last, %quiet ], [ %last, %listen ]
+  %ended = phi i64 [ %begin, %ready ], [ %now, %quiet ], [ %now, %listen ]
   %checked = phi i64 [ %begin, %ready ], [ %checked, %quiet ], [ %now, %listen ]
   %state = phi ptr [ %thread, %ready ], [ %state, %quiet ], [ %heard.state, %listen ]
   %is.over = icmp uge i64 %first, %total
   br i1 %is.over, label %done, label %run
 run:
+  %known = load atomic i64, ptr %times monotonic, align 8
+  %each = call i64 @llvm.umax.i64(i64 %known, i64 1)
+  %short = udiv i64 2000000, %each
+  %growing = add i64 %first, 16
+  %brief = call i64 @llvm.umin.i64(i64 %short, i64 %growing)
+  %count = call i64 @llvm.umax.i64(i64 %brief, i64 1)
   %end = add i64 %first, %count
   %last = call i64 @llvm.umin.i64(i64 %end, i64 %total)
   call void @call(ptr %job, i64 %first, i64 %last, ptr %room)
   %now = call i64 @portable_clock()
+  call void @learn(ptr %job, i64 %first, i64 %last, i64 %ended, i64 %now)
   %passed = sub i64 %now, %checked
   %is.late = icmp ugt i64 %passed, 50000000
   br i1 %is.late, label %listen, label %quiet
@@ -516,7 +548,6 @@ call.others:
   br label %loop
 loop:
   %level = phi i32 [ 0, %entry ], [ 1, %offer ], [ 2, %call.others ], [ %level, %go.on ], [ %risen, %called ], [ %level, %listen ]
-  %done.so.far = phi i64 [ 0, %entry ], [ 0, %offer ], [ 0, %call.others ], [ %done, %go.on ], [ %done, %called ], [ %done, %listen ]
   %state = phi ptr [ %thread, %entry ], [ %thread, %offer ], [ %thread, %call.others ], [ %state, %go.on ], [ %state, %called ], [ %heard.state, %listen ]
   %checked = phi i64 [ %start, %entry ], [ %start, %offer ], [ %start, %call.others ], [ %checked, %go.on ], [ %checked, %called ], [ %now, %listen ]
   %ended = phi i64 [ %start, %entry ], [ %start, %offer ], [ %start, %call.others ], [ %now, %go.on ], [ %now, %called ], [ %now, %listen ]
@@ -527,9 +558,8 @@ loop:
   br i1 %some, label %run, label %over
 run:
   call void @call(ptr %job, i64 %first, i64 %last, ptr %room)
-  %count = sub i64 %last, %first
-  %done = add i64 %done.so.far, %count
   %now = call i64 @portable_clock()
+  call void @learn(ptr %job, i64 %first, i64 %last, i64 %ended, i64 %now)
   %passed = sub i64 %now, %start
   %is.long = icmp ugt i64 %passed, 10000
   %is.unheard = icmp ult i32 %level, 2
@@ -564,16 +594,6 @@ interrupted:
   call void @PyEval_RestoreThread(ptr %heard.state)
   ret i32 4
 over:
-  %any = icmp ne i64 %done.so.far, 0
-  br i1 %any, label %learn, label %gather
-learn:
-  %spent = sub i64 %ended, %start
-  %mean = udiv i64 %spent, %done.so.far
-  %positive = call i64 @llvm.umax.i64(i64 %mean, i64 1)
-  %bounded = call i64 @llvm.umin.i64(i64 %positive, i64 1073741824)
-  store atomic i64 %bounded, ptr %times monotonic, align 8
-  br label %gather
-gather:
   %was.shared = icmp ne i32 %level, 0
   br i1 %was.shared, label %wait, label %close
 wait:
@@ -585,7 +605,7 @@ left:
   call void @PyEval_RestoreThread(ptr %last.state)
   ret i32 4
 close:
-  %end.state = phi ptr [ %state, %gather ], [ %last.state, %wait ]
+  %end.state = phi ptr [ %state, %over ], [ %last.state, %wait ]
   %stopped = load i32, ptr %stopped.at
   store i32 0, ptr %stopped.at
   store atomic i32 0, ptr %busy.at release, align 4

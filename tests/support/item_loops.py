@@ -24,13 +24,15 @@ from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.work_items import in_loops
 from portable_backends.simulator import SimulatorDevice
 
-__all__ = ["looping_device", "looping_simulator", "loops_on", "plain_loops", "through_loops"]
+__all__ = ["LoopingSimulator", "looping_device", "loops_on", "plain_loops", "through_loops"]
 
 _SIMULATED = Semantics(signed_wraps=True, saturating=frozenset())
 
 
 def plain_loops(kernel: Kernel) -> Kernel:
     """A kernel that `in_loops` gave, with plain loops over work-items, for workgroups of one."""
+    if kernel.workgroup == (1, 1, 1):
+        return kernel
     loops = _PlainLoops(kernel)
     body = loops.block(kernel.body)
     changed = replace(kernel, body=body, workgroup=(1, 1, 1), flat=False)
@@ -122,18 +124,18 @@ def _without_returns(block: s.Block, ended: e.Variable, *, in_loop: bool) -> s.B
     return tuple(out)
 
 
-class _LoopingSimulator(SimulatorDevice):
-    """A simulator that runs kernels in loops over work-items."""
+class LoopingSimulator(SimulatorDevice):
+    """A simulator that runs kernels in loops over work-items; `made` holds what these were."""
+
+    def __init__(self, profile: str, capabilities: Capabilities) -> None:
+        super().__init__(profile, capabilities)
+        self.made: list[Kernel] = []
 
     def interpret(self, kernel: Any) -> Any:
         """Make a kernel ready to run."""
         lowered = reduced(lower(kernel, self.capabilities), self.capabilities, _SIMULATED)
-        return super().interpret(through_loops(lowered))
-
-
-def looping_simulator(capabilities: Capabilities) -> Device:
-    """A simulator that runs kernels in loops over work-items."""
-    return _LoopingSimulator("loops", replace(capabilities, sub_group_size=1))
+        self.made.append(in_loops(lowered))
+        return super().interpret(plain_loops(self.made[-1]))
 
 
 def looping_device(device: Device) -> Device:

@@ -16,8 +16,9 @@ import pytest
 
 from portable.backend import Capabilities, Program
 from tests.support.capabilities import made_up
+from tests.support.compilers import OpenCLDevice
 
-__all__ = ["NATIVE", "LLVMDevice", "assembly", "device", "devices", "emitted"]
+__all__ = ["NATIVE", "LLVMDevice", "Runtime", "assembly", "device", "devices", "emitted"]
 
 NATIVE: Capabilities = made_up(
     dialect="llvm",
@@ -35,6 +36,7 @@ NATIVE: Capabilities = made_up(
     memory_orders="acq_rel",
     float_atomics=True,
     forward_progress=True,
+    compressed_bytes=64,
 )
 
 _ROOM = 128
@@ -98,8 +100,7 @@ class LLVMDevice:
         self.printed: list[str] = []
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
         self._printer = kind(lambda p, n: self.printed.append(ctypes.string_at(p, n).decode()))
-        address = ctypes.cast(self._printer, ctypes.c_void_p).value
-        binding.add_symbol("portable_print", address)
+        self._print = ctypes.cast(self._printer, ctypes.c_void_p).value
 
     def run(self, program: Program, groups: Sequence[int], arguments: Sequence[Any]) -> list[Any]:
         """Runs a program; `arguments` holds an array or number per kernel parameter, in order.
@@ -147,11 +148,16 @@ class LLVMDevice:
             image = self._machine.emit_object(_optimised(program.source, self._machine))
             builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process()
             name = f"library{len(self._built)}"
+            builder.import_symbol("portable_print", self._print)
             kept = builder.export_symbol(program.entry).link(self._jit, name)
             numbers = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
             kind = ctypes.CFUNCTYPE(None, *numbers, ctypes.c_void_p)
             found = self._built[program.source] = kept, kind(kept[program.entry])
         return found[1]
+
+
+Runtime = OpenCLDevice | LLVMDevice
+"""What tests run programs on without a backend."""
 
 
 @functools.cache

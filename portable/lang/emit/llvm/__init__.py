@@ -16,6 +16,7 @@ from portable.lang.emit.llvm.functions import NATIVE
 from portable.lang.emit.llvm.kernels import print_kernel
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.semantics import Semantics
+from portable.lang.passes.work_items import in_loops
 
 __all__ = ["LLVM"]
 
@@ -34,7 +35,7 @@ class _LLVM:
 
     def program(self, kernel: Kernel, capabilities: Capabilities) -> Program:
         """The program of a kernel that `portable.lang.passes.reduced` gave."""
-        return print_kernel(kernel, capabilities)
+        return print_kernel(in_loops(kernel), capabilities)
 
 
 LLVM: Final = _LLVM()

@@ -37,8 +37,8 @@ class Context:
         What is printed, for what.
     builder, facts
         The text, and proofs.
-    arguments : list of Argument
-        What the launch passes; every pointer, and what else the text uses.
+    passed : dict
+        What the text uses of what the launch passes: names of values, and their types.
     pointers : dict
         Where local and private arrays begin.
     """
@@ -47,7 +47,7 @@ class Context:
     capabilities: Capabilities
     builder: Builder
     facts: Facts
-    arguments: list[Argument] = field(default_factory=list)
+    passed: dict[Argument, tuple[str, str]] = field(default_factory=dict)
     pointers: dict[Array, str] = field(default_factory=dict)
 
     @property
@@ -62,8 +62,7 @@ class Context:
         """Where an array begins."""
         found = self.pointers.get(array)
         if found is None:
-            number = self.kernel.parameters.index(array)
-            argument = Argument("pointer", number, 0, array.dtype)
+            argument = _value_of(array, self.kernel.parameters.index(array))
             found = self.pointers[array] = self._argument(argument, "ptr")
         return found
 
@@ -76,20 +75,28 @@ class Context:
 
     def scalar(self, parameter: e.Variable) -> str:
         """A scalar parameter as it is passed: a bool as a byte."""
-        number = self.kernel.parameters.index(parameter)
-        kind = parameter.type
-        assert isinstance(kind, DType)
-        return self._argument(Argument("scalar", number, 0, kind), memory_type(kind))
+        argument = _value_of(parameter, self.kernel.parameters.index(parameter))
+        return self._argument(argument, memory_type(argument.type))
 
     def _argument(self, argument: Argument, kind: str) -> str:
-        if argument not in self.arguments:
-            self.arguments.append(argument)
-        place = _SLOT * self.arguments.index(argument)
-        at = f"getelementptr inbounds i8, ptr %arguments, i64 {place}"
-        where = self.builder.argument(f"argument {place} at", at)
-        empty = self.builder.metadata.node()
-        loaded = f"load {kind}, ptr {where}, align 8, !invariant.load {empty}"
-        return self.builder.argument(f"argument {place}", loaded)
+        name, _ = self.passed.setdefault(argument, (f"%a{len(self.passed)}", kind))
+        return name
+
+    def arguments(self) -> tuple[list[Argument], list[str]]:
+        """What the launch passes, those of a parameter together, and how they are loaded."""
+        order = ("pointer", "scalar", "extent", "stride")
+        pointers = [_value_of(x, i) for i, x in enumerate(self.kernel.parameters)]
+        every = {*pointers, *self.passed}
+        found = sorted(every, key=lambda a: (a.parameter, order.index(a.kind), a.dim))
+        empty, lines = self.builder.metadata.node(), []
+        for place, argument in enumerate(found):
+            if argument in self.passed:
+                name, kind = self.passed[argument]
+                at = f"getelementptr inbounds i8, ptr %arguments, i64 {_SLOT * place}"
+                lines.append(f"{name}.at = {at}")
+                loaded = f"load {kind}, ptr {name}.at, align {_SLOT}, !invariant.load {empty}"
+                lines.append(f"{name} = {loaded}")
+        return found, lines
 
     def launch(self, place: int) -> str:
         """A number of the launch: workgroups along 0, 1, 2, then work-items."""
@@ -98,3 +105,12 @@ class Context:
         empty = self.builder.metadata.node()
         loaded = f"load i64, ptr {where}, align 8, !invariant.load {empty}"
         return self.builder.argument(f"launch {place}", loaded)
+
+
+def _value_of(parameter: Array | e.Variable, number: int) -> Argument:
+    """The argument that every parameter has: a pointer, or a scalar."""
+    if isinstance(parameter, Array):
+        return Argument("pointer", number, 0, parameter.dtype)
+    kind = parameter.type
+    assert isinstance(kind, DType)
+    return Argument("scalar", number, 0, kind)

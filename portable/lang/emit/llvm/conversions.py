@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from portable.dtypes import DType
 from portable.lang.emit.llvm.builder import Builder
+from portable.lang.emit.llvm.printer import Printer
 from portable.lang.emit.llvm.types import of_lanes, suffix
 from portable.lang.emit.llvm.types import value_type as named
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import lanes_of, scalar_of
 
-if TYPE_CHECKING:
-    from portable.lang.emit.llvm.expressions import Expressions
-
 __all__ = ["cast", "converted"]
 
 
-def cast(printer: Expressions, x: e.Cast) -> str:
+def cast(printer: Printer, x: e.Cast) -> str:
     """The value of a conversion, narrowed as by memory where that is asked for."""
     source, target, lanes = scalar_of(x.x.type), scalar_of(x.type), lanes_of(x.type)
     builder = printer.builder

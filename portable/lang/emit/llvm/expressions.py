@@ -6,7 +6,7 @@ from typing import Final
 
 from portable.dtypes import DType, int32, int64
 from portable.errors import UnsupportedError
-from portable.lang.emit.llvm import conversions, functions
+from portable.lang.emit.llvm import conversions, functions, masks
 from portable.lang.emit.llvm.context import Context, Held
 from portable.lang.emit.llvm.places import Places
 from portable.lang.emit.llvm.types import literal, of_lanes, splat, suffix, value_type
@@ -138,9 +138,9 @@ class Expressions:
             case e.MakeVector():
                 return self._made(x)
             case e.Compress():
-                return self._compressed(x)
+                return masks.compressed(self, x)
             case e.Count():
-                return self._counted(x)
+                return masks.counted(self, x)
             case _:
                 raise UnsupportedError(f"{type(x).__name__} has no spelling in LLVM's text")
 
@@ -260,27 +260,6 @@ class Expressions:
         return self.builder.op(
             f"shufflevector {typed} {first}, {typed} {second}, <{len(places)} x i32> <{mask}>"
         )
-
-    def _compressed(self, x: e.Compress) -> str:
-        kind = x.type
-        assert isinstance(kind, Vector)
-        typed, value, mask = value_type(kind), self.value(x.x), self.typed(x.mask)
-        bits = kind.dtype.kind == "b"
-        wide = of_lanes("i32", kind.lanes) if bits else typed
-        if bits:
-            value = self.builder.op(f"zext {typed} {value} to {wide}")
-        name = f"experimental.vector.compress.{suffix(wide)}"
-        found = self.builder.intrinsic(
-            name, wide, f"{wide} {value}", mask, f"{wide} zeroinitializer"
-        )
-        return self.builder.op(f"trunc {wide} {found} to {typed}") if bits else found
-
-    def _counted(self, x: e.Count) -> str:
-        lanes = lanes_of(x.mask.type)
-        found = self.builder.op(f"bitcast {self.typed(x.mask)} to i{lanes}")
-        if lanes < 32:
-            found = self.builder.op(f"zext i{lanes} {found} to i32")
-        return self.builder.intrinsic("ctpop.i32", "i32", f"i32 {found}")
 
     # -- indices ----------------------------------------------------------------------------
 

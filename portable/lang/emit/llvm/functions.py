@@ -7,18 +7,16 @@ the C library, lane by lane.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from portable.dtypes import DType, bool_, float32, float64
 from portable.errors import UnsupportedError
 from portable.lang.elementwise import FUNCTIONS
 from portable.lang.emit.llvm.conversions import converted
+from portable.lang.emit.llvm.printer import Printer
 from portable.lang.emit.llvm.types import literal, of_lanes, splat, suffix, value_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
-
-if TYPE_CHECKING:
-    from portable.lang.emit.llvm.expressions import Expressions
 
 __all__ = ["NATIVE", "call"]
 
@@ -34,10 +32,10 @@ _INTRINSICS: Final = {
     "popcount": "ctpop",
 }
 
-_Printed = Callable[["Expressions", ValueType, list[str]], str]
+_Printed = Callable[[Printer, ValueType, list[str]], str]
 
 
-def call(printer: Expressions, x: e.Call) -> str:
+def call(printer: Printer, x: e.Call) -> str:
     """The value of a call."""
     kind = x.arguments[0].type
     values = [printer.value(argument) for argument in x.arguments]
@@ -52,13 +50,13 @@ def call(printer: Expressions, x: e.Call) -> str:
     raise UnsupportedError(f"{x.function} of {kind} has no spelling in LLVM's text")
 
 
-def _clz(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+def _clz(printer: Printer, kind: ValueType, values: list[str]) -> str:
     typed = value_type(kind)
     name = f"ctlz.{suffix(typed)}"
     return printer.builder.intrinsic(name, typed, f"{typed} {values[0]}", "i1 false")
 
 
-def _mulhi(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+def _mulhi(printer: Printer, kind: ValueType, values: list[str]) -> str:
     builder, scalar, lanes = printer.builder, scalar_of(kind), lanes_of(kind)
     typed, wide = value_type(kind), of_lanes(f"i{2 * scalar.bits}", lanes)
     extend = "sext" if scalar.kind == "i" else "zext"
@@ -69,12 +67,12 @@ def _mulhi(printer: Expressions, kind: ValueType, values: list[str]) -> str:
     return builder.op(f"trunc {wide} {builder.op(f'lshr {wide} {product}, {by}')} to {typed}")
 
 
-def _isnan(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+def _isnan(printer: Printer, kind: ValueType, values: list[str]) -> str:
     return printer.builder.op(f"fcmp uno {value_type(kind)} {values[0]}, zeroinitializer")
 
 
 def _beside_infinity(test: str) -> _Printed:
-    def printed(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    def printed(printer: Printer, kind: ValueType, values: list[str]) -> str:
         typed = value_type(kind)
         size = printer.builder.intrinsic(f"fabs.{suffix(typed)}", typed, f"{typed} {values[0]}")
         infinity = splat(literal(float("inf"), scalar_of(kind)), kind)
@@ -83,13 +81,13 @@ def _beside_infinity(test: str) -> _Printed:
     return printed
 
 
-def _signbit(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+def _signbit(printer: Printer, kind: ValueType, values: list[str]) -> str:
     bits = of_lanes(f"i{scalar_of(kind).bits}", lanes_of(kind))
     found = printer.builder.op(f"bitcast {value_type(kind)} {values[0]} to {bits}")
     return printer.builder.op(f"icmp slt {bits} {found}, zeroinitializer")
 
 
-def _rsqrt(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+def _rsqrt(printer: Printer, kind: ValueType, values: list[str]) -> str:
     builder, typed = printer.builder, value_type(kind)
     root = builder.intrinsic(f"sqrt.{suffix(typed)}", typed, f"{typed} {values[0]}")
     one = splat(literal(1.0, scalar_of(kind)), kind)
@@ -110,7 +108,7 @@ NATIVE: Final = frozenset(_INTRINSICS) | frozenset(_WORKED_OUT)
 """The functions that need no library."""
 
 
-def _from_library(printer: Expressions, name: str, kind: ValueType, values: list[str]) -> str:
+def _from_library(printer: Printer, name: str, kind: ValueType, values: list[str]) -> str:
     if not isinstance(kind, Vector):
         return _scalar(printer, name, kind, values)
     typed, lanes = value_type(kind), []
@@ -120,7 +118,7 @@ def _from_library(printer: Expressions, name: str, kind: ValueType, values: list
     return printer.gathered(lanes, kind)
 
 
-def _scalar(printer: Expressions, name: str, kind: DType, values: list[str]) -> str:
+def _scalar(printer: Printer, name: str, kind: DType, values: list[str]) -> str:
     builder = printer.builder
     called = float64 if kind is float64 else float32
     typed = value_type(called)

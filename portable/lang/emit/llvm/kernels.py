@@ -8,23 +8,21 @@ calling thread for arrays of a workgroup, `Program.local_bytes` long, at a multi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Final
 
-from portable.backend import Argument, Capabilities, Program
-from portable.dtypes import DType, bool_
+from portable.backend import Capabilities, Program
+from portable.dtypes import bool_
 from portable.lang.emit.llvm.addresses import bytes_of, element_type
 from portable.lang.emit.llvm.builder import Builder
 from portable.lang.emit.llvm.context import Context
+from portable.lang.emit.llvm.halves import half_functions
 from portable.lang.emit.llvm.places import GROUPS
 from portable.lang.emit.llvm.statements import NEXT_WORKGROUP, Statements
 from portable.lang.emit.llvm.types import value_type
-from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Turns, chunk_bytes
-from portable.lang.ir.walk import all_statements
 
 __all__ = ["print_kernel"]
 
@@ -60,15 +58,7 @@ def print_kernel(kernel: Kernel, capabilities: Capabilities) -> Program:
     capabilities : Capabilities
         Of the device that it is for.
     """
-    return _Printer(_with_items(kernel), capabilities).program()
-
-
-def _with_items(kernel: Kernel) -> Kernel:
-    """A kernel whose work-items never meet, as a loop over them."""
-    looped = any(isinstance(x, s.ForItems) for x in all_statements(kernel.body))
-    if looped or kernel.launched == (1, 1, 1):
-        return kernel
-    return replace(kernel, body=(s.ForItems(kernel.body, kernel.loc),))
+    return _Printer(kernel, capabilities).program()
 
 
 class _Printer:
@@ -82,17 +72,17 @@ class _Printer:
     def program(self) -> Program:
         """Prints the body first: it tells what is needed before it."""
         kernel = self._kernel
-        self._all_passed()
         room = self._arrays()
         self._variables()
         self._parameters()
         self._statements.kernel()
         sizes = [self._context.launch(dim) for dim in range(3)]
+        arguments, loads = self._context.arguments()
         return Program(
-            source="\n".join(self._text(sizes)) + "\n",
+            source="\n".join(self._text(sizes, loads)) + "\n",
             entry=self._entry,
             dialect="llvm",
-            arguments=tuple(self._context.arguments),
+            arguments=tuple(arguments),
             workgroup=kernel.launched,
             local_bytes=room,
             dynamic_local=False,
@@ -101,13 +91,15 @@ class _Printer:
 
     # -- text -------------------------------------------------------------------------------
 
-    def _text(self, sizes: list[str]) -> list[str]:
+    def _text(self, sizes: list[str], loads: list[str]) -> list[str]:
         kernel, builder = self._kernel, self._builder
         return [
             f"; {kernel.name}, {PurePath(kernel.loc.file).name}:{kernel.loc.line}",
             *builder.declarations,
+            *half_functions([*builder.call, *builder.lines]),
             f"define void @{self._entry}({_PARAMETERS}) #0 {{",
             "call:",
+            *loads,
             *builder.call,
             *self._first_place(sizes),
             "br label %workgroups",
@@ -151,16 +143,6 @@ class _Printer:
         return ["nounwind", f'"prefer-vector-width"="{bits}"']
 
     # -- what the body finds ----------------------------------------------------------------
-
-    def _all_passed(self) -> None:
-        """Every pointer and scalar is an argument; sizes are where they are used."""
-        for number, parameter in enumerate(self._kernel.parameters):
-            if isinstance(parameter, Array):
-                argument = Argument("pointer", number, 0, parameter.dtype)
-            else:
-                assert isinstance(parameter.type, DType)
-                argument = Argument("scalar", number, 0, parameter.type)
-            self._context.arguments.append(argument)
 
     def _parameters(self) -> None:
         for parameter in self._kernel.parameters:

@@ -53,7 +53,6 @@ class Statements:
         self._delays = Delays(self.expressions)
         self._loops: list[_Loop] = []
         self._end = NEXT_WORKGROUP
-        self._alone = context.kernel.launched == (1, 1, 1)
 
     def kernel(self) -> None:
         """What one call does for one workgroup."""
@@ -109,10 +108,6 @@ class Statements:
                 self._atomics.fence(x)
             case s.Atomic():
                 self._atomics.operation(x)
-            case s.Barrier() if self._alone:
-                pass
-            case s.WorkgroupUniform() if self._alone:
-                self.expressions.bind(x.var, self.expressions.value(x.value))
             case s.Print():
                 print_line(self.expressions, x)
             case s.Check() | s.CopyCommit() | s.CopyWait():

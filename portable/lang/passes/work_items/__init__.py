@@ -5,6 +5,7 @@ between the places where all meet, as PoCL and Intel's runtime make them (Jaaske
 "pocl: a performance-portable OpenCL implementation"), but from structured control flow:
 
 - `parts` finds what all go through together; what stands between are regions.
+- `guards` leaves out guards of the padding for workgroups that they do not stop.
 - `interchange` moves loops of work-items out of the loops over them, where that pays.
 - `uniform` finds what is the same for all, which is done once and stays in plain variables.
 - `liveness` finds which values cross from one region to another; these are kept in arrays with one
@@ -22,6 +23,7 @@ from math import prod
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import map_block
+from portable.lang.passes.work_items.guards import without_guards
 from portable.lang.passes.work_items.interchange import interchanged
 from portable.lang.passes.work_items.loops import looped
 from portable.lang.passes.work_items.names import own_names
@@ -41,6 +43,8 @@ def in_loops(kernel: Kernel) -> Kernel:
     if prod(kernel.workgroup) == 1:
         return replace(kernel, body=map_block(kernel.body, _alone))
     kernel = own_names(kernel)
+    varying = varying_names(kernel, parts_of(kernel.body))
+    kernel = own_names(without_guards(kernel, varying))
     varying = varying_names(kernel, parts_of(kernel.body))
     kernel, moved = interchanged(kernel, varying)
     kernel = own_names(kernel)

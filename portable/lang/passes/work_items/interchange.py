@@ -7,7 +7,7 @@ vectorised where its rounds follow from each other; one over work-items is. A lo
 - if nothing leaves it early, and no loop in it does what its work-items do not do together;
 - if neighbouring work-items read or write neighbouring elements of memory, or all the same one;
 - if what work-items keep from round to round fits in half of the first cache;
-- unless it has so few rounds that compilers unroll it.
+- unless it has so few rounds that they are done at once.
 
 A few rounds are then done at once, so that what is kept is loaded and stored once for all of them.
 """
@@ -28,7 +28,7 @@ from portable.lang.ir.roles import BINDS, READS
 from portable.lang.ir.types import Array, Scope, lanes_of, scalar_of
 from portable.lang.ir.walk import all_statements, map_blocks
 from portable.lang.passes.work_items.neighbours import Neighbours
-from portable.lang.passes.work_items.parts import leaves, meets, returns
+from portable.lang.passes.work_items.parts import is_choice, leaves, meets, returns
 from portable.lang.passes.work_items.uniform import same_for_all
 
 __all__ = ["Reach", "interchanged"]
@@ -83,11 +83,13 @@ class _Moving:
         self.moved: set[str] = set()
 
     def block(self, block: s.Block) -> s.Block:
-        """A block that all work-items go through together, or stand at the start of."""
+        """A block that all work-items go through together."""
         out: list[s.Statement] = []
         for x in block:
             if isinstance(x, s.For) and not meets((x,)) and self._pays(x):
                 out += self._made(x)
+            elif isinstance(x, s.If) and is_choice(x):
+                out.append(replace(x, then=self.block(x.then)))
             elif meets((x,)):
                 out.append(map_blocks(x, self.block))
             else:
@@ -115,7 +117,7 @@ class _Moving:
 
     def _unrolled(self, x: s.For) -> bool:
         rounds = _rounds(x)
-        return rounds is not None and rounds * _size(x.body) <= _UNROLLED
+        return rounds is not None and rounds <= _AT_ONCE and rounds * _size(x.body) <= _UNROLLED
 
     def _together_inside(self, body: s.Block) -> bool:
         """Whether a compiler sees no loop inside, and nothing that is done one by one."""

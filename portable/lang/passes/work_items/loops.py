@@ -53,6 +53,7 @@ def looped(kernel: Kernel, parts: list[Part], varying: set[str]) -> Kernel:
 class _Loops:
     def __init__(self, kernel: Kernel, parts: list[Part], varying: set[str]) -> None:
         self._kernel = kernel
+        self._varying = varying
         self._items = prod(kernel.workgroup)
         self._item = e.Variable("item@", kernel.index_type)
         reaching = {x.value.name for x in _text(parts) if isinstance(x, Reach)}
@@ -119,7 +120,9 @@ class _Loops:
                 return (*fetched, x)
 
     def _reach(self, x: Reach) -> s.Block:
-        """The least and the most of a value that is kept for each work-item."""
+        """The least and the most of a value that is kept for each work-item, if it varies."""
+        if x.value.name not in self._varying:
+            return s.Let(x.least, x.value, x.loc), s.Let(x.most, x.value, x.loc)
         kept, kind = self._kept_array(x.value.name), self._kernel.index_type
         at, value = (
             e.Variable(f"{x.value.name}@at", kind),

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
+from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
 
 __all__ = [
+    "WHOLE",
     "Part",
     "Region",
     "Together",
     "all_parts",
+    "is_choice",
     "leaves",
     "meets",
     "parts_of",
@@ -61,6 +65,15 @@ class Together:
 
 
 Part = Region | Together
+
+
+WHOLE: Final = "whole@"
+"""What the names of conditions begin with by which a workgroup chooses (`guards`)."""
+
+
+def is_choice(x: s.If) -> bool:
+    """Whether a workgroup chooses here between what it does without guards and with them."""
+    return isinstance(x.condition, e.Variable) and x.condition.name.startswith(WHOLE)
 
 
 def meets(block: s.Block) -> bool:
@@ -142,6 +155,8 @@ class _Parts:
         one = (x,)
         if meets(one) or (in_loop and leaves(one)) or (later and returns(one)):
             return True
+        if isinstance(x, s.If):
+            return is_choice(x)
         return x.together() == "workgroup" or (isinstance(x, s.For) and x.var.name in self._moved)
 
     def _together(self, x: s.Statement, in_loop: bool, later: bool) -> Together:
