@@ -103,7 +103,10 @@ def _some_of_all(device: Device) -> Array:
     with np.errstate(all="ignore"):
         ends = np.concatenate([_ENDS, -_ENDS]).astype(np.float32)
         near = np.nextafter(ends, np.float32(np.inf))
-    return np.concatenate([patterns, ends, near])
+    hard = np.array(
+        [1.2614587862244266e38, 16367173 * 2.0**72], np.float32
+    )  # near pi / 2's multiples
+    return np.concatenate([patterns, ends, near, hard])
 
 
 @pytest.mark.needs_float64

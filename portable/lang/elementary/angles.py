@@ -54,8 +54,9 @@ def _quadrant32(x: Any) -> Any:
     first = significand * high + kl.mulhi(significand, middle) + carry
     n = kl.cast((first + 0x20000000) >> 30, int32)
     whole = kl.bitcast(first, int32) - (n << 30)
-    fine = kl.cast(whole & 255, float32) + kl.cast(kl.cast(second >> 8, int32), float32) * 2.0**-24
-    quarter, left = quick_sum(kl.cast(whole & -256, float32), fine)
+    coarse = (whole + 128) & -256
+    fine = kl.cast(whole - coarse, float32) + kl.cast(second, float32) * 2.0**-32
+    quarter, left = quick_sum(kl.cast(coarse, float32), fine)
     quarter, left = quarter * 2.0**-30, left * 2.0**-30
     angle, error = product(quarter, c.HALF_PI_32[0])
     rest = error + kl.fma(left, c.HALF_PI_32[0], quarter * c.HALF_PI_32[1])
