@@ -324,6 +324,29 @@ def test_workgroups_of_several_dimensions() -> None:
     _looped(_in_three_dimensions[(16, 6, 4), (8, 3, 2)], _numbers(size), np.zeros(size, np.float32))
 
 
+@pt.kernel
+def _given_by_some(x, out, n):
+    tile = kl.local((ITEMS,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    for r in range(n):
+        if i < out.shape[0]:
+            total = 0.0
+            for k in range(x.shape[0]):
+                total = total * 0.5 + x[k, i]
+            tile[lid] = total + r
+        kl.barrier()
+        if i < out.shape[0]:
+            out[i] = tile[lid]
+        kl.barrier()
+
+
+def test_values_that_only_some_ever_have() -> None:
+    size = ITEMS + 5
+    args = _numbers(20 * size).reshape(20, size), np.zeros(size, np.float32), 2
+    kernel = _looped(_given_by_some[size, ITEMS], *args)
+    assert "total@items" in _kept(kernel)
+
+
 # -- loops that are moved out -------------------------------------------------------------------
 
 
@@ -465,7 +488,38 @@ def test_guards_are_left_out_where_they_stop_nobody(launched: Any, size: int) ->
     x = _numbers(20 * size).reshape(20, size)
     kernel = _looped(launched[size, ITEMS], x, np.zeros(size, np.float32))
     around = [["for", ["items", "for"]], ["for", "items"]]
-    assert _loops(kernel.body) == [["if", "items", *around, "items", ["items", ["if", "for"]]]]
+    ((choice, *branches),) = _loops(kernel.body)
+    assert (choice, branches[:4]) == ("if", ["items", *around, "items"])
+    assert branches[4:] == [
+        ["items", "if"],
+        ["for", ["items", ["for", "if"]]],
+        ["for", ["items", "if"]],
+        ["items", "if"],
+    ]
+
+
+@pt.kernel
+def _guarded_sums(starts, x, out):
+    i = kl.global_id(0)
+    if i < out.shape[0]:
+        first = starts[i]
+        last = starts[i + 1]
+        total = 0.0
+        for k in range(first, last):
+            total += x[k]
+        half = x[first] * 0.5
+        for k in range(out.shape[0]):
+            if k == i:
+                continue
+            total += half
+        out[i] = total
+
+
+def test_a_guard_stays_around_what_only_those_behind_it_can_do() -> None:
+    size = ITEMS + 5
+    starts = np.arange(size + 1, dtype=np.int32) * 3
+    args = starts, _numbers(3 * size + 1), np.zeros(size, np.float32)
+    _looped(_guarded_sums[size, ITEMS], *args)
 
 
 @pt.kernel

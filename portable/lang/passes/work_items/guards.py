@@ -16,7 +16,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import all_statements, map_blocks, reads, subexpressions
 from portable.lang.passes.work_items.parts import WHOLE, leaves, meets, returns
-from portable.lang.passes.work_items.uniform import same_for_all
+from portable.lang.passes.work_items.uniform import names_in, same_for_all
 
 __all__ = ["without_guards"]
 
@@ -45,6 +45,7 @@ class _Choosing:
         statements = all_statements(kernel.body)
         self._values = {x.var.name: x.value for x in statements if isinstance(x, s.Let)}
         self._reads = _counted_reads(kernel.body)
+        self._assigned = frozenset(v.name for v in kernel.variables)
         self._count = 0
 
     def block(self, block: s.Block) -> s.Block:
@@ -72,7 +73,28 @@ class _Choosing:
         condition, loc = needed[0], guarded[0].loc
         for x in needed[1:]:
             condition = e.Binary("and", condition, x)
-        return *block[:start], s.Let(whole, condition, loc), s.If(whole, bare, guarded, loc)
+        rest: list[s.Statement] = []
+        for y in guarded:
+            inwards = self._inwards(y) if isinstance(y, s.If) else None
+            rest += (y,) if inwards is None else inwards
+        choice = s.If(whole, bare, tuple(rest), loc)
+        return *block[:start], s.Let(whole, condition, loc), choice
+
+    def _inwards(self, x: s.If) -> s.Block | None:
+        """A guard around loops as one in each, so that these may be moved out; None if that fails.
+
+        Bindings that work-items behind the guard alone can work out stay behind it.
+        """
+        condition, block = x.condition, x.then
+        while len(block) == 1 and isinstance(block[0], s.If) and not block[0].orelse:
+            condition, block = e.Binary("and", condition, block[0].condition), block[0].then
+        loops = [y for y in block if isinstance(y, s.For)]
+        if x.orelse or not loops or self._of_all(condition) is None:
+            return None
+        self._count += 1
+        inwards = _Inwards(e.Variable(f"guard@{self._count}", bool_), self._assigned)
+        made = inwards.block(block)
+        return None if made is None else (s.Let(inwards.guard, condition, x.loc), *made)
 
     def _read_elsewhere(self, block: s.Block) -> bool:
         """Whether names are read behind a block that it binds."""
@@ -128,6 +150,47 @@ class _Choosing:
                 return e.Binary("add", first, e.Const(self._workgroup[x.dim] - 1, x.type))
             case _:
                 return None
+
+
+class _Inwards:
+    """Puts a guard around what stands between loops, and into the loops."""
+
+    def __init__(self, guard: e.Variable, assigned: frozenset[str]) -> None:
+        self.guard = guard
+        self._behind = set(assigned)
+
+    def block(self, block: s.Block) -> s.Block | None:
+        """A block's statements; None where some need what others bind behind the guard."""
+        out: list[s.Statement] = []
+        guarded: list[s.Statement] = []
+        segments: list[s.Block] = []
+
+        def end_segment() -> None:
+            if guarded:
+                segments.append(tuple(guarded))
+                out.append(s.If(self.guard, segments[-1], (), guarded[0].loc))
+                guarded.clear()
+
+        for x in block:
+            if isinstance(x, s.Let) and self._is_free((x.value,)):
+                out.append(x)
+            elif isinstance(x, s.For) and self._is_free((x.start, x.stop, x.step)):
+                end_segment()
+                out.append(replace(x, body=(s.If(self.guard, x.body, (), x.loc),)))
+            else:
+                guarded.append(x)
+                self._behind.update(v.name for v in x.binds())
+        end_segment()
+        every = _counted_reads(block)
+        for segment in segments:
+            inside = _counted_reads(segment)
+            if any(every[v.name] > inside[v.name] for x in segment for v in x.binds()):
+                return None
+        return tuple(out)
+
+    def _is_free(self, values: tuple[e.Expression, ...]) -> bool:
+        """Whether values need nothing from behind the guard."""
+        return self._behind.isdisjoint(names_in(values))
 
 
 def _counted_reads(block: s.Block) -> Counter[str]:
