@@ -547,6 +547,21 @@ def test_guards_in_two_dimensions(shape: tuple[int, int]) -> None:
         assert all(not any(isinstance(y, s.If) for y in all_statements(x.then)) for x in choices)
 
 
+@pt.kernel
+def _inside_edges(x, out):
+    i = kl.global_id(0)
+    j = kl.global_id(1)
+    if i >= 1 and i < x.shape[1] - 1 and 0 < j and not j >= x.shape[0] - 1:
+        out[j, i] = x[j - 1, i] + x[j + 1, i] - x[j, i - 1] - x[j, i + 1]
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (8, 8), (24, 24), (25, 33)])
+def test_guards_of_both_edges(shape: tuple[int, int]) -> None:
+    x = _numbers(shape[0] * shape[1]).reshape(shape)
+    kernel = _looped(_inside_edges[(shape[1], shape[0]), (8, 8)], x, np.zeros(shape, np.float32))
+    assert _loops(kernel.body) == [["if", "items", ["items", "if"]]]
+
+
 # -- everything ---------------------------------------------------------------------------------
 
 

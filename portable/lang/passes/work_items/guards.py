@@ -1,7 +1,8 @@
-"""Guards of an ndrange's padding, ``if i < n``, that all work-items of most workgroups pass.
+"""Guards of an ndrange's padding and edges, ``if i < n``, that most workgroups pass as a whole.
 
-A workgroup whose last work-item passes needs none: loops then have no branches and no masks, and
-those inside the guard may be moved out of the loop over work-items.
+A workgroup whose last work-item passes, and the first one at the other edge, needs none: loops then
+have no branches and no masks, and those inside the guard may be moved out of the loop over
+work-items. At the edges the guard goes into the loops, so that these are moved out as well.
 """
 
 from __future__ import annotations
@@ -124,30 +125,37 @@ class _Choosing:
                 if both[0] is None or both[1] is None:
                     return None
                 return e.Binary("and", both[0], both[1])
+            case e.Unary(op="not", x=e.Compare() as inner):
+                other = _opposite(inner)
+                return self._of_all(other) if isinstance(other, e.Compare) else None
             case e.Compare(op="gt" | "ge"):
                 return self._of_all(e.Compare(_MIRRORED[x.op], x.y, x.x))
             case e.Compare(op="lt" | "le") if same_for_all((x.y,), self._varying):
-                last = self._last(x.x)
+                last = self._place(x.x, last=True)
                 return None if last is None else e.Compare(x.op, last, x.y)
+            case e.Compare(op="lt" | "le") if same_for_all((x.x,), self._varying):
+                first = self._place(x.y, last=False)
+                return None if first is None else e.Compare(x.op, x.x, first)
             case e.Variable() if x.name in self._varying and x.name in self._values:
                 return self._of_all(self._values[x.name])
             case _:
                 return None
 
-    def _last(self, x: e.Expression) -> e.Expression | None:
-        """A work-item's place, as the last work-item of the workgroup has it."""
+    def _place(self, x: e.Expression, *, last: bool) -> e.Expression | None:
+        """A work-item's place, as the last work-item of the workgroup has it, or the first."""
         match x:
             case e.Variable() if x.name in self._varying and x.name in self._values:
-                return self._last(self._values[x.name])
+                return self._place(self._values[x.name], last=last)
             case e.Cast() if _is_wider(x.x.type, x.type):
-                inner = self._last(x.x)
+                inner = self._place(x.x, last=last)
                 return None if inner is None else e.Cast(inner, x.type)
             case e.WorkItem(word="local_id"):
-                return e.Const(self._workgroup[x.dim] - 1, x.type)
+                return e.Const(self._workgroup[x.dim] - 1 if last else 0, x.type)
             case e.WorkItem(word="global_id"):
                 size = e.Const(self._workgroup[x.dim], x.type)
                 first = e.Binary("mul", e.WorkItem("group_id", x.dim, x.type), size)
-                return e.Binary("add", first, e.Const(self._workgroup[x.dim] - 1, x.type))
+                by = e.Const(self._workgroup[x.dim] - 1, x.type)
+                return e.Binary("add", first, by) if last else first
             case _:
                 return None
 
