@@ -592,3 +592,17 @@ def test_random_kernels_through_compilers(name: str, seed: int, tmp_path: Path) 
         pytest.skip(f"there is no {name}")
     plain = replace(pt.device("simulator").capabilities, sub_group_size=1)
     _same_bits(looping_device(found[name]), SimulatorDevice("one", plain), 100 + seed, tmp_path)
+
+
+def test_short_rows_are_not_unrolled_before_vectors_are_taken() -> None:
+    """LLVM took vectors across the rows of 16 x 16 work-items else, by gathers and scatters."""
+    if "cpu:native" not in {device.name for device in pt.devices()}:
+        pytest.skip("there is no cpu:native")
+    a = _numbers(32 * 32).reshape(32, 32)
+    with pt.use("cpu:native"):
+        made = _product[(32, 32), (16, 16)].lower(a, a.copy(), a.copy(), T=16).program
+        in_line = _reversed[4 * ITEMS, ITEMS].lower(_numbers(), _numbers()).program
+    assert made is not None
+    assert in_line is not None
+    assert "llvm.loop.unroll.disable" in made.source
+    assert "llvm.loop.unroll.disable" not in in_line.source
