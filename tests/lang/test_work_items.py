@@ -324,6 +324,29 @@ def test_workgroups_of_several_dimensions() -> None:
     _looped(_in_three_dimensions[(16, 6, 4), (8, 3, 2)], _numbers(size), np.zeros(size, np.float32))
 
 
+@pt.kernel
+def _given_by_some(x, out, n):
+    tile = kl.local((ITEMS,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    for r in range(n):
+        if i < out.shape[0]:
+            total = 0.0
+            for k in range(x.shape[0]):
+                total = total * 0.5 + x[k, i]
+            tile[lid] = total + r
+        kl.barrier()
+        if i < out.shape[0]:
+            out[i] = tile[lid]
+        kl.barrier()
+
+
+def test_values_that_only_some_ever_have() -> None:
+    size = ITEMS + 5
+    args = _numbers(20 * size).reshape(20, size), np.zeros(size, np.float32), 2
+    kernel = _looped(_given_by_some[size, ITEMS], *args)
+    assert "total@items" in _kept(kernel)
+
+
 # -- loops that are moved out -------------------------------------------------------------------
 
 
@@ -465,7 +488,38 @@ def test_guards_are_left_out_where_they_stop_nobody(launched: Any, size: int) ->
     x = _numbers(20 * size).reshape(20, size)
     kernel = _looped(launched[size, ITEMS], x, np.zeros(size, np.float32))
     around = [["for", ["items", "for"]], ["for", "items"]]
-    assert _loops(kernel.body) == [["if", "items", *around, "items", ["items", ["if", "for"]]]]
+    ((choice, *branches),) = _loops(kernel.body)
+    assert (choice, branches[:4]) == ("if", ["items", *around, "items"])
+    assert branches[4:] == [
+        ["items", "if"],
+        ["for", ["items", ["for", "if"]]],
+        ["for", ["items", "if"]],
+        ["items", "if"],
+    ]
+
+
+@pt.kernel
+def _guarded_sums(starts, x, out):
+    i = kl.global_id(0)
+    if i < out.shape[0]:
+        first = starts[i]
+        last = starts[i + 1]
+        total = 0.0
+        for k in range(first, last):
+            total += x[k]
+        half = x[first] * 0.5
+        for k in range(out.shape[0]):
+            if k == i:
+                continue
+            total += half
+        out[i] = total
+
+
+def test_a_guard_stays_around_what_only_those_behind_it_can_do() -> None:
+    size = ITEMS + 5
+    starts = np.arange(size + 1, dtype=np.int32) * 3
+    args = starts, _numbers(3 * size + 1), np.zeros(size, np.float32)
+    _looped(_guarded_sums[size, ITEMS], *args)
 
 
 @pt.kernel
@@ -491,6 +545,21 @@ def test_guards_in_two_dimensions(shape: tuple[int, int]) -> None:
         choices = [x for x in kernel.body if isinstance(x, s.If)]
         assert len(choices) == 2
         assert all(not any(isinstance(y, s.If) for y in all_statements(x.then)) for x in choices)
+
+
+@pt.kernel
+def _inside_edges(x, out):
+    i = kl.global_id(0)
+    j = kl.global_id(1)
+    if i >= 1 and i < x.shape[1] - 1 and 0 < j and not j >= x.shape[0] - 1:
+        out[j, i] = x[j - 1, i] + x[j + 1, i] - x[j, i - 1] - x[j, i + 1]
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (8, 8), (24, 24), (25, 33)])
+def test_guards_of_both_edges(shape: tuple[int, int]) -> None:
+    x = _numbers(shape[0] * shape[1]).reshape(shape)
+    kernel = _looped(_inside_edges[(shape[1], shape[0]), (8, 8)], x, np.zeros(shape, np.float32))
+    assert _loops(kernel.body) == [["if", "items", ["items", "if"]]]
 
 
 # -- everything ---------------------------------------------------------------------------------
@@ -523,3 +592,17 @@ def test_random_kernels_through_compilers(name: str, seed: int, tmp_path: Path) 
         pytest.skip(f"there is no {name}")
     plain = replace(pt.device("simulator").capabilities, sub_group_size=1)
     _same_bits(looping_device(found[name]), SimulatorDevice("one", plain), 100 + seed, tmp_path)
+
+
+def test_short_rows_are_not_unrolled_before_vectors_are_taken() -> None:
+    """LLVM took vectors across the rows of 16 x 16 work-items else, by gathers and scatters."""
+    if "cpu:native" not in {device.name for device in pt.devices()}:
+        pytest.skip("there is no cpu:native")
+    a = _numbers(32 * 32).reshape(32, 32)
+    with pt.use("cpu:native"):
+        made = _product[(32, 32), (16, 16)].lower(a, a.copy(), a.copy(), T=16).program
+        in_line = _reversed[4 * ITEMS, ITEMS].lower(_numbers(), _numbers()).program
+    assert made is not None
+    assert in_line is not None
+    assert "llvm.loop.unroll.disable" in made.source
+    assert "llvm.loop.unroll.disable" not in in_line.source

@@ -9,6 +9,8 @@ printers only print: `bfloat16`, `places` of work-items, `sub_groups`, `operator
 saturation, shifts), elementary `functions` and `loops`. `negations`, `complements`, `joins` and
 `rounding` steer clear of faults of compilers that the device declares, and `wrapping` of what C
 leaves undefined.
+
+For languages that know nothing of work-items, `work_items` makes loops over them of what comes out.
 """
 
 from __future__ import annotations

@@ -243,9 +243,12 @@ class Statements:
         self._loops, self._end, places.local = loops, around, None
         self._builder.start(last)
         apart = self._builder.metadata.node('!"llvm.loop.parallel_accesses"', group)
+        # Short rows would be unrolled, and LLVM then takes vectors across rows, by gathers.
+        in_rows = [self._builder.metadata.node('!"llvm.loop.unroll.disable"')]
         for counted, value, labels in reversed(opened):
+            row = in_rows if len(opened) > 1 and counted is opened[-1][0] else []
             self._builder.jump(labels[1])
-            self._finish(counted, value, labels, [apart])
+            self._finish(counted, value, labels, [apart, *row])
 
     def _shared(self, x: s.ForItems) -> frozenset[Array]:
         """Private arrays that only this loop uses: each round has the same one anew."""

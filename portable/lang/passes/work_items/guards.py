@@ -1,7 +1,8 @@
-"""Guards of an ndrange's padding, ``if i < n``, that all work-items of most workgroups pass.
+"""Guards of an ndrange's padding and edges, ``if i < n``, that most workgroups pass as a whole.
 
-A workgroup whose last work-item passes needs none: loops then have no branches and no masks, and
-those inside the guard may be moved out of the loop over work-items.
+A workgroup whose last work-item passes, and the first one at the other edge, needs none: loops then
+have no branches and no masks, and those inside the guard may be moved out of the loop over
+work-items. At the edges the guard goes into the loops, so that these are moved out as well.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import all_statements, map_blocks, reads, subexpressions
 from portable.lang.passes.work_items.parts import WHOLE, leaves, meets, returns
-from portable.lang.passes.work_items.uniform import same_for_all
+from portable.lang.passes.work_items.uniform import names_in, same_for_all
 
 __all__ = ["without_guards"]
 
@@ -45,6 +46,7 @@ class _Choosing:
         statements = all_statements(kernel.body)
         self._values = {x.var.name: x.value for x in statements if isinstance(x, s.Let)}
         self._reads = _counted_reads(kernel.body)
+        self._assigned = frozenset(v.name for v in kernel.variables)
         self._count = 0
 
     def block(self, block: s.Block) -> s.Block:
@@ -72,7 +74,28 @@ class _Choosing:
         condition, loc = needed[0], guarded[0].loc
         for x in needed[1:]:
             condition = e.Binary("and", condition, x)
-        return *block[:start], s.Let(whole, condition, loc), s.If(whole, bare, guarded, loc)
+        rest: list[s.Statement] = []
+        for y in guarded:
+            inwards = self._inwards(y) if isinstance(y, s.If) else None
+            rest += (y,) if inwards is None else inwards
+        choice = s.If(whole, bare, tuple(rest), loc)
+        return *block[:start], s.Let(whole, condition, loc), choice
+
+    def _inwards(self, x: s.If) -> s.Block | None:
+        """A guard around loops as one in each, so that these may be moved out; None if that fails.
+
+        Bindings that work-items behind the guard alone can work out stay behind it.
+        """
+        condition, block = x.condition, x.then
+        while len(block) == 1 and isinstance(block[0], s.If) and not block[0].orelse:
+            condition, block = e.Binary("and", condition, block[0].condition), block[0].then
+        loops = [y for y in block if isinstance(y, s.For)]
+        if x.orelse or not loops or self._of_all(condition) is None:
+            return None
+        self._count += 1
+        inwards = _Inwards(e.Variable(f"guard@{self._count}", bool_), self._assigned)
+        made = inwards.block(block)
+        return None if made is None else (s.Let(inwards.guard, condition, x.loc), *made)
 
     def _read_elsewhere(self, block: s.Block) -> bool:
         """Whether names are read behind a block that it binds."""
@@ -102,32 +125,80 @@ class _Choosing:
                 if both[0] is None or both[1] is None:
                     return None
                 return e.Binary("and", both[0], both[1])
+            case e.Unary(op="not", x=e.Compare() as inner):
+                other = _opposite(inner)
+                return self._of_all(other) if isinstance(other, e.Compare) else None
             case e.Compare(op="gt" | "ge"):
                 return self._of_all(e.Compare(_MIRRORED[x.op], x.y, x.x))
             case e.Compare(op="lt" | "le") if same_for_all((x.y,), self._varying):
-                last = self._last(x.x)
+                last = self._place(x.x, last=True)
                 return None if last is None else e.Compare(x.op, last, x.y)
+            case e.Compare(op="lt" | "le") if same_for_all((x.x,), self._varying):
+                first = self._place(x.y, last=False)
+                return None if first is None else e.Compare(x.op, x.x, first)
             case e.Variable() if x.name in self._varying and x.name in self._values:
                 return self._of_all(self._values[x.name])
             case _:
                 return None
 
-    def _last(self, x: e.Expression) -> e.Expression | None:
-        """A work-item's place, as the last work-item of the workgroup has it."""
+    def _place(self, x: e.Expression, *, last: bool) -> e.Expression | None:
+        """A work-item's place, as the last work-item of the workgroup has it, or the first."""
         match x:
             case e.Variable() if x.name in self._varying and x.name in self._values:
-                return self._last(self._values[x.name])
+                return self._place(self._values[x.name], last=last)
             case e.Cast() if _is_wider(x.x.type, x.type):
-                inner = self._last(x.x)
+                inner = self._place(x.x, last=last)
                 return None if inner is None else e.Cast(inner, x.type)
             case e.WorkItem(word="local_id"):
-                return e.Const(self._workgroup[x.dim] - 1, x.type)
+                return e.Const(self._workgroup[x.dim] - 1 if last else 0, x.type)
             case e.WorkItem(word="global_id"):
                 size = e.Const(self._workgroup[x.dim], x.type)
                 first = e.Binary("mul", e.WorkItem("group_id", x.dim, x.type), size)
-                return e.Binary("add", first, e.Const(self._workgroup[x.dim] - 1, x.type))
+                by = e.Const(self._workgroup[x.dim] - 1, x.type)
+                return e.Binary("add", first, by) if last else first
             case _:
                 return None
+
+
+class _Inwards:
+    """Puts a guard around what stands between loops, and into the loops."""
+
+    def __init__(self, guard: e.Variable, assigned: frozenset[str]) -> None:
+        self.guard = guard
+        self._behind = set(assigned)
+
+    def block(self, block: s.Block) -> s.Block | None:
+        """A block's statements; None where some need what others bind behind the guard."""
+        out: list[s.Statement] = []
+        guarded: list[s.Statement] = []
+        segments: list[s.Block] = []
+
+        def end_segment() -> None:
+            if guarded:
+                segments.append(tuple(guarded))
+                out.append(s.If(self.guard, segments[-1], (), guarded[0].loc))
+                guarded.clear()
+
+        for x in block:
+            if isinstance(x, s.Let) and self._is_free((x.value,)):
+                out.append(x)
+            elif isinstance(x, s.For) and self._is_free((x.start, x.stop, x.step)):
+                end_segment()
+                out.append(replace(x, body=(s.If(self.guard, x.body, (), x.loc),)))
+            else:
+                guarded.append(x)
+                self._behind.update(v.name for v in x.binds())
+        end_segment()
+        every = _counted_reads(block)
+        for segment in segments:
+            inside = _counted_reads(segment)
+            if any(every[v.name] > inside[v.name] for x in segment for v in x.binds()):
+                return None
+        return tuple(out)
+
+    def _is_free(self, values: tuple[e.Expression, ...]) -> bool:
+        """Whether values need nothing from behind the guard."""
+        return self._behind.isdisjoint(names_in(values))
 
 
 def _counted_reads(block: s.Block) -> Counter[str]:

@@ -88,9 +88,7 @@ class _Moving:
         for x in block:
             if isinstance(x, s.For) and not meets((x,)) and self._pays(x):
                 out += self._made(x)
-            elif isinstance(x, s.If) and is_choice(x):
-                out.append(replace(x, then=self.block(x.then)))
-            elif meets((x,)):
+            elif (isinstance(x, s.If) and is_choice(x)) or meets((x,)):
                 out.append(map_blocks(x, self.block))
             else:
                 out.append(x)

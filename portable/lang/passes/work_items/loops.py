@@ -10,6 +10,7 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.make import constant
 from portable.lang.ir.types import Array, Layout, ValueType, lanes_of, scalar_of
 from portable.lang.ir.walk import (
     all_statements,
@@ -68,6 +69,10 @@ class _Loops:
         self._kept_names = {name for needs in self._needs.values() for name in needs.kept}
         self._kept: dict[str, Array] = {}
         self._crossing = _crossing_arrays(kernel, parts, self._items)
+        self._given: set[str] = set()
+        """Names that some region up to here gives values to."""
+        self._blank: set[str] = set()
+        """Names whose values are kept in loops though some work-items never give them any."""
         self._returned: Array | None = None
         self._count = 0
         self.made_variables: list[e.Variable] = []
@@ -87,12 +92,14 @@ class _Loops:
         """What one thread does for the workgroup."""
         if any(isinstance(x, Region) and x.ends_some for x in all_parts(parts)):
             self._returned = self._array("returned@", bool_)
-        body = self._block(parts)
-        if self._returned is None:
+        body, loc = self._block(parts), self._kernel.loc
+        blank = [(self._kept_array(name), self._types[name]) for name in sorted(self._blank)]
+        if self._returned is not None:
+            blank.append((self._returned, bool_))
+        if not blank:
             return body
-        loc = self._kernel.loc
-        start = s.Store(self._returned, (self._item,), e.Const(False, bool_), loc)
-        return (s.ForItems((self._numbered(loc), start), loc), *body)
+        stores = [s.Store(array, (self._item,), _zero(kind), loc) for array, kind in blank]
+        return (s.ForItems((self._numbered(loc), *stores), loc), *body)
 
     def _block(self, parts: list[Part]) -> s.Block:
         out: list[s.Statement] = []
@@ -112,7 +119,11 @@ class _Loops:
             case s.WorkgroupUniform():
                 return (*fetched, s.Let(x.var, x.value, x.loc))
             case s.If():
-                then, orelse = map(self._block, part.blocks)
+                before = set(self._given)
+                then, after = self._block(part.blocks[0]), self._given
+                self._given = before
+                orelse = self._block(part.blocks[1])
+                self._given |= after
                 return (*fetched, replace(x, then=then, orelse=orelse))
             case s.For() | s.Loop():
                 return (*fetched, replace(x, body=self._block(part.blocks[0])))
@@ -192,7 +203,15 @@ class _Loops:
             out.append(s.If(gone, (s.Return(loc),), (), loc))
         out += self._again(region)
         for name in sorted(needs.fetched):
-            out += self._fetch(name, loc)
+            if name in needs.read or name in self._given:
+                out += self._fetch(name, loc)
+            elif region.repeats:
+                self._blank.add(name)
+                out += self._fetch(name, loc)
+            else:
+                variable = self._variables[name]
+                out.append(s.Assign(variable, _zero(variable.type), loc))
+        self._given |= needs.given
         return tuple(out)
 
     def _again(self, region: Region) -> list[s.Statement]:
@@ -249,6 +268,10 @@ class _Loops:
         kept = e.Variable(f"{name}@kept", variable.type)
         fetch = s.Load(kept, self._kept_array(name), (self._item,), loc)
         return fetch, s.Assign(variable, kept, loc)
+
+
+def _zero(kind: ValueType) -> e.Expression:
+    return e.Const(False, bool_) if kind is bool_ else constant(0, kind)
 
 
 def _names_read(block: s.Block) -> set[str]:
