@@ -13,7 +13,7 @@ import pyopencl as cl
 from portable.backend import ArrayView, ViewCode
 from portable.errors import OutOfMemoryError, ShapeError
 
-__all__ = ["BufferMemory", "SharedMemory", "memory_of", "on_a_line"]
+__all__ = ["BufferMemory", "SharedMemory", "memory_of"]
 
 _HostArray = np.ndarray[Any, Any]
 _ALIGNMENT = 64
@@ -40,22 +40,6 @@ class _Anchor(ctypes.c_char):
     """One byte at an address, keeping the array that owns it alive."""
 
     array: _HostArray
-
-
-def on_a_line(shape: tuple[int, ...], kind: Any, size: int) -> np.ndarray[Any, Any]:
-    """An array in memory of its own that begins where a line of the caches does.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Its shape.
-    kind : numpy.dtype
-        Of its elements.
-    size : int
-        Its bytes, not 0.
-    """
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    return np.ndarray(shape, kind, memory, -_address(memory) % _ALIGNMENT)
 
 
 def memory_of(device: cl.Device, context: cl.Context, largest: int) -> SharedMemory | BufferMemory:

@@ -128,7 +128,7 @@ class _Waiter:
             self._done.wait(_GRACE)
         if not self._done.is_set():
             raise InterruptedLaunchError(
-                f"{what} still runs, and OpenCL ends no kernel; arrays that it was given are not "
+                f"{what} still runs, and kernels cannot be ended; arrays that it was given are not "
                 "to be used, and this process will end without waiting for it"
             ) from None
         self._gate.abandoned.discard(self)

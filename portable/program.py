@@ -70,13 +70,14 @@ class Program:
     entry : str
         The kernel's name in it.
     dialect : str
-        ``"opencl"``, ``"cuda"`` or ``"hip"``.
+        ``"opencl"``, ``"cuda"``, ``"hip"`` or ``"llvm"``.
     arguments : tuple of Argument
         What to pass, in order; only what the text uses, and every pointer.
     workgroup : (int, int, int)
         The local size that it was generated for.
     local_bytes : int
-        Bytes of local memory; in CUDA and HIP passed as dynamic shared memory when `dynamic_local`.
+        Bytes of local memory; in CUDA and HIP passed as dynamic shared memory when `dynamic_local`;
+        in LLVM's text of the room of a thread, which also holds long private arrays.
     dynamic_local : bool
         Whether the local memory has to be asked for at launch.
     flags : tuple of str

@@ -22,7 +22,7 @@ FOLDERS = {
     "bench": "portable_bench",
     "data": "portable_data",
 }
-SHIPPED = {".py", ".typed", ".json", ".csv", ".txt", ".html", ".css", ".js", ".png"}
+SHIPPED = {".py", ".typed", ".json", ".csv", ".txt", ".html", ".css", ".js", ".png", ".ll"}
 PAPERS = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md")
 
 

@@ -4,7 +4,8 @@ All combine in the order of the work-items' numbers, `local_linear_id`, so that 
 be associative but need not commute. Where the device has sub-groups, each combines its own values
 by shuffles (as Hillis and Steele 1986 do) and leaves the result in local memory, and every
 sub-group combines these results for itself. Elsewhere the values themselves go to local memory,
-some work-items combine a chunk of consecutive ones each, and every work-item combines the chunks.
+some work-items combine a chunk of consecutive ones each, and the chunks are combined in turn: by
+every work-item for a reduction, by one for a scan.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def _reduced_by_sub_groups(op: Any, x: Any, group: Any, scratch: Any) -> Any:
 def _reduced_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
     own, span, chunk = kl.local_linear_id(), group.span, group.chunk
     place = own if group.whole else own % span
-    base = own - place
+    base = 0 if group.whole else own - place
     _begin(group)
     scratch[own] = x
     kl.barrier()
@@ -301,14 +302,18 @@ def _scanned_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
             total = op(total, scratch[base + k])
             scratch[base + k] = total
     kl.barrier()
-    number = place // chunk
-    before = _combined(op, scratch, base + chunk - 1, base + number * chunk, chunk)
-    total = scratch[base + span - 1]
-    whole = (span - 1) // chunk * chunk
-    if whole > 0:
-        total = op(_combined(op, scratch, base + chunk - 1, base + whole, chunk), total)
+    if place == 0:
+        before = scratch[base + chunk - 1]
+        for k in range(2 * chunk - 1, span, chunk):
+            before = op(before, scratch[base + k])
+            scratch[base + k] = before
+    kl.barrier()
+    number, last = place // chunk, place % chunk == chunk - 1
+    if number > 0 and not last:
+        scratch[own] = op(scratch[base + number * chunk - 1], scratch[own])
+    kl.barrier()
     previous = scratch[kl.maximum(own - 1, 0)]
-    return _Scanned(number, place % chunk, scratch[own], previous, before, total)
+    return _Scanned(0, place, scratch[own], previous, None, scratch[base + span - 1])
 
 
 # -- votes and broadcasts ---------------------------------------------------------------------

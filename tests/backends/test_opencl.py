@@ -17,7 +17,8 @@ import portable.array
 from portable import dtypes, kernel, registry
 from portable import lang as kl
 from portable.errors import CompileError, LaunchError, OutOfMemoryError, ShapeError
-from portable_backends.cpu import CPUBackend, CPUDevice
+from portable_backends.cpu import CPUBackend
+from portable_backends.cpu.opencl_device import CPUDevice
 
 cl = pytest.importorskip("pyopencl")
 opencl_runtime = pytest.importorskip("portable_backends.opencl_runtime")
@@ -154,9 +155,10 @@ def test_devices_that_nothing_can_be_built_for_are_passed_over(
     assert opencl_runtime.find() == (() if reason else (device,))
     assert opencl_runtime.why_none("nothing") == (reason or "nothing")
     if reason:
+        monkeypatch.setattr("portable_backends.cpu.native_device.why_not", lambda: "no LLVM")
         backend = CPUBackend()
         assert not backend.devices()
-        assert backend.unavailable().reason == reason
+        assert backend.unavailable().reason == f"{reason}; no LLVM"
 
 
 @kernel

@@ -25,8 +25,9 @@ from tests.support.compilers import (
     hip_missing,
     opencl_devices,
 )
+from tests.support.llvm import Runtime, devices
 
-DEVICES = opencl_devices()
+DEVICES = [*opencl_devices(), *devices()]
 TYPES = (dt.int32, dt.uint32, dt.int64, dt.uint64, dt.float32, dt.float64)
 FETCH = {
     "add": np.add.reduce,
@@ -79,7 +80,7 @@ def fetch_kernel(op: str, dtype: dt.DType, order: str = "relaxed") -> Kernel:
 
 @pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
 @pytest.mark.parametrize(("op", "dtype"), OPS, ids=str)
-def test_fetch(op: str, dtype: dt.DType, runtime: OpenCLDevice) -> None:
+def test_fetch(op: str, dtype: dt.DType, runtime: Runtime) -> None:
     start = _start(op, dtype)
     values = np.random.default_rng(3).integers(1, 1000, 64).astype(dtype.numpy)
     out = np.array([start], dtype.numpy)
@@ -115,14 +116,14 @@ def mixed_kernel(dtype: dt.DType) -> Kernel:
 
 @pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_exchanges(dtype: dt.DType, runtime: OpenCLDevice) -> None:
+def test_exchanges(dtype: dt.DType, runtime: Runtime) -> None:
     out = np.array([0, 0, 0, 100], dtype.numpy)
     program = generate(mixed_kernel(dtype), runtime.capabilities)
     found = runtime.run(program, (5,), [out])[0]
     assert np.array_equal(found, [40, 7, 9, 60])
 
 
-@pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
+@pytest.mark.parametrize("runtime", opencl_devices(), ids=lambda d: d.name)
 def test_first_generation_is_relaxed_only(runtime: OpenCLDevice) -> None:
     old = replace(runtime.capabilities, memory_orders="relaxed")
     values = np.arange(1, 65, dtype=np.int32)
@@ -228,7 +229,7 @@ SUB_GROUP_OPS = [*SHUFFLES, *(f"reduce_{op}" for op in REDUCES), "scan_add"]
 @pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
 @pytest.mark.parametrize("workgroup", [(32, 1, 1), (40, 1, 1), (8, 4, 1), (6, 5, 1)], ids=str)
 @pytest.mark.parametrize("op", [*SUB_GROUP_OPS, "any", "all"])
-def test_sub_groups(op: str, workgroup: tuple[int, int, int], runtime: OpenCLDevice) -> None:
+def test_sub_groups(op: str, workgroup: tuple[int, int, int], runtime: Runtime) -> None:
     size = runtime.capabilities.sub_group_size
     dtype = dt.bool_ if op in ("any", "all") else dt.int32
     items = workgroup[0] * workgroup[1]
@@ -257,7 +258,7 @@ def test_hip_sub_groups_compile() -> None:
 
 
 @pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
-def test_workgroup_uniform(runtime: OpenCLDevice) -> None:
+def test_workgroup_uniform(runtime: Runtime) -> None:
     out = ir.array("out", dt.float64)
     flag, number = ir.var("flag", dt.bool_), ir.var("number", dt.float64)
     own = e.Cast(ir.gid(), dt.float64)

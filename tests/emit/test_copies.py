@@ -21,15 +21,15 @@ from tests.support import irbuilder as ir
 from tests.support.compilers import (
     CUDA,
     HIP,
-    OpenCLDevice,
     compile_cuda,
     compile_hip_together,
     cuda_missing,
     hip_missing,
     opencl_devices,
 )
+from tests.support.llvm import Runtime, devices
 
-DEVICES = opencl_devices()
+DEVICES = [*opencl_devices(), *devices()]
 SWIZZLED = Layout((32, 1), 32 * 16, swizzle=8)
 STAGGERED = Layout((1, 20), 20 * 32)
 
@@ -100,7 +100,7 @@ def _random(dtype: dt.DType, shape: tuple[int, int]) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
 @pytest.mark.parametrize("gpu", [False, True], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("case", CASES)
-def test_tile_there_and_back(case: str, gpu: bool, runtime: OpenCLDevice) -> None:
+def test_tile_there_and_back(case: str, gpu: bool, runtime: Runtime) -> None:
     options = CASES[case]
     kernel = copy_kernel(**options)
     capabilities = runtime.capabilities
@@ -167,7 +167,7 @@ def test_rows_that_become_columns_are_spread_over_the_banks(
 
 
 @pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
-def test_outside_becomes_zero(runtime: OpenCLDevice) -> None:
+def test_outside_becomes_zero(runtime: Runtime) -> None:
     x = ir.array("x", dt.float32, ("any", "unit"))
     out = ir.array("out", dt.float32, ("any", "unit"))
     stage = ir.local("stage", dt.float32, (8, 8))
@@ -261,7 +261,7 @@ def bulk_kernel(workgroup: tuple[int, int, int] = (32, 1, 1)) -> Kernel:
 
 @pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
 @pytest.mark.parametrize("count", [0, 1, 64])
-def test_bulk_by_plain_loops(count: int, runtime: OpenCLDevice) -> None:
+def test_bulk_by_plain_loops(count: int, runtime: Runtime) -> None:
     program = generate(bulk_kernel(), runtime.capabilities)
     x = np.arange(64, dtype=np.float32)
     found = runtime.run(program, (1,), [x, np.zeros(64, "f4"), count])[1]

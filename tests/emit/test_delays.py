@@ -22,13 +22,13 @@ from tests.support import irbuilder as ir
 from tests.support.compilers import (
     CUDA,
     HIP,
-    OpenCLDevice,
     compile_cuda,
     compile_hip,
     cuda_missing,
     hip_missing,
     opencl_devices,
 )
+from tests.support.llvm import Runtime, devices
 
 VARIABLE = "PORTABLE_PERTURB"
 CPU = replace(HIP, dialect="opencl", kind="cpu", vendor="any", local_memory_dedicated=False)
@@ -127,8 +127,8 @@ def test_lowered_products_are_delayed_and_compile(monkeypatch: pytest.MonkeyPatc
     compile_cuda(program, "sm_90a")
 
 
-@pytest.mark.parametrize("runtime", opencl_devices(), ids=lambda d: d.name)
-def test_programs_compute_the_same(runtime: OpenCLDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("runtime", [*opencl_devices(), *devices()], ids=lambda d: d.name)
+def test_programs_compute_the_same(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "2")
     start = np.arange(96, dtype=np.int32)
     program = generate(reversing(), runtime.capabilities)

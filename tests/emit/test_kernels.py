@@ -19,7 +19,6 @@ from tests.support import irbuilder as ir
 from tests.support.compilers import (
     CUDA,
     HIP,
-    OpenCLDevice,
     compile_cuda,
     compile_hip,
     compile_hip_together,
@@ -27,8 +26,9 @@ from tests.support.compilers import (
     hip_missing,
     opencl_devices,
 )
+from tests.support.llvm import Runtime, devices
 
-DEVICES = opencl_devices()
+DEVICES = [*opencl_devices(), *devices()]
 on_devices = pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
 
 
@@ -62,7 +62,7 @@ def loop_kernel(constant: int | None) -> Kernel:
 
 @on_devices
 @pytest.mark.parametrize("constant", [True, False])
-def test_ranges(constant: bool, runtime: OpenCLDevice) -> None:
+def test_ranges(constant: bool, runtime: Runtime) -> None:
     for step in (1, 3, -1, -4):
         program = generate(loop_kernel(step if constant else None), runtime.capabilities)
         for start, stop in ((0, 10), (10, 0), (-7, 8), (5, 5), (2**31 - 5, 2**31 - 1)):
@@ -73,7 +73,7 @@ def test_ranges(constant: bool, runtime: OpenCLDevice) -> None:
 
 
 @on_devices
-def test_step_of_zero_is_no_round(runtime: OpenCLDevice) -> None:
+def test_step_of_zero_is_no_round(runtime: Runtime) -> None:
     program = generate(loop_kernel(None), runtime.capabilities)
     assert runtime.run(program, (1,), [np.ones(2, "i4"), 0, 9, 0])[0].tolist() == [0, 0]
 
@@ -113,7 +113,7 @@ REAL = [t for t in dt.ALL if not t.is_complex]
 @on_devices
 @pytest.mark.parametrize("lanes", [1, 2, 16])
 @pytest.mark.parametrize("dtype", REAL, ids=str)
-def test_memory(dtype: dt.DType, lanes: int, runtime: OpenCLDevice) -> None:
+def test_memory(dtype: dt.DType, lanes: int, runtime: Runtime) -> None:
     kernel = convert_kernel(dtype, lanes, *WAYS)
     random = np.random.default_rng(2)
     xs = [random.integers(0, 120, 16).astype(dtype.numpy) for _ in WAYS]
@@ -135,7 +135,7 @@ def test_memory_compiles_everywhere() -> None:
 
 
 @on_devices
-def test_native_half(runtime: OpenCLDevice) -> None:
+def test_native_half(runtime: Runtime) -> None:
     x, y = ir.array("x", dt.float16), ir.array("y", dt.float16)
     kind = Vector(dt.float16, 4)
     value = ir.load("value", x, ir.mul(ir.gid(), 4), kind=kind)
@@ -152,7 +152,7 @@ def test_native_half(runtime: OpenCLDevice) -> None:
 
 
 @on_devices
-def test_names_of_the_language_are_free(runtime: OpenCLDevice) -> None:
+def test_names_of_the_language_are_free(runtime: Runtime) -> None:
     words = [
         "float4",
         "min",
@@ -177,7 +177,7 @@ def test_names_of_the_language_are_free(runtime: OpenCLDevice) -> None:
 
 
 @on_devices
-def test_flags_and_print(runtime: OpenCLDevice) -> None:
+def test_flags_and_print(runtime: Runtime) -> None:
     flag, out = ir.var("flag", dt.bool_), ir.array("out", dt.bool_)
     body = [
         s.If(flag, (s.Print(('100% "', ir.gid(), " ", flag), ir.LOC),), (), ir.LOC),

@@ -16,9 +16,10 @@ from portable.backend import Program
 from portable.lang.emit import generate
 from tests.emit.operators import OPERATIONS, SPECIALS, Operation, operations_kernel
 from tests.support import irbuilder as ir
-from tests.support.compilers import OpenCLDevice, opencl_devices
+from tests.support.compilers import opencl_devices
+from tests.support.llvm import Runtime, devices
 
-DEVICES = opencl_devices()
+DEVICES = (*opencl_devices(), *devices())
 Values = np.ndarray[Any, Any]
 
 
@@ -41,7 +42,7 @@ GROUPS = _groups()
 
 
 @functools.cache
-def _program(operations: tuple[Operation, ...], lanes: int, device: OpenCLDevice) -> Program:
+def _program(operations: tuple[Operation, ...], lanes: int, device: Runtime) -> Program:
     return generate(operations_kernel(operations, lanes), device.capabilities)
 
 
@@ -52,7 +53,10 @@ def _result_type(operation: Operation) -> dt.DType:
 
 
 def _check_all(
-    operations: tuple[Operation, ...], device: OpenCLDevice, operands: list[Values], lanes: int
+    operations: tuple[Operation, ...],
+    device: Runtime,
+    operands: list[Values],
+    lanes: int,
 ) -> None:
     """Runs operations on the same operands, and looks at the results of each."""
     count = operands[0].size
@@ -103,7 +107,7 @@ def _grid(operation: Operation) -> list[Values]:
 @pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("group", GROUPS)
-def test_special_values(group: str, lanes: int, runtime: OpenCLDevice) -> None:
+def test_special_values(group: str, lanes: int, runtime: Runtime) -> None:
     operations = GROUPS[group]
     _check_all(operations, runtime, _grid(operations[0]), lanes)
 
@@ -118,7 +122,7 @@ def _elements(kind: dt.DType) -> st.SearchStrategy[float]:
 @pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_random_values(runtime: OpenCLDevice, data: st.DataObject) -> None:
+def test_random_values(runtime: Runtime, data: st.DataObject) -> None:
     operations = GROUPS[data.draw(st.sampled_from(list(GROUPS)))]
     kind, count = operations[0].kind, data.draw(st.integers(1, 9))
     values = st.lists(_elements(kind), min_size=count, max_size=count)

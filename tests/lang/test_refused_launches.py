@@ -273,7 +273,7 @@ def test_a_device_compiler_that_refuses(device: Device, monkeypatch: pytest.Monk
 
     def spoiled(ir: Any, capabilities: Capabilities) -> Any:
         program = generate(ir, capabilities)
-        return dataclasses.replace(program, source=program.source.replace("if (", "iff ["))
+        return dataclasses.replace(program, source=f"{program.source}\niff [")
 
     generate = module.generate
     monkeypatch.setattr(module, "generate", spoiled)

@@ -320,3 +320,16 @@ def test_a_complex_number_is_a_vector_of_one_lane(device: Device) -> None:
     x = np.arange(4, dtype=np.complex64) + 1j
     _, found = run(device, splat_of_one_lane[4, 4], x, np.zeros_like(x))
     np.testing.assert_array_equal(found, x * 2)
+
+
+@pt.kernel
+def chosen_constants(x, out):
+    v = kl.vload(x, 0, lanes=4)
+    kl.vstore(out, 0, v * kl.where(v > 0, 0.1, 0.3))
+
+
+@pytest.mark.needs_float64
+def test_constants_chosen_by_a_vector_have_the_type_of_what_they_meet(device: Device) -> None:
+    x = np.array([1.0, -2.0, 3.0, -4.0])
+    _, out = run(device, chosen_constants[1, 1], x, np.zeros(4))
+    np.testing.assert_array_equal(out, x * np.where(x > 0, 0.1, 0.3))

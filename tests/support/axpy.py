@@ -16,6 +16,39 @@ _OPENCL_OFFSETS = (
     "float a, int n) { __global float *x = x_ + xo; __global const float *y = y_ + yo; "
 )
 _CUDA = 'extern "C" __global__ void axpy(float *x, const float *y, float a, int n) '
+_LLVM = """\
+define void @axpy(ptr noalias %arguments, ptr noalias %launch, i64 %first, i64 %last, ptr %room) {
+entry:
+  %x = load ptr, ptr %arguments
+  %y.at = getelementptr i64, ptr %arguments, i64 1
+  %y = load ptr, ptr %y.at
+  %a.at = getelementptr i64, ptr %arguments, i64 2
+  %a = load float, ptr %a.at
+  %n.at = getelementptr i64, ptr %arguments, i64 3
+  %n.narrow = load i32, ptr %n.at
+  %n = sext i32 %n.narrow to i64
+  %begin = mul i64 %first, GROUP
+  %after = mul i64 %last, GROUP
+  %end = call i64 @llvm.smin.i64(i64 %after, i64 %n)
+  %any = icmp slt i64 %begin, %end
+  br i1 %any, label %loop, label %done
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %next, %loop ]
+  %x.at = getelementptr float, ptr %x, i64 %i
+  %y.i.at = getelementptr float, ptr %y, i64 %i
+  %x.i = load float, ptr %x.at
+  %y.i = load float, ptr %y.i.at
+  %product = fmul float %a, %y.i
+  %sum = fadd float %x.i, %product
+  store float %sum, ptr %x.at
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+declare i64 @llvm.smin.i64(i64, i64)
+"""
 
 
 def axpy(device: Device, *, source: str | None = None, workgroup: int = GROUP) -> Program:
@@ -29,7 +62,7 @@ def axpy(device: Device, *, source: str | None = None, workgroup: int = GROUP) -
     arguments.append(Argument("scalar", 2, 0, float32))
     arguments.append(Argument("scalar", 3, 0, int32))
     return Program(
-        source=_source(device) if source is None else source,
+        source=_source(device, workgroup) if source is None else source,
         entry="axpy",
         dialect=device.capabilities.dialect,
         arguments=tuple(arguments),
@@ -40,7 +73,9 @@ def axpy(device: Device, *, source: str | None = None, workgroup: int = GROUP) -
     )
 
 
-def _source(device: Device) -> str:
+def _source(device: Device, workgroup: int) -> str:
+    if device.capabilities.dialect == "llvm":
+        return _LLVM.replace("GROUP", str(workgroup))
     if device.capabilities.dialect != "opencl":
         return _CUDA + _BODY.replace("INDEX", "blockIdx.x * blockDim.x + threadIdx.x")
     body = _BODY.replace("INDEX", "get_global_id(0)")

@@ -33,7 +33,7 @@ from tests.support.random_text import KINDS, ROWS, STORED, random_kernel
 from tests.support.random_workgroups import ITEMS as WORKGROUP
 from tests.support.random_workgroups import TOTALS, random_workgroups
 
-__all__ = ["FAMILIES", "PROGRAMS", "Case", "check"]
+__all__ = ["FAMILIES", "PROGRAMS", "Case", "check", "workgroup_arguments"]
 
 _WORK_ITEMS: Final = 5
 _HELD: Final = (*KINDS, *STORED)
@@ -110,12 +110,16 @@ def _check_exchange(device: Device, text: str, folder: Path) -> None:
     _against_simulator(device, launcher, [x, y, *outs], text)
 
 
-def _check_workgroups(device: Device, text: str, folder: Path) -> None:
-    items = 3 * WORKGROUP
-    outs = [np.zeros((items, ROWS), _dtype(kind)) for kind in _HELD]
+def workgroup_arguments() -> list[np.ndarray[Any, Any]]:
+    """Those of a kernel of `random_workgroups`, for three workgroups."""
+    outs = [np.zeros((3 * WORKGROUP, ROWS), _dtype(kind)) for kind in _HELD]
     totals = [np.full(len(TOTALS), 1000, _dtype(kind)) for kind in KINDS[:4]]
-    launcher = imported(text, folder).kernel[items, WORKGROUP]
-    _against_simulator(device, launcher, [*_inputs(), *outs, *totals], text)
+    return [*_inputs(), *outs, *totals]
+
+
+def _check_workgroups(device: Device, text: str, folder: Path) -> None:
+    launcher = imported(text, folder).kernel[3 * WORKGROUP, WORKGROUP]
+    _against_simulator(device, launcher, workgroup_arguments(), text)
 
 
 def _check_control(device: Device, text: str, folder: Path) -> None:

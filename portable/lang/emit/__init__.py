@@ -4,7 +4,7 @@
 has one printer: `expressions`, `vectors`, `addresses`, `memory`, `statements`, `atomics`, put
 together by `kernels`. A language in it is a `dialect.Dialect`, a table of spellings: `opencl`,
 `cuda`, `hip`; `workarounds` changes it for compilers with faults. Nothing in this module knows of
-C, so that a language outside the family stands beside it (`languages.Language`).
+C, so that a language outside the family stands beside it (`languages.Language`), as `llvm` does.
 """
 
 from __future__ import annotations

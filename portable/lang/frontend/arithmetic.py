@@ -248,7 +248,8 @@ def select(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
         builder.fail(f"a {describe(condition)} cannot select between {describe(left)}s")
     if condition.lanes > left.lanes:
         left, right = (
-            Value(e.Splat(v.expr, Vector(v.dtype, condition.lanes))) for v in (left, right)
+            Value(e.Splat(v.expr, Vector(v.dtype, condition.lanes)), v.weak, v.slots)
+            for v in (left, right)
         )
     weak = left.weak and right.weak
     slots = left.slots | right.slots if weak else frozenset()

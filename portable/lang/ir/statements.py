@@ -41,6 +41,7 @@ __all__ = [
     "Fence",
     "For",
     "ForElements",
+    "ForItems",
     "FragmentFill",
     "FragmentLoad",
     "FragmentStore",
@@ -565,6 +566,19 @@ class ForElements(Statement):
     def together(self) -> Scope:
         """Those who hold the matrix."""
         return self.fragment.scope
+
+
+@dataclass(frozen=True, slots=True)
+class ForItems(Statement):
+    """Runs `body` once for each work-item of the workgroup, in any order or side by side.
+
+    In it the words for a work-item's place are those of one; around it one thread does the work of
+    the whole workgroup. A `Return` in it ends one work-item's round. Variables that are assigned in
+    a round are that round's own. `portable.lang.passes.work_items` makes it, the front end never.
+    """
+
+    body: Block = field(metadata=BLOCK)
+    loc: Location
 
 
 @dataclass(frozen=True, slots=True)

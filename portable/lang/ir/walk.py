@@ -25,6 +25,7 @@ __all__ = [
     "map_regions",
     "operands",
     "places",
+    "reads",
     "subexpressions",
     "written_arrays",
 ]
@@ -103,6 +104,13 @@ def subexpressions(x: e.Expression) -> Iterator[e.Expression]:
 def operands(statement: s.Statement) -> list[e.Expression]:
     """The outermost expressions of a statement, not of the blocks in it; variables it sets too."""
     return _outermost(statement, _part_names(type(statement))[0])
+
+
+def reads(statement: s.Statement) -> list[e.Expression]:
+    """The outermost expressions of a statement that it evaluates, not of the blocks in it."""
+    roles = roles_of(type(statement))
+    names = (n for n, role in roles.items() if role not in (Role.BINDS, Role.SETS, Role.BLOCK))
+    return _outermost(statement, names)
 
 
 def all_statements(block: s.Block) -> Iterator[s.Statement]:

@@ -6,9 +6,11 @@ out still means the same everywhere; the simulator runs it.
 
 `reduced` turns what the language promises into operators that other languages have, so that their
 printers only print: `ragged` ends of ndranges, `bfloat16`, `places` of work-items, `sub_groups`,
-`operators` (floor division, saturation, shifts) and `loops`. `negations`, `complements`, `joins`
-and `rounding` steer clear of faults of compilers that the device declares, and `wrapping` of what C
-leaves undefined.
+`operators` (floor division, saturation, shifts), elementary `functions` and `loops`. `negations`,
+`complements`, `joins` and `rounding` steer clear of faults of compilers that the device declares,
+and `wrapping` of what C leaves undefined.
+
+For languages that know nothing of work-items, `work_items` makes loops over them of what comes out.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from portable.lang.passes.bfloat16 import lower_bfloat16
 from portable.lang.passes.bindings import Bindings
 from portable.lang.passes.complements import lower_complements
 from portable.lang.passes.copies import lower_copies
+from portable.lang.passes.functions import lower_functions
 from portable.lang.passes.joins import meet_after_barriers
 from portable.lang.passes.loops import lower_loops
 from portable.lang.passes.matrix import lower_matrices
@@ -71,6 +74,7 @@ def reduced(kernel: Kernel, capabilities: Capabilities, semantics: Semantics) ->
     kernel = lower_sub_groups(kernel, bindings)
     kernel = lower_loops(kernel, bindings)
     kernel = lower_operators(kernel, semantics, bindings)
+    kernel = lower_functions(kernel, capabilities, semantics, bindings)
     for fault, avoid in _AVOIDING.items():
         if fault in capabilities.faults:
             kernel = avoid(kernel)

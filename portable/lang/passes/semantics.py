@@ -26,9 +26,13 @@ class Semantics:
     ends_ranges : bool
         Whether programs by themselves run no work-items beyond an ndrange that ends within a
         workgroup (`portable.lang.ir.kernel.Kernel.ragged`); else kernels begin with a guard.
+    functions : frozenset of str or None
+        The functions of `portable.lang.elementwise` that it has; None: all. It has at least
+        `portable.lang.passes.functions.INSTRUCTIONS`; the others are made of these.
     """
 
     signed_wraps: bool = False
     saturating: frozenset[str] = frozenset()
     flat_sub_groups: bool = False
     ends_ranges: bool = False
+    functions: frozenset[str] | None = None

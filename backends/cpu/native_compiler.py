@@ -1,0 +1,234 @@
+"""From LLVM IR to machine code in this process, by llvmlite.
+
+To import llvmlite and to ask it what the processor is takes 60 ms to 0.2 s, so that it is left
+until something is to be compiled or linked. An object then takes a quarter of a millisecond to be
+linked, and 7 to 30 ms to be compiled if it is not on the disk.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+from portable import cache
+from portable.errors import CompileError, DeviceError
+from portable.locks import fork_safe_lock
+
+__all__ = ["Compiler", "Linked", "Target", "compiler", "host_target", "keep_for_good"]
+
+_OPTIMISED: Final = 3
+_WIDE: Final = ",-prefer-256-bit"
+"""LLVM keeps to 256 bits on some processors that have 512; kernels are written for these."""
+
+
+class Target(NamedTuple):
+    """What is compiled for.
+
+    Attributes
+    ----------
+    triple : str
+        Instruction set, maker and system, such as ``"aarch64-linux-gnu"``.
+    processor : str
+        As LLVM names it; ``"generic"`` for any.
+    features : str
+        Instruction sets beyond those of the processor, as ``"+avx512f,-amx-tile"``.
+    """
+
+    triple: str
+    processor: str
+    features: str
+
+
+class Linked(NamedTuple):
+    """Code in memory, for as long as `holder` is held.
+
+    Attributes
+    ----------
+    holder : object
+        Frees the code as it goes.
+    addresses : dict
+        Of the symbols that were asked for.
+    """
+
+    holder: Any
+    addresses: dict[str, int]
+
+
+def _binding() -> Any:
+    """llvmlite, ready to compile for this processor."""
+    try:
+        import llvmlite.binding as llvm
+    except (ImportError, OSError) as error:
+        raise DeviceError(
+            f"cpu:native needs llvmlite, which cannot be imported ({error}): pip install llvmlite"
+        ) from error
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+def host_target() -> Target:
+    """This processor, and all that it can do."""
+    llvm = _binding()
+    features = llvm.get_host_cpu_features().flatten()
+    wide = _WIDE if "+avx512f" in features else ""
+    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), features + wide)
+
+
+class Compiler:
+    """Compiles for one target; links where that is this process.
+
+    Parameters
+    ----------
+    target : Target, optional
+        This processor if left out.
+    """
+
+    def __init__(self, target: Target | None = None) -> None:
+        self._asked = target
+        self._lock = fork_safe_lock()
+        self._names = count()
+
+    @cached_property
+    def _llvm(self) -> Any:
+        llvm = _binding()
+        if self._asked is not None:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+        return llvm
+
+    @cached_property
+    def target(self) -> Target:
+        """What it compiles for."""
+        return self._asked or host_target()
+
+    @cached_property
+    def version(self) -> str:
+        """LLVM's."""
+        return ".".join(map(str, self._llvm.llvm_version_info))
+
+    @cached_property
+    def _machine(self) -> Any:
+        found = self._llvm.Target.from_triple(self.target.triple)
+        return found.create_target_machine(
+            cpu=self.target.processor,
+            features=self.target.features,
+            opt=_OPTIMISED,
+            reloc="pic",
+            codemodel="default",
+        )
+
+    @cached_property
+    def _linker(self) -> Any:
+        return self._llvm.create_lljit_compiler(self._machine, use_jit_link=True)
+
+    def facts(self) -> dict[str, str]:
+        """What processors have in common that run each other's objects."""
+        triple, processor, features = self.target
+        return {
+            "driver": f"LLVM {self.version}",
+            "architecture": processor,
+            "triple": triple,
+            "features": features,
+        }
+
+    def name_of(self, text: str) -> str:
+        """By what its object is kept on the disk."""
+        return cache.key("llvm", self.version, *self.target, text)
+
+    def object_of(self, text: str, what: str) -> bytes:
+        """The object file of a text, from the disk if it was compiled before.
+
+        Parameters
+        ----------
+        text : str
+            LLVM IR without a target.
+        what : str
+            What it is, for errors.
+
+        Raises
+        ------
+        CompileError
+            With the text and LLVM's words.
+        """
+        name = self.name_of(text)
+        kept = cache.load(name)
+        if kept is not None:
+            return kept
+        made = self.compile(text, what)
+        cache.store(name, made)
+        return made
+
+    def compile(self, text: str, what: str) -> bytes:
+        """The object file of a text, compiled now.
+
+        Raises
+        ------
+        CompileError
+            With the text and LLVM's words.
+        """
+        with self._lock:
+            try:
+                return bytes(self._machine.emit_object(self._optimised(text)))
+            except RuntimeError as error:
+                raise CompileError(f"LLVM refused {what}", text, str(error)) from None
+
+    def _optimised(self, text: str) -> Any:
+        llvm, machine = self._llvm, self._machine
+        module = llvm.parse_assembly(text)
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+        options = llvm.create_pipeline_tuning_options(speed_level=_OPTIMISED)
+        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        return module
+
+    def assembly_of(self, text: str) -> str:
+        """The assembly text of what is compiled of a text, for whoever wants to see it."""
+        with self._lock:
+            return str(self._machine.emit_assembly(self._optimised(text)))
+
+    def link(
+        self, image: bytes, symbols: tuple[str, ...], known: Mapping[str, int] | None = None
+    ) -> Linked:
+        """Put an object into memory.
+
+        Parameters
+        ----------
+        image : bytes
+            The object file.
+        symbols : tuple of str
+            Whose addresses are wanted.
+        known : mapping, optional
+            Addresses of symbols that it may use, besides those of libraries in this process.
+
+        Raises
+        ------
+        DeviceError
+            If it is no object for this processor, or lacks a symbol.
+        """
+        with self._lock:
+            builder = self._llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+            for symbol, address in (known or {}).items():
+                builder.import_symbol(symbol, address)
+            for symbol in symbols:
+                builder.export_symbol(symbol)
+            try:
+                holder = builder.link(self._linker, f"portable{next(self._names)}")
+            except RuntimeError as error:
+                raise DeviceError(f"LLVM does not link {', '.join(symbols)}: {error}") from None
+        return Linked(holder, {symbol: holder[symbol] for symbol in symbols})
+
+
+def keep_for_good(thing: object) -> None:
+    """Have an object outlive the interpreter: threads may still run the code that it holds."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+compiler: Final = Compiler()
+"""Of this processor."""

@@ -1,0 +1,117 @@
+"""The text of one function while it is being printed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["Builder", "Metadata"]
+
+
+class Metadata:
+    """Numbered nodes behind a module's functions."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._known: dict[str, str] = {}
+
+    def node(self, *parts: str) -> str:
+        """The node that holds these, which is shared."""
+        text = f"!{{{', '.join(parts)}}}"
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = self._add(text)
+        return found
+
+    def distinct(self, *parts: str) -> str:
+        """A node of its own, whose first part is itself."""
+        own = f"!{len(self.lines)}"
+        return self._add(f"distinct !{{{', '.join([own, *parts])}}}")
+
+    def group(self) -> str:
+        """A node of its own that holds nothing, such as stands for a group of accesses."""
+        return self._add("distinct !{}")
+
+    def _add(self, text: str) -> str:
+        name = f"!{len(self.lines)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+
+class Builder:
+    """Instructions in three parts: once for a call, once for a workgroup, and the rest.
+
+    Values are strings: names of instructions, or literals. What the first two parts work out is
+    worked out at its first use, by whoever needs it.
+    """
+
+    def __init__(self) -> None:
+        self.call: Final[list[str]] = []
+        self.workgroup: Final[list[str]] = []
+        self.lines: Final[list[str]] = []
+        self.metadata: Final = Metadata()
+        self.block = "workgroup"
+        self._values = 0
+        self._labels = 0
+        self._declared: dict[str, str] = {}
+        self._once: dict[str, str] = {}
+
+    # -- instructions -----------------------------------------------------------------------
+
+    def op(self, text: str) -> str:
+        """Adds an instruction and gives the name of its value."""
+        self._values += 1
+        name = f"%v{self._values}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """Adds an instruction that has no value."""
+        self.lines.append(text)
+
+    def once(self, part: list[str], key: str, text: str) -> str:
+        """The name of a value that is worked out once, in the part for calls or for workgroups."""
+        found = self._once.get(key)
+        if found is None:
+            self._values += 1
+            found = self._once[key] = f"%v{self._values}"
+            part.append(f"{found} = {text}")
+        return found
+
+    def argument(self, key: str, text: str) -> str:
+        """A value that is worked out once for a call."""
+        return self.once(self.call, key, text)
+
+    def intrinsic(self, name: str, result: str, *arguments: str, flags: str = "") -> str:
+        """A call of one of LLVM's functions, which need no declaration; arguments with types."""
+        return self.op(f"call {flags}{result} @llvm.{name}({', '.join(arguments)})")
+
+    # -- blocks -----------------------------------------------------------------------------
+
+    def labels(self, *words: str) -> list[str]:
+        """New labels, of one number."""
+        self._labels += 1
+        return [f"{word}{self._labels}" for word in words]
+
+    def start(self, label: str) -> None:
+        """Begins a block."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str, metadata: str = "") -> None:
+        """Goes on elsewhere."""
+        self.lines.append(f"br label %{label}{metadata}")
+
+    def branch(self, condition: str, yes: str, no: str) -> None:
+        """Goes on at one of two labels."""
+        self.lines.append(f"br i1 {condition}, label %{yes}, label %{no}")
+
+    # -- definitions ------------------------------------------------------------------------
+
+    def declare(self, name: str, text: str) -> None:
+        """Adds a declaration or definition beside the function, once."""
+        self._declared.setdefault(name, text)
+
+    @property
+    def declarations(self) -> list[str]:
+        """Those beside the function."""
+        return list(self._declared.values())

@@ -1,0 +1,196 @@
+"""Puts a whole program together: arguments, the loop over workgroups, memory, the body.
+
+``void ENTRY(arguments, launch, first, last, room)`` runs the workgroups from `first` to before
+`last`, in order. `arguments` are slots of 8 bytes in the order of `Program.arguments`, `launch` the
+workgroups along 0, 1 and 2 and the work-items along these, as 64 bits; `room` is memory of the
+calling thread for arrays of a workgroup, `Program.local_bytes` long, at a multiple of 128 bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Final
+
+from portable.backend import Capabilities, Program
+from portable.dtypes import bool_
+from portable.lang.emit.llvm.addresses import bytes_of, element_type
+from portable.lang.emit.llvm.builder import Builder
+from portable.lang.emit.llvm.context import Context
+from portable.lang.emit.llvm.halves import half_functions
+from portable.lang.emit.llvm.places import GROUPS
+from portable.lang.emit.llvm.statements import NEXT_WORKGROUP, Statements
+from portable.lang.emit.llvm.types import value_type
+from portable.lang.ir.facts import Facts
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.types import Array, Turns, chunk_bytes
+
+__all__ = ["print_kernel"]
+
+_ALIGNMENT: Final = 128
+_STACK: Final = 32 * 1024
+"""Bytes of private arrays that are kept on the stack, in all; longer ones are kept in the room."""
+
+_PARAMETERS: Final = (
+    "ptr noalias readonly %arguments, ptr noalias readonly %launch, i64 %first, i64 %last, "
+    "ptr noalias %room"
+)
+
+_AGAIN: Final = """\
+%group.more = add nsw i64 %group, 1
+%group0.more = add nsw i64 %group0, 1
+%wraps0 = icmp eq i64 %group0.more, {x}
+%group0.next = select i1 %wraps0, i64 0, i64 %group0.more
+%carry0 = zext i1 %wraps0 to i64
+%group1.more = add nsw i64 %group1, %carry0
+%wraps1 = icmp eq i64 %group1.more, {y}
+%group1.next = select i1 %wraps1, i64 0, i64 %group1.more
+%carry1 = zext i1 %wraps1 to i64
+%group2.next = add nsw i64 %group2, %carry1"""
+"""The next workgroup's numbers, without a division."""
+
+
+def print_kernel(kernel: Kernel, capabilities: Capabilities) -> Program:
+    """The program of a kernel whose copies and fragments have been lowered.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    capabilities : Capabilities
+        Of the device that it is for.
+    """
+    return _Printer(kernel, capabilities).program()
+
+
+class _Printer:
+    def __init__(self, kernel: Kernel, capabilities: Capabilities) -> None:
+        self._builder = Builder()
+        self._context = Context(kernel, capabilities, self._builder, Facts(kernel))
+        self._kernel = kernel
+        self._statements = Statements(self._context)
+        self._entry = f"kernel_{kernel.name.encode('ascii', 'replace').decode().replace('?', '_')}"
+
+    def program(self) -> Program:
+        """Prints the body first: it tells what is needed before it."""
+        kernel = self._kernel
+        room = self._arrays()
+        self._variables()
+        self._parameters()
+        self._statements.kernel()
+        sizes = [self._context.launch(dim) for dim in range(3)]
+        arguments, loads = self._context.arguments()
+        return Program(
+            source="\n".join(self._text(sizes, loads)) + "\n",
+            entry=self._entry,
+            dialect="llvm",
+            arguments=tuple(arguments),
+            workgroup=kernel.launched,
+            local_bytes=room,
+            dynamic_local=False,
+            flags=(),
+        )
+
+    # -- text -------------------------------------------------------------------------------
+
+    def _text(self, sizes: list[str], loads: list[str]) -> list[str]:
+        kernel, builder = self._kernel, self._builder
+        return [
+            f"; {kernel.name}, {PurePath(kernel.loc.file).name}:{kernel.loc.line}",
+            *builder.declarations,
+            *half_functions([*builder.call, *builder.lines]),
+            f"define void @{self._entry}({_PARAMETERS}) #0 {{",
+            "call:",
+            *loads,
+            *builder.call,
+            *self._first_place(sizes),
+            "br label %workgroups",
+            "workgroups:",
+            *self._phis(),
+            "%some = icmp slt i64 %group, %last",
+            "br i1 %some, label %workgroup, label %done",
+            "workgroup:",
+            *builder.workgroup,
+            *builder.lines,
+            f"{NEXT_WORKGROUP}:",
+            _AGAIN.format(x=sizes[0], y=sizes[1]),
+            "br label %workgroups",
+            "done:",
+            *(["fence seq_cst"] if self._statements.memory.streamed else []),
+            "ret void",
+            "}",
+            f"attributes #0 = {{ {' '.join(self._attributes())} }}",
+            *builder.metadata.lines,
+        ]
+
+    def _first_place(self, sizes: list[str]) -> list[str]:
+        """The first workgroup's numbers."""
+        return [
+            f"%group0.first = urem i64 %first, {sizes[0]}",
+            f"%rest = udiv i64 %first, {sizes[0]}",
+            f"%group1.first = urem i64 %rest, {sizes[1]}",
+            f"%group2.first = udiv i64 %rest, {sizes[1]}",
+        ]
+
+    def _phis(self) -> list[str]:
+        came = f"%{NEXT_WORKGROUP} ]"
+        counts = [f"%group = phi i64 [ %first, %call ], [ %group.more, {came}"]
+        return counts + [
+            f"{group} = phi i64 [ {group}.first, %call ], [ {group}.next, {came}"
+            for group in GROUPS
+        ]
+
+    def _attributes(self) -> list[str]:
+        bits = 8 * self._context.capabilities.vector_bytes
+        return ["nounwind", f'"prefer-vector-width"="{bits}"']
+
+    # -- what the body finds ----------------------------------------------------------------
+
+    def _parameters(self) -> None:
+        for parameter in self._kernel.parameters:
+            if isinstance(parameter, Array):
+                continue
+            value = self._context.scalar(parameter)
+            if parameter.type is bool_:
+                value = self._builder.argument(f"passed {parameter.name}", f"icmp ne i8 {value}, 0")
+            self._statements.expressions.bind(parameter, value)
+
+    def _variables(self) -> None:
+        for variable in self._kernel.variables:
+            slot = f"alloca {value_type(variable.type)}"
+            name = self._builder.argument(f"variable {variable.name}", slot)
+            self._statements.expressions.slots[variable.name] = name
+
+    def _arrays(self) -> int:
+        """Gives local and private arrays their places; the bytes of the room that they take."""
+        end = 0
+        for array in self._in_room():
+            alignment = max(_ALIGNMENT, _turn_bytes(array))
+            start = -(-end // alignment) * alignment
+            end = start + bytes_of(array)
+            place = f"getelementptr inbounds i8, ptr %room, i64 {start}"
+            self._context.pointers[array] = self._builder.argument(f"array {array.name}", place)
+        vector = max(16, self._context.capabilities.vector_bytes)
+        for array in self._kernel.arrays:
+            if array not in self._context.pointers:
+                assert array.layout is not None
+                size = array.layout.size * (2 if array.dtype.is_complex else 1)
+                slot = f"alloca [{size} x {element_type(array)}], align {vector}"
+                name = self._builder.argument(f"array {array.name}", slot)
+                self._context.pointers[array] = name
+        return end
+
+    def _in_room(self) -> list[Array]:
+        """Local arrays, and of private ones the longest, until the others fit on the stack."""
+        local = [x for x in self._kernel.arrays if x.space == "local"]
+        private = [x for x in self._kernel.arrays if x.space == "private"]
+        private.sort(key=bytes_of, reverse=True)
+        left, moved = sum(map(bytes_of, private)), []
+        while left > _STACK:
+            moved.append(private.pop(0))
+            left -= bytes_of(moved[-1])
+        return local + moved
+
+
+def _turn_bytes(array: Array) -> int:
+    """Bytes after which a swizzle repeats, 0 without."""
+    chunks, size = array.layout.swizzle if array.layout else 0, array.dtype.itemsize
+    return chunks and chunk_bytes(size) * chunks * Turns.of(chunks, size).height

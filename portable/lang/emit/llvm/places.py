@@ -1,0 +1,103 @@
+"""Where a work-item stands: numbers of the launch, of its workgroup, and in loops over items."""
+
+from __future__ import annotations
+
+from math import prod
+
+from portable.dtypes import DType, int64
+from portable.lang.emit.llvm.context import Context
+from portable.lang.emit.llvm.types import value_type
+from portable.lang.ir import expressions as e
+
+__all__ = ["GROUPS", "Places"]
+
+GROUPS = ("%group0", "%group1", "%group2")
+"""The workgroup's numbers, as 64 bits."""
+
+
+class Places:
+    """The words for places of one kernel.
+
+    Attributes
+    ----------
+    local : list of str
+        The work-item's own numbers, of the index type, while a loop over work-items is printed.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._builder = context.builder
+        self._index = context.kernel.index_type
+        self.local: list[str] | None = None
+
+    def value(self, x: e.WorkItem) -> str:
+        """The value of a word, in its type."""
+        return self._as(self._word(x), x.type)
+
+    def _as(self, value: str, kind: DType) -> str:
+        """A number of the index type as another; none of them is negative."""
+        own, wanted = value_type(self._index), value_type(kind)
+        if own == wanted or value.isdigit():
+            return value
+        word = "trunc" if kind.bits < self._index.bits else "zext nneg"
+        return self._builder.op(f"{word} {own} {value} to {wanted}")
+
+    def _word(self, x: e.WorkItem) -> str:
+        match x.word:
+            case "global_id":
+                return self._global(x.dim)
+            case "local_id":
+                return self._local()[x.dim]
+            case "local_linear_id":
+                return self._linear()
+            case "group_id":
+                return self.group(x.dim)
+            case "num_groups":
+                return self._launch(x.dim)
+            case "global_size" if x.dim in self._context.kernel.ragged:
+                return self._context.range_end(x.dim)
+            case "global_size":
+                return self._launch(3 + x.dim)
+            case _:
+                raise AssertionError(f"{x.word} has not been lowered")
+
+    def group(self, dim: int) -> str:
+        """The workgroup's number along a dimension, of the index type."""
+        if self._index is int64:
+            return GROUPS[dim]
+        text = f"trunc nuw nsw i64 {GROUPS[dim]} to i32"
+        return self._builder.once(self._builder.workgroup, f"group {dim}", text)
+
+    def _launch(self, place: int) -> str:
+        value = self._context.launch(place)
+        if self._index is int64:
+            return value
+        return self._builder.argument(f"launch {place} in 32", f"trunc nuw nsw i64 {value} to i32")
+
+    def _local(self) -> list[str]:
+        if self.local is not None:
+            return self.local
+        assert prod(self._context.kernel.launched) == 1, "a work-item's place outside of all"
+        return ["0", "0", "0"]
+
+    def _global(self, dim: int) -> str:
+        """Of the workgroup's first work-item, and of this one."""
+        size = self._context.kernel.launched[dim]
+        if size == 1:
+            return self.group(dim)
+        kind = value_type(self._index)
+        text = f"mul nuw nsw {kind} {self.group(dim)}, {size}"
+        first = self._builder.once(self._builder.workgroup, f"first {dim}", text)
+        return self._builder.op(f"add nuw nsw {kind} {first}, {self._local()[dim]}")
+
+    def _linear(self) -> str:
+        kind, total = value_type(self._index), ""
+        for dim in (2, 1, 0):
+            size, own = self._context.kernel.launched[dim], self._local()[dim]
+            if size == 1:
+                continue
+            if total:
+                scaled = self._builder.op(f"mul nuw nsw {kind} {total}, {size}")
+                own = self._builder.op(f"add nuw nsw {kind} {scaled}, {own}")
+            total = own
+        return total or "0"

@@ -1,0 +1,216 @@
+"""Moves loops of work-items out of the loops over work-items, where compilers then take vectors.
+
+LLVM's vectoriser takes innermost loops only. A loop of a work-item, as that of a sum, is not
+vectorised where its rounds follow from each other; one over work-items is. A loop is moved out
+
+- if all go the same rounds, or start alike and count by one (then those that have ended stand by);
+- if nothing leaves it early, and no loop in it does what its work-items do not do together;
+- if neighbouring work-items read or write neighbouring elements of memory, or all the same one;
+- if what work-items keep from round to round fits in half of the first cache;
+- unless it has so few rounds that they are done at once.
+
+A few rounds are then done at once, so that what is kept is loaded and stored once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Final
+
+from portable.dtypes import DType
+from portable.errors import Location
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.roles import BINDS, READS
+from portable.lang.ir.types import Array, Scope, lanes_of, scalar_of
+from portable.lang.ir.walk import all_statements, map_blocks
+from portable.lang.passes.work_items.neighbours import Neighbours
+from portable.lang.passes.work_items.parts import is_choice, leaves, meets, returns
+from portable.lang.passes.work_items.uniform import same_for_all
+
+__all__ = ["Reach", "interchanged"]
+
+_NEIGHBOURS: Final = 8
+"""Work-items along dimension 0 that make a vector worth it."""
+
+_KEPT_BYTES: Final = 16 * 1024
+_UNROLLED: Final = 64
+"""Statements up to which compilers are taken to unroll a loop of a constant number of rounds."""
+
+_AT_ONCE: Final = 8
+"""The most rounds that are done at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach(s.Statement):
+    """Binds the least and the most of `value` among the work-items; only in this package."""
+
+    least: e.Variable = field(metadata=BINDS)
+    most: e.Variable = field(metadata=BINDS)
+    value: e.Variable = field(metadata=READS)
+    loc: Location
+
+    def together(self) -> Scope:
+        """The workgroup."""
+        return "workgroup"
+
+
+def interchanged(kernel: Kernel, varying: set[str]) -> tuple[Kernel, frozenset[str]]:
+    """The kernel with loops made ready, and the names of the variables of those to be moved out.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Each of whose bindings has a name of its own. In what comes out, some have the same.
+    varying : set of str
+        The names whose values differ among work-items.
+    """
+    if kernel.workgroup[0] < _NEIGHBOURS:
+        return kernel, frozenset()
+    moving = _Moving(kernel, varying)
+    body = moving.block(kernel.body)
+    return replace(kernel, body=body), frozenset(moving.moved)
+
+
+class _Moving:
+    def __init__(self, kernel: Kernel, varying: set[str]) -> None:
+        self._kernel = kernel
+        self._varying = varying
+        self._neighbours = Neighbours(kernel, varying)
+        self.moved: set[str] = set()
+
+    def block(self, block: s.Block) -> s.Block:
+        """A block that all work-items go through together."""
+        out: list[s.Statement] = []
+        for x in block:
+            if isinstance(x, s.For) and not meets((x,)) and self._pays(x):
+                out += self._made(x)
+            elif (isinstance(x, s.If) and is_choice(x)) or meets((x,)):
+                out.append(map_blocks(x, self.block))
+            else:
+                out.append(x)
+        return tuple(out)
+
+    # -- whether it pays -----------------------------------------------------------------------
+
+    def _pays(self, x: s.For) -> bool:
+        return (
+            self._starts_alike(x)
+            and not leaves(x.body)
+            and not returns(x.body)
+            and not self._unrolled(x)
+            and self._together_inside(x.body)
+            and _vectorised(self._neighbours.steps(x.body))
+            and self._kept_bytes(x) <= _KEPT_BYTES
+        )
+
+    def _starts_alike(self, x: s.For) -> bool:
+        """Whether the rounds are the same for all, or the first ones are and later ones fewer."""
+        if not same_for_all((x.start, x.step), self._varying):
+            return False
+        return same_for_all((x.stop,), self._varying) or _counts_by_one(x)
+
+    def _unrolled(self, x: s.For) -> bool:
+        rounds = _rounds(x)
+        return rounds is not None and rounds <= _AT_ONCE and rounds * _size(x.body) <= _UNROLLED
+
+    def _together_inside(self, body: s.Block) -> bool:
+        """Whether a compiler sees no loop inside, and nothing that is done one by one."""
+        for x in all_statements(body):
+            if isinstance(x, s.For):
+                if not self._unrolled(x):
+                    return False
+            elif not isinstance(x, s.Let | s.Assign | s.Load | s.Store | s.If | s.Check):
+                return False
+        return True
+
+    def _kept_bytes(self, x: s.For) -> int:
+        statements = list(all_statements((x,)))
+        kinds = {v for y in statements for v in y.sets()}
+        size = sum(scalar_of(v.type).itemsize * lanes_of(v.type) for v in kinds)
+        arrays = {a for y in statements for a in y.touched() if isinstance(a, Array)}
+        for array in arrays:
+            if array.space == "private" and array.layout is not None:
+                size += array.layout.size * array.dtype.itemsize * array.lanes
+        return size * prod(self._kernel.workgroup)
+
+    # -- what it becomes -----------------------------------------------------------------------
+
+    def _made(self, x: s.For) -> s.Block:
+        if same_for_all((x.stop,), self._varying):
+            return self._in_steps(x)
+        kind = x.var.type
+        least, most = (e.Variable(f"{x.var.name}@{word}", kind) for word in ("least", "most"))
+        stop = e.Variable(f"{x.var.name}@stop", kind)
+        first = e.Variable(f"{x.var.name}@first", kind)
+        going_on = s.If(e.Compare("lt", x.var, stop), x.body, (), x.loc)
+        after = e.Variable(f"{x.var.name}@after", kind)
+        body = (s.Let(x.var, after, x.loc), going_on)
+        self.moved.add(after.name)
+        return (
+            s.Let(stop, x.stop, x.loc),
+            Reach(least, most, stop, x.loc),
+            s.Let(first, e.Binary("max", x.start, least), x.loc),
+            *self._in_steps(replace(x, stop=least)),
+            s.For(after, first, most, x.step, body, x.loc, 1),
+        )
+
+    def _in_steps(self, x: s.For) -> s.Block:
+        """A loop that all go through alike: so many rounds at once, and then the rest."""
+        count, kind = _at_once(x), x.var.type
+        if count == 1 or not isinstance(kind, DType) or not _counts_by_one(x):
+            self.moved.add(x.var.name)
+            return (x,)
+        number, by = e.Const(count, kind), e.Const(1, kind)
+        base, step = (e.Variable(f"{x.var.name}@{word}", kind) for word in ("base", "step"))
+        rest, end = (e.Variable(f"{x.var.name}@{word}", kind) for word in ("rest", "whole"))
+        gap = e.Select(
+            e.Compare("lt", x.start, x.stop), e.Binary("sub", x.stop, x.start), e.Const(0, kind)
+        )
+        whole = e.Binary("sub", gap, e.Binary("and", gap, e.Const(count - 1, kind)))
+        at = s.Let(x.var, e.Binary("add", base, step), x.loc)
+        few = s.For(step, e.Const(0, kind), number, by, (at, *x.body), x.loc, -1)
+        last = (s.Let(x.var, rest, x.loc), *x.body)
+        self.moved |= {base.name, rest.name}
+        first = s.Let(end, e.Binary("add", x.start, whole), x.loc)
+        many = s.For(base, x.start, end, number, (few,), x.loc, 1)
+        known = _rounds(x)
+        if known is not None and known % count == 0:
+            return first, many
+        return first, many, s.For(rest, end, x.stop, by, last, x.loc, 1)
+
+
+def _counts_by_one(x: s.For) -> bool:
+    return isinstance(x.step, e.Const) and x.step.value == 1
+
+
+def _rounds(x: s.For) -> int | None:
+    """How many rounds a loop has, where that is a constant."""
+    bounds = (x.start, x.stop, x.step)
+    start, stop, step = (int(y.value) if isinstance(y, e.Const) else None for y in bounds)
+    if start is None or stop is None or not step:
+        return None
+    return len(range(start, stop, step))
+
+
+def _size(body: s.Block) -> int:
+    """Statements that are executed in a round, loops in it being unrolled."""
+    total = 0
+    for x in body:
+        inner = sum(map(_size, x.blocks()))
+        total += 1 + inner * ((_rounds(x) or 1) if isinstance(x, s.For) else 1)
+    return total
+
+
+def _at_once(x: s.For) -> int:
+    most = min(_AT_ONCE, _UNROLLED // max(1, _size(x.body)), _rounds(x) or _AT_ONCE)
+    return 1 << (most.bit_length() - 1) if most > 1 else 1
+
+
+def _vectorised(steps: Iterable[int | None]) -> bool:
+    """Whether neighbours in memory are taken at once, and nothing is taken one by one."""
+    found = list(steps)
+    return 1 in found and all(step in (0, 1) for step in found)

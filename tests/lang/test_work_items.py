@@ -1,0 +1,608 @@
+"""Kernels of workgroups as loops over their work-items: what they look like, and what they do."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import lang as kl
+from portable.backend import Device
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.walk import all_statements
+from portable_backends.simulator import SimulatorDevice
+from tests.support.item_loops import LoopingSimulator, looping_device, loops_on
+from tests.support.launch import run
+from tests.support.random_checks import workgroup_arguments
+from tests.support.random_kernels import imported
+from tests.support.random_workgroups import ITEMS as TOGETHER
+from tests.support.random_workgroups import random_workgroups
+
+ITEMS = 64
+_COUNT = count()
+
+
+def _looped(launcher: Callable[..., None], *args: Any, **constants: Any) -> Kernel:
+    """The kernel of a launch in loops; its results are those of the plain simulator."""
+    plain = replace(pt.device("simulator").capabilities, sub_group_size=1)
+    device = LoopingSimulator(f"loops {next(_COUNT)}", plain)  # programs are kept by device
+    found = run(device, launcher, *args, **constants)
+    wanted = run(SimulatorDevice("plain", plain), launcher, *args, **constants)
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    return device.made[-1]
+
+
+def _kept(kernel: Kernel) -> dict[str, tuple[int, ...]]:
+    """The arrays that values cross in, by the values' names."""
+    return {a.name: a.shape for a in kernel.arrays if a.space == "private"}
+
+
+def _loops(block: s.Block) -> list[Any]:
+    """The loops of a block, with those in them: "items", "for", "loop"; branches too."""
+    names = {s.ForItems: "items", s.For: "for", s.Loop: "loop", s.If: "if"}
+    found: list[Any] = []
+    for x in block:
+        if type(x) in names:
+            inner = [y for inside in x.blocks() for y in _loops(inside)]
+            found.append([names[type(x)], *inner] if inner else names[type(x)])
+    return found
+
+
+def _inside(kernel: Kernel, kind: type) -> int:
+    """How many statements of a class are in loops over work-items."""
+    loops = (x for x in all_statements(kernel.body) if isinstance(x, s.ForItems))
+    return sum(isinstance(y, kind) for x in loops for y in all_statements(x.body))
+
+
+def _numbers(count: int = 4 * ITEMS) -> np.ndarray[Any, Any]:
+    return np.arange(count, dtype=np.float32) % 17 + 1
+
+
+# -- what crosses -------------------------------------------------------------------------------
+
+
+@pt.kernel
+def _reversed(x, out):
+    tile = kl.local((ITEMS,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    value = x[i]
+    tile[lid] = value
+    kl.barrier()
+    out[i] = tile[ITEMS - 1 - lid] + value
+
+
+def test_a_loaded_value_is_kept_and_places_are_worked_out_again() -> None:
+    kernel = _looped(_reversed[4 * ITEMS, ITEMS], _numbers(), np.zeros(4 * ITEMS, np.float32))
+    assert _loops(kernel.body) == ["items", "items"]
+    assert list(_kept(kernel).values()) == [(ITEMS,)], "x[i], and neither lid nor i"
+    assert not any(isinstance(x, s.Barrier) for x in all_statements(kernel.body))
+
+
+@pt.kernel
+def _no_values_cross(x, out):
+    tile = kl.local((ITEMS,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    half = x[i] * 0.5
+    tile[lid] = half * half
+    kl.barrier()
+    half = tile[ITEMS - 1 - lid] * 2.0
+    out[i] = half
+
+
+def test_a_variable_that_starts_anew_is_not_kept() -> None:
+    args = _numbers(), np.zeros(4 * ITEMS, np.float32)
+    assert _kept(_looped(_no_values_cross[4 * ITEMS, ITEMS], *args)) == {}
+
+
+@pt.kernel
+def _sometimes_assigned(x, out):
+    tile = kl.local((ITEMS,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    value = x[i]
+    tile[lid] = value
+    kl.barrier()
+    if lid % 3 == 0:
+        value = tile[ITEMS - 1 - lid]
+    kl.barrier()
+    tile[lid] = value + 1.0
+    kl.barrier()
+    out[i] = value + tile[lid ^ 1]
+
+
+def test_what_only_some_assign_is_kept_for_the_others_as_it_was() -> None:
+    args = _numbers(), np.zeros(4 * ITEMS, np.float32)
+    kernel = _looped(_sometimes_assigned[4 * ITEMS, ITEMS], *args)
+    assert _kept(kernel).keys() == {"x_at@items", "value@items"}
+
+
+@pt.kernel
+def _uniform_values(x, out, n):
+    tile = kl.local((ITEMS,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    first = kl.workgroup_uniform(x[i])
+    count = 0
+    tile[lid] = x[i] + count
+    count = count + n
+    kl.barrier()
+    out[i] = first + tile[lid ^ 1] + count
+    count = count * 3
+    out[i] = out[i] + count
+
+
+def test_what_is_the_same_for_all_stays_in_plain_variables() -> None:
+    args = _numbers(), np.zeros(4 * ITEMS, np.float32), 5
+    kernel = _looped(_uniform_values[4 * ITEMS, ITEMS], *args)
+    kept = _kept(kernel)
+    assert not [name for name in kept if name.startswith(("first", "count"))]
+    assert len(kept) == 1, "what the first work-item's value is taken from"
+    assert _inside(kernel, s.Assign) == 0, "count is worked out once for all"
+
+
+@pt.kernel
+def _uniform_load(weights, x, out):
+    i = kl.global_id(0)
+    scale = weights[kl.group_id(0)]
+    out[i] = scale * x[i]
+
+
+def test_a_load_of_the_same_element_by_all_is_done_once() -> None:
+    args = np.arange(1, 5, dtype=np.float32), _numbers(), np.zeros(4 * ITEMS, np.float32)
+    kernel = _looped(_uniform_load[4 * ITEMS, ITEMS], *args)
+    assert _loops(kernel.body) == ["items"]
+    assert _inside(kernel, s.Load) == 1
+
+
+@pt.kernel
+def _load_behind_return(weights, x, out):
+    i = kl.global_id(0)
+    if i >= weights.shape[0]:
+        return
+    out[i] = weights[0] * x[i]
+
+
+def test_no_load_is_done_before_work_items_end_that_would_not_do_it() -> None:
+    empty = np.zeros(0, np.float32)
+    kernel = _looped(_load_behind_return[ITEMS, ITEMS], empty, _numbers(ITEMS), _numbers(ITEMS))
+    assert not any(isinstance(x, s.Load) for x in kernel.body)
+
+
+@pt.kernel
+def _registers(x, out):
+    tile = kl.local((ITEMS,), kl.f32)
+    held = kl.private((4,), kl.f32)
+    own = kl.private((2,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    for k in range(4):
+        held[k] = x[i] * k
+    tile[lid] = held[1]
+    kl.barrier()
+    own[0] = tile[lid ^ 1]
+    own[1] = held[3]
+    out[i] = own[lid % 2] + held[lid % 4]
+
+
+def test_private_arrays_that_cross_hold_neighbouring_work_items_side_by_side() -> None:
+    args = _numbers(), np.zeros(4 * ITEMS, np.float32)
+    kernel = _looped(_registers[4 * ITEMS, ITEMS], *args)
+    arrays = {a.name: a for a in kernel.arrays}
+    assert arrays["held"].shape == (ITEMS, 4)
+    assert arrays["held"].layout is not None
+    assert arrays["held"].layout.strides == (1, ITEMS)
+    assert arrays["own"].shape == (2,), "it holds nothing when the work-items meet"
+
+
+@pt.kernel
+def _vector_registers(x, out):
+    tile = kl.local((ITEMS,), kl.f32)
+    held = kl.private((8,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    for k in range(8):
+        held[k] = x[i] * k
+    tile[lid] = held[1]
+    kl.barrier()
+    four = kl.vload(held, 4 * (lid % 2), lanes=4)
+    out[i] = four[0] + four[3] + tile[lid ^ 1]
+
+
+def test_private_arrays_that_are_read_in_vectors_stay_together() -> None:
+    args = _numbers(), np.zeros(4 * ITEMS, np.float32)
+    kernel = _looped(_vector_registers[4 * ITEMS, ITEMS], *args)
+    held = next(a for a in kernel.arrays if a.name == "held")
+    assert held.layout is not None
+    assert held.layout.strides == (8, 1)
+
+
+# -- control flow -------------------------------------------------------------------------------
+
+
+@pt.kernel
+def _rounds(x, out, n):
+    tile = kl.local((ITEMS,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    total = 0.0
+    for k in range(n):
+        if k == 3:
+            break
+        tile[lid] = x[i] + k
+        kl.barrier()
+        if kl.group_id(0) % 2 == 0:
+            total += tile[ITEMS - 1 - lid]
+            kl.barrier()
+            continue
+        total -= tile[lid ^ 1]
+        kl.barrier()
+    out[i] = total
+
+
+def test_loops_and_branches_with_barriers_stand_around_those_over_work_items() -> None:
+    for n in (0, 2, 5):
+        args = _numbers(), np.zeros(4 * ITEMS, np.float32), n
+        kernel = _looped(_rounds[4 * ITEMS, ITEMS], *args)
+    assert _loops(kernel.body) == [
+        "items",
+        ["for", "if", "items", ["if", "items"], "items"],
+        "items",
+    ]
+
+
+@pt.kernel
+def _some_end_late(x, out):
+    tile = kl.local((ITEMS,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    out[i] = 0.0
+    if kl.group_id(0) > 0:
+        tile[lid] = x[i]
+        kl.barrier()
+        if lid % 2 == 0:
+            out[i] = tile[lid ^ 1]
+            if lid % 4 == 0:
+                return
+        out[i] = out[i] + 100.0
+    out[i] = out[i] + 1000.0
+
+
+def test_work_items_that_have_ended_do_nothing_in_later_loops() -> None:
+    args = _numbers(), np.zeros(4 * ITEMS, np.float32)
+    kernel = _looped(_some_end_late[4 * ITEMS, ITEMS], *args)
+    assert "returned@" in _kept(kernel)
+
+
+@pt.kernel
+def _ends_alike(x, out, n):
+    tile = kl.local((ITEMS,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    if kl.group_id(0) >= n:
+        return
+    tile[lid] = x[i]
+    kl.barrier()
+    out[i] = tile[lid ^ 1]
+
+
+def test_a_workgroup_that_ends_together_ends_once() -> None:
+    args = _numbers(), np.zeros(4 * ITEMS, np.float32), 2
+    kernel = _looped(_ends_alike[4 * ITEMS, ITEMS], *args)
+    assert _loops(kernel.body) == ["if", "items", "items"]
+    assert _inside(kernel, s.Return) == 0
+
+
+@pt.kernel
+def _alone(x, out):
+    tile = kl.local((1,), kl.f32)
+    tile[0] = x[kl.global_id(0)]
+    kl.barrier()
+    out[kl.global_id(0)] = tile[0] + kl.workgroup_uniform(tile[0])
+
+
+def test_a_workgroup_of_one_needs_no_loop() -> None:
+    kernel = _looped(_alone[5, 1], _numbers(5), np.zeros(5, np.float32))
+    assert _loops(kernel.body) == []
+
+
+@pt.kernel
+def _in_three_dimensions(x, out):
+    tile = kl.local((2, 3, 8), kl.f32)
+    i, j, k = kl.local_id(0), kl.local_id(1), kl.local_id(2)
+    at = kl.global_id(0) + 16 * (kl.global_id(1) + 6 * kl.global_id(2))
+    tile[k, j, i] = x[at]
+    value = x[at] * 2.0
+    kl.barrier()
+    out[at] = value + tile[1 - k, 2 - j, 7 - i] + kl.local_linear_id()
+
+
+def test_workgroups_of_several_dimensions() -> None:
+    size = 16 * 6 * 4
+    _looped(_in_three_dimensions[(16, 6, 4), (8, 3, 2)], _numbers(size), np.zeros(size, np.float32))
+
+
+@pt.kernel
+def _given_by_some(x, out, n):
+    tile = kl.local((ITEMS,), kl.f32)
+    lid, i = kl.local_id(0), kl.global_id(0)
+    for r in range(n):
+        if i < out.shape[0]:
+            total = 0.0
+            for k in range(x.shape[0]):
+                total = total * 0.5 + x[k, i]
+            tile[lid] = total + r
+        kl.barrier()
+        if i < out.shape[0]:
+            out[i] = tile[lid]
+        kl.barrier()
+
+
+def test_values_that_only_some_ever_have() -> None:
+    size = ITEMS + 5
+    args = _numbers(20 * size).reshape(20, size), np.zeros(size, np.float32), 2
+    kernel = _looped(_given_by_some[size, ITEMS], *args)
+    assert "total@items" in _kept(kernel)
+
+
+# -- loops that are moved out -------------------------------------------------------------------
+
+
+@pt.kernel
+def _columns(x, out):
+    i = kl.global_id(0)
+    total = 0.0
+    for k in range(x.shape[0]):
+        total = total * 0.5 + x[k, i]
+    out[i] = total
+
+
+@pt.kernel
+def _rows(x, out):
+    i = kl.global_id(0)
+    total = 0.0
+    for k in range(x.shape[1]):
+        total = total * 0.5 + x[i, k]
+    out[i] = total
+
+
+def test_a_loop_down_neighbouring_columns_is_moved_out() -> None:
+    for rows in (0, 3, 8, 19):
+        x = _numbers(rows * ITEMS).reshape(rows, ITEMS)
+        kernel = _looped(_columns[ITEMS, ITEMS], x, np.zeros(ITEMS, np.float32))
+    around = [["for", ["items", "for"]], ["for", "items"]]
+    assert _loops(kernel.body) == ["items", *around, "items"]
+    assert [shape for name, shape in _kept(kernel).items()] == [(ITEMS,)]
+
+
+def test_a_loop_along_a_row_stays_in() -> None:
+    x = _numbers(20 * ITEMS).reshape(ITEMS, 20)
+    kernel = _looped(_rows[ITEMS, ITEMS], x, np.zeros(ITEMS, np.float32))
+    assert _loops(kernel.body) == [["items", "for"]]
+
+
+@pt.kernel
+def _with_strides(x, out):
+    total = 0.0
+    for i in range(kl.global_id(0), x.shape[0], kl.global_size(0)):
+        total = total * 0.5 + x[i]
+    out[kl.global_id(0)] = total
+
+
+@pytest.mark.parametrize("size", [1, 100, 128, 1000, 4096])
+def test_rounds_that_some_do_not_have_are_left_out(size: int) -> None:
+    args = _numbers(size), np.zeros(2 * ITEMS, np.float32)
+    kernel = _looped(_with_strides[2 * ITEMS, ITEMS], *args)
+    assert ["for", ["items", "if"]] in _loops(kernel.body), "those that not all go"
+    assert ["for", ["items", "for"]] in _loops(kernel.body), "those that all go, some at once"
+
+
+@pt.kernel
+def _triangle(x, out):
+    i = kl.global_id(0)
+    total = 0.0
+    for k in range(i % 23 + 1):
+        total = total * 0.5 + x[k, i]
+    out[i] = total
+
+
+def test_loops_of_different_lengths() -> None:
+    x = _numbers(23 * ITEMS).reshape(23, ITEMS)
+    kernel = _looped(_triangle[ITEMS, ITEMS], x, np.zeros(ITEMS, np.float32))
+    assert ["for", ["items", "if"]] in _loops(kernel.body)
+
+
+@pt.kernel
+def _search(x, out):
+    i = kl.global_id(0)
+    at = -1
+    for k in range(x.shape[0]):
+        if x[k, i] == 7.0:
+            at = k
+            break
+    out[i] = at
+
+
+def test_a_loop_that_some_leave_stays_in() -> None:
+    x = _numbers(20 * ITEMS).reshape(20, ITEMS)
+    kernel = _looped(_search[ITEMS, ITEMS], x, np.zeros(ITEMS, np.int32))
+    assert _loops(kernel.body) == [["items", ["for", "if"]]]
+
+
+@pt.kernel
+def _product(a, b, c, *, T):
+    ta, tb = kl.local((T, T), kl.f32), kl.local((T, T), kl.f32)
+    lx, ly, col, row = kl.local_id(0), kl.local_id(1), kl.global_id(0), kl.global_id(1)
+    total = 0.0
+    for t in range(0, a.shape[1], T):
+        ta[ly, lx] = a[row, t + lx]
+        tb[ly, lx] = b[t + ly, col]
+        kl.barrier()
+        for k in range(T):
+            total += ta[ly, k] * tb[k, lx]
+        kl.barrier()
+    c[row, col] = total
+
+
+def test_a_product_of_tiles() -> None:
+    a = _numbers(32 * 48).reshape(32, 48)
+    kernel = _looped(
+        _product[(32, 32), (16, 16)], a, a.T.copy(), np.zeros((32, 32), np.float32), T=16
+    )
+    assert _loops(kernel.body) == [
+        "items",
+        ["for", "items", ["for", ["items", "for"]]],
+        "items",
+    ]
+
+
+# -- guards -------------------------------------------------------------------------------------
+
+
+@pt.kernel
+def _guarded(x, out):
+    i = kl.global_id(0)
+    if i < out.shape[0]:
+        total = 0.0
+        for k in range(x.shape[0]):
+            total = total * 0.5 + x[k, i]
+        out[i] = total
+
+
+@pt.kernel
+def _ending_early(x, out):
+    i = kl.global_id(0)
+    if i >= out.shape[0]:
+        return
+    total = 0.0
+    for k in range(x.shape[0]):
+        total = total * 0.5 + x[k, i]
+    out[i] = total
+
+
+@pytest.mark.parametrize("launched", [_guarded, _ending_early])
+@pytest.mark.parametrize("size", [1, ITEMS - 1, ITEMS, 2 * ITEMS, 3 * ITEMS - 1])
+def test_guards_are_left_out_where_they_stop_nobody(launched: Any, size: int) -> None:
+    x = _numbers(20 * size).reshape(20, size)
+    kernel = _looped(launched[size, ITEMS], x, np.zeros(size, np.float32))
+    around = [["for", ["items", "for"]], ["for", "items"]]
+    ((choice, *branches),) = _loops(kernel.body)
+    assert (choice, branches[:4]) == ("if", ["items", *around, "items"])
+    assert branches[4:] == [
+        ["items", "if"],
+        ["for", ["items", ["for", "if"]]],
+        ["for", ["items", "if"]],
+        ["items", "if"],
+    ]
+
+
+@pt.kernel
+def _guarded_sums(starts, x, out):
+    i = kl.global_id(0)
+    if i < out.shape[0]:
+        first = starts[i]
+        last = starts[i + 1]
+        total = 0.0
+        for k in range(first, last):
+            total += x[k]
+        half = x[first] * 0.5
+        for k in range(out.shape[0]):
+            if k == i:
+                continue
+            total += half
+        out[i] = total
+
+
+def test_a_guard_stays_around_what_only_those_behind_it_can_do() -> None:
+    size = ITEMS + 5
+    starts = np.arange(size + 1, dtype=np.int32) * 3
+    args = starts, _numbers(3 * size + 1), np.zeros(size, np.float32)
+    _looped(_guarded_sums[size, ITEMS], *args)
+
+
+@pt.kernel
+def _guarded_twice(x, out):
+    tile = kl.local((8, 8), kl.f32)
+    i, j = kl.global_id(0), kl.global_id(1)
+    value = 0.0
+    if i < x.shape[1] and x.shape[0] > j:
+        value = x[j, i]
+    tile[kl.local_id(1), kl.local_id(0)] = value
+    kl.barrier()
+    if i < out.shape[1]:
+        if j < out.shape[0]:
+            out[j, i] = tile[kl.local_id(1), 7 - kl.local_id(0)]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (8, 8), (9, 16), (16, 7), (20, 21)])
+def test_guards_in_two_dimensions(shape: tuple[int, int]) -> None:
+    rows, columns = shape
+    x = _numbers(rows * columns).reshape(shape)
+    kernel = _looped(_guarded_twice[(columns, rows), (8, 8)], x, np.zeros(shape, np.float32))
+    if min(shape) > 1:
+        choices = [x for x in kernel.body if isinstance(x, s.If)]
+        assert len(choices) == 2
+        assert all(not any(isinstance(y, s.If) for y in all_statements(x.then)) for x in choices)
+
+
+@pt.kernel
+def _inside_edges(x, out):
+    i = kl.global_id(0)
+    j = kl.global_id(1)
+    if i >= 1 and i < x.shape[1] - 1 and 0 < j and not j >= x.shape[0] - 1:
+        out[j, i] = x[j - 1, i] + x[j + 1, i] - x[j, i - 1] - x[j, i + 1]
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (8, 8), (24, 24), (25, 33)])
+def test_guards_of_both_edges(shape: tuple[int, int]) -> None:
+    x = _numbers(shape[0] * shape[1]).reshape(shape)
+    kernel = _looped(_inside_edges[(shape[1], shape[0]), (8, 8)], x, np.zeros(shape, np.float32))
+    assert _loops(kernel.body) == [["if", "items", ["items", "if"]]]
+
+
+# -- everything ---------------------------------------------------------------------------------
+
+
+def _same_bits(device: Device, plain: Device, seed: int, folder: Path) -> None:
+    text = random_workgroups(Random(seed), 1)
+    launcher = imported(text, folder).kernel[3 * TOGETHER, TOGETHER]
+    args = workgroup_arguments()
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = run(plain, launcher, *args)
+        with loops_on(device):
+            found = run(device, launcher, *args)
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(ours, theirs, err_msg=f"seed {seed}\n{text}")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_kernels_in_the_simulator(seed: int, tmp_path: Path) -> None:
+    plain = replace(pt.device("simulator").capabilities, sub_group_size=1)
+    _same_bits(LoopingSimulator("loops", plain), SimulatorDevice("one", plain), seed, tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["cpu:pocl", "cpu:intel"])
+def test_random_kernels_through_compilers(name: str, seed: int, tmp_path: Path) -> None:
+    found = {device.name: device for device in pt.devices()}
+    if name not in found:
+        pytest.skip(f"there is no {name}")
+    plain = replace(pt.device("simulator").capabilities, sub_group_size=1)
+    _same_bits(looping_device(found[name]), SimulatorDevice("one", plain), 100 + seed, tmp_path)
+
+
+def test_short_rows_are_not_unrolled_before_vectors_are_taken() -> None:
+    """LLVM took vectors across the rows of 16 x 16 work-items else, by gathers and scatters."""
+    if "cpu:native" not in {device.name for device in pt.devices()}:
+        pytest.skip("there is no cpu:native")
+    a = _numbers(32 * 32).reshape(32, 32)
+    with pt.use("cpu:native"):
+        made = _product[(32, 32), (16, 16)].lower(a, a.copy(), a.copy(), T=16).program
+        in_line = _reversed[4 * ITEMS, ITEMS].lower(_numbers(), _numbers()).program
+    assert made is not None
+    assert in_line is not None
+    assert "llvm.loop.unroll.disable" in made.source
+    assert "llvm.loop.unroll.disable" not in in_line.source
