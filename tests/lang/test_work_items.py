@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -598,11 +599,18 @@ def test_short_rows_are_not_unrolled_before_vectors_are_taken() -> None:
     """LLVM took vectors across the rows of 16 x 16 work-items else, by gathers and scatters."""
     if "cpu:native" not in {device.name for device in pt.devices()}:
         pytest.skip("there is no cpu:native")
-    a = _numbers(32 * 32).reshape(32, 32)
+    x = _numbers(16 * 6 * 4)
     with pt.use("cpu:native"):
-        made = _product[(32, 32), (16, 16)].lower(a, a.copy(), a.copy(), T=16).program
-        in_line = _reversed[4 * ITEMS, ITEMS].lower(_numbers(), _numbers()).program
-    assert made is not None
-    assert in_line is not None
-    assert "llvm.loop.unroll.disable" in made.source
-    assert "llvm.loop.unroll.disable" not in in_line.source
+        rows = _in_three_dimensions[(16, 6, 4), (8, 3, 2)].lower(x, x.copy()).program
+        line = _reversed[4 * ITEMS, ITEMS].lower(_numbers(), _numbers()).program
+    assert rows is not None
+    assert line is not None
+    assert _not_unrolled(rows.source) == _not_unrolled(line.source) + 2, (
+        "a row in each of two loops"
+    )
+
+
+def _not_unrolled(text: str) -> int:
+    """How many loops of a program are not to be unrolled."""
+    node = re.search(r'(!\d+) = !{!"llvm.loop.unroll.disable"}', text)
+    return 0 if node is None else len(re.findall(rf"{node[1]}\b", text)) - 1
