@@ -6,11 +6,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from portable.errors import OutsideKernelError
 from portable.lang.frontend.source import FunctionSource, function_source, label, require_plain
-from portable.lang.signature import constant_key
+from portable.lang.signature import constant_key, named_key
 from portable.lang.words.word import word_of
 
 __all__ = ["Function", "Marked", "arity", "function", "helper", "settled"]
@@ -111,6 +111,8 @@ def settled(x: Any) -> Any:
     An operation that is given ``lambda a, b: a + b`` in a loop has one plan for all rounds by it,
     and another one for a function when a number that it names has changed.
     """
+    if isinstance(x, Function):
+        return _settled_mark(x)
     if not inspect.isfunction(x) or hasattr(x, "__wrapped__") or word_of(x) is not None:
         return x
     if len(_settled) >= _MOST_HELPERS:
@@ -118,6 +120,20 @@ def settled(x: Any) -> Any:
     key = constant_key(x)
     found = _settled.get(key)
     return _settled.setdefault(key, _another(x)) if found is None else found
+
+
+def _settled_mark(x: Function) -> Function:
+    """Itself, or another one once what it names has changed; ours name what does not change."""
+    if not isinstance(x.python, FunctionType) or str(x.__module__).startswith("portable."):
+        return x
+    key = x, named_key(x.python)
+    if len(_settled) >= _MOST_HELPERS:
+        _settled.clear()
+    if key in _settled:
+        return cast(Function, _settled[key])
+    known = (x, None) in _settled
+    _settled[x, None] = x
+    return cast(Function, _settled.setdefault(key, Function(_another(x.python)) if known else x))
 
 
 def _another(x: FunctionType) -> FunctionType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -61,6 +62,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     ------
     ValueError
         For negative numbers.
+    TypeError
+        For a `minlength` that is no integer.
     DTypeError
         For an `x` that holds no integers, or weights that are complex.
     ShapeError
@@ -76,7 +79,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     if x.ndim != 1:
         raise ShapeError(f"bincount takes a vector, not shape {tuple(x.shape)}")
     weights = _checked_weights(xp, x, weights)
-    length = int(minlength)
+    length = index(minlength)
+    if length < 0:
+        raise ValueError(f"bincount: minlength={minlength!r} is negative")
     if x.shape[0]:
         if int(xp.min(x)) < 0:
             raise ValueError("bincount takes numbers that are not negative")

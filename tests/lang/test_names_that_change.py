@@ -12,6 +12,7 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
+from portable import primitives
 from portable.backend import Device
 
 
@@ -180,3 +181,16 @@ def test_a_list_that_a_fused_function_names() -> None:
     assert fused(np.ones(3))[0] == 2
     numbers[0] = 3.0
     assert fused(np.ones(3))[0] == 3
+
+
+@pt.function
+def marked(x):
+    return x * FACTOR
+
+
+@pytest.mark.parametrize("function", [marked, helper])
+def test_primitives(device: Device, function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = pt.asarray(np.full(8, 7, np.float32), device=device)
+    for value in (2.0, 3.0, 3.0, 2.0):
+        _set(monkeypatch, value)
+        assert pt.to_numpy(primitives.map(function, x)).tolist() == [7 * value] * 8

@@ -301,3 +301,12 @@ def test_arrays_of_two_libraries_are_refused() -> None:
     strict = importlib.import_module("array_api_strict")
     with pytest.raises((TypeError, PortableError)):
         n.einsum("ij,jk->ik", strict.asarray(G), G.T)
+
+
+def test_least_lengths_of_counts_that_are_none() -> None:
+    x = np.array([1, 2])
+    with pytest.raises(ValueError, match="minlength=-1 is negative"):
+        n.bincount(x, minlength=-1)
+    with pytest.raises(TypeError, match="integer"):
+        n.bincount(x, minlength=1.5)
+    assert n.bincount(x, minlength=np.int64(4)).tolist() == [0, 1, 1, 0]
