@@ -10,6 +10,7 @@ from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value
 from portable.lang.frontend.frame import Frame
 from portable.lang.frontend.inference import Inference
+from portable.lang.frontend.names_read import NamesRead
 from portable.lang.frontend.translator import Translator
 from portable.lang.frontend.values import Value
 from portable.lang.function import Function
@@ -54,7 +55,8 @@ def _pass(
     source = function.source
     frame = Frame(source, (function.__name__,), {}, source.outer_names(), False)
     options, workgroup = Options(contract=False), (1, 1, 1)
-    builder = Builder(capabilities, options, workgroup, int32, inference, frame, source.tree)
+    read = NamesRead()  # of Portable's own functions, whose names stand for the same for good
+    builder = Builder(capabilities, options, workgroup, int32, inference, frame, source.tree, read)
     names = [x.arg for x in source.tree.args.args]
     parameters = tuple(
         Variable(builder.name(name), kind) for name, kind in zip(names, kinds, strict=True)
