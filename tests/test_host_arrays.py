@@ -18,8 +18,6 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, LaunchError
 
-pytestmark = pytest.mark.filterwarnings("ignore:NumPy's arrays run on")
-
 
 @dataclass(frozen=True)
 class Pair:
@@ -98,6 +96,7 @@ def test_elements_beside_a_view_stay(device: Device) -> None:
     assert not whole[[69, 34]].any()
 
 
+@pytest.mark.filterwarnings("ignore:i64 value stored in i16")
 def test_odd_alignments(device: Device) -> None:
     raw = np.ones(120, np.uint8)
     x, y = raw[3:103], raw[48:88].view(np.int16)

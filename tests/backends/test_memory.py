@@ -125,11 +125,11 @@ def _after_launches(device: Device, x: Any, thousands: int) -> int:
 
 def test_a_kernel_forgets_its_oldest_specialisations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_MAX_SPECIALISATIONS", 5)
-    monkeypatch.setattr(add_constant, "_compiled", {})
+    monkeypatch.setattr(add_constant.renewed(), "compiled", {})
     with pt.use("simulator"):
         for c in range(5000, 5010):
             add_constant[10](np.zeros(10, np.int32), C=c)
-    known = [dict(wanted.constants)["C"] for _, wanted, *_ in add_constant._compiled]
+    known = [dict(wanted.constants)["C"] for _, wanted, *_ in add_constant.state.compiled]
     assert known == list(range(5005, 5010))
 
 

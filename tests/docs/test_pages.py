@@ -31,7 +31,6 @@ def blocks(page: Path) -> list[str]:
     ]
 
 
-@pytest.mark.filterwarnings("ignore:NumPy's arrays run on")  # so do the pages
 @pytest.mark.needs_processor
 @pytest.mark.parametrize(
     "page",

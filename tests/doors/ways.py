@@ -98,7 +98,9 @@ def _way(
 
 WAYS: Final[tuple[Way, ...]] = (
     # products
-    _way("tiles", doors.PRODUCT, "gemm_tiles", ((20, 24), (24, 17))),
+    _way("tiles", doors.PRODUCT, "gemm_tiles", ((20, 64), (64, 33))),
+    _way("few columns", doors.PRODUCT, "gemm_slim", ((50, 64), (64, 3)), _alone),
+    _way("small", doors.PRODUCT, "gemm_slim", ((20, 24), (24, 17)), _alone),
     _way("sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 256), (256, 8)), _many_units),
     _way(
         "packed operands", doors.PRODUCT, "pack_right multiply", ((1024, 256), (256, 256)),
@@ -109,6 +111,10 @@ WAYS: Final[tuple[Way, ...]] = (
         _compiled_alone, "float64",
     ),
     _way("a vector", doors.ARRAY_PRODUCT, "matrix_by_vector", ((20, 24), (24, 1)), _alone),
+    _way(
+        "a vector by workgroup", doors.ARRAY_PRODUCT, "rows_by_vector", ((20, 700), (700, 1)),
+        _crowd,
+    ),
     _way("integers", doors.ARRAY_PRODUCT, "plain_product", ((9, 11), (11, 7)), dtype="int32"),
     # sums
     _way("by workgroup", doors.TOTAL_OF_ROWS, "reduce_by_workgroup", ((50, 40),)),

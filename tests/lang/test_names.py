@@ -258,7 +258,7 @@ def compares(x, out):
 
 
 def test_operators_of_structs_are_the_methods_of_their_classes(device: Device) -> None:
-    found = run(device, compares[1, 1], np.array([3, 4]), np.zeros(5, np.int32))[1]
+    found = run(device, compares[1, 1], np.array([3, 4], np.int32), np.zeros(5, np.int32))[1]
     assert list(found) == [1, 1, 33, 3, 87]
 
 

@@ -560,7 +560,25 @@ def _inside_edges(x, out):
 def test_guards_of_both_edges(shape: tuple[int, int]) -> None:
     x = _numbers(shape[0] * shape[1]).reshape(shape)
     kernel = _looped(_inside_edges[(shape[1], shape[0]), (8, 8)], x, np.zeros(shape, np.float32))
-    assert _loops(kernel.body) == [["if", "items", ["items", "if"]]]
+    whole = all(extent % 8 == 0 for extent in shape)  # else the ndrange's end is a guard, too
+    assert _loops(kernel.body) == [["if", "items", ["items", "if" if whole else ["if", "if"]]]]
+
+
+@pt.kernel
+def _bound_inside(out):
+    i = kl.global_id(0)
+    last = out.shape[0] - 1
+    if i < last:
+        row = i % 7
+        if row < last - 1:
+            out[i] = row
+    elif i == last:
+        out[i] = -1
+
+
+@pytest.mark.parametrize("size", [1, 2, ITEMS, ITEMS + 1, 3 * ITEMS - 1])
+def test_guards_by_what_is_bound_inside_the_end_of_the_ndrange(size: int) -> None:
+    _looped(_bound_inside[size, ITEMS], np.zeros(size, np.int32))
 
 
 # -- everything ---------------------------------------------------------------------------------

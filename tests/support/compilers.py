@@ -304,11 +304,14 @@ class OpenCLDevice:
         return self._built[program.source]
 
     def _compile(self, program: Program) -> Any:
+        from portable_backends.opencl_runtime import options_for
+
         built = self._cl.Program(self._context, program.source)
+        options = options_for(self._context.devices[0], self.capabilities, program.flags)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return built.build(list(program.flags), cache_dir=False)
+                return built.build(options, cache_dir=False)
         except self._cl.RuntimeError as error:
             raise CompileError("OpenCL refused the source", program.source, str(error)) from None
 

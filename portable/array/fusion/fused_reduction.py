@@ -123,7 +123,9 @@ class ReductionPlan:
         if self.first is not None:
             inputs = bound(self.operands, args, views, device.interprets)
             outs = [device.view(x) for x in made]
-            parts = _parts(device, self.work, self.kinds)
+            # Held until the launches are queued: memory pools give again what is let go.
+            merged = _parts(device, self.work, self.kinds)
+            parts = [device.view(x) for x in merged]
             _run(device, self.first, inputs, parts, outs, self.work, last=self.second is None)
             if self.second is not None:
                 again = _of_parts(self.work)
@@ -181,8 +183,11 @@ def plan_of_reductions(
     alone = work.sections == 1 or device.capabilities.memory_orders == "acq_rel"
     first = second = None
     if work.rows:
-        outs = [_like(device, (work.rows,), kind) for kind in made]
-        parts = _parts(device, work, kinds)
+        # Held while the launches are made: what pools give again would look like overlapping views.
+        rows = [device.empty((work.rows,), kind) for kind in made]
+        merged = _parts(device, work, kinds)
+        outs = [device.view(x)._replace(layout=None) for x in rows]
+        parts = [device.view(x) for x in merged]
         given = [x.given for x in operands]
         first = _launch(device, given, parts, outs if alone else [], work, reductions)
         if not alone:
@@ -262,15 +267,11 @@ def _of_parts(work: _Work) -> _Work:
 # -- launches -------------------------------------------------------------------------------------
 
 
-def _like(device: Device, shape: Shape, kind: DType) -> ArrayView:
-    return device.view(device.empty(shape, kind))._replace(layout=None)
-
-
-def _parts(device: Device, work: _Work, kinds: Sequence[DType]) -> list[ArrayView]:
-    """What each workgroup finds; nothing where results have a workgroup each."""
+def _parts(device: Device, work: _Work, kinds: Sequence[DType]) -> list[Any]:
+    """Arrays for what each workgroup finds; nothing where results have a workgroup each."""
     if work.sections == 1:
         return []
-    return [device.view(device.empty((work.rows, work.sections), kind)) for kind in kinds]
+    return [device.empty((work.rows, work.sections), kind) for kind in kinds]
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,13 @@ from portable.dtypes import DType, bool_
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import all_statements, map_blocks, reads, subexpressions
+from portable.lang.ir.walk import (
+    all_statements,
+    map_blocks,
+    map_expression,
+    reads,
+    subexpressions,
+)
 from portable.lang.passes.work_items.parts import WHOLE, leaves, meets, returns
 from portable.lang.passes.work_items.uniform import names_in, same_for_all
 
@@ -69,10 +75,13 @@ class _Choosing:
         bare, needed = self._without(guarded)
         if not needed or leaves(guarded) or returns(guarded) or self._read_elsewhere(guarded):
             return block
+        conditions = self._known_before(guarded, needed)
+        if conditions is None:
+            return block
         self._count += 1
         whole = e.Variable(f"{WHOLE}{self._count}", bool_)
-        condition, loc = needed[0], guarded[0].loc
-        for x in needed[1:]:
+        condition, loc = conditions[0], guarded[0].loc
+        for x in conditions[1:]:
             condition = e.Binary("and", condition, x)
         rest: list[s.Statement] = []
         for y in guarded:
@@ -81,21 +90,43 @@ class _Choosing:
         choice = s.If(whole, bare, tuple(rest), loc)
         return *block[:start], s.Let(whole, condition, loc), choice
 
+    def _known_before(
+        self, block: s.Block, conditions: list[e.Expression]
+    ) -> list[e.Expression] | None:
+        """Conditions in words that have their values before a block; None if it sets some."""
+        bound = {v.name for x in all_statements(block) for v in x.binds()}
+        changed = {v.name for x in all_statements(block) for v in x.sets()}
+
+        def value_of(x: e.Expression) -> e.Expression:
+            return self._values[x.name] if isinstance(x, e.Variable) and x.name in bound else x
+
+        out: list[e.Expression] = []
+        for x in conditions:
+            while inner := bound.intersection(names_in((x,))):
+                if not inner <= self._values.keys():
+                    return None
+                x = map_expression(x, value_of)
+            if changed.intersection(names_in((x,))):
+                return None
+            out.append(x)
+        return out
+
     def _inwards(self, x: s.If) -> s.Block | None:
         """A guard around loops as one in each, so that these may be moved out; None if that fails.
 
         Bindings that work-items behind the guard alone can work out stay behind it.
         """
-        condition, block = x.condition, x.then
-        while len(block) == 1 and isinstance(block[0], s.If) and not block[0].orelse:
-            condition, block = e.Binary("and", condition, block[0].condition), block[0].then
+        condition, block, bindings = x.condition, x.then, list[s.Statement]()
+        while (inner := _only_guard(block)) is not None:
+            bindings += block[:-1]
+            condition, block = e.Binary("and", condition, inner.condition), inner.then
         loops = [y for y in block if isinstance(y, s.For)]
         if x.orelse or not loops or self._of_all(condition) is None:
             return None
         self._count += 1
         inwards = _Inwards(e.Variable(f"guard@{self._count}", bool_), self._assigned)
         made = inwards.block(block)
-        return None if made is None else (s.Let(inwards.guard, condition, x.loc), *made)
+        return None if made is None else (*bindings, s.Let(inwards.guard, condition, x.loc), *made)
 
     def _read_elsewhere(self, block: s.Block) -> bool:
         """Whether names are read behind a block that it binds."""
@@ -230,6 +261,14 @@ def _early_ends_as_guards(body: s.Block) -> s.Block:
                 rest = _early_ends_as_guards(rest)
                 return *body[:number], s.If(_opposite(x.condition), rest, (), x.loc)
     return body
+
+
+def _only_guard(block: s.Block) -> s.If | None:
+    """The guard around all of a block but bindings before it, if there is one."""
+    if not block or not all(isinstance(x, s.Let) for x in block[:-1]):
+        return None
+    last = block[-1]
+    return last if isinstance(last, s.If) and not last.orelse else None
 
 
 def _only_ends(block: s.Block) -> bool:
