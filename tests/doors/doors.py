@@ -133,6 +133,8 @@ def _with_pytorchs_arrays(device: Device, door: Door, operands: tuple[Array, ...
     if device.capabilities.kind == "gpu" and not torch.cuda.is_available():
         pytest.skip("PyTorch has no GPU here")
     where = "cuda" if device.capabilities.kind == "gpu" else "cpu"
+    if where == "cuda" and door.name == "numerics.einsum" and operands[0].dtype.kind == "i":
+        pytest.skip("PyTorch multiplies no matrices of integers on GPUs")
     result = door.call(torch, *(torch.from_numpy(x).to(where) for x in operands))
     return np.asarray(result.cpu()), operands
 

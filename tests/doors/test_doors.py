@@ -131,6 +131,8 @@ def test_nothing_is_listed_that_is_gone() -> None:
 
 def test_each_way_is_taken_somewhere() -> None:
     """By a device that the whole run has, or by the simulator in the place of one."""
+    if os.environ.get("PORTABLE_TEST_DEVICES", "all") != "all":
+        pytest.skip("some devices alone were chosen")
     reached = {_name(way) for _, way, *_ in _CASES}
     assert reached == {_name(way) for way in WAYS}
 

@@ -101,7 +101,10 @@ WAYS: Final[tuple[Way, ...]] = (
     _way("tiles", doors.PRODUCT, "gemm_tiles", ((20, 64), (64, 33))),
     _way("few columns", doors.PRODUCT, "gemm_slim", ((50, 64), (64, 3)), _alone),
     _way("small", doors.PRODUCT, "gemm_slim", ((20, 24), (24, 17)), _alone),
-    _way("sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 256), (256, 8)), _many_units),
+    _way(
+        "sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 2048), (2048, 8)),
+        _many_units,
+    ),
     _way(
         "packed operands", doors.PRODUCT, "pack_right multiply", ((1024, 256), (256, 256)),
         _compiled_alone,

@@ -239,9 +239,9 @@ def test_strides_beyond_32_bits(device: Device, tmp_path: Any) -> None:
 def number_ends(x):
     i = kl.global_id(0)
     if i >= x.shape[0] - 8 and i < x.shape[0]:
-        x[i] = i % 251
+        x[i] = kl.u8(i % 251)
     if i < 8:
-        x[i] = i + 1
+        x[i] = kl.u8(i + 1)
 
 
 def test_arrays_beyond_32_bits(device: Device) -> None:
