@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from functools import cache, cached_property
+from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -43,9 +43,6 @@ from portable_backends.drivers import announce, remedy, was_used_before
 from portable_backends.gate import Gate
 from portable_backends.sycl_in_flight import InFlight
 from portable_backends.sycl_streams import SYCLStream, Timekeeper, follow, orders_of
-
-if TYPE_CHECKING:
-    from portable_backends.sycl_bundles import Bundles
 
 __all__ = ["SYCLBackend", "SYCLDevice"]
 
@@ -126,15 +123,12 @@ def _create(queue: Any, source: str, options: str) -> Any:
 class SYCLExecutable(Executable):
     """A kernel on the queue that dpnp uses, ordered with dpnp's own work by its events."""
 
-    def __init__(
-        self, device: SYCLDevice, kernel: Any, program: Program, built: Any = None
-    ) -> None:
+    def __init__(self, device: SYCLDevice, kernel: Any, program: Program) -> None:
         from dpctl.utils import SequentialOrderManager
 
         self._device = device
         self._queue = device.sycl_queue
         self._kernel = kernel
-        self._built = built  # what the kernel is of is not given up before it
         self._entry = program.entry
         self._workgroup = program.workgroup
         self._local = list(program.workgroup[::-1])
@@ -258,11 +252,7 @@ class SYCLDevice(Device):
         _GATE.open()
 
     def compile(self, program: Program) -> Executable:
-        """Compile with the OpenCL driver beneath, or load what it made before.
-
-        Where SYCL takes none of that, it compiles by itself; an error then carries the driver's
-        log, too.
-        """
+        """Compile by SYCL, in each process anew; an error carries the OpenCL driver's log."""
         from portable_backends.compiled_apart import Apart
         from portable_backends.limits import check
         from portable_backends.opencl_runtime import options_for
@@ -270,9 +260,6 @@ class SYCLDevice(Device):
         _GATE.pass_through()
         _GATE.open()  # by now all of dpnp that registers something is imported
         check(program, self.capabilities)
-        bundles = self._bundles
-        if bundles is not None:
-            return self._taken(bundles, bundles.runtime.built(program), program)
         options = options_for(self._twin, self.capabilities, program.flags)
         if program.hazards:
             options = Apart(self._twin).options(program, options)
@@ -285,41 +272,8 @@ class SYCLDevice(Device):
             ) from None
         return SYCLExecutable(self, built.get_sycl_kernel(program.entry), program)
 
-    @property
-    def keeps_programs(self) -> bool:  # type: ignore[override]
-        """Where SYCL's library is found to take what PyOpenCL loads."""
-        return self._bundles is not None
-
-    @cached_property
-    def _bundles(self) -> Bundles | None:
-        """What takes it."""
-        from portable_backends.sycl_bundles import bundles_of
-
-        return bundles_of(self.sycl_queue, self._twin, self.capabilities, self.name)
-
-    def program_facts(self) -> dict[str, str]:
-        """Drivers take their own binaries alone."""
-        bundles = self._bundles
-        return super().program_facts() if bundles is None else bundles.runtime.facts()
-
-    def export(self, program: Program) -> bytes:
-        """The binary of the OpenCL driver beneath."""
-        bundles = self._bundles
-        return super().export(program) if bundles is None else bundles.runtime.export(program)
-
-    def load(self, program: Program, code: bytes) -> Executable:
-        """Load such a binary."""
-        from portable_backends.limits import check
-
-        bundles = self._bundles
-        if bundles is None:
-            return super().load(program, code)
-        check(program, self.capabilities)
-        return self._taken(bundles, bundles.runtime.restored(program, code), program)
-
-    def _taken(self, bundles: Bundles, built: Any, program: Program) -> Executable:
-        """A program of PyOpenCL's as one of SYCL's."""
-        return SYCLExecutable(self, bundles.kernel(built, program.entry), program, built)
+    keeps_programs = False
+    """dpctl compiles source alone; drivers for GPUs keep what they made themselves."""
 
     def _explain(self, program: Program) -> None:
         """Compile the same source with PyOpenCL, whose error tells what is wrong."""
@@ -553,9 +507,13 @@ def _unsuitable(device: Any, twin: Any) -> str:
 
 def _twin(device: Any) -> Any:
     from portable_backends.opencl_runtime import find
-    from portable_backends.sycl_bundles import known_by
 
-    return next((d for d in find() if known_by(d) == known_by(device)), None)
+    return next((d for d in find() if _known_by(d) == _known_by(device)), None)
+
+
+def _known_by(device: Any) -> tuple[str, str]:
+    """What SYCL and OpenCL know the same device by."""
+    return device.name.strip(), device.driver_version
 
 
 def _failure(queue: Any) -> str:
