@@ -8,8 +8,9 @@ reason. Where all devices lack it, the test is skipped by that name.
 from __future__ import annotations
 
 import gc
+import signal
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any, Final
 
 import pytest
@@ -33,6 +34,14 @@ def device(request: pytest.FixtureRequest) -> Device:
     if _name_of_dtype(request) in ("float64", "complex128") and not found.capabilities.float64:
         pytest.skip(f"{found.name} lacks double precision")
     return found
+
+
+@pytest.fixture
+def hears_ctrl_c() -> Iterator[None]:
+    """Python's own handler of Ctrl-C, which processes in the background begin without."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def _name_of_dtype(request: pytest.FixtureRequest) -> str:

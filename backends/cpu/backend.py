@@ -12,7 +12,7 @@ _PREFERENCE = ("intel", "pocl")
 
 
 class CPUBackend(Backend):
-    """NumPy arrays with kernels on Intel's runtime, PoCL, other OpenCL drivers, or by LLVM."""
+    """NumPy arrays with kernels by LLVM, on Intel's runtime, PoCL or other OpenCL drivers."""
 
     name = "cpu"
 
@@ -20,8 +20,14 @@ class CPUBackend(Backend):
         self._reason = ""
 
     def devices(self) -> Sequence[Device]:
-        """One device per OpenCL runtime, Intel's first, then the one by LLVM."""
-        return [*self._by_opencl(), *self._by_llvm()]
+        """The one by LLVM, then one per OpenCL runtime, Intel's first."""
+        return [*self._by_llvm(), *self._by_opencl()]
+
+    def _by_llvm(self) -> Sequence[Device]:
+        from portable_backends.cpu.native_device import NativeDevice, why_not
+
+        self._reason = why_not()
+        return () if self._reason else [NativeDevice()]
 
     def _by_opencl(self) -> Sequence[Device]:
         try:
@@ -29,26 +35,17 @@ class CPUBackend(Backend):
             from portable_backends.opencl_capabilities import is_cpu, platform_word
             from portable_backends.opencl_runtime import find, why_none
         except ImportError as error:
-            self._reason = f"PyOpenCL cannot be imported ({error})"
+            self._reason = f"{self._reason}; PyOpenCL cannot be imported ({error})"
             return ()
         found = {platform_word(d): d for d in reversed(find()) if is_cpu(d)}
         found.pop("oclgrind", None)
         order = sorted(found, key=lambda w: (*_PREFERENCE, w).index(w))
-        self._reason = why_none("no OpenCL runtime for this processor was found")
+        self._reason = f"{self._reason}; {why_none('no OpenCL runtime for it was found')}"
         return [CPUDevice(found[word], f"cpu:{word}") for word in order]
-
-    def _by_llvm(self) -> Sequence[Device]:
-        from portable_backends.cpu.native_device import NativeDevice, why_not
-
-        lacking = why_not()
-        if lacking:
-            self._reason = f"{self._reason}; {lacking}"
-            return ()
-        return [NativeDevice()]
 
     def unavailable(self) -> Unavailable:
         """What to install."""
-        return Unavailable("cpu", self._reason, "pip install 'portable-arrays[cpu]'")
+        return Unavailable("cpu", self._reason, "pip install llvmlite, or 'portable-arrays[cpu]'")
 
     def array_types(self) -> tuple[str, ...]:
         """NumPy's."""

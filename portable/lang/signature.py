@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -55,17 +56,25 @@ def named_key(x: Any) -> Any:
     return _function_key(x) if isinstance(x, FunctionType) else _Same(x)
 
 
-def _function_key(x: FunctionType, within: tuple[CodeType, ...] = ()) -> Any:
-    """Equal where a ``def`` or a lambda was run again and found all that it names unchanged."""
-    code = x.__code__
-    if code in within:
-        return code  # which names itself, or one that names it
+def _function_key(x: FunctionType, known: dict[int, int] | None = None) -> Any:
+    """Equal where a ``def`` or a lambda was run again and found all that it names unchanged.
+
+    A function that is named again stands as the number that it had in `known`: keys are as long as
+    all that is named, in however many places.
+    """
+    if _is_pythons(str(x.__module__)):
+        return FunctionType, x
+    inner = {} if known is None else known
+    if id(x) in inner:
+        return FunctionType, inner[id(x)]
+    inner[id(x)] = len(inner)
     try:
         held = [cell.cell_contents for cell in x.__closure__ or ()]
         defaults = (x.__defaults__, *(x.__kwdefaults__ or {}).items())
         found = [*_named_by(x), *held, defaults]
-        key = (code, id(x.__globals__), *[_held_key(value, (*within, code)) for value in found])
-        hash(key)
+        key = (x.__code__, id(x.__globals__), *[_held_key(value, inner) for value in found])
+        if known is None:
+            hash(key)
     except (RecursionError, TypeError, ValueError):  # ValueError: of a name without a value yet
         return FunctionType, x
     return FunctionType, key
@@ -76,10 +85,19 @@ def _named_by(x: FunctionType) -> list[Any]:
     space, names = x.__globals__, _names_in(x.__code__)
     named = [space[name] for name in names if name in space]
     for module in named:
-        if type(module) is ModuleType and not module.__name__.startswith(_LIBRARIES):
+        if type(module) is ModuleType and not _is_settled(module.__name__):
             own = vars(module)
             named += [own[name] for name in names if name in own]
     return [value for value in named if type(value) is not ModuleType]
+
+
+def _is_settled(module: str) -> bool:
+    """Whether what a module's functions name is no user's to change: of libraries and Python."""
+    return module.startswith(_LIBRARIES) or _is_pythons(module)
+
+
+def _is_pythons(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names
 
 
 @lru_cache(maxsize=4096)
@@ -89,17 +107,17 @@ def _names_in(code: CodeType) -> tuple[str, ...]:
     return (*code.co_names, *(name for x in inner for name in _names_in(x)))
 
 
-def _held_key(x: Any, within: tuple[CodeType, ...]) -> Any:
+def _held_key(x: Any, known: dict[int, int]) -> Any:
     """As `constant_key`, with functions that may name one another, and with what may change."""
     if isinstance(x, FunctionType):
-        ours = str(x.__module__).startswith(_LIBRARIES) or hasattr(x, "__wrapped__")
-        return x if ours else _function_key(x, within)
+        settled = _is_settled(str(x.__module__)) or hasattr(x, "__wrapped__")
+        return x if settled else _function_key(x, known)
     if isinstance(getattr(x, "python", None), FunctionType):  # marked
-        return type(x), _held_key(x.python, within)
+        return type(x), _held_key(x.python, known)
     if isinstance(x, list | set):
-        return type(x), *(_held_key(item, within) for item in x)
+        return type(x), *(_held_key(item, known) for item in x)
     if isinstance(x, dict):
-        return dict, *((key, _held_key(item, within)) for key, item in x.items())
+        return dict, *((key, _held_key(item, known)) for key, item in x.items())
     found = constant_key(x)
     try:
         hash(found)

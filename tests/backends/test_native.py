@@ -290,6 +290,7 @@ def test_threads_are_limited_by_affinity(monkeypatch: pytest.MonkeyPatch) -> Non
 # -- Ctrl-C ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("hears_ctrl_c")
 @pytest.mark.parametrize("familiar", [False, True])
 @pytest.mark.parametrize("prepared", [False, True])
 def test_ctrl_c_stops_between_workgroups(

@@ -350,3 +350,25 @@ def test_words_and_marked_functions_are_refused_by_python() -> None:
         _ = Plan("small", 1).units
     with pytest.raises(errors.OutsideKernelError, match="helper of kernels"):
         pt.function(limited)(1)
+
+
+def test_keys_are_as_long_as_what_is_named() -> None:
+    """Thirty functions, each of which names the one before in two ways: not 2^30 of them."""
+    lines = ["def f0(v): return v", "g0 = lambda v: v"]
+    for n in range(1, 31):
+        lines.append(f"def f{n}(v): return f{n - 1}(v) + g{n - 1}(v)")
+        lines.append(f"g{n} = lambda v: f{n - 1}(v) - g{n - 1}(v)")
+    text = "\n".join(lines)
+    space, again, other = ({"__name__": "ladder"} for _ in range(3))
+    exec(text, space)
+    key = constant_key(space["f30"])
+    assert _length(key) < 1000
+    exec(text, again)
+    assert key == constant_key(space["f30"]) != constant_key(again["f30"])
+    exec(text.replace("return v", "return v + 1"), other)
+    other["f0"], space["f0"] = space["f0"], other["f0"]
+    assert key != constant_key(space["f30"])
+
+
+def _length(key: Any) -> int:
+    return sum(map(_length, key)) if isinstance(key, tuple) else 1

@@ -10,6 +10,7 @@ import pytest
 from portable.parallel.interrupts import Interrupts
 
 
+@pytest.mark.usefixtures("hears_ctrl_c")
 @pytest.mark.skipif(os.name != "posix", reason="other systems send no signals so")
 def test_the_second_one_is_raised() -> None:
     before = signal.getsignal(signal.SIGINT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import re
 import shutil
@@ -319,6 +320,8 @@ class OpenCLDevice:
 @functools.cache
 def opencl_devices() -> tuple[OpenCLDevice, ...]:
     """Intel's CPU runtime and PoCL, as far as they are installed and know this processor."""
+    if importlib.util.find_spec("pyopencl") is None:
+        return ()
     import pyopencl as cl
 
     from portable_backends.opencl_runtime import find
