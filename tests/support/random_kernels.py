@@ -245,7 +245,7 @@ class _Words:
 
     def __init__(self, work_items: int) -> None:
         self.place = 0
-        self.groups = -(-work_items // _GROUP)
+        self.items, self.groups = work_items, -(-work_items // _GROUP)
         self.target = SimpleNamespace(sub_group_size=1)
 
     def __getattr__(self, name: str) -> Any:
@@ -301,8 +301,8 @@ class _Words:
             yield Number(i, "i32"), lanes if i < middle else 1
 
     def global_size(self, dim: int) -> Number:
-        """With the padding."""
-        return Number(self.groups * _GROUP, "i32")
+        """What was asked for: no work-item needs another one."""
+        return Number(self.items, "i32")
 
     def local_size(self, dim: int) -> Number:
         """Of the workgroup."""
