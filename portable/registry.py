@@ -108,7 +108,8 @@ class _Loaded:
         """The device of that selector, made when first asked for."""
         with self._lock:
             if selector not in self._further:
-                self._further[selector] = self.further[selector]()
+                made = self._further[selector] = self.further[selector]()
+                copyreg.pickle(type(made), _named_again)
             return self._further[selector]
 
     @property

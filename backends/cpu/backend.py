@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from portable.backend import Backend, Device, Unavailable
 
@@ -43,10 +43,22 @@ class CPUBackend(Backend):
         self._reason = f"{self._reason}; {why_none('no OpenCL runtime for it was found')}"
         return [CPUDevice(found[word], f"cpu:{word}") for word in order]
 
+    def further(self) -> Mapping[str, Callable[[], Device]]:
+        """The one by LLVM for arrays of `portable.array`."""
+        from portable_backends.cpu.native_device import why_not
+
+        return {} if why_not() else {"native-arrays": _for_arrays}
+
     def unavailable(self) -> Unavailable:
         """What to install."""
         return Unavailable("cpu", self._reason, "pip install llvmlite, or 'portable-arrays[cpu]'")
 
     def array_types(self) -> tuple[str, ...]:
-        """NumPy's."""
-        return ("numpy",)
+        """NumPy's, and those of `portable.array`."""
+        return ("numpy", "portable")
+
+
+def _for_arrays() -> Device:
+    from portable_backends.cpu.native_arrays import ArrayNativeDevice
+
+    return ArrayNativeDevice()

@@ -38,6 +38,7 @@ _MANY: Final = 2
 _OTHERS_TURN: Final = "it is the turn of another device of the processor than {}"
 
 _SIMULATOR: Final = "simulator"
+_LEAD: Final = "cpu:native-arrays"
 
 _OF_USERS: Final = ("tests/docs/", "tests/test_examples.py")
 """Tests of which every case runs on one of the processor's backends."""
@@ -204,17 +205,24 @@ def _each_path_and_runtime(found: list[Device]) -> list[Device]:
     """Devices that cover every backend and every compiler, but not each with each.
 
     First comes one of the processor on which all tests can run, arrays of `portable.array`
-    included.
+    included: that by LLVM, which compiles fastest.
     """
-    lead = [d for d in found if _is_processor(d) and _has_our_arrays(d)][:1]
-    backends, runtimes = {d.backend for d in lead}, {_runtime(d) for d in lead}
+    lead = [*_by_llvm(), *(d for d in found if _is_processor(d) and _has_our_arrays(d))][:1]
+    paths, runtimes = set[tuple[str, str]](), {_runtime(d) for d in lead}
     kept = list(lead)
     for device in found:
-        if device.backend not in backends or _runtime(device) not in runtimes:
+        path = device.backend, device.capabilities.dialect
+        if device not in kept and (path not in paths or _runtime(device) not in runtimes):
             kept.append(device)
-            backends.add(device.backend)
+            paths.add(path)
             runtimes.add(_runtime(device))
     return kept
+
+
+def _by_llvm() -> list[Device]:
+    """The one that has arrays of `portable.array`, where kernels can be compiled by LLVM."""
+    names = [device.name for device in registry.devices_of_backend("cpu")]
+    return [registry.device(_LEAD)] if _LEAD.removesuffix("-arrays") in names else []
 
 
 def _of_processor(names: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from portable.backend import Argument, Capabilities
-from portable.dtypes import DType
+from portable.dtypes import DType, int64
 from portable.lang.emit.llvm.builder import Builder
 from portable.lang.emit.llvm.types import memory_type, value_type
 from portable.lang.ir import expressions as e
@@ -62,9 +62,22 @@ class Context:
         """Where an array begins."""
         found = self.pointers.get(array)
         if found is None:
-            argument = _value_of(array, self.kernel.parameters.index(array))
-            found = self.pointers[array] = self._argument(argument, "ptr")
+            number = self.kernel.parameters.index(array)
+            found = self._argument(_value_of(array, number), "ptr")
+            if self.capabilities.pointer_offsets:
+                found = self._moved(array, found, number)
+            self.pointers[array] = found
         return found
+
+    def _moved(self, array: Array, pointer: str, number: int) -> str:
+        """Where the first element is, so many behind a pointer."""
+        offset = self._argument(Argument("offset", number, 0, int64), "i64")
+        kind = memory_type(array.dtype)
+        if array.dtype.is_complex:
+            kind = f"[2 x {kind}]"
+        return self.builder.argument(
+            f"first of {array.name}", f"getelementptr inbounds {kind}, ptr {pointer}, i64 {offset}"
+        )
 
     def size(self, x: e.Extent | e.Stride) -> str:
         """An extent or stride."""
@@ -89,7 +102,7 @@ class Context:
 
     def arguments(self) -> tuple[list[Argument], list[str]]:
         """What the launch passes, those of a parameter together, and how they are loaded."""
-        order = ("size", "pointer", "scalar", "extent", "stride")
+        order = ("size", "pointer", "offset", "scalar", "extent", "stride")
         pointers = [_value_of(x, i) for i, x in enumerate(self.kernel.parameters)]
         every = {*pointers, *self.passed}
         found = sorted(every, key=lambda a: (a.parameter, order.index(a.kind), a.dim))

@@ -1,0 +1,112 @@
+"""The processor by LLVM for arrays of `portable.array`, whose every function then runs on it.
+
+It has the name ``cpu:native-arrays`` and is asked for by that alone: `portable.xp` of ``cpu`` is
+NumPy, which is faster there for most of what a function does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from portable import timeline
+from portable.array.array import Array
+from portable.backend import ArrayView, ViewCode, bytes_of
+from portable.dtypes import DType, dtype
+from portable.errors import OutOfMemoryError
+from portable_backends.cpu.native_device import NativeDevice
+
+__all__ = ["ArrayNativeDevice"]
+
+_LINE = 64
+
+
+class _Memory(int):
+    """An address, and the NumPy array that holds what is there."""
+
+    held: np.ndarray[Any, Any]
+
+    @classmethod
+    def of(cls, size: int) -> Self:
+        """New memory that begins where a line of the caches does."""
+        held = np.empty(size + _LINE, np.uint8)
+        address = held.__array_interface__["data"][0]
+        made = cls(address + -address % _LINE)
+        made.held = held[-address % _LINE :][:size]
+        return made
+
+
+class ArrayNativeDevice(NativeDevice):
+    """Like ``cpu:native`` in all but its arrays."""
+
+    name = "cpu:native-arrays"
+    words = frozenset({"native-arrays"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capabilities = replace(self.capabilities, pointer_offsets=True)
+
+    def owns(self, array: object) -> bool:
+        """Whether this is an array in this device's memory."""
+        return isinstance(array, Array) and array.device is self
+
+    def view(self, array: Any) -> ArrayView:
+        """Describe one of this device's arrays."""
+        return super().view(array) if isinstance(array, np.ndarray) else array.view
+
+    def view_code(self, array: Any) -> ViewCode | None:
+        """How compiled code sees one of this device's arrays."""
+        if isinstance(array, np.ndarray):
+            return super().view_code(array)
+        return ViewCode(
+            Array,
+            same="{x}.device is device and ({x}_view := {x}._view or {x}.view)[8] == {x}_layout",
+            handle="{x}_view[3]",
+            address="{x}_view[4]",
+            offset="{x}_view[5]",
+            owner="{x}_view[6]",
+            names={"device": self},
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """A new array."""
+        size = max(bytes_of(shape, dtype.itemsize), dtype.itemsize)
+        try:
+            return Array(self, _Memory.of(size), dtype, shape)
+        except MemoryError as error:
+            raise OutOfMemoryError(f"no room for {shape} of {dtype} on {self.name}") from error
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+        """A contiguous copy."""
+        with timeline.copying(self, "to device", array.nbytes):
+            made = self.empty(array.shape, dtype(array.dtype))
+            self.shared(made)[...] = array
+        return made
+
+    def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """A contiguous copy."""
+        with timeline.copying(self, "from device", array.nbytes):
+            return np.array(self.shared(array), order="C")
+
+    def shared(self, array: Any) -> np.ndarray[Any, Any]:
+        """The elements in place."""
+        kind = array.dtype.numpy
+        if not array.size:
+            return np.empty(array.shape, kind)
+        return np.ndarray(array.shape, kind, array.buffer.held, array.offset, array.strides)
+
+    def in_place(self, array: np.ndarray[Any, Any]) -> ArrayView | None:
+        """As NumPy's arrays lie, where their memory is aligned to their elements."""
+        return super().view(array) if array.size and array.flags.aligned else None
+
+    def namespace(self) -> Any:
+        """The one that is built from the kernel language."""
+        from portable import array
+
+        return array
+
+    def creation_arguments(self) -> dict[str, Any]:
+        """Name this device."""
+        return {"device": self}
