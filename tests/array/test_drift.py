@@ -18,6 +18,7 @@ import portable.array as xp
 from portable import lang as kl
 from portable import primitives
 from portable.backend import Device
+from portable.linalg import gemm
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.strip_lookback_kernels import (
     PUBLISHED,
@@ -262,3 +263,34 @@ def test_strips_of_columns_in_turn(ours: Device) -> None:
     given, turned = (xp.permute_dims(x, (1, 0)) for x in (ours.from_numpy(a), out))
     scan_strips_in_turn[2 * 16, 16](given, state, turned, STRIP=strip, SHIFT=0)
     check_running_totals(out, a, 0)
+
+
+PRODUCTS: dict[str, tuple[int, int, int]] = {
+    "few columns": (3, 300_000, 3),
+    "a few rows": (10, 1 << 20, 10),
+    "tiles": (64, 1 << 17, 64),
+    "packed": (640, 1 << 13, 640),
+}
+"""Rows, products of a sum, and columns: more than one of each way on processors."""
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("size", PRODUCTS)
+def test_products_with_long_sums(ours: Device, size: str, turned: bool) -> None:
+    """Each of equal terms, of which a chain as long would be off by thousands of roundings."""
+    m, k, n = PRODUCTS[size]
+    if not ours.capabilities.lone_work_items or ours.interprets:
+        pytest.skip("work-items share tiles of long sums there, which are one chain each")
+    a = xp.full((k, m) if turned else (m, k), 0.1, dtype=xp.float32, device=ours)
+    a = xp.permute_dims(a, (1, 0)) if turned else a
+    found = portable.to_numpy(a @ xp.full((k, n), 0.1, dtype=xp.float32, device=ours))
+    wanted = k * np.longdouble(np.float32(0.1)) ** 2
+    assert np.all(np.abs(found - wanted) <= 200 * np.finfo(np.float32).eps * wanted)
+
+
+def test_slim_products_as_processors_take_them() -> None:
+    a = np.full((1 << 13, 3), 0.1, np.float32)
+    with portable.use("simulator:intel-cpu"):
+        found = portable.to_numpy(gemm(a.T, a))
+    wanted = a.shape[0] * np.longdouble(np.float32(0.1)) ** 2
+    assert np.all(np.abs(found - wanted) <= typical(np.float32) / 2 * wanted)

@@ -84,7 +84,7 @@ def matmul(x1: ArrayT, x2: ArrayT, /) -> ArrayT:
     -----
     Real floating-point numbers go to `portable.linalg.gemm`, which says how precise it is;
     integers wrap. A product of a matrix and a vector on a processor adds up in chains of bounded
-    length, as `sum` does, and is off by ``(10 + 4 log2(k)) eps`` of the sum of the products' sizes
+    length, as `sum` does, and is off by ``(50 + 4 log2(k)) eps`` of the sum of the products' sizes
     at most.
     """
     check_operands("matmul", (x1, x2))
