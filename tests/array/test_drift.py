@@ -294,3 +294,14 @@ def test_slim_products_as_processors_take_them() -> None:
         found = portable.to_numpy(gemm(a.T, a))
     wanted = a.shape[0] * np.longdouble(np.float32(0.1)) ** 2
     assert np.all(np.abs(found - wanted) <= typical(np.float32) / 2 * wanted)
+
+
+def test_bfloat16_is_added_up_in_single_precision(device: Device) -> None:
+    """Of 8 bits, so that a chain of them would end where they are too small to count."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    a = DATA["constant"](FEW // 4).astype(ml_dtypes.bfloat16)
+    with portable.use(device):
+        total, upto = primitives.reduce(a), primitives.scan(a, dtype=np.float32)
+    wanted = a.astype(np.float64)
+    assert abs(float(total) - wanted.sum()) <= 2**-8 * wanted.sum()
+    check_running_totals(upto, wanted, 0, np.float32)
