@@ -13,6 +13,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.operand_ring import multiply_steps, start_ring
 from portable.linalg.tiling import Tiling
+from portable.primitives.reductions.merging import CHAIN
 
 __all__ = ["gemm_naive", "gemm_sums", "gemm_tiled", "gemm_tiles", "keep", "relu"]
 
@@ -292,7 +293,8 @@ def gemm_sums(
 ) -> None:
     """A work-item per element of the result, of the sums that `gemm_tiles` left in `parts`.
 
-    They are added up in the order of k, so that the same product has the same rounding errors.
+    They are added up in the order of k, so that the same product has the same rounding errors, and
+    in chains of bounded length, so that many do not drift.
 
     Parameters
     ----------
@@ -305,9 +307,14 @@ def gemm_sums(
     m, n, count = out.shape[out.ndim - 2], out.shape[out.ndim - 1], matrices_of(out, 0)
     if at < count * m * n:
         column, row, batch = at % n, at // n % m, at // n // m
-        total = matrix_of(parts, parts, batch)[row, column]
-        for part in kl.range(1, parts.shape[0], unroll=8):
-            total += matrix_of(parts, parts, part * count + batch)[row, column]
+        nothing = kl.cast(0, parts.dtype)
+        total = nothing
+        for first in range(0, parts.shape[0], CHAIN):
+            chain = nothing
+            stop = first + kl.minimum(parts.shape[0] - first, CHAIN)
+            for part in kl.range(first, stop, unroll=8):
+                chain += matrix_of(parts, parts, part * count + batch)[row, column]
+            total += chain
         result = matrix_of(out, out, batch)
         terms, place = (alpha, beta, c, bias), (batch, row, column)
         result[row, column] = finished(total, terms, out, place, ACTIVATION)

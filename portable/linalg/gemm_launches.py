@@ -35,6 +35,9 @@ _EDGE: Final = 16
 _LINE: Final = 256
 """Work-items of a workgroup that adds partial sums up."""
 
+_LONGEST: Final = 1 << 10
+"""Products that tiles add up in one chain, where sums are rounded and cutting them costs little."""
+
 
 class TileLaunch(NamedTuple):
     """A kernel over the tiles of a result, and its compile-time constants.
@@ -149,7 +152,8 @@ def launches(
             if shares_out(choice):
                 yield from shared_launch(device, choice, shape, k, constants)
             else:
-                yield _in_parts(device, choice, parts, shape, constants)
+                most = max(parts, _parts_against_drift(device, k, constants["ACC"]))
+                yield _in_parts(device, choice, most, shape, constants)
 
 
 def _slim(
@@ -193,6 +197,12 @@ def shared_launch(
     if sharing is not None:
         launcher = first_launch(sharing, choice["WORKGROUP"])
         yield TileLaunch(launcher, {"TILING": tiling, **own}, sharing=sharing)
+
+
+def _parts_against_drift(device: Device, k: int, accumulator: DType) -> int:
+    """Into how many parts long sums are cut, that a chain of rounded additions is not as long."""
+    alone = device.capabilities.lone_work_items and accumulator.kind in "fc"
+    return -(-k // _LONGEST) if alone and k > 2 * _LONGEST else 1
 
 
 def _in_parts(

@@ -231,14 +231,17 @@ def put_mixed(rows: Any, out: Any, at: Any, HOW: Side, COUNT: int) -> None:
 
 
 @function
-def start_sums(sums: Any, kept: Any, at: Any, FIRST: Any, PLAN: Packing) -> None:
-    """Begins a micro-tile of sums with none, or with those that were kept."""
-    MICRO = PLAN.micro
+def start_sums(sums: Any, MICRO: MicroShape) -> None:
+    """Begins a micro-tile of sums of a slab's products."""
     for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
-        if FIRST:
-            sums[u, v] = kl.splat(kl.cast(0, kept.dtype), MICRO.lanes)
-        else:
-            sums[u, v] = kl.vload(kept, *at, u, v * MICRO.lanes, lanes=MICRO.lanes)
+        sums[u, v] = kl.splat(kl.cast(0, sums.dtype), MICRO.lanes)
+
+
+@function
+def add_kept(sums: Any, kept: Any, at: Any, MICRO: MicroShape) -> None:
+    """Adds what was kept of the slabs before: apart, so that long sums do not drift."""
+    for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
+        sums[u, v] = kl.vload(kept, *at, u, v * MICRO.lanes, lanes=MICRO.lanes) + sums[u, v]
 
 
 @function
@@ -382,11 +385,13 @@ def multiply_strips(
     sums = kl.private((MICRO.rows, MICRO.vectors), kept.dtype, lanes=MICRO.lanes)
     for column in range(kl.cdiv(width, MICRO.columns)):
         for strip in range(first, last):
-            start_sums(sums, kept, (column, strip), FIRST, PLAN)
+            start_sums(sums, MICRO)
             if PLAN.run:
                 add_up_halves(sums, strips, right, (strip, column), depth, PLAN)
             else:
                 add_up(sums, strips, right, (strip, column), depth, PLAN)
+            if not FIRST:
+                add_kept(sums, kept, (column, strip), MICRO)
             if LAST:
                 place = strip * MICRO.rows, column * MICRO.columns - turned
                 put_sums(sums, edge, (factor, bias), out, place, (left, width), PLAN)

@@ -15,6 +15,7 @@ from portable.dtypes import DType
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.gemm_kernels import finished, matrices, matrices_of
+from portable.primitives.scans.chains import chain_added, levels_of, total_of_levels
 
 __all__ = ["Slim", "gemm_slim", "slim_for"]
 
@@ -30,6 +31,10 @@ _ENOUGH: Final = 1 << 15
 """Products of a work-item, that starting it does not count."""
 _SHALLOWEST: Final = 1 << 11
 """Products of a sum that is cut into parts, at least."""
+_CHAIN: Final = 1 << 8
+"""Products that are added up one after the other at most, so that sums do not drift."""
+_LEVELS: Final = 3
+"""Those in which sums of more products are kept."""
 
 
 class Slim(NamedTuple):
@@ -46,6 +51,9 @@ class Slim(NamedTuple):
         Tiles of a work-item.
     in_parts : bool
         Whether the first dimension of the result is that of parts of sums.
+    levels : int
+        In how many numbers the total of chains of products is kept, as
+        `portable.primitives.scans.chains` has it; 0 where one chain is all.
     """
 
     rows: int
@@ -53,6 +61,7 @@ class Slim(NamedTuple):
     vectors: int
     many: int
     in_parts: bool = False
+    levels: int = 0
 
 
 def slim_for(
@@ -88,7 +97,8 @@ def slim_for(
     parts = max(1, min(wanted // tiles, k // _SHALLOWEST))
     each = rows * n * -(-k // parts)
     many = max(1, min(_ENOUGH // each, tiles * parts // wanted))
-    slim = Slim(rows, lanes, vectors, many, parts > 1)
+    levels = _LEVELS if -(-k // parts) > _CHAIN else 0
+    slim = Slim(rows, lanes, vectors, many, parts > 1, levels)
     return slim, parts, -(-tiles * parts // many)
 
 
@@ -99,6 +109,44 @@ def columns_from(x: Any, row: Any, first: Any, LANES: int, CLAMPED: bool) -> Any
         return kl.vload(x, row, first, lanes=LANES)
     last = x.shape[1] - 1
     return kl.vector(*[x[row, kl.minimum(lane, last)] for lane in kl.static_range(LANES)])
+
+
+@function
+def add_products(
+    sums: Any, left: Any, right: Any, read: Any, columns: Any, bounds: Any, SLIM: Slim,
+    CLAMPED: bool,
+) -> None:  # fmt: skip
+    """Adds products of some rows and columns, from the first of `bounds` to before the second."""
+    ACC, LANES = sums.dtype, SLIM.lanes
+    for k in range(bounds[0], bounds[1]):
+        given = [kl.cast(columns_from(right, k, column, LANES, CLAMPED), ACC) for column in columns]
+        for r in kl.static_range(SLIM.rows):
+            factor = kl.splat(kl.cast(left[read[r], k], ACC), LANES)
+            for v in kl.static_range(SLIM.vectors):
+                at = r * SLIM.vectors + v
+                sums[at] = kl.fma(factor, given[v], sums[at])
+
+
+@function
+def add_in_chains(
+    sums: Any, left: Any, right: Any, read: Any, columns: Any, bounds: Any, SLIM: Slim,
+    CLAMPED: bool,
+) -> None:  # fmt: skip
+    """The same of long sums, `_CHAIN` products at a time."""
+    ACC, LANES = sums.dtype, SLIM.lanes
+    nothing = kl.splat(kl.cast(0, ACC), LANES)
+    levels = kl.private(SLIM.rows * SLIM.vectors, (ACC,) * SLIM.levels, lanes=LANES)
+    for at in kl.static_range(SLIM.rows * SLIM.vectors):
+        levels[at] = levels_of(nothing, SLIM.levels)
+    for begin in range(bounds[0], bounds[1], _CHAIN):
+        end = begin + kl.minimum(bounds[1] - begin, _CHAIN)
+        number = (begin - bounds[0]) // _CHAIN
+        add_products(sums, left, right, read, columns, (begin, end), SLIM, CLAMPED)
+        for at in kl.static_range(SLIM.rows * SLIM.vectors):
+            levels[at] = chain_added(levels[at], number, sums[at], nothing, kl.add)
+            sums[at] = nothing
+    for at in kl.static_range(SLIM.rows * SLIM.vectors):
+        sums[at] = total_of_levels(levels[at], kl.add)
 
 
 @kernel
@@ -135,14 +183,11 @@ def gemm_slim(
         sums = kl.private(ROWS * VECTORS, ACC, lanes=LANES, fill=0)
         read = [kl.minimum(row + r, m - 1) for r in range(ROWS)]
         columns = [0 if CLAMPED else kl.minimum(v * LANES, n - LANES) for v in range(VECTORS)]
-        for k in range(first, depth):
-            given = [
-                kl.cast(columns_from(right, k, column, LANES, CLAMPED), ACC) for column in columns
-            ]
-            for r in kl.static_range(ROWS):
-                factor = kl.splat(kl.cast(left[read[r], k], ACC), LANES)
-                for v in kl.static_range(VECTORS):
-                    sums[r * VECTORS + v] = kl.fma(factor, given[v], sums[r * VECTORS + v])
+        given = left, right, read, columns, (first, depth), SLIM, CLAMPED
+        if SLIM.levels:
+            add_in_chains(sums, *given)
+        else:
+            add_products(sums, *given)
         terms = alpha, beta, c, bias
         for r in kl.static_range(ROWS):
             if row + r < m:

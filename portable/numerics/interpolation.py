@@ -70,8 +70,12 @@ def _inside(xp: Any, x: Any, points: Any, values: Any) -> Any:
         stop, high = xp.take(points, place + 1, axis=0), xp.take(values, place + 1, axis=0)
         slope = (high - low) / xp.astype(stop - start, values.dtype, copy=False)
         along = xp.astype(x - start, values.dtype, copy=False)
-        # A flat part through infinities is what its ends are.
-        found = xp.where(low == high, low, low + slope * along)
+        # From a start, or a value there, that is infinite nothing is told: then from the other end.
+        found = low + slope * along
+        back = xp.astype(x - stop, values.dtype, copy=False)
+        found = xp.where(xp.isnan(found), high + slope * back, found)
+        # A flat part through infinities is what its ends are, and a point what its value is.
+        found = xp.where((low == high) | (x == start), low, found)
         found = xp.where(x <= points[0], xp.broadcast_to(values[0], found.shape), found)
         found = xp.where(at_end, xp.broadcast_to(values[-1], found.shape), found)
     return xp.where(xp.isnan(x), xp.full_like(found, xp.nan), found)

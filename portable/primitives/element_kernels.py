@@ -14,8 +14,12 @@ from portable.primitives.elements import element_at, put_at
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.reductions.merging import CHAIN, CHAINS, next_stop
 from portable.primitives.reductions.sections import section_at
+from portable.primitives.scans.chains import chain_added, total_of_levels
 
 __all__ = ["How", "Scan", "map_elements", "reduce_elements", "scan_elements"]
+
+_CHAIN = 4 * CHAIN
+"""Running totals that a work-item goes on from one to the next: so many that their end is cheap."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +121,18 @@ def scan_elements(arrays: Any, starts: Any, neutral: Any, out: Any, *, HOW: Any,
     if len(starts) > 0 and own.number > 0:
         carried = element_at(starts, (*outer, own.number - 1), HOW.total)
     if kl.local_size(0) == 1:
-        for i in range(first, stop):
-            before = carried
-            carried = HOW.op(before, HOW.value(arrays, outer, i))
-            if not SCAN.totals:
-                put_at(out, (*outer, i), carried if SCAN.inclusive else before, HOW.total)
+        # In chains of bounded length: see `chains`.
+        levels = (neutral, neutral, carried)
+        for begin in range(first, stop, _CHAIN):
+            upto, chain = total_of_levels(levels, HOW.op), neutral
+            for i in range(begin, begin + kl.minimum(stop - begin, _CHAIN)):
+                before = chain
+                chain = HOW.op(before, HOW.value(arrays, outer, i))
+                if not SCAN.totals:
+                    done = HOW.op(upto, chain if SCAN.inclusive else before)
+                    put_at(out, (*outer, i), done, HOW.total)
+            levels = chain_added(levels, (begin - first) // _CHAIN, chain, neutral, HOW.op)
+        carried = total_of_levels(levels, HOW.op)
         first = stop
     for tile in range(first, stop, kl.local_size(0) * AHEAD):
         begin = tile + kl.local_id(0) * AHEAD

@@ -17,7 +17,12 @@ from portable.dtypes import DType, complex64, complex128, float32, float64, int3
 from portable.primitives.maps import work
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans import block_scanning
-from portable.primitives.scans.block_kernels import Blocks, scan_blocks_in_turn, scan_rows
+from portable.primitives.scans.block_kernels import (
+    BLOCK_LEVELS,
+    Blocks,
+    scan_blocks_in_turn,
+    scan_rows,
+)
 from portable.primitives.scans.tuning import Lines
 
 RNG = np.random.default_rng(0)
@@ -56,7 +61,7 @@ def in_blocks(
 ) -> list[np.ndarray]:
     """The kernel, twice with the same state; `lost` tickets are drawn by nobody who works."""
     blocks = a.size // a.shape[-1] * -(-a.shape[-1] // BLOCK)
-    words = np.zeros(1 + blocks * (kind.itemsize // 4), np.uint64)
+    words = np.zeros(1 + BLOCK_LEVELS * blocks * (kind.itemsize // 4), np.uint64)
     words[0] = lost
     x, state = device.from_numpy(a), device.from_numpy(words)
     cut = replace(cut_by(BLOCK, kind, lanes, 0), **how)

@@ -15,8 +15,16 @@ import pytest
 
 import portable
 import portable.array as xp
+from portable import lang as kl
 from portable import primitives
 from portable.backend import Device
+from portable.linalg import gemm
+from portable.primitives.reductions.merging import Merge
+from portable.primitives.scans.strip_lookback_kernels import (
+    PUBLISHED,
+    Strip,
+    scan_strips_in_turn,
+)
 
 ROUND = 1 << 22
 FEW = 1 << 17
@@ -59,6 +67,16 @@ def check_sums(found: Any, given: Any, axis: Any, dtype: Any = None) -> None:
     kind = given.real.dtype if dtype is None else dtype
     error = np.abs(portable.to_numpy(found).astype(wide) - wanted)
     assert np.all(error <= min(bound(given.size, kind), typical(kind)) * sizes)
+
+
+def check_running_totals(found: Any, given: Any, axis: int, dtype: Any = None) -> None:
+    """Holds running totals in a dtype against those in more bits; those of nothing are left out."""
+    wide = np.complex128 if given.dtype.kind == "c" else np.longdouble
+    wanted = given.astype(wide).cumsum(axis=axis)
+    sizes = np.abs(given).astype(np.longdouble).cumsum(axis=axis)
+    kind = given.real.dtype if dtype is None else dtype
+    error = np.abs(portable.to_numpy(found).astype(wide) - wanted)
+    assert np.all(error <= typical(kind) / 2 * sizes)
 
 
 @pytest.mark.parametrize("data", DATA)
@@ -152,3 +170,138 @@ def test_variance_of_many(ours: Device) -> None:
     a = DATA["ascending"](extent(ours)).astype(np.float32)
     wanted = np.var(a.astype(np.float64))
     assert abs(float(xp.var(ours.from_numpy(a))) - wanted) <= typical(np.float32) * wanted
+
+
+RUNNING: dict[str, tuple[tuple[int, ...], int]] = {
+    "one row": ((-1,), 0),
+    "few rows": ((3, -1), 1),
+    "rows": ((64, -1), 1),
+    "columns": ((-1, 4), 0),
+    "many columns": ((-1, 256), 0),
+    "one column": ((-1, 1), 0),
+    "middle": ((2, -1, 4), 1),
+}
+
+
+def laid_out(a: Any, axis: str) -> tuple[Any, int]:
+    """Numbers of single precision in one of these shapes, as many as fill it, and the axis."""
+    shape, along = RUNNING[axis]
+    count = a.size // -np.prod(shape) * -np.prod(shape)
+    return a[:count].astype(np.float32).reshape(shape), along
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("axis", RUNNING)
+def test_running_totals(ours: Device, data: str, axis: str) -> None:
+    a, along = laid_out(DATA[data](extent(ours)), axis)
+    check_running_totals(xp.cumulative_sum(ours.from_numpy(a), axis=along), a, along)
+
+
+def test_running_totals_of_other_kinds(ours: Device) -> None:
+    a = DATA["constant"](extent(ours))
+    short = (a * 0.01).astype(np.float16)
+    found = xp.cumulative_sum(ours.from_numpy(short), dtype=xp.float32)
+    check_running_totals(found, short, 0, np.float32)
+    turned = (a * (1 - 3j)).astype(np.complex64)
+    check_running_totals(xp.cumulative_sum(ours.from_numpy(turned)), turned, 0, np.float32)
+    every_other = a.astype(np.float32)[::2]
+    found = xp.cumulative_sum(ours.from_numpy(every_other.base)[::2])
+    check_running_totals(found, every_other, 0)
+
+
+@pytest.mark.needs_float64
+def test_running_totals_in_double_precision(ours: Device) -> None:
+    """Beside products by the count, since a loop of so many steps drifts in any precision."""
+    a = DATA["constant"](extent(ours))
+    found = portable.to_numpy(xp.cumulative_sum(ours.from_numpy(a)))
+    wanted = np.arange(1, a.size + 1) * a[0].astype(np.longdouble)
+    assert np.all(np.abs(found - wanted) <= typical(np.float64) / 2 * wanted)
+
+
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_running_totals_on_every_device(device: Device, inclusive: bool) -> None:
+    a = DATA["constant"](extent(device)).astype(np.float32)
+    found = portable.to_numpy(primitives.scan(device.from_numpy(a), inclusive=inclusive))
+    if not inclusive:
+        assert found[0] == 0
+        a, found = a[:-1], found[1:]
+    check_running_totals(found, a, 0)
+
+
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_running_totals_of_structs(device: Device, inclusive: bool) -> None:
+    a = DATA["constant"](extent(device) // 4).astype(np.float32)
+    x = device.from_numpy(a)
+
+    def both(a: Any, b: Any) -> Any:
+        return a[0] + b[0], a[1] + b[1]
+
+    neutral = np.float32(0), np.float32(0)
+    for total in primitives.scan((x, x), both, neutral=neutral, inclusive=inclusive):
+        found, given = portable.to_numpy(total), a
+        if not inclusive:
+            found, given = found[1:], a[:-1]
+        check_running_totals(found, given, 0)
+
+
+@pytest.mark.parametrize("profile", ["simulator:h200", "simulator:intel-cpu"])
+@pytest.mark.parametrize("axis", RUNNING)
+def test_running_totals_as_other_devices_take_them(profile: str, axis: str) -> None:
+    a, along = laid_out(np.full(FEW // 2, 0.1), axis)
+    with portable.use(profile):
+        check_running_totals(primitives.scan(a, axis=along), a, along)
+
+
+@pytest.mark.needs_forward_progress
+def test_strips_of_columns_in_turn(ours: Device) -> None:
+    """Far more tiles than are looked at together, each of four rows."""
+    length = 1 << 13
+    a = np.full((length, 4), 0.1, np.float32)
+    strip = Strip(Merge(kl.add, portable.float32, 0), width=4, tall=4, depth=1)
+    state = ours.from_numpy(np.zeros(1 + PUBLISHED * length // 4 * 4, np.uint64))
+    out = ours.empty(a.shape, portable.float32)
+    given, turned = (xp.permute_dims(x, (1, 0)) for x in (ours.from_numpy(a), out))
+    scan_strips_in_turn[2 * 16, 16](given, state, turned, STRIP=strip, SHIFT=0)
+    check_running_totals(out, a, 0)
+
+
+PRODUCTS: dict[str, tuple[int, int, int]] = {
+    "few columns": (3, 300_000, 3),
+    "a few rows": (10, 1 << 20, 10),
+    "tiles": (64, 1 << 17, 64),
+    "packed": (640, 1 << 13, 640),
+}
+"""Rows, products of a sum, and columns: more than one of each way on processors."""
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("size", PRODUCTS)
+def test_products_with_long_sums(ours: Device, size: str, turned: bool) -> None:
+    """Each of equal terms, of which a chain as long would be off by thousands of roundings."""
+    m, k, n = PRODUCTS[size]
+    if not ours.capabilities.lone_work_items or ours.interprets:
+        pytest.skip("work-items share tiles of long sums there, which are one chain each")
+    a = xp.full((k, m) if turned else (m, k), 0.1, dtype=xp.float32, device=ours)
+    a = xp.permute_dims(a, (1, 0)) if turned else a
+    found = portable.to_numpy(a @ xp.full((k, n), 0.1, dtype=xp.float32, device=ours))
+    wanted = k * np.longdouble(np.float32(0.1)) ** 2
+    assert np.all(np.abs(found - wanted) <= 200 * np.finfo(np.float32).eps * wanted)
+
+
+def test_slim_products_as_processors_take_them() -> None:
+    a = np.full((1 << 13, 3), 0.1, np.float32)
+    with portable.use("simulator:intel-cpu"):
+        found = portable.to_numpy(gemm(a.T, a))
+    wanted = a.shape[0] * np.longdouble(np.float32(0.1)) ** 2
+    assert np.all(np.abs(found - wanted) <= typical(np.float32) / 2 * wanted)
+
+
+def test_bfloat16_is_added_up_in_single_precision(device: Device) -> None:
+    """Of 8 bits, so that a chain of them would end where they are too small to count."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    a = DATA["constant"](FEW // 4).astype(ml_dtypes.bfloat16)
+    with portable.use(device):
+        total, upto = primitives.reduce(a), primitives.scan(a, dtype=np.float32)
+    wanted = a.astype(np.float64)
+    assert abs(float(total) - wanted.sum()) <= 2**-8 * wanted.sum()
+    check_running_totals(upto, wanted, 0, np.float32)

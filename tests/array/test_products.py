@@ -122,3 +122,25 @@ def test_powers_of_matrices_of_ordinary_extents(ours: Device) -> None:
     for _ in range(_CALLS):
         found = portable.to_numpy(portable.xp(ours).linalg.matrix_power(ours.from_numpy(a), 5))
         np.testing.assert_array_equal(found, np.linalg.matrix_power(a, 5))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "int64", "float64"])
+@pytest.mark.parametrize("size", [(5000,), (3, 1, 700), (4, 2)], ids=str)
+def test_vecdot_reads_each_element_once(ours: Device, size: tuple[int, ...], dtype: str) -> None:
+    """In one launch, or two where sums are cut, and no product is kept in memory."""
+    if dtype == "float64" and not ours.capabilities.float64:
+        pytest.skip("no float64")
+    xp = portable.xp(ours)
+    random = np.random.default_rng(len(size))
+    a = random.integers(-3, 4, size).astype(dtype)
+    b = random.integers(-3, 4, (2, size[-1]) if len(size) > 2 else size).astype(dtype)
+    x, y = ours.from_numpy(a), ours.from_numpy(b)
+    wanted = np.sum(a.astype(np.int64) * b, axis=-1).astype(dtype)
+    for left, right in ((x, y), (y, x)):
+        with portable.profile() as profile:
+            found = xp.vecdot(left, right)
+        np.testing.assert_array_equal(portable.to_numpy(found), wanted)
+        assert {span.entry.name for span in profile.spans} == {"reduce_by_workgroup"}
+    turned = ours.from_numpy(np.flip(a, axis=-1).copy())
+    found = xp.vecdot(xp.flip(turned, axis=-1), y)
+    np.testing.assert_array_equal(portable.to_numpy(found), wanted)

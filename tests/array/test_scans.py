@@ -15,7 +15,7 @@ from portable.dtypes import DType, complex64, complex128, float32, float64, int3
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
 from portable.primitives.scans.scan_kernels import Tile
-from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
+from portable.primitives.scans.strip_lookback_kernels import PUBLISHED, Strip, scan_strips_in_turn
 
 RNG = np.random.default_rng(0)
 
@@ -96,7 +96,7 @@ def strips_in_turn(
     tiles = -(-columns // (4 * lanes)) * -(-rows // 8)
     x = device.from_numpy(a)
     words = tiles * 4 * lanes * (kind.itemsize // 4)
-    state = device.from_numpy(np.zeros(1 + 2 * words, np.uint64))
+    state = device.from_numpy(np.zeros(1 + PUBLISHED * words, np.uint64))
     strip = Strip(Merge(kl.add, kind, 0, lanes=lanes), width=4, tall=4, depth=2)
     found = []
     for _ in range(2):

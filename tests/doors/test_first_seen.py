@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import portable
+from portable import primitives
 from portable.array.base.defaults import is_ours
 from portable.backend import Device
 from tests.doors.doors import ELEMENTS, PRODUCT, SORT, TOTAL, Operation
+from tests.doors.ways import PROFILES
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,17 @@ def test_arrays_first_seen_by_another_door(device: Device, operation: Operation)
             for door in pair:
                 found = portable.to_numpy(door.call(portable.xp(device), *given))
                 np.testing.assert_array_equal(found, operation.expected(*host))
+
+
+@pytest.mark.parametrize("first", PROFILES)
+def test_tunables_are_those_of_the_device_that_runs(first: str) -> None:
+    """The same arrays on two devices in turn, each of which does it in a way of its own."""
+    a = np.arange(50 * 40, dtype=np.float32).reshape(50, 40) % 7
+    kernels = {PROFILES[0]: "scan_by_workgroup", PROFILES[1]: "scan_rows"}
+    order = sorted(PROFILES, key=lambda name: name != first)
+    for name in (*order, *order):
+        with portable.use(name), portable.profile() as profile:
+            found = portable.to_numpy(primitives.scan(a, axis=1))
+        np.testing.assert_array_equal(found, np.cumsum(a, axis=1))
+        launched = [span.entry.name for span in profile.spans if span.entry.kind == "launch"]
+        assert launched == [kernels[name]]

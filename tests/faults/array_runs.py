@@ -22,11 +22,11 @@ from portable.primitives.reductions.workgroup_kernels import (
     reduce_at_once,
     reduce_by_workgroup,
 )
-from portable.primitives.scans.block_kernels import Blocks, scan_blocks_in_turn
+from portable.primitives.scans.block_kernels import BLOCK_LEVELS, Blocks, scan_blocks_in_turn
 from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
 from portable.primitives.scans.scan_kernels import Tile as TileOfRows
 from portable.primitives.scans.scan_kernels import scan_by_workgroup
-from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
+from portable.primitives.scans.strip_lookback_kernels import PUBLISHED, Strip, scan_strips_in_turn
 from portable.primitives.sorts.bucket_kernels import (
     Sorting,
     Splitters,
@@ -117,7 +117,7 @@ def totals_looked_back_at() -> None:
 
 @run
 def totals_of_blocks() -> None:
-    state = np.zeros(1 + 10, np.uint64)
+    state = np.zeros(1 + 10 * BLOCK_LEVELS, np.uint64)
     blocks = Blocks(PAIRS, 10, shift=0, streaming=False, patience=2)
     for a in integers(2, 95):
         out = empty(95, kind=int32)
@@ -128,7 +128,7 @@ def totals_of_blocks() -> None:
 @run
 def totals_of_strips() -> None:
     """Down columns, in tiles of four rows by three workgroups."""
-    state = np.zeros(1 + 2 * 2 * 6 * 4, np.uint64)
+    state = np.zeros(1 + PUBLISHED * 2 * 6 * 4, np.uint64)
     strip = Strip(ONES, width=4, tall=4, depth=1)
     for a in integers(2, 22, 8):
         out = empty(22, 8, kind=int32)

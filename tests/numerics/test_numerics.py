@@ -310,3 +310,31 @@ def test_least_lengths_of_counts_that_are_none() -> None:
     with pytest.raises(TypeError, match="integer"):
         n.bincount(x, minlength=1.5)
     assert n.bincount(x, minlength=np.int64(4)).tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("points", "values"),
+    [
+        ((-np.inf, 0, np.inf), (1, 2, 3)),
+        ((-np.inf, 0, 1), (1, 2, 3)),
+        ((0, 1, np.inf), (1, 2, 3)),
+        ((-np.inf, np.inf), (1, 2)),
+        ((0, 1, 2), (0, np.inf, 2)),
+        ((0, 1, 2), (-np.inf, np.inf, 2)),
+        ((0, 1, 2), (np.inf, np.inf, 2)),
+        ((0, 1, 2), (0, np.nan, 2)),
+        ((0, 1, 1, 2), (0, 1, 5, 2)),
+    ],
+    ids=str,
+)
+def test_interp_at_infinity(
+    device: Device, points: tuple[float, ...], values: tuple[float, ...]
+) -> None:
+    x, knots, heights = (
+        np.array(numbers, np.float32)
+        for numbers in ((-np.inf, -5, -1, 0, 0.5, 1, 1.5, 2, 3, np.inf, np.nan), points, values)
+    )
+    with np.errstate(all="ignore"):
+        wanted = np.interp(x, knots, heights)
+        found = n.interp(*(device.from_numpy(y) for y in (x, knots, heights)))
+    np.testing.assert_array_equal(pt.to_numpy(found), wanted.astype(np.float32))

@@ -188,6 +188,25 @@ def test_a_linear_recurrence(device: Device, size: int) -> None:
     np.testing.assert_allclose(pt.to_numpy(got.addend), exact, rtol=1e-4, atol=1e-5)
 
 
+@pt.function
+def latest(a: Any, b: Any) -> Any:
+    return kl.where(b != 0, b, a)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scans_by_operations_that_do_not_commute(device: Device, axis: int) -> None:
+    """Gaps are filled from the left: an operation that takes vectors, and needs the order."""
+    random = np.random.default_rng(4)
+    shape = (2, 3000) if device.interprets else (8, 1 << 16)
+    shape = shape if axis else shape[::-1]
+    a = random.integers(1, 9, shape) * (random.random(shape) < 0.01)
+    rows = np.moveaxis(a, axis, -1)
+    at = np.maximum.accumulate(np.where(rows != 0, np.arange(rows.shape[-1]), 0), axis=-1)
+    wanted = np.moveaxis(np.take_along_axis(rows, at, -1), -1, axis)
+    found = primitives.scan(on(device, a.astype(np.float32)), latest, neutral=0.0, axis=axis)
+    np.testing.assert_array_equal(pt.to_numpy(found), wanted)
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_scans_along_axes(device: Device, axis: int) -> None:
     x = values(7, 3, 33)

@@ -9,6 +9,9 @@ a portable single-pass GPU scan", SPAA 2025: a core that is busy elsewhere keeps
 
 Totals are published in pieces of 32 bits, each in one word with a mark, so that atomics need no
 order. Blocks are added up in the same way by everyone: results do not depend on timing.
+
+No chain of additions is long, so that totals do not drift: within blocks, and from block to block,
+they are kept by levels, see `chains`.
 """
 
 from __future__ import annotations
@@ -19,10 +22,17 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.primitives.reductions.merging import CHAIN
 from portable.primitives.scans.board_kernels import drawn, joined, opened
+from portable.primitives.scans.chains import chain_added, levels_of, total_of_levels
 from portable.primitives.scans.scan_kernels import running_totals
 
-__all__ = ["Blocks", "scan_blocks_in_turn", "scan_rows"]
+__all__ = ["BLOCK_LEVELS", "Blocks", "scan_blocks_in_turn", "scan_rows"]
+
+BLOCK_LEVELS = 2
+"""Numbers by which the total before a block is published: see `chains`."""
+_LEVELS = 3
+"""Those in which totals of a row, or of a block, are kept: one for chains of vectors, then two."""
 
 
 @dataclass(frozen=True)
@@ -52,34 +62,64 @@ class Blocks:
     patience: int = 0
     ahead: int = 0
 
-    def write(
-        self, x: Any, out: Any, outer: Any, begin: Any, stop: Any, before: Any, carried: Any
-    ) -> Any:
-        """Writes running totals from `begin` to `stop`; gives what the block comes to up to there.
+    @property
+    def chain(self) -> int:
+        """Elements of a chain: a multiple of the lanes, and so many that its end costs little."""
+        return int(max(2 * CHAIN * self.merge.lanes, 4 * CHAIN))
 
-        `before` is the total before the block, `carried` that of the block before `begin`: apart,
-        since a block's own totals are smaller, and rounded less, than those of the row.
+    def write(self, x: Any, out: Any, outer: Any, begin: Any, stop: Any, before: Any) -> Any:
+        """Writes running totals from `begin` to `stop`, `before` being that up to there.
+
+        Gives what these elements come to: apart, since their totals are smaller, and rounded less,
+        than those of the row.
         """
+        carried = self.merge.nothing()
         for r, lanes in kl.vector_range(begin, stop, lanes=self.merge.lanes):
             merge = replace(self.merge, lanes=lanes)
             carried = self.put(out, outer, r, before, carried, merge.read(x, outer, r), merge)
         return carried
 
+    def write_chains(
+        self, x: Any, out: Any, outer: Any, begin: Any, stop: Any, before: Any, levels: Any,
+        number: Any,
+    ) -> None:  # fmt: skip
+        """Writes running totals from `begin` to `stop`, a chain at a time.
+
+        `before` is the total before the row or block, `levels` what its first `number` chains come
+        to: all before `begin`.
+        """
+        for first in range(begin, stop, self.chain):
+            last = first + kl.minimum(stop - first, self.chain)
+            total = self.merge(before, total_of_levels(levels, self.merge))
+            own = self.write(x, out, outer, first, last, total)
+            levels = chain_added(levels, number, own, self.merge.nothing(), self.merge)
+            number = number + 1
+
     def put(
         self, out: Any, outer: Any, r: Any, before: Any, carried: Any, values: Any, MERGE: Any
     ) -> Any:
-        """Writes the running totals of a few elements; gives the block's own."""
+        """Writes the running totals of a few elements; gives the chain's own."""
         totals = running_totals(values, MERGE)
         done = MERGE(MERGE.spread(before), MERGE(MERGE.spread(carried), totals))
         kl.vstore(out, *outer, r + self.shift, done, streaming=self.streaming)
         return MERGE(carried, totals[MERGE.lanes - 1])
 
-    def rest_added_up(self, x: Any, outer: Any, begin: Any, stop: Any, sums: Any) -> Any:
-        """What the lanes of `sums` and the elements from `begin` to `stop` come to."""
+    def rest_added_up(
+        self, x: Any, outer: Any, begin: Any, stop: Any, levels: Any, number: Any
+    ) -> Any:
+        """What `levels` and the elements from `begin` to `stop` come to.
+
+        The levels are vectors, and of so many chains: all those of a block before `begin`.
+        """
         whole = begin + (stop - begin) // self.merge.lanes * self.merge.lanes
-        for r in range(begin, whole, self.merge.lanes):
-            sums = self.merge(sums, self.merge.read(x, outer, r))
-        total = self.merge.folded(sums)
+        nothing = self.merge.spread(self.merge.nothing())
+        for first in range(begin, whole, self.chain):
+            sums = nothing
+            for r in range(first, first + kl.minimum(whole - first, self.chain), self.merge.lanes):
+                sums = self.merge(sums, self.merge.read(x, outer, r))
+            levels = chain_added(levels, number, sums, nothing, self.merge)
+            number = number + 1
+        total = self.merge.folded(total_of_levels(levels, self.merge))
         for r in range(whole, stop):
             total = self.merge(total, self.merge.one(x, outer, r))
         return total
@@ -88,29 +128,42 @@ class Blocks:
         """The total of a block of a row."""
         begin = block * self.size
         stop = kl.minimum(begin + self.size, x.shape[x.ndim - 1])
-        nothing = self.merge.spread(self.merge.nothing())
-        return self.rest_added_up(x, outer, begin, stop, nothing)
+        levels = levels_of(self.merge.spread(self.merge.nothing()), _LEVELS)
+        return self.rest_added_up(x, outer, begin, stop, levels, 0)
 
     def before_block(self, x: Any, board: Any, outer: Any, row: Any, block: Any) -> Any:
-        """The total before a block, if need be from the last published one since number `row`."""
-        words = kl.private((self.merge.kind.itemsize // 4,), kl.u64)
-        total = self.merge.nothing()
+        """The total before a block, by levels, if need be from the last published since `row`."""
+        PIECES = self.merge.kind.itemsize // 4
+        words = kl.private((BLOCK_LEVELS * PIECES,), kl.u64)
+        levels = levels_of(self.merge.nothing(), BLOCK_LEVELS)
         known = block
         missing = block > 0
         looks = 0
         while missing:
-            missing = not board.looked_at(board.slot(row + known - 1), words)
+            missing = not board.looked_at(self.slot(board, row + known - 1), words, 0, BLOCK_LEVELS)
             if not missing:
-                total = joined(words, 0, self.merge.kind)
+                levels = tuple(
+                    [joined(words, k * PIECES, self.merge.kind) for k in range(BLOCK_LEVELS)]
+                )
             elif looks < self.patience:
                 looks = looks + 1
             else:
                 known = known - 1
                 missing = known > 0
         for b in range(known, block):
-            total = self.merge(total, self.added_up(x, outer, b))
-            board.publish(board.slot(row + b), total)
-        return total
+            levels = self.published(board, row, b, levels, self.added_up(x, outer, b))
+        return levels
+
+    def slot(self, board: Any, number: Any) -> Any:
+        """The first word about a block."""
+        return board.slot(number * BLOCK_LEVELS)
+
+    def published(self, board: Any, row: Any, block: Any, levels: Any, own: Any) -> Any:
+        """The levels with a block's own total, which others see by now."""
+        added = chain_added(levels, block, own, self.merge.nothing(), self.merge)
+        for k in kl.static_range(BLOCK_LEVELS):
+            board.publish(board.slot((row + block) * BLOCK_LEVELS + k), added[k])
+        return added
 
 
 @kernel
@@ -122,8 +175,9 @@ def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
     x, out : array
         What is read and written.
     state : array of uint64
-        A word for the tickets, and for each block one for each 32 bits of a total: zeros before
-        the first launch, then what the last one over as many blocks and work-items left.
+        A word for the tickets, and for each block one for each 32 bits of `BLOCK_LEVELS` totals:
+        zeros before the first launch, then what the last one over as many blocks and work-items
+        left.
     BLOCKS : Blocks
         How rows are cut.
     """
@@ -140,8 +194,9 @@ def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
     while number < total:
         outer = unravelled(number // blocks, lead)
         block = number % blocks
-        before = BLOCKS.before_block(x, board, outer, number - block, block)
-        board.publish(board.slot(number), MERGE(before, own))
+        levels = BLOCKS.before_block(x, board, outer, number - block, block)
+        before = total_of_levels(levels, MERGE)
+        BLOCKS.published(board, number - block, block, levels, own)
         if BLOCKS.shift == 1 and block == 0:
             out[*outer, 0] = MERGE.nothing()
         number = board.number_on(drawn(state))
@@ -151,18 +206,26 @@ def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
         next_stop = kl.minimum(next_begin + BLOCK, length)
         if number >= total:
             next_stop = next_begin
-        both, carried, sums = 0, MERGE.nothing(), MERGE.spread(MERGE.nothing())
+        nothing, none = MERGE.nothing(), MERGE.spread(MERGE.nothing())
+        done, new, both = levels_of(nothing, _LEVELS), levels_of(none, _LEVELS), 0
         # Scalars that are added up in two loops come out otherwise than in one: Intel's compiler
         # (2026.22.10) adds up parts of a loop's side by side.
         if MERGE.lanes > 1:
-            both = kl.minimum(stop - begin, next_stop - next_begin) // MERGE.lanes * MERGE.lanes
-            for r in range(0, both, MERGE.lanes):
-                mine = MERGE.read(x, outer, begin + r)
-                new = MERGE.read(x, next_outer, next_begin + r, ahead=BLOCKS.ahead)
-                carried = BLOCKS.put(out, outer, begin + r, before, carried, mine, MERGE)
-                sums = MERGE(sums, new)
-        BLOCKS.write(x, out, outer, begin + both, stop, before, carried)
-        own = BLOCKS.rest_added_up(x, next_outer, next_begin + both, next_stop, sums)
+            CHAINED = BLOCKS.chain
+            both = kl.minimum(stop - begin, next_stop - next_begin) // CHAINED
+            for chain in range(both):
+                carried, sums = nothing, none
+                upto = MERGE(before, total_of_levels(done, MERGE))
+                for r in range(chain * CHAINED, chain * CHAINED + CHAINED, MERGE.lanes):
+                    mine = MERGE.read(x, outer, begin + r)
+                    other = MERGE.read(x, next_outer, next_begin + r, ahead=BLOCKS.ahead)
+                    carried = BLOCKS.put(out, outer, begin + r, upto, carried, mine, MERGE)
+                    sums = MERGE(sums, other)
+                done = chain_added(done, chain, carried, nothing, MERGE)
+                new = chain_added(new, chain, sums, none, MERGE)
+        first = both * BLOCKS.chain
+        BLOCKS.write_chains(x, out, outer, begin + first, stop, before, done, both)
+        own = BLOCKS.rest_added_up(x, next_outer, next_begin + first, next_stop, new, both)
 
 
 @kernel
@@ -174,18 +237,13 @@ def scan_rows(x: Any, out: Any, *, BLOCKS: Any, ROWS: int) -> None:
     x, out : array
         What is read and written.
     BLOCKS : Blocks
-        How rows are cut, into whole vectors, so that sums are rounded less.
+        How rows are written; they are not cut.
     """
-    MERGE, BLOCK = BLOCKS.merge, BLOCKS.size
-    kl.static_assert(BLOCK % MERGE.lanes == 0, "blocks are whole vectors")
     *lead, length = x.shape
+    nothing = BLOCKS.merge.nothing()
     first = kl.global_id(0) * ROWS
     for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
         outer = unravelled(row, lead)
         if BLOCKS.shift == 1:
-            out[*outer, 0] = MERGE.nothing()
-        before = MERGE.nothing()
-        for begin in range(0, length, BLOCK):
-            stop = kl.minimum(begin + BLOCK, length)
-            own = BLOCKS.write(x, out, outer, begin, stop, before, MERGE.nothing())
-            before = MERGE(before, own)
+            out[*outer, 0] = nothing
+        BLOCKS.write_chains(x, out, outer, 0, length, nothing, levels_of(nothing, _LEVELS), 0)

@@ -14,7 +14,12 @@ from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.work import streams
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.scans.block_kernels import Blocks, scan_blocks_in_turn, scan_rows
+from portable.primitives.scans.block_kernels import (
+    BLOCK_LEVELS,
+    Blocks,
+    scan_blocks_in_turn,
+    scan_rows,
+)
 from portable.primitives.scans.kept_state import kept_state
 from portable.primitives.scans.tuning import lines_for
 
@@ -54,7 +59,7 @@ def scan_in_blocks(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
         recipe.launch(scan_rows, -(-rows // many), 1, x, out, BLOCKS=whole, ROWS=many)
         return
     blocks = rows * -(-length // block)
-    state = kept_state(recipe, x.device, blocks, merge.kind.itemsize)
+    state = kept_state(recipe, x.device, BLOCK_LEVELS * blocks, merge.kind.itemsize)
     items = min(blocks, capabilities.compute_units)
     ahead = share.ahead // x.dtype.itemsize
     cut = Blocks(merge, block, shift, streaming, _PATIENCE, ahead)

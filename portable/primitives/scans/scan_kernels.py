@@ -11,6 +11,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.primitives.scans.chains import chain_added, total_of_levels
 
 __all__ = ["Tile", "padded", "running_totals", "scan_by_workgroup"]
 
@@ -188,6 +189,7 @@ def scan_by_workgroup(x: Any, starts: Any, out: Any, *, TILE: Any, CUT: Any, SHI
     if SHIFT == 1 and own.number == 0 and across == 0 and own.inside:
         out[*own.outer, 0] = carried
     stop = kl.where(own.inside, own.stop, own.first)
+    levels = (TILE.merge.nothing(), carried)
     for tile in range(own.first, own.stop, TILE.size):
         places = [tile + TILE.place_of(strip, across) for strip in kl.static_range(TILE.strips)]
         raw = [TILE.loaded(x, own.outer, place, stop) for place in places]
@@ -198,4 +200,6 @@ def scan_by_workgroup(x: Any, starts: Any, out: Any, *, TILE: Any, CUT: Any, SHI
             done = TILE.raised(before, mine[strip])
             TILE.stored(out, own.outer, places[strip] + SHIFT, stop + SHIFT, done)
         # The next tile's sums are written behind a barrier, which all come to after reading these.
-        carried = TILE.merge(carried, sums[item - across + TILE.width - 1])
+        number, total = (tile - own.first) // TILE.size, sums[item - across + TILE.width - 1]
+        levels = chain_added(levels, number, total, TILE.merge.nothing(), TILE.merge)
+        carried = total_of_levels(levels, TILE.merge)

@@ -19,7 +19,7 @@ from portable.dtypes import DType
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.work import streams
-from portable.primitives.reductions.axis import Strips, cut, lanes_for, launch_by_workgroup
+from portable.primitives.reductions.axis import cut, lanes_for, launch_by_workgroup
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.sections import Sections
 from portable.primitives.scans.block_scanning import scan_in_blocks
@@ -128,18 +128,17 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
         scan_in_strips(recipe, x, out, merge, shift, lanes)
         return
     starts = None
-    merge = merge.taking(lanes)
+    merge, items = merge.taking(lanes), strips * sections
     if sections > 1:
         starts = _crosswise(recipe, x, sections, merge.kind)
-        Strips(strip, section, sections, strips * sections, group).launch(
-            recipe, x, (starts,), merge
-        )
+        totals_alone = ColumnScan(merge, strip, section, totals=True)
+        recipe.launch(scan_columns, items, group, x, None, starts, SCAN=totals_alone)
         if sections > _FEW:
             totals, starts = starts, _crosswise(recipe, x, sections, merge.kind)
             scanned(recipe, totals, starts, merge, 0)
     streaming, last = streams(out.nbytes, capabilities), 1 if sections > _FEW else _FEW
     how = ColumnScan(merge, strip, section, last, shift, streaming)
-    recipe.launch(scan_columns, strips * sections, group, x, starts, out, SCAN=how)
+    recipe.launch(scan_columns, items, group, x, starts, out, SCAN=how)
 
 
 def _strip(vectors: int, capabilities: Capabilities) -> int:

@@ -3,9 +3,12 @@
 After D. Merrill, M. Garland, "Single-pass parallel prefix scan with decoupled look-back", NVIDIA
 technical report NVR-2016-002. A strip of neighbouring columns is cut into tiles, which are handed
 out in order, all strips' first tiles before their second ones. A workgroup says what the columns of
-its tile come to, reads the same of as many tiles above as it has rows of work-items, but of the
-farthest the totals from the top, adds these up, and says its own totals from the top. Of whose tile
-it reads what does not depend on timing, so results do not.
+its tile come to, reads the same of as many tiles above as it has rows of work-items, less one, but
+of the farthest the totals from the top, adds these up, and says its own totals from the top. Of
+whose tile it reads what does not depend on timing, so results do not.
+
+Totals from the top are two numbers, see `chains`: so the chain of additions from tile to tile is
+not long, and they do not drift.
 """
 
 from __future__ import annotations
@@ -17,11 +20,14 @@ from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.scans.board_kernels import drawn, joined, opened
+from portable.primitives.scans.chains import chain_added
 
-__all__ = ["Strip", "scan_strips_in_turn"]
+__all__ = ["PUBLISHED", "Strip", "scan_strips_in_turn"]
 
 _OF_TILE, _FROM_TOP = 0, 1
-"""What is published of a column: what it comes to in a tile, and from the top on."""
+PUBLISHED = 3
+"""Numbers that are published of a column: what it comes to in a tile, and from the top on, which
+are two, by levels."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,11 @@ class Strip:
     def columns(self) -> int:
         """How many lie in a strip."""
         return int(self.width * self.merge.lanes)
+
+    @property
+    def back(self) -> int:
+        """How far above are the farthest tiles that are looked at; of these the totals are two."""
+        return self.tall - 1
 
     def slot(self, number: Any, total: Any, what: Any) -> Any:
         """Where the first word about this work-item's columns of a tile lies."""
@@ -94,10 +105,11 @@ def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int)
     x, out : array
         What is read and written.
     state : array of uint64
-        A word for the tickets, and for each tile and column two for each 32 bits of a total: zeros
-        before the first launch, then what the last one over as many tiles and workgroups left.
+        A word for the tickets, and for each tile and column `PUBLISHED` for each 32 bits of a
+        total: zeros before the first launch, then what the last one over as many tiles and
+        workgroups left.
     STRIP : Strip
-        How tiles are held, and by how many rows of work-items, each of which looks at one above.
+        How tiles are held, and by how many rows of work-items, each of which looks at one total.
     SHIFT : int
         1 where the first element of `out` is the total of nothing.
     """
@@ -135,17 +147,24 @@ def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int)
         if down == TALL - 1:
             STRIP.publish(board, STRIP.slot(number, total, _OF_TILE), whole)
         value = neutral
-        if above > down:
-            what = kl.where(down == TALL - 1, _FROM_TOP, _OF_TILE)
-            value = STRIP.awaited(board, STRIP.slot(number - (down + 1) * strips, total, what))
+        higher = kl.minimum(down + 1, STRIP.back)
+        if above >= higher:
+            what = kl.maximum(down + 2 - STRIP.back, _OF_TILE)
+            value = STRIP.awaited(board, STRIP.slot(number - higher * strips, total, what))
         kl.vstore(others, down, across, value)
         kl.barrier()
-        carried = neutral
-        for k in kl.static_range(TALL - 1, -1, -1):
-            carried = MERGE(carried, kl.vload(others, k, across, lanes=MERGE.lanes))
+        between = neutral
+        for k in kl.static_range(STRIP.back - 2, -1, -1):
+            between = MERGE(between, kl.vload(others, k, across, lanes=MERGE.lanes))
+        levels = tuple(
+            [kl.vload(others, STRIP.back - 1 + k, across, lanes=MERGE.lanes) for k in range(2)]
+        )
+        carried = MERGE(levels[1], MERGE(levels[0], between))
         if down == TALL - 1:
-            place = STRIP.slot(number, total, _FROM_TOP)
-            STRIP.publish(board, place, MERGE(carried, whole))
+            step = above // STRIP.back
+            levels = chain_added(levels, step, MERGE(between, whole), neutral, MERGE)
+            for k in kl.static_range(2):
+                STRIP.publish(board, STRIP.slot(number, total, _FROM_TOP + k), levels[k])
         if SHIFT == 1 and above == 0 and down == 0 and inside:
             kl.vstore(out, *outer, 0, neutral, axis=out.ndim - 2)
         before = MERGE(carried, before)

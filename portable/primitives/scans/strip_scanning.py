@@ -9,7 +9,7 @@ from portable.backend import Capabilities
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.kept_state import kept_state
-from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
+from portable.primitives.scans.strip_lookback_kernels import PUBLISHED, Strip, scan_strips_in_turn
 from portable.primitives.scans.tuning import columns_for
 
 __all__ = ["scan_in_strips", "strips_may_wait"]
@@ -54,7 +54,7 @@ def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     depth = max(1, share.size // (lanes * kind.itemsize))
     tiles = -(-columns // (width * lanes)) * -(-length // (tall * depth))
     groups = min(tiles, device.capabilities.compute_units * share.groups)
-    state = kept_state(recipe, device, 2 * tiles * width * lanes, kind.itemsize)
+    state = kept_state(recipe, device, PUBLISHED * tiles * width * lanes, kind.itemsize)
     constants = {"STRIP": Strip(merge.taking(lanes), width, tall, depth), "SHIFT": shift}
     items = width * tall
     recipe.launch(scan_strips_in_turn, groups * items, items, x, state, out, **constants)

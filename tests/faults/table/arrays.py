@@ -80,15 +80,15 @@ ARRAYS: Final = (
     fault(
         "the total of one block too few is taken",
         BLOCKS + "Blocks.before_block",
-        "board.looked_at(board.slot(row + known - 1), words)",
-        "board.looked_at(board.slot(row + kl.maximum(known - 2, 0)), words)",
+        "board.looked_at(self.slot(board, row + known - 1), words, 0, BLOCK_LEVELS)",
+        "board.looked_at(self.slot(board, row + kl.maximum(known - 2, 0)), words, 0, BLOCK_LEVELS)",
         "totals_of_blocks",
         "result",
     ),
     fault(
         "a strip waits for a tile that comes later",
         STRIPS + "scan_strips_in_turn",
-        "STRIP.slot(number - (down + 1) * strips, total, what)",
+        "STRIP.slot(number - higher * strips, total, what)",
         "STRIP.slot(number + strips, total, what)",
         "totals_of_strips",
         "wait",

@@ -44,7 +44,7 @@ def failure(case: Case, device: Device) -> str:
 
 def wanted(function: Function, operands: list[Array]) -> tuple[list[Array], Any]:
     """NumPy's results, and what roundings are relative to."""
-    widened = [_wide(x) for x in operands] if function.widened else operands
+    widened = [_wide(x, function.longer) for x in operands] if function.widened else operands
     call: Callable[..., Any] = function.expected or (lambda *x: function.call(np, *x))
     with np.errstate(all="ignore"):
         expected = [np.asarray(x) for x in _parts(call(*widened))]
@@ -52,8 +52,10 @@ def wanted(function: Function, operands: list[Array]) -> tuple[list[Array], Any]
     return expected, sizes
 
 
-def _wide(x: Array) -> Array:
+def _wide(x: Array, longer: bool) -> Array:
     kinds = {"f": np.float64, "c": np.complex128}
+    if longer and x.dtype in kinds.values():
+        kinds = {"f": np.longdouble, "c": np.clongdouble}
     return x.astype(kinds[x.dtype.kind]) if x.dtype.kind in kinds else x
 
 

@@ -75,6 +75,8 @@ class Function:
         the operands.
     widened : bool
         Whether NumPy gets floats in double precision.
+    longer : bool
+        Whether it gets those of double precision in still more bits: its own long sums drift.
     arrays : bool
         Whether it belongs to `portable.array`, which some devices have another library for.
     """
@@ -95,6 +97,7 @@ class Function:
     units: float = 4
     sizes: Sizes = "result"
     widened: bool = True
+    longer: bool = False
     arrays: bool = True
 
     def dtypes(self) -> Sequence[str]:

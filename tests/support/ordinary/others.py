@@ -84,19 +84,24 @@ def _primitives() -> Iterator[Function]:
         kinds="b", dims=(1,),
     )  # fmt: skip
     yield _of(
-        "primitives.gather", lambda x: primitives.gather(x, primitives.argsort(x[..., 0])),
-        expected=lambda x: x[np.argsort(x[..., 0], stable=True)], kinds=_REAL, dims=(2, 3),
+        "primitives.gather", lambda x: primitives.gather(x, primitives.argsort(_firsts(x))),
+        expected=lambda x: x[np.argsort(_firsts(x), stable=True)], kinds=_REAL, dims=(2, 3),
     )  # fmt: skip
     yield _of(
         "primitives.scatter",
-        lambda x: primitives.scatter(primitives.copy(x), primitives.argsort(x[..., 0]), x),
+        lambda x: primitives.scatter(primitives.copy(x), primitives.argsort(_firsts(x)), x),
         expected=_scattered, kinds=_REAL, dims=(2, 3),
     )  # fmt: skip
 
 
+def _firsts(x: Any) -> Any:
+    """The first element of each of the parts along the first axis."""
+    return x[(slice(None), *(0,) * (x.ndim - 1))]
+
+
 def _scattered(x: Any) -> Any:
     out = np.empty_like(x)
-    out[np.argsort(x[..., 0], stable=True)] = x
+    out[np.argsort(_firsts(x), stable=True)] = x
     return out
 
 
