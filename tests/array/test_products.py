@@ -144,3 +144,17 @@ def test_vecdot_reads_each_element_once(ours: Device, size: tuple[int, ...], dty
     turned = ours.from_numpy(np.flip(a, axis=-1).copy())
     found = xp.vecdot(xp.flip(turned, axis=-1), y)
     np.testing.assert_array_equal(portable.to_numpy(found), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "int32"])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 40_000, 1), (20, 700, 1), (1, 700, 3), (3, 300, 2)])
+def test_long_sums_of_few_products(ours: Device, dtype: str, m: int, k: int, n: int) -> None:
+    """Vectors that no tiles take are not left to a work-item for each result."""
+    k = min(k, 2000) if ours.interprets else k
+    random = np.random.default_rng(k)
+    a, b = (random.integers(-9, 9, shape).astype(dtype) for shape in ((m, k), (k, n)))
+    if dtype == "complex64":
+        a += (1j * random.integers(-9, 9, a.shape)).astype(dtype)
+    found = portable.to_numpy(ours.from_numpy(a) @ ours.from_numpy(b))
+    assert found.dtype == a.dtype
+    np.testing.assert_allclose(found, a @ b, rtol=1e-5)

@@ -50,6 +50,8 @@ _WIDEST: Final = 256
 """Work-items of a workgroup for a row at most."""
 _SHORT: Final = 256
 """Products of a sum below which a workgroup for each has too little to do."""
+_FEW: Final = 32
+"""Results for each compute unit below which they leave it idle, a work-item each."""
 _FEWEST_PRODUCTS: Final = 1 << 13
 _MOST_PRODUCTS: Final = 1 << 16
 """Products that a work-item alone adds up: fewer do not pay, and sums of more drift."""
@@ -128,12 +130,27 @@ def _multiplied(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     if kind.is_float:
         _launch_product(recipe, a, b, out)
         return out
+    if _few_and_long(a, out):
+        columns = expand_dims(matrix_transpose(b), axis=-3)
+        product = recorded(recipe, OPERATIONS["multiply"], expand_dims(a, axis=-2), columns)
+        sums = summed_in(recipe, product, (product.ndim - 1,), kind)
+        return sums.viewed(shape, contiguous_strides(shape, kind.itemsize))
     edge = 1 if a.device.capabilities.lone_work_items else _EDGE
     ndrange = (out.shape[-1], out.shape[-2], prod(lead))
     group = (_EDGE * _EDGE // edge, edge, 1)
     accumulator = kind if kind.is_complex else kind.register
     recipe.launch(plain_product, ndrange, group, a, b, out, ACC=accumulator)
     return out
+
+
+def _few_and_long(a: Any, out: Any) -> bool:
+    """Whether a work-item for each result leaves most of a device without work.
+
+    Then all products are written, one after the other, which must not be many times the operands.
+    """
+    by_vector = 1 in out.shape[-2:]
+    few = out.size < _FEW * a.device.capabilities.compute_units
+    return by_vector and few and a.shape[-1] >= _SHORT
 
 
 def _vector_product(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
