@@ -29,7 +29,17 @@ def raw_launch(device: Device, lowered: Lowered, arrays: Sequence[Any]) -> Calla
     makers = {"opencl": _opencl, "cpu": _opencl, "sycl": _sycl, "cuda": _cupy, "rocm": _cupy}
     if program is None or device.backend not in makers:
         raise UnsupportedError(f"{device.name} has no library beneath to compare launches with")
-    return makers[device.backend](device, program, lowered, arrays)
+    make = _native if program.dialect == "llvm" else makers[device.backend]
+    return make(device, program, lowered, arrays)
+
+
+def _native(
+    device: Any, program: Program, lowered: Lowered, arrays: Sequence[Any]
+) -> Callable[[], Any]:
+    """The job that the threads are given, without what Portable does to make one."""
+    executable = device.compile(program)
+    run: Callable[[], None] = executable.prepare(lowered.groups, lowered.arguments)
+    return run
 
 
 def _opencl(

@@ -92,6 +92,8 @@ class ArrayNativeDevice(NativeDevice):
 
     def shared(self, array: Any) -> np.ndarray[Any, Any]:
         """The elements in place."""
+        if isinstance(array, np.ndarray):
+            return array
         kind = array.dtype.numpy
         if not array.size:
             return np.empty(array.shape, kind)

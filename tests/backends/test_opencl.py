@@ -158,7 +158,7 @@ def test_devices_that_nothing_can_be_built_for_are_passed_over(
         monkeypatch.setattr("portable_backends.cpu.native_device.why_not", lambda: "no LLVM")
         backend = CPUBackend()
         assert not backend.devices()
-        assert backend.unavailable().reason == f"{reason}; no LLVM"
+        assert backend.unavailable().reason == f"no LLVM; {reason}"
 
 
 @kernel

@@ -102,7 +102,7 @@ WAYS: Final[tuple[Way, ...]] = (
     _way("few columns", doors.PRODUCT, "gemm_slim", ((50, 64), (64, 3)), _alone),
     _way("small", doors.PRODUCT, "gemm_slim", ((20, 24), (24, 17)), _alone),
     _way(
-        "sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 2048), (2048, 8)),
+        "sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 512), (512, 8)),
         _many_units,
     ),
     _way(

@@ -19,12 +19,10 @@ _CUDA = 'extern "C" __global__ void axpy(float *x, const float *y, float a, int 
 _LLVM = """\
 define void @axpy(ptr noalias %arguments, ptr noalias %launch, i64 %first, i64 %last, ptr %room) {
 entry:
-  %x = load ptr, ptr %arguments
-  %y.at = getelementptr i64, ptr %arguments, i64 1
-  %y = load ptr, ptr %y.at
-  %a.at = getelementptr i64, ptr %arguments, i64 2
+POINTERS
+  %a.at = getelementptr i64, ptr %arguments, i64 A_SLOT
   %a = load float, ptr %a.at
-  %n.at = getelementptr i64, ptr %arguments, i64 3
+  %n.at = getelementptr i64, ptr %arguments, i64 N_SLOT
   %n.narrow = load i32, ptr %n.at
   %n = sext i32 %n.narrow to i64
   %begin = mul i64 %first, GROUP
@@ -49,6 +47,20 @@ done:
 }
 declare i64 @llvm.smin.i64(i64, i64)
 """
+_LLVM_POINTERS = """\
+  %x = load ptr, ptr %arguments
+  %y.slot = getelementptr i64, ptr %arguments, i64 1
+  %y = load ptr, ptr %y.slot"""
+_LLVM_OFFSETS = """\
+  %x.from = load ptr, ptr %arguments
+  %xo.slot = getelementptr i64, ptr %arguments, i64 1
+  %xo = load i64, ptr %xo.slot
+  %x = getelementptr float, ptr %x.from, i64 %xo
+  %y.slot = getelementptr i64, ptr %arguments, i64 2
+  %y.from = load ptr, ptr %y.slot
+  %yo.slot = getelementptr i64, ptr %arguments, i64 3
+  %yo = load i64, ptr %yo.slot
+  %y = getelementptr float, ptr %y.from, i64 %yo"""
 
 
 def axpy(device: Device, *, source: str | None = None, workgroup: int = GROUP) -> Program:
@@ -75,7 +87,10 @@ def axpy(device: Device, *, source: str | None = None, workgroup: int = GROUP) -
 
 def _source(device: Device, workgroup: int) -> str:
     if device.capabilities.dialect == "llvm":
-        return _LLVM.replace("GROUP", str(workgroup))
+        offsets = device.capabilities.pointer_offsets
+        pointers, slots = (_LLVM_OFFSETS, 4) if offsets else (_LLVM_POINTERS, 2)
+        text = _LLVM.replace("POINTERS", pointers).replace("GROUP", str(workgroup))
+        return text.replace("A_SLOT", str(slots)).replace("N_SLOT", str(slots + 1))
     if device.capabilities.dialect != "opencl":
         return _CUDA + _BODY.replace("INDEX", "blockIdx.x * blockDim.x + threadIdx.x")
     body = _BODY.replace("INDEX", "get_global_id(0)")
