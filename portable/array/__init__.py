@@ -1,4 +1,4 @@
-"""The Array API, version 2024.12, built from the kernel language.
+"""The Array API, version 2025.12, built from the kernel language.
 
 Arrays of any device that runs kernels and has no array library of its own; `portable.xp` gives this
 namespace with creation functions bound to a device. Beyond the standard there are ``float16``,
@@ -116,6 +116,7 @@ from portable.array.functions.elementwise import (
 from portable.array.functions.manipulation import (
     astype,
     broadcast_arrays,
+    broadcast_shapes,
     broadcast_to,
     concat,
     expand_dims,
@@ -163,6 +164,7 @@ from portable.array.functions.statistics import (
 )
 from portable.array.progressions import arange, linspace
 from portable.array.sets import (
+    isin,
     unique_all,
     unique_counts,
     unique_inverse,
@@ -220,6 +222,7 @@ __all__ = [
     "bitwise_xor",
     "bool",
     "broadcast_arrays",
+    "broadcast_shapes",
     "broadcast_to",
     "can_cast",
     "ceil",
@@ -267,6 +270,7 @@ __all__ = [
     "int64",
     "isdtype",
     "isfinite",
+    "isin",
     "isinf",
     "isnan",
     "less",
