@@ -15,7 +15,10 @@ of real matrices, go through the host.
 # ruff: noqa: A004, N811  (the standard names functions as Python names its own)
 
 import math
+import sys
+from typing import Any
 
+from portable.absent_names import absent
 from portable.array import fft, linalg
 from portable.array.array import Array
 from portable.array.base.conversion import VERSION as __array_api_version__
@@ -354,3 +357,14 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What is not there is looked for by its NumPy name, to say what it is called here."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'portable.array' has no attribute {name!r}")
+    raise absent(sys.modules[__name__], name)
+
+
+# The module of arrays, which imports find all the same; NumPy's word for `asarray` is told of.
+globals().pop("array")

@@ -23,6 +23,7 @@ _PROJECT: Final = Path(__file__).parents[2]
 _BESIDE: Final = _PROJECT.parent / "shared" / "array-api-tests"
 _NEEDS: Final = ("hypothesis", "ndindex", "pytest_jsonreport")
 
+_BOUND: Final = "exec('import portable; xp = portable.xp(api_version=\"{}\")')"
 _OPTIONS: Final = "-q -W ignore -p no:cacheprovider --disable-deadline --derandomize"
 _QUICK: Final = (
     "test_has_names",
@@ -69,7 +70,7 @@ def test_the_consortiums_tests_pass(
     chosen = [f"array_api_tests/{file}.py" for file in files] or ["array_api_tests"]
     environment = os.environ | {
         "ARRAY_API_TESTS_VERSION": version,
-        "ARRAY_API_TESTS_MODULE": "exec('import portable; xp = portable.xp()')",
+        "ARRAY_API_TESTS_MODULE": _BOUND.format(version),
         "PORTABLE_BACKEND": name,
     }
     run = subprocess.run(
