@@ -115,10 +115,10 @@ def trapezoid(y: Any, x: Any = None, /, *, dx: float = 1.0, axis: int = -1) -> A
     last = xp.moveaxis(y, axis, -1)
     means = (last[..., 1:] + last[..., :-1]) / 2
     if x is None:
-        return xp.sum(means, axis=-1) * dx
+        return xp.asarray(xp.sum(means, axis=-1) * dx)
     x = floating("trapezoid", xp, x)
     if x.ndim > 1:
         x = xp.moveaxis(x, axis, -1)
     if x.shape[-1] != last.shape[-1]:
         raise ShapeError(f"{x.shape[-1]} coordinates for {last.shape[-1]} points")
-    return xp.sum(means * (x[..., 1:] - x[..., :-1]), axis=-1)
+    return xp.asarray(xp.sum(means * (x[..., 1:] - x[..., :-1]), axis=-1))

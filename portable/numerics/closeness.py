@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from portable.numerics.namespaces import floating, like, namespace_of
 
 __all__ = ["allclose", "isclose"]
@@ -37,10 +39,11 @@ def isclose(
     """
     xp = namespace_of(a, b)
     a, b = _operands(xp, a, b)
-    near = xp.abs(a - b) <= atol + rtol * xp.abs(b)
+    with np.errstate(invalid="ignore"):  # of NumPy's infinities
+        near = xp.abs(a - b) <= atol + rtol * xp.abs(b)
     # The difference of infinities is NaN, or infinite as the bound is.
     found = (a == b) | (near & xp.isfinite(a) & xp.isfinite(b))
-    return found | (xp.isnan(a) & xp.isnan(b)) if equal_nan else found
+    return xp.asarray(found | (xp.isnan(a) & xp.isnan(b)) if equal_nan else found)
 
 
 def allclose(

@@ -80,7 +80,7 @@ def corrcoef(x: Any, /, *, rowvar: bool = True) -> Any:
     xp = namespace_of(x)
     found = cov(x, rowvar=rowvar)
     if not found.ndim:
-        return found / found
+        return xp.asarray(found / found)
     spread = (
         xp.sqrt(xp.real(xp.linalg.diagonal(found)))
         if _complex(xp, found)

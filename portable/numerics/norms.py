@@ -45,11 +45,11 @@ def norm(
     xp = namespace_of(x)
     x = floating("norm", xp, x, ("real floating", "complex floating"))
     if axis is None and ord is None:
-        return xp.linalg.vector_norm(x, keepdims=keepdims)
+        return xp.asarray(xp.linalg.vector_norm(x, keepdims=keepdims))
     axes = axes_of(axis, x.ndim)
     if len(axes) == 1:
         order = 2 if ord is None else ord
-        return xp.linalg.vector_norm(x, axis=axes[0], keepdims=keepdims, ord=order)
+        return xp.asarray(xp.linalg.vector_norm(x, axis=axes[0], keepdims=keepdims, ord=order))
     if len(axes) != 2:
         raise ShapeError(
             f"norm of a vector or a matrix takes one axis or two, not {axis} of shape "
@@ -59,4 +59,4 @@ def norm(
     found = xp.linalg.matrix_norm(last, ord="fro" if ord is None else ord)
     if keepdims:
         found = xp.reshape(found, tuple(1 if a in axes else n for a, n in enumerate(x.shape)))
-    return found
+    return xp.asarray(found)

@@ -104,8 +104,10 @@ class CSR:
         rows = matrix.tocsr()
         target = registry.device(device).for_arrays()
         parts = (rows.data, rows.indices, rows.indptr)
-        moved = (namespace.asarray(np.ascontiguousarray(x), device=target) for x in parts)
-        return cls(*moved, shape=rows.shape, check=False)
+        data, columns, offsets = (
+            namespace.asarray(np.ascontiguousarray(x), device=target) for x in parts
+        )
+        return cls(data, columns, offsets, rows.shape, check=False)
 
     @classmethod
     def from_dense(cls, x: Any) -> CSR:

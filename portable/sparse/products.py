@@ -13,11 +13,11 @@ from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.promotion import promoted
 from portable.sparse.kernels import (
     Rows,
-    long_rows_by_vector,
-    rows_by_matrix,
-    rows_by_vector,
-    share_by_matrix,
-    share_by_vector,
+    csr_long_rows_by_vector,
+    csr_rows_by_matrix,
+    csr_rows_by_vector,
+    csr_share_by_matrix,
+    csr_share_by_vector,
 )
 
 __all__ = ["LONG", "by_matrix", "by_vector"]
@@ -59,16 +59,16 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, long_rows: Any) -> 
     a, acc = Rows(data, columns, offsets), kind.register
     if device.capabilities.lone_work_items:
         items, share = _shares(device, rows + numbers)
-        share_by_vector[items, 1](a, x, out, share, ACC=acc)
+        csr_share_by_vector[items, 1](a, x, out, share, ACC=acc)
         return out
     lanes = _lanes(device, kind, numbers / rows)
     longest = numbers if long_rows is None else LONG
-    rows_by_vector[groups(-(-rows * lanes // _WORKGROUP)), _WORKGROUP](
+    csr_rows_by_vector[groups(-(-rows * lanes // _WORKGROUP)), _WORKGROUP](
         a, x, out, longest, ACC=acc, LANES=lanes
     )
     if long_rows is not None:
         count = int(long_rows.shape[0])
-        long_rows_by_vector[groups(count), _WORKGROUP](a, x, long_rows, out, ACC=acc)
+        csr_long_rows_by_vector[groups(count), _WORKGROUP](a, x, long_rows, out, ACC=acc)
     return out
 
 
@@ -98,9 +98,9 @@ def by_matrix(data: Any, columns: Any, offsets: Any, x: Any) -> Any:
     if device.capabilities.lone_work_items:
         items, share = _shares(device, rows + int(data.shape[0]))
         lanes = 1 if kind.is_complex else max(device.capabilities.vector_bytes // acc.itemsize, 1)
-        share_by_matrix[items, 1](a, x, out, share, ACC=acc, LANES=lanes)
+        csr_share_by_matrix[items, 1](a, x, out, share, ACC=acc, LANES=lanes)
     else:
-        rows_by_matrix[(width, rows), _WIDE](a, x, out, ACC=acc)
+        csr_rows_by_matrix[(width, rows), _WIDE](a, x, out, ACC=acc)
     return out
 
 
