@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from portable import registry, reports, tensors
+from portable import registry
 from portable.backend import Device
 from portable.bound_namespace import BoundNamespace, xp
 from portable.dtypes import DType, bfloat16, dtype
@@ -16,6 +16,8 @@ from portable.errors import (
     DeviceError,
     DeviceMismatchError,
 )
+from portable.interchange import tensors
+from portable.profiling import reports
 
 __all__ = [
     "BoundNamespace",

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.errors import DTypeError, ShapeError
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
 from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.elements import Elements

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from portable.backend import Device
 from portable.dtypes import DType, dtype
-from portable.interchange import takes_other_libraries
-from portable.lang.geometry import groups
+from portable.interchange.libraries import takes_other_libraries
+from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.promotion import promoted
