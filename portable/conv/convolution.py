@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, Unpack
 
+import numpy as np
+
 from portable import registry
 from portable.backend import ArrayView, Device
 from portable.conv.geometry import geometry
@@ -13,11 +15,11 @@ from portable.conv.route import Route, route
 from portable.conv.settings import Options, Settings, settings
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
-from portable.interchange import takes_other_libraries
+from portable.interchange import runs_where_it_lives, takes_other_libraries
 from portable.lang.function import Function
 from portable.linalg.activation import activation_of
 from portable.linalg.operands import common_dtype, views_overlap
-from portable.namespace import device_of_arrays, on_device
+from portable.namespace import device_of_arrays, elsewhere, on_device
 from portable.tune.table import state
 from portable.typing import ArrayT
 
@@ -129,7 +131,7 @@ def prepare(
     bias : array, shape (K,), optional
         Read at each call.
     activation, workspace, **options
-        As of `conv2d`.
+        As of `conv2d`. NumPy's arrays go to the device that was chosen, where there is one.
 
     Returns
     -------
@@ -137,6 +139,18 @@ def prepare(
         To be called with images, and with ``out=`` for no allocation at all.
     """
     given = [a for a in (w, bias, workspace) if a is not None]
+    away = elsewhere() if all(isinstance(a, np.ndarray) for a in given) else None
+    if away is not None:
+        made = prepare(
+            x_shape,
+            away.from_numpy(w),
+            bias=None if bias is None else away.from_numpy(bias),
+            activation=activation,
+            workspace=None if workspace is None else away.from_numpy(workspace),
+            **options,
+        )
+        made.reads_bias_of(bias)
+        return made
     device = device_of_arrays(*given)
     w, bias, workspace = (a if a is None else on_device(device, a) for a in (w, bias, workspace))
     kind = common_dtype("conv2d", DTYPES, w=w, bias=bias)
@@ -215,10 +229,15 @@ class Convolution:
         if 0 not in route.result_shape:
             self._filters = route.method.filters(w)
             self._workspace = _workspace(route, workspace)
+        self._host_bias: Any = None
         self._given_workspace: ArrayView | None = None
         if workspace is not None and self._workspace is workspace:
             self._given_workspace = self.device.view(workspace)
             self._require_apart({"w": w, "bias": bias})
+
+    def reads_bias_of(self, bias: np.ndarray[Any, Any] | None) -> None:
+        """Takes the bias at each call from the host."""
+        self._host_bias = bias
 
     @property
     def result_shape(self) -> tuple[int, ...]:
@@ -233,6 +252,7 @@ class Convolution:
         )
 
     @takes_other_libraries
+    @runs_where_it_lives
     def __call__(self, x: ArrayT, *, out: ArrayT | None = None) -> ArrayT:
         """The results for images like those it was prepared for.
 
@@ -247,6 +267,8 @@ class Convolution:
         result = device.empty(route.result_shape, route.method.kind) if out is None else out
         if 0 in route.result_shape:
             return result
+        if self._host_bias is not None:
+            self._bias[...] = device.from_numpy(self._host_bias)
         route.method.run(
             x,
             self._filters,
