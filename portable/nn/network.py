@@ -17,9 +17,9 @@ from portable import namespace, registry
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
-from portable.host_arrays import tell_of_copies
-from portable.interchange import runs_where_it_lives, takes_other_libraries
-from portable.linalg.operands import overlap
+from portable.interchange.host_arrays import tell_of_copies
+from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
+from portable.linalg.base.operands import overlap
 from portable.nn import files
 from portable.nn.initial import INITIAL, initial_vector
 from portable.nn.layers import Layer, Shape, output_shapes

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from portable.errors import DTypeError, ShapeError
-from portable.interchange import runs_where_chosen
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import is_numpys, namespace_of
 
 __all__ = ["einsum"]

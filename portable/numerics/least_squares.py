@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from portable.errors import ShapeError
-from portable.interchange import runs_where_chosen
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import floating, is_numpys, namespace_of
 
 __all__ = ["LeastSquares", "lstsq"]

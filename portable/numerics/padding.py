@@ -9,7 +9,7 @@ import array_api_extra as xpx
 import numpy as np
 
 from portable.errors import ShapeError
-from portable.interchange import runs_where_chosen
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import is_numpys, like, namespace_of
 
 __all__ = ["pad"]

@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import is_numpy_namespace
 
 from portable import namespace
-from portable.interchange import runs_where_chosen
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import axes_of, floating, is_numpys, like, namespace_of
 
 __all__ = ["median", "percentile", "quantile"]

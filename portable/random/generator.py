@@ -14,7 +14,7 @@ from portable import registry
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError, UnsupportedError
-from portable.host_arrays import MovedCall
+from portable.interchange.host_arrays import MovedCall
 from portable.lang import random
 from portable.namespace import device_of_arrays, elsewhere, takes_numpys, xp
 from portable.random.kernels import Floats, Integers, Place, between, fill, lengthened, scaled

@@ -18,9 +18,10 @@ import portable.array as xp
 from portable import lang as kl
 from portable import primitives
 from portable.backend import Device
-from portable.linalg import gemm, gemm_launches
-from portable.linalg.gemm_kernels import keep
-from portable.linalg.gemm_launches import Beside, TileLaunch, launches
+from portable.linalg import gemm
+from portable.linalg.products import launches as gemm_launches
+from portable.linalg.products.kernels import keep
+from portable.linalg.products.launches import Beside, TileLaunch, launches
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.strip_lookback_kernels import (
     PUBLISHED,

@@ -8,9 +8,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from portable.host_arrays import MovedCall
-from portable.interchange import device_elsewhere, exchanged, is_other
-from portable.lang.structs import flattened, mapped
+from portable.interchange.host_arrays import MovedCall
+from portable.interchange.libraries import device_elsewhere, exchanged, is_other
+from portable.lang.arguments.structs import flattened, mapped
 
 __all__ = ["takes_other_libraries"]
 
@@ -21,7 +21,7 @@ _Result = TypeVar("_Result")
 def takes_other_libraries(
     function: Callable[_Parameters, _Result],
 ) -> Callable[_Parameters, _Result]:
-    """As `portable.interchange.takes_other_libraries`, with arrays in structs as well.
+    """As `portable.interchange.libraries.takes_other_libraries`, with arrays in structs as well.
 
     Results that are among the arguments (``out=``) are given back as what these were.
     """
