@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 from portable.nn.layers import BatchNorm1d, BatchNorm2d, LayerNorm
 from portable.nn.layers.layer import Flow
 from portable.nn.stages import normalization_kernels as kernels

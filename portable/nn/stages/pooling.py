@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 from portable.nn.layers import AvgPool2d, MaxPool2d
 from portable.nn.layers.layer import Flow
 from portable.nn.stages.pooling_kernels import Pool, pool, pool_back, row_means, row_means_back
