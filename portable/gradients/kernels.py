@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -10,30 +10,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.backend import ArrayView, Capabilities, Device
+from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, adjoint_of
 from portable.gradients.pairing import gradients_of
-from portable.lang.arguments import array_spec, byte_range, is_array
+from portable.lang.arguments import is_array
 from portable.lang.definition import Parameters
-from portable.lang.geometry import Groups
+from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
 from portable.lang.launchable import Launchable
-from portable.lang.function import Marked
-from portable.lang.signature import (
-    ArraySpec,
-    CompositeSpec,
-    ScalarSpec,
-    Specialisation,
-    leaf_names,
-    leaf_specs,
-)
+from portable.lang.signature import CompositeSpec, Specialisation, constant_key
 from portable.lang.structs import flattened
 from portable.locks import fork_safe_lock
-from portable.namespace import device_of, elsewhere, on_device
+from portable.namespace import device_of, elsewhere
 
 __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
 
@@ -63,7 +55,7 @@ class _Derived(Kernel):
         self.state = type(primal.state)()
         self._states = [self.state]
         self._lock = fork_safe_lock()
-        self._compiling = type(primal._compiling)(fork_safe_lock)  # noqa: SLF001
+        self._compiling = type(primal._compiling)(fork_safe_lock)
         self._primal = primal
         self._of = primal.state
         self._dims = dims
@@ -117,9 +109,7 @@ class _Derived(Kernel):
         own = replace(wanted, parameters=specs, ragged=())
         ir = self._primal.translated(own, capabilities)
         pairs = gradients_of(ir, names, specs, gradients.items)
-        restricted = [
-            replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs
-        ]
+        restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
         return adjoint_of(ir, restricted, self._dims)
 
 
@@ -132,7 +122,7 @@ class AdjointKernel:
     def __init__(self, primal: Kernel) -> None:
         if primal.parameters.rest:
             raise KernelError(
-                f"{primal.__name__} takes *{primal.parameters.rest[0]}, and kernels with a variable "
+                f"{primal.__name__} takes *{primal.parameters.rest[0]}: kernels with a variable "
                 "number of arguments have no gradient here",
                 hint="take a tuple instead",
             )
@@ -156,7 +146,7 @@ class AdjointKernel:
         )
 
     def __getitem__(self, key: Any) -> AdjointLauncher:
-        """The adjoint over the ndrange, and with the workgroup, that the kernel was launched with."""
+        """The adjoint over the ndrange, and with the workgroup, of the kernel's launch."""
         found = self._launchers.get(key)
         if found is None:
             found = self._launchers[key] = AdjointLauncher(self, key)
@@ -220,41 +210,91 @@ class AdjointLauncher:
         padded = self._forward.padded(device)
         dims = max((dim + 1 for dim in range(3) if padded[dim] > 1), default=1)
         launcher = self._adjoint.kernel(dims)[self._key]
-        kinds = self._kept.get(_signature(given, gradients))
-        if kinds is None:
-            try:
-                launcher(given, gradients, (), **constants)
-            except _Keeps as found:
-                kinds = self._kept[_signature(given, gradients)] = found.kept
-            else:
-                return
-        counts = self._counts(device, away is None, len(kinds))
-        measure = self._adjoint.kernel(dims, measures=True)[self._key]
-        measure(given, gradients, (counts,), **constants)
-        heights = counts if away is not None else device.to_numpy(counts)
-        shapes = [(max(1, int(height)), prod(padded)) for height in heights]
-        pairs = zip(shapes, kinds, strict=True)
-        if away is None:
-            kept = tuple(device.empty(shape, kind) for shape, kind in pairs)
-        else:
-            kept = tuple(np.empty(shape, kind.numpy) for shape, kind in pairs)
-        launcher(given, gradients, kept, **constants)
+        key = (
+            device.name,
+            dims,
+            _signature(given, gradients),
+            *map(constant_key, constants.items()),
+        )
+        kinds = self._kept.get(key, ())
+        try:
+            kept: tuple[Any, ...] = ()
+            if kinds:
+                measure = self._adjoint.kernel(dims, measures=True)[self._key]
+                counts = _Counts(device, len(kinds), on_host=away is not None)
+                measure(given, gradients, (counts.array,), **constants)
+                kept = counts.room(kinds, prod(padded))
+            launcher(given, gradients, kept, **constants)
+        except _Keeps as found:
+            self._kept[key] = found.kept
+            self._launch(given, gradients, constants)
 
-    def _counts(self, device: Device, on_device: bool, size: int) -> Any:
-        """Where the kernel tells how much it keeps."""
-        counts = np.zeros(size, np.int32)
-        return device.from_numpy(counts) if on_device else counts
+
+class _Counts:
+    """How much is kept, as a run of the kernel tells."""
+
+    def __init__(self, device: Device, size: int, *, on_host: bool) -> None:
+        zeros = np.zeros(size, np.int32)
+        self.array: Any = zeros if on_host else device.from_numpy(zeros)
+        self._device = device
+        self._on_host = on_host
+
+    def room(self, kinds: tuple[DType, ...], items: int) -> tuple[Any, ...]:
+        """Arrays for what so many work-items keep."""
+        heights = self.array if self._on_host else self._device.to_numpy(self.array)
+        out: list[Any] = []
+        for height, kind in zip(heights, kinds, strict=True):
+            shape = (max(1, int(height)), items)
+            made = np.empty(shape, kind.numpy) if self._on_host else self._device.empty(shape, kind)
+            out.append(made)
+        return tuple(out)
 
 
 def _signature(given: tuple[Any, ...], gradients: tuple[Any, ...]) -> Any:
     return tuple(
-        (x.dtype, len(x.shape)) if is_array(x) else type(x)
-        for x in flattened((*given, *gradients))
+        (x.dtype, len(x.shape)) if is_array(x) else type(x) for x in flattened((*given, *gradients))
     )
 
 
 def vjp(kernel: Kernel) -> AdjointKernel:
-    """The adjoint of a kernel: it turns gradients by what the kernel wrote into those by what it read.
+    """The adjoint of a kernel, itself a kernel: from gradients by results to those by the rest.
+
+    It is made from the kernel's IR by reverse-mode differentiation (Griewank and Walther,
+    "Evaluating Derivatives", 2008): a run forwards, of which what is needed is worked out again
+    or kept, and one backwards. Whatever has no gradient here is refused by its line when the adjoint is launched.
+
+    Where a function has a kink (``abs``, ``maximum``, a comparison) one of the two slopes is taken;
+    derivatives through integers are nothing. Atomic additions make the last bits of sums over
+    work-items depend on their order.
+
+    Parameters
+    ----------
+    kernel : kernel
+        A function marked `portable.kernel`.
+
+    Returns
+    -------
+    AdjointKernel
+        Launched like the kernel, over the same ndrange: ``adjoint[n](*arguments, *gradients)``.
+        `AdjointLauncher` says what gradients are.
+
+    Raises
+    ------
+    TypeError
+        If it is no kernel.
+    KernelError
+        If it takes a variable number of arguments.
+
+    Examples
+    --------
+    >>> import portable as pt
+    >>> from portable import lang as kl
+    >>> @pt.kernel
+    ... def square(x, y):
+    ...     i = kl.global_id(0)
+    ...     y[i] = x[i] * x[i]
+    >>> adjoint = pt.vjp(square)
+    >>> adjoint[n](x, y, gradient_of_x, gradient_of_y)  # doctest: +SKIP
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"portable.vjp takes a kernel, not {kernel!r}")

@@ -81,16 +81,14 @@ class Adjoints:
         total = owner._variable(operand)
         return (*out, s.Assign(total, e.Binary("add", total, share), loc))
 
-    def taken(
-        self, var: e.Variable | None, loc: Location
-    ) -> tuple[e.Expression | None, s.Block]:
+    def taken(self, var: e.Variable | None, loc: Location) -> tuple[e.Expression | None, s.Block]:
         """The adjoint of a name where it is bound, as a name; None where it is nought."""
         if var is None:
             return None, ()
         total: e.Expression | None = self._variables.get(var.name)
         for term in self._terms.pop(var.name, []):
             total = term if total is None else e.Binary("add", total, term)
-        if total is None or isinstance(total, e.Variable) and var.name not in self._variables:
+        if total is None or (isinstance(total, e.Variable) and var.name not in self._variables):
             return total, ()
         named = self._names.variable(f"d_{var.name}", total.type)
         return named, (s.Let(named, total, loc),)

@@ -10,6 +10,7 @@ from portable.dtypes import DType, int32
 from portable.gradients.adjoint.activity import Activity
 from portable.gradients.adjoint.exits import without_jumps
 from portable.gradients.adjoint.flatten import flat
+from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse
 from portable.gradients.adjoint.reexecution import refuse_stale
@@ -89,13 +90,14 @@ class _Assembly:
         self.primal: Final = kernel
         self.gradients: Final = gradients
         self.names: Final = Names(kernel)
-        self.flat: Final = flat(without_jumps(kernel, self.names), self.names)
+        program = flat(without_jumps(kernel, self.names), self.names)
+        self.stack: Final = Stack(program, self.names, dims)
+        self.flat, logs = with_logs(program, self.names, self.stack)
         arrays = {x.parameter: x.array for x in gradients}
         self.activity: Final = Activity(self.flat, set(arrays))
         self.memory: Final = Memory(self.flat, arrays, self.activity, self.names, dims)
-        self.stack: Final = Stack(self.flat, self.names)
         self.sweeps: Final = Sweeps(
-            self.flat, self.names, self.activity, self.memory, self.stack
+            self.flat, self.names, self.activity, self.memory, self.stack, logs
         )
 
     def made(self) -> Adjoint:
@@ -110,12 +112,14 @@ class _Assembly:
         )
         into = [x.array for x in self.gradients]
         live = needed(body, into)
-        kernel = self._kernel(f"{self.primal.name}_adjoint", live, tuple(self.stack.arrays.values()))
+        touched = {y for x in all_statements(live) for y in x.touched()}
+        self.stack.arrays = [x for x in self.stack.arrays if x in touched]
+        kernel = self._kernel(f"{self.primal.name}_adjoint", live, tuple(self.stack.arrays))
         refuse_stale(self.flat, kernel, self.sweeps.again)
         kernel = kept_in_variables(kernel, self.names)
         check(kernel)
         measure = self._measure() if self.stack.arrays else None
-        return Adjoint(kernel, measure, tuple(self.stack.arrays))
+        return Adjoint(kernel, measure, tuple(x.dtype for x in self.stack.arrays))
 
     def _measure(self) -> Kernel:
         counts = Array(
@@ -162,7 +166,15 @@ class _Assembly:
             out += before
             out.append(
                 s.Atomic(
-                    None, "add", gradient.array, index, value, None, "relaxed", "device", self.flat.loc
+                    None,
+                    "add",
+                    gradient.array,
+                    index,
+                    value,
+                    None,
+                    "relaxed",
+                    "device",
+                    self.flat.loc,
                 )
             )
         return tuple(out)

@@ -67,7 +67,6 @@ def writes_what_it_reads(kernel: Kernel, body: s.Block, load: s.Load) -> bool:
     return made.proved
 
 
-
 class _Coverage:
     """Goes through a round up to a load.
 
@@ -164,7 +163,7 @@ class _Coverage:
         return then | self.run(x.orelse, others, written)
 
     def _rounds(self, x: Rounds, active: _Known, written: Any) -> Any:
-        bounds = [None if y is None else self._value(y) for y in (x.start, x.stop, x.step)]
+        bounds: list[_Known] = [self._value(y) for y in x.bounds or ()]
         if x.var is None or x.going is not None or any(y is None for y in bounds):
             self._forget(x)
             self.run(x.body, None, written)

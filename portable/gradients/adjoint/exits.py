@@ -91,9 +91,9 @@ class _Structured:
         body = self.body(x.body, x.loc, inner)
         before = [] if inner.going is None else [s.Assign(inner.going, _TRUE, x.loc)]
         if isinstance(x, s.For):
-            bounds = (x.var, x.start, x.stop, x.step)
-            return [*before, Rounds(*bounds, inner.going, body, x.loc, x.unroll)]
-        return [*before, Rounds(None, None, None, None, inner.going, body, x.loc)]
+            bounds = (x.start, x.stop, x.step)
+            return [*before, Rounds(x.var, bounds, inner.going, body, x.loc, x.unroll)]
+        return [*before, Rounds(None, None, inner.going, body, x.loc)]
 
     def _after(self, x: s.Statement, rest: s.Block, scope: _Scope) -> s.Block:
         """What follows a loop, which may have returned."""

@@ -113,7 +113,7 @@ class _Flat:
         if not is_float(x.type):
             return map_expression(x, lambda y: self._leaf(y, at))
         made = self._step(x, at)
-        if isinstance(made, e.Const) or (isinstance(made, e.Variable)):
+        if isinstance(made, e.Const | e.Variable):
             return made
         if isinstance(made, e.Splat) and isinstance(made.x, e.Const):
             return made
@@ -157,7 +157,9 @@ class _Flat:
         self._out.append(s.If(condition, then, orelse, x.loc))
 
     def _rounds(self, x: Rounds) -> None:
-        bounds = [None if y is None else self._value(y, x) for y in (x.start, x.stop, x.step)]
+        bounds = x.bounds
+        if bounds is not None:
+            bounds = self._value(bounds[0], x), self._value(bounds[1], x), self._value(bounds[2], x)
         changed = set_in(x.body)
         for cell in self._cells_read(x.body):
             if cell.name not in changed:
@@ -167,7 +169,7 @@ class _Flat:
         var = None if x.var is None else self._bind(x.var)
         body = tuple(self.block(x.body))
         self._versions = before
-        self._out.append(Rounds(var, *bounds, x.going, body, x.loc, x.unroll))
+        self._out.append(Rounds(var, bounds, x.going, body, x.loc, x.unroll))
 
     def _cells_read(self, block: s.Block) -> list[e.Variable]:
         found: dict[str, e.Variable] = {}

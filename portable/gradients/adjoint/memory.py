@@ -88,9 +88,7 @@ class Memory:
 
     def cleared(self, loc: Location) -> s.Block:
         """Nought in the adjoints of local and private arrays."""
-        out: list[s.Statement] = []
-        for x in self.arrays:
-            out.append(self._fill(x, loc))
+        out = [self._fill(x, loc) for x in self.arrays]
         if any(x.space == "local" for x in self.arrays):
             out.append(s.Barrier(loc))
         return tuple(out)
@@ -207,7 +205,9 @@ class Memory:
         if not through and not (x.var is not None and x.array.dtype.real.is_float):
             return
         if x.op in _ADDS:
-            reason = f"through what kl.atomic_{x.op} returns, which depends on the order of work-items"
+            reason = (
+                f"through what kl.atomic_{x.op} returns, which depends on the order of work-items"
+            )
         else:
             reason = f"of kl.atomic_{x.op}, which does not say whose value was taken"
         refuse(reason, x, "gradients go through kl.atomic_add and kl.atomic_sub, unused otherwise")
@@ -225,9 +225,7 @@ def _component(
     return (*index, e.Const(component, kind)), None
 
 
-def _moved(
-    index: tuple[e.Expression, ...], axis: int, lane: int
-) -> tuple[e.Expression, ...]:
+def _moved(index: tuple[e.Expression, ...], axis: int, lane: int) -> tuple[e.Expression, ...]:
     """An index with the number of a lane added along an axis."""
     if lane == 0:
         return index

@@ -62,9 +62,7 @@ def _resolved(x: e.Expression, values: dict[str, e.Expression]) -> e.Expression:
     for _ in range(16):
         if names_in(x).isdisjoint(values):
             break
-        x = map_expression(
-            x, lambda y: values.get(y.name, y) if isinstance(y, e.Variable) else y
-        )
+        x = map_expression(x, lambda y: values.get(y.name, y) if isinstance(y, e.Variable) else y)
     return x
 
 

@@ -1,8 +1,8 @@
 """Loads that the way back does again: each must find what it found the first time.
 
-A round of a loop is run forwards once more on the way back, at a time when everything after the loop
-has been done. What it loads is still there where nothing in the loop or after it writes the array,
-or where the round itself wrote it before. All else is refused.
+A round of a loop is run forwards once more on the way back, when everything after the loop has been
+done. What it loads is still there where nothing in the loop or after it writes the array, or where
+the round itself wrote it before. All else is written down (`logs`), or refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Again", "refuse_stale"]
+__all__ = ["Again", "refuse_stale", "stale"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +69,37 @@ def refuse_stale(program: Kernel, adjoint: Kernel, again: Mapping[str, Again]) -
             _check(program, found)
 
 
+def stale(program: Kernel) -> list[s.Load]:
+    """The loads in loops that might find something else when a round is run again."""
+    written = {y for x in all_statements(program.body) for y in x.written()}
+    return [
+        x
+        for x in all_statements(program.body)
+        if isinstance(x, s.Load) and x.array in written and _first_stale(program, x) is not None
+    ]
+
+
 def _check(program: Kernel, found: Again) -> None:
-    path = _path(program.body, found.load)
+    depth = _first_stale(program, found.load)
+    if depth is not None and depth < found.depth:
+        array = found.load.array
+        refuse(
+            f"through this load in a loop: {array.name} is written in the loop or after it, so "
+            "that its value of then is gone",
+            found.load,
+            "load single numbers, or write to another array",
+        )
+
+
+def _first_stale(program: Kernel, load: s.Load) -> int | None:
+    """In how many loops a load is, where rounds of the next one find something else in it."""
+    path = _path(program.body, load)
     assert path is not None
     loops = [(block, at) for block, at in path if isinstance(block[at], Rounds)]
-    for depth in range(min(found.depth, len(loops))):
-        if not _same(program, path, loops, depth, found.load):
-            array = found.load.array
-            refuse(
-                f"through this load in a loop: {array.name} is written in the loop or after it, so "
-                "that its value of then is gone",
-                found.load,
-                "write to another array, or hand the value on in a variable",
-            )
+    for depth in range(len(loops)):
+        if not _same(program, path, loops, depth, load):
+            return depth
+    return None
 
 
 _Path = list[tuple[s.Block, int]]
@@ -109,7 +127,9 @@ def _same(program: Kernel, path: _Path, loops: _Path, depth: int, load: s.Load) 
         return False
     outer = [i for i, (held, place) in enumerate(path[:start]) if isinstance(held[place], Rounds)]
     first = outer[-1] + 1 if outer else 0
-    return not any(_writes(held[place + 1 :], load.array) for held, place in path[first : start + 1])
+    return not any(
+        _writes(held[place + 1 :], load.array) for held, place in path[first : start + 1]
+    )
 
 
 def _writes(block: s.Block, array: Array) -> bool:

@@ -20,8 +20,8 @@ class Rounds(Statement):
     ----------
     var : Variable or None
         The counter; None of a `Loop`.
-    start, stop, step : Expression or None
-        As of `For`.
+    bounds : tuple of Expression, or None
+        Start, stop and step as of `For`.
     going : Variable or None
         A variable of the kernel: no round follows one that leaves it false. It is true before the
         first. None where nothing ends the loop early.
@@ -32,9 +32,7 @@ class Rounds(Statement):
     """
 
     var: Variable | None = field(metadata=BINDS)
-    start: Expression | None = field(metadata=READS)
-    stop: Expression | None = field(metadata=READS)
-    step: Expression | None = field(metadata=READS)
+    bounds: tuple[Expression, Expression, Expression] | None = field(metadata=READS)
     going: Variable | None = field(metadata=READS)
     body: Block = field(metadata=BLOCK)
     loc: Location

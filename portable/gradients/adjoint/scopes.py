@@ -32,7 +32,9 @@ def kept_in_variables(kernel: Kernel, names: Names) -> Kernel:
         kept = {v: names.variable(v.name, v.type) for v in bound}
         made = map_operands(
             x,
-            lambda y: kept[y] if isinstance(y, e.Variable) and y in kept else map_expression(y, read),
+            lambda y: (
+                kept[y] if isinstance(y, e.Variable) and y in kept else map_expression(y, read)
+            ),
         )
         return (made, *(s.Assign(cells[v.name], kept[v], x.loc) for v in bound))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from portable.dtypes import DType, bool_, int32
 from portable.errors import Location
@@ -15,6 +15,7 @@ from portable.gradients.adjoint.names import Names, refuse
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.make import cast
 from portable.lang.ir.types import Array
 
 __all__ = ["Stack"]
@@ -27,20 +28,25 @@ class Stack:
     ----------
     kernel : Kernel
     names : Names
+    dims : int
+        How many dimensions the ndrange has.
 
     Attributes
     ----------
-    arrays : dict
-        By their type: of shape (depth, work-items).
+    arrays : list of Array
+        Of shape (depth, work-items).
     cells : list of Variable
         How high they are.
     """
 
-    def __init__(self, kernel: Kernel, names: Names) -> None:
-        self.arrays: dict[DType, Array] = {}
+    def __init__(self, kernel: Kernel, names: Names, dims: int) -> None:
+        self.arrays: list[Array] = []
         self.cells: list[e.Variable] = []
         self._names: Final = names
         self._index: Final = kernel.index_type
+        self._dims: Final = max(dims, kernel.dimensions)
+        self._stacks: dict[DType, Array] = {}
+        self._logs: list[tuple[Array, e.Variable]] = []
         self._heights: dict[DType, e.Variable] = {}
         self._peaks: dict[DType, e.Variable] = {}
 
@@ -98,26 +104,53 @@ class Stack:
 
     def reported(self, counts: Array, loc: Location) -> s.Block:
         """Tells the greatest heights, in the order of `arrays`."""
+        heights = {self._stacks[kind].name: self._peak(kind) for kind in self._stacks}
+        heights |= {array.name: cursor for array, cursor in self._logs}
         out: list[s.Statement] = []
-        for i, kind in enumerate(self.arrays):
-            peak = e.Cast(self._peak(kind), int32) if self._index is not int32 else self._peak(kind)
+        for i, array in enumerate(self.arrays):
             index = (e.Const(i, self._index),)
-            out.append(
-                s.Atomic(None, "max", counts, index, peak, None, "relaxed", "device", loc)
-            )
+            peak = cast(heights[array.name], int32)
+            out.append(s.Atomic(None, "max", counts, index, peak, None, "relaxed", "device", loc))
         return tuple(out)
+
+    # -- loads -----------------------------------------------------------------------------
+
+    def log(self, name: str, kind: Any, cursor: e.Variable) -> Array:
+        """An array for what a load found each time, as far as a variable counts.
+
+        Parameters
+        ----------
+        name : str
+            Of the array that is loaded from.
+        kind : DType
+            What the load binds.
+        cursor : Variable
+            Of the program.
+        """
+        array = self._array(f"{name}_found", kind)
+        self._logs.append((array, cursor))
+        return array
+
+    def at(self, cursor: e.Expression) -> tuple[e.Expression, ...]:
+        """The index of this work-item's entry."""
+        return cursor, self._item()
+
+    def _array(self, name: str, kind: DType) -> Array:
+        made = Array(
+            self._names.fresh(name), kind, "global", 2, strides=("any", "unit"), restrict=True
+        )
+        self.arrays.append(made)
+        return made
 
     # -- parts -----------------------------------------------------------------------------
 
     def _of(self, kind: DType) -> tuple[e.Variable, Array]:
-        if kind not in self.arrays:
+        if kind not in self._stacks:
             height = self._names.variable("height", self._index)
             self._heights[kind] = height
             self.cells.append(height)
-            strides = ("any", "unit")
-            name = self._names.fresh("kept")
-            self.arrays[kind] = Array(name, kind, "global", 2, strides=strides, restrict=True)
-        return self._heights[kind], self.arrays[kind]
+            self._stacks[kind] = self._array("kept", kind)
+        return self._heights[kind], self._stacks[kind]
 
     def _peak(self, kind: DType) -> e.Variable:
         if kind not in self._peaks:
@@ -131,7 +164,7 @@ class Stack:
     def _item(self) -> e.Expression:
         """The number of this work-item in the ndrange."""
         total: e.Expression | None = None
-        for dim in (2, 1, 0):
+        for dim in reversed(range(self._dims)):
             own = e.WorkItem("global_id", dim, self._index)
             if total is not None:
                 size = e.WorkItem("global_size", dim, self._index)

@@ -9,7 +9,7 @@ keeps as much as both have rounds, not as the product, and what is not needed is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,6 +18,7 @@ from portable.errors import Location
 from portable.gradients.adjoint.activity import Activity, spread_names
 from portable.gradients.adjoint.adjoints import Adjoints
 from portable.gradients.adjoint.exposed import exposed
+from portable.gradients.adjoint.logs import Log
 from portable.gradients.adjoint.memory import Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.reexecution import Again
@@ -104,6 +105,8 @@ class Sweeps:
         How arrays and their adjoints are read and written.
     stack : Stack
         Keeps what rounds begin with.
+    logs : mapping
+        By the identity of loads whose findings are kept.
 
     Attributes
     ----------
@@ -114,7 +117,13 @@ class Sweeps:
     """
 
     def __init__(
-        self, kernel: Kernel, names: Names, activity: Activity, memory: Memory, stack: Stack
+        self,
+        kernel: Kernel,
+        names: Names,
+        activity: Activity,
+        memory: Memory,
+        stack: Stack,
+        logs: Mapping[int, Log],
     ) -> None:
         self.cells: list[e.Variable] = []
         self.again: dict[str, Again] = {}
@@ -124,10 +133,12 @@ class Sweeps:
         self._spread: Final = spread_names(kernel)
         self._memory: Final = memory
         self._stack: Final = stack
+        self._logs: Final = logs
         self._variables: Final = frozenset(x.name for x in kernel.variables)
         self._adjoints: Final[dict[str, e.Variable]] = {}
         self._kept: Final[dict[int, list[e.Variable]]] = {}
         self._depth = 0
+        self._measuring = False
 
     # -- levels ----------------------------------------------------------------------------
 
@@ -140,6 +151,7 @@ class Sweeps:
     def measured(self) -> s.Block:
         """A run that finds how high the stacks become; after `whole`."""
         level = self._new({}, set(), None)
+        self._measuring = True
         return self._walk(self._kernel.body, level, self._measured_rounds)
 
     def zeros(self) -> s.Block:
@@ -162,15 +174,16 @@ class Sweeps:
         out: list[s.Statement] = []
         for x in block:
             if isinstance(x, s.If):
-                branches = [self._walk(part, level, rounds) for part in (x.then, x.orelse)]
-                out.append(s.If(level.of(x.condition), *branches, x.loc))
+                then = self._walk(x.then, level, rounds)
+                orelse = self._walk(x.orelse, level, rounds)
+                out.append(s.If(level.of(x.condition), then, orelse, x.loc))
             elif isinstance(x, Rounds):
                 out += rounds(x, level)
             elif not isinstance(x, _FORWARD_ONLY):
-                out.append(self._step(x, level))
+                out += self._step(x, level)
         return tuple(out)
 
-    def _step(self, x: s.Statement, level: Level) -> s.Statement:
+    def _step(self, x: s.Statement, level: Level) -> s.Block:
         bound = {v: self._names.variable(v.name, v.type) for v in x.binds()}
 
         def change(y: e.Expression) -> e.Expression:
@@ -178,9 +191,17 @@ class Sweeps:
 
         made = map_operands(x, change)
         level.env.update({v.name: new for v, new in bound.items()})
-        if isinstance(x, s.Load) and self._depth:
-            self.again[bound[x.var].name] = Again(x, self._depth)
-        return made
+        log = self._logs.get(id(x))
+        if not isinstance(x, s.Load) or self._measuring or (log is None and not self._depth):
+            return (made,)
+        var = bound[x.var]
+        if log is None:
+            self.again[var.name] = Again(x, self._depth)
+            return (made,)
+        entry = self._stack.at(level.of(log.place))
+        if self._depth:
+            return (s.Load(var, log.array, entry, x.loc),)
+        return (made, s.Store(log.array, entry, var, x.loc))
 
     def _kept_rounds(self, x: Rounds, level: Level) -> s.Block:
         """A loop on the way forwards; what a round is on the way back is written at once."""
@@ -225,10 +246,10 @@ class Sweeps:
         if x.going is not None:
             ended = e.Unary("not", x.going)
             made = (*made, s.If(ended, (s.Break(x.loc),), (), x.loc))
-        if var is None or x.start is None or x.stop is None or x.step is None:
+        if var is None or x.bounds is None:
             return s.Loop(made, x.loc)
-        bounds = [level.of(y) for y in (x.start, x.stop, x.step)]
-        return s.For(var, *bounds, made, x.loc, x.unroll)
+        start, stop, step = map(level.of, x.bounds)
+        return s.For(var, start, stop, step, made, x.loc, x.unroll)
 
     # -- backwards -------------------------------------------------------------------------
 
@@ -268,8 +289,9 @@ class Sweeps:
             case s.Store() | s.Atomic():
                 return self._back_write(x, level)
             case s.If():
-                branches = [self._backwards(part, level) for part in (x.then, x.orelse)]
-                return (s.If(level.of(x.condition), *branches, x.loc),) if any(branches) else ()
+                then = self._backwards(x.then, level)
+                orelse = self._backwards(x.orelse, level)
+                return (s.If(level.of(x.condition), then, orelse, x.loc),) if then or orelse else ()
             case Rounds():
                 return self._back_rounds(x, level)
             case s.SubGroup() | s.WorkgroupUniform():
@@ -352,12 +374,13 @@ class Sweeps:
         count: e.Expression,
     ) -> s.Block:
         """The counter in a round of the way back, which begins with the last one."""
-        if var is None or x.start is None or x.step is None:
+        if var is None or x.bounds is None:
             return ()
+        start, _, step = map(level.of, x.bounds)
         kind = integer_type(count)
         last = e.Binary("sub", e.Binary("sub", count, e.Const(1, kind)), number)
         own = last if kind is var.type else e.Cast(last, var.type)
-        value = e.Binary("add", level.of(x.start), e.Binary("mul", own, level.of(x.step)))
+        value = e.Binary("add", start, e.Binary("mul", own, step))
         return (s.Let(var, value, x.loc),)
 
 
@@ -377,8 +400,7 @@ def _joined(forwards: s.Block, backwards: s.Block) -> s.Block:
     """One block after the other; a condition at the turn is asked once."""
     if forwards and backwards:
         last, first = forwards[-1], backwards[0]
-        both = isinstance(last, s.If) and isinstance(first, s.If)
-        if both and last.condition == first.condition:
+        if isinstance(last, s.If) and isinstance(first, s.If) and last.condition == first.condition:
             then, orelse = _joined(last.then, first.then), _joined(last.orelse, first.orelse)
             turn = s.If(last.condition, then, orelse, last.loc)
             return (*forwards[:-1], turn, *backwards[1:])

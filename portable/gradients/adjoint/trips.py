@@ -26,14 +26,14 @@ def trips(x: Rounds, of: Callable[[e.Expression], e.Expression]) -> e.Expression
     of : callable
         Gives the bounds in the names that are in sight.
     """
-    if x.going is not None or x.var is None or x.start is None or x.stop is None:
+    if x.going is not None or x.bounds is None:
         return None
-    step = x.step
-    if not isinstance(step, e.Const) or integer_type(x.start).kind == "u":
+    start, stop, step = x.bounds
+    kind = integer_type(start)
+    if not isinstance(step, e.Const) or kind.kind == "u":
         return None
     size = abs(int(step.value))
-    low, high = (x.start, x.stop) if step.value > 0 else (x.stop, x.start)
-    kind = integer_type(x.start)
+    low, high = (start, stop) if step.value > 0 else (stop, start)
     if isinstance(low, e.Const) and isinstance(high, e.Const):
         return e.Const(max(0, -(-(int(high.value) - int(low.value)) // size)), kind)
     low, high = of(low), of(high)

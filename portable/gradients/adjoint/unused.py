@@ -96,10 +96,8 @@ class _Needed:
         """Marks what leaves a loop that is needed."""
         found = False
         for x in block:
-            if isinstance(x, s.Break):
-                self._mark(x)
-                found = True
-            elif isinstance(x, s.If) and any([self._leaves(part) for part in x.blocks()]):
+            leaves = [self._leaves(part) for part in x.blocks()] if isinstance(x, s.If) else []
+            if isinstance(x, s.Break) or any(leaves):
                 self._mark(x)
                 found = True
         return found
