@@ -261,7 +261,8 @@ def vjp(kernel: Kernel) -> AdjointKernel:
 
     It is made from the kernel's IR by reverse-mode differentiation (Griewank and Walther,
     "Evaluating Derivatives", 2008): a run forwards, of which what is needed is worked out again
-    or kept, and one backwards. Whatever has no gradient here is refused by its line when the adjoint is launched.
+    or kept, and one backwards. Whatever has no gradient here is refused by its line when the
+    adjoint is launched.
 
     Where a function has a kink (``abs``, ``maximum``, a comparison) one of the two slopes is taken;
     derivatives through integers are nothing. Atomic additions make the last bits of sums over

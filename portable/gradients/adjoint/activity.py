@@ -1,4 +1,4 @@
-"""What depends on what gradients are asked for, and which names need a variable for their adjoint."""
+"""What depends on the parameters with gradients, and which adjoints need a variable."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ class Activity:
                 return self._add(x.var, x.array in self._arrays)
             case _:
                 active = any(self.depends(y) for y in reads(x))
-                return any([self._add(var, active) for var in (*x.binds(), *x.sets())])
+                found = [self._add(var, active) for var in (*x.binds(), *x.sets())]
+                return True in found
 
     def _add_array(self, array: Array, value: e.Expression | None) -> bool:
         if array in self._arrays or not self.depends(value) or not _real(array):
