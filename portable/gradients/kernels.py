@@ -15,17 +15,17 @@ from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, adjoint_of
 from portable.gradients.pairing import gradients_of
-from portable.lang.arguments import is_array
-from portable.lang.definition import Parameters
+from portable.lang.arguments.arguments import is_array
+from portable.lang.arguments.signature import CompositeSpec, Specialisation, constant_key
+from portable.lang.arguments.structs import flattened
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.kernel import Kernel
-from portable.lang.launch import Launcher
-from portable.lang.launchable import Launchable
-from portable.lang.signature import CompositeSpec, Specialisation, constant_key
-from portable.lang.structs import flattened
-from portable.locks import fork_safe_lock
+from portable.lang.launch.definition import Parameters
+from portable.lang.launch.launch import Launcher
+from portable.lang.launch.launchable import Launchable
 from portable.namespace import device_of, elsewhere
+from portable.system.locks import fork_safe_lock
 
 __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
 

@@ -8,9 +8,7 @@ from portable.dtypes import DType
 from portable.errors import LaunchError
 from portable.gradients.adjoint import Gradient
 from portable.gradients.adjoint.names import Names
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import Array
-from portable.lang.signature import (
+from portable.lang.arguments.signature import (
     ArraySpec,
     CompositeSpec,
     LeafSpec,
@@ -20,6 +18,8 @@ from portable.lang.signature import (
     leaf_names,
     leaf_specs,
 )
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.types import Array
 
 __all__ = ["gradients_of"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import portable
 from portable.gradients import vjp
-from portable.lang.structs import flattened, instance, is_composite, items_of
+from portable.lang.arguments.structs import flattened, instance, is_composite, items_of
 
 __all__ = ["assert_gradients", "gradients_of"]
 

@@ -64,8 +64,7 @@ class Activity:
                 return self._add(x.var, x.array in self._arrays)
             case _:
                 active = any(self.depends(y) for y in reads(x))
-                found = [self._add(var, active) for var in (*x.binds(), *x.sets())]
-                return True in found
+                return any(self._add(var, active) for var in (*x.binds(), *x.sets()))
 
     def _add_array(self, array: Array, value: e.Expression | None) -> bool:
         if array in self._arrays or not self.depends(value) or not _real(array):
