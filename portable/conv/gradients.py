@@ -9,13 +9,13 @@ from portable.backend import Device
 from portable.conv import direct
 from portable.conv.geometry import Geometry, Pair, Window, geometry
 from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
+from portable.conv.method import Epilogue
 from portable.conv.route import route
 from portable.conv.settings import Options, Settings, settings
 from portable.conv.sum_gradient import sum_gradient
 from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
 from portable.interchange import takes_other_libraries
-from portable.linalg.gemm_kernels import keep
 from portable.linalg.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
 from portable.tune.table import state
@@ -77,7 +77,7 @@ def conv2d_input_gradient(
         return result
     way = route(device, back, kind, given.layout, given.algorithm, state())
     filters = way.method.filters(w, turned=True)
-    way.method.run(dy, filters, result, None, keep, way.new_workspace())
+    way.method.run(dy, filters, result, Epilogue(), way.new_workspace())
     return result
 
 
