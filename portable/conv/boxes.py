@@ -109,9 +109,7 @@ class Boxes(Method):
             part = slice(first, first + batch)
             self._batch(x[part], filters, out[part], epilogue.of_images(part), workspace)
 
-    def _batch(
-        self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any
-    ) -> None:
+    def _batch(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """The results of some images, which the workspace is large enough for."""
         images, size = self._rearrange(x, workspace)
         window = ONE_TAP if self.patches else self.shape.window
@@ -146,9 +144,7 @@ class Boxes(Method):
         gather_patches[prod(patches.shape), None](x, patches, WINDOW=self.shape.window)
         return patches, size
 
-    def _multiply(
-        self, x: Any, w: Any, out: Any, epilogue: Epilogue, window: Window
-    ) -> None:
+    def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue, window: Window) -> None:
         places = out.shape[:3]
         bias, activation, residual = epilogue
         if residual is not None and self.layout == "NCHW":

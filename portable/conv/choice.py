@@ -47,8 +47,10 @@ _DEDICATED: Final = _Costs(120.0, 0.0, 60.0, 2.7, 1)
 _CACHED: Final = _Costs(0.0, 1.8, 20.0, 10.0, 16)
 """Where it is cached memory; measured on two cores with vectors of 64 bytes."""
 
-_TILES: Final = (2, 3, 4, 5, 6)
-"""Results of Winograd's tiles along a dimension."""
+_TILES: Final = (2, 3, 4)
+"""Results of Winograd's tiles along a dimension, whose errors are within 4 times a direct sum's."""
+
+_ACCURATE: Final = ("direct", *(f"winograd{results}" for results in _TILES))
 
 
 def chosen(
@@ -80,13 +82,14 @@ def chosen(
     """
     if algorithm == "auto":
         known = best_known(capabilities, kind, shape, state(), weights)
-        return cast(Algorithm, known) if known else _best(capabilities, shape, kind)
+        return cast(Algorithm, known) if known in _ACCURATE else _best(capabilities, shape, kind)
     if algorithm.startswith("winograd") and not suits_winograd(shape):
         window = shape.window
         raise UnsupportedError(
-            f"algorithm={algorithm!r} takes filters of 3 x 3 with stride 1 and dilation 1, not "
-            f"{window.taps[0]} x {window.taps[1]} with stride {window.stride} and dilation "
-            f'{window.dilation}; use "direct" or "auto"'
+            f"algorithm={algorithm!r} takes filters of 3 x 3 with stride 1 and dilation 1, zeros "
+            f"behind images only where some are before them, not {window.taps[0]} x "
+            f"{window.taps[1]} with stride {window.stride}, dilation {window.dilation} and padding "
+            f'{window.padding}, {shape.behind or window.padding}; use "direct" or "auto"'
         )
     return algorithm
 

@@ -100,7 +100,9 @@ def filter_gradient(
     left = space.reshape(dy, (shape.images, shape.filters, height * width))
     target = space.reshape(out, (out.shape[0], shape.filters, shape.depth, 1))
     depth = shape.channels // shape.groups
-    _launch(device, shape, FilterGradient, (left, x, target, None, None, depth, width), keep, choice)
+    _launch(
+        device, shape, FilterGradient, (left, x, target, None, None, depth, width), keep, choice
+    )
 
 
 def parts(device: Device, shape: Geometry) -> int:

@@ -18,8 +18,8 @@ __all__ = [
     "Pair",
     "Window",
     "geometry",
-    "pair",
     "padding_of",
+    "pair",
     "suits_winograd",
 ]
 
@@ -103,9 +103,15 @@ class Geometry:
 
 
 def suits_winograd(shape: Geometry) -> bool:
-    """Whether it is a convolution of three by three taps, without strides and dilation."""
+    """Whether it is a convolution of three by three taps, without strides and dilation.
+
+    Zeros behind images are there where some are before them.
+    """
     window = shape.window
-    return (window.taps, window.stride, window.dilation) == ((TAPS, TAPS), (1, 1), (1, 1))
+    behind = window.padding if shape.behind is None else shape.behind
+    padded = all(a >= 0 and (a > 0 or b <= 0) for a, b in zip(window.padding, behind, strict=True))
+    plain = (window.taps, window.stride, window.dilation) == ((TAPS, TAPS), (1, 1), (1, 1))
+    return plain and padded
 
 
 def geometry(

@@ -2,8 +2,8 @@
 
 A work-item copies what a block of rows of results sees of its channels, zeros outside of images,
 so that the pixels which a tap sees of neighbouring results are neighbours, also across rows: for
-strides, phases of rows and columns lie apart in planes of their own. A tile of filters by vectors of
-pixels is then summed in registers, over channels and taps, and every pixel is read from memory
+strides, phases of rows and columns lie apart in planes of their own. A tile of filters by vectors
+of pixels is then summed in registers, over channels and taps, and every pixel is read from memory
 once for all filters. Depthwise convolution is the same with one filter and one channel a group.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import ceil, prod
 from typing import Any, Final
 
 from portable.conv.lane_kernels import (
@@ -148,8 +148,10 @@ class Lanes(Method):
         """Blocks of rows that a core's cache holds, and parts of the filters."""
         height, width = self.shape.result
         window, units = self.shape.window, max(1, self.device.capabilities.compute_units)
-        more = [(n - 1) * d // s for n, d, s in
-                zip(window.taps, window.dilation, window.stride, strict=True)]
+        more = [
+            (n - 1) * d // s
+            for n, d, s in zip(window.taps, window.dilation, window.stride, strict=True)
+        ]
         each = self._depth * prod(map(len, self._phases)) * self.workspace_kind.itemsize
         found = []
         for down in sorted({*range(1, min(height, 2 * units) + 1), *_POWERS}):
@@ -165,7 +167,7 @@ class Lanes(Method):
         shape, units = self.shape, max(1, self.device.capabilities.compute_units)
         pixels = (blocks.rows - 1) * blocks.width + shape.result[1]
         tiles = -(-pixels // plan.pixels)
-        panels = -(-(-(-self._filters // plan.filters)) // blocks.parts)
+        panels = ceil(ceil(self._filters / plan.filters) / blocks.parts)
         sums = plan.filters * plan.vectors
         loads = plan.filters + _UNALIGNED * plan.vectors
         each = max(sums, loads, _LATENCY * 2) / 2

@@ -29,8 +29,8 @@ POINTS: Final = {
 }
 """By the results of a tile of filters of three taps, beside infinity.
 
-Of unit-normal numbers the largest errors of F(2) to F(6) with these are 0.4, 1.4, 1.8, 8 and 9 times
-those of direct sums; with 0, 1, -1, 2, -2 those of F(4) are 6.6 times as large.
+Of unit-normal numbers the largest errors of F(2) to F(6) with these are 0.4, 1.4, 1.8, 8 and 9
+times those of direct sums; with 0, 1, -1, 2, -2 those of F(4) are 6.6 times as large.
 
 See B. Barabasz, A. Anderson, K. Soodhalter, D. Gregg, "Error analysis and improving the accuracy of
 Winograd convolution for deep neural networks", ACM TOMS 46 (2020).

@@ -11,6 +11,7 @@ from portable.conv.boxes import boxes
 from portable.conv.choice import chosen
 from portable.conv.direct import Gathered
 from portable.conv.geometry import Geometry, Layout
+from portable.conv.grouped import Grouped, has_few_channels
 from portable.conv.lanes import Lanes
 from portable.conv.method import Method
 from portable.conv.settings import Algorithm
@@ -117,7 +118,10 @@ def method_of(
     if algorithm == "vendor":
         return Vendor(device, shape, kind, layout)
     if algorithm == "direct":
-        if device.capabilities.lone_work_items and choice is None and shape.channels:
+        alone = device.capabilities.lone_work_items
+        if has_few_channels(shape) and (layout == "NHWC" or not alone):
+            return Grouped(device, shape, kind, layout)
+        if alone and choice is None and shape.channels:
             return Lanes(device, shape, kind, layout)
         found = boxes(device, shape, kind, layout, choice)
         return found or Gathered(device, shape, kind, layout, choice)
