@@ -142,9 +142,9 @@ def activated(
     if residual is not None:
         n = corner.image + i // (BOX[1] * BOX[2])
         y, z = corner.row + i // BOX[2] % BOX[1], corner.column + i % BOX[2]
-        if n < residual.shape[0] and y < residual.shape[1] and z < residual.shape[2]:
-            if first + j < residual.shape[3]:
-                total += total.dtype(residual[n, y, z, first + j])
+        inside = n < residual.shape[0] and y < residual.shape[1] and z < residual.shape[2]
+        if inside and first + j < residual.shape[3]:
+            total += total.dtype(residual[n, y, z, first + j])
     return activation(total)
 
 

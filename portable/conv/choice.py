@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, cast
 
 from portable.backend import Capabilities
 from portable.conv.geometry import TAPS, Geometry, suits_winograd
+from portable.conv.grouped import has_few_channels
 from portable.conv.points import transforms
 from portable.conv.settings import Algorithm
 from portable.conv.tuning import best_known
@@ -44,7 +45,7 @@ class _Costs(NamedTuple):
 _DEDICATED: Final = _Costs(120.0, 0.0, 60.0, 2.7, 1)
 """Where local memory is storage of its own; measured on an H200."""
 
-_CACHED: Final = _Costs(0.0, 1.8, 20.0, 10.0, 16)
+_CACHED: Final = _Costs(0.0, 1.8, 20.0, 1.35, 16)
 """Where it is cached memory; measured on two cores with vectors of 64 bytes."""
 
 _TILES: Final = (2, 3, 4)
@@ -95,8 +96,11 @@ def chosen(
 
 
 def _best(capabilities: Capabilities, shape: Geometry, kind: DType) -> Algorithm:
-    """Half precision goes direct, since matrix units gain more than fewer products do."""
-    if kind is float16 or not suits_winograd(shape):
+    """Half precision goes direct, since matrix units gain more than fewer products do.
+
+    So do few channels a group, which are bound by memory.
+    """
+    if kind is float16 or not suits_winograd(shape) or has_few_channels(shape):
         return "direct"
     by = _DEDICATED if capabilities.local_memory_dedicated else _CACHED
     costs: dict[Algorithm, float] = {"direct": _direct_cost(shape, by)}

@@ -205,8 +205,8 @@ def gathered_product(
         for i, j, value in kl.elements(acc):
             if row + i < m and column + j < n:
                 channel, place = group * m + row + i, column + j
-                at = part, channel - i, place - j
-                result = finished(value, i, j, at, out, bias, residual, GATHERING.activation)
+                corner = part, channel - i, place - j
+                result = finished(value, i, j, corner, out, bias, residual, GATHERING.activation)
                 out[part, channel, place // out.shape[3], place % out.shape[3]] = result
 
 

@@ -175,7 +175,7 @@ class Lanes(Method):
         packed = self._depth * len(plan.planes) * blocks.height * (blocks.width + _ROW) * _PACKED
         block = packed + panels * tiles * (each * steps + _WRITTEN * sums)
         count = shape.images * -(-shape.result[0] // blocks.rows) * shape.groups * blocks.parts
-        return -(-count // units) * block
+        return float(-(-count // units) * block)
 
     @cached_property
     def _extents(self) -> tuple[int, int, int]:
