@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from portable import registry, reports, tensors
+from portable import registry
 from portable.backend import Device, bytes_of
 from portable.dtypes import DType, bfloat16, dtype
 from portable.errors import (
@@ -17,6 +17,8 @@ from portable.errors import (
     DeviceError,
     DeviceMismatchError,
 )
+from portable.interchange import tensors
+from portable.profiling import reports
 
 __all__ = [
     "BoundNamespace",

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple, cast
 
 from portable.backend import Capabilities
 from portable.conv.geometry import TAPS, Geometry, suits_winograd
-from portable.conv.grouped import has_few_channels
-from portable.conv.points import transforms
+from portable.conv.direct.grouped import has_few_channels
 from portable.conv.settings import Algorithm
 from portable.conv.tuning import best_known
+from portable.conv.winograd.points import transforms
 from portable.dtypes import DType, float16
 from portable.errors import UnsupportedError
 from portable.tune.table import state

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, Unpack
 
 from portable.backend import Device
-from portable.conv import direct
+from portable.conv.direct import direct
 from portable.conv.geometry import Geometry, geometry
 from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
 from portable.conv.method import Epilogue
@@ -16,8 +16,8 @@ from portable.conv.settings import Options, Settings, settings
 from portable.conv.sum_gradient import sum_gradient
 from portable.dtypes import DType, dtype
 from portable.errors import ShapeError, UnsupportedError
-from portable.interchange import takes_other_libraries
-from portable.linalg.operands import common_dtype, overlap
+from portable.interchange.libraries import takes_other_libraries
+from portable.linalg.base.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
 from portable.tune.table import state
 

@@ -11,7 +11,7 @@ from portable.conv.geometry import Geometry, Layout
 from portable.conv.layouts import as_nchw
 from portable.dtypes import DType
 from portable.lang.function import Function
-from portable.linalg.gemm_kernels import keep
+from portable.linalg.products.kernels import keep
 from portable.tune.space import Parameters
 
 __all__ = ["Epilogue", "Method", "most_workspace"]

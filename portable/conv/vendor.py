@@ -9,7 +9,7 @@ from portable.conv.geometry import Geometry
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.errors import DTypeError, UnsupportedError
-from portable.linalg.gemm_kernels import keep, relu
+from portable.linalg.products.kernels import keep, relu
 
 __all__ = ["Vendor"]
 

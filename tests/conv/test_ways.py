@@ -11,9 +11,9 @@ import portable as pt
 from portable import sim
 from portable.backend import Device
 from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, prepare
-from portable.conv.grouped import Grouped
-from portable.conv.lanes import Lanes
-from portable.conv.points import transforms
+from portable.conv.direct.grouped import Grouped
+from portable.conv.direct.lanes import Lanes
+from portable.conv.winograd.points import transforms
 
 from .reference import Case, Host, bounds, gradients, results
 

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable import registry, reports
+from portable import registry
 from portable.backend import Device
-from portable.console import html
 from portable.primitives.base.storage import Storage
+from portable.profiling import reports
+from portable.system.console import html
 
 __all__ = [
     "VERSION",

@@ -19,17 +19,15 @@ from collections.abc import Callable
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.faults import Fault
+from portable.backend.faults import Fault
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.bfloat16 import lower_bfloat16
 from portable.lang.passes.bindings import Bindings
 from portable.lang.passes.complements import lower_complements
-from portable.lang.passes.copies import lower_copies
 from portable.lang.passes.functions import lower_functions
 from portable.lang.passes.joins import meet_after_barriers
 from portable.lang.passes.loops import lower_loops
-from portable.lang.passes.matrix import lower_matrices
 from portable.lang.passes.negations import keep_negations, plain_negations
 from portable.lang.passes.operators import lower_operators
 from portable.lang.passes.places import launched_flat
@@ -38,6 +36,8 @@ from portable.lang.passes.rounding import round_constants
 from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.sub_groups import lower_sub_groups
 from portable.lang.passes.wrapping import wrap_signed
+from portable.lang.tiles import lower_matrices
+from portable.lang.tiles.copies import lower_copies
 
 __all__ = ["lower", "reduced"]
 
