@@ -6,8 +6,8 @@ from math import prod
 from typing import Final, NamedTuple, cast
 
 from portable.backend import Capabilities
-from portable.conv.geometry import TAPS, Geometry, suits_winograd
 from portable.conv.direct.grouped import has_few_channels
+from portable.conv.geometry import TAPS, Geometry, suits_winograd
 from portable.conv.settings import Algorithm
 from portable.conv.tuning import best_known
 from portable.conv.winograd.points import transforms

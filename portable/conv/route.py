@@ -10,9 +10,9 @@ from portable.backend import Device
 from portable.conv.choice import chosen
 from portable.conv.direct.boxes import boxes
 from portable.conv.direct.direct import Gathered
-from portable.conv.geometry import Geometry, Layout
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
+from portable.conv.geometry import Geometry, Layout
 from portable.conv.method import Method
 from portable.conv.settings import Algorithm
 from portable.conv.vendor import Vendor

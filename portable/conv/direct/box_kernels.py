@@ -1,7 +1,7 @@
 """Convolution as a product of matrices whose rows are boxes of images with neighbouring channels.
 
-A tile of `portable.linalg.products.kernels.gemm_tiles` is copied as rectangles; here the rows of the
-first operand's tile are a box of images, rows and columns, moved for each tap of the filter, so
+A tile of `portable.linalg.products.kernels.gemm_tiles` is copied as rectangles; here the rows of
+the first operand's tile are a box of images, rows and columns, moved for each tap of the filter, so
 that whole vectors of channels are copied, by a copy engine where there is one, and zeros from
 outside of the images come by themselves.
 """
@@ -174,9 +174,9 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     The sum is over part s of the results' places, in boxes; each part but the last has as many. A
     workgroup per tile of filters by channels, tap and part, taps next to each other, since they see
     nearly the same pixels. Arrays and local memory as of `multiply_boxes`, a step being the places
-    of a box. The ring is not that of `portable.linalg.products.operand_ring`, with which gradients took 1.01
-    to 1.6 times as long on an H200 through NVIDIA's OpenCL: there the next step's first operands
-    are loaded before this one's last are multiplied.
+    of a box. The ring is not that of `portable.linalg.products.operand_ring`, with which gradients
+    took 1.01 to 1.6 times as long on an H200 through NVIDIA's OpenCL: there the next step's first
+    operands are loaded before this one's last are multiplied.
     """
     BM, BN, PLACES, STAGES = PLAN.tiling[0:4]
     TAPS, AHEAD = PLAN.window.count, PLAN.tiling.ahead

@@ -7,8 +7,8 @@ from functools import cached_property
 from math import prod
 from typing import Any, Final
 
-from portable.conv.geometry import Geometry, Pair
 from portable.conv.direct.grouped_kernels import GroupPlan, arrange_group_filters, convolve_groups
+from portable.conv.geometry import Geometry, Pair
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.lang.function import Function

@@ -1,7 +1,7 @@
 """Convolution as a product of matrices one of which is gathered from images as it is needed.
 
-A tile kernel like `portable.linalg.products.kernels.gemm_tiles`, but the second matrix is what windows
-see of images, zeros outside. So one kernel makes results and both gradients, of any stride,
+A tile kernel like `portable.linalg.products.kernels.gemm_tiles`, but the second matrix is what
+windows see of images, zeros outside. So one kernel makes results and both gradients, of any stride,
 padding, dilation and number of groups, and no matrix of patches lies in memory.
 
 Where an element of that matrix lies in the images is a sum of two parts, one by its row and one by
