@@ -32,8 +32,6 @@ from portable.lang.passes.rounding import round_constants
 from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.sub_groups import lower_sub_groups
 from portable.lang.passes.wrapping import wrap_signed
-from portable.lang.tiles import lower_matrices
-from portable.lang.tiles.copies import lower_copies
 
 __all__ = ["reduced"]
 
