@@ -28,10 +28,10 @@ from portable.dtypes import (
     uint64,
 )
 from portable.lang.function import function
-from portable.lang.geometry import groups
 from portable.lang.kernel import kernel
+from portable.lang.launch.geometry import groups
 from portable.namespace import asarray, synchronize, to_numpy, xp
-from portable.profiler import annotate, profile
+from portable.profiling.profiler import annotate, profile
 from portable.registry import device, devices, use
 from portable.streams import Event, Stream, Timer
 

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import portable as pt
-from portable import conv, linalg, notices, primitives
+from portable import conv, linalg, primitives
 from portable import lang as kl
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, LaunchError
+from portable.system import notices
 
 
 @dataclass(frozen=True)

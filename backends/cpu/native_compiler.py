@@ -13,9 +13,9 @@ from functools import cached_property
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from portable import cache
 from portable.errors import CompileError, DeviceError
-from portable.locks import fork_safe_lock
+from portable.system import cache
+from portable.system.locks import fork_safe_lock
 
 __all__ = ["Compiler", "Linked", "Target", "compiler", "host_target", "keep_for_good"]
 

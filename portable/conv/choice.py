@@ -7,9 +7,9 @@ from typing import Final, NamedTuple, cast
 
 from portable.backend import Capabilities
 from portable.conv.geometry import TAPS, Geometry, suits_winograd
-from portable.conv.points import transforms
 from portable.conv.settings import Algorithm
 from portable.conv.tuning import best_known
+from portable.conv.winograd.points import transforms
 from portable.dtypes import DType, float16
 from portable.errors import UnsupportedError
 from portable.tune.table import state

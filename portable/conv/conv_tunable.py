@@ -15,7 +15,7 @@ from portable.conv.route import method_of
 from portable.conv.sum_gradient import sum_gradient
 from portable.conv.tuning import SPACE, SPACE_WEIGHTS, entry_of
 from portable.dtypes import DType, float16, float32, float64
-from portable.linalg.gemm_kernels import keep
+from portable.linalg.products.kernels import keep
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents
 

@@ -13,10 +13,10 @@ from portable.conv.route import Route, route
 from portable.conv.settings import Options, Settings, settings
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
-from portable.interchange import takes_other_libraries
+from portable.interchange.libraries import takes_other_libraries
 from portable.lang.function import Function
-from portable.linalg.activation import activation_of
-from portable.linalg.operands import common_dtype, views_overlap
+from portable.linalg.base.operands import common_dtype, views_overlap
+from portable.linalg.products.activation import activation_of
 from portable.namespace import device_of_arrays, on_device
 from portable.tune.table import state
 from portable.typing import ArrayT

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, Unpack
 
 from portable.backend import Device
-from portable.conv import direct
+from portable.conv.direct import direct
 from portable.conv.geometry import Geometry, Pair, Window, geometry
 from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
 from portable.conv.route import route
@@ -14,9 +14,9 @@ from portable.conv.settings import Options, Settings, settings
 from portable.conv.sum_gradient import sum_gradient
 from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
-from portable.interchange import takes_other_libraries
-from portable.linalg.gemm_kernels import keep
-from portable.linalg.operands import common_dtype, overlap
+from portable.interchange.libraries import takes_other_libraries
+from portable.linalg.base.operands import common_dtype, overlap
+from portable.linalg.products.kernels import keep
 from portable.namespace import device_of_arrays
 from portable.tune.table import state
 

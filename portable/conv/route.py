@@ -7,15 +7,15 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from portable.backend import Device
-from portable.conv.boxes import boxes
 from portable.conv.choice import chosen
-from portable.conv.direct import Gathered
+from portable.conv.direct.boxes import boxes
+from portable.conv.direct.direct import Gathered
 from portable.conv.geometry import Geometry, Layout
 from portable.conv.method import Method
 from portable.conv.settings import Algorithm
 from portable.conv.vendor import Vendor
-from portable.conv.winograd import Winograd
-from portable.conv.winograd_blocks import WinogradBlocks
+from portable.conv.winograd.blocks import WinogradBlocks
+from portable.conv.winograd.winograd import Winograd
 from portable.dtypes import DType
 from portable.tune.space import Parameters
 

@@ -10,7 +10,7 @@ from portable.conv.layouts import as_nchw
 from portable.conv.method import Method
 from portable.errors import DTypeError, UnsupportedError
 from portable.lang.function import Function
-from portable.linalg.gemm_kernels import keep, relu
+from portable.linalg.products.kernels import keep, relu
 
 __all__ = ["Vendor"]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import Function, function
-from portable.linalg.gemm_kernels import relu
+from portable.linalg.products.kernels import relu
 
 __all__ = ["ACTIVATIONS", "Activation"]
 

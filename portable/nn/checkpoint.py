@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.backend import Device
 from portable.dtypes import bfloat16
-from portable.linalg.magnitude import largest_magnitude
+from portable.linalg.base.magnitude import largest_magnitude
 from portable.primitives import copy
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from portable.errors import PortableError
-from portable.files import write_whole
 from portable.nn.layers import Layer
 from portable.nn.layout import layout_of
+from portable.system.files import write_whole
 
 __all__ = [
     "ModelFile",

@@ -12,8 +12,8 @@ import numpy as np
 
 from portable import lang as kl
 from portable.dtypes import DType, dtype
-from portable.lang.geometry import groups
-from portable.linalg.dense_kernels import clear
+from portable.lang.launch.geometry import groups
+from portable.linalg.dense.kernels import clear
 from portable.nn import layered_kernels as kernels
 from portable.nn.history import Epoch
 from portable.nn.loss_kernels import Batch, Sums

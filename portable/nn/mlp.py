@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from portable.backend import Device
 from portable.errors import ShapeError
-from portable.lang.launch import Launcher
+from portable.lang.launch.launch import Launcher
 from portable.nn import files
 from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused import fused_forward

@@ -17,8 +17,8 @@ from portable import namespace, registry
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
-from portable.interchange import takes_other_libraries
-from portable.linalg.operands import overlap
+from portable.interchange.libraries import takes_other_libraries
+from portable.linalg.base.operands import overlap
 from portable.nn import files
 from portable.nn.initial import INITIAL, initial_vector
 from portable.nn.layers import Layer, Shape, output_shapes

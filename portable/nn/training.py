@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from portable import namespace
-from portable.interchange import takes_other_libraries
+from portable.interchange.libraries import takes_other_libraries
 from portable.nn.checkpoint import largest
 from portable.nn.fused import FusedTrainer
 from portable.nn.history import History

@@ -12,8 +12,8 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
-from portable.interchange import takes_other_libraries
-from portable.lang.geometry import groups
+from portable.interchange.libraries import takes_other_libraries
+from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
 from portable.numerics.counting_kernels import LOCAL_BINS, count
 from portable.numerics.namespaces import default_float, floating, like, namespace_of

@@ -10,8 +10,8 @@ import numpy as np
 from portable import dtypes
 from portable.dtypes import DType
 from portable.errors import ShapeError
+from portable.lang.arguments.structs import is_composite, items_of
 from portable.lang.function import arity, settled
-from portable.lang.structs import is_composite, items_of
 from portable.lang.words.word import word_of
 from portable.namespace import device_of_arrays
 from portable.primitives.base.borrowed import Borrowed, released, stored

@@ -153,6 +153,7 @@ WAYS: Final[tuple[Way, ...]] = (
     _way("in blocks", doors.TURNED_ELEMENTS, "exchange_blocks", ((33, 33), (33, 33)), _alone),
     _way("in tiles", doors.TURNED_ELEMENTS, "exchange_tiles", ((33, 33), (33, 33)), _crowd),
     _way("searched", doors.SEARCH, "search", ((50,),)),
+    _way("by halving", doors.MEMBERS, "member", ((50,), (20,))),
     _way("of three", doors.CROSS, "cross_products", ((50, 3), (50, 3))),
     _way("one side", doors.TRIANGLE, "triangle", ((33, 47),)),
     # transforms

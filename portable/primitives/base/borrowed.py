@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.backend import ArrayView
 from portable.dtypes import DType, dtype
-from portable.lang.arguments import ALIGNMENT
+from portable.lang.arguments.arguments import ALIGNMENT
 from portable.namespace import on_device
 from portable.primitives.base.storage import Storage
 

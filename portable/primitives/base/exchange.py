@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-from portable.interchange import exchanged, is_other
-from portable.lang.structs import flattened, mapped
+from portable.interchange.libraries import exchanged, is_other
+from portable.lang.arguments.structs import flattened, mapped
 
 __all__ = ["takes_other_libraries"]
 
@@ -18,7 +18,7 @@ _Result = TypeVar("_Result")
 def takes_other_libraries(
     function: Callable[_Parameters, _Result],
 ) -> Callable[_Parameters, _Result]:
-    """As `portable.interchange.takes_other_libraries`, with arrays in structs as well."""
+    """As `portable.interchange.libraries.takes_other_libraries`, with arrays in structs as well."""
 
     @wraps(function)
     def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
