@@ -276,14 +276,10 @@ class Convolution:
         )
 
     @takes_other_libraries
-    given = [a for a in (w, bias, scale, workspace) if a is not None]
-    away = elsewhere() if all(isinstance(a, np.ndarray) for a in given) else None
-    if away is not None:
-        sent = [None if a is None else away.from_numpy(a) for a in (w, bias, scale, workspace)]
-        vectors = {"bias": sent[1], "scale": sent[2], "workspace": sent[3]}
-        made = prepare(x_shape, sent[0], activation=activation, **vectors, **options)
-        made.reads_bias_of(bias)
-        return made
+    @runs_where_it_lives
+    def __call__(
+        self, x: ArrayT, *, residual: ArrayT | None = None, out: ArrayT | None = None
+    ) -> ArrayT:
         """The results for images like those it was prepared for.
 
         Parameters
