@@ -1,9 +1,9 @@
 """Compiling in a process of its own what may end the process that compiles it.
 
 A compiler that crashes takes down whoever called it. Programs that are known to bring that about
-(`portable.backend.program.Program.hazards`) are compiled over there, and only what comes of them is taken
-over; if the compiler does crash, they are compiled once more without its optimisations, which is
-where compilers crash.
+(`portable.backend.program.Program.hazards`) are compiled over there, and only what comes of them is
+taken over; if the compiler does crash, they are compiled once more without its optimisations, which
+is where compilers crash.
 """
 
 from __future__ import annotations

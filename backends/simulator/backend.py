@@ -5,7 +5,8 @@ There are two, which differ in their arrays alone. ``simulator`` takes NumPy's, 
 `portable.xp` of either makes them.
 
 Both also take the place of other devices: ``simulator:h200`` and ``simulator:h200-arrays`` have the
-capabilities of that profile (`portable.backend.profiles`), by which operations plan as they would there.
+capabilities of that profile (`portable.backend.profiles`), by which operations plan as they would
+there.
 """
 
 from __future__ import annotations

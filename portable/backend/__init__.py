@@ -67,8 +67,8 @@ class ArrayView(NamedTuple):
     writable : bool
         False for read-only arrays.
     layout : int or None
-        `portable.lang.arguments.arguments.layout_number` of it, from libraries that keep views; launches
-        then compare one number. None otherwise.
+        `portable.lang.arguments.arguments.layout_number` of it, from libraries that keep views;
+        launches then compare one number. None otherwise.
     """
 
     dtype: np.dtype[Any]

@@ -29,10 +29,10 @@ def multiply_many(
     Of `a` or `b` there may be one for all s. Tiles follow each other down a matrix where `DOWN`,
     else across it, then over s, so that what they share stays in the last-level cache. The ring of
     operand tiles goes on from one s to the next, so that the next matrix is on its way while a
-    result is written. It is not that of `portable.linalg.products.operand_ring`, with which 18 layers take
-    14.0 to 14.4 instead of 13.5 to 13.8 ms on an H200 through NVIDIA's OpenCL, and as long through
-    CUDA: there the next step's first operands are loaded before this one's last are multiplied.
-    Local memory: ``stages (rows + columns) depth`` elements, and padding.
+    result is written. It is not that of `portable.linalg.products.operand_ring`, with which 18
+    layers take 14.0 to 14.4 instead of 13.5 to 13.8 ms on an H200 through NVIDIA's OpenCL, and as
+    long through CUDA: there the next step's first operands are loaded before this one's last are
+    multiplied. Local memory: ``stages (rows + columns) depth`` elements, and padding.
     """
     BM, BN, BK, STAGES = TILING.rows, TILING.columns, TILING.depth, TILING.stages
     m, n, k = out.shape[3], out.shape[4], a.shape[4]

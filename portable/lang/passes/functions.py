@@ -1,9 +1,10 @@
 """Elementary functions, where a language has none of its own.
 
-`portable.lang.library.elementary` writes each once, in the language. Here its text, translated for the type
-at hand, takes the place of the call: for vectors lane by lane, without a branch but where few
-arguments need much more work than others do, so that work-items and lanes stay side by side. All
-its sums and products are `exact`: no device may round them otherwise, whatever the kernel allows.
+`portable.lang.library.elementary` writes each once, in the language. Here its text, translated for
+the type at hand, takes the place of the call: for vectors lane by lane, without a branch but where
+few arguments need much more work than others do, so that work-items and lanes stay side by side.
+All its sums and products are `exact`: no device may round them otherwise, whatever the kernel
+allows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Turns matrix fragments into plain statements.
+"""Tiles of matrices, in terms of what one device has: fragments, their layouts, copies of tiles.
+
+`lower` is the stage between the checks and `portable.lang.passes`. What comes out still means the
+same everywhere; the simulator runs it. Fragments become plain statements first, since these may
+give local arrays new layouts; `copies` lowers copies of tiles to each work-item's share then.
 
 The fragments of a kernel fall into parts (`parts`); each part is held by the first `Strategy` that
 suits it: by `wgmma` and `mma_sync` as the device's matrix units want it, by `micro_kernel` as tiles
@@ -16,6 +20,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Fragment
 from portable.lang.ir.walk import map_block
+from portable.lang.tiles.copies import lower_copies
 from portable.lang.tiles.issue_order import started_early
 from portable.lang.tiles.micro_kernel import Micro
 from portable.lang.tiles.mma_sync import MmaSync
@@ -26,9 +31,14 @@ from portable.lang.tiles.substitute import substitute
 from portable.lang.tiles.wgmma import Wgmma
 from portable.lang.tiles.work import Work
 
-__all__ = ["lower_matrices"]
+__all__ = ["lower", "lower_matrices"]
 
 _STRATEGIES: Final[tuple[type[Strategy], ...]] = (Wgmma, MmaSync, Micro, Registers)
+
+
+def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
+    """The kernel in terms of what one device has."""
+    return lower_copies(lower_matrices(kernel, capabilities), capabilities)
 
 
 def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:

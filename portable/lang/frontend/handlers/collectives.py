@@ -1,4 +1,4 @@
-"""Collectives of a workgroup: which helper of `portable.lang.library.collectives` each word inlines."""
+"""Collectives: which helper of `portable.lang.library.collectives` each word inlines."""
 
 from __future__ import annotations
 
