@@ -18,6 +18,7 @@ _ROOT: Final = Path(portable.__file__).parent
 _FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("forecast",),
     ("nn",),
+    ("gradients",),
     ("conv", "gf2", "numerics", "random"),
     ("array",),
     ("array.methods", "array.fusion"),

@@ -213,6 +213,13 @@ class Launcher:
         """The kernel that is launched."""
         return self._kernel
 
+    def padded(self, device: Device) -> Three:
+        """The work-items along each dimension, in whole workgroups."""
+        wide = self._workgroup or default_workgroup(_ndim(self._ndrange), device.capabilities)
+        counts = group_counts(self._ndrange, wide, device.capabilities)
+        x, y, z = (n * size for n, size in zip(counts, wide, strict=True))
+        return x, y, z
+
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launches the kernel where its array arguments live; returns before it is done.
 
