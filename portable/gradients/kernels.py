@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.backend import Capabilities, Device
+from portable.backend import ArrayView, Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, adjoint_of
+from portable.gradients.arguments import check_gradients, overlaps
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.signature import CompositeSpec, Specialisation, constant_key
@@ -24,7 +25,7 @@ from portable.lang.kernel import Kernel
 from portable.lang.launch.definition import Parameters
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
-from portable.namespace import device_of, elsewhere
+from portable.namespace import device_of, elsewhere, on_device
 from portable.system.locks import fork_safe_lock
 
 __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
@@ -199,6 +200,7 @@ class AdjointLauncher:
                 f"gradients, None for what has none, not {len(args)} arguments"
             )
         given, gradients = args[:count], args[count:]
+        check_gradients(self._adjoint.primal.parameters.positional, given, gradients)
         self._launch(given, gradients, constants)
 
     def _launch(
@@ -207,6 +209,7 @@ class AdjointLauncher:
         arrays = [x for x in flattened((*given, *gradients)) if is_array(x)]
         away = elsewhere() if all(isinstance(x, np.ndarray) for x in arrays) else None
         device = away or device_of(*arrays)
+        self._check_overlaps(device, given, gradients, constants)
         padded = self._forward.padded(device)
         dims = max((dim + 1 for dim in range(3) if padded[dim] > 1), default=1)
         launcher = self._adjoint.kernel(dims)[self._key]
@@ -228,6 +231,40 @@ class AdjointLauncher:
         except _Keeps as found:
             self._kept[key] = found.kept
             self._launch(given, gradients, constants)
+
+    def _check_overlaps(
+        self,
+        device: Device,
+        given: tuple[Any, ...],
+        gradients: tuple[Any, ...],
+        constants: dict[str, Any],
+    ) -> None:
+        """Refuses gradients that share memory, and arguments that do where the kernel writes it."""
+        leaves = flattened(given)
+        arrays = [x if is_array(x) else None for x in (*leaves, *flattened(gradients))]
+        pairs = list(overlaps(device, arrays))
+        if not pairs:
+            return
+        if any(j >= len(leaves) for _, j in pairs):
+            raise LaunchError(
+                f"{self._adjoint.__name__} is given a gradient that shares memory with another "
+                "array; give each argument a gradient of its own"
+            )
+        away = [None if x is None else _view_of(device, x) for x in arrays[: len(leaves)]]
+        wanted = self._forward.specialised(device, given, away, constants)
+        written = self._adjoint.primal.written_in(wanted, device)
+        if any(not written.isdisjoint(pair) for pair in pairs):
+            raise LaunchError(
+                f"{self._adjoint.primal.__name__} is given arrays that share memory and writes one "
+                "of them; its gradient goes by arguments: have it read and write the same one"
+            )
+
+
+def _view_of(device: Device, x: Any) -> ArrayView:
+    if isinstance(x, np.ndarray) and not device.owns(x):
+        address = x.__array_interface__["data"][0]
+        return ArrayView(x.dtype, x.shape, x.strides, None, address, writable=x.flags.writeable)
+    return device.view(on_device(device, x))
 
 
 class _Counts:
