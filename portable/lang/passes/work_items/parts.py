@@ -137,8 +137,9 @@ class _Parts:
                 found.append(Region(tuple(alone), repeats=in_loop))
                 alone.clear()
 
+        last = max((number for number, x in enumerate(block) if meets((x,))), default=-1)
         for number, x in enumerate(block):
-            meets_later = later or meets(block[number + 1 :])
+            meets_later = later or number < last
             if not self._is_together(x, in_loop, meets_later):
                 alone.append(x)
                 continue

@@ -124,24 +124,33 @@ def varying_names(kernel: Kernel, parts: list[Part]) -> set[str]:
     varying: set[str] = set()
     uniformity, before = _Uniformity(kernel, varying), -1
     found = [part for part in all_parts(parts) if isinstance(part, Region)]
+    alike = [pair for region in found for pair in _with_memory(uniformity, region)]
     while len(varying) > before:
         before = len(varying)
-        for region in found:
-            for x, alike in _alike(uniformity, region):
-                if not alike:
-                    varying |= _given(x)
+        left = []
+        for x, memory in alike:
+            if uniformity.statement(x, memory):
+                left.append((x, memory))
+            else:
+                varying |= _given(x)
+        alike = left
     return varying
+
+
+def _with_memory(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statement, _Memory]]:
+    """A region's statements, and what of memory each finds as it is."""
+    memory = uniformity.memory(region)
+    found = []
+    for x in region.statements:
+        found.append((x, memory))
+        if memory.readable and returns((x,)):
+            memory = _Memory(memory.written, memory.constant, readable=False)
+    return found
 
 
 def _alike(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statement, bool]]:
     """A region's statements, and which of them are the same for all."""
-    memory = uniformity.memory(region)
-    found = []
-    for x in region.statements:
-        found.append((x, uniformity.statement(x, memory)))
-        if memory.readable and returns((x,)):
-            memory = _Memory(memory.written, memory.constant, readable=False)
-    return found
+    return [(x, uniformity.statement(x, y)) for x, y in _with_memory(uniformity, region)]
 
 
 def take_out_uniform(kernel: Kernel, parts: list[Part], varying: set[str]) -> None:
