@@ -210,9 +210,7 @@ def add_totals(left: Any, heads: Any, totals: Any, k: Any, SHAPE: DirectShape) -
 
 
 @function
-def left_row(
-    a: Any, left: Any, right: Any, kept: Any, k: Any, by: Any, SHAPE: DirectShape
-) -> Any:
+def left_row(a: Any, left: Any, right: Any, kept: Any, k: Any, by: Any, SHAPE: DirectShape) -> Any:
     """What a column's reflector subtracts from rows, and what it leaves of its own.
 
     Returns a work-item's part of the squares of that, but for its first element.
@@ -238,7 +236,7 @@ def left_row(
 def zeros_up_to(x: Any, last: Any) -> Any:
     """A vector with zeros in its lanes up to `last`."""
     zero = kl.cast(0, x.dtype)
-    if x.lanes == 1:
+    if x.dtype.is_complex or x.lanes == 1:
         return kl.where(last < 0, x, zero)
     return kl.vector(*[kl.where(last < i, x[i], zero) for i in kl.static_range(x.lanes)])
 

@@ -23,7 +23,7 @@ def bidiagonalize_keeping(
     *,
     SHAPE: DirectShape,
 ) -> None:
-    """As `bidiagonalize`; each array has a first dimension of the matrices, which dimension 1 is."""
+    """As `bidiagonalize`; each array has a first dimension, of the matrices: dimension 1."""
     own = kl.group_id(1)
     sums = None if scratch.sums is None else scratch.sums[own]
     mine = Scratch(scratch.left[own], scratch.right[own], sums, scratch.totals[own])

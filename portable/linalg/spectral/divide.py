@@ -133,7 +133,10 @@ def _room(device: Device, merges: int, size: int, kind: DType) -> _Room:
         return device.empty((merges, size, *more), kl.i32)
 
     turns, counts = device.empty((merges, size + 1, 2), kind), device.empty((merges, 3), kl.i32)
-    kept = Kept(numbers(), numbers(), integers(), numbers(), integers(), integers(2), turns, counts)
+    scales = device.empty((merges,), kl.i32)
+    kept = Kept(
+        numbers(), numbers(), integers(), numbers(), integers(), integers(2), turns, counts, scales
+    )
     roots = Roots(integers(), numbers(), numbers(), numbers(), numbers(2), integers())
     return _Room(Joined(numbers(), numbers(), integers()), kept, roots)
 

@@ -1,9 +1,9 @@
 """The kernels that merge the decompositions of neighbouring blocks, but for secular equations.
 
 Eigenvalues: J. Cuppen, Numer. Math. 36 (1981), with deflation as in LAPACK's ?laed2; singular
-values: M. Gu and S. Eisenstat, SIAM J. Matrix Anal. Appl. 16 (1995), as in LAPACK's ?lasd2. All that
-rotations and permutations do to vectors is done to the factor which they are multiplied with, so
-that a merge is one product.
+values: M. Gu and S. Eisenstat, SIAM J. Matrix Anal. Appl. 16 (1995), as in LAPACK's ?lasd2. All
+that rotations and permutations do to vectors is done to the factor which they are multiplied with,
+so that a merge is one product.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.magnitude import power_bits, scaled_by
 from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeShape, Roots
 from portable.linalg.spectral.secular_kernels import distance
 
@@ -70,35 +71,37 @@ def deflate(
 ) -> None:
     """Removes poles whose weight is nothing, and one of two that are the same; a merge a workgroup.
 
-    What is as small as rounding errors of the merged matrix counts as nothing.
+    What is as small as rounding errors of the merged matrix counts as nothing. All is scaled to a
+    largest number of 1, whose square and inverse square are far from overflow.
     """
     merge, h, kind = kl.group_id(0), blocks.values.shape[1], joined.poles.dtype
     merges = d.shape[1] // (2 * h)
     row, slot = merge // merges, (merge % merges) * 2 * h + h - 1
     EPS, LEAST = (2.0**-23, 2.0**-60) if kind == kl.f32 else (2.0**-52, 2.0**-500)
     total = 2 * h - 2 if SHAPE.singular else 2 * h
-    largest = kl.cast(0, kind)
+    coupling = (d[row, slot], e[row, slot]) if SHAPE.singular else (2 * e[row, slot], e[row, slot])
+    largest = kl.maximum(kl.abs(coupling[0]), kl.abs(coupling[1]))
     if total > 0:
-        largest = kl.maximum(kl.abs(joined.poles[merge, 0]), kl.abs(joined.poles[merge, total - 1]))
+        ends = joined.poles[merge, 0], joined.poles[merge, total - 1]
+        largest = kl.maximum(largest, kl.maximum(kl.abs(ends[0]), kl.abs(ends[1])))
+    field = power_bits(largest, 0)
+    kept.scales[merge] = kl.where(largest > 0, field, 0)
+    tolerance = kl.maximum(4 * EPS * scaled_by(largest, field, 1), LEAST)
     count, removed, turned = kl.cast(0, kl.i32), kl.cast(0, kl.i32), kl.cast(0, kl.i32)
     scale = kl.cast(1, kind)
-    tolerance = kl.cast(0, kind)
     if SHAPE.singular:
-        alpha, beta = d[row, slot], e[row, slot]
-        largest = kl.maximum(largest, kl.maximum(kl.abs(alpha), kl.abs(beta)))
-        tolerance = kl.maximum(4 * EPS * largest, LEAST)
-        start_row(blocks, kept, merge, (alpha, beta), tolerance)
+        start_row(blocks, kept, merge, coupling, field, tolerance)
         count = 1
     else:
-        rho = 2 * kl.abs(e[row, slot])
-        scale = kl.sqrt(rho)
-        tolerance = kl.maximum(4 * EPS * kl.maximum(largest, rho), LEAST)
+        scale = kl.sqrt(scaled_by(kl.abs(coupling[0]), field, 1))
     FLOOR = 0.5 if SHAPE.singular else 0
     waiting = False
     pole, weight, source = kl.cast(0, kind), kl.cast(0, kind), kl.cast(0, kl.i32)
     for i in range(total):
-        next_pole = joined.poles[merge, i]
+        next_pole = scaled_by(joined.poles[merge, i], field, 1)
         next_weight = joined.weights[merge, i] * scale
+        if SHAPE.singular:
+            next_weight = scaled_by(next_weight, field, 1)
         next_source = joined.sources[merge, i]
         if kl.abs(next_weight) * scale <= tolerance:
             remove(kept, merge, removed, next_pole, next_source)
@@ -132,12 +135,12 @@ def deflate(
 
 
 @function
-def start_row(blocks: Blocks, kept: Kept, merge: Any, by: Any, tolerance: Any) -> None:
+def start_row(blocks: Blocks, kept: Kept, merge: Any, by: Any, field: Any, tolerance: Any) -> None:
     """The pole at 0 of the row that couples two bidiagonal blocks.
 
     Of the two vectors that blocks map to 0, a rotation makes one that the row maps to 0 too.
     """
-    alpha, beta = by
+    alpha, beta = scaled_by(by[0], field, 1), scaled_by(by[1], field, 1)
     h = blocks.values.shape[1]
     first = alpha * blocks.right[2 * merge, h - 1, h - 1]
     second = beta * blocks.right[2 * merge + 1, 0, h - 1]

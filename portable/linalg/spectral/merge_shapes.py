@@ -75,6 +75,9 @@ class Kept(NamedTuple):
         Cosines and sines of these; in the last place those of the two columns that blocks map to 0.
     counts : array of i32, shape (merges, 3)
         How many.
+    scales : array of i32, shape (merges,)
+        The exponent field of the power of two that poles and weights were multiplied with;
+        0 where the matrix is zero.
     """
 
     poles: Any
@@ -85,6 +88,7 @@ class Kept(NamedTuple):
     pairs: Any
     turns: Any
     counts: Any
+    scales: Any
 
 
 class Roots(NamedTuple):

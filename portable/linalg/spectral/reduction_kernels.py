@@ -273,9 +273,7 @@ def collect(x: Any, out: Any, *, TURNED: bool) -> None:
 
 
 @kernel
-def store_spectrum(
-    found: Any, largest: Any, values: Any, *, TARGET: int, REVERSED: bool
-) -> None:
+def store_spectrum(found: Any, largest: Any, values: Any, *, TARGET: int, REVERSED: bool) -> None:
     """The values of scaled matrices, scaled back; dimension 1 is the matrices."""
     i, matrix = kl.global_id(0), kl.global_id(1)
     n = values.shape[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, dtype
 from portable.lang.geometry import groups

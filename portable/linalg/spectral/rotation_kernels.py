@@ -19,7 +19,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.magnitude import power_bits, scaled_by
-from portable.linalg.spectral.rotation_shapes import RotationShape
 from portable.linalg.parts import (
     absolute_square,
     conjugate,
@@ -27,6 +26,7 @@ from portable.linalg.parts import (
     real_part,
     scaled,
 )
+from portable.linalg.spectral.rotation_shapes import RotationShape
 from portable.linalg.sums import add_up_neighbours, lane_sum
 
 __all__ = ["Factors", "hermitian_by_rotations", "svd_by_rotations"]
@@ -278,7 +278,7 @@ def bound_of(w: Any, room: Any, lengths: Any, sums: Any, SHAPE: RotationShape) -
 
 @function
 def multiplied(w: Any, room: Any, place: Any, N: int) -> Any:
-    """Multiplies a vector with the matrix, scaled to a length of 1; how much longer that made it."""
+    """Multiplies a vector, scaled to a length of 1, with the matrix; how long that made it."""
     item, items = kl.local_id(0), kl.local_size(0)
     before = kl.cast(0, w.dtype.real)
     for row in range(N):
@@ -445,7 +445,7 @@ def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: RotationShape) -> Any:
     second column is turned first, so that the product of both is real.
     """
     kind, REAL = w.dtype, w.dtype.real
-    ENOUGH, LEAST = (2.0**-21, 2.0**-23) if REAL == kl.f32 else (2.0**-50, 2.0**-52)
+    ENOUGH, LEAST = (2.0**-21, 2.0**-23) if kl.f32 == REAL else (2.0**-50, 2.0**-52)
     alpha, beta, gamma = products(w, p, q, playing, SHAPE)
     size = kl.abs(gamma)
     some = kl.minimum(alpha, beta) > tiny(REAL)

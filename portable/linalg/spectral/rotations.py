@@ -41,7 +41,7 @@ def svd_rotated(device: Device, a: Any, values: Any, left: Any, right: Any) -> A
     array of i32, shape (count,)
         0, 1 where rotations did not end, or 2 for NaN and infinities.
     """
-    count, m, n = (int(x) for x in a.shape)
+    _, m, n = (int(x) for x in a.shape)
     longs = int(left.shape[2] if m >= n else right.shape[1])
     wanted = RotationShape(max(m, n), min(m, n), longs, squares=True, turned=m < n)
     return _launched(device, svd_by_rotations, a, (values, left, right), wanted)
@@ -78,5 +78,7 @@ def _launched(device: Device, kernel: Any, a: Any, results: Any, wanted: Rotatio
     status = device.empty((count,), kl.i32)
     most = min(can.max_workgroup, can.max_workgroup_shape[0])
     items = 1 if can.lone_work_items else min(shape.pairs * shape.parts, most)
-    kernel[groups(count), items](a, Factors(*results, status), scratch, SHAPE=shape)
+    kernel[groups(count), items](
+        a, Factors(results[0], results[1], results[2], status), scratch, SHAPE=shape
+    )
     return status

@@ -17,6 +17,7 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.magnitude import scaled_by
 from portable.linalg.spectral.merge_shapes import Kept, MergeShape, Roots
 from portable.linalg.sums import lane_sum
 
@@ -111,7 +112,7 @@ def next_step(f: Any, slopes: Any, near: Any, far: Any, last: Any, SHAPE: MergeS
 @kernel
 def solve_secular(kept: Kept, roots: Roots, *, SHAPE: MergeShape) -> None:
     """Finds the roots, `lanes` of them by each work-item; dimension 1 is the merges."""
-    merge, kind = kl.global_id(1), kept.poles.dtype
+    merge = kl.global_id(1)
     if merge < kept.counts.shape[0]:
         count = kept.counts[merge, 0]
         number = kl.global_id(0) * SHAPE.lanes
@@ -226,6 +227,7 @@ def place_roots(kept: Kept, roots: Roots, values: Any, *, SHAPE: MergeShape) -> 
     merge, number = kl.global_id(1), kl.global_id(0) * SHAPE.lanes
     if merge < kept.counts.shape[0]:
         count, removed = kept.counts[merge, 0], kept.counts[merge, 1]
+        field = kept.scales[merge]
         if number < count:
             measure_some(kept, roots, merge, number, count, SHAPE)
         for lane in kl.range(SHAPE.lanes, unroll=1):
@@ -236,7 +238,7 @@ def place_roots(kept: Kept, roots: Roots, values: Any, *, SHAPE: MergeShape) -> 
                 for other in range(removed):
                     place = place + kl.where(kept.removed[merge, other] <= own, 1, 0)
                 roots.places[merge, place] = k
-                values[merge, place] = own
+                values[merge, place] = unscaled(own, field)
             elif k < count + removed:
                 own = kept.removed[merge, k - count]
                 place = kl.cast(0, kl.i32)
@@ -252,7 +254,13 @@ def place_roots(kept: Kept, roots: Roots, values: Any, *, SHAPE: MergeShape) -> 
                     else:
                         high = middle
                 roots.places[merge, place + low] = -1 - (k - count)
-                values[merge, place + low] = own
+                values[merge, place + low] = unscaled(own, field)
+
+
+@function
+def unscaled(x: Any, field: Any) -> Any:
+    """A value as it was before scaling; 0 of a matrix that is zero."""
+    return kl.where(field > 0, scaled_by(x, field, -1), x * 0)
 
 
 @function
