@@ -18,6 +18,7 @@ from portable.array.base.operations import OPERATIONS
 from portable.array.base.real_operations import power_of_size
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
+from portable.array.eigen import eig, eigvals
 from portable.array.functions.diagonals import diagonal, trace
 from portable.array.functions.elementwise import greater, multiply, sqrt
 from portable.array.functions.manipulation import (
@@ -47,7 +48,9 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "inv",
     "matmul",

@@ -9,7 +9,7 @@ from portable.backend import Device
 from portable.dtypes import dtype
 from portable.lang.kernel import kernel
 from portable.linalg.gemm import gemm
-from portable.linalg.parts import conjugate
+from portable.linalg.base.parts import conjugate
 
 __all__ = ["multiplied"]
 

@@ -13,7 +13,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.magnitude import power_bits, scaled_by
-from portable.linalg.parts import conjugate, largest_part, scaled
+from portable.linalg.base.parts import conjugate, largest_part, scaled
 
 __all__ = [
     "Form",

@@ -19,7 +19,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.magnitude import power_bits, scaled_by
-from portable.linalg.parts import (
+from portable.linalg.base.parts import (
     absolute_square,
     conjugate,
     largest_part,

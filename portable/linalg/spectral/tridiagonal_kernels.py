@@ -19,7 +19,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.direct_kernels import DirectShape, zeros_up_to
 from portable.linalg.householder import reflector_of
-from portable.linalg.parts import absolute_square, conjugate, real_part
+from portable.linalg.base.parts import absolute_square, conjugate, real_part
 from portable.linalg.sums import lane_sum
 
 __all__ = ["Tridiagonal", "tridiagonalize"]
