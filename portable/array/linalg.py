@@ -34,8 +34,8 @@ from portable.array.functions.statistics import max as greatest
 from portable.array.functions.statistics import sum as summed
 from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
+from portable.linalg.singular_values.svdvals import svdvals as singular_values
 from portable.linalg.spectral import by_values, decompositions
-from portable.linalg.svdvals import svdvals as singular_values
 from portable.primitives.base.geometry import normalized_axes, reduced_shape
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides

@@ -6,7 +6,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
-from portable.linalg.magnitude import scaled_by
+from portable.linalg.base.magnitude import scaled_by
 
 __all__ = ["absolute_square", "conjugate", "largest_part", "real_part", "scaled"]
 

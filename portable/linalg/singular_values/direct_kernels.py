@@ -20,9 +20,9 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.householder import reflector_of
 from portable.linalg.base.parts import absolute_square, conjugate, real_part
-from portable.linalg.sums import lane_sum
+from portable.linalg.base.sums import lane_sum
+from portable.linalg.reflectors.householder import reflector_of
 
 __all__ = [
     "DirectShape",

@@ -6,7 +6,12 @@ from typing import Any
 
 from portable import lang as kl
 from portable.lang.kernel import kernel
-from portable.linalg.direct_kernels import DirectShape, KeptReflectors, Scratch, make_steps
+from portable.linalg.singular_values.direct_kernels import (
+    DirectShape,
+    KeptReflectors,
+    Scratch,
+    make_steps,
+)
 
 __all__ = ["bidiagonalize_keeping"]
 

@@ -11,12 +11,12 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.errors import ShapeError
-from portable.interchange import takes_other_libraries
+from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
-from portable.linalg.operands import common_dtype
+from portable.linalg.base.operands import common_dtype
+from portable.linalg.singular_values.svdvals import svdvals
 from portable.linalg.spectral.decompositions import svd
 from portable.linalg.spectral.products import multiplied
-from portable.linalg.svdvals import svdvals
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 

@@ -12,9 +12,9 @@ from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import ShapeError
-from portable.interchange import takes_other_libraries
+from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
-from portable.linalg.operands import common_dtype
+from portable.linalg.base.operands import common_dtype
 from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
 from portable.linalg.spectral.stages import hermitian_in_stages, svd_in_stages
 from portable.namespace import device_of_arrays

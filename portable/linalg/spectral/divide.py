@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, dtype
-from portable.lang.geometry import groups
-from portable.linalg.gemm import gemm
+from portable.lang.launch.geometry import groups
+from portable.linalg.products.gemm import gemm
 from portable.linalg.spectral.leaf_kernels import (
     bidiagonal_leaves,
     pad_diagonals,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.magnitude import power_bits, scaled_by
+from portable.linalg.base.magnitude import power_bits, scaled_by
 from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeShape, Roots
 from portable.linalg.spectral.secular_kernels import distance
 

@@ -8,8 +8,8 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.lang.kernel import kernel
-from portable.linalg.gemm import gemm
 from portable.linalg.base.parts import conjugate
+from portable.linalg.products.gemm import gemm
 
 __all__ = ["multiplied"]
 

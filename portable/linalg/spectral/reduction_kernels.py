@@ -12,7 +12,7 @@ from typing import Any, Literal
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.magnitude import power_bits, scaled_by
+from portable.linalg.base.magnitude import power_bits, scaled_by
 from portable.linalg.base.parts import conjugate, largest_part, scaled
 
 __all__ = [

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, dtype
-from portable.lang.geometry import groups
-from portable.linalg.direct import Direct
-from portable.linalg.direct_kernels import DirectShape, KeptReflectors, Scratch
+from portable.lang.launch.geometry import groups
+from portable.linalg.singular_values.direct import Direct
+from portable.linalg.singular_values.direct_kernels import DirectShape, KeptReflectors, Scratch
 from portable.linalg.spectral.bidiagonal_kernels import bidiagonalize_keeping
 from portable.linalg.spectral.reduction_kernels import (
     Form,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from portable.backend import Device
 from portable.dtypes import dtype
-from portable.linalg.gemm import gemm
+from portable.linalg.products.gemm import gemm
 from portable.linalg.spectral.reduction_kernels import reflector_triangles
 
 __all__ = ["BLOCK", "reflect"]

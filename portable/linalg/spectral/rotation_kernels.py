@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.magnitude import power_bits, scaled_by
+from portable.linalg.base.magnitude import power_bits, scaled_by
 from portable.linalg.base.parts import (
     absolute_square,
     conjugate,
@@ -26,8 +26,8 @@ from portable.linalg.base.parts import (
     real_part,
     scaled,
 )
+from portable.linalg.base.sums import add_up_neighbours, lane_sum
 from portable.linalg.spectral.rotation_shapes import RotationShape
-from portable.linalg.sums import add_up_neighbours, lane_sum
 
 __all__ = ["Factors", "hermitian_by_rotations", "svd_by_rotations"]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import dtype
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 from portable.linalg.spectral.rotation_kernels import (
     Factors,
     hermitian_by_rotations,

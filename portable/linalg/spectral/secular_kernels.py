@@ -17,9 +17,9 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.magnitude import scaled_by
+from portable.linalg.base.magnitude import scaled_by
+from portable.linalg.base.sums import lane_sum
 from portable.linalg.spectral.merge_shapes import Kept, MergeShape, Roots
-from portable.linalg.sums import lane_sum
 
 __all__ = ["place_roots", "refine_weights", "solve_secular"]
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.direct_kernels import DirectShape, zeros_up_to
-from portable.linalg.householder import reflector_of
 from portable.linalg.base.parts import absolute_square, conjugate, real_part
-from portable.linalg.sums import lane_sum
+from portable.linalg.base.sums import lane_sum
+from portable.linalg.reflectors.householder import reflector_of
+from portable.linalg.singular_values.direct_kernels import DirectShape, zeros_up_to
 
 __all__ = ["Tridiagonal", "tridiagonalize"]
 
