@@ -149,22 +149,28 @@ def activated(
 
 
 class Sums(NamedTuple):
-    """Gradients, and images as a tap sees them, from a row and a column on."""
+    """Gradients, and images as a tap sees them, from a row and a column on, and a box on."""
 
     dy: Any
     x: Any
     tap: Any
     row: Any
     column: Any
+    first: Any
     PLAN: BoxPlan
 
-    def start(self, tile_dy: Any, tile_x: Any, corner: Any) -> None:
+    def start(self, tile_dy: Any, tile_x: Any, step: Any) -> None:
         """Starts to copy what a step multiplies, the places of a box."""
         BOX = self.PLAN.box
+        corner = corner_of(self.dy, self.first + step, BOX)
         seen = corner.seen(self.tap, self.PLAN.window)
         kl.copy_async(tile_dy, corner.box(self.dy, BOX, self.row, tile_dy.shape[1]))
         kl.copy_async(tile_x, seen.box(self.x, BOX, self.column, tile_x.shape[1]))
-        kl.copy_commit()
+
+    def valid(self, step: Any) -> Any:
+        """The filters and channels that there are, and all places of the box."""
+        PLACES = self.PLAN.tiling.depth
+        return self.dy.shape[3] - self.row, self.x.shape[3] - self.column, PLACES
 
 
 @kernel
@@ -174,12 +180,11 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     The sum is over part s of the results' places, in boxes; each part but the last has as many. A
     workgroup per tile of filters by channels, tap and part, taps next to each other, since they see
     nearly the same pixels. Arrays and local memory as of `multiply_boxes`, a step being the places
-    of a box. The ring is not that of `portable.linalg.products.operand_ring`, with which gradients
-    took 1.01 to 1.6 times as long on an H200 through NVIDIA's OpenCL: there the next step's first
-    operands are loaded before this one's last are multiplied.
+    of a box. The pipeline is not rotated: gradients took 1.01 to 1.6 times as long so on an H200
+    through NVIDIA's OpenCL.
     """
     BM, BN, PLACES, STAGES = PLAN.tiling[0:4]
-    TAPS, AHEAD = PLAN.window.count, PLAN.tiling.ahead
+    TAPS = PLAN.window.count
     rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(x.shape[3], BN)
     tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS % (rows * columns)
     part = kl.group_id(0) // (TAPS * rows * columns)
@@ -191,24 +196,10 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     tile_x = kl.local((STAGES, PLACES, BN), x.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
     acc.fill(0)
-    sums = Sums(dy, x, tap, row, column, PLAN)
-    for stage in kl.static_range(AHEAD):
-        corner = corner_of(dy, first + stage, PLAN.box)
-        sums.start(tile_dy[stage], tile_x[stage], corner)
-    for step in range(kl.maximum(kl.minimum(boxes - first, each), 0)):
-        if AHEAD > 0:
-            kl.copy_wait(AHEAD - 1)
-            kl.barrier()
-        slot, corner = (step + AHEAD) % STAGES, corner_of(dy, first + step + AHEAD, PLAN.box)
-        sums.start(tile_dy[slot], tile_x[slot], corner)
-        if AHEAD == 0:
-            kl.copy_wait(0)
-            kl.barrier()
-        now = step % STAGES
-        valid = (dy.shape[3] - row, x.shape[3] - column, PLACES)
-        kl.mma(acc, tile_dy[now].T, tile_x[now], valid=valid)
-        if STAGES == 1:
-            kl.barrier()
+    sums, tiles = Sums(dy, x, tap, row, column, first, PLAN), (tile_dy, tile_x)
+    steps = kl.maximum(kl.minimum(boxes - first, each), 0)
+    start_ring(tiles, sums, PLAN.tiling)
+    multiply_steps(acc, tiles, sums, (0, steps), PLAN.tiling, ROTATED=False, TRANSPOSED=True)
     acc.store(out[part, tap, row : row + BM, column : column + BN])
 
 
