@@ -7,6 +7,7 @@ from typing import Any
 from portable.conv.direct import direct
 from portable.conv.direct.box_gradient import BoxGradient
 from portable.conv.direct.boxes import Boxes
+from portable.conv.direct.product import Product
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Method
 from portable.conv.winograd.blocks import WinogradBlocks
@@ -29,6 +30,9 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
         Where to put the gradient.
     """
     device = method.device
+    if isinstance(method, Product) and _is_exact(method):
+        method.sum_gradient(x, dy, dw)
+        return
     if isinstance(method, Boxes):
         BoxGradient(method).run(x, dy, dw)
         return
@@ -43,3 +47,8 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
     direct.filter_gradient(device, method.shape, images, gradient, partial, method.choice)
     space = device.namespace()
     dw[...] = space.astype(space.sum(partial, axis=0), dw.dtype, copy=False)
+
+
+def _is_exact(product: Product) -> bool:
+    """Whether sums over pixels of all images are not rounded on their way: one, or wide ones."""
+    return product.layout == "NHWC" or product.kind is product.kind.register

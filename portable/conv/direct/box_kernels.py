@@ -28,7 +28,7 @@ class BoxPlan(NamedTuple):
     Attributes
     ----------
     window : Window
-        Of stride 1.
+        Images whose strides are not 1 come apart in phases, (N, H / s, s, W / t, t C).
     box : (int, int, int)
         Images, rows and columns whose places are rows of a tile, or steps of a sum.
     tiling : Tiling
@@ -55,6 +55,19 @@ class Corner(NamedTuple):
             self.column + across * WINDOW.dilation[1] - WINDOW.padding[1],
         )
 
+    def pixels(self, x: Any, PLAN: BoxPlan, tap: Any, first: Any, COUNT: int) -> Any:
+        """``COUNT`` channels, from `first` on, of what a tap sees from the box in images."""
+        WINDOW = PLAN.window
+        if WINDOW.stride == (1, 1):
+            return self.seen(tap, WINDOW).box(x, PLAN.box, first, COUNT)
+        images, height, width = PLAN.box
+        (DOWN, ACROSS), (TOP, LEFT) = WINDOW.stride, WINDOW.padding
+        i = tap // WINDOW.taps[1] * WINDOW.dilation[0] - TOP
+        j = tap % WINDOW.taps[1] * WINDOW.dilation[1] - LEFT
+        n, y, z = self.image, self.row + i // DOWN, self.column + j // ACROSS
+        phase, start = i % DOWN, j % ACROSS * (x.shape[4] // ACROSS) + first
+        return x[n : n + images, y : y + height, phase, z : z + width, start : start + COUNT]
+
     def box(self, x: Any, BOX: tuple[int, int, int], first: Any, COUNT: int) -> Any:
         """``COUNT`` channels, from `first` on, of the box in `x`."""
         images, height, width = BOX
@@ -76,14 +89,13 @@ class Products(NamedTuple):
         """Starts to copy what a step multiplies, channels of one tap."""
         (BK, BN), TAPS, first = tile_w.shape, self.PLAN.window.count, self.first
         tap, channel = step % TAPS, step // TAPS * BK
-        seen = self.corner.seen(tap, self.PLAN.window)
-        kl.copy_async(tile_x, seen.box(self.x, self.PLAN.box, channel, BK))
+        kl.copy_async(tile_x, self.corner.pixels(self.x, self.PLAN, tap, channel, BK))
         kl.copy_async(tile_w, self.w[tap, channel : channel + BK, first : first + BN])
 
     def valid(self, step: Any) -> Any:
         """All places of the box, and the filters and channels that there are."""
         BM, _, BK = self.PLAN.tiling[0:3]
-        left = self.x.shape[3] - step // self.PLAN.window.count * BK
+        left = channels_of(self.x, self.PLAN) - step // self.PLAN.window.count * BK
         return BM, self.filters - self.first, left
 
 
@@ -93,8 +105,8 @@ def multiply_boxes(
 ) -> None:
     """A workgroup per box of the results' places and tile of filters.
 
-    Images `x` are (N, H, W, C), results `out` (N, H', W', K), filters `w` (taps, C, K); the
-    stride is 1. A step multiplies channels of one tap; the taps of a channel follow each other,
+    Images `x` are (N, H, W, C), or in phases as of `BoxPlan`, whose channels steps divide; results
+    `out` (N, H', W', K), filters `w` (taps, C, K). A step multiplies channels of one tap; the taps of a channel follow each other,
     since they see nearly the same pixels. Local memory: ``stages (rows + columns) depth`` elements
     of the tiling, whose rows are the box's places, and padding.
     """
@@ -107,11 +119,19 @@ def multiply_boxes(
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
     acc.fill(0)
     products = Products(x, w, corner, first, out.shape[3], PLAN)
-    steps = PLAN.window.count * kl.cdiv(x.shape[3], BK)
+    steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), BK)
     start_ring((tile_x, tile_w), products, PLAN.tiling)
     multiply_steps(acc, (tile_x, tile_w), products, (0, steps), PLAN.tiling)
     acc.map(activated, first, bias, ACTIVATION, corner, residual, PLAN.box)
     acc.store(corner.box(out, PLAN.box, first, BN))
+
+
+@function
+def channels_of(x: Any, PLAN: BoxPlan) -> Any:
+    """How many channels images have, in phases or not."""
+    if PLAN.window.stride == (1, 1):
+        return x.shape[3]
+    return x.shape[4] // PLAN.window.stride[1]
 
 
 @function
@@ -160,10 +180,9 @@ class Sums(NamedTuple):
 
     def start(self, tile_dy: Any, tile_x: Any, corner: Any) -> None:
         """Starts to copy what a step multiplies, the places of a box."""
-        BOX = self.PLAN.box
-        seen = corner.seen(self.tap, self.PLAN.window)
-        kl.copy_async(tile_dy, corner.box(self.dy, BOX, self.row, tile_dy.shape[1]))
-        kl.copy_async(tile_x, seen.box(self.x, BOX, self.column, tile_x.shape[1]))
+        PLAN, COUNT = self.PLAN, tile_x.shape[1]
+        kl.copy_async(tile_dy, corner.box(self.dy, PLAN.box, self.row, tile_dy.shape[1]))
+        kl.copy_async(tile_x, corner.pixels(self.x, PLAN, self.tap, self.column, COUNT))
         kl.copy_commit()
 
 
@@ -180,7 +199,8 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     """
     BM, BN, PLACES, STAGES = PLAN.tiling[0:4]
     TAPS, AHEAD = PLAN.window.count, PLAN.tiling.ahead
-    rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(x.shape[3], BN)
+    channels = channels_of(x, PLAN)
+    rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(channels, BN)
     tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS % (rows * columns)
     part = kl.group_id(0) // (TAPS * rows * columns)
     row, column = tile % rows * BM, tile // rows * BN
@@ -205,7 +225,7 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
             kl.copy_wait(0)
             kl.barrier()
         now = step % STAGES
-        valid = (dy.shape[3] - row, x.shape[3] - column, PLACES)
+        valid = (dy.shape[3] - row, channels - column, PLACES)
         kl.mma(acc, tile_dy[now].T, tile_x[now], valid=valid)
         if STAGES == 1:
             kl.barrier()

@@ -56,12 +56,21 @@ def boxes(
     units = kind is float16 and "mma.f16" in device.capabilities.matrix_units
     if shape.groups > 1 or 0 in (*shape.result, shape.images, shape.channels, shape.filters):
         return None
-    patches = shape.window.stride != (1, 1) or (units and _shallow(shape))
+    phased = _comes_apart(shape, kind)
+    patches = not phased and (shape.window.stride != (1, 1) or (units and _shallow(shape)))
     rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
     if (patches or rows) and not units:
         return None
     aligned = rows and not patches
     return Boxes(device, shape, kind, layout, choice, patches=patches, rows=aligned)
+
+
+def _comes_apart(shape: Geometry, kind: DType) -> bool:
+    """Whether images come apart in phases of the stride, whose channels are whole steps."""
+    if shape.window.stride == (1, 1) or shape.channels % _DEPTH:
+        return False
+    extents = (shape.height, shape.width)
+    return not any(n % s for n, s in zip(extents, shape.window.stride, strict=True))
 
 
 def _shallow(shape: Geometry) -> bool:
@@ -128,6 +137,15 @@ class Boxes(Method):
         self._multiply(images, filters, room, epilogue, window)
         copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
 
+    def in_phases(self, x: Any) -> Any:
+        """Images (N, H, W, C) as they are, or apart in phases of the stride."""
+        down, across = self.shape.window.stride
+        if self.patches or (down, across) == (1, 1):
+            return x
+        n, height, width, channels = x.shape
+        extents = n, height // down, down, width // across, across * channels
+        return self.device.namespace().reshape(x, extents)
+
     def rearranged(self, x: Any) -> Any:
         """Some images as `run` multiplies them: as they are where that will do."""
         if not (self.patches or self.rows):
@@ -150,7 +168,7 @@ class Boxes(Method):
         return patches, size
 
     def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue, window: Window) -> None:
-        places = out.shape[:3]
+        places, images = out.shape[:3], self.in_phases(x)
         bias, activation, residual = epilogue
         if residual is not None and self.layout == "NCHW":
             residual = self.device.namespace().permute_dims(residual, (0, 2, 3, 1))
@@ -160,7 +178,7 @@ class Boxes(Method):
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * -(-out.shape[3] // choice["BN"])
             multiply_boxes[groups(count), (choice["WORKGROUP"], 1, 1)](
-                x,
+                images,
                 w,
                 out,
                 bias,
@@ -176,7 +194,10 @@ class Boxes(Method):
         if self.choice is not None:
             return (self.choice,)
         capabilities, kind = self.device.capabilities, self.kind
-        return direct_choices(capabilities, kind, self.shape, state())
+        choices = direct_choices(capabilities, kind, self.shape, state())
+        if self.patches or self.shape.window.stride == (1, 1):
+            return choices
+        return tuple(c for c in choices if self.shape.channels % c["BK"] == 0)
 
     @cached_property
     def rearranged_elements(self) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from portable.linalg.products.tuning import candidates, multiplying
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 
-__all__ = ["Gathered", "filter_gradient", "image_gradient", "parts", "tiles_for"]
+__all__ = ["Gathered", "filter_gradient", "image_gradient", "in_c_order", "parts", "tiles_for"]
 
 _ENOUGH: Final = 2
 """Tiles for each compute unit above which the images of a gradient are not cut further."""
@@ -127,8 +127,8 @@ def _launch(
     kind = dtype(x.dtype)
     parts, channels, height, width = out.shape
     count, m, n = parts * shape.groups, channels // shape.groups, height * width
-    flat = shape.groups == 1 and _in_c_order(device, out)
-    flat = flat and (residual is None or _in_c_order(device, residual))
+    flat = shape.groups == 1 and in_c_order(device, out)
+    flat = flat and (residual is None or in_c_order(device, residual))
     if flat:
         out = device.namespace().reshape(out, (parts, channels, 1, n))
         if residual is not None:
@@ -169,7 +169,7 @@ def tiles_for(
     return tuple(x for x in found if (x["BM"] + x["BN"]) * x["BK"] <= room) or found
 
 
-def _in_c_order(device: Device, x: Any) -> bool:
+def in_c_order(device: Device, x: Any) -> bool:
     """Whether elements follow each other in memory, the last dimension fastest."""
     view = device.view(x)
     size = view.dtype.itemsize
