@@ -10,6 +10,7 @@ from typing import Any, Final
 from portable.backend import Device
 from portable.conv.direct.box_kernels import (
     BoxPlan,
+    add_parts,
     arrange_filters,
     gather_patches,
     multiply_boxes,
@@ -22,6 +23,7 @@ from portable.dtypes import DType, float16
 from portable.lang.arguments.arguments import ALIGNMENT
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
+from portable.linalg.products.kernels import keep
 from portable.linalg.products.rows import copy_into
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
@@ -33,6 +35,12 @@ Box = tuple[int, int, int]
 
 _DEPTH: Final = 64
 """Channels of a step of the product: of fewer, patches are written out if that leaves half."""
+
+_RUN: Final = 8
+"""Neighbouring results of which a work-item copies what a tap sees."""
+
+_FEWEST_STEPS: Final = 8
+"""Of a part of a sum, beside which it costs little to write the part and to add it."""
 
 _HALO: Final = 0.02
 """What reading a pixel again for another tile costs, beside using it."""
@@ -164,7 +172,8 @@ class Boxes(Method):
         if not self.patches:
             return channels_last(self.device, x, room), size
         patches = room[..., :depth]
-        gather_patches[prod(patches.shape), None](x, patches, WINDOW=self.shape.window)
+        items = count * height * -(-width // _RUN) * depth
+        gather_patches[items, None](x, patches, WINDOW=self.shape.window, RUN=_RUN)
         return patches, size
 
     def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue, window: Window) -> None:
@@ -177,18 +186,33 @@ class Boxes(Method):
             box = box_of(choice["BM"], places, window.taps)
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * -(-out.shape[3] // choice["BN"])
-            multiply_boxes[groups(count), (choice["WORKGROUP"], 1, 1)](
+            parts = self._parts(count, window.count * -(-w.shape[1] // choice["BK"]))
+            given = {"ACTIVATION": activation} if parts == 1 else {"ACTIVATION": keep}
+            sums = out
+            if parts > 1:
+                sums = self.device.empty((parts, *out.shape), self.kind.register)
+            beside = (bias, residual) if parts == 1 else (None, None)
+            multiply_boxes[groups(count * parts), (choice["WORKGROUP"], 1, 1)](
                 images,
                 w,
-                out,
-                bias,
-                residual,
-                PLAN=BoxPlan(window, box, Tiling.of(choice)),
-                ACTIVATION=activation,
+                sums,
+                *beside,
+                PLAN=BoxPlan(window, box, Tiling.of(choice), parts),
                 ACC=self.kind.register,
+                **given,
             )
+            if parts > 1:
+                launcher = add_parts[prod(out.shape), None]
+                launcher(sums, out, bias, residual, ACTIVATION=activation)
 
         first_accepted(self._choices(), use)
+
+    def _parts(self, tiles: int, steps: int) -> int:
+        """Into how many parts sums are cut, where there are too few tiles for all units."""
+        units = self.device.capabilities.compute_units
+        if self.device.capabilities.lone_work_items:
+            return 1
+        return max(1, min(units // max(1, tiles), steps // _FEWEST_STEPS))
 
     def _choices(self) -> tuple[Parameters, ...]:
         if self.choice is not None:
