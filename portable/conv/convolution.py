@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Literal, Unpack
 
 from portable import registry
 from portable.backend import ArrayView, Device
 from portable.conv.geometry import geometry
+from portable.conv.launching import repeated
 from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Epilogue
 from portable.conv.route import Route, route
@@ -283,6 +285,31 @@ class Convolution:
             that overlap the workspace.
         """
         self._check(x, residual, out)
+        return self._made(x, residual, out)  # type: ignore[no-any-return]
+
+    def prepare(self, x: Any, *, out: Any, residual: Any = None) -> Callable[[], None]:
+        """The results of the same arrays again and again, at the cost of a launch a kernel.
+
+        Parameters
+        ----------
+        x, out, residual : array
+            As of a call, on the convolution's device; they must stay where they are, and what they
+            hold is read at each call. Results are made once at once.
+
+        Returns
+        -------
+        callable
+            Without arguments; it puts the results into `out`.
+
+        Raises
+        ------
+        ShapeError, DTypeError, DeviceMismatchError
+            As of a call.
+        """
+        self._check(x, residual, out)
+        return repeated(partial(self._made, x, residual, out))
+
+    def _made(self, x: Any, residual: Any, out: Any) -> Any:
         route, device = self._route, self.device
         result = device.empty(route.result_shape, route.method.kind) if out is None else out
         if 0 in route.result_shape:

@@ -71,7 +71,9 @@ def test_on_an_h200(name: str, ran: set[str]) -> None:
     assert error < (1e-3 if dtype is np.float16 else 1e-5)
 
 
-@pytest.mark.parametrize("name", ["boxes by the copy engine", "strides by the copy engine", "patches"])
+@pytest.mark.parametrize(
+    "name", ["boxes by the copy engine", "strides by the copy engine", "patches"]
+)
 def test_gradients_by_filters_on_an_h200(name: str, ran: set[str]) -> None:
     case, algorithm, _, dtype, wanted = CASES[name]
     x, w = case.images(dtype)

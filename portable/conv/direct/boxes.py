@@ -16,6 +16,7 @@ from portable.conv.direct.box_kernels import (
     multiply_boxes,
 )
 from portable.conv.geometry import Geometry, Layout, Pair, Window
+from portable.conv.launching import enqueue, enqueue_call
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, most_workspace
 from portable.conv.tuning import direct_choices
@@ -143,7 +144,7 @@ class Boxes(Method):
         extents = (count, *places, self.padded(filtered))
         room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
         self._multiply(images, filters, room, epilogue, window)
-        copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
+        enqueue_call(copy_into, room, space.permute_dims(out, (0, 2, 3, 1)))
 
     def in_phases(self, x: Any) -> Any:
         """Images (N, H, W, C) as they are, or apart in phases of the stride."""
@@ -173,7 +174,8 @@ class Boxes(Method):
             return channels_last(self.device, x, room), size
         patches = room[..., :depth]
         items = count * height * -(-width // _RUN) * depth
-        gather_patches[items, None](x, patches, WINDOW=self.shape.window, RUN=_RUN)
+        launcher = gather_patches[items, None]
+        enqueue(launcher, x, patches, WINDOW=self.shape.window, RUN=_RUN)
         return patches, size
 
     def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue, window: Window) -> None:
@@ -192,7 +194,8 @@ class Boxes(Method):
             if parts > 1:
                 sums = self.device.empty((parts, *out.shape), self.kind.register)
             beside = (bias, residual) if parts == 1 else (None, None)
-            multiply_boxes[groups(count * parts), (choice["WORKGROUP"], 1, 1)](
+            enqueue(
+                multiply_boxes[groups(count * parts), (choice["WORKGROUP"], 1, 1)],
                 images,
                 w,
                 sums,
@@ -203,7 +206,7 @@ class Boxes(Method):
             )
             if parts > 1:
                 launcher = add_parts[prod(out.shape), None]
-                launcher(sums, out, bias, residual, ACTIVATION=activation)
+                enqueue(launcher, sums, out, bias, residual, ACTIVATION=activation)
 
         first_accepted(self._choices(), use)
 
@@ -267,7 +270,7 @@ def channels_last(device: Device, x: Any, room: Any) -> Any:
     space, (count, depth, height, width) = device.namespace(), x.shape
     pixels = space.reshape(x, (count, depth, height * width))
     rows = space.reshape(room, (count, height * width, room.shape[3]))
-    copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
+    enqueue_call(copy_into, space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
     return room[..., :depth]
 
 

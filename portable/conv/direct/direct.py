@@ -13,6 +13,7 @@ from portable.conv.direct.kernels import (
     gathered_product,
 )
 from portable.conv.geometry import Geometry
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.dtypes import DType, dtype, float16
@@ -139,7 +140,7 @@ def _launch(
         tiling = Tiling.of(choice)
         gathering = Gathering(product, shape.window, shape.groups, flat, tiling, activation)
         launcher = gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)]
-        launcher(left, x, out, bias, residual, *others, GATHERING=gathering)
+        enqueue(launcher, left, x, out, bias, residual, *others, GATHERING=gathering)
 
     rung = "auto" if kind is float16 else "register"
     choices = tiles_for(device, kind, rung, (m, n, count)) if tried is None else (tried,)

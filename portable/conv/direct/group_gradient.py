@@ -128,10 +128,10 @@ def sum_group_pixels(x: Any, dy: Any, out: Any, channels: Any, *, PLAN: SumPlan)
         add_pixels(sums, x, dy, (k, channel), span, PLAN)
     else:
         add_vectors(sums, x, dy, (k, channel), span, PLAN)
-    totals = kl.workgroup_reduce(kl.add, tuple(sums[t] for t in range(R * S)))
-    if kl.local_id(0) == 0:
-        for t in kl.static_range(R * S):
-            out[part, k, c, t // S, t % S] = totals[t]
+    for t in kl.static_range(R * S):
+        total = kl.workgroup_reduce(kl.add, sums[t])
+        if kl.local_id(0) == 0:
+            out[part, k, c, t // S, t % S] = total
 
 
 @function

@@ -8,9 +8,11 @@ from typing import Any
 
 from portable.conv.direct.direct import in_c_order
 from portable.conv.geometry import Geometry
+from portable.conv.launching import enqueue_call
 from portable.conv.method import Epilogue, Method
-from portable.linalg.products.gemm import gemm
+from portable.linalg.products.gemm import gemm, prepare_gemm
 from portable.linalg.products.kernels import keep
+from portable.linalg.products.rows import copy_into
 
 __all__ = ["Product", "is_product"]
 
@@ -40,23 +42,44 @@ class Product(Method):
         room[...] = space.permute_dims(matrix, (1, 0))
         return room
 
+    def workspace(self) -> tuple[int, int]:
+        """Elements of workspace: the pixels that strides meet."""
+        shape = self.shape
+        if shape.window.stride == (1, 1):
+            return 0, 0
+        return (shape.images * shape.channels * prod(shape.result),) * 2
+
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results."""
-        space, bias = self.device.namespace(), epilogue.bias
-        pixels, residual = self.matrices(self.met(x)), epilogue.residual
+        space, bias, residual = self.device.namespace(), epilogue.bias, epilogue.residual
+        pixels = self.matrices(self._gathered(x, workspace))
         target = out if in_c_order(self.device, out) else self.device.empty(out.shape, self.kind)
         given: dict[str, Any] = {"activation": epilogue.activation, "out": self.matrices(target)}
         if epilogue.activation is keep:
             given["activation"] = None
         if residual is not None:
-            given |= {"beta": 1, "c": self.matrices(residual)}
+            given |= {"beta": 1.0, "c": self.matrices(residual)}
         if self.layout == "NHWC":
-            gemm(pixels, filters, bias=bias, **given)
+            factors = pixels, filters
         else:
             bias = None if bias is None else space.reshape(bias, (self.shape.filters, 1))
-            gemm(filters, pixels, bias=bias, **given)
+            factors = filters, pixels
+        enqueue_call(gemm, *factors, prepare=prepare_gemm, bias=bias, **given)
         if target is not out:
-            out[...] = target
+            enqueue_call(_copied, target, out)
+
+    def _gathered(self, x: Any, workspace: Any) -> Any:
+        """The pixels that a stride meets, in their layout."""
+        met = self.met(x)
+        if in_c_order(self.device, met):
+            return met
+        if workspace is None:
+            room = self.device.empty(met.shape, self.kind)
+        else:
+            size = prod(met.shape)
+            room = self.device.namespace().reshape(workspace[:size], tuple(met.shape))
+        enqueue_call(copy_into, met, room)
+        return room
 
     def met(self, x: Any) -> Any:
         """The pixels that a stride meets."""
@@ -83,3 +106,7 @@ class Product(Method):
             each = gemm(slopes, space.permute_dims(pixels, (0, 2, 1)))
             found = space.sum(each, axis=0)
         dw[...] = space.reshape(found, (shape.filters, shape.channels, 1, 1))
+
+
+def _copied(x: Any, out: Any) -> None:
+    out[...] = x
