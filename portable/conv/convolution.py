@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Literal, Unpack
 
+import numpy as np
+
 from portable import registry
 from portable.backend import ArrayView, Device
 from portable.conv.geometry import geometry
@@ -16,11 +18,11 @@ from portable.conv.route import Route, route
 from portable.conv.settings import Options, Settings, settings
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
-from portable.interchange.libraries import takes_other_libraries
+from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
 from portable.lang.function import Function
 from portable.linalg.base.operands import common_dtype, same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
-from portable.namespace import device_of_arrays, on_device
+from portable.namespace import device_of_arrays, elsewhere, on_device
 from portable.tune.table import state
 from portable.typing import ArrayT
 
@@ -154,7 +156,7 @@ def prepare(
     scale : array, shape (K,), optional
         Factors of the filters, read now.
     activation, workspace, **options
-        As of `conv2d`.
+        As of `conv2d`. NumPy's arrays go to the device that was chosen, where there is one.
 
     Returns
     -------
@@ -162,6 +164,13 @@ def prepare(
         To be called with images, and with ``out=`` for no allocation at all.
     """
     given = [a for a in (w, bias, scale, workspace) if a is not None]
+    away = elsewhere() if all(isinstance(a, np.ndarray) for a in given) else None
+    if away is not None:
+        sent = [None if a is None else away.from_numpy(a) for a in (w, bias, scale, workspace)]
+        vectors = {"bias": sent[1], "scale": sent[2], "workspace": sent[3]}
+        made = prepare(x_shape, sent[0], activation=activation, **vectors, **options)
+        made.reads_bias_of(bias)
+        return made
     device = device_of_arrays(*given)
     w, bias, scale, workspace = (
         a if a is None else on_device(device, a) for a in (w, bias, scale, workspace)
@@ -246,10 +255,15 @@ class Convolution:
         if 0 not in route.result_shape:
             self._filters = route.method.filters(w)
             self._workspace = _workspace(route, workspace)
+        self._host_bias: Any = None
         self._given_workspace: ArrayView | None = None
         if workspace is not None and self._workspace is workspace:
             self._given_workspace = self.device.view(workspace)
             self._require_apart({"w": w, "bias": bias})
+
+    def reads_bias_of(self, bias: np.ndarray[Any, Any] | None) -> None:
+        """Takes the bias at each call from the host."""
+        self._host_bias = bias
 
     @property
     def result_shape(self) -> tuple[int, ...]:
@@ -264,6 +278,7 @@ class Convolution:
         )
 
     @takes_other_libraries
+    @runs_where_it_lives
     def __call__(
         self, x: ArrayT, *, residual: ArrayT | None = None, out: ArrayT | None = None
     ) -> ArrayT:
@@ -314,6 +329,8 @@ class Convolution:
         result = device.empty(route.result_shape, route.method.kind) if out is None else out
         if 0 in route.result_shape:
             return result
+        if self._host_bias is not None:
+            self._bias[...] = device.from_numpy(self._host_bias)
         route.method.run(
             x,
             self._filters,

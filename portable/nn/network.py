@@ -17,7 +17,8 @@ from portable import namespace, registry
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
-from portable.interchange.libraries import takes_other_libraries
+from portable.interchange.host_arrays import tell_of_copies
+from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
 from portable.linalg.base.operands import overlap
 from portable.nn import files
 from portable.nn.initial import INITIAL, first_buffers, initial_vector
@@ -118,20 +119,21 @@ class Network(ABC):
         return self.forward(x, out=out)
 
     @takes_other_libraries
+    @runs_where_it_lives
     def forward(self, x: ArrayT, *, out: ArrayT | None = None) -> ArrayT:
         """The outputs for a batch of inputs.
 
         Parameters
         ----------
         x : array, shape (n, ...)
-            n samples, of the network's dtype and device; any strides.
+            n samples of the network's dtype, on its device or NumPy's; any strides.
         out : array, shape (n, ...), optional
             Where to put the outputs.
 
         Returns
         -------
         array, shape (n, ...)
-            `out`, or a new array.
+            `out`, or a new array; NumPy's for NumPy's, which are copied to the device and back.
 
         Raises
         ------
@@ -163,11 +165,30 @@ class Network(ABC):
         ShapeError, DTypeError, DeviceMismatchError
             As in `forward`.
         """
+        if isinstance(x, np.ndarray) and isinstance(out, np.ndarray) and not self._on_host():
+            return self._prepare_copied(x, out)
         self._check_outputs(x, out, self.check_inputs(x))
         if x.shape[0] == 0:
             return lambda: None
         with computing_on(self.device):
             return self._prepare(x, out)
+
+    def _prepare_copied(self, x: Any, out: Any) -> Callable[[], None]:
+        """A pass of NumPy's arrays, which are copied there and back each time."""
+        tell_of_copies(self.device)
+        there = self.device.from_numpy(x)
+        results = self.device.empty(tuple(out.shape), dtype(out.dtype))
+        ready = self.prepare(there, out=results)
+
+        def again() -> None:
+            there[...] = self.device.from_numpy(x)
+            ready()
+            out[...] = self.device.to_numpy(results)
+
+        return again
+
+    def _on_host(self) -> bool:
+        return namespace.takes_numpys(self.device)
 
     def _forward(self, x: Any, out: Any) -> None:
         """Enqueues a pass of arrays that were checked."""
