@@ -51,7 +51,9 @@ class Gathered(Method):
         _launch(self.device, shape, Results, arguments, epilogue.activation, self.choice)
 
 
-def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -> None:
+def image_gradient(
+    device: Device, shape: Geometry, dy: Any, w: Any, out: Any, epilogue: Epilogue
+) -> None:
     """Makes the gradient by the images from that by the results.
 
     Parameters
@@ -66,6 +68,8 @@ def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -
         The filters.
     out : array, shape (N, C, H, W)
         Where to put it.
+    epilogue : Epilogue
+        Without a residual.
     """
     space, count = device.namespace(), shape.groups
     filters, depth = shape.filters // count, shape.channels // count
@@ -73,7 +77,8 @@ def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -
     parts = space.reshape(w, (count, filters, depth, down, across))
     turned = space.permute_dims(parts, (0, 2, 1, 3, 4))
     left = space.reshape(turned, (1, shape.channels, filters * down * across))
-    _launch(device, shape, ImageGradient, (left, dy, out, None, None, filters, shape.width), keep)
+    arguments = (left, dy, out, epilogue.bias, None, filters, shape.width)
+    _launch(device, shape, ImageGradient, arguments, epilogue.activation)
 
 
 def filter_gradient(
