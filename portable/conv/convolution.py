@@ -92,8 +92,8 @@ def conv2d(
     -------
     array, shape (N, K, H', W') or (N, H', W', K)
         `out`, or a new array. Sums are made in ``float32`` for ``float16``. Errors relative to
-        ``|w| * |x|`` are within ``4 u (C / groups) R S`` directly, elementwise, u the unit roundoff;
-        a `scale` adds ``2 u``. By Winograd's method they are relative to the largest of a tile: for
+        ``|w| * |x|`` are within ``4 u (C / groups) R S`` directly, elementwise, u the roundoff; a
+        `scale` adds ``2 u``. By Winograd's method they are relative to the largest of a tile: for
         F(m x m) within ``g u (C / groups + 4 m + 14)`` times the sum over channels of a tile's
         largest pixel times a filter's largest tap, g = 64, 249, 752, 4263 and 4579 for m = 2 to 6
         at worst; of unit-normal numbers the largest errors are 0.4, 1.4, 1.8, 8 and 9 times those
