@@ -219,8 +219,11 @@ ELSEWHERE: Final[dict[str, str]] = {
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
+    "add_parts": "tests/conv/test_plans.py",
     "sum_boxes": "tests/conv/test_gradients.py",
-    "arrange_group_filters convolve_groups": "tests/conv/test_ways.py",
+    "arrange_group_filters convolve_groups sum_group_channels sum_group_pixels": (
+        "tests/conv/test_ways.py"
+    ),
     # transforms
     "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
     # matrices of bits
