@@ -218,7 +218,10 @@ def test_the_command(tmp_path: Path) -> None:
         assert done.exit_code != 0
         assert message in done.output
     done = CliRunner().invoke(main, ["compile", "json:dumps", *arguments[2:]])
-    assert "json has no kernel dumps" in done.output
+    assert "json has no kernel dumps; it has none" in done.output
+    done = CliRunner().invoke(main, ["compile", f"{__file__}:sacspy", *arguments[2:]])
+    assert "no kernel sacspy; it has " in done.output
+    assert "saxpy" in done.output.partition("it has ")[2]
 
 
 def test_the_cache_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
