@@ -7,9 +7,8 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.gemm_kernels import matrix_of
 
-__all__ = ["EVERYTHING", "LOWER", "UPPER", "conjugate", "copy_matrices"]
+__all__ = ["EVERYTHING", "LOWER", "UPPER", "conjugate", "copy_matrices", "matrix_at"]
 
 EVERYTHING = "everything"
 UPPER = "upper"
@@ -26,9 +25,36 @@ def conjugate(x: Any) -> Any:
     return x
 
 
+@function
+def matrix_at(x: Any, lead: Any, batch: Any) -> Any:
+    """The `batch`-th matrix of `x`, whose leading dimensions broadcast to `lead`; in C order.
+
+    `lead` is None where they are one, counted through.
+    """
+    if lead is None:
+        return x[batch]
+    index = ()
+    rest = batch
+    for d in kl.static_range(len(lead) - 1, -1, -1):
+        own = d - (len(lead) - (x.ndim - 2))
+        if own >= 0:
+            index = (kl.where(x.shape[own] == 1, 0, rest % lead[d]), *index)  # type: ignore[assignment]
+        rest = rest // lead[d]
+    return x[*index]
+
+
 @kernel
 def copy_matrices(
-    source: Any, target: Any, edge: Any, *, KEPT: str, TURNED: bool, EYE: bool, TILE: int
+    source: Any,
+    from_lead: Any,
+    target: Any,
+    to_lead: Any,
+    edge: Any,
+    *,
+    KEPT: str,
+    TURNED: bool,
+    EYE: bool,
+    TILE: int,
 ) -> None:
     """Copies matrices, converted; `TURNED`: their conjugate transposes.
 
@@ -42,6 +68,8 @@ def copy_matrices(
         diagonal.
     target : array
         Where they go.
+    from_lead, to_lead : tuple of int or None
+        Leading dimensions that those of the arrays broadcast to; None where they are one dimension.
     edge : int
         Rows of the target from which on nothing is read, so that zeros stand there.
     KEPT : str
@@ -50,8 +78,8 @@ def copy_matrices(
     kind = target.dtype.register
     tile = kl.local((TILE, TILE + 1), kind)
     rows, columns = target.shape[target.ndim - 2], target.shape[target.ndim - 1]
-    matrix = matrix_of(source, target, kl.group_id(2))
-    out = matrix_of(target, target, kl.group_id(2))
+    matrix = matrix_at(source, from_lead, kl.group_id(2))
+    out = matrix_at(target, to_lead, kl.group_id(2))
     first, start = kl.group_id(1) * TILE, kl.group_id(0) * TILE
     for place in kl.workgroup_range(TILE * TILE):
         i, j = place // TILE, place % TILE

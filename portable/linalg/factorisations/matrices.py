@@ -10,7 +10,7 @@ import numpy as np
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType, dtype
+from portable.dtypes import DType, complex64, complex128, dtype
 from portable.errors import ShapeError
 from portable.lang.geometry import groups
 from portable.linalg.factorisations.copy_kernels import EVERYTHING, copy_matrices
@@ -21,13 +21,15 @@ __all__ = [
     "batch_of",
     "checked_dtype",
     "copied",
+    "element_dtype",
+    "lead_of",
     "order_of",
     "require_success",
     "turned",
     "workspace",
 ]
 
-_DTYPES: Final = (kl.f16, kl.f32, kl.f64, kl.complex64, kl.complex128)
+_DTYPES: Final = (kl.f16, kl.f32, kl.f64, complex64, complex128)
 _TILE: Final = 32
 _ITEMS: Final = 256
 
@@ -70,27 +72,40 @@ def workspace(device: Device, batch: int, rows: int, columns: int, kind: DType) 
     return whole[:, :, :columns]
 
 
+def lead_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """The leading dimensions of matrices of this shape, at least one."""
+    return tuple(int(x) for x in shape[:-2]) or (1,)
+
+
 def copied(
     device: Device,
     source: Any,
     target: Any,
     *,
+    from_lead: tuple[int, ...] | None = None,
+    to_lead: tuple[int, ...] | None = None,
     kept: str = EVERYTHING,
     turned: bool = False,
     eye: bool = False,
     edge: int | None = None,
 ) -> Any:
-    """Copies matrices to `target`, and gives it; see `copy_matrices`.
-
-    Leading dimensions of the source broadcast to the target's.
-    """
+    """Copies matrices to `target`, and gives it; see `copy_matrices`."""
     rows, columns = (int(x) for x in target.shape[-2:])
-    count = groups(-(-columns // _TILE), -(-rows // _TILE), batch_of(target.shape))
-    items = 1 if device.capabilities.lone_work_items else _ITEMS
-    items = min(items, device.capabilities.max_workgroup)
+    batch = prod(to_lead) if to_lead is not None else int(target.shape[0])
+    count = groups(-(-columns // _TILE), -(-rows // _TILE), batch)
+    can = device.capabilities
+    items = 1 if can.lone_work_items else min(_ITEMS, can.max_workgroup)
     last = rows if edge is None else edge
     copy_matrices[count, (items, 1, 1)](
-        source, target, last, KEPT=kept, TURNED=turned, EYE=eye, TILE=_TILE
+        source,
+        from_lead,
+        target,
+        to_lead,
+        last,
+        KEPT=kept,
+        TURNED=turned,
+        EYE=eye,
+        TILE=_TILE,
     )
     return target
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
@@ -11,8 +12,6 @@ from portable.linalg.factorisations.copy_kernels import conjugate
 from portable.linalg.factorisations.layout import Layout
 
 __all__ = ["Triangle", "cholesky_block", "cholesky_rows", "solve_strips"]
-
-from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,13 @@ def cholesky_block(a: Any, factors: Any, failures: Any, number: Any, *, LAYOUT: 
     w = kl.local((EDGE, EDGE), a.dtype)
     batch = kl.group_id(0)
     load_block(a[batch], w, number * EDGE, EDGE)
-    factor_block(w, failures, batch, number * EDGE, LAYOUT)
+    factor_block(w, failures, batch, number * EDGE, True, LAYOUT)
+    keep_factor(w, factors, batch, number, EDGE)
+
+
+@function
+def keep_factor(w: Any, factors: Any, batch: Any, number: Any, EDGE: int) -> None:
+    """Writes the factor of a block."""
     for place in kl.workgroup_range(EDGE * EDGE):
         i, j = place // EDGE, place % EDGE
         factors[batch, number, i, j] = w[i, j]
@@ -150,15 +155,15 @@ def load_block(a: Any, w: Any, first: Any, EDGE: int) -> None:
 
 
 @function
-def factor_block(w: Any, failures: Any, batch: Any, first: Any, LAYOUT: Layout) -> None:
-    """Makes a block its factor, row by row; leaves all of the workgroup at a barrier."""
+def factor_block(w: Any, failures: Any, batch: Any, first: Any, tells: Any, LAYOUT: Layout) -> None:
+    """Makes a block its factor, row by row; `tells` says whether it reports a failure."""
     EDGE, LANES, kind = LAYOUT.block, LAYOUT.lanes, w.dtype
     for k in range(EDGE):
         pivot = kl.real(w[k, k])
         good = pivot > 0
         root = kl.sqrt(kl.where(good, pivot, pivot * 0 + float("nan")))
         kl.barrier()
-        if kl.local_id(0) == 0 and not good and failures[batch] == 0:
+        if tells and kl.local_id(0) == 0 and not good and failures[batch] == 0:
             failures[batch] = first + k + 1
         for j in kl.workgroup_range(k, EDGE):
             w[k, j] = kl.where(j == k, kl.cast(root, kind), w[k, j] / root)
@@ -188,16 +193,24 @@ def cholesky_rows(
 ) -> None:
     """Factors the `number`-th diagonal block, and solves for the rows right of it.
 
-    Each workgroup factors the block for itself and solves for a strip of columns, so that nobody
-    waits for a launch; the first one of a matrix keeps the factor. Local memory: ``block^2``.
+    Each workgroup factors the block for itself and then solves for a strip of columns, which spares
+    a launch and its wait; the first one of each matrix keeps the factor, as `cholesky_block` does.
+    Local memory: ``block^2`` elements.
     """
     EDGE = LAYOUT.block
     w = kl.local((EDGE, EDGE), a.dtype)
     batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
     load_block(a[batch], w, number * EDGE, EDGE)
-    factor_block(w, failures, kl.group_id(0), number * EDGE, LAYOUT)
-    kl.barrier()
+    factor_block(w, failures, batch, number * EDGE, strip == 0, LAYOUT)
     if strip == 0:
+        keep_factor(w, factors, batch, number, EDGE)
+    kl.barrier()
+    if w.dtype.is_complex:
         for place in kl.workgroup_range(EDGE * EDGE):
             i, j = place // EDGE, place % EDGE
-            factors[batch, number, i, j] = w[i, j]
+            w[i, j] = conjugate(w[i, j])
+        kl.barrier()
+    below = number * EDGE
+    rows = a[batch, below : below + EDGE]
+    start = below + EDGE + strip * LAYOUT.strip
+    solve_strip(w, rows, start, EDGE, False, LAYOUT)
