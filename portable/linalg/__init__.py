@@ -3,14 +3,27 @@
 from portable.linalg.band import band_to_bidiagonal
 from portable.linalg.bidiagonal import bidiagonal_svdvals
 from portable.linalg.dense import dense_to_band
+from portable.linalg.factorisations.cholesky import cholesky
+from portable.linalg.factorisations.determinants import det, slogdet
+from portable.linalg.factorisations.lu import LUFactors, inv, lu_factor, lu_solve, solve
+from portable.linalg.factorisations.triangles import solve_triangular
 from portable.linalg.gemm import gemm, prepare_gemm
 from portable.linalg.svdvals import svdvals
 
 __all__ = [
+    "LUFactors",
     "band_to_bidiagonal",
     "bidiagonal_svdvals",
+    "cholesky",
     "dense_to_band",
+    "det",
     "gemm",
+    "inv",
+    "lu_factor",
+    "lu_solve",
     "prepare_gemm",
+    "slogdet",
+    "solve",
+    "solve_triangular",
     "svdvals",
 ]

@@ -18,6 +18,12 @@ __all__ = ["add_product", "multiplied", "subtract_product"]
 
 _TILE: Final = 16
 _LONE: Final = 8
+_NARROW: Final = 32
+"""Columns up to which a product on a processor would be a program for each number of rows."""
+
+_BAND: Final = 32
+_ROWS: Final = 8
+"""Rows whose sums registers hold."""
 
 
 def subtract_product(device: Device, out: Any, a: Any, b: Any, *, adjoint: bool = False) -> None:
@@ -51,13 +57,18 @@ def _product(
     if 0 in out.shape or (0 in a.shape and factors[1] == 1):
         return
     alpha, beta = factors
-    left = turned(a) if adjoint else a
+    left, can = turned(a) if adjoint else a, device.capabilities
     if not dtype(out.dtype).is_complex:
+        if can.lone_work_items and beta and out.shape[2] <= _NARROW:
+            bands = -(-int(out.shape[1]) // _BAND)
+            lanes = max(1, can.vector_bytes // dtype(out.dtype).itemsize)
+            narrow_product[groups(bands, int(out.shape[0])), 1](alpha, left, b, out, LANES=lanes)
+            return
         if out.shape[0] == 1:
             out, left, b = out[0], left[0], b[0]
         gemm(left, b, alpha=alpha, beta=beta, c=out if beta else None, out=out)
         return
-    lone = device.capabilities.lone_work_items
+    lone = can.lone_work_items
     rows, columns = int(out.shape[1]), int(out.shape[2])
     edge = _LONE if lone else _TILE
     count = groups(-(-columns // edge), -(-rows // edge), int(out.shape[0]))
@@ -73,6 +84,31 @@ def element(x: Any, i: Any, j: Any, kind: Any) -> Any:
     if i < x.shape[0] and j < x.shape[1]:
         value = x[i, j]
     return value
+
+
+@kernel
+def narrow_product(alpha: Any, a: Any, b: Any, out: Any, *, LANES: int) -> None:
+    """``out += alpha a @ b`` of few columns, a work-item a band of rows."""
+    batch, first = kl.group_id(1), kl.group_id(0) * _BAND
+    rows = kl.minimum(out.shape[1] - first, _BAND)
+    for row in range(0, rows, _ROWS):
+        for column, lanes in kl.vector_range(0, out.shape[2], lanes=LANES):
+            add_rows(alpha, a[batch], b[batch], out[batch], first + row, column, lanes)
+
+
+@function
+def add_rows(alpha: Any, a: Any, b: Any, out: Any, row: Any, column: Any, LANES: int) -> None:
+    """Adds a product to some rows of neighbouring columns; what is beyond the last row is not."""
+    last = out.shape[0] - 1
+    sums = kl.private(_ROWS, out.dtype, lanes=LANES, fill=0)
+    for k in kl.range(b.shape[0], unroll=1):
+        right = kl.vload(b, k, column, lanes=LANES)
+        for i in kl.static_range(_ROWS):
+            sums[i] = sums[i] + a[kl.minimum(row + i, last), k] * right
+    for i in kl.static_range(_ROWS):
+        if row + i <= last:
+            before = kl.vload(out, row + i, column, lanes=LANES)
+            kl.vstore(out, row + i, column, before + kl.cast(alpha, out.dtype) * sums[i])
 
 
 @kernel

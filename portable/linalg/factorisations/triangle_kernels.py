@@ -126,8 +126,9 @@ def cholesky_block(a: Any, factors: Any, failures: Any, number: Any, *, LAYOUT: 
     EDGE = LAYOUT.block
     w = kl.local((EDGE, EDGE), a.dtype)
     batch = kl.group_id(0)
+    rows = kl.minimum(a.shape[1] - number * EDGE, EDGE)
     load_block(a[batch], w, number * EDGE, EDGE)
-    factor_block(w, failures, batch, number * EDGE, True, LAYOUT)
+    factor_block(w, failures, batch, (number * EDGE, rows), True, LAYOUT)
     keep_factor(w, factors, batch, number, EDGE)
 
 
@@ -155,27 +156,31 @@ def load_block(a: Any, w: Any, first: Any, EDGE: int) -> None:
 
 
 @function
-def factor_block(w: Any, failures: Any, batch: Any, first: Any, tells: Any, LAYOUT: Layout) -> None:
-    """Makes a block its factor, row by row; `tells` says whether it reports a failure."""
+def factor_block(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYOUT: Layout) -> None:
+    """Makes a block its factor, row by row; `tells` says whether it reports a failure.
+
+    `place` is the block's first row, and how many rows it has.
+    """
+    first, count = place
     EDGE, LANES, kind = LAYOUT.block, LAYOUT.lanes, w.dtype
-    for k in range(EDGE):
+    for k in range(count):
         pivot = kl.real(w[k, k])
         good = pivot > 0
         root = kl.sqrt(kl.where(good, pivot, pivot * 0 + float("nan")))
         kl.barrier()
         if tells and kl.local_id(0) == 0 and not good and failures[batch] == 0:
             failures[batch] = first + k + 1
-        for j in kl.workgroup_range(k, EDGE):
+        for j in kl.workgroup_range(k, count):
             w[k, j] = kl.where(j == k, kl.cast(root, kind), w[k, j] / root)
         kl.barrier()
         if LANES > 1:
-            for i in range(k + 1, EDGE):
+            for i in range(k + 1, count):
                 factor = w[k, i]
-                for j in range(i // LANES * LANES, EDGE, LANES):
+                for j in range(i // LANES * LANES, count, LANES):
                     row = kl.vload(w, i, j, lanes=LANES)
                     kl.vstore(w, i, j, row - factor * kl.vload(w, k, j, lanes=LANES))
         else:
-            rest = EDGE - 1 - k
+            rest = count - 1 - k
             for place in kl.workgroup_range(rest * rest):
                 i, j = k + 1 + place // rest, k + 1 + place % rest
                 if j >= i:
@@ -201,7 +206,7 @@ def cholesky_rows(
     w = kl.local((EDGE, EDGE), a.dtype)
     batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
     load_block(a[batch], w, number * EDGE, EDGE)
-    factor_block(w, failures, batch, number * EDGE, strip == 0, LAYOUT)
+    factor_block(w, failures, batch, (number * EDGE, EDGE), strip == 0, LAYOUT)
     if strip == 0:
         keep_factor(w, factors, batch, number, EDGE)
     kl.barrier()
