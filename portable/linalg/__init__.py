@@ -5,13 +5,17 @@ from portable.linalg.bidiagonal import bidiagonal_svdvals
 from portable.linalg.dense import dense_to_band
 from portable.linalg.factorisations.cholesky import cholesky
 from portable.linalg.factorisations.determinants import det, slogdet
+from portable.linalg.factorisations.least_squares import LeastSquares, lstsq
 from portable.linalg.factorisations.lu import LUFactors, inv, lu_factor, lu_solve, solve
+from portable.linalg.factorisations.qr import QRFactors, qr
 from portable.linalg.factorisations.triangles import solve_triangular
 from portable.linalg.gemm import gemm, prepare_gemm
 from portable.linalg.svdvals import svdvals
 
 __all__ = [
     "LUFactors",
+    "LeastSquares",
+    "QRFactors",
     "band_to_bidiagonal",
     "bidiagonal_svdvals",
     "cholesky",
@@ -19,9 +23,11 @@ __all__ = [
     "det",
     "gemm",
     "inv",
+    "lstsq",
     "lu_factor",
     "lu_solve",
     "prepare_gemm",
+    "qr",
     "slogdet",
     "solve",
     "solve_triangular",

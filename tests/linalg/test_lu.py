@@ -31,9 +31,7 @@ def check_factors(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    "shape", [(1, 1), (1, 6), (6, 1), (5, 5), (17, 17), (50, 20), (20, 50), (70, 70)], ids=str
-)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 6), (6, 1), (17, 17), (30, 20), (20, 30)], ids=str)
 def test_factors(device: Device, shape: tuple[int, ...], dtype: str) -> None:
     a = random(shape, dtype)
     check_factors(a, *on(device, lu_factor, a))
@@ -60,8 +58,8 @@ def test_factors_of_larger_matrices(device: Device, shape: tuple[int, int], dtyp
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("a", "b"),
-    [((1, 1), (1,)), ((19, 19), (19,)), ((19, 19), (19, 3)), ((2, 18, 18), (18, 70)),
-     ((18, 18), (3, 18, 2)), ((2, 1, 5, 5), (3, 5, 4)), ((70, 70), (70, 5))],
+    [((1, 1), (1,)), ((19, 19), (19,)), ((19, 19), (19, 3)), ((2, 18, 18), (18, 5)),
+     ((18, 18), (3, 18, 2)), ((2, 1, 5, 5), (3, 5, 4))],
     ids=str,
 )  # fmt: skip
 def test_systems(device: Device, a: tuple[int, ...], b: tuple[int, ...], dtype: str) -> None:

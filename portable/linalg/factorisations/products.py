@@ -59,10 +59,12 @@ def _product(
     alpha, beta = factors
     left, can = turned(a) if adjoint else a, device.capabilities
     if not dtype(out.dtype).is_complex:
-        if can.lone_work_items and beta and out.shape[2] <= _NARROW:
+        if can.lone_work_items and out.shape[2] <= _NARROW:
             bands = -(-int(out.shape[1]) // _BAND)
             lanes = max(1, can.vector_bytes // dtype(out.dtype).itemsize)
-            narrow_product[groups(bands, int(out.shape[0])), 1](alpha, left, b, out, LANES=lanes)
+            narrow_product[groups(bands, int(out.shape[0])), 1](
+                alpha, left, b, out, LANES=lanes, KEEP=beta != 0
+            )
             return
         if out.shape[0] == 1:
             out, left, b = out[0], left[0], b[0]
@@ -87,19 +89,19 @@ def element(x: Any, i: Any, j: Any, kind: Any) -> Any:
 
 
 @kernel
-def narrow_product(alpha: Any, a: Any, b: Any, out: Any, *, LANES: int) -> None:
-    """``out += alpha a @ b`` of few columns, a work-item a band of rows."""
+def narrow_product(alpha: Any, a: Any, b: Any, out: Any, *, LANES: int, KEEP: bool) -> None:
+    """``out += alpha a @ b`` of few columns, a work-item a band of rows; without `KEEP` ``=``."""
     batch, first = kl.group_id(1), kl.group_id(0) * _BAND
     rows = kl.minimum(out.shape[1] - first, _BAND)
     for row in range(0, rows, _ROWS):
         for column, lanes in kl.vector_range(0, out.shape[2], lanes=LANES):
-            add_rows(alpha, a[batch], b[batch], out[batch], first + row, column, lanes)
+            add_rows(alpha, a[batch], b[batch], out[batch], (first + row, column), lanes, KEEP)
 
 
 @function
-def add_rows(alpha: Any, a: Any, b: Any, out: Any, row: Any, column: Any, LANES: int) -> None:
+def add_rows(alpha: Any, a: Any, b: Any, out: Any, place: Any, LANES: int, KEEP: bool) -> None:
     """Adds a product to some rows of neighbouring columns; what is beyond the last row is not."""
-    last = out.shape[0] - 1
+    (row, column), last = place, out.shape[0] - 1
     sums = kl.private(_ROWS, out.dtype, lanes=LANES, fill=0)
     for k in kl.range(b.shape[0], unroll=1):
         right = kl.vload(b, k, column, lanes=LANES)
@@ -107,8 +109,10 @@ def add_rows(alpha: Any, a: Any, b: Any, out: Any, row: Any, column: Any, LANES:
             sums[i] = sums[i] + a[kl.minimum(row + i, last), k] * right
     for i in kl.static_range(_ROWS):
         if row + i <= last:
-            before = kl.vload(out, row + i, column, lanes=LANES)
-            kl.vstore(out, row + i, column, before + kl.cast(alpha, out.dtype) * sums[i])
+            total = kl.cast(alpha, out.dtype) * sums[i]
+            if KEEP:
+                total = kl.vload(out, row + i, column, lanes=LANES) + total
+            kl.vstore(out, row + i, column, total)
 
 
 @kernel

@@ -225,7 +225,17 @@ def _systems() -> Iterator[Function]:
         lower, b = linalg.cholesky(_definite(x)), x[:300, :50]
         return linalg.gemm(lower, linalg.solve_triangular(lower, b))
 
+    def by_reflectors(x: Any) -> Any:
+        return linalg.gemm(*linalg.qr(x[:400, :300]))
+
+    def nearest(x: Any) -> Any:
+        return linalg.gemm(x[:, :100], linalg.lstsq(x[:, :100], x[:, 100:102]).x)
+
     known: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+        "linalg.qr": (by_reflectors, lambda x: x[:400, :300]),
+        "linalg.lstsq": (
+            nearest, lambda x: x[:, :100] @ np.linalg.lstsq(x[:, :100], x[:, 100:102])[0]
+        ),
         "linalg.cholesky": (by_cholesky, definite),
         "linalg.solve": (by_solution, lambda x: x[:300, :50]),
         "linalg.lu_factor, lu_solve": (by_factors, lambda x: x[:300, :50]),
