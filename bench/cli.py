@@ -13,9 +13,9 @@ import click
 from rich.table import Table
 
 from portable.backend import Device
-from portable.console import show
 from portable.errors import DataError, PortableError
-from portable.files import write_whole
+from portable.system.console import show
+from portable.system.files import write_whole
 from portable_bench.cliffs_cli import cliffs
 from portable_bench.compare import changes, regressions
 from portable_bench.endings import Endings

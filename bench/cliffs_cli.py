@@ -12,8 +12,8 @@ import click
 from rich.table import Table
 
 from portable import registry
-from portable.console import show
-from portable.files import write_whole
+from portable.system.console import show
+from portable.system.files import write_whole
 from portable_bench.cliffs import Cliff, geometric_mean, measure, questions, worst_first
 from portable_bench.environment import environment
 

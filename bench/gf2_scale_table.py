@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from portable.console import show
-from portable.files import write_whole
 from portable.parallel import Group
+from portable.system.console import show
+from portable.system.files import write_whole
 from portable_bench.environment import environment
 from portable_bench.gf2_scaling import Row, as_json, measure
 from portable_bench.sizes import parse_sizes

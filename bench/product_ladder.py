@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portable.dtypes import float32
-from portable.linalg.gemm_plan import ALGORITHMS, PRECISIONS
+from portable.linalg.products.plan import ALGORITHMS, PRECISIONS
 from portable_bench.operation import Case
 
 __all__ = ["rungs"]

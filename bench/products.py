@@ -9,9 +9,9 @@ import numpy as np
 
 from portable.dtypes import bfloat16, float16
 from portable.linalg import gemm, prepare_gemm
-from portable.linalg.gemm_check import tolerance
-from portable.linalg.gemm_model import Product
-from portable.linalg.gemm_packed import packing_pays, sums_halves
+from portable.linalg.products.check import tolerance
+from portable.linalg.products.model import Product
+from portable.linalg.products.packed import packing_pays, sums_halves
 from portable.tune.verify import worst_error
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Verifier, Ways, Work
 from portable_bench.peers import PRODUCTS, Peers, in_libraries

@@ -8,7 +8,7 @@ from typing import Any
 
 from portable.backend import Device, Program
 from portable.errors import UnsupportedError
-from portable.lang.launch import Lowered
+from portable.lang.launch.launch import Lowered
 
 __all__ = ["raw_launch"]
 

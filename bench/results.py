@@ -13,9 +13,9 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Final
 
-from portable.console import html
 from portable.errors import DataError
-from portable.files import write_whole
+from portable.system.console import html
+from portable.system.files import write_whole
 from portable.tune.stopwatch import Timing
 from portable_bench.operation import Work
 from portable_bench.statistics import median, paired_ratio, spread

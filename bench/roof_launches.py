@@ -8,7 +8,7 @@ import numpy as np
 
 from portable import groups
 from portable.gf2.tuning import shape_for
-from portable.linalg.gemm_tuning import multiplying
+from portable.linalg.products.tuning import multiplying
 from portable.primitives.maps.work import vector_lanes
 from portable.tune.space import Parameters
 from portable_bench import roof_kernels

@@ -11,10 +11,10 @@ from typing import Any
 import click
 from rich.table import Table
 
-from portable.console import show
 from portable.dtypes import dtype
-from portable.files import write_whole
 from portable.parallel import Group, group
+from portable.system.console import show
+from portable.system.files import write_whole
 from portable_bench.environment import environment
 from portable_bench.gf2_scale_table import scale_elimination
 from portable_bench.group_scaling import LAYERS, Layer, Row, as_json, measure

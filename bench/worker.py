@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 from portable import registry
 from portable.backend import Device
 from portable.errors import PortableError
-from portable.isolation import Isolated
+from portable.system.isolation import Isolated
 from portable_bench.compiling import Compiling, distinct, shares
 from portable_bench.harness import Harness, Pace, failed
 from portable_bench.libraries import libraries

@@ -28,15 +28,16 @@ from portable.dtypes import (
     uint64,
 )
 from portable.lang.function import function
-from portable.lang.geometry import groups
 from portable.lang.kernel import kernel
+from portable.lang.launch.geometry import groups
 from portable.namespace import asarray, synchronize, to_numpy, xp
-from portable.profiler import annotate, profile
+from portable.profiling.profiler import annotate, profile
 from portable.registry import device, devices, use
 from portable.streams import Event, Stream, Timer
 
 if _TYPE_CHECKING:
     from portable.array.fuse import fuse
+    from portable.gradients import vjp
 
 __version__ = _version("portable-arrays")
 
@@ -75,18 +76,23 @@ __all__ = [
     "uint32",
     "uint64",
     "use",
+    "vjp",
     "xp",
 ]
 
+_GRADIENTS = ("vjp",)
 
 if not _TYPE_CHECKING:  # checkers would take any name for one of these
 
     def __getattr__(name: str) -> _Any:
-        """`fuse` and `array`, a third of what there is to import, which many programs spare."""
+        """`fuse`, `array` and gradients: much to import, which many programs spare."""
         from importlib import import_module
 
         if name in ("array", "fuse"):
             globals()["fuse"] = import_module("portable.array.fuse").fuse
+            return globals()[name]
+        if name in _GRADIENTS:
+            globals()[name] = getattr(import_module("portable.gradients"), name)
             return globals()[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -11,11 +11,11 @@ from typing import Any
 import click
 from rich.table import Table
 
-from portable import profiles, registry
-from portable.backend import Device, Refused, Unavailable
-from portable.console import literal, printable, show
-from portable.device_table import device_table
+from portable import registry
+from portable.backend import Device, Refused, Unavailable, profiles
+from portable.backend.device_table import device_table
 from portable.errors import BackendUnavailableError, DeviceError
+from portable.system.console import literal, printable, show
 
 __all__ = ["main"]
 

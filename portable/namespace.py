@@ -1,22 +1,23 @@
-"""Which device arrays belong to, and the Array API namespace bound to a device."""
+"""Which device and which namespace arrays belong to, and how they get to another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
 
-from portable import registry, reports, tensors
-from portable.backend import Device, bytes_of
+from portable import registry
+from portable.backend import Device
+from portable.bound_namespace import BoundNamespace, xp
 from portable.dtypes import DType, bfloat16, dtype
 from portable.errors import (
     BackendUnavailableError,
     DeviceError,
     DeviceMismatchError,
 )
+from portable.interchange import tensors
+from portable.profiling import reports
 
 __all__ = [
     "BoundNamespace",
@@ -27,25 +28,11 @@ __all__ = [
     "elsewhere",
     "on_device",
     "synchronize",
+    "takes_numpys",
     "to_numpy",
     "xp",
 ]
 
-_CREATION = frozenset(
-    {
-        "arange",
-        "asarray",
-        "empty",
-        "eye",
-        "from_dlpack",
-        "full",
-        "linspace",
-        "ones",
-        "zeros",
-    }
-)
-_SHAPED = frozenset({"empty", "full", "ones", "zeros"})
-_CREATION_OF_FREQUENCIES = frozenset({"fftfreq", "rfftfreq"})
 _DLPACK_BACKENDS = {1: "cpu", 2: "cuda", 10: "rocm", 13: "cuda", 14: "sycl"}
 _HOST_MEMORY = 1
 _NUMBERS = (int, float, complex, np.generic)
@@ -122,7 +109,7 @@ def device_for_numpy() -> Device:
         If neither is there.
     """
     current = registry.device()
-    if _takes_numpys(current):
+    if takes_numpys(current):
         return current
     try:
         return registry.device("cpu")
@@ -139,10 +126,10 @@ def elsewhere() -> Device | None:
     So it is where that device was chosen; None where nothing was, or one that takes them.
     """
     chosen = registry.registry.chosen_device()
-    return None if chosen is None or _takes_numpys(chosen) else chosen
+    return None if chosen is None or takes_numpys(chosen) else chosen
 
 
-def _takes_numpys(device: Device) -> bool:
+def takes_numpys(device: Device) -> bool:
     """Whether a device takes NumPy's arrays as they are; asked for at every launch."""
     takes = _takes_numpy.get(device)
     if takes is None:
@@ -302,117 +289,3 @@ def synchronize(device: str | Device | None = None) -> None:
 def _wait_for(device: Device) -> None:
     device.synchronize()
     reports.raise_reported(device)
-
-
-class _Bound:
-    """A namespace, or a part of one, some functions of which make arrays of one device."""
-
-    def __init__(self, device: Device, namespace: Any, creation: frozenset[str]) -> None:
-        self._device = device
-        self._namespace = namespace
-        self._creation = creation
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._namespace, name)
-        if name in self._creation:
-            found = _bound(found, self._device)
-            setattr(self, name, found)
-        return found
-
-    def __dir__(self) -> list[str]:
-        return dir(self._namespace)
-
-    def __repr__(self) -> str:
-        return f"<Array API namespace of {self._device.name}>"
-
-
-class BoundNamespace(_Bound):
-    """An Array API namespace whose creation functions use one device unless told otherwise.
-
-    Parameters
-    ----------
-    device : Device
-        The device; everything but creation is its namespace's own.
-    """
-
-    def __init__(self, device: Device) -> None:
-        super().__init__(device, device.namespace(), _CREATION)
-
-    @cached_property
-    def fft(self) -> Any:
-        """The extension of that name, which makes frequencies on the device."""
-        return _Bound(self._device, self._namespace.fft, _CREATION_OF_FREQUENCIES)
-
-    def __array_namespace_info__(self) -> BoundInformation:
-        """What the namespace supports on the device."""
-        return BoundInformation(self._device, self._namespace.__array_namespace_info__())
-
-
-class BoundInformation:
-    """What a namespace says of itself, and of one device unless told otherwise.
-
-    Parameters
-    ----------
-    device : Device
-        The device.
-    information : object
-        What its namespace says; in libraries that name no devices to creation functions it stands.
-    """
-
-    def __init__(self, device: Device, information: Any) -> None:
-        self._own = device.creation_arguments().get("device")
-        self._information = information
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._information, name)
-
-    def default_device(self) -> Any:
-        """The device that creation functions use unless told otherwise."""
-        return self._information.default_device() if self._own is None else self._own
-
-    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
-        """The dtypes that creation functions use."""
-        own = self._own if device is None else device
-        return self._information.default_dtypes(device=own)  # type: ignore[no-any-return]
-
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
-        """The standard's dtypes that a device has, of a kind if one is named."""
-        own = self._own if device is None else device
-        return self._information.dtypes(device=own, kind=kind)  # type: ignore[no-any-return]
-
-
-def _refuse_huge(shape: Any) -> None:
-    """Refuses shapes beyond any memory; libraries answer what is no shape."""
-    extents = shape if isinstance(shape, tuple | list) else (shape,)
-    if all(isinstance(extent, int) for extent in extents):
-        bytes_of(extents, 1)
-
-
-def _bound(create: Callable[..., Any], device: Device) -> Callable[..., Any]:
-    """`create` with the device's own arguments, unless the caller names a device."""
-    shaped = getattr(create, "__name__", "") in _SHAPED
-
-    @wraps(create)
-    def on_this_device(*args: Any, **kwargs: Any) -> Any:
-        if shaped:
-            _refuse_huge(args[0] if args else kwargs.get("shape"))
-        if kwargs.get("device") is not None:
-            return create(*args, **kwargs)
-        kwargs.pop("device", None)
-        with device.stream_scope():
-            return create(*args, **(device.creation_arguments() | kwargs))
-
-    return on_this_device
-
-
-def xp(device: str | Device | None = None) -> BoundNamespace:
-    """The Array API namespace of a device (None: the one in use), creating arrays there.
-
-    Examples
-    --------
-    >>> xp = portable.xp("cpu")  # doctest: +SKIP
-    >>> x = xp.ones((3, 4))  # doctest: +SKIP
-    """
-    bound = registry.device(device).for_arrays()
-    registry.given_work(bound)
-    return BoundNamespace(bound)

@@ -6,10 +6,11 @@ import threading
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
-from portable import registry, reports
+from portable import registry
 from portable.backend import Device
+from portable.backend.queues import Mark
 from portable.errors import DeviceMismatchError, LaunchError
-from portable.queues import Mark
+from portable.profiling import reports
 
 __all__ = ["Event", "Stream", "Timer"]
 

@@ -145,8 +145,8 @@ def test_a_device_without_a_compiler_is_there_by_name_and_loads_packages(
     pytest.importorskip("pyopencl")
     if not registry.devices_of_backend("opencl"):
         pytest.skip("no OpenCL device was found")
-    from portable_backends import opencl_runtime
-    from portable_backends.opencl import OpenCLBackend
+    from portable_backends.opencl import runtime as opencl_runtime
+    from portable_backends.opencl.backend import OpenCLBackend
 
     whole = registry.devices_of_backend("opencl")[0]
     path = tmp_path / "kernels.zip"
@@ -222,7 +222,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_the_cache_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from portable import cache
+    from portable.system import cache
 
     monkeypatch.setenv("PORTABLE_CACHE_DIR", str(tmp_path))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from portable.files import write_whole
+from portable.system.files import write_whole
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX has such files and permissions")
 
@@ -86,7 +86,7 @@ def test_pipes_are_written_to_and_stay(tmp_path: Path) -> None:
 
 @posix
 def test_the_standard_output_is_written_to(tmp_path: Path) -> None:
-    program = "from portable.files import write_whole; write_whole('/dev/stdout', b'data')"
+    program = "from portable.system.files import write_whole; write_whole('/dev/stdout', b'data')"
     with (tmp_path / "out").open("wb") as out:
         subprocess.run([sys.executable, "-c", program], stdout=out, check=True)
     assert (tmp_path / "out").read_bytes() == b"data"
@@ -116,7 +116,7 @@ def test_a_full_disk_or_a_killed_process_leaves_the_old_file(tmp_path: Path, han
     target.write_bytes(b"old")
     program = f"""if True:
         import resource, signal
-        from portable.files import write_whole
+        from portable.system.files import write_whole
         signal.signal(signal.SIGXFSZ, signal.{handler})
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         write_whole({str(target)!r}, bytes(100_000))

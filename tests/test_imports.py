@@ -9,6 +9,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 import portable
 
 _ROOT: Final = Path(portable.__file__).parent
@@ -16,6 +18,7 @@ _ROOT: Final = Path(portable.__file__).parent
 _FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("forecast",),
     ("nn",),
+    ("gradients",),
     ("conv", "gf2", "numerics", "random"),
     ("array",),
     ("array.methods", "array.fusion"),
@@ -27,8 +30,28 @@ _FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("sim",),
     ("tune",),
     ("lang",),
+    ("interchange",),
+    ("profiling",),
+    ("backend",),
+    ("system",),
 )
 """The packages from the top down; modules beside them belong to none."""
+
+_ROOMS: Final[dict[str, tuple[str, ...]]] = {
+    "portable.lang": (
+        "launch",
+        "emit",
+        "passes",
+        "tiles",
+        "frontend",
+        "checks",
+        "words",
+        "arguments",
+        "ir",
+    ),
+    "portable.linalg": ("singular_values", "bands", "dense", "reflectors", "products", "base"),
+}
+"""The folders within a package from the top down; files beside them belong to none."""
 
 _CLOSED: Final = "array"
 """A package whose functions import nothing when they run that imports them."""
@@ -114,5 +137,20 @@ def test_packages_import_those_below_them() -> None:
         and room_of(other) in floor
         and room_of(name) != room_of(other)
         and floor[room_of(other)] <= floor[room_of(name)]
+    ]
+    assert not wrong, "; ".join(wrong)
+
+
+@pytest.mark.parametrize("package", _ROOMS)
+def test_rooms_import_those_below_them(package: str) -> None:
+    floor = {f"{package}.{x}": at for at, x in enumerate(_ROOMS[package])}
+    depth = package.count(".") + 2
+    wrong = [
+        f"{name} imports {other}"
+        for name, into in graph().items()
+        for other in sorted(into)
+        if (above := ".".join(name.split(".")[:depth])) in floor
+        and (below := ".".join(other.split(".")[:depth])) in floor
+        and floor[below] < floor[above]
     ]
     assert not wrong, "; ".join(wrong)

@@ -11,9 +11,9 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
-from portable import timeline
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, LaunchError
+from portable.profiling import timeline
 
 N = 1000
 

@@ -32,8 +32,8 @@ class CPUBackend(Backend):
     def _by_opencl(self) -> Sequence[Device]:
         try:
             from portable_backends.cpu.opencl_device import CPUDevice
-            from portable_backends.opencl_capabilities import is_cpu, platform_word
-            from portable_backends.opencl_runtime import find, why_none
+            from portable_backends.opencl.capabilities import is_cpu, platform_word
+            from portable_backends.opencl.runtime import find, why_none
         except ImportError as error:
             self._reason = f"{self._reason}; PyOpenCL cannot be imported ({error})"
             return ()

@@ -11,11 +11,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from portable import timeline
 from portable.array.array import Array
 from portable.backend import ArrayView, ViewCode, bytes_of
 from portable.dtypes import DType, dtype
 from portable.errors import OutOfMemoryError
+from portable.profiling import timeline
 from portable_backends.cpu.native_device import NativeDevice
 
 __all__ = ["ArrayNativeDevice"]

@@ -12,18 +12,18 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from portable import cache
 from portable.backend import Capabilities, Executable, Program
 from portable.errors import CompileError, DeviceError
+from portable.system import cache
+from portable_backends.common.gate import Gate
+from portable_backends.common.host_use import host_memory_use
+from portable_backends.common.limits import check
 from portable_backends.cpu import processor
 from portable_backends.cpu.addresses import AddressedMemory
 from portable_backends.cpu.native_compiler import Linked, compiler
 from portable_backends.cpu.native_executable import NativeExecutable
 from portable_backends.cpu.native_pool import SYSTEMS, pool
 from portable_backends.cpu.numpy_device import NumPyDevice
-from portable_backends.gate import Gate
-from portable_backends.host_use import host_memory_use
-from portable_backends.limits import check
 
 __all__ = ["NativeDevice", "why_not"]
 

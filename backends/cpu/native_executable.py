@@ -13,13 +13,13 @@ from time import perf_counter
 from typing import Any, Final
 from weakref import WeakSet
 
-from portable import timeline
 from portable.backend import Argument, Device, Executable, Program
 from portable.errors import InterruptedLaunchError, LaunchError, OutOfMemoryError
+from portable.profiling import timeline
+from portable_backends.common.gate import Gate
+from portable_backends.common.listening import wait_interrupted
 from portable_backends.cpu.native_compiler import Linked, keep_for_good
 from portable_backends.cpu.native_pool import Pool
-from portable_backends.gate import Gate
-from portable_backends.listening import wait_interrupted
 
 __all__ = ["NativeExecutable"]
 

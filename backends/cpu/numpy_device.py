@@ -7,10 +7,10 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from portable.backend import ArrayView, Device, MemoryUse, ViewCode, bytes_of
+from portable.backend.queues import HostMark, Mark
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
-from portable.queues import HostMark, Mark
-from portable_backends.host_use import host_memory_use
+from portable_backends.common.host_use import host_memory_use
 
 __all__ = ["HostMemory", "NumPyDevice"]
 
@@ -105,7 +105,7 @@ class NumPyDevice(Device):
 
     def adopt(self, array: Any) -> np.ndarray[Any, Any]:
         """A NumPy array over another library's host memory."""
-        from portable_backends.dlpack import device_type, to_numpy_view
+        from portable_backends.common.dlpack import device_type, to_numpy_view
 
         if device_type(array) != _DLPACK_CPU:
             raise DeviceMismatchError(

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from portable_backends.common.runtime_device import RuntimeDevice
 from portable_backends.cpu.numpy_device import NumPyDevice
-from portable_backends.runtime_device import RuntimeDevice
 
 __all__ = ["CPUDevice"]
 
@@ -30,9 +30,9 @@ class CPUDevice(NumPyDevice, RuntimeDevice):
     def __init__(self, device: Any, name: str) -> None:
         import dataclasses
 
-        from portable_backends.host_memory import memory_of
-        from portable_backends.opencl_capabilities import capabilities_of, words_of
-        from portable_backends.opencl_runtime import Runtime
+        from portable_backends.common.host_memory import memory_of
+        from portable_backends.opencl.capabilities import capabilities_of, words_of
+        from portable_backends.opencl.runtime import Runtime
 
         plain = capabilities_of(device)
         shared = bool(device.svm_capabilities & _fine_grain_system())

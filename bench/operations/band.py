@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from portable.linalg import band_to_bidiagonal
-from portable.linalg.band_shapes import predicted_time
+from portable.linalg.bands.shapes import predicted_time
 from portable_bench.lapack import gbbrd
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Work
 from portable_bench.peers import Peers, on_host

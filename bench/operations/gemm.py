@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from portable.dtypes import bfloat16
-from portable.linalg.gemm_check import ProductCheck
+from portable.linalg.products.check import ProductCheck
 from portable_bench.operation import Case, Sizes, Verifier, Ways
 from portable_bench.product_ladder import rungs
 from portable_bench.products import Products

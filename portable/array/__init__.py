@@ -1,4 +1,4 @@
-"""The Array API, version 2024.12, built from the kernel language.
+"""The Array API, version 2025.12, built from the kernel language.
 
 Arrays of any device that runs kernels and has no array library of its own; `portable.xp` gives this
 namespace with creation functions bound to a device. Beyond the standard there are ``float16``,
@@ -15,7 +15,10 @@ of real matrices, go through the host.
 # ruff: noqa: A004, N811  (the standard names functions as Python names its own)
 
 import math
+import sys
+from typing import Any
 
+from portable.absent_names import absent
 from portable.array import fft, linalg
 from portable.array.array import Array
 from portable.array.base.conversion import VERSION as __array_api_version__
@@ -116,6 +119,7 @@ from portable.array.functions.elementwise import (
 from portable.array.functions.manipulation import (
     astype,
     broadcast_arrays,
+    broadcast_shapes,
     broadcast_to,
     concat,
     expand_dims,
@@ -163,6 +167,7 @@ from portable.array.functions.statistics import (
 )
 from portable.array.progressions import arange, linspace
 from portable.array.sets import (
+    isin,
     unique_all,
     unique_counts,
     unique_inverse,
@@ -220,6 +225,7 @@ __all__ = [
     "bitwise_xor",
     "bool",
     "broadcast_arrays",
+    "broadcast_shapes",
     "broadcast_to",
     "can_cast",
     "ceil",
@@ -267,6 +273,7 @@ __all__ = [
     "int64",
     "isdtype",
     "isfinite",
+    "isin",
     "isinf",
     "isnan",
     "less",
@@ -350,3 +357,14 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What is not there is looked for by its NumPy name, to say what it is called here."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'portable.array' has no attribute {name!r}")
+    raise absent(sys.modules[__name__], name)
+
+
+# The module of arrays, which imports find all the same; NumPy's word for `asarray` is told of.
+globals().pop("array")

@@ -305,7 +305,7 @@ def _write_triangle(x: Any, k: int, side: str) -> Callable[..., Any]:
 _triangle: Final = Plans(_write_triangle)
 
 
-def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
+def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
     """Coordinates of a grid: each 1-d array spread along the others' axes.
 
     Parameters
@@ -318,7 +318,7 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
 
     Returns
     -------
-    list of Array
+    tuple of Array
         As many, each in its own dtype.
 
     Raises
@@ -334,10 +334,10 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
     if any(x.ndim > 1 for x in arrays):
         raise ShapeError(f"meshgrid takes vectors, not shapes {[x.shape for x in arrays]}")
     if not arrays:
-        return []
+        return ()
     check_operands("meshgrid", arrays)
     found = _grid.run(arrays, indexing)
-    return list(found) if len(arrays) > 1 else [found]
+    return tuple(found) if len(arrays) > 1 else (found,)
 
 
 def _write_grid(arrays: tuple[Any, ...], indexing: str) -> Callable[..., Any]:

@@ -224,10 +224,10 @@ class Information:
         }
         return {n: d for n, d in found.items() if kind is None or isdtype(d, kind)}
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> tuple[Device, ...]:
         """Every device whose arrays these are."""
         found = (d.for_arrays() for d in (*registry.devices(), *registry.asked_for()))
-        return list(dict.fromkeys(d for d in found if is_ours(d)))
+        return tuple(dict.fromkeys(d for d in found if is_ours(d)))
 
 
 def __array_namespace_info__() -> Information:  # noqa: N807  (the standard's name)

@@ -17,10 +17,10 @@ from portable.array.fusion.traced import Trace, Traced
 from portable.backend import ArrayView, Device
 from portable.dtypes import DType, dtype
 from portable.errors import LaunchError
-from portable.interchange import takes_other_libraries
-from portable.lang.arguments import is_array
-from portable.lang.launch import Repeatable
-from portable.lang.signature import named_key
+from portable.interchange.libraries import takes_other_libraries
+from portable.lang.arguments.arguments import is_array
+from portable.lang.arguments.signature import named_key
+from portable.lang.launch.launch import Repeatable
 from portable.namespace import device_of, on_device
 from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.primitives.base.numbers import number_for

@@ -18,6 +18,7 @@ from portable.array.base.operations import OPERATIONS
 from portable.array.base.real_operations import power_of_size
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
+from portable.array.eigen import eig, eigvals
 from portable.array.functions.diagonals import diagonal, trace
 from portable.array.functions.elementwise import greater, multiply, sqrt
 from portable.array.functions.manipulation import (
@@ -33,7 +34,7 @@ from portable.array.functions.statistics import max as greatest
 from portable.array.functions.statistics import sum as summed
 from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
-from portable.linalg.svdvals import svdvals as singular_values
+from portable.linalg.singular_values.svdvals import svdvals as singular_values
 from portable.primitives.base.geometry import normalized_axes, reduced_shape
 from portable.primitives.base.promotion import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
@@ -47,7 +48,9 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "inv",
     "matmul",

@@ -1,18 +1,29 @@
-"""The set functions of the Array API; all wait for the device to learn the result's shape."""
+"""The set functions of the Array API; but for `isin` they wait to learn the result's shape."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from portable.array.array import Array
-from portable.array.functions.manipulation import reshape
+from portable.array.base.host_values import beside
+from portable.array.functions.manipulation import astype, reshape
 from portable.array.functions.sorting import ordered, sort
-from portable.dtypes import int64
-from portable.primitives.maps.engine import check_operands
+from portable.dtypes import DType, bool_, int64, uint8
+from portable.errors import DTypeError
+from portable.primitives.base.promotion import promoted_on
+from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.base.storage import Storage
+from portable.primitives.maps.engine import check_arrays, check_operands
+from portable.primitives.moves.reshaping import converted, reshaped
 from portable.primitives.sorts.distinct import Distinct, Wanted, distinct_of
+from portable.primitives.sorts.sorting_kernels import member
 
-__all__ = ["unique_all", "unique_counts", "unique_inverse", "unique_values"]
+__all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
+
+
+_GROUP: Final = 256
 
 
 class UniqueAll(NamedTuple):
@@ -52,6 +63,61 @@ def _found(name: str, x: Any, **wanted: bool) -> Distinct:
     if x.ndim != 1 and found.inverse is not None:
         return replace(found, inverse=reshape(found.inverse, x.shape))
     return found
+
+
+def isin(x1: Array | int, x2: Array | int, /, *, invert: bool = False) -> Array:
+    """Whether each element of one array is among those of another.
+
+    NaN are not equal to one another, zeros of either sign are. The second array is sorted, and
+    each element of the first looked for by halving it.
+
+    Parameters
+    ----------
+    x1 : Array or number
+        What is looked for, of any shape: real numbers or bools.
+    x2 : Array or number
+        Among which, of any shape; one of the two has to be an array.
+    invert : bool
+        Whether to tell which elements are not there.
+
+    Returns
+    -------
+    Array
+        Bools in the shape of `x1`.
+
+    Raises
+    ------
+    DTypeError
+        For complex numbers, and int64 with uint64.
+    OverflowError
+        For a number that the other's dtype does not hold.
+    """
+    check_operands("isin", (x1, x2))
+    values: Any = beside(x1, x2) if isinstance(x2, Storage) else x1
+    table = beside(x2, values)
+    check_arrays("isin", values, table)
+    kind = promoted_on(values.device, values.dtype, table.dtype)
+    if kind.is_complex:
+        raise DTypeError(f"isin takes real numbers and bools, not {kind.name}")
+    kind = uint8 if kind is bool_ else kind
+    table = sort(reshape(astype(table, kind, copy=False), (-1,)))
+    return _membership.run((table, values), kind, bool(invert))  # type: ignore[no-any-return]
+
+
+def _write_membership(arrays: tuple[Any, ...], kind: DType, inverted: bool) -> Callable[..., Any]:
+    """What `isin` has to do for arrays like these, the first one sorted."""
+    table, values = arrays
+    recipe = Recipe(table, values)
+    out = recipe.empty(values.shape, bool_)
+    if out.size:
+        size = (values.size,)
+        flat = reshaped(recipe, converted(recipe, values, kind), size)
+        result = out.viewed(size, (bool_.itemsize,))
+        recipe.launch(member, out.size, _GROUP, table, flat, result, INVERTED=inverted)
+    return recipe.finish(out)
+
+
+_membership: Final = Plans(_write_membership)
 
 
 def unique_values(x: Array, /) -> Array:

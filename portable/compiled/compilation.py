@@ -12,11 +12,11 @@ from portable.backend import Device
 from portable.compiled.description import described, parameters_of, program_of
 from portable.compiled.signature_text import fastest, general
 from portable.errors import LaunchError, UnsupportedError
-from portable.lang.definition import written_positions
+from portable.lang.arguments.signature import ParameterSpec, Specialisation
 from portable.lang.emit import generate
-from portable.lang.geometry import check_workgroup, default_workgroup, sizes
 from portable.lang.kernel import Kernel
-from portable.lang.signature import ParameterSpec, Specialisation
+from portable.lang.launch.definition import written_positions
+from portable.lang.launch.geometry import check_workgroup, default_workgroup, sizes
 
 __all__ = ["Compilation", "Variant", "compile_kernel"]
 

@@ -11,21 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from portable.backend.program import Argument, Box, Program
 from portable.dtypes import DType, dtype
 from portable.errors import KernelError, UnsupportedError
-from portable.lang.definition import REQUIRED, Parameters
-from portable.lang.frontend.source import LAMBDA, function_source
-from portable.lang.function import Function
-from portable.lang.ir.kernel import Options
-from portable.lang.signature import (
+from portable.lang.arguments.signature import (
     ArraySpec,
     CompositeSpec,
     ParameterSpec,
     ScalarSpec,
     Specialisation,
 )
-from portable.lang.structs import is_composite, items_of
-from portable.program import Argument, Box, Program
+from portable.lang.arguments.structs import is_composite, items_of
+from portable.lang.frontend.source import LAMBDA, function_source
+from portable.lang.function import Function
+from portable.lang.ir.kernel import Options
+from portable.lang.launch.definition import REQUIRED, Parameters
 
 __all__ = [
     "constant_of",

@@ -22,11 +22,11 @@ from portable.compiled.description import (
     specificity,
 )
 from portable.errors import DataError, DeviceError, LaunchError
-from portable.files import write_whole
-from portable.lang.definition import Compiled
-from portable.lang.launchable import Launchable
-from portable.lang.signature import Specialisation
-from portable.locks import fork_safe_lock
+from portable.lang.arguments.signature import Specialisation
+from portable.lang.launch.definition import Compiled
+from portable.lang.launch.launchable import Launchable
+from portable.system.files import write_whole
+from portable.system.locks import fork_safe_lock
 
 __all__ = ["LoadedKernel", "Package", "load_compiled", "save_compiled"]
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, LaunchError
+from portable.lang.arguments.signature import ArraySpec, ParameterSpec, ScalarSpec, StaticSpec
 from portable.lang.ir.types import StrideClass
-from portable.lang.signature import ArraySpec, ParameterSpec, ScalarSpec, StaticSpec
 
 __all__ = ["fastest", "general"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from portable.conv import direct
-from portable.conv.box_gradient import BoxGradient
-from portable.conv.boxes import Boxes
+from portable.conv.direct import direct
+from portable.conv.direct.box_gradient import BoxGradient
+from portable.conv.direct.boxes import Boxes
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Method
-from portable.conv.winograd import Winograd
-from portable.conv.winograd_blocks import WinogradBlocks
-from portable.conv.winograd_gradient import WinogradGradient
+from portable.conv.winograd.blocks import WinogradBlocks
+from portable.conv.winograd.gradient import WinogradGradient
+from portable.conv.winograd.winograd import Winograd
 
 __all__ = ["sum_gradient"]
 

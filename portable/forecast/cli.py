@@ -13,10 +13,8 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from portable.console import show
 from portable.dtypes import float16, float32, float64
 from portable.errors import PortableError
-from portable.files import write_whole
 from portable.forecast.evaluation import Evaluation, evaluate
 from portable.forecast.forecaster import Forecaster
 from portable.forecast.presets import DEFAULT, PRESETS
@@ -30,6 +28,8 @@ from portable.forecast.report import (
 )
 from portable.forecast.traces import default_trace, read_trace
 from portable.forecast.training import train
+from portable.system.console import show
+from portable.system.files import write_whole
 from portable_data.starlink import LENGTH, SEED, synthetic_trace
 
 __all__ = ["forecast"]

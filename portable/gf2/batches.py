@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portable.errors import ShapeError
-from portable.files import put_in_place, writing_whole
 from portable.gf2.eliminate import leading_columns, one_lead_each
 from portable.gf2.elimination import Progress
 from portable.gf2.inputs import Files, Name, read_rows, shape_of, widened
@@ -41,8 +40,9 @@ from portable.gf2.unfinished import (
     stamp,
     unfinished_folder,
 )
-from portable.locking import locked_folder
 from portable.parallel.member import Member
+from portable.system.files import put_in_place, writing_whole
+from portable.system.locking import locked_folder
 
 __all__ = ["eliminate_in_batches"]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from portable.backend import Capabilities
 from portable.gf2.product_kernels import multiply_stripes
 from portable.gf2.tuning import Shape
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 
 __all__ = ["block_rows", "multiply_blocks"]
 

@@ -19,7 +19,7 @@ from portable.gf2.owner_kernels import find_leads
 from portable.gf2.owners import found_owners
 from portable.gf2.shared_out import eliminated_everywhere
 from portable.gf2.tuning import shape_for
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 from portable.parallel import Group, Member
 from portable.parallel import group as group_of
 

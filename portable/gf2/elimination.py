@@ -25,7 +25,7 @@ from portable.gf2.layout_kernels import begin_marks, find_beyond
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.owners import no_owners
 from portable.gf2.tuning import Shape, shape_for
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 
 __all__ = ["Elimination", "Layout", "Progress"]
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from portable import registry
 from portable.backend import Device
-from portable.files import require_room, target_of
 from portable.gf2.batches import eliminate_in_batches
 from portable.gf2.eliminate import checked_leads, eliminate
 from portable.gf2.elimination import Progress
@@ -24,6 +23,7 @@ from portable.gf2.stages import Stages, stage
 from portable.gf2.text import write_text
 from portable.parallel import Group, Member
 from portable.parallel import group as group_of
+from portable.system.files import require_room, target_of
 
 __all__ = ["eliminate_file", "read_matrix", "write_matrix"]
 

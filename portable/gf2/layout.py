@@ -13,7 +13,7 @@ from portable.backend import Device
 from portable.gf2.layout_kernels import from_stripes, to_stripes
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.tuning import Shape
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 
 __all__ = ["WORD", "Order", "Turn", "count_of_turn", "striped", "unstriped"]
 

@@ -9,12 +9,13 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from portable import interchange, registry
+from portable import registry
 from portable.backend import Device
 from portable.dtypes import dtype, uint64
 from portable.errors import DTypeError, ShapeError
 from portable.gf2.packed_file import read_packed, write_packed
 from portable.gf2.packing import Words, columns_of, pack, pack_columns, unpack, word_count
+from portable.interchange import libraries as interchange
 from portable.namespace import asarray, device_of_arrays, to_numpy
 
 __all__ = ["BitMatrix"]

@@ -15,7 +15,7 @@ from portable.gf2.layout import WORD, Order
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.owner_kernels import begin_owners, find_owners
 from portable.gf2.tuning import shape_for
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 
 __all__ = ["found_owners", "no_owners", "owners_of"]
 

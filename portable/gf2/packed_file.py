@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from portable.errors import DataError
-from portable.files import writing_whole
 from portable.gf2.packing import WORD, Words, word_count
+from portable.system.files import writing_whole
 
 __all__ = [
     "SUFFIX",

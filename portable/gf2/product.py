@@ -17,7 +17,7 @@ from portable.gf2.layout_kernels import random_words, transpose_blocks
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packing import word_count
 from portable.gf2.tuning import Shape, shape_for
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 
 __all__ = ["matmul", "random", "require_one_device", "transpose"]
 

@@ -13,7 +13,6 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from portable.files import put_in_place, require_room, target_of
 from portable.gf2.eliminate import leading_columns, one_lead_each
 from portable.gf2.inputs import Files, Name, read_rows, widened
 from portable.gf2.layout import Order
@@ -24,6 +23,7 @@ from portable.gf2.shared_out import Shares, eliminated_together, shape_for_all
 from portable.gf2.stages import Stages, stage
 from portable.gf2.text import text_bytes, write_lines
 from portable.parallel.member import Member
+from portable.system.files import put_in_place, require_room, target_of
 
 __all__ = ["eliminate_files_together"]
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portable.errors import DataError
-from portable.files import writing_whole
 from portable.gf2.elimination import Progress
 from portable.gf2.packing import Words, columns_of, pack, word_count
+from portable.system.files import writing_whole
 
 __all__ = ["read_text", "text_bytes", "text_shape", "write_lines", "write_text"]
 

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portable.errors import DataError
-from portable.files import require_room, target_of, write_whole, writing_whole
 from portable.gf2.inputs import Name
 from portable.gf2.layout import WORD
 from portable.gf2.packed_file import SUFFIX, packed_bytes, packed_header
 from portable.gf2.packing import Words, word_count
+from portable.system.files import require_room, target_of, write_whole, writing_whole
 
 __all__ = ["Copies", "Unfinished", "clear_folder", "is_begun", "stamp", "unfinished_folder"]
 

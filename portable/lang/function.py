@@ -9,8 +9,8 @@ from types import FunctionType
 from typing import Any, Final, cast
 
 from portable.errors import OutsideKernelError
+from portable.lang.arguments.signature import constant_key, named_key
 from portable.lang.frontend.source import FunctionSource, function_source, label, require_plain
-from portable.lang.signature import constant_key, named_key
 from portable.lang.words.word import word_of
 
 __all__ = ["Function", "Marked", "arity", "function", "helper", "settled"]

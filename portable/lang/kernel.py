@@ -13,29 +13,27 @@ from typing import Any, Final, TypeVar, overload
 from portable import registry
 from portable.backend import ArrayView, Capabilities, Device
 from portable.errors import KernelError, LaunchError
-from portable.lang.checking import checking, compile_checked
+from portable.lang.arguments.signature import Specialisation
 from portable.lang.checks.padding import Stray, meeting_place, strays
-from portable.lang.definition import (
-    Compiled,
-    Parameters,
-    interpreted_arguments,
-    written_positions,
-)
 from portable.lang.emit import generate
 from portable.lang.emit.delays import perturbation
-from portable.lang.filling import owners_of
 from portable.lang.frontend.compile import too_deep, translate
 from portable.lang.frontend.names_read import NamesRead
 from portable.lang.frontend.source import LAMBDA, function_source
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
-from portable.lang.launchable import Launchable
-from portable.lang.signature import (
-    Specialisation,
+from portable.lang.launch.checking import checking, compile_checked
+from portable.lang.launch.definition import (
+    Compiled,
+    Parameters,
+    interpreted_arguments,
+    written_positions,
 )
-from portable.locks import fork_safe_lock
-from portable.notices import remark
+from portable.lang.launch.filling import owners_of
+from portable.lang.launch.launchable import Launchable
+from portable.system.locks import fork_safe_lock
+from portable.system.notices import remark
 
 __all__ = ["Kernel", "kernel"]
 

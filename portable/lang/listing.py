@@ -9,12 +9,12 @@ import numpy as np
 from portable import registry
 from portable.backend import ArrayView, Device
 from portable.errors import PortableError, UnsupportedError, without_frames
-from portable.lang.arguments import is_array
+from portable.lang.arguments.arguments import is_array
+from portable.lang.arguments.structs import flattened
 from portable.lang.emit import generate
-from portable.lang.geometry import groups
 from portable.lang.kernel import Kernel
-from portable.lang.launch import Launcher
-from portable.lang.structs import flattened
+from portable.lang.launch.geometry import groups
+from portable.lang.launch.launch import Launcher
 from portable.namespace import device_of, elsewhere, on_device
 
 __all__ = ["source"]

@@ -1,16 +1,16 @@
 """Linear algebra, each operation written once for every device."""
 
-from portable.linalg.band import band_to_bidiagonal
-from portable.linalg.bidiagonal import bidiagonal_svdvals
-from portable.linalg.dense import dense_to_band
+from portable.linalg.bands.band import band_to_bidiagonal
+from portable.linalg.dense.reduction import dense_to_band
 from portable.linalg.factorisations.cholesky import cholesky
 from portable.linalg.factorisations.determinants import det, slogdet
 from portable.linalg.factorisations.least_squares import LeastSquares, lstsq
 from portable.linalg.factorisations.lu import LUFactors, inv, lu_factor, lu_solve, solve
 from portable.linalg.factorisations.qr import QRFactors, qr
 from portable.linalg.factorisations.triangles import solve_triangular
-from portable.linalg.gemm import gemm, prepare_gemm
-from portable.linalg.svdvals import svdvals
+from portable.linalg.products.gemm import gemm, prepare_gemm
+from portable.linalg.singular_values.bidiagonal import bidiagonal_svdvals
+from portable.linalg.singular_values.svdvals import svdvals
 
 __all__ = [
     "LUFactors",

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from portable.errors import LaunchError
-from portable.lang.geometry import groups
-from portable.lang.launch import Launcher
+from portable.lang.launch.geometry import groups
+from portable.lang.launch.launch import Launcher
 from portable.nn.fused_kernels import forward_rows, train_epochs
 from portable.nn.fused_parts import FusedLoss, FusedNet, Perceptron, Samples
 from portable.nn.fused_shapes import Shape, forward_shape, training_shape

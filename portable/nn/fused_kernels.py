@@ -14,7 +14,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.sums import add_up_neighbours, lane_sum
+from portable.linalg.base.sums import add_up_neighbours, lane_sum
 
 __all__ = ["forward_rows", "train_epochs"]
 

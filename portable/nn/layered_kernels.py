@@ -10,7 +10,7 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.sums import lane_sum
+from portable.linalg.base.sums import lane_sum
 
 __all__ = [
     "FACTOR",

@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.backend import Device
 from portable.dtypes import DType
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 from portable.nn import loss_kernels as kernels
 from portable.nn.loss_kernels import Batch, Sums
 from portable.nn.losses import AnyLoss, CrossEntropyLoss, Loss

@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from portable import namespace
-from portable.interchange import takes_other_libraries
+from portable.interchange.libraries import takes_other_libraries
 from portable.nn.checkpoint import largest
 from portable.nn.fused import FusedTrainer
 from portable.nn.history import History
@@ -211,6 +211,8 @@ def _train_together(
         own = copies[member.rank if len(copies) == member.size else 0]
         shown = progress if member.rank == 0 else False
         member.broadcast(own.vector)
+        if own.buffers.shape[0]:
+            member.broadcast(own.buffers)
         with computing_on(own.device):
             with member.agreeing():
                 run = _prepared(own, plan, x, y, validation, Together(member))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from portable.backend import Device
-from portable.collectives import Collectives
+from portable.backend.collectives import Collectives
 
 __all__ = ["Lone"]
 

@@ -17,8 +17,8 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DTypeError, ShapeError
+from portable.lang.arguments.structs import declared_types, instance, is_composite, items_of, label
 from portable.lang.function import function
-from portable.lang.structs import declared_types, instance, is_composite, items_of, label
 from portable.namespace import device_of_arrays
 from portable.primitives.base.borrowed import released, stored
 from portable.primitives.base.storage import Storage

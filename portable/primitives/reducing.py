@@ -13,9 +13,9 @@ import numpy as np
 from portable import lang as kl
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError
+from portable.lang.arguments.signature import constant_key
+from portable.lang.arguments.structs import items_of
 from portable.lang.function import Function, arity, settled
-from portable.lang.signature import constant_key
-from portable.lang.structs import items_of
 from portable.primitives.base.borrowed import stored
 from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import collapsed, normalized_axes, reduced_shape

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from portable.errors import UnsupportedError
-from portable.lang.elementwise import FUNCTIONS
 from portable.lang.ir import expressions as e
+from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import lanes_of, scalar_of
 from portable.sim import report, values
 from portable.sim.touches import Site

@@ -10,8 +10,8 @@ import numpy as np
 from portable.backend import Capabilities
 from portable.errors import LaunchError
 from portable.lang.ir.kernel import Kernel
-from portable.lang.passes import lower
 from portable.lang.passes.ragged import end_ranges
+from portable.lang.tiles import lower
 from portable.sim import (
     access,
     atomics,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
-from portable import isolation
+from portable.system import isolation
 from portable.tune.search import Trial
 from portable.tune.space import Parameters
 

@@ -14,9 +14,9 @@ import platformdirs
 
 from portable.dtypes import DType
 from portable.errors import DataError
-from portable.files import write_whole
-from portable.locking import locked
-from portable.notices import warn_once
+from portable.system.files import write_whole
+from portable.system.locking import locked
+from portable.system.notices import warn_once
 from portable.tune.space import Parameters
 
 __all__ = ["State", "Table", "read", "recent_state", "record", "state", "user_table"]

@@ -17,7 +17,7 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
-from portable.notices import warn_once
+from portable.system.notices import warn_once
 from portable.tune.own_table import State, Table, read, recent_state, record, state, user_table
 from portable.tune.space import Parameters, Space
 

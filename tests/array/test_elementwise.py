@@ -19,7 +19,7 @@ from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.maps import engine, work
 from portable.primitives.maps.engine import _lies_crosswise
-from portable_backends.simulator import ArraySimulatorDevice
+from portable_backends.simulator.backend import ArraySimulatorDevice
 
 QUICK = settings(
     max_examples=8,

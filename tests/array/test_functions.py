@@ -11,7 +11,7 @@ import portable
 import portable as pt
 import portable.array as xp
 from portable.backend import Device
-from portable.errors import ShapeError
+from portable.errors import DTypeError, ShapeError
 
 RNG = np.random.default_rng(0)
 CUBE = RNG.standard_normal((5, 7, 6))
@@ -105,6 +105,61 @@ def test_creation(ours: Device) -> None:
     grids = xp.meshgrid(xp.arange(3, device=ours), xp.arange(4, device=ours))
     for found, expected in zip(grids, np.meshgrid(np.arange(3), np.arange(4)), strict=True):
         same(found, expected)
+    assert isinstance(grids, tuple)
+    assert xp.meshgrid() == ()
+
+
+def test_shapes_that_broadcast() -> None:
+    assert xp.broadcast_shapes((3, 1), (4,), ()) == (3, 4)
+    assert xp.broadcast_shapes() == ()
+    assert xp.broadcast_shapes((0, 1), (1, 7)) == (0, 7)
+    with pytest.raises(ValueError, match="do not broadcast"):
+        xp.broadcast_shapes((2,), (3,))
+    with pytest.raises(ValueError, match="from 0 on"):
+        xp.broadcast_shapes((2, -1))
+
+
+def test_several_new_dimensions(ours: Device) -> None:
+    x = ours.from_numpy(CUBE)
+    for axes in ((0,), (0, -1), (1, 3), (-1, -2), ()):
+        assert xp.expand_dims(x, axis=axes).shape == np.expand_dims(CUBE, axes).shape
+        same(xp.expand_dims(x, axis=axes), np.expand_dims(CUBE, axes))
+    with pytest.raises(ValueError, match="comes twice"):
+        xp.expand_dims(x, axis=(0, 0))
+    with pytest.raises(IndexError):
+        xp.expand_dims(x, axis=(0, 5))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("n", [0, 1, 2, 50])
+def test_eigenvalues(ours: Device, kind: str, n: int) -> None:
+    if np.dtype(kind).name in ("float64", "complex128") and not ours.capabilities.float64:
+        pytest.skip(f"{ours.name} lacks double precision")
+    a = np.random.default_rng(n).normal(size=(2, n, n)).astype(kind)
+    values, vectors = (portable.to_numpy(part) for part in xp.linalg.eig(ours.from_numpy(a)))
+    assert values.dtype == vectors.dtype == np.result_type(kind, np.complex64)
+    assert values.shape == (2, n)
+    bound = 50 * (n + 1) * np.finfo(kind).eps
+    np.testing.assert_allclose(a @ vectors, vectors * values[:, None, :], atol=bound * (n + 1))
+    alone = portable.to_numpy(xp.linalg.eigvals(ours.from_numpy(a)))
+    np.testing.assert_allclose(np.sort(alone), np.sort(values), atol=bound * (n + 1))
+
+
+def test_what_has_no_eigenvalues(ours: Device) -> None:
+    with pytest.raises(ShapeError, match="eig takes square matrices"):
+        xp.linalg.eig(xp.ones((2, 3), device=ours))
+    with pytest.raises(DTypeError, match="eigvals takes float32"):
+        xp.linalg.eigvals(xp.ones((2, 2), dtype=xp.int32, device=ours))
+    with pytest.raises(ValueError, match="eigvals"):
+        xp.linalg.eigvals(xp.full((2, 2), xp.nan, device=ours))
+
+
+def test_places_of_numbers_and_lists(ours: Device) -> None:
+    a = np.array([1, 3, 3, 7], np.int32)
+    x = ours.from_numpy(a)
+    same(xp.searchsorted(x, 3), np.asarray(1))
+    same(xp.searchsorted(x, 3.5, side="right"), np.asarray(3))
+    same(xp.searchsorted(x, [0, 7, 9], side="right"), np.searchsorted(a, [0, 7, 9], side="right"))
 
 
 def test_manipulation(ours: Device) -> None:

@@ -11,9 +11,9 @@ import pytest
 import portable
 from portable import numerics
 from portable.backend import Device
-from portable.linalg import gemm_launches
-from portable.linalg.gemm_check import tolerance
-from portable.linalg.gemm_plan import planned
+from portable.linalg.products import launches as gemm_launches
+from portable.linalg.products.check import tolerance
+from portable.linalg.products.plan import planned
 from portable.tune.verify import worst_error
 
 Array = np.ndarray[Any, Any]

@@ -10,6 +10,7 @@ import pytest
 import portable.array as xp
 from portable import to_numpy
 from portable.backend import Device
+from portable.errors import DTypeError
 
 RNG = np.random.default_rng(0)
 
@@ -49,3 +50,39 @@ def test_nothing(ours: Device, shape: tuple[int, ...]) -> None:
     found = xp.unique_all(xp.zeros(shape, dtype=xp.float32, device=ours))
     assert [part.shape for part in found] == [(0,), (0,), shape, (0,)]
     assert [part.dtype.name for part in found] == ["float32", "int64", "int64", "int64"]
+
+
+# -- membership ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float32", "float16", "int64", "bool"])
+@pytest.mark.parametrize("sizes", [(1, 1), (7, 0), (0, 7), (1000, 331), (5000, 2)], ids=str)
+def test_members(ours: Device, dtype: str, sizes: tuple[int, int]) -> None:
+    a, b = ((RNG.integers(0, 200, size) % 101).astype(dtype) for size in sizes)
+    x, y = ours.from_numpy(a), ours.from_numpy(b)
+    same(xp.isin(x, y), np.isin(a, b))
+    same(xp.isin(x, y, invert=True), np.isin(a, b, invert=True))
+
+
+def test_members_of_views_and_other_dtypes(ours: Device) -> None:
+    a, b = RNG.integers(-50, 50, (40, 30)), RNG.integers(-50, 50, (6, 8)).astype(np.int8)
+    x, y = ours.from_numpy(a), ours.from_numpy(b)
+    same(xp.isin(x[::-2, 3:].T, y[:, ::3]), np.isin(a[::-2, 3:].T, b[:, ::3]))
+    same(xp.isin(ours.from_numpy(b), ours.from_numpy(a / 2)), np.isin(b, a / 2))
+
+
+def test_members_that_are_numbers(ours: Device) -> None:
+    x = ours.from_numpy(np.array([[1, 2], [3, 2]], np.uint8))
+    same(xp.isin(x, 2), np.array([[False, True], [False, True]]))
+    same(xp.isin(3, x), np.array(True))
+    same(xp.isin(7, x, invert=True), np.array(True))
+    with pytest.raises(TypeError, match="at least one array"):
+        xp.isin(1, 2)  # type: ignore[arg-type]
+    with pytest.raises(DTypeError, match="isin takes real numbers"):
+        xp.isin(xp.astype(x, xp.complex64), x)
+
+
+def test_nan_is_a_member_of_nothing(ours: Device) -> None:
+    x = ours.from_numpy(np.array([np.nan, 0.0, np.inf, -np.inf, 1.0], np.float32))
+    y = ours.from_numpy(np.array([np.nan, np.inf, -0.0], np.float32))
+    same(xp.isin(x, y), np.array([False, True, True, False, False]))

@@ -15,9 +15,7 @@ from portable.array.fourier.row_pair_kernels import join_row_pairs, split_row_pa
 from portable.array.functions.vector_product_kernels import rows_by_vector
 from portable.array.fusion.fused_kernel import Steps, fused
 from portable.backend import Capabilities, Program
-from portable.lang.emit import generate
-from portable.lang.kernel import Kernel
-from portable.lang.signature import (
+from portable.lang.arguments.signature import (
     ArraySpec,
     CompositeSpec,
     ParameterSpec,
@@ -25,6 +23,8 @@ from portable.lang.signature import (
     Specialisation,
     StaticSpec,
 )
+from portable.lang.emit import generate
+from portable.lang.kernel import Kernel
 from portable.primitives.maps.elementwise_kernel import Formula, Share
 from portable.primitives.maps.exchange_kernels import Tiles, exchange_tiles
 from portable.primitives.masks.compaction_kernels import Results

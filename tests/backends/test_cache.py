@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from portable import cache, notices, private, registry
+from portable import registry
 from portable.backend import Device
 from portable.cli import main
+from portable.system import cache, notices, private
 from tests.support.axpy import axpy, bind, groups
 
 posix = pytest.mark.skipif(os.name != "posix", reason="only POSIX systems have such permissions")
@@ -118,7 +119,7 @@ def test_the_temporary_folder_goes_with_the_process_and_stays_with_a_forked_chil
     folder: Path,
 ) -> None:
     program = (
-        "import os, warnings; warnings.simplefilter('ignore'); from portable import cache\n"
+        "import os, warnings; warnings.simplefilter('ignore'); from portable.system import cache\n"
         "where = cache.folder(); print(where, where.is_dir(), flush=True)\n"
         "if hasattr(os, 'fork') and os.fork() == 0: raise SystemExit\n"
         "hasattr(os, 'fork') and os.wait(); print(where.is_dir())"
@@ -263,7 +264,7 @@ def test_several_processes_stay_within_the_limit(folder: Path) -> None:
     """Each stores and loads what the others store and remove; what is loaded is whole."""
     cache.set_limit(100_000)
     script = (
-        "import random, sys; from portable import cache; random.seed(int(sys.argv[1]))\n"
+        "import random, sys; from portable.system import cache; random.seed(int(sys.argv[1]))\n"
         "for _ in range(300):\n"
         "    i = random.randrange(100); name = cache.key(str(i)); found = cache.load(name)\n"
         "    assert found in (None, bytes([i]) * 4000)\n"

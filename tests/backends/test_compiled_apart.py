@@ -10,20 +10,19 @@ import numpy as np
 import pytest
 
 import portable as pt
-from portable import faults
 from portable import lang as kl
-from portable.backend import Capabilities
+from portable.backend import Capabilities, faults
+from portable.backend.faults import Fault
+from portable.backend.program import Program
 from portable.errors import BackendUnavailableError, CompileError, DeviceError
-from portable.faults import Fault
+from portable.lang.arguments.signature import ArraySpec, ScalarSpec, Specialisation
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
-from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation
-from portable.program import Program
 from tests.support.capabilities import made_up
 from tests.support.launch import run
 
-compiled_apart = pytest.importorskip("portable_backends.compiled_apart")
+compiled_apart = pytest.importorskip("portable_backends.common.compiled_apart")
 INTEL = made_up(faults=faults.INTEL_CPU, dialect="opencl", vendor="intel", kind="cpu")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portable import cache, dtypes
+from portable import dtypes
 from portable.backend import Argument, Box, Program
 from portable.errors import (
     BackendUnavailableError,
@@ -22,15 +22,12 @@ from portable.errors import (
     LaunchError,
     OutOfMemoryError,
 )
-from portable_backends import rtc
-from portable_backends.cupy import (
-    CUDABackend,
-    CuPyExecutable,
-    ROCmBackend,
-)
-from portable_backends.cupy_capabilities import cuda_capabilities, rocm_capabilities
-from portable_backends.parameter_blocks import ParameterBlock
-from portable_backends.rtc_library import nvrtc
+from portable.system import cache
+from portable_backends.cuda import rtc
+from portable_backends.cuda.backend import CUDABackend, CuPyExecutable, ROCmBackend
+from portable_backends.cuda.capabilities import cuda_capabilities, rocm_capabilities
+from portable_backends.cuda.parameter_blocks import ParameterBlock
+from portable_backends.cuda.rtc_library import nvrtc
 
 H200 = {
     "name": b"NVIDIA H200",

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from portable import timeline
-from portable_backends.cupy_graphs import Replay
-from portable_backends.cupy_waits import before_waits, get_ready
+from portable.profiling import timeline
+from portable_backends.cuda.graphs import Replay
+from portable_backends.cuda.waits import before_waits, get_ready
 
 
 class _Stream:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from portable import notices, private, registry
-from portable_backends import drivers
+from portable import registry
+from portable.system import notices, private
+from portable_backends.common import drivers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux reads folders")
 
@@ -171,15 +172,15 @@ def test_devices_are_listed_once() -> None:
 def test_devices_that_an_earlier_import_of_dpctl_hides_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sycl = pytest.importorskip("portable_backends.sycl")
+    sycl = pytest.importorskip("portable_backends.sycl.backend")
     pytest.importorskip("dpnp")
     monkeypatch.setattr(notices, "_told", set())
     monkeypatch.setattr(sycl, "was_used_before", lambda _: True)
     monkeypatch.setattr(sycl, "_working", lambda _: [])
-    monkeypatch.setattr("portable_backends.opencl_runtime.find", lambda: (object(),))
+    monkeypatch.setattr("portable_backends.opencl.runtime.find", lambda: (object(),))
     backend = sycl.SYCLBackend()
     with pytest.warns(UserWarning, match=r"sycl has no devices: .* dpctl was imported before"):
         assert not backend.devices()
     assert "dpctl was imported before" in backend.unavailable().reason
-    monkeypatch.setattr("portable_backends.opencl_runtime.find", lambda: ())
+    monkeypatch.setattr("portable_backends.opencl.runtime.find", lambda: ())
     assert not sycl.SYCLBackend().devices()  # nothing is missed

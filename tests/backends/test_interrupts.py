@@ -14,7 +14,7 @@ import portable as pt
 from portable import lang as kl
 from portable import registry
 from portable.backend import Device
-from portable_backends import listening
+from portable_backends.common import listening
 
 _ROUNDS = 50_000_000
 """Take a tenth of a second, in which whoever does not wait goes on."""

@@ -11,9 +11,9 @@ import portable as pt
 from portable import lang as kl
 from portable import registry
 from portable.backend import Device
-from portable.lang import arguments
 from portable.lang import kernel as kernels
-from portable_backends.kept_programs import KeptPrograms
+from portable.lang.arguments import arguments
+from portable_backends.opencl.kept_programs import KeptPrograms
 from tests.support.resident import measurable, resident
 
 needs_measure = pytest.mark.skipif(not measurable(), reason="the system tells no resident memory")

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portable import cache
 from portable.backend import Argument, Program
 from portable.dtypes import bool_, float16, float32, float64, int8, int32, int64, uint32
 from portable.errors import CompileError, DeviceError, LaunchError
+from portable.system import cache
 from portable_backends.cpu import processor
 from portable_backends.cpu.native_compiler import Compiler, Target, compiler
 from portable_backends.cpu.native_device import NativeDevice

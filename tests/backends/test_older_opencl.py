@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import portable
-from portable import profiles
+from portable.backend import profiles
 
 _ROUNDED = "-cl-fp32-correctly-rounded-divide-sqrt"
 
@@ -25,7 +25,7 @@ _ROUNDED = "-cl-fp32-correctly-rounded-divide-sqrt"
     ],
 )
 def test_the_standard_is_one_that_the_driver_has(version: str, standard: str) -> None:
-    runtime = pytest.importorskip("portable_backends.opencl_runtime")
+    runtime = pytest.importorskip("portable_backends.opencl.runtime")
     apple = profiles.load("apple-opencl").capabilities
     device = SimpleNamespace(version=version)
     assert runtime.options_for(device, apple, ()) == [standard]

@@ -21,15 +21,15 @@ from portable_backends.cpu import CPUBackend
 from portable_backends.cpu.opencl_device import CPUDevice
 
 cl = pytest.importorskip("pyopencl")
-opencl_runtime = pytest.importorskip("portable_backends.opencl_runtime")
-opencl_bulk_copies = pytest.importorskip("portable_backends.opencl_bulk_copies")
-opencl_capabilities = pytest.importorskip("portable_backends.opencl_capabilities")
-opencl_compress = pytest.importorskip("portable_backends.opencl_compress")
-opencl_covered = pytest.importorskip("portable_backends.opencl_covered")
-opencl_local_memory = pytest.importorskip("portable_backends.opencl_local_memory")
-opencl_warpgroups = pytest.importorskip("portable_backends.opencl_warpgroups")
-opencl_probes = pytest.importorskip("portable_backends.opencl_probes")
-quiet = pytest.importorskip("portable_backends.opencl_remarks").quiet
+opencl_runtime = pytest.importorskip("portable_backends.opencl.runtime")
+opencl_bulk_copies = pytest.importorskip("portable_backends.opencl.bulk_copies")
+opencl_capabilities = pytest.importorskip("portable_backends.opencl.capabilities")
+opencl_compress = pytest.importorskip("portable_backends.opencl.compress")
+opencl_covered = pytest.importorskip("portable_backends.opencl.covered")
+opencl_local_memory = pytest.importorskip("portable_backends.opencl.local_memory")
+opencl_warpgroups = pytest.importorskip("portable_backends.opencl.warpgroups")
+opencl_probes = pytest.importorskip("portable_backends.opencl.probes")
+quiet = pytest.importorskip("portable_backends.opencl.remarks").quiet
 _POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu"
 
 
@@ -114,7 +114,7 @@ def test_its_namespace_is_portable_array(opencl: Any) -> None:
     ],
 )
 def test_errors_are_ours(code: str, expected: type[Exception], said: str) -> None:
-    from portable_backends.opencl_errors import launch_error
+    from portable_backends.opencl.errors import launch_error
 
     class Failure(cl.Error):  # type: ignore[name-defined,misc]
         code = 0

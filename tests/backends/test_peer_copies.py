@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from portable.errors import DeviceFaultError
-from portable_backends import nccl, peer_signals
-from portable_backends.peer_copies import Offer, opened
+from portable_backends.cuda import nccl, peer_signals
+from portable_backends.cuda.peer_copies import Offer, opened
 
 
 class _RuntimeError(RuntimeError):

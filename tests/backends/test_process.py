@@ -12,8 +12,8 @@ import pytest
 
 from portable.backend import Device
 from portable.errors import DeviceFaultError
-from portable.locks import fork_safe_lock
-from portable_backends.gate import Gate
+from portable.system.locks import fork_safe_lock
+from portable_backends.common.gate import Gate
 from tests.support.patience import PATIENCE
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

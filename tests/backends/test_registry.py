@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from portable import notices, registry
+from portable import registry
 from portable.backend import Backend, Device, Refused, Unavailable
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.registry import Registry, use
+from portable.system import notices
 from tests.support.capabilities import made_up
 
 

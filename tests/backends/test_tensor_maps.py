@@ -10,7 +10,7 @@ import pytest
 from portable.backend import Argument, Box
 from portable.dtypes import float16
 from portable.errors import LaunchError
-from portable_backends import tensor_maps
+from portable_backends.cuda import tensor_maps
 
 ARGUMENT = Argument("box", 0, 0, float16, Box((1, 2, 0), (64, 32, 1), 8))
 SHAPE, STRIDES = (3, 200, 100), (40_000, 2, 400)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from portable.console import show
 from portable.errors import DataError
+from portable.system.console import show
 from portable.tune.stopwatch import Timing
 from portable_bench.compare import changes
 from portable_bench.operation import Work

@@ -10,8 +10,8 @@ import pytest
 import portable as pt
 from portable.backend import Device
 from portable.conv import conv2d, prepare, workspace_size
-from portable.conv.points import transforms
-from portable.lang import launch
+from portable.conv.winograd.points import transforms
+from portable.lang.launch import launch
 
 from .reference import Case, bounds, results
 

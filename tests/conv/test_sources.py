@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 import portable as pt
-from portable.conv.box_kernels import BoxPlan, multiply_boxes, sum_boxes
+from portable.conv.direct.box_kernels import BoxPlan, multiply_boxes, sum_boxes
 from portable.conv.geometry import Window
-from portable.conv.product_kernels import multiply_many
+from portable.conv.winograd.product_kernels import multiply_many
 from portable.dtypes import DType
+from portable.lang.arguments.signature import ArraySpec, Specialisation, StaticSpec
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from portable.lang.kernel import Kernel
-from portable.lang.signature import ArraySpec, Specialisation, StaticSpec
-from portable.linalg.gemm_kernels import keep
-from portable.linalg.tiling import Tiling
+from portable.linalg.base.tiling import Tiling
+from portable.linalg.products.kernels import keep
 from tests.support.compilers import CUDA, compile_cuda, cuda_missing
 
 HOPPER = replace(
@@ -47,7 +47,7 @@ def source(
 ) -> str:
     """The PTX for arrays of so many dimensions, all of them in the plainest layout."""
     specs = [ArraySpec(dtype, (*["any"] * (n - 1), "unit"), aligned=True, boxed=True) for n in dims]
-    more = [] if kernel is sum_boxes else [StaticSpec(None)]
+    more = [StaticSpec(None)] * {sum_boxes: 0, multiply_boxes: 2, multiply_many: 1}[kernel]
     wanted = Specialisation(
         (*specs, *more), tuple(constants.items()), (items, 1, 1), False, True, Options()
     )

@@ -411,6 +411,12 @@ SEARCH: Final = Operation(
     (Door("xp.searchsorted", lambda xp, x: xp.searchsorted(xp.sort(x), x)),),
     stacks=False,
 )
+MEMBERS: Final = Operation(
+    "elements that another array has",
+    lambda x, y: np.isin(x, y).astype(float),
+    (Door("xp.isin", lambda xp, x, y: xp.astype(xp.isin(x, y), xp.float32)),),
+    stacks=False,
+)
 CROSS: Final = Operation(
     "cross products", np.cross, (Door("xp.linalg.cross", lambda xp, x, y: xp.linalg.cross(x, y)),)
 )

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from portable import dtypes as dt
-from portable.lang.elementwise import FUNCTIONS
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import Vector, lanes_of
 from tests.support import irbuilder as ir

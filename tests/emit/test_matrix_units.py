@@ -19,9 +19,8 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import all_statements
 from portable.lang.kernel import Kernel as Marked
 from portable.lang.kernel import kernel
-from portable.lang.passes import lower
-from portable.lang.passes.matrix import lower_matrices
-from portable.lang.passes.matrix.accumulators import distance
+from portable.lang.tiles import lower, lower_matrices
+from portable.lang.tiles.accumulators import distance
 from tests.support.compilers import compile_cuda, cuda_missing
 from tests.support.matrices import (
     AMPERE,

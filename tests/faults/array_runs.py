@@ -10,7 +10,7 @@ import portable as pt
 import portable.array as xp
 from portable import lang as kl
 from portable.dtypes import int32, int64, uint8, uint64
-from portable.linalg.gemm_rows import copy_into
+from portable.linalg.products.rows import copy_into
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.compaction_kernels import Results
 from portable.primitives.masks.mask_kernels import Mask, pack_by_workgroup, take_by_workgroup

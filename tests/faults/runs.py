@@ -13,17 +13,17 @@ import numpy as np
 import portable as pt
 from portable import nn
 from portable.dtypes import dtype, float32
-from portable.linalg.band import chase
-from portable.linalg.band_plan import Plan, Stage
-from portable.linalg.dense import reduced
-from portable.linalg.dense_shapes import DenseShape
-from portable.linalg.direct import Direct
-from portable.linalg.direct_kernels import DirectShape
-from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
-from portable.linalg.gemm_shares import Sharing, first_launch
-from portable.linalg.magnitude import largest_magnitude
-from portable.linalg.svdvals import directly
-from portable.linalg.tiling import Tiling
+from portable.linalg.bands.band import chase
+from portable.linalg.bands.plan import Plan, Stage
+from portable.linalg.base.magnitude import largest_magnitude
+from portable.linalg.base.tiling import Tiling
+from portable.linalg.dense.reduction import reduced
+from portable.linalg.dense.shapes import DenseShape
+from portable.linalg.products.kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
+from portable.linalg.products.shares import Sharing, first_launch
+from portable.linalg.singular_values.direct import Direct
+from portable.linalg.singular_values.direct_kernels import DirectShape
+from portable.linalg.singular_values.svdvals import directly
 from portable.nn import fused
 from tests.faults import array_runs
 from tests.faults.running import RUNS, close, device, empty, random, run

@@ -112,7 +112,7 @@ def test_what_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(DataError, match="line 2: its leading column is 899"):
         gf2.eliminate_file(known, rows, tmp_path / "out.txt", device="cpu", memory=_MEMORY)
     known.write_text("899 3\n")
-    monkeypatch.setattr("portable.files.shutil.disk_usage", lambda path: _Full())
+    monkeypatch.setattr("portable.system.files.shutil.disk_usage", lambda path: _Full())
     with pytest.raises(OSError, match="not enough disk"):
         gf2.eliminate_file(known, rows, tmp_path / "out.txt", device="cpu", memory=_MEMORY)
     assert sorted(p.suffix for p in tmp_path.iterdir()) == [".txt"] * 3

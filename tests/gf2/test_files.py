@@ -129,7 +129,7 @@ def test_what_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert f"{tmp_path / 'none'}: there is no such folder" in nowhere.output.replace("\n", "")
     narrow = _run("eliminate", known, rows, "--out", "x", "--columns", 7)
     assert f"{rows}, line 1: column 9; there are columns 0 to 6" in narrow.output
-    monkeypatch.setattr("portable.files.shutil.disk_usage", lambda path: _Usage())
+    monkeypatch.setattr("portable.system.files.shutil.disk_usage", lambda path: _Usage())
     known.write_text("5 1\n")
     monkeypatch.setattr("portable.gf2.files.eliminate", None)  # which is not come to
     full = _run("eliminate", known, rows, "--out", tmp_path / "out.gf2")

@@ -12,10 +12,10 @@ import pytest
 
 from portable.backend import Capabilities, Device, Program
 from portable.errors import UnsupportedError
-from portable.lang.definition import Compiled
+from portable.lang.arguments.signature import Specialisation
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
-from portable.lang.signature import Specialisation
+from portable.lang.launch.definition import Compiled
 from tests.support.compilers import (
     CUDA,
     HIP,

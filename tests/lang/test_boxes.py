@@ -10,8 +10,8 @@ import pytest
 
 from portable.backend import Argument, ArrayView, Box, Executable
 from portable.dtypes import float16
-from portable.lang.arguments import array_spec
-from portable.lang.filling import filling_of
+from portable.lang.arguments.arguments import array_spec
+from portable.lang.launch.filling import filling_of
 
 HALF = np.dtype(np.float16)
 

@@ -138,7 +138,7 @@ def test_votes_and_broadcasts(device: Device, size: int) -> None:
 @pytest.mark.parametrize("width", ["1", "32"])
 def test_other_sub_groups(monkeypatch: pytest.MonkeyPatch, width: str) -> None:
     """None, and sub-groups of which the last one is narrower than there are sub-groups."""
-    from portable_backends import simulator
+    from portable_backends.simulator import backend as simulator
 
     monkeypatch.setenv("PORTABLE_SIM_SUB_GROUP_SIZE", width)
     found = simulator.SimulatorBackend().devices()[0]

@@ -19,7 +19,7 @@ import pytest
 import portable as pt
 from portable import lang as kl
 from portable.backend import Device
-from portable.lang.elementwise import FUNCTIONS
+from portable.lang.ir.elementwise import FUNCTIONS
 from tests.support.launch import run
 
 Array = np.ndarray[Any, Any]

@@ -16,13 +16,13 @@ from portable import lang as kl
 from portable import registry
 from portable.backend import Device
 from portable.dtypes import float16, float32, float64
-from portable.lang.elementary import ELEMENTARY, coefficients
-from portable.lang.elementwise import FUNCTIONS
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Vector
 from portable.lang.ir.walk import all_expressions, all_statements
+from portable.lang.library.elementary import ELEMENTARY, coefficients
 from portable.lang.passes.bindings import Bindings
 from portable.lang.passes.functions import lower_functions
 from tests.support import irbuilder as ir

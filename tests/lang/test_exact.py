@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 import portable as pt
-from portable import compiled, notices
+from portable import compiled
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import float32
 from portable.errors import CheckError, Remark
+from portable.lang.arguments.signature import ArraySpec, Specialisation
 from portable.lang.emit import generate
 from portable.lang.ir.kernel import Options
-from portable.lang.signature import ArraySpec, Specialisation
+from portable.system import notices
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 from tests.support.launch import run
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import portable as pt
-from portable import dtypes, faults
+from portable import dtypes
 from portable import lang as kl
-from portable.backend import ArrayView, Capabilities, Device
-from portable.faults import Fault
+from portable.backend import ArrayView, Capabilities, Device, faults
+from portable.backend.faults import Fault
 from portable.lang.emit import generate
 from tests.lang.test_numbers import corners
 from tests.support.compilers import CUDA, compile_cuda, cuda_missing

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from portable.backend import ArrayView
-from portable.lang.filling import Filling, Wording
+from portable.lang.launch.filling import Filling, Wording
 
 FILLING = Filling(
     [None, 7, None, None, None, None],

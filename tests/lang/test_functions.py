@@ -11,7 +11,7 @@ from scipy import special
 import portable as pt
 from portable import lang as kl
 from portable.backend import Device
-from portable.lang.elementwise import FUNCTIONS
+from portable.lang.ir.elementwise import FUNCTIONS
 from tests.support.launch import run
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ import pytest
 import portable as pt
 from portable import lang as kl
 from portable.backend import ArrayView, Device, Program
-from portable.lang.arguments import array_spec, byte_range, needs_index64
+from portable.lang.arguments.arguments import array_spec, byte_range, needs_index64
 from tests.support.launch import run
 
 

@@ -410,7 +410,7 @@ def test_float_arithmetic_is_numpys_bit_for_bit(device: Device, name: str) -> No
         pytest.skip(f"{device.name} lacks double precision")
     x, y = floats(name), floats(name)[::-1].copy()
     _, _, found = run(device, float_arithmetic[400, 64], x, y, np.zeros((16, 400), name))
-    from portable.lang.elementwise import FUNCTIONS
+    from portable.lang.ir.elementwise import FUNCTIONS
 
     rows = [x + y, x - y, x * y, x * y + x, x * y - y * y, x / y, np.sqrt(abs(x))]
     rows += [np.minimum(x, y), np.maximum(x, y), -x, x < y, x != y, x // y, x % y]

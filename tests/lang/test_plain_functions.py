@@ -18,9 +18,9 @@ from portable import dtypes, errors, primitives
 from portable import lang as kl
 from portable.backend import Device
 from portable.compiled.description import constant_of
+from portable.lang.arguments.signature import ArraySpec, Specialisation, constant_key
 from portable.lang.emit import generate
 from portable.lang.function import settled
-from portable.lang.signature import ArraySpec, Specialisation, constant_key
 from portable.linalg import gemm
 from tests.support.launch import run
 from tests.support.matrices import CUDA

@@ -20,7 +20,7 @@ import portable as pt
 from portable import lang as kl
 from portable.backend import Device, Executable
 from portable.errors import LaunchError
-from portable.lang.launch import Launcher
+from portable.lang.launch.launch import Launcher
 
 LIKE = 5
 """Launches after which more of them are recognised where the device says how."""

@@ -15,9 +15,9 @@ import portable as pt
 from portable import errors, registry
 from portable import lang as kl
 from portable.backend import Capabilities, Device
+from portable.lang.arguments.signature import ArraySpec, Specialisation
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
-from portable.lang.signature import ArraySpec, Specialisation
 from tests.support.capabilities import made_up
 
 F32 = ArraySpec(pt.float32, ("unit",))

@@ -10,9 +10,9 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
-from portable import notices
 from portable.backend import Device
 from portable.errors import Remark
+from portable.system import notices
 
 
 @pytest.fixture(autouse=True)

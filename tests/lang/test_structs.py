@@ -14,7 +14,7 @@ import portable as pt
 from portable import errors
 from portable import lang as kl
 from portable.backend import Device
-from portable.lang.launch import Launcher
+from portable.lang.launch.launch import Launcher
 from tests.support.launch import run
 
 Array = np.ndarray[Any, Any]

@@ -9,9 +9,9 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
+from portable.lang.arguments.signature import Specialisation
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
-from portable.lang.signature import Specialisation
 from tests.support.refusals import (
     DEVICE,
     F32,

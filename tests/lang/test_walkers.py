@@ -26,9 +26,10 @@ from portable.lang.ir.walk import (
     map_memory,
     map_operands,
 )
-from portable.lang.passes import lower, reduced
+from portable.lang.passes import reduced
 from portable.lang.passes.semantics import Semantics
-from portable_backends.simulator import SimulatorDevice
+from portable.lang.tiles import lower
+from portable_backends.simulator.backend import SimulatorDevice
 from tests.support import irbuilder as ir
 from tests.support.compilers import CUDA, HIP
 

@@ -20,7 +20,7 @@ from portable.backend import Device
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import all_statements
-from portable_backends.simulator import SimulatorDevice
+from portable_backends.simulator.backend import SimulatorDevice
 from tests.support.item_loops import LoopingSimulator, looping_device, loops_on
 from tests.support.launch import run
 from tests.support.random_checks import workgroup_arguments

@@ -14,11 +14,11 @@ from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import band_to_bidiagonal
-from portable.linalg.band import chase
-from portable.linalg.band_plan import Plan, Stage
-from portable.linalg.band_shapes import plan_for
-from portable.linalg.band_tiles import tile_shape
-from portable.linalg.magnitude import largest_magnitude
+from portable.linalg.bands.band import chase
+from portable.linalg.bands.plan import Plan, Stage
+from portable.linalg.bands.shapes import plan_for
+from portable.linalg.bands.tiles import tile_shape
+from portable.linalg.base.magnitude import largest_magnitude
 from portable.sim import SCHEDULES, checks
 from tests.linalg.matrices import TOLERANCE, dense, matrices
 from tests.support.lapack import bdsqr

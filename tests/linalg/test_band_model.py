@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from portable import dtypes, profiles
+from portable import dtypes
+from portable.backend import profiles
 from portable.dtypes import DType
-from portable.linalg.band_model import predicted
-from portable.linalg.band_shapes import plan_for
+from portable.linalg.bands.model import predicted
+from portable.linalg.bands.shapes import plan_for
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.float32, dtypes.float64])

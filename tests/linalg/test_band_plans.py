@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from portable import dtypes, profiles
+from portable import dtypes
+from portable.backend import profiles
 from portable.dtypes import DType
-from portable.linalg.band_plan import Plan, Stage
-from portable.linalg.band_shapes import plan_for
+from portable.linalg.bands.plan import Plan, Stage
+from portable.linalg.bands.shapes import plan_for
 
 RING = Stage(8, 8, "ring", items=16, sweeps=2)
 ALONE = Stage(8, 8, "vectors", lanes=4, rows=2)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import portable
-from portable import dtypes, profiles
-from portable.backend import Capabilities, Program
+from portable import dtypes
+from portable.backend import Capabilities, Program, profiles
+from portable.lang.arguments.signature import Specialisation
+from portable.lang.arguments.structs import flattened
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
-from portable.lang.signature import Specialisation
-from portable.lang.structs import flattened
-from portable.linalg.band_kernels import (
+from portable.linalg.bands.kernels import (
     CREW,
     item_packs,
     item_wave,
@@ -23,12 +23,12 @@ from portable.linalg.band_kernels import (
     move_band,
     store_bidiagonal,
 )
-from portable.linalg.band_panels import panel_packs
-from portable.linalg.band_plan import Layout
-from portable.linalg.band_ring import ring_packs
-from portable.linalg.band_shapes import plan_for
-from portable.linalg.bidiagonal_kernels import Search, bisect, count_table, squares
-from portable.linalg.magnitude import largest_kernel
+from portable.linalg.bands.panels import panel_packs
+from portable.linalg.bands.plan import Layout
+from portable.linalg.bands.ring import ring_packs
+from portable.linalg.bands.shapes import plan_for
+from portable.linalg.base.magnitude import largest_kernel
+from portable.linalg.singular_values.bidiagonal_kernels import Search, bisect, count_table, squares
 from tests.support.compilers import (
     CUDA,
     HIP,

@@ -12,7 +12,7 @@ import portable
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import bidiagonal_svdvals
-from portable.linalg.bidiagonal import search_for
+from portable.linalg.singular_values.bidiagonal import search_for
 from tests.support.lapack import bdsqr
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
@@ -64,7 +64,7 @@ def test_any_number_of_levels_in_a_pass(monkeypatch: pytest.MonkeyPatch, split: 
     device, rng = portable.device("simulator"), np.random.default_rng(split)
     assert search_for(9, portable.float64, device.capabilities)[0].split == 5
     assert search_for(10**6, portable.float64, device.capabilities)[0].split == 1
-    monkeypatch.setattr("portable.linalg.bidiagonal.SPLITS", (split,))
+    monkeypatch.setattr("portable.linalg.singular_values.bidiagonal.SPLITS", (split,))
     search_for.cache_clear()
     d, e = rng.standard_normal(9), rng.standard_normal(8)
     check(device, d, e, bdsqr(d, e))

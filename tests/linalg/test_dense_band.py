@@ -13,9 +13,9 @@ from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import dense_to_band
-from portable.linalg.dense import SCALED_TO, reduced
-from portable.linalg.dense_shapes import DenseShape
-from portable.linalg.magnitude import largest_magnitude
+from portable.linalg.base.magnitude import largest_magnitude
+from portable.linalg.dense.reduction import SCALED_TO, reduced
+from portable.linalg.dense.shapes import DenseShape
 from portable.sim import checks
 from tests.linalg.matrices import TOLERANCE, dense, matrices
 

@@ -7,14 +7,14 @@ import pytest
 
 from portable import dtypes
 from portable.backend import Capabilities, Program
-from portable.linalg.bidiagonal_kernels import Search, bisect
-from portable.linalg.dense_kernels import clear_below, load_dense, store_band, store_values
-from portable.linalg.dense_shapes import dense_shape, tuned
-from portable.linalg.direct_kernels import DirectShape, Scratch, bidiagonalize
-from portable.linalg.jacobi_kernels import JacobiShape, jacobi_svdvals
-from portable.linalg.panel_kernels import factor_panel
-from portable.linalg.reflector_kernels import apply_reflectors
-from portable.linalg.reflector_tree import Level, Panel, Reflectors
+from portable.linalg.dense.kernels import clear_below, load_dense, store_band, store_values
+from portable.linalg.dense.panel_kernels import factor_panel
+from portable.linalg.dense.reflector_kernels import apply_reflectors
+from portable.linalg.dense.reflector_tree import Level, Panel, Reflectors
+from portable.linalg.dense.shapes import dense_shape, tuned
+from portable.linalg.singular_values.bidiagonal_kernels import Search, bisect
+from portable.linalg.singular_values.direct_kernels import DirectShape, Scratch, bidiagonalize
+from portable.linalg.singular_values.jacobi_kernels import JacobiShape, jacobi_svdvals
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
     CUDA,

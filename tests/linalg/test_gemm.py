@@ -23,12 +23,14 @@ from portable.errors import (
     ShapeError,
     UnsupportedError,
 )
-from portable.linalg import gemm, gemm_again, gemm_launches, prepare_gemm
-from portable.linalg.gemm import ALGORITHMS
-from portable.linalg.gemm_check import tolerance
-from portable.linalg.gemm_kernels import keep
-from portable.linalg.gemm_launches import tiles_launch
-from portable.linalg.gemm_tuning import SPACE, SPACE_NT
+from portable.linalg import gemm, prepare_gemm
+from portable.linalg.products import again as gemm_again
+from portable.linalg.products import launches as gemm_launches
+from portable.linalg.products.check import tolerance
+from portable.linalg.products.gemm import ALGORITHMS
+from portable.linalg.products.kernels import keep
+from portable.linalg.products.launches import tiles_launch
+from portable.linalg.products.tuning import SPACE, SPACE_NT
 from portable.tune.table import lookup
 from portable.tune.verify import worst_error
 

@@ -12,19 +12,21 @@ import pytest
 import portable
 from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
-from portable.linalg import gemm, gemm_launches, gemm_packed, prepare_gemm
-from portable.linalg.gemm_check import tolerance
-from portable.linalg.gemm_kernels import keep, relu
-from portable.linalg.gemm_launches import Beside, launches
-from portable.linalg.gemm_model import Product
-from portable.linalg.gemm_packed import (
+from portable.linalg import gemm, prepare_gemm
+from portable.linalg.products import launches as gemm_launches
+from portable.linalg.products import packed as gemm_packed
+from portable.linalg.products.check import tolerance
+from portable.linalg.products.kernels import keep, relu
+from portable.linalg.products.launches import Beside, launches
+from portable.linalg.products.model import Product
+from portable.linalg.products.packed import (
     kept_room,
     packed_steps,
     packing_for,
     packing_pays,
     sums_halves,
 )
-from portable.linalg.gemm_plan import planned
+from portable.linalg.products.plan import planned
 from portable.nn.activations import tanh
 from portable.tune.verify import worst_error
 

@@ -12,9 +12,10 @@ import portable
 from portable.backend import Device
 from portable.dtypes import DType, float16, float32, float64
 from portable.errors import OutOfMemoryError
-from portable.lang.arguments import array_spec
-from portable.linalg import gemm, gemm_rows, prepare_gemm
-from portable.linalg.gemm_rows import Rows, in_rows, row_multiples
+from portable.lang.arguments.arguments import array_spec
+from portable.linalg import gemm, prepare_gemm
+from portable.linalg.products import rows as gemm_rows
+from portable.linalg.products.rows import Rows, in_rows, row_multiples
 from tests.support.compilers import CUDA
 
 CASES = [((3, 5), "float16"), ((70, 131), "float16"), ((2, 3, 9, 67), "float32")]

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 import portable
-from portable import profiles, sim
-from portable.backend import Device
+from portable import sim
+from portable.backend import Device, profiles
 from portable.dtypes import DType, float32, float64
-from portable.linalg import gemm, gemm_launches, prepare_gemm
-from portable.linalg.gemm_kernels import keep, relu
-from portable.linalg.gemm_launches import Beside, TileLaunch, in_order, launches
-from portable.linalg.gemm_share_kernels import Shares
-from portable.linalg.gemm_shares import Sharing, first_launch, sharing_for
-from portable.linalg.tiling import Tiling
+from portable.linalg import gemm, prepare_gemm
+from portable.linalg.base.tiling import Tiling
+from portable.linalg.products import launches as gemm_launches
+from portable.linalg.products.kernels import keep, relu
+from portable.linalg.products.launches import Beside, TileLaunch, in_order, launches
+from portable.linalg.products.share_kernels import Shares
+from portable.linalg.products.shares import Sharing, first_launch, sharing_for
 
 TILING = Tiling(16, 16, 4, 3, units=False, group=2)
 UNITS = TILING._replace(units=True, depth=8)

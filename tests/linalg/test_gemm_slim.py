@@ -11,9 +11,9 @@ import pytest
 import portable
 from portable import linalg
 from portable.backend import Device
+from portable.backend.profiles import load
 from portable.dtypes import float32, int32
-from portable.linalg.gemm_slim import slim_for
-from portable.profiles import load
+from portable.linalg.products.slim import slim_for
 
 RNG = np.random.default_rng(0)
 SHAPES = [

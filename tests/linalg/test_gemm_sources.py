@@ -7,20 +7,19 @@ from dataclasses import replace
 import pytest
 
 import portable as pt
-from portable import profiles
-from portable.backend import Capabilities
+from portable.backend import Capabilities, profiles
 from portable.dtypes import DType
+from portable.lang.arguments.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.lang.emit import generate
 from portable.lang.emit.opencl import COVER
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import StrideClass
-from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
-from portable.linalg.gemm_kernels import gemm_tiles, relu
-from portable.linalg.gemm_launches import tiles_launch
-from portable.linalg.gemm_share_kernels import gemm_shares
-from portable.linalg.gemm_tuning import SPACE, SPACE_NT
-from portable.linalg.tiling import Tiling
+from portable.linalg.base.tiling import Tiling
+from portable.linalg.products.kernels import gemm_tiles, relu
+from portable.linalg.products.launches import tiles_launch
+from portable.linalg.products.share_kernels import gemm_shares
+from portable.linalg.products.tuning import SPACE, SPACE_NT
 from portable.tune.table import lookup
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 

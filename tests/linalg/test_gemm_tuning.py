@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import portable
-from portable import profiles
-from portable.capabilities import Capabilities
+from portable.backend import profiles
+from portable.backend.capabilities import Capabilities
 from portable.dtypes import DType, float16, float32, float64
-from portable.linalg.gemm_kernels import keep
-from portable.linalg.gemm_launches import Beside, launches
-from portable.linalg.gemm_model import Product
-from portable.linalg.gemm_tuning import candidates, schemes
+from portable.linalg.products.kernels import keep
+from portable.linalg.products.launches import Beside, launches
+from portable.linalg.products.model import Product
+from portable.linalg.products.tuning import candidates, schemes
 from tests.support.compilers import CUDA
 
 H200 = replace(

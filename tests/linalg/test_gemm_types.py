@@ -15,15 +15,16 @@ from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import bfloat16, float32
 from portable.errors import DTypeError
+from portable.lang.arguments.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
-from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
-from portable.linalg import gemm, gemm_again
-from portable.linalg.gemm_check import tolerance
-from portable.linalg.gemm_kernels import gemm_tiles, keep
-from portable.linalg.gemm_launches import tiles_launch
-from portable.linalg.gemm_rows import in_rows
+from portable.linalg import gemm
+from portable.linalg.products import again as gemm_again
+from portable.linalg.products.check import tolerance
+from portable.linalg.products.kernels import gemm_tiles, keep
+from portable.linalg.products.launches import tiles_launch
+from portable.linalg.products.rows import in_rows
 from portable.tune.verify import worst_error
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
@@ -159,7 +160,7 @@ def test_products_of_integers_are_known_again(
         pytest.skip(f"{device.name} tells nothing of its arrays that code could be compiled for")
     with pytest.raises(ValueError, match=r"alpha=0\.5; gemm of int8 takes"):
         gemm(a, a, alpha=0.5)
-    monkeypatch.setattr(import_module("portable.linalg.gemm"), "_checked", None)
+    monkeypatch.setattr(import_module("portable.linalg.products.gemm"), "_checked", None)
     assert np.all(device.to_numpy(gemm(a, a, alpha=-5)) == -5 * 6 * 9)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portable
-from portable.linalg.operands import overlap
+from portable.linalg.base.operands import overlap
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -12,8 +12,8 @@ from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import svdvals
-from portable.linalg.dense_shapes import tuned
-from portable.linalg.svdvals import in_stages
+from portable.linalg.dense.shapes import tuned
+from portable.linalg.singular_values.svdvals import in_stages
 from portable.sim import checks
 from portable.tune.space import Parameters
 from tests.linalg.matrices import TOLERANCE, matrices

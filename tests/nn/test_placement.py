@@ -24,7 +24,7 @@ def test_a_network_computes_on_its_own_device(
         seen.add(found := namespace.device_for_numpy())
         return found
 
-    monkeypatch.setattr("portable.lang.launch.device_for_numpy", asked)
+    monkeypatch.setattr("portable.lang.launch.launch.device_for_numpy", asked)
     if way == "layer by layer":
         monkeypatch.setattr("portable.nn.fused.forward_shape", lambda *given: None)
         monkeypatch.setattr("portable.nn.fused.training_shape", lambda *given, **more: None)

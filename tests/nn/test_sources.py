@@ -11,10 +11,10 @@ import pytest
 import portable
 from portable import dtypes
 from portable.backend import Capabilities, Program
+from portable.lang.arguments.signature import Specialisation
+from portable.lang.arguments.structs import flattened
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
-from portable.lang.signature import Specialisation
-from portable.lang.structs import flattened
 from portable.nn import MLP, Adam, layered_kernels, loss_kernels, mse
 from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused_kernels import forward_rows, train_epochs

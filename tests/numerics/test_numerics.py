@@ -15,7 +15,7 @@ import portable as pt
 from portable import numerics as n
 from portable.backend import Device
 from portable.errors import DTypeError, PortableError, ShapeError
-from portable.interchange import is_other
+from portable.interchange.libraries import is_other
 
 RANDOM = np.random.default_rng(7)
 F = RANDOM.standard_normal((4, 5, 6)).astype(np.float32)

@@ -17,11 +17,11 @@ import numpy as np
 import scipy.linalg
 
 import portable
-from portable import gf2, profiles
-from portable.backend import Device
+from portable import gf2
+from portable.backend import Device, profiles
 from portable.linalg import band_to_bidiagonal, bidiagonal_svdvals, gemm, svdvals
 from portable.nn import MLP, Adam, fit
-from portable_backends.simulator import SimulatorDevice
+from portable_backends.simulator.backend import SimulatorDevice
 from tests.linalg.matrices import TOLERANCE as LAPACK_TOLERANCE
 from tests.support.lapack import bdsqr
 

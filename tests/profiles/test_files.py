@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 import portable
-from portable import cli, profiles, registry
-from portable.backend import Refused
+from portable import cli, registry
+from portable.backend import Refused, profiles
 from portable.errors import DataError, DeviceError
 
 

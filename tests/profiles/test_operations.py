@@ -9,7 +9,7 @@ from zlib import crc32
 import pytest
 
 import portable
-from portable import profiles
+from portable.backend import profiles
 from portable.sim import checks
 from tests.profiles.operations import CASES, LONG, few_units
 

@@ -10,7 +10,7 @@ from portable import dtypes as dt
 from portable.backend import Program
 from portable.errors import DeviceError, UnsupportedError
 from portable.sim.errors import UninitialisedReadError
-from portable_backends.simulator import SimulatorBackend
+from portable_backends.simulator.backend import SimulatorBackend
 from sim.build import K, global_array
 
 X, OUT = global_array("x", dt.int32), global_array("out", dt.int32)

@@ -11,7 +11,7 @@ from portable import dtypes as dt
 from portable import sim
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
-from portable.lang.passes import lower
+from portable.lang.tiles import lower
 from portable.sim.errors import (
     AsyncCopyError,
     EndlessWaitError,

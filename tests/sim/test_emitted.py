@@ -14,8 +14,8 @@ from portable.dtypes import DType
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
 from portable.linalg import band_to_bidiagonal, dense_to_band
-from portable.linalg.gemm_kernels import keep
-from portable.linalg.gemm_launches import tiles_launch
+from portable.linalg.products.kernels import keep
+from portable.linalg.products.launches import tiles_launch
 from portable.sim.errors import FaultError
 from tests.support.faults import Change, planted, without
 

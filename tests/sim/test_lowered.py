@@ -10,9 +10,9 @@ import pytest
 
 from portable import sim
 from portable.lang.ir.kernel import Kernel
-from portable.lang.passes import lower
+from portable.lang.tiles import lower
 from portable.sim.errors import OutOfBoundsError
-from portable_backends.simulator import SimulatorDevice
+from portable_backends.simulator.backend import SimulatorDevice
 from sim.test_copies import bulk, pipeline
 from sim.test_fragments import SCOPES, product
 

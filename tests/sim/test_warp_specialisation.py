@@ -19,8 +19,8 @@ from portable.backend import Capabilities
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
-from portable.lang.passes import lower
-from portable.lang.passes.matrix.work import number
+from portable.lang.tiles import lower
+from portable.lang.tiles.work import number
 from portable.sim.errors import FaultError
 from tests.support.faults import Change, given, one_slot_on, planted, renamed, without
 from tests.support.matrices import ENGINE, HOPPER, in_turn, operands, sizes_of, translated

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from portable import faults
-from portable.backend import Capabilities, Program
+from portable.backend import Capabilities, Program, faults
 from portable.errors import BackendUnavailableError, CompileError
-from portable_backends.rtc import include_folder
-from portable_backends.rtc_library import CompilerError, nvrtc
+from portable_backends.cuda.rtc import include_folder
+from portable_backends.cuda.rtc_library import CompilerError, nvrtc
 
 __all__ = [
     "CUDA",
@@ -305,7 +304,7 @@ class OpenCLDevice:
         return self._built[program.source]
 
     def _compile(self, program: Program) -> Any:
-        from portable_backends.opencl_runtime import options_for
+        from portable_backends.opencl.runtime import options_for
 
         built = self._cl.Program(self._context, program.source)
         options = options_for(self._context.devices[0], self.capabilities, program.flags)
@@ -324,7 +323,7 @@ def opencl_devices() -> tuple[OpenCLDevice, ...]:
         return ()
     import pyopencl as cl
 
-    from portable_backends.opencl_runtime import find
+    from portable_backends.opencl.runtime import find
 
     # Before the driver loads. PoCL 3.0 forgets the kernels of programs in its own cache that pass
     # 64-byte vectors to built-in functions.

@@ -16,8 +16,8 @@ import numpy as np
 import portable as pt
 from portable import lang as kl
 from portable.backend import Device
-from portable.lang.elementary import ELEMENTARY
-from portable.lang.elementwise import FUNCTIONS
+from portable.lang.ir.elementwise import FUNCTIONS
+from portable.lang.library.elementary import ELEMENTARY
 from tests.support.launch import run
 
 __all__ = ["UNARY", "greatest_error"]

@@ -14,7 +14,7 @@ import numpy as np
 
 import portable as pt
 from portable import lang as kl
-from portable_backends import listening
+from portable_backends.common import listening
 from tests.support.patience import PATIENCE
 
 BEGUN, MAY_END, ENDED = 0, 1, 2

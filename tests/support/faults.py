@@ -9,7 +9,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import map_block, map_expression, map_operands
-from portable.lang.passes.matrix.work import number
+from portable.lang.tiles.work import number
 
 __all__ = ["Change", "given", "one_slot_on", "planted", "renamed", "without"]
 

@@ -19,10 +19,11 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import all_statements, map_blocks, map_expression, map_operands
-from portable.lang.passes import lower, reduced
+from portable.lang.passes import reduced
 from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.work_items import in_loops
-from portable_backends.simulator import SimulatorDevice
+from portable.lang.tiles import lower
+from portable_backends.simulator.backend import SimulatorDevice
 
 __all__ = ["LoopingSimulator", "looping_device", "loops_on", "plain_loops", "through_loops"]
 

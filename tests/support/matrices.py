@@ -10,12 +10,12 @@ import numpy as np
 from portable import lang as kl
 from portable.backend import Capabilities
 from portable.dtypes import DType
+from portable.lang.arguments.signature import ArraySpec, Specialisation
 from portable.lang.frontend.compile import translate
 from portable.lang.function import function
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.kernel import Kernel as Marked
 from portable.lang.kernel import kernel
-from portable.lang.signature import ArraySpec, Specialisation
 from tests.support.compilers import CUDA
 
 __all__ = [

@@ -1,10 +1,10 @@
-"""Makes the coefficients of `portable.lang.elementary.coefficients`: minimax polynomials.
+"""Makes the coefficients of `portable.lang.library.elementary.coefficients`: minimax polynomials.
 
 E. Remez' exchange in 50 digits, for a polynomial that is multiplied by a weight before it is
 compared, so that relative errors of the whole function are levelled (J.-M. Muller, *Elementary
 Functions*, 2016, chapter 3). The errors given include those of rounding the coefficients.
 
-    python -m tests.support.minimax > portable/lang/elementary/coefficients.py
+    python -m tests.support.minimax > portable/lang/library/elementary/coefficients.py
 """
 
 from __future__ import annotations

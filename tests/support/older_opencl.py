@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from portable.capabilities import Capabilities
-from portable_backends import opencl_capabilities, opencl_runtime
+from portable.backend.capabilities import Capabilities
+from portable_backends.opencl import capabilities as opencl_capabilities
+from portable_backends.opencl import runtime as opencl_runtime
 from tests.support import smoke
 
 __all__ = ["main"]

@@ -19,7 +19,7 @@ import numpy as np
 import portable as pt
 from portable.backend import Device
 from portable.errors import KernelError
-from portable_backends.simulator import SimulatorDevice
+from portable_backends.simulator.backend import SimulatorDevice
 from tests.support import random_functions as functions
 from tests.support.launch import run
 from tests.support.random_arrays import CLOSE, random_program

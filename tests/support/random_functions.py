@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.lang.elementwise import FUNCTIONS
+from portable.lang.ir.elementwise import FUNCTIONS
 
 __all__ = ["ITEMS", "KINDS", "ROWS", "Row", "function_inputs", "random_functions", "units_off"]
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from portable.lang.elementwise import FUNCTIONS
+from portable.lang.ir.elementwise import FUNCTIONS
 from tests.support.random_text import STORED
 
 __all__ = ["Number", "Recorder", "evaluate", "imported"]

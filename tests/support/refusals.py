@@ -11,9 +11,9 @@ import pytest
 
 import portable as pt
 from portable import errors
+from portable.lang.arguments.signature import ArraySpec, ParameterSpec, ScalarSpec, Specialisation
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
-from portable.lang.signature import ArraySpec, ParameterSpec, ScalarSpec, Specialisation
 from tests.support.capabilities import made_up
 
 __all__ = [

@@ -17,8 +17,8 @@ from portable.backend import Device
 from portable.dtypes import float16, float32
 from portable.errors import LaunchError
 from portable.linalg import gemm, svdvals
-from portable.linalg.gemm_tunable import TUNABLE
-from portable.linalg.gemm_tuning import candidates
+from portable.linalg.products.tunable import TUNABLE
+from portable.linalg.products.tuning import candidates
 from portable.tune.cli import tune
 from portable.tune.table import device_keys, record, user_table
 
@@ -98,7 +98,7 @@ def test_a_winner_that_cannot_be_launched_is_passed_over(
             raise LaunchError("no")
         values[...] = 1
 
-    module = import_module("portable.linalg.svdvals")
+    module = import_module("portable.linalg.singular_values.svdvals")
     monkeypatch.setattr(module, "direct_layout", lambda *_: None)  # which takes no choice
     monkeypatch.setattr(module, "in_stages", refuses)
     a = np.ones((40, 40), np.float32)

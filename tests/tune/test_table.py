@@ -13,9 +13,9 @@ import pytest
 
 from portable.dtypes import float32, float64
 from portable.errors import UnsupportedError
-from portable.linalg.dense_shapes import SPACE as SVDVALS
-from portable.linalg.gemm_tuning import SPACE as GEMM
-from portable.linalg.gemm_tuning import SPACE_NT
+from portable.linalg.dense.shapes import SPACE as SVDVALS
+from portable.linalg.products.tuning import SPACE as GEMM
+from portable.linalg.products.tuning import SPACE_NT
 from portable.tune import own_table, table
 from portable.tune.in_use import InUse
 from portable.tune.space import Space

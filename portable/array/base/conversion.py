@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable import registry, reports
+from portable import registry
 from portable.backend import Device
-from portable.console import html
 from portable.primitives.base.storage import Storage
+from portable.profiling import reports
+from portable.system.console import html
 
 __all__ = [
     "VERSION",
@@ -25,8 +26,8 @@ __all__ = [
     "to_device",
 ]
 
-VERSION: Final = "2024.12"
-_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
+VERSION: Final = "2025.12"
+_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 _HOST: Final = 1
 _OPENCL: Final = 4
 _SHOWN: Final = 1000
@@ -41,7 +42,10 @@ def _held(x: Storage) -> np.ndarray[Any, Any]:
 
 
 def namespace(api_version: str | None) -> ModuleType:
-    """`portable.array`.
+    """`portable.array`, which is of all versions.
+
+    Later versions add to earlier ones, but for tuples where there were lists, which those who
+    unpack them, index them or loop over them do not see.
 
     Raises
     ------
@@ -49,7 +53,9 @@ def namespace(api_version: str | None) -> ModuleType:
         For a version of the standard that it does not follow.
     """
     if api_version is not None and api_version not in _VERSIONS:
-        raise ValueError(f"Array API {api_version} is not known here; {VERSION} is")
+        raise ValueError(
+            f"Array API {api_version!r} is not known here; these are: {', '.join(_VERSIONS)}"
+        )
     return sys.modules["portable.array"]  # the package that this module is of
 
 

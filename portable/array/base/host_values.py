@@ -12,10 +12,11 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DTypeError
 from portable.namespace import to_numpy
-from portable.primitives.base.promotion import kind_of
+from portable.primitives.base.promotion import in_single, kind_of
 from portable.primitives.base.storage import Storage
+from portable.primitives.maps.operation import common_type
 
-__all__ = ["from_host", "number_of"]
+__all__ = ["beside", "from_host", "number_of"]
 
 
 def number_of(x: Any) -> Any:
@@ -23,6 +24,30 @@ def number_of(x: Any) -> Any:
     if isinstance(x, Storage):
         x = x.device.to_numpy(x)
     return x.item() if isinstance(x, np.generic | np.ndarray) else x
+
+
+def beside(x: Any, other: Storage) -> Any:
+    """A number or sequence as an array on the device of another; anything else as it is.
+
+    Parameters
+    ----------
+    x : number, sequence or Array
+        What a user gave.
+    other : Storage
+        Which a number takes its dtype from, as beside it in an operation.
+
+    Raises
+    ------
+    OverflowError
+        For integers that the dtype does not hold.
+    """
+    if isinstance(x, list | tuple | np.generic):
+        return from_host(x, other.device)
+    if not isinstance(x, int | float | complex):
+        return x
+    kind = common_type((other.dtype, kind_of(x)))
+    double = other.device.capabilities.float64
+    return from_host(x, other.device, kind if double else in_single(kind))
 
 
 def from_host(obj: Any, device: Device, dtype: Any = None) -> Any:

@@ -17,8 +17,8 @@ from portable.array.base.engine import ArrayT, apply, is_expression
 from portable.array.functions.elementwise import not_equal
 from portable.dtypes import bool_
 from portable.errors import DTypeError, ShapeError
+from portable.primitives.base.geometry import broadcast_shapes as common_shape
 from portable.primitives.base.geometry import (
-    broadcast_shapes,
     broadcast_strides,
     normalized_axes,
     normalized_axis,
@@ -37,6 +37,7 @@ from portable.primitives.moves.reshaping import reshaped
 __all__ = [
     "astype",
     "broadcast_arrays",
+    "broadcast_shapes",
     "broadcast_to",
     "concat",
     "contiguous",
@@ -227,25 +228,33 @@ def _moved(
     return tuple(order)
 
 
-def expand_dims(x: ArrayT, /, axis: int = 0) -> ArrayT:
-    """The view with a new dimension of extent 1.
+def expand_dims(x: ArrayT, /, axis: int | tuple[int, ...] = 0) -> ArrayT:
+    """The view with new dimensions of extent 1.
 
     Parameters
     ----------
     x : Array
         Any shape and dtype.
-    axis : int
-        Where the new dimension stands in the result.
+    axis : int or tuple of int
+        Where the new dimensions stand in the result.
 
     Raises
     ------
     BadIndexError
         If the result has no such axis.
+    ValueError
+        If an axis is named twice.
     """
     check_arrays("expand_dims", x)
-    place = normalized_axis(axis, x.ndim + 1)
-    shape, strides = x.shape, x.strides
-    return x.viewed((*shape[:place], 1, *shape[place:]), (*strides[:place], 0, *strides[place:]))
+    if not isinstance(axis, tuple):
+        place = normalized_axis(axis, x.ndim + 1)
+        shape, strides = x.shape, x.strides
+        return x.viewed(
+            (*shape[:place], 1, *shape[place:]), (*strides[:place], 0, *strides[place:])
+        )
+    for place in sorted(normalized_axes(axis, x.ndim + len(axis))):
+        x = expand_dims(x, axis=place)
+    return x
 
 
 def squeeze(x: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
@@ -309,12 +318,12 @@ def broadcast_to(x: ArrayT, /, shape: tuple[int, ...]) -> ArrayT:
     """
     check_arrays("broadcast_to", x)
     wanted = whole_numbers(shape)
-    if broadcast_shapes([x.shape, wanted]) != wanted:
+    if common_shape([x.shape, wanted]) != wanted:
         raise ShapeError(f"an array of shape {x.shape} does not broadcast to {wanted}")
     return x.viewed(wanted, broadcast_strides(x.shape, x.strides, wanted))
 
 
-def broadcast_arrays(*arrays: ArrayT) -> list[ArrayT]:
+def broadcast_arrays(*arrays: ArrayT) -> tuple[ArrayT, ...]:
     """Views of all in the shape that they broadcast to.
 
     Parameters
@@ -324,9 +333,29 @@ def broadcast_arrays(*arrays: ArrayT) -> list[ArrayT]:
     """
     check_arrays("broadcast_arrays", *arrays)
     if not arrays:
-        return []
-    shape = broadcast_shapes([x.shape for x in arrays])
-    return [broadcast_to(x, shape) for x in arrays]
+        return ()
+    shape = common_shape([x.shape for x in arrays])
+    return tuple([broadcast_to(x, shape) for x in arrays])
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that shapes broadcast to.
+
+    Parameters
+    ----------
+    *shapes : tuple of int
+        Extents that are not negative; without any shape the result is ``()``.
+
+    Raises
+    ------
+    ShapeError
+        If they do not broadcast together, or one has a negative extent.
+    """
+    extents = [whole_numbers(shape) for shape in shapes]
+    for shape in extents:
+        if any(n < 0 for n in shape):
+            raise ShapeError(f"broadcast_shapes takes extents from 0 on, not shape {shape}")
+    return common_shape(extents) if extents else ()
 
 
 def unstack(x: ArrayT, /, *, axis: int = 0) -> tuple[ArrayT, ...]:

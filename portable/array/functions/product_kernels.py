@@ -6,7 +6,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.lang.kernel import kernel
-from portable.linalg.gemm_kernels import matrix_of
+from portable.linalg.products.kernels import matrix_of
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
 __all__ = ["cross_products", "plain_product"]

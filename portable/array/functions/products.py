@@ -19,9 +19,9 @@ from portable.array.functions.statistics import summed_in
 from portable.array.functions.vector_product_kernels import matrix_by_vector, rows_by_vector
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
-from portable.linalg.gemm import no_tiles, product_launches
-from portable.linalg.gemm_kernels import keep
-from portable.linalg.gemm_launches import in_order
+from portable.linalg.products.gemm import no_tiles, product_launches
+from portable.linalg.products.kernels import keep
+from portable.linalg.products.launches import in_order
 from portable.primitives.base.geometry import (
     broadcast_shapes,
     normalized_axes,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from portable.array.base.engine import ArrayT
+from portable.array.base.host_values import beside
 from portable.array.functions.elementwise import not_equal
 from portable.array.functions.manipulation import (
     contiguous,
@@ -224,7 +225,7 @@ def take_along_axis(x: ArrayT, indices: ArrayT, /, *, axis: int = -1) -> ArrayT:
 
 
 def searchsorted(
-    x1: ArrayT, x2: ArrayT, /, *, side: str = "left", sorter: ArrayT | None = None
+    x1: ArrayT, x2: Any, /, *, side: str = "left", sorter: ArrayT | None = None
 ) -> ArrayT:
     """Where elements belong in a sorted array.
 
@@ -232,8 +233,9 @@ def searchsorted(
     ----------
     x1 : Array
         Real numbers in one dimension, in ascending order, NaN last.
-    x2 : Array
-        What to look for, of any shape; the dtypes promote together.
+    x2 : Array, number or sequence
+        What to look for, of any shape; the dtypes promote together. A number takes the dtype of
+        `x1`, or a float of its precision; a sequence becomes an array by itself.
     side : {"left", "right"}
         Whether to give the place before elements that are equal, or after them.
     sorter : Array, optional
@@ -244,7 +246,9 @@ def searchsorted(
     Array
         Of `int64` and the shape of `x2`.
     """
-    check_arrays("searchsorted", x1, x2)
+    check_arrays("searchsorted", x1)
+    x2 = beside(x2, x1)
+    check_arrays("searchsorted", x2)
     check_operands("searchsorted", (x1, x2))
     if side not in ("left", "right"):
         raise ValueError(f"side={side!r}; searchsorted knows 'left' and 'right'")

@@ -9,7 +9,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.lang.kernel import kernel
-from portable.linalg.sums import lane_sum
+from portable.linalg.base.sums import lane_sum
 
 __all__ = ["matrix_by_vector", "rows_by_vector"]
 

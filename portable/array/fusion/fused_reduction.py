@@ -30,7 +30,7 @@ from portable.array.fusion.fused_reduction_kernel import (
 from portable.array.fusion.traced import Trace, Traced, refuse
 from portable.backend import ArrayView, Capabilities, Device
 from portable.dtypes import DType, bool_, dtype
-from portable.lang.launch import Repeatable
+from portable.lang.launch.launch import Repeatable
 from portable.primitives.base.by_queue import ByQueue
 from portable.primitives.base.geometry import broadcast_strides, collapsed, power_of_two
 from portable.primitives.base.numbers import number_for

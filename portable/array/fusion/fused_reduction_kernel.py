@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.array.fusion.fused_kernel import Steps
-from portable.lang.arrivals import arrived_last
 from portable.lang.kernel import kernel
+from portable.lang.library.arrivals import arrived_last
 from portable.primitives.maps.elementwise_kernel import NUMBER, product_of, unravelled
 from portable.primitives.reductions.merging import CHAIN, folded, next_stop
 

@@ -15,7 +15,8 @@ from portable.lang.emit.kernels import print_kernel
 from portable.lang.emit.languages import LANGUAGES
 from portable.lang.emit.workarounds import steered
 from portable.lang.ir.kernel import Kernel
-from portable.lang.passes import lower, reduced
+from portable.lang.passes import reduced
+from portable.lang.tiles import lower
 
 __all__ = ["generate"]
 

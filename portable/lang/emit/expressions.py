@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from portable.dtypes import DType, float16, float32
 from portable.errors import UnsupportedError
-from portable.lang.elementwise import FUNCTIONS
 from portable.lang.emit import masks, vectors
 from portable.lang.emit.code import OPERATORS, Code, Level, infix, wrapped
 from portable.lang.emit.context import Context
 from portable.lang.emit.literals import literal
 from portable.lang.emit.printer import Text
 from portable.lang.ir import expressions as e
+from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import Vector, scalar_of
 
 __all__ = ["Expressions"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from portable.backend import Argument, Capabilities, Program
+from portable.backend.faults import Fault
 from portable.dtypes import DType, bool_, float16
-from portable.faults import Fault
 from portable.lang.emit.context import Context
 from portable.lang.emit.dialect import Dialect
 from portable.lang.emit.statements import Statements

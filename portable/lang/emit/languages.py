@@ -17,7 +17,7 @@ from portable.errors import UnsupportedError
 from portable.lang.emit.dialect import Dialect
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.semantics import Semantics
-from portable.locks import fork_safe_lock
+from portable.system.locks import fork_safe_lock
 
 __all__ = ["GROUP", "LANGUAGES", "Language", "Languages"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from portable.backend.faults import Fault
 from portable.dtypes import DType, bool_, float16
-from portable.faults import Fault
 from portable.lang.emit import vectors
 from portable.lang.emit.addresses import Addresses, unit_axis
 from portable.lang.emit.code import Code, Level, wrapped

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from portable.backend.faults import Fault
 from portable.dtypes import bool_
 from portable.errors import UnsupportedError
-from portable.faults import Fault
-from portable.lang.elementwise import FUNCTIONS
 from portable.lang.emit.code import OPERATORS, Code, Level, infix, wrapped
 from portable.lang.emit.printer import Printer, Text
 from portable.lang.ir import expressions as e
+from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from portable.faults import Fault
+from portable.backend.faults import Fault
 from portable.lang.emit.dialect import Dialect, Helper
 
 __all__ = ["steered"]

@@ -12,7 +12,6 @@ from typing import Any, Final, cast
 import numpy as np
 
 from portable.dtypes import bool_
-from portable.lang.elementwise import FUNCTIONS, Function
 from portable.lang.frontend import complexes, variables
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import (
@@ -24,6 +23,7 @@ from portable.lang.frontend.conversion import (
 )
 from portable.lang.frontend.values import Complex, Value, View, describe, is_number, items_in, like
 from portable.lang.ir import expressions as e
+from portable.lang.ir.elementwise import FUNCTIONS, Function
 from portable.lang.ir.types import Vector
 from portable.lang.words.word import word_of
 

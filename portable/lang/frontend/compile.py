@@ -9,6 +9,15 @@ from typing import Any, Final
 from portable.backend import Capabilities
 from portable.dtypes import DType, bool_, float16, float32, int32, int64
 from portable.errors import KernelError
+from portable.lang.arguments.signature import (
+    ArraySpec,
+    CompositeSpec,
+    ParameterSpec,
+    ScalarSpec,
+    Specialisation,
+    StaticSpec,
+)
+from portable.lang.arguments.structs import label
 from portable.lang.checks import check
 from portable.lang.frontend import structs
 from portable.lang.frontend.builder import Builder
@@ -23,16 +32,7 @@ from portable.lang.frontend.values import Complex, Struct, Value
 from portable.lang.ir.expressions import Variable
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
-from portable.lang.signature import (
-    ArraySpec,
-    CompositeSpec,
-    ParameterSpec,
-    ScalarSpec,
-    Specialisation,
-    StaticSpec,
-)
-from portable.lang.structs import label
-from portable.notices import remark
+from portable.system.notices import remark
 
 __all__ = ["too_deep", "translate"]
 

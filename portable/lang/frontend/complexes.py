@@ -39,7 +39,7 @@ def binary(builder: Builder, op: e.BinaryOp, x: Number, y: Number) -> Complex:
         As of `portable.lang.ir.expressions.Binary`.
     x, y : number or Value
     """
-    from portable.lang.complex_functions import OPERATORS, REAL_LEFT, REAL_RIGHT
+    from portable.lang.library.complex_functions import OPERATORS, REAL_LEFT, REAL_RIGHT
 
     if op not in OPERATORS:
         builder.fail(f"complex numbers take + - * / **, not {op}")
@@ -79,7 +79,7 @@ def compare(builder: Builder, op: e.CompareOp, x: Number, y: Number) -> Value:
 
 def call(builder: Builder, name: str, *numbers: Number) -> Any:
     """The functions that complex numbers have in the language."""
-    from portable.lang.complex_functions import COMPLEX
+    from portable.lang.library.complex_functions import COMPLEX
 
     if name not in COMPLEX:
         builder.fail(f"kl.{name} takes real numbers, not complex ones", "take x.real or x.imag")

@@ -19,6 +19,7 @@ from portable.dtypes import (
     uint64,
 )
 from portable.dtypes import dtype as dtype_of
+from portable.lang.arguments.structs import is_composite, items_of
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.inference import Slot
 from portable.lang.frontend.values import (
@@ -32,7 +33,6 @@ from portable.lang.frontend.values import (
 )
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
-from portable.lang.structs import is_composite, items_of
 from portable.lang.words.word import word_of
 
 __all__ = [

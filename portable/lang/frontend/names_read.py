@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from portable.dtypes import DType
-from portable.lang.signature import constant_key
+from portable.lang.arguments.signature import constant_key
 
 __all__ = ["NamesRead"]
 

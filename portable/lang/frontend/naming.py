@@ -15,6 +15,7 @@ from typing import Any, Final
 from portable import dtypes
 from portable.dtypes import DType
 from portable.lang import words
+from portable.lang.arguments.structs import field_names
 from portable.lang.frontend import memory, structs, variables
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import constant
@@ -36,7 +37,6 @@ from portable.lang.frontend.variables import Unassigned
 from portable.lang.function import Function, Marked
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import LANES, Fragment, Vector
-from portable.lang.structs import field_names
 
 __all__ = ["NameTranslator"]
 

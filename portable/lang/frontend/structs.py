@@ -11,7 +11,13 @@ from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.errors import OutsideKernelError
-from portable.lang.binding import binder_of
+from portable.lang.arguments.binding import binder_of
+from portable.lang.arguments.structs import (
+    declared_types,
+    field_names,
+    is_struct_type,
+    mutable_dataclass,
+)
 from portable.lang.frontend import memory
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import cast, constant
@@ -28,7 +34,6 @@ from portable.lang.frontend.values import (
     plain,
 )
 from portable.lang.function import Function, helper
-from portable.lang.structs import declared_types, field_names, is_struct_type, mutable_dataclass
 
 __all__ = [
     "as_tuple",

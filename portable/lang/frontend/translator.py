@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.errors import KernelError
-from portable.lang.binding import binder_of
+from portable.lang.arguments.binding import binder_of
 from portable.lang.frontend import structs, variables
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.bindings import BindingTranslator

@@ -14,10 +14,10 @@ from types import MethodType
 from typing import Any, Final
 
 from portable.dtypes import DType
+from portable.lang.arguments.structs import field_names, instance, label, per_class
 from portable.lang.frontend.inference import Slot
 from portable.lang.ir.expressions import Expression
 from portable.lang.ir.types import Array, Fragment, ValueType, Vector, lanes_of, scalar_of
-from portable.lang.structs import field_names, instance, label, per_class
 from portable.lang.words.word import word_of
 
 __all__ = [

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from portable.dtypes import DType, float32
 from portable.errors import Location
+from portable.lang.arguments.signature import constant_key
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_type, common_dtype, default_dtype
 from portable.lang.frontend.inference import Slot, VariableType
@@ -30,7 +31,6 @@ from portable.lang.frontend.values import (
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
-from portable.lang.signature import constant_key
 
 __all__ = [
     "Mutable",

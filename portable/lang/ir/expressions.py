@@ -231,7 +231,7 @@ class Bitcast(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expression):
-    """An element-wise function of `portable.lang.elementwise.FUNCTIONS`, by name."""
+    """An element-wise function of `portable.lang.ir.elementwise.FUNCTIONS`, by name."""
 
     function: str
     arguments: tuple[Expression, ...]

@@ -1,14 +1,10 @@
 """Passes between the front end and the printers of languages.
 
-`lower` turns what speed needs into what a device has: `copies` lowers copies of tiles to each
-work-item's share, after matrix fragments, since these may give local arrays new layouts. What comes
-out still means the same everywhere; the simulator runs it.
-
-`reduced` turns what the language promises into operators that other languages have, so that their
-printers only print: `ragged` ends of ndranges, `bfloat16`, `places` of work-items, `sub_groups`,
-`operators` (floor division, saturation, shifts), elementary `functions` and `loops`. `negations`,
-`complements`, `joins` and `rounding` steer clear of faults of compilers that the device declares,
-and `wrapping` of what C leaves undefined.
+What `portable.lang.tiles` gives still means what the language promises. `reduced` turns it into
+operators that other languages have, so that their printers only print: `ragged` ends of ndranges,
+`bfloat16`, `places` of work-items, `sub_groups`, `operators` (floor division, saturation, shifts),
+elementary `functions` and `loops`. `negations`, `complements`, `joins` and `rounding` steer clear
+of faults of compilers that the device declares, and `wrapping` of what C leaves undefined.
 
 For languages that know nothing of work-items, `work_items` makes loops over them of what comes out.
 """
@@ -19,17 +15,15 @@ from collections.abc import Callable
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.faults import Fault
+from portable.backend.faults import Fault
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.bfloat16 import lower_bfloat16
 from portable.lang.passes.bindings import Bindings
 from portable.lang.passes.complements import lower_complements
-from portable.lang.passes.copies import lower_copies
 from portable.lang.passes.functions import lower_functions
 from portable.lang.passes.joins import meet_after_barriers
 from portable.lang.passes.loops import lower_loops
-from portable.lang.passes.matrix import lower_matrices
 from portable.lang.passes.negations import keep_negations, plain_negations
 from portable.lang.passes.operators import lower_operators
 from portable.lang.passes.places import launched_flat
@@ -39,7 +33,7 @@ from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.sub_groups import lower_sub_groups
 from portable.lang.passes.wrapping import wrap_signed
 
-__all__ = ["lower", "reduced"]
+__all__ = ["reduced"]
 
 _AVOIDING: Final[dict[Fault, Callable[[Kernel], Kernel]]] = {
     Fault.FUSED_NEGATIVES: plain_negations,
@@ -50,15 +44,8 @@ _AVOIDING: Final[dict[Fault, Callable[[Kernel], Kernel]]] = {
 }
 
 
-def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
-    """The kernel in terms of what one device has."""
-    if kernel.fragments:
-        kernel = lower_matrices(kernel, capabilities)
-    return lower_copies(kernel, capabilities)
-
-
 def reduced(kernel: Kernel, capabilities: Capabilities, semantics: Semantics) -> Kernel:
-    """A kernel that `lower` gave, in operators of a language that means them by `semantics`.
+    """A kernel of `portable.lang.tiles.lower` in operators that a language means by `semantics`.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, ValueType, Vector
 from portable.lang.ir.walk import all_expressions, map_block, map_expression, map_operands
-from portable.lang.passes.matrix.substitute import substitute
+from portable.lang.tiles.substitute import substitute
 
 __all__ = ["lower_bfloat16"]
 

@@ -1,9 +1,10 @@
 """Elementary functions, where a language has none of its own.
 
-`portable.lang.elementary` writes each once, in the language. Here its text, translated for the type
-at hand, takes the place of the call: for vectors lane by lane, without a branch but where few
-arguments need much more work than others do, so that work-items and lanes stay side by side. All
-its sums and products are `exact`: no device may round them otherwise, whatever the kernel allows.
+`portable.lang.library.elementary` writes each once, in the language. Here its text, translated for
+the type at hand, takes the place of the call: for vectors lane by lane, without a branch but where
+few arguments need much more work than others do, so that work-items and lanes stay side by side.
+All its sums and products are `exact`: no device may round them otherwise, whatever the kernel
+allows.
 """
 
 from __future__ import annotations
@@ -145,8 +146,8 @@ def _template(
     name: str, kinds: tuple[ValueType, ...], semantics: Semantics, capabilities: Capabilities
 ) -> _Template:
     """A function's text, in operators of the language, and all of it exact."""
-    from portable.lang.elementary import ELEMENTARY
     from portable.lang.frontend.inlined import translate_function
+    from portable.lang.library.elementary import ELEMENTARY
 
     kernel = translate_function(ELEMENTARY[name], kinds, capabilities)
     bindings = Bindings(Facts(kernel))

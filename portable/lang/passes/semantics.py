@@ -27,7 +27,7 @@ class Semantics:
         Whether programs by themselves run no work-items beyond an ndrange that ends within a
         workgroup (`portable.lang.ir.kernel.Kernel.ragged`); else kernels begin with a guard.
     functions : frozenset of str or None
-        The functions of `portable.lang.elementwise` that it has; None: all. It has at least
+        The functions of `portable.lang.ir.elementwise` that it has; None: all. It has at least
         `portable.lang.passes.functions.INSTRUCTIONS`; the others are made of these.
     """
 

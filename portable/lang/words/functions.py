@@ -1,4 +1,4 @@
-"""Element-wise functions; how far off they may be stands in `portable.lang.elementwise`."""
+"""Element-wise functions; how far off they may be stands in `portable.lang.ir.elementwise`."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from typing import Any
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType
-from portable.interchange import takes_other_libraries
-from portable.lang.geometry import groups
-from portable.linalg.dense_kernels import clear
+from portable.interchange.libraries import takes_other_libraries
+from portable.lang.launch.geometry import groups
+from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.copy_kernels import LOWER, UPPER
 from portable.linalg.factorisations.factor_kernels import put_factors
 from portable.linalg.factorisations.layout import Layout, layout_of

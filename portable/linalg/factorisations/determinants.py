@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType
-from portable.interchange import takes_other_libraries
+from portable.interchange.libraries import takes_other_libraries
 from portable.lang.function import function
-from portable.lang.geometry import groups
 from portable.lang.kernel import kernel
+from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.lu import eliminated
 from portable.linalg.factorisations.matrices import batch_of, checked_dtype, lead_of, order_of
 from portable.namespace import device_of_arrays

@@ -8,9 +8,9 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import ShapeError
-from portable.interchange import takes_other_libraries
-from portable.lang.geometry import groups
+from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
+from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.layout import layout_of
 from portable.linalg.factorisations.matrices import (
     checked_dtype,

@@ -12,10 +12,10 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, complex64, complex128, dtype
 from portable.errors import ShapeError
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
+from portable.linalg.base.operands import common_dtype
 from portable.linalg.factorisations.copy_kernels import EVERYTHING, copy_matrices
 from portable.linalg.factorisations.layout import room_of
-from portable.linalg.operands import common_dtype
 
 __all__ = [
     "batch_of",

@@ -8,11 +8,11 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.lang.function import function
-from portable.lang.geometry import groups
 from portable.lang.kernel import kernel
+from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.copy_kernels import conjugate
 from portable.linalg.factorisations.matrices import turned
-from portable.linalg.gemm import gemm
+from portable.linalg.products.gemm import gemm
 
 __all__ = ["add_product", "multiplied", "subtract_product"]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import ShapeError
-from portable.interchange import takes_other_libraries
+from portable.interchange.libraries import takes_other_libraries
 from portable.linalg.factorisations.copy_kernels import UPPER
 from portable.linalg.factorisations.matrices import (
     batch_of,

@@ -13,9 +13,9 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.base.magnitude import power_bits, scaled_by
 from portable.linalg.factorisations.copy_kernels import conjugate
 from portable.linalg.factorisations.layout import Layout
-from portable.linalg.magnitude import power_bits, scaled_by
 
 __all__ = ["factor_columns"]
 

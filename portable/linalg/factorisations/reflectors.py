@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from portable.backend import Device
 from portable.dtypes import DType
-from portable.lang.geometry import groups
+from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import copied, workspace
 from portable.linalg.factorisations.products import multiplied, subtract_product

@@ -9,8 +9,8 @@ from typing import Any
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import ShapeError
+from portable.linalg.base.operands import broadcast_shape
 from portable.linalg.factorisations.matrices import copied, workspace
-from portable.linalg.operands import broadcast_shape
 
 __all__ = ["RightSides", "right_sides"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from portable.backend import Device
-from portable.interchange import takes_other_libraries
-from portable.lang.geometry import groups
+from portable.interchange.libraries import takes_other_libraries
+from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     checked_dtype,

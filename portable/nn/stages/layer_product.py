@@ -8,7 +8,7 @@ from portable.backend import Device
 from portable.dtypes import dtype
 from portable.lang.function import Function
 from portable.linalg import gemm
-from portable.linalg.gemm_rows import copy_into
+from portable.linalg.products.rows import copy_into
 
 __all__ = ["layer_product"]
 

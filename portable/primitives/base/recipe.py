@@ -13,9 +13,9 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from portable.dtypes import DType
+from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.kernel import Kernel
-from portable.lang.launch import Launcher
-from portable.lang.structs import flattened, mapped
+from portable.lang.launch.launch import Launcher
 from portable.primitives.base.borrowed import Borrowed
 from portable.primitives.base.recipe_text import Launch, Place, RunText, made_like
 from portable.primitives.base.storage import Storage

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from portable.backend import ArrayView
 from portable.dtypes import DType
 from portable.errors import BadIndexError
-from portable.lang.arguments import layout_number
+from portable.lang.arguments.arguments import layout_number
 
 if TYPE_CHECKING:
     from portable.backend import Device

@@ -21,7 +21,7 @@ import numpy as np
 
 from portable.backend import Device
 from portable.dtypes import DType, int64
-from portable.lang.structs import items_of
+from portable.lang.arguments.structs import items_of
 from portable.primitives.base.borrowed import fetched, new, stored
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.masks.compaction_kernels import Results

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.lang.library.arrivals import arrived_last
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
 __all__ = ["reduce_strips"]

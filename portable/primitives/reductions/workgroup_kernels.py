@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.arrivals import arrived_last
 from portable.lang.kernel import kernel
+from portable.lang.library.arrivals import arrived_last
 from portable.primitives.maps.elementwise_kernel import unravelled
 from portable.primitives.reductions.merging import CHAINS, LEVELS
 

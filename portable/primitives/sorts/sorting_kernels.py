@@ -9,7 +9,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.reductions.sections import section_at
 
-__all__ = ["search", "sort_by_rank"]
+__all__ = ["member", "search", "sort_by_rank"]
 
 
 @function
@@ -35,18 +35,37 @@ def sort_by_rank(x: Any, out: Any, *, EACH: int, ORDER: Any) -> None:
             out.row(own.outer).put(rank, element, at)
 
 
+@function
+def position_in(table: Any, value: Any, start: Any, *, AFTER: bool) -> Any:
+    """Where a value belongs in a sorted table, looked for from `start`, which is 0."""
+    low = start
+    high = low + table.shape[0]
+    while low < high:
+        centre = low + (high - low) // 2
+        other = table[centre]
+        up = not below(value, other) if AFTER else below(other, value)
+        low = kl.where(up, centre + 1, low)
+        high = kl.where(up, high, centre)
+    return low
+
+
 @kernel
 def search(table: Any, values: Any, out: Any, *, AFTER: bool) -> None:
     """Where each value belongs in a sorted table: before its equals, or `AFTER` them."""
     i = kl.global_id(0)
     if i < values.shape[0]:
-        value = values[i]
-        low = kl.cast(0, i.dtype)
-        high = low + table.shape[0]
-        while low < high:
-            centre = low + (high - low) // 2
-            other = table[centre]
-            up = not below(value, other) if AFTER else below(other, value)
-            low = kl.where(up, centre + 1, low)
-            high = kl.where(up, high, centre)
+        low = position_in(table, values[i], kl.cast(0, i.dtype), AFTER=AFTER)
         out[i] = kl.cast(low, kl.i64)
+
+
+@kernel
+def member(table: Any, values: Any, out: Any, *, INVERTED: bool) -> None:
+    """Whether each value is in a sorted table, or `INVERTED` whether it is not; NaN never is."""
+    i = kl.global_id(0)
+    if i < values.shape[0]:
+        value = values[i]
+        at = position_in(table, value, kl.cast(0, i.dtype), AFTER=False)
+        there = False
+        if at < table.shape[0]:
+            there = table[at] == value
+        out[i] = there != INVERTED

@@ -9,11 +9,11 @@ from tests.faults.fault import fault, without_barrier
 __all__ = ["BANDS"]
 
 LINALG: Final = "portable.linalg."
-RING: Final = LINALG + "band_ring:"
-BAND: Final = LINALG + "band_kernels:"
-PRODUCTS: Final = LINALG + "band_products:"
-TILES: Final = LINALG + "band_tiles:"
-ITEMS: Final = LINALG + "band_items:"
+RING: Final = LINALG + "bands.ring:"
+BAND: Final = LINALG + "bands.kernels:"
+PRODUCTS: Final = LINALG + "bands.products:"
+TILES: Final = LINALG + "bands.tiles:"
+ITEMS: Final = LINALG + "bands.items:"
 
 BANDS: Final = (
     fault(

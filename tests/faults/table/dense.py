@@ -9,11 +9,11 @@ from tests.faults.fault import fault, without_barrier
 __all__ = ["DENSE"]
 
 LINALG: Final = "portable.linalg."
-PANEL: Final = LINALG + "panel_kernels:"
-REFLECTORS: Final = LINALG + "reflector_kernels:"
-DIRECT: Final = LINALG + "direct_kernels:"
-BISECTION: Final = LINALG + "bidiagonal_kernels:"
-JACOBI: Final = LINALG + "jacobi_kernels:"
+PANEL: Final = LINALG + "dense.panel_kernels:"
+REFLECTORS: Final = LINALG + "dense.reflector_kernels:"
+DIRECT: Final = LINALG + "singular_values.direct_kernels:"
+BISECTION: Final = LINALG + "singular_values.bidiagonal_kernels:"
+JACOBI: Final = LINALG + "singular_values.jacobi_kernels:"
 
 DENSE: Final = (
     without_barrier(
@@ -54,7 +54,7 @@ DENSE: Final = (
     ),
     fault(
         "who comes last reads without having acquired",
-        "portable.lang.arrivals:arrived_last",
+        "portable.lang.library.arrivals:arrived_last",
         'kl.atomic_add(counts, place, 1, order="acq_rel")',
         'kl.atomic_add(counts, place, 1, order="release")',
         "panels_by_items",
@@ -62,14 +62,14 @@ DENSE: Final = (
     ),
     fault(
         "who comes last reads what was not released",
-        "portable.lang.arrivals:arrived_last",
+        "portable.lang.library.arrivals:arrived_last",
         'kl.atomic_add(counts, place, 1, order="acq_rel")',
         'kl.atomic_add(counts, place, 1, order="acquire")',
         "panels_in_vectors",
         "race",
     ),
     without_barrier(
-        "portable.lang.arrivals:arrived_last",
+        "portable.lang.library.arrivals:arrived_last",
         0,
         2,
         "a workgroup arrives before all of it is done",
@@ -77,7 +77,7 @@ DENSE: Final = (
     ),
     fault(
         "the second to last goes on",
-        "portable.lang.arrivals:arrived_last",
+        "portable.lang.library.arrivals:arrived_last",
         "kl.workgroup_uniform(before) == siblings - 1",
         "kl.workgroup_uniform(before) == siblings - 2",
         "reductions_at_once",

@@ -63,7 +63,7 @@ NETWORKS: Final = (
         "bounds",
     ),
     without_barrier(
-        "portable.lang.collectives:_begin",
+        "portable.lang.library.collectives:_begin",
         0,
         1,
         "a row's exponentials are summed where its greatest is still being read",
@@ -78,7 +78,7 @@ NETWORKS: Final = (
         "result",
     ),
     without_barrier(
-        "portable.linalg.gemm_rows:copy_into_rows",
+        "portable.linalg.products.rows:copy_into_rows",
         0,
         1,
         "a tile is written out before it is there",

@@ -9,12 +9,12 @@ from tests.faults.fault import fault, without_barrier
 __all__ = ["PRODUCTS", "UNITS"]
 
 LINALG: Final = "portable.linalg."
-GEMM: Final = LINALG + "gemm_kernels:"
-SHARES: Final = LINALG + "gemm_share_kernels:"
-RING: Final = LINALG + "operand_ring:"
-APART: Final = "portable.lang.passes.matrix.warp_specialisation:"
-BULK: Final = "portable.lang.passes.bulk:"
-SETTLE: Final = "portable.lang.passes.matrix.wgmma_order:"
+GEMM: Final = LINALG + "products.kernels:"
+SHARES: Final = LINALG + "products.share_kernels:"
+RING: Final = LINALG + "products.operand_ring:"
+APART: Final = "portable.lang.tiles.warp_specialisation:"
+BULK: Final = "portable.lang.tiles.bulk:"
+SETTLE: Final = "portable.lang.tiles.wgmma_order:"
 
 PRODUCTS: Final = (
     fault(
@@ -122,7 +122,7 @@ PRODUCTS: Final = (
 UNITS: Final = (
     fault(
         "a copy brings what is not beyond the end instead of zeros",
-        "portable.lang.passes.copies:_Lowering._start",
+        "portable.lang.tiles.copies:_Lowering._start",
         'e.Select(test, e.Binary("min", left, valid), self._const(0))',
         "valid",
         "products_by_warps",

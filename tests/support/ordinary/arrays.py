@@ -241,6 +241,9 @@ def _scans_and_sorts() -> Iterator[Function]:
     for name, expected in unique.items():
         yield Function(name=name, call=_named(name), expected=expected, kinds=_REAL, widened=False)
     yield Function(
+        name="isin", call=lambda xp, x, y: xp.isin(x, y), expected=np.isin, operands=2, kinds="fiub"
+    )
+    yield Function(
         name="searchsorted",
         call=lambda xp, x, v: xp.searchsorted(xp.sort(x), v),
         operands=2,

@@ -1,4 +1,4 @@
-"""Collectives of a workgroup: which helper of `portable.lang.collectives` each word inlines."""
+"""Collectives: which helper of `portable.lang.library.collectives` each word inlines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from portable.lang.ir.types import Array, Layout
 
 @handles("workgroup_reduce")
 def _reduce(builder: Builder, op: Any, x: Any, width: Any) -> Any:
-    from portable.lang import collectives
+    from portable.lang.library import collectives
 
     _check_operation(builder, "workgroup_reduce", op)
     value = _strong(builder, "workgroup_reduce", x)
@@ -53,7 +53,7 @@ def _width(builder: Builder, word: str, width: Any) -> int:
 def _scan(
     builder: Builder, op: Any, x: Any, inclusive: Any, initial: Any, total: Any, width: Any
 ) -> Any:
-    from portable.lang import collectives
+    from portable.lang.library import collectives
 
     _check_operation(builder, "workgroup_scan", op)
     for name, flag in (("inclusive", inclusive), ("total", total)):
@@ -77,7 +77,7 @@ def _scan(
 
 @handles("workgroup_any", "workgroup_all")
 def _vote(builder: Builder, word: str, x: Any) -> Any:
-    from portable.lang import collectives
+    from portable.lang.library import collectives
 
     value = as_value(builder, x)
     if value.type is not bool_:
@@ -90,7 +90,7 @@ def _vote(builder: Builder, word: str, x: Any) -> Any:
 
 @handles("workgroup_broadcast")
 def _broadcast(builder: Builder, x: Any, index: Any) -> Any:
-    from portable.lang import collectives
+    from portable.lang.library import collectives
 
     size = prod(builder.workgroup)
     if isinstance(index, int) and not 0 <= index < size:
@@ -142,7 +142,7 @@ def _converted(builder: Builder, initial: Any, x: Any) -> Any:
 
 def _group(builder: Builder, x: Any, span: int = 0) -> tuple[Struct, View | StructView | None]:
     """Who takes part, and local memory for values like `x` where some is needed."""
-    from portable.lang.collectives import Workgroup
+    from portable.lang.library.collectives import Workgroup
 
     size, width = prod(builder.workgroup), builder.capabilities.sub_group_size
     plan = Workgroup(size, span or size, width, builder.scratch_used)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from portable.dtypes import DType, bool_, int64, uint64
-from portable.lang.elementwise import FUNCTIONS
 from portable.lang.frontend import arithmetic, complexes
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value, cast, unify
@@ -24,6 +23,7 @@ from portable.lang.frontend.values import (
 )
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import Vector
 
 _BINARY: dict[str, e.BinaryOp] = {

@@ -1,0 +1,1 @@
+"""NVIDIA's and AMD's devices, by CuPy."""

@@ -1,0 +1,1 @@
+"""The devices of OpenCL, by PyOpenCL."""

@@ -1,0 +1,275 @@
+"""Any OpenCL device: arrays in device buffers from a memory pool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from portable.backend import (
+    ArrayView,
+    Backend,
+    Device,
+    MemoryUse,
+    Refused,
+    Timer,
+    Unavailable,
+    ViewCode,
+    bytes_of,
+)
+from portable.backend.queues import Mark, Queue
+from portable.dtypes import DType
+from portable_backends.common.runtime_device import RuntimeDevice
+
+if TYPE_CHECKING:
+    from portable.array.array import Array
+
+__all__ = ["OpenCLBackend", "OpenCLDevice"]
+
+
+class OpenCLDevice(RuntimeDevice):
+    """One OpenCL device through PyOpenCL.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        The device.
+    name : str
+        The full name, such as ``"opencl:nvidia"``.
+    """
+
+    backend = "opencl"
+
+    def __init__(self, device: Any, name: str) -> None:
+        import pyopencl as cl
+
+        from portable.array.array import Array
+        from portable_backends.opencl.capabilities import capabilities_of, words_of
+        from portable_backends.opencl.runtime import Runtime
+
+        self.name = name
+        self.words = words_of(device)
+        self.capabilities = capabilities_of(device)
+        self._runtime = Runtime(device, self.capabilities, name, blocking=False)
+        self._pool = self._new_pool(self._runtime.queue)
+        self._array = Array
+        self._cl = cl
+
+    def _new_pool(self, queue: Any) -> Any:
+        from pyopencl.tools import ImmediateAllocator, MemoryPool
+
+        return MemoryPool(ImmediateAllocator(queue))
+
+    def _memory(self) -> Any:
+        """The pool of the current queue."""
+        chosen = self._runtime.choice
+        if chosen is None:
+            return self._pool
+        if chosen.pool is None:
+            chosen.pool = self._new_pool(chosen.handle)
+        return chosen.pool
+
+    def owns(self, array: object) -> bool:
+        """Whether this is an array in this device's buffers."""
+        return isinstance(array, self._array) and array.device is self
+
+    def view(self, array: Array) -> ArrayView:
+        """Describe one of this device's arrays."""
+        return array.view
+
+    def view_code(self, array: Array) -> ViewCode:
+        """How compiled code sees one of this device's arrays."""
+        return ViewCode(
+            self._array,
+            same="{x}.device is device and ({x}_view := {x}._view or {x}.view)[8] == {x}_layout",
+            handle="{x}_view[3]",
+            address="{x}_view[4]",
+            offset="{x}_view[5]",
+            owner="{x}_view[6]",
+            names={"device": self},
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Array:
+        """A new array in memory from the pool."""
+        made: Array = self.maker(shape, dtype)()
+        return made
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """What makes arrays of a shape, whose bytes and strides are worked out once."""
+        from portable.primitives.base.storage import contiguous_strides
+
+        size = max(bytes_of(shape, dtype.itemsize), dtype.itemsize)
+        strides = contiguous_strides(shape, dtype.itemsize)
+
+        def made() -> Array:
+            return self._array(self, self._allocated(size), dtype, shape, strides)
+
+        return made
+
+    def _allocated(self, size: int) -> Any:
+        """A buffer of so many bytes."""
+        self._runtime.gate.pass_through()
+        try:
+            return self._memory().allocate(size)
+        except self._cl.Error as error:
+            from portable_backends.opencl.errors import launch_error
+
+            raise launch_error(error, f"allocating {size} bytes on {self.name}") from error
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Array:
+        """Copy to the device."""
+        from portable.dtypes import dtype
+
+        made = self.empty(array.shape, dtype(array.dtype))
+        if array.size:
+            self._runtime.copy(made.buffer, np.ascontiguousarray(array))
+        return made
+
+    def to_numpy(self, array: Array) -> np.ndarray[Any, Any]:
+        """Copy from the device: the bytes that a view spans, of which NumPy then picks its own."""
+        if array.is_contiguous:
+            out = np.empty(array.shape, array.dtype.numpy)
+            if out.size:
+                self._runtime.copy(out, array.buffer, src_offset=array.offset)
+            return out
+        low, high = array.extent_in_bytes()
+        raw = np.empty(high - low, np.uint8)
+        if raw.size:
+            self._runtime.copy(raw, array.buffer, src_offset=low)
+        view = np.ndarray(array.shape, array.dtype.numpy, raw, array.offset - low, array.strides)
+        return np.array(view, order="C")
+
+    def in_place(self, array: np.ndarray[Any, Any]) -> ArrayView | None:
+        """On processors, as NumPy's arrays lie, where their memory is aligned to their elements."""
+        if self.capabilities.kind != "cpu" or not (array.size and array.flags.aligned):
+            return None
+        view: ArrayView = self._host_memory.view(array)
+        return view
+
+    @cached_property
+    def _host_memory(self) -> Any:
+        from portable_backends.common.host_memory import memory_of
+
+        runtime, largest = self._runtime, self.capabilities.max_allocation
+        return memory_of(runtime.device, runtime.context, largest)
+
+    def shared(self, array: Array) -> np.ndarray[Any, Any] | None:
+        """The elements in place, which they are on processors."""
+        if self.capabilities.kind != "cpu":
+            return None
+        from portable_backends.opencl.mapped_memory import in_place
+
+        return in_place(self._runtime, array)
+
+    def synchronize(self) -> None:
+        """Wait for the queue."""
+        self._runtime.synchronize()
+
+    def namespace(self) -> Any:
+        """The one that is built from the kernel language."""
+        from portable import array
+
+        return array
+
+    def creation_arguments(self) -> dict[str, Any]:
+        """Name this device."""
+        return {"device": self}
+
+    def timer(self) -> Timer:
+        """Times between markers in the queue."""
+        from portable_backends.opencl.queues import EventTimer
+
+        return EventTimer(self._runtime)
+
+    def mark(self) -> Mark:
+        """A marker in the current queue."""
+        return self._runtime.mark()
+
+    def current_queue(self) -> int | None:
+        """Its number; None for the first queue."""
+        chosen = self._runtime.choice if self._runtime.has_chosen else None
+        return None if chosen is None else chosen.number
+
+    def memory(self) -> MemoryUse:
+        """Of the pools of all queues; OpenCL does not say what is free."""
+        further = (queue.pool for queue in self._runtime.further)
+        pools = [self._pool, *(pool for pool in further if pool is not None)]
+        return MemoryUse(
+            sum(pool.active_bytes for pool in pools),
+            sum(pool.managed_bytes for pool in pools),
+            None,
+            self.capabilities.global_memory,
+        )
+
+    def queue(self) -> Queue:
+        """A command queue beside the others."""
+        return self._runtime.further_queue()
+
+
+class OpenCLBackend(Backend):
+    """Every device that PyOpenCL finds, GPUs first."""
+
+    name = "opencl"
+
+    def __init__(self) -> None:
+        self._reason = ""
+
+    def devices(self) -> Sequence[Device]:
+        """One device each, named after its driver, numbered where a driver has several."""
+        try:
+            from portable_backends.opencl.capabilities import is_cpu, platform_word
+            from portable_backends.opencl.runtime import find, why_none
+        except ImportError as error:
+            self._reason = f"PyOpenCL cannot be imported ({error})"
+            return ()
+        self._reason = why_none("no OpenCL driver was found")
+        found = sorted(find(), key=is_cpu)
+        words = [platform_word(d) for d in found]
+        return [OpenCLDevice(d, n) for d, n in zip(found, _numbered(words), strict=True)]
+
+    def further(self) -> Mapping[str, Callable[[], Device]]:
+        """Those without a compiler, by their drivers' names."""
+        try:
+            from portable_backends.opencl.capabilities import platform_word
+            from portable_backends.opencl.runtime import without_compiler
+        except ImportError:
+            return {}
+        found = without_compiler()
+        names = _numbered([platform_word(d) for d in found])
+        return {
+            name.removeprefix("opencl:"): partial(OpenCLDevice, d, name)
+            for d, name in zip(found, names, strict=True)
+        }
+
+    def refused(self) -> Sequence[Refused]:
+        """Those that kernels cannot be built for."""
+        try:
+            from portable_backends.opencl.capabilities import platform_word
+            from portable_backends.opencl.runtime import passed_over
+        except ImportError:
+            return ()
+        return [Refused(f"opencl:{platform_word(d)}", reason) for d, reason in passed_over()]
+
+    def unavailable(self) -> Unavailable:
+        """What to install."""
+        return Unavailable(
+            "opencl",
+            self._reason,
+            "pip install 'portable-arrays[cpu]' for the processor, or the GPU vendor's driver",
+        )
+
+    def array_types(self) -> tuple[str, ...]:
+        """The module of `portable.array`."""
+        return ("portable",)
+
+
+def _numbered(words: Sequence[str]) -> list[str]:
+    total, seen = Counter(words), Counter[str]()
+    names = []
+    for word in words:
+        names.append(f"opencl:{word}" + (f":{seen[word]}" if total[word] > 1 else ""))
+        seen[word] += 1
+    return names

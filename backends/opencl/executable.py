@@ -1,0 +1,218 @@
+"""Kernels that an OpenCL driver built, ready to be launched."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyopencl as cl
+
+from portable.backend import Argument, Executable, Program
+from portable.dtypes import bool_
+from portable.errors import InterruptedLaunchError, LaunchError
+from portable.profiling import timeline
+from portable_backends.common.listening import wait_interrupted, wait_listening
+from portable_backends.opencl.capabilities import platform_word
+from portable_backends.opencl.errors import launch_error
+
+if TYPE_CHECKING:
+    from portable_backends.opencl.runtime import Runtime
+
+__all__ = ["OpenCLExecutable"]
+
+
+def _scalar_type(argument: Argument) -> Any:
+    if argument.kind == "pointer":
+        return None
+    return np.dtype(np.uint8) if argument.type is bool_ else argument.type.numpy
+
+
+def _number_format(argument: Argument) -> str:
+    size, kind = argument.type.itemsize, argument.type.kind
+    if kind == "b":
+        return "?"
+    return {"f": " e f   d", "i": "bh i   q", "u": "BH I   Q"}[kind][size - 1]
+
+
+class _Setter:
+    """Sets the arguments of one kernel object; numbers only when they are not those set last.
+
+    Most launches of a kernel differ in their arrays at most. Pointers are set anew each time,
+    since to compare them the arrays of the last launch would have to be kept alive.
+    """
+
+    def __init__(self, kernel: cl.Kernel, arguments: Sequence[Argument]) -> None:
+        self._set_all = kernel.set_args
+        self._set_one = kernel.set_arg
+        self._pointers = [i for i, a in enumerate(arguments) if a.kind == "pointer"]
+        numbers = [i for i, a in enumerate(arguments) if a.kind != "pointer"]
+        self._numbers: Any = itemgetter(*numbers) if len(numbers) > 1 else _picker(numbers)
+        formats = "".join(_number_format(arguments[i]) for i in numbers)
+        self._pack = struct.Struct("=" + formats).pack
+        self._last: bytes | None = None
+
+    def __call__(self, arguments: Sequence[Any]) -> None:
+        packed = self._pack(*self._numbers(arguments))
+        if packed == self._last:
+            for i in self._pointers:
+                self._set_one(i, arguments[i])
+            return
+        self._last = None
+        self._set_all(*arguments)
+        self._last = packed
+
+
+def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], list[Any]]:
+    return lambda arguments: [arguments[i] for i in numbers]
+
+
+class _Loaded(NamedTuple):
+    """What a driver holds of a program."""
+
+    built: cl.Program
+    kernel: cl.Kernel
+    set: _Setter
+
+
+class OpenCLExecutable(Executable):
+    """A kernel with its workgroup, its arguments' types and one lock-protected kernel object.
+
+    What the driver holds of it may be given up between launches (`KeptPrograms`).
+    """
+
+    def __init__(self, runtime: Runtime, program: Program, code: bytes | None = None) -> None:
+        self.launched = True
+        self._may_be_long = True
+        self._code = code
+        self._runtime = runtime
+        self._program = program
+        self._types = [_scalar_type(a) for a in program.arguments]
+        self._enqueue: Any = cl.enqueue_nd_range_kernel
+        self._workgroup = program.workgroup
+        self._loaded: _Loaded | None = None
+        built = self._built()
+        with runtime.gate.lock:
+            loaded = self._take(built)
+        self._check_workgroup(loaded.kernel)
+
+    def release(self) -> None:
+        """Give up what the driver holds; the next launch loads it again."""
+        self._loaded = None
+
+    def _built(self) -> cl.Program:
+        """What the driver makes of the program: of its source, or of the binary that came alone."""
+        if self._code is None:
+            return self._runtime.built(self._program)
+        return self._runtime.restored(self._program, self._code)
+
+    def _load(self) -> _Loaded:
+        return self._take(self._built())
+
+    def _take(self, built: cl.Program) -> _Loaded:
+        """Make the kernel object of a program, and put the program among those that are kept."""
+        kernel = self._new_kernel(built)
+        self._loaded = loaded = _Loaded(built, kernel, _Setter(kernel, self._program.arguments))
+        self.launched = True  # about to be, or it would not have been loaded
+        self._runtime.programs.add(self)
+        return loaded
+
+    def _new_kernel(self, built: cl.Program) -> cl.Kernel:
+        kernel = cl.Kernel(built, self._program.entry)
+        kernel.set_scalar_arg_dtypes(self._types)
+        return kernel
+
+    def _check_workgroup(self, kernel: cl.Kernel) -> None:
+        """Registers may allow fewer work-items than the device does at best.
+
+        NVIDIA's OpenCL answers 256 even where it compiled a kernel for more.
+        """
+        info, device = cl.kernel_work_group_info, self._runtime.device
+        most: Any = kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
+        if math.prod(self._workgroup) > most and platform_word(device) != "nvidia":
+            raise LaunchError(
+                f"{self._program.entry} can run with at most {most} work-items in a workgroup on "
+                f"{self._runtime.device.name}; it was given {self._workgroup}"
+            )
+
+    def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
+        """Enqueue the kernel; in order, and finished on return where the runtime blocks.
+
+        Each call in here is a hundredth of a launch, so that there are few.
+        """
+        runtime = self._runtime
+        noting = None if timeline.recording is None else self._noting(groups)
+        try:
+            with runtime.gate.lock:
+                _, kernel, set_ = self._loaded or self._load()
+                set_(arguments)
+                queue = runtime.current() if runtime.has_chosen else runtime.queue
+                event = self._enqueue(queue, kernel, groups, self._workgroup, None, None, True)
+            self.launched = True
+            if runtime.blocking:
+                if self._may_be_long or runtime.gate.abandoned:
+                    self._listen(event)
+                else:
+                    runtime.wait(event)
+        except (cl.Error, struct.error) as error:
+            raise launch_error(error, f"launching {self._program.entry}") from error
+        except KeyboardInterrupt as error:
+            self._leave(error)
+            raise
+        if noting is not None:
+            noting(event)
+
+    def _leave(self, interruption: KeyboardInterrupt) -> None:
+        """Wait for a launch that Ctrl-C may have left between its beginning and its end.
+
+        The caller's arrays must not go away beneath it.
+        """
+        runtime = self._runtime
+        if runtime.blocking and not isinstance(interruption, InterruptedLaunchError):
+            wait_interrupted(runtime.gate, f"kernel {self._program.entry}", runtime.finish)
+
+    def _listen(self, event: cl.Event) -> None:
+        """Wait for a first launch, or one after a long one, so that Ctrl-C is heard."""
+        runtime, what = self._runtime, f"kernel {self._program.entry}"
+        self._may_be_long = wait_listening(runtime.gate, what, lambda: runtime.wait(event))
+
+    def _noting(self, groups: tuple[int, int, int]) -> Callable[[cl.Event], None] | None:
+        """What adds a launch that is about to be enqueued to the recording that is on."""
+        runtime = self._runtime
+        recording = runtime.join_recording()
+        if recording is None:
+            return None
+        entry = timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
+        enqueued = perf_counter()
+        return lambda event: runtime.note(recording, entry, enqueued, event)
+
+    def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
+        """A launch through a kernel object of its own, whose arguments are set once."""
+        runtime, workgroup = self._runtime, self._workgroup
+        with runtime.gate.lock:
+            loaded = self._loaded or self._load()
+        kernel, held = self._new_kernel(loaded.built), tuple(arguments)
+        kernel.set_args(*held)
+        enqueue = self._enqueue
+
+        def run(_held: Any = held) -> None:
+            noting = None if timeline.recording is None else self._noting(groups)
+            try:
+                with runtime.gate.lock:
+                    queue = runtime.current() if runtime.has_chosen else runtime.queue
+                    event = enqueue(queue, kernel, groups, workgroup, None, None, True)
+                if runtime.blocking:
+                    runtime.wait(event)
+            except cl.Error as error:
+                raise launch_error(error, f"launching {self._program.entry}") from error
+            except KeyboardInterrupt as error:
+                self._leave(error)
+                raise
+            if noting is not None:
+                noting(event)
+
+        return run

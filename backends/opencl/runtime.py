@@ -1,0 +1,463 @@
+"""One OpenCL device's context, queue, compiler and launches; what opencl, cpu and sycl share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache as once
+from time import perf_counter
+from typing import Any, Final
+from weakref import WeakSet
+
+import numpy as np
+import pyopencl as cl
+
+from portable.backend import Capabilities, Program
+from portable.errors import (
+    CompileError,
+    DeviceError,
+    DeviceFaultError,
+    UnsupportedError,
+)
+from portable.profiling import timeline
+from portable.system import cache
+from portable_backends.common import drivers
+from portable_backends.common.compiled_apart import Apart
+from portable_backends.common.gate import Gate
+from portable_backends.common.limits import check
+from portable_backends.common.listening import wait_listening
+from portable_backends.opencl.capabilities import is_cpu
+from portable_backends.opencl.covered import is_covered, uncovered
+from portable_backends.opencl.executable import OpenCLExecutable
+from portable_backends.opencl.kept_programs import KeptPrograms
+from portable_backends.opencl.queues import DeviceClock, OpenCLMark, OpenCLQueue
+from portable_backends.opencl.remarks import quiet
+
+__all__ = [
+    "Runtime",
+    "find",
+    "options_for",
+    "why_none",
+    "without_compiler",
+]
+
+_SMALL = 1024
+"""Bytes."""
+
+_KEPT_ON_CPU = 256
+_KEPT = 4096
+"""Programs: on processors one takes half a megabyte, and 3 ms to be loaded again."""
+
+
+def find() -> tuple[cl.Device, ...]:
+    """Every OpenCL device that kernels can be built for, in the order of the loader."""
+    return tuple(d for d in _listed() if not _unusable(d))
+
+
+def passed_over() -> list[tuple[cl.Device, str]]:
+    """The devices that `find` passes over, and why."""
+    return [(d, reason) for d in _listed() if (reason := _unusable(d))]
+
+
+def without_compiler() -> tuple[cl.Device, ...]:
+    """The devices that run what was compiled elsewhere alone."""
+    return tuple(d for d in _listed() if not _has_compiler(d))
+
+
+def why_none(otherwise: str) -> str:
+    """Why `find` passed over what there is; `otherwise` if there is nothing."""
+    return "; ".join(reason for _, reason in passed_over()) or otherwise
+
+
+@once
+def _listed() -> tuple[cl.Device, ...]:
+    """Every available OpenCL device of this machine, each once."""
+    drivers.announce()
+    found: dict[int, cl.Device] = {}
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        return ()
+    for platform in platforms:
+        for device in _devices_of(platform):
+            found.setdefault(device.int_ptr, device)
+    drivers.warn_of_hidden()
+    return tuple(found.values())
+
+
+def _devices_of(platform: cl.Platform) -> Sequence[cl.Device]:
+    try:
+        return [d for d in platform.get_devices() if d.available]
+    except cl.Error:
+        return []
+
+
+def _has_compiler(device: cl.Device) -> bool:
+    return bool(device.compiler_available)
+
+
+def _unusable(device: cl.Device) -> str:
+    """Why kernels cannot be built for it; empty where they can.
+
+    PoCL names a processor newer than its LLVM "generic", and then fails to build anything for it
+    (https://github.com/pocl/pocl/issues/1049).
+    """
+    if not _has_compiler(device):
+        return (
+            f"the OpenCL driver of {device.name} has no compiler; under opencl, by name, it "
+            "loads packages of compiled kernels"
+        )
+    if "PoCL" in device.version and device.version.endswith("-generic"):
+        return f"PoCL {device.driver_version} does not know this processor"
+    return ""
+
+
+_NO_REMARKS: Final = "-w"
+"""Some compilers print how many they have to the standard error."""
+
+
+def options_for(device: cl.Device, capabilities: Capabilities, flags: Sequence[str]) -> list[str]:
+    """The compiler options: `flags`, the newest standard and IEEE division where they exist."""
+    version = device.version.split()[1]
+    standard = "3.0" if version >= "3.0" else min(version, "2.0")
+    options = [*flags, f"-cl-std=CL{standard}"]
+    rounded = "-cl-fp32-correctly-rounded-divide-sqrt"
+    if capabilities.rounded_division32 and not {"-cl-fast-relaxed-math", rounded} & set(flags):
+        options.append(rounded)
+    return options
+
+
+class Runtime:
+    """A context with an in-order queue, and further ones if asked for, on one OpenCL device.
+
+    Attributes
+    ----------
+    queue : pyopencl.CommandQueue
+        The first queue, which threads use that chose no other.
+    has_chosen : bool
+        Whether any thread has chosen another queue, so that `current` is to be asked.
+    records_times : bool
+        Whether the queues record times.
+    keeps : bool
+        Whether the binaries of what is compiled here are kept on disk. PoCL compiles a program once
+        more when it is asked for its binary.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        The device.
+    capabilities : Capabilities
+        What programs are checked against.
+    name : str
+        Portable's name of the device.
+    blocking : bool
+        Whether each launch is finished before it returns.
+    context : pyopencl.Context, optional
+        Of the device alone, instead of a new one.
+    """
+
+    def __init__(
+        self,
+        device: cl.Device,
+        capabilities: Capabilities,
+        name: str,
+        *,
+        blocking: bool,
+        context: cl.Context | None = None,
+    ) -> None:
+        self.device = device
+        self.name = name
+        self.capabilities = capabilities
+        self.blocking = blocking
+        self.context = context or cl.Context([device])
+        self._measuring = 0
+        self.queue = self.new_queue()
+        self.has_chosen = False
+        self.keeps = True
+        self._chosen: ContextVar[OpenCLQueue | None] = ContextVar(f"queue of {name}", default=None)
+        self._further: WeakSet[OpenCLQueue] = WeakSet()
+        self._timekeeper: cl.CommandQueue | None = None
+        self._clock = DeviceClock()
+        self.gate = Gate(name, self.finish)
+        self.programs = KeptPrograms(_KEPT_ON_CPU if is_cpu(device) else _KEPT)
+
+    def compile(self, program: Program) -> OpenCLExecutable:
+        """Build `program`, or load it from the disk cache."""
+        check(program, self.capabilities)
+        return OpenCLExecutable(self, program)
+
+    def facts(self) -> dict[str, str]:
+        """What devices have in common that run each other's binaries."""
+        device = self.device
+        return {
+            "platform": device.platform.version,
+            "device": device.name.strip(),
+            "version": device.version,
+            "driver": device.driver_version,
+        }
+
+    def export(self, program: Program) -> bytes:
+        """What the driver calls the program's binary."""
+        check(program, self.capabilities)
+        binaries: Any = self.built(program).get_info(cl.program_info.BINARIES)
+        return bytes(binaries[0])
+
+    def load(self, program: Program, code: bytes) -> OpenCLExecutable:
+        """A program of which only the binary is here."""
+        check(program, self.capabilities)
+        return OpenCLExecutable(self, program, code)
+
+    def restored(self, program: Program, code: bytes) -> cl.Program:
+        """What the driver makes of a binary.
+
+        Raises
+        ------
+        DeviceError
+            If it does not take it.
+        """
+        self.gate.pass_through()
+        found = self._load(code)
+        if found is None:
+            raise DeviceError(
+                f"{self.device.platform.name} does not take the machine code of {program.entry}, "
+                f"which was compiled for another driver than {self.device.driver_version}; compile "
+                "it again"
+            )
+        return found
+
+    def built(self, program: Program) -> cl.Program:
+        """What the driver makes of `program`, or of its binary in the disk cache."""
+        self.gate.pass_through()
+        options = options_for(self.device, self.capabilities, program.flags)
+        name = cache.key(
+            program.source,
+            " ".join(options),
+            self.device.platform.version,
+            self.device.name,
+            self.device.version,
+            self.device.driver_version,
+        )
+        kept = cache.load(name)
+        loaded = self._load(kept) if kept is not None else None
+        return loaded or self._build(program, options, name)
+
+    def _load(self, binary: bytes) -> cl.Program | None:
+        try:
+            with quiet:
+                built: cl.Program = cl.Program(self.context, [self.device], [binary]).build()
+                return built
+        except cl.Error:
+            return None
+
+    def _build(self, program: Program, options: list[str], name: str) -> cl.Program:
+        if not _has_compiler(self.device):
+            raise UnsupportedError(
+                f"{self.name} has no compiler, and was to compile kernel {program.entry}; load "
+                "what was compiled elsewhere by portable.load_compiled"
+            )
+        return self._from_source(program, options, name)
+
+    def _from_source(self, program: Program, options: list[str], name: str) -> cl.Program:
+        """Compile; on processors, load what came of it, since drivers hold on to less for that.
+
+        What GPUs' drivers call a binary may be intermediate code, which is compiled once more.
+        """
+        if program.hazards:
+            binary, options = Apart(self.device).compile(program, options)
+            loaded = self._load(binary) if binary else None
+            if loaded is not None:
+                cache.store(name, binary)
+                return loaded
+        try:
+            with quiet:
+                built: cl.Program = cl.Program(self.context, program.source).build(
+                    [*options, _NO_REMARKS],
+                    cache_dir=False,  # type: ignore[arg-type]
+                )
+        except cl.Error as error:
+            message = f"{self.device.platform.name} refused kernel {program.entry}"
+            raise CompileError(message, program.source, _log(error)) from None
+        covered = is_covered(program.source)
+        if not (self.keeps or covered):
+            return built
+        binaries: Any = built.get_info(cl.program_info.BINARIES)
+        if covered:
+            return self._uncovered(program, bytes(binaries[0]), name)
+        cache.store(name, binaries[0])
+        return (is_cpu(self.device) and self._load(binaries[0])) or built
+
+    def _uncovered(self, program: Program, binary: bytes, name: str) -> cl.Program:
+        """Loaded once more, with what the compiler was not shown."""
+        binary = uncovered(binary)
+        loaded = self._load(binary)
+        if loaded is None:
+            message = f"{self.device.platform.name} refused what it compiled of {program.entry}"
+            raise CompileError(message, program.source, binary.decode(errors="replace"))
+        cache.store(name, binary)
+        return loaded
+
+    def synchronize(self) -> None:
+        """Wait for everything enqueued; a fault of the device becomes `DeviceFaultError`."""
+        self.gate.pass_through()
+        self.wait_for_all(self._queues())
+
+    def wait_for_all(self, queues: Sequence[cl.CommandQueue]) -> None:
+        """Wait for some queues; a fault of the device becomes `DeviceFaultError`."""
+        if self.gate.abandoned:  # which may never end
+            wait_listening(self.gate, self.name, lambda: self._finish_all(queues))
+        else:
+            self._finish_all(queues)
+
+    def _finish_all(self, queues: Sequence[cl.CommandQueue]) -> None:
+        try:
+            for queue in queues:
+                queue.finish()
+        except cl.Error as error:
+            raise self._fault(error) from error
+
+    def copy(self, target: Any, source: Any, **where: Any) -> None:
+        """Copy between a buffer and host memory, done on return.
+
+        The lock covers the call, not the wait: NVIDIA's driver was seen to crash where one thread
+        copied while another launched. A call that waits by itself takes half the time for a few
+        bytes, which is worth having the lock for so long.
+        """
+        to_host = isinstance(target, np.ndarray)
+        nbytes = (target if to_host else source).nbytes
+        small = nbytes <= _SMALL
+        recording = self.join_recording()
+        enqueued = perf_counter()
+        try:
+            with self.gate.lock:
+                event = cl.enqueue_copy(self.current(), target, source, is_blocking=small, **where)
+        except cl.Error as error:
+            raise self._fault(error) from error
+        if not small:
+            self.wait(event)
+        if recording is not None:
+            kind: timeline.Kind = "from device" if to_host else "to device"
+            self.note(
+                recording, timeline.Entry(f"copy {kind}", kind, nbytes=nbytes), enqueued, event
+            )
+
+    def wait(self, event: cl.Event) -> None:
+        """Wait for one launch; a fault of the device becomes `DeviceFaultError`."""
+        waiting, mine = self.gate.waiting, object()
+        try:
+            waiting.add(mine)
+            event.wait()
+        except cl.Error as error:
+            raise self._fault(error) from error
+        finally:
+            waiting.discard(mine)
+
+    def finish(self) -> None:
+        """Wait for everything enqueued, as the driver says it."""
+        for queue in self._queues():
+            queue.finish()
+
+    def _fault(self, error: cl.Error) -> DeviceFaultError:
+        return DeviceFaultError(f"{self.device.name} failed while running earlier work: {error}")
+
+    # -- queues -----------------------------------------------------------------------------
+
+    def new_queue(self) -> cl.CommandQueue:
+        """An in-order queue, which records times if the others do."""
+        return self._new_queue(profiling=self.records_times)
+
+    def _new_queue(self, *, profiling: bool) -> cl.CommandQueue:
+        if not profiling:
+            return cl.CommandQueue(self.context)
+        properties = cl.command_queue_properties.PROFILING_ENABLE
+        return cl.CommandQueue(self.context, properties=properties)
+
+    def _queues(self) -> list[cl.CommandQueue]:
+        return [self.queue, *(further.handle for further in self.further)]
+
+    @property
+    def further(self) -> list[OpenCLQueue]:
+        """The queues beside the first."""
+        return list(self._further)
+
+    def further_queue(self) -> OpenCLQueue:
+        """One beside all others."""
+        with self.gate.lock:
+            made = OpenCLQueue(self)
+            self._further.add(made)
+            return made
+
+    @contextmanager
+    def chosen(self, queue: OpenCLQueue) -> Iterator[None]:
+        """A context in which this thread's work goes to that queue."""
+        self.has_chosen = True
+        token = self._chosen.set(queue)
+        try:
+            yield
+        finally:
+            self._chosen.reset(token)
+
+    @property
+    def choice(self) -> OpenCLQueue | None:
+        """The queue that this thread chose; None for the first one."""
+        return self._chosen.get()
+
+    def current(self) -> cl.CommandQueue:
+        """The queue that this thread's work goes to."""
+        chosen = self._chosen.get()
+        return self.queue if chosen is None else chosen.handle
+
+    def mark(self) -> OpenCLMark:
+        """A mark in the current queue."""
+        return OpenCLMark(self, self.current())
+
+    # -- times ------------------------------------------------------------------------------
+
+    @property
+    def records_times(self) -> bool:
+        """Whether the queues record times."""
+        return self._measuring > 0
+
+    def timekeeper(self) -> cl.CommandQueue:
+        """A queue that records times, for marks of queues that do not."""
+        if self._timekeeper is None:
+            self._timekeeper = self._new_queue(profiling=True)
+        return self._timekeeper
+
+    def measure(self, start: bool) -> None:
+        """Move between plain queues and such as record times; costs nothing when unused."""
+        with self.gate.lock:
+            self._measuring += 1 if start else -1
+            if self._measuring == (1 if start else 0):
+                self.synchronize()
+                self.queue = self.new_queue()
+                for further in self.further:
+                    further.handle = self.new_queue()
+
+    def join_recording(self) -> timeline.Recording | None:
+        """The recording that is on, for which the queues record times from now on."""
+        found = timeline.recording
+        if found is not None:
+            found.once(self, self._begin_recording, lambda: self.measure(False))
+        return found
+
+    def _begin_recording(self) -> None:
+        self._clock = DeviceClock()
+        self.measure(True)
+
+    def note(
+        self,
+        recording: timeline.Recording,
+        entry: timeline.Entry,
+        enqueued: float,
+        event: cl.Event,
+    ) -> None:
+        """Add what was enqueued in the current queue to a recording."""
+        times = self._clock.times_of(event, enqueued)
+        recording.add(self.name, entry, enqueued, times, self._chosen.get())
+
+
+def _log(error: cl.Error) -> str:
+    """The compiler's words, without what PyOpenCL puts before and after them."""
+    text = str(error)
+    return (text.partition("\n\n")[2] or text).partition("\n(options: ")[0].rstrip()

@@ -1,0 +1,1 @@
+"""The devices of SYCL, by dpctl and dpnp."""

@@ -1,0 +1,133 @@
+"""Where to find what users look for in an Array API namespace, and the standard does not have."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any, Final
+
+__all__ = ["NUMERICS", "absent", "is_hidden"]
+
+NUMERICS: Final = frozenset(
+    {
+        "bincount",
+        "convolve",
+        "einsum",
+        "histogram",
+        "interp",
+        "lstsq",
+        "median",
+        "pad",
+        "percentile",
+        "quantile",
+    }
+)
+"""What `portable.numerics` has, which is above this module."""
+
+_STANDARD: Final = {
+    "absolute": "xp.abs",
+    "amax": "xp.max",
+    "amin": "xp.min",
+    "arccos": "xp.acos",
+    "arccosh": "xp.acosh",
+    "arcsin": "xp.asin",
+    "arcsinh": "xp.asinh",
+    "arctan": "xp.atan",
+    "arctan2": "xp.atan2",
+    "arctanh": "xp.atanh",
+    "array": "xp.asarray",
+    "ascontiguousarray": "xp.asarray",
+    "average": "xp.mean, or xp.sum(x * weights) / xp.sum(weights)",
+    "bitwise_not": "xp.bitwise_invert",
+    "bool_": "xp.bool",
+    "column_stack": "xp.stack(arrays, axis=1) of vectors, xp.concat(arrays, axis=1) of matrices",
+    "concatenate": "xp.concat",
+    "conjugate": "xp.conj",
+    "copy": "xp.asarray(x, copy=True)",
+    "cumprod": "xp.cumulative_prod",
+    "cumsum": "xp.cumulative_sum",
+    "delete": "x[mask], or xp.concat of the parts that stay",
+    "divmod": "xp.floor_divide and xp.remainder",
+    "dot": "a @ b, xp.matmul, or xp.vecdot for vectors",
+    "dstack": "xp.stack(arrays, axis=2)",
+    "fabs": "xp.abs",
+    "fill_diagonal": "xp.where(xp.eye(n) == 1, value, x)",
+    "flatten": "xp.reshape(x, (-1,))",
+    "fliplr": "xp.flip(x, axis=1)",
+    "flipud": "xp.flip(x, axis=0)",
+    "fmod": "xp.remainder, whose sign is the divisor's",
+    "hstack": "xp.concat(arrays, axis=1), or axis=0 for vectors",
+    "identity": "xp.eye",
+    "inner": "xp.vecdot, or xp.tensordot(a, b, axes=((-1,), (-1,)))",
+    "in1d": "xp.isin",
+    "invert": "xp.bitwise_invert",
+    "left_shift": "xp.bitwise_left_shift",
+    "nanmax": "xp.max(xp.where(xp.isnan(x), -xp.inf, x))",
+    "nanmin": "xp.min(xp.where(xp.isnan(x), xp.inf, x))",
+    "nansum": "xp.sum(xp.where(xp.isnan(x), 0, x))",
+    "ndim": "x.ndim",
+    "outer": "xp.linalg.outer",
+    "power": "xp.pow",
+    "product": "xp.prod",
+    "ptp": "xp.max(x) - xp.min(x)",
+    "random": "portable.random.Generator",
+    "ravel": "xp.reshape(x, (-1,))",
+    "right_shift": "xp.bitwise_right_shift",
+    "round_": "xp.round",
+    "row_stack": "xp.stack(arrays) of vectors, xp.concat(arrays) of matrices",
+    "rollaxis": "xp.moveaxis",
+    "shape": "x.shape",
+    "size": "x.size",
+    "split": "slices x[a:b], or xp.unstack",
+    "swapaxes": "xp.moveaxis, or x.mT for the last two",
+    "transpose": "xp.permute_dims, or x.mT for the last two dimensions",
+    "trace": "xp.linalg.trace",
+    "true_divide": "xp.divide",
+    "unique": "xp.unique_values, or xp.unique_counts, unique_inverse, unique_all",
+    "vdot": "xp.vecdot",
+    "vectorize": "portable.fuse",
+    "vstack": "xp.concat(arrays, axis=0), or xp.stack for vectors",
+}
+"""NumPy's words, and what the standard has for them."""
+
+_OF_MATRICES: Final = {
+    "cond": "the ratio of xp.linalg.svdvals(x)'s ends",
+    "lstsq": "portable.numerics.lstsq",
+    "matvec": "xp.matmul(a, x[..., None])[..., 0]",
+    "multi_dot": "a @ b @ c",
+    "norm": "xp.linalg.vector_norm or xp.linalg.matrix_norm",
+}
+
+_EXTENSIONS: Final = frozenset({"fft", "linalg"})
+
+
+def is_hidden(found: Any, name: str) -> bool:
+    """Whether an attribute of `portable.array` is one of its modules and no extension."""
+    ours = isinstance(found, ModuleType) and found.__name__.startswith("portable.")
+    return ours and name not in _EXTENSIONS
+
+
+def absent(namespace: Any, name: str, prefix: str = "xp") -> AttributeError:
+    """The error for a name that a namespace lacks, which says what to write instead.
+
+    Parameters
+    ----------
+    namespace : module
+        What was asked.
+    name : str
+        For what.
+    prefix : str
+        How users call the namespace: ``xp``, ``xp.linalg`` or ``xp.fft``.
+    """
+    instead = _OF_MATRICES.get(name) if prefix.endswith("linalg") else _STANDARD.get(name)
+    if name in NUMERICS and not instead:
+        said = f"use portable.numerics.{name}, which takes arrays of every library"
+    elif instead:
+        said = f"use {instead}"
+    else:
+        public = getattr(namespace, "__all__", None) or dir(namespace)
+        near = get_close_matches(name, [word for word in public if not word.startswith("_")])
+        said = f"did you mean {prefix}.{near[0]}?" if near else "portable.numerics has a few more"
+    return AttributeError(
+        f"{prefix}.{name} is not in the Array API; {said}", name=name, obj=namespace
+    )

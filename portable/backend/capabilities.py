@@ -1,0 +1,162 @@
+"""What devices can do, as plans, kernels and tuning tables ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from portable.backend.faults import Fault
+
+__all__ = ["Asked", "Capabilities"]
+
+
+class Asked:
+    """A number, 0 by default, or a function that finds it out and is asked on the first read.
+
+    For what only some kernels want to know and what takes a compiler to find out. To copy what has
+    such a field, by `dataclasses.replace`, reads it, unless it is given anew: as a function.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = "_" + name
+
+    def __get__(self, instance: object, owner: type) -> int:
+        if instance is None:
+            return 0  # what dataclasses take as the default
+        value = instance.__dict__[self._name]
+        if callable(value):
+            value = instance.__dict__[self._name] = value()
+        return int(value)
+
+    def __set__(self, instance: object, value: int | Callable[[], int]) -> None:
+        instance.__dict__[self._name] = value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What one device can do. Kernels see these as ``kl.target.<name>``, constants.
+
+    Attributes
+    ----------
+    dialect : str
+        What its compiler takes; ``"ir"`` where there is none, as in the simulator as such.
+    kind : {"cpu", "gpu", "accelerator", "simulator"}
+        What it is.
+    vendor, architecture, name, driver : str
+        Lower-case vendor (``"nvidia"``), architecture (``"sm_90"``, or the model), the marketing
+        name, and the driver's version: tuning tables are looked up by them, compiled programs keyed
+        by them.
+    float64, native_half : bool
+        Whether kernels may use ``float64``, and compute (not only store) in ``float16``.
+    sub_group_size : int
+        1 where there are none, else 8, 16, 32 or 64.
+    matrix_units : frozenset of str
+        Instruction sets for matrix fragments: ``"mma.f16"``, ``"mma.bf16"``, ``"mma.tf32"``,
+        ``"mma.f64"``, ``"wgmma.f16"``, ``"wgmma.bf16"``.
+    async_copy : frozenset of str
+        ``"vector"`` (cp.async), ``"bulk"`` (cp.async.bulk with mbarriers) and ``"tensor"``
+        (cp.async.bulk.tensor, of boxes of arrays that are described at launch).
+    local_memory, local_memory_opt_in : int
+        Bytes per workgroup, by default and when a kernel asks for more.
+    local_memory_seen : int
+        Bytes per workgroup that arrays of a kernel were seen to have though the driver tells of
+        fewer; 0 where nobody looked. For kernels that were measured with so much: others, which
+        would take it as well, were seen to become slower.
+    local_memory_dedicated : bool
+        Whether local memory is on-chip storage of its own rather than ordinary cached memory.
+    max_workgroup : int
+        Most work-items of a workgroup.
+    max_workgroup_shape : (int, int, int)
+        The most along each dimension.
+    max_groups : (int, int, int)
+        Workgroups of a launch along each dimension.
+    compute_units : int
+        Multiprocessors, or cores.
+    vector_bytes : int
+        Widest vector load worth issuing: 16 on GPUs, the SIMD register on CPUs.
+    vectorizes_work_items : bool
+        Whether the compiler spreads a CPU's vector lanes over work-items by itself.
+    lone_work_items : bool
+        How work-items are best used. True: few of them, each a workgroup of its own with long loops
+        over vectors, as on processors. False: many that share a workgroup's work, neighbours
+        reading neighbouring memory, as on GPUs.
+    cache_line : int
+        Bytes that memory and caches exchange at a time.
+    streaming_stores : bool
+        Whether stores can pass the caches by, which spares reading lines before they are written.
+    compressed_bytes : int
+        The longest vectors of which an instruction brings chosen lanes to the front, as
+        `kl.compress` does; 0 where lanes of 32 and 64 bits are moved one by one.
+    atomics64, float_atomics : bool
+        Whether 64-bit integers, and floats by addition, have native atomics.
+    memory_orders : {"relaxed", "acq_rel"}
+        The strongest order that device-wide atomics offer.
+    forward_progress : bool
+        Whether a workgroup that waits for one of a lower ticket is promised to see it finish.
+    unified_memory : bool
+        Whether kernels work on host memory without a copy.
+    streams : bool
+        Whether its streams run beside each other; else all are one queue, in order.
+    replays : bool
+        Whether many launches that were recorded are enqueued again in far less time than each by
+        itself (`portable.backend.Device.replay`).
+    subnormals32 : bool
+        Whether ``float32`` keeps subnormal numbers.
+    rounded_division32 : bool
+        Whether ``float32`` division and square root are correctly rounded.
+    global_memory, max_allocation : int
+        Bytes in all, and in one piece.
+    pointer_offsets : bool
+        Whether arrays arrive as buffer plus element offset rather than as one pointer.
+    faults : frozenset of Fault
+        What its compiler is known to get wrong, for generated code to avoid.
+    """
+
+    dialect: str
+    kind: Literal["cpu", "gpu", "accelerator", "simulator"]
+    vendor: str
+    architecture: str
+    name: str
+    driver: str
+    float64: bool
+    native_half: bool
+    sub_group_size: int = 1
+    matrix_units: frozenset[str] = field(default_factory=frozenset)
+    async_copy: frozenset[str] = field(default_factory=frozenset)
+    local_memory: int = 32 * 1024
+    local_memory_opt_in: int = 32 * 1024
+    local_memory_seen: int = 0
+    local_memory_dedicated: bool = True
+    max_workgroup: int = 256
+    max_workgroup_shape: tuple[int, int, int] = (256, 256, 64)
+    max_groups: tuple[int, int, int] = (2**31 - 1, 2**31 - 1, 2**31 - 1)
+    compute_units: int = 1
+    vector_bytes: int = 16
+    vectorizes_work_items: bool = False
+    lone_work_items: bool = False
+    cache_line: int = 64
+    streaming_stores: bool = False
+    compressed_bytes: Asked = Asked()
+    atomics64: bool = True
+    float_atomics: bool = False
+    memory_orders: Literal["relaxed", "acq_rel"] = "relaxed"
+    forward_progress: bool = False
+    unified_memory: bool = False
+    streams: bool = False
+    replays: bool = False
+    subnormals32: bool = True
+    rounded_division32: bool = True
+    global_memory: int = 0
+    max_allocation: int = 0
+    pointer_offsets: bool = False
+    faults: frozenset[Fault] = field(default_factory=frozenset)
+
+    @property
+    def local_memory_most(self) -> int:
+        """Bytes per workgroup beyond which a kernel is refused."""
+        return max(self.local_memory, self.local_memory_opt_in, self.local_memory_seen)
+
+    def __hash__(self) -> int:
+        """By what tells most devices apart: plans are looked up by capabilities at each call."""
+        return hash((self.dialect, self.architecture, self.name, self.driver))

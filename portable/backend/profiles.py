@@ -1,0 +1,203 @@
+"""What devices can do, as JSON: written by ``portable devices --json``, read by the simulator.
+
+A *profile* is a file of that form with one device in it. Those in ``portable_data/profiles`` and
+in the folder that ``PORTABLE_PROFILES`` names can be simulated: ``simulator:h200`` makes every plan
+that the device of ``h200.json`` would be given. Each says in `source` where its facts are from: the
+machine that they were measured on, or what was published.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from portable.backend.capabilities import Asked, Capabilities
+from portable.errors import DataError
+
+__all__ = ["FORMAT", "Profile", "capabilities_of", "document", "load", "names", "read"]
+
+FORMAT: Final = 1
+"""Counts changes after which older files can no longer be read."""
+
+_OF_PROCESSORS: Final = {"lone_work_items": True, "streaming_stores": True}
+"""What files on processors lack that were written before there were such capabilities."""
+
+_FOLDER: Final = "PORTABLE_PROFILES"
+_SHIPPED: Final = "portable_data"
+_SUFFIX: Final = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A device as a file describes it.
+
+    Attributes
+    ----------
+    name : str
+        The device's own name, such as ``"cuda:0"``.
+    source : str
+        Where its facts are from.
+    capabilities : Capabilities
+        What it can do.
+    """
+
+    name: str
+    source: str
+    capabilities: Capabilities
+
+
+def document(profiles: Iterable[Profile]) -> dict[str, Any]:
+    """Devices as a JSON object, which `read` takes back."""
+    return {"format": FORMAT, "devices": [_entry(profile) for profile in profiles]}
+
+
+def _entry(profile: Profile) -> dict[str, Any]:
+    found = {x.name: getattr(profile.capabilities, x.name) for x in fields(Capabilities)}
+    plain = {name: _plain(value) for name, value in found.items()}
+    return {"name": profile.name, "source": profile.source, "capabilities": plain}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def read(text: str, where: str) -> tuple[Profile, ...]:
+    """The devices of such a JSON object.
+
+    Parameters
+    ----------
+    text : str
+        The object as text.
+    where : str
+        What to call it in errors, such as the file's name.
+
+    Raises
+    ------
+    DataError
+        If it is something else; the message says what is wrong where.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} is no JSON: {error}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("devices"), list):
+        raise DataError(f"{where} does not hold what `portable devices --json` writes")
+    if found.get("format") != FORMAT:
+        raise DataError(f"{where} is of format {found.get('format')!r}; expected {FORMAT}")
+    return tuple(_profile(x, f"{where}, device {i}") for i, x in enumerate(found["devices"]))
+
+
+def _profile(entry: Any, where: str) -> Profile:
+    if not isinstance(entry, dict):
+        raise DataError(f"{where} is {entry!r}; expected an object")
+    for name in ("name", "source"):
+        if not isinstance(entry.get(name), str):
+            raise DataError(f"{where}: {name} is {entry.get(name)!r}; expected a string")
+    found = entry.get("capabilities")
+    if not isinstance(found, dict):
+        raise DataError(f"{where}: capabilities is {found!r}; expected an object")
+    return Profile(entry["name"], entry["source"], capabilities_of(found, where))
+
+
+def capabilities_of(found: Mapping[str, Any], where: str) -> Capabilities:
+    """Capabilities from their names and JSON values; those with a default may be left out.
+
+    Raises
+    ------
+    DataError
+        If a name is unknown or missing, or a value is none of its kind.
+    """
+    kinds = _kinds()
+    unknown = sorted(set(found) - set(kinds))
+    if unknown:
+        raise DataError(f"{where} has the capability {unknown[0]!r}, which there is not")
+    complete = (_OF_PROCESSORS if found.get("kind") == "cpu" else {}) | dict(found)
+    values = {name: _value(x, kinds[name], f"{where}: {name}") for name, x in complete.items()}
+    try:
+        return Capabilities(**values)
+    except TypeError as error:
+        raise DataError(f"{where} lacks capabilities: {error}") from None
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    hints = typing.get_type_hints(Capabilities)
+    return {name: int if kind is Asked else kind for name, kind in hints.items()}
+
+
+def _value(x: Any, kind: Any, where: str) -> Any:
+    """A JSON value as one of a capability's type."""
+    inner = typing.get_args(kind)
+    match typing.get_origin(kind):
+        case typing.Literal if x in inner:
+            return x
+        case builtin if builtin is frozenset and isinstance(x, list):
+            return frozenset(_value(part, inner[0], where) for part in x)
+        case builtin if builtin is tuple and isinstance(x, list) and len(x) == len(inner):
+            return tuple(_value(part, kind, where) for part, kind in zip(x, inner, strict=True))
+        case None if type(x) is kind:
+            return x
+        case None if issubclass(kind, Enum) and x in list(kind):
+            return kind(x)
+    raise DataError(f"{where} is {x!r}; expected {_described(kind)}")
+
+
+def _described(kind: Any) -> str:
+    """What a JSON value of a capability's type is."""
+    inner = typing.get_args(kind)
+    match typing.get_origin(kind):
+        case typing.Literal:
+            return "one of " + ", ".join(map(repr, inner))
+        case None if issubclass(kind, Enum):
+            return "one of " + ", ".join(repr(x.value) for x in kind)
+        case None:
+            return str(kind.__name__)
+        case builtin if builtin is tuple:
+            return f"a list of {len(inner)} values"
+    return f"a list of values, each {_described(inner[0])}"
+
+
+def names() -> tuple[str, ...]:
+    """The profiles there are, in order."""
+    return tuple(sorted(_paths()))
+
+
+def load(name: str) -> Profile:
+    """The profile of a name.
+
+    Raises
+    ------
+    DataError
+        If there is none, or its file does not hold one device.
+    """
+    path = _paths().get(name)
+    if path is None:
+        raise DataError(f"no profile {name!r}; there are {', '.join(names())}")
+    found = read(path.read_text(encoding="utf-8"), str(path))
+    if len(found) != 1:
+        raise DataError(f"{path} describes {len(found)} devices; a profile describes one")
+    return found[0]
+
+
+def _paths() -> dict[str, Any]:
+    """Files by the names of profiles; the user's own before the shipped ones."""
+    folders: list[Any] = [files(_SHIPPED) / "profiles"]
+    if os.environ.get(_FOLDER):
+        folders.append(Path(os.environ[_FOLDER]))
+    return {
+        entry.name.removesuffix(_SUFFIX).lower(): entry
+        for folder in folders
+        if folder.is_dir()
+        for entry in folder.iterdir()
+        if entry.name.endswith(_SUFFIX)
+    }

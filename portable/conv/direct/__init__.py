@@ -1,0 +1,1 @@
+"""Convolutions as sums over filters, from memory or from boxes of tiles."""

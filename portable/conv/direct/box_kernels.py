@@ -1,0 +1,241 @@
+"""Convolution as a product of matrices whose rows are boxes of images with neighbouring channels.
+
+A tile of `portable.linalg.products.kernels.gemm_tiles` is copied as rectangles; here the rows of
+the first operand's tile are a box of images, rows and columns, moved for each tap of the filter, so
+that whole vectors of channels are copied, by a copy engine where there is one, and zeros from
+outside of the images come by themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from portable import lang as kl
+from portable.conv.geometry import Window
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.base.tiling import Tiling
+from portable.linalg.products.kernels import tile_position
+from portable.linalg.products.operand_ring import multiply_steps, start_ring
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+
+__all__ = ["BoxPlan", "arrange_filters", "gather_patches", "multiply_boxes", "sum_boxes"]
+
+
+class BoxPlan(NamedTuple):
+    """How a workgroup multiplies boxes, a constant of kernels.
+
+    Attributes
+    ----------
+    window : Window
+        Of stride 1.
+    box : (int, int, int)
+        Images, rows and columns whose places are rows of a tile, or steps of a sum.
+    tiling : Tiling
+    """
+
+    window: Window
+    box: tuple[int, int, int]
+    tiling: Tiling
+
+
+class Corner(NamedTuple):
+    """The first image, row and column of a box."""
+
+    image: Any
+    row: Any
+    column: Any
+
+    def seen(self, tap: Any, WINDOW: Window) -> Any:
+        """The corner of the box that a tap sees from this one."""
+        down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
+        return Corner(
+            self.image,
+            self.row + down * WINDOW.dilation[0] - WINDOW.padding[0],
+            self.column + across * WINDOW.dilation[1] - WINDOW.padding[1],
+        )
+
+    def box(self, x: Any, BOX: tuple[int, int, int], first: Any, COUNT: int) -> Any:
+        """``COUNT`` channels, from `first` on, of the box in `x`."""
+        images, height, width = BOX
+        n, y, z = self.image, self.row, self.column
+        return x[n : n + images, y : y + height, z : z + width, first : first + COUNT]
+
+
+class Products(NamedTuple):
+    """Filters from the `first` on, and boxes of images as their taps see them from a corner."""
+
+    x: Any
+    w: Any
+    corner: Any
+    first: Any
+    filters: Any
+    PLAN: BoxPlan
+
+    def start(self, tile_x: Any, tile_w: Any, step: Any) -> None:
+        """Starts to copy what a step multiplies, channels of one tap."""
+        (BK, BN), TAPS, first = tile_w.shape, self.PLAN.window.count, self.first
+        tap, channel = step % TAPS, step // TAPS * BK
+        seen = self.corner.seen(tap, self.PLAN.window)
+        kl.copy_async(tile_x, seen.box(self.x, self.PLAN.box, channel, BK))
+        kl.copy_async(tile_w, self.w[tap, channel : channel + BK, first : first + BN])
+
+    def valid(self, step: Any) -> Any:
+        """All places of the box, and the filters and channels that there are."""
+        BM, _, BK = self.PLAN.tiling[0:3]
+        left = self.x.shape[3] - step // self.PLAN.window.count * BK
+        return BM, self.filters - self.first, left
+
+
+@kernel
+def multiply_boxes(
+    x: Any, w: Any, out: Any, bias: Any, residual: Any, *, PLAN: BoxPlan, ACTIVATION: Any, ACC: Any
+) -> None:
+    """A workgroup per box of the results' places and tile of filters.
+
+    Images `x` are (N, H, W, C), results `out` (N, H', W', K), filters `w` (taps, C, K); the
+    stride is 1. A step multiplies channels of one tap; the taps of a channel follow each other,
+    since they see nearly the same pixels. Local memory: ``stages (rows + columns) depth`` elements
+    of the tiling, whose rows are the box's places, and padding.
+    """
+    BM, BN, BK, STAGES = PLAN.tiling[0:4]
+    boxes, columns = boxes_of(out, PLAN.box), kl.cdiv(out.shape[3], BN)
+    box, column = tile_position(kl.group_id(0), boxes, columns, PLAN.tiling.group)
+    corner, first = corner_of(out, box, PLAN.box), column * BN
+    tile_x = kl.local((STAGES, BM, BK), x.dtype)
+    tile_w = kl.local((STAGES, BK, BN), w.dtype)
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
+    acc.fill(0)
+    products = Products(x, w, corner, first, out.shape[3], PLAN)
+    steps = PLAN.window.count * kl.cdiv(x.shape[3], BK)
+    start_ring((tile_x, tile_w), products, PLAN.tiling)
+    multiply_steps(acc, (tile_x, tile_w), products, (0, steps), PLAN.tiling)
+    acc.map(activated, first, bias, ACTIVATION, corner, residual, PLAN.box)
+    acc.store(corner.box(out, PLAN.box, first, BN))
+
+
+@function
+def boxes_of(x: Any, BOX: tuple[int, int, int]) -> Any:
+    """How many boxes cover all places."""
+    images, height, width = BOX
+    return kl.cdiv(x.shape[0], images) * kl.cdiv(x.shape[1], height) * kl.cdiv(x.shape[2], width)
+
+
+@function
+def corner_of(x: Any, index: Any, BOX: tuple[int, int, int]) -> Any:
+    """The corner of the `index`-th box of the places of `x`."""
+    images, height, width = BOX
+    down, across = kl.cdiv(x.shape[1], height), kl.cdiv(x.shape[2], width)
+    place = index % (down * across)
+    image = index // (down * across) * images
+    return Corner(image, place // across * height, place % across * width)
+
+
+@function
+def activated(
+    total: Any, i: Any, j: Any, first: Any, bias: Any, activation: Any, corner: Any, residual: Any,
+    BOX: Any,
+) -> Any:  # fmt: skip
+    """A result in a tile, which may hold more filters and places than there are."""
+    if bias is not None and first + j < bias.shape[0]:
+        total += total.dtype(bias[first + j])
+    if residual is not None:
+        n = corner.image + i // (BOX[1] * BOX[2])
+        y, z = corner.row + i // BOX[2] % BOX[1], corner.column + i % BOX[2]
+        inside = n < residual.shape[0] and y < residual.shape[1] and z < residual.shape[2]
+        if inside and first + j < residual.shape[3]:
+            total += total.dtype(residual[n, y, z, first + j])
+    return activation(total)
+
+
+class Sums(NamedTuple):
+    """Gradients, and images as a tap sees them, from a row and a column on."""
+
+    dy: Any
+    x: Any
+    tap: Any
+    row: Any
+    column: Any
+    PLAN: BoxPlan
+
+    def start(self, tile_dy: Any, tile_x: Any, corner: Any) -> None:
+        """Starts to copy what a step multiplies, the places of a box."""
+        BOX = self.PLAN.box
+        seen = corner.seen(self.tap, self.PLAN.window)
+        kl.copy_async(tile_dy, corner.box(self.dy, BOX, self.row, tile_dy.shape[1]))
+        kl.copy_async(tile_x, seen.box(self.x, BOX, self.column, tile_x.shape[1]))
+        kl.copy_commit()
+
+
+@kernel
+def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
+    """``out[s, t, k, c]`` sums ``dy[place, k] * x[what tap t sees from there, c]``.
+
+    The sum is over part s of the results' places, in boxes; each part but the last has as many. A
+    workgroup per tile of filters by channels, tap and part, taps next to each other, since they see
+    nearly the same pixels. Arrays and local memory as of `multiply_boxes`, a step being the places
+    of a box. The ring is not that of `portable.linalg.products.operand_ring`, with which gradients
+    took 1.01 to 1.6 times as long on an H200 through NVIDIA's OpenCL: there the next step's first
+    operands are loaded before this one's last are multiplied.
+    """
+    BM, BN, PLACES, STAGES = PLAN.tiling[0:4]
+    TAPS, AHEAD = PLAN.window.count, PLAN.tiling.ahead
+    rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(x.shape[3], BN)
+    tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS % (rows * columns)
+    part = kl.group_id(0) // (TAPS * rows * columns)
+    row, column = tile % rows * BM, tile // rows * BN
+    boxes = boxes_of(dy, PLAN.box)
+    each = kl.cdiv(boxes, out.shape[0])
+    first = part * each
+    tile_dy = kl.local((STAGES, PLACES, BM), dy.dtype)
+    tile_x = kl.local((STAGES, PLACES, BN), x.dtype)
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
+    acc.fill(0)
+    sums = Sums(dy, x, tap, row, column, PLAN)
+    for stage in kl.static_range(AHEAD):
+        corner = corner_of(dy, first + stage, PLAN.box)
+        sums.start(tile_dy[stage], tile_x[stage], corner)
+    for step in range(kl.maximum(kl.minimum(boxes - first, each), 0)):
+        if AHEAD > 0:
+            kl.copy_wait(AHEAD - 1)
+            kl.barrier()
+        slot, corner = (step + AHEAD) % STAGES, corner_of(dy, first + step + AHEAD, PLAN.box)
+        sums.start(tile_dy[slot], tile_x[slot], corner)
+        if AHEAD == 0:
+            kl.copy_wait(0)
+            kl.barrier()
+        now = step % STAGES
+        valid = (dy.shape[3] - row, x.shape[3] - column, PLACES)
+        kl.mma(acc, tile_dy[now].T, tile_x[now], valid=valid)
+        if STAGES == 1:
+            kl.barrier()
+    acc.store(out[part, tap, row : row + BM, column : column + BN])
+
+
+@kernel
+def arrange_filters(w: Any, out: Any, *, TURNED: bool) -> None:
+    """``out[r S + s, c, k] = w[k, c, r, s]``; `TURNED`, ``w[c, k, R - 1 - r, S - 1 - s]``."""
+    k, c = kl.global_id(0), kl.global_id(1)
+    if k < out.shape[2] and c < out.shape[1]:
+        for tap in range(out.shape[0]):
+            if TURNED:
+                last = out.shape[0] - 1 - tap
+                out[tap, c, k] = w[c, k, last // w.shape[3], last % w.shape[3]]
+            else:
+                out[tap, c, k] = w[k, c, tap // w.shape[3], tap % w.shape[3]]
+
+
+@kernel
+def gather_patches(x: Any, out: Any, *, WINDOW: Window) -> None:
+    """``out[n, y, z, (r S + s) C + c]``: what the window sees of images (N, C, H, W), or zero."""
+    at = kl.global_id(0)
+    if at < product_of(out.shape):
+        n, y, z, d = unravelled(at, out.shape)
+        tap, c = d // x.shape[1], d % x.shape[1]
+        down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
+        i = y * WINDOW.stride[0] + down * WINDOW.dilation[0] - WINDOW.padding[0]
+        j = z * WINDOW.stride[1] + across * WINDOW.dilation[1] - WINDOW.padding[1]
+        value = kl.accumulator(x.dtype)(0)
+        if i >= 0 and i < x.shape[2] and j >= 0 and j < x.shape[3]:
+            value = value.dtype(x[n, c, i, j])
+        out[n, y, z, d] = value

@@ -1,0 +1,262 @@
+"""Direct convolution of images whose channels are neighbours, or are made so first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import Any, Final
+
+from portable.backend import Device
+from portable.conv.direct.box_kernels import (
+    BoxPlan,
+    arrange_filters,
+    gather_patches,
+    multiply_boxes,
+)
+from portable.conv.geometry import Geometry, Layout, Pair, Window
+from portable.conv.layouts import as_nchw
+from portable.conv.method import Epilogue, Method, most_workspace
+from portable.conv.tuning import direct_choices
+from portable.dtypes import DType, float16
+from portable.lang.arguments.arguments import ALIGNMENT
+from portable.lang.launch.geometry import groups
+from portable.linalg.base.tiling import Tiling
+from portable.linalg.products.rows import copy_into
+from portable.tune.fallback import first_accepted
+from portable.tune.space import Parameters
+from portable.tune.table import state
+
+__all__ = ["ONE_TAP", "Boxes", "box_of", "boxes", "channels_last"]
+
+Box = tuple[int, int, int]
+
+_DEPTH: Final = 64
+"""Channels of a step of the product: of fewer, patches are written out if that leaves half."""
+
+_HALO: Final = 0.02
+"""What reading a pixel again for another tile costs, beside using it."""
+
+
+def boxes(
+    device: Device,
+    shape: Geometry,
+    kind: DType,
+    layout: Layout,
+    choice: Parameters | None = None,
+) -> Boxes | None:
+    """The method, or None where images would have to be rearranged for no gain.
+
+    Parameters
+    ----------
+    device, shape, kind, layout, choice
+        As of `Method`.
+    """
+    channels_last = layout == "NHWC"
+    units = kind is float16 and "mma.f16" in device.capabilities.matrix_units
+    if shape.groups > 1 or 0 in (*shape.result, shape.images, shape.channels, shape.filters):
+        return None
+    patches = shape.window.stride != (1, 1) or (units and _shallow(shape))
+    rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
+    if (patches or rows) and not units:
+        return None
+    aligned = rows and not patches
+    return Boxes(device, shape, kind, layout, choice, patches=patches, rows=aligned)
+
+
+def _shallow(shape: Geometry) -> bool:
+    taps = prod(shape.window.taps)
+    return taps * -(-shape.channels // _DEPTH) > 2 * -(-taps * shape.channels // _DEPTH)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boxes(Method):
+    """The product of `portable.conv.direct.box_kernels`, for images of one shape without groups.
+
+    Results with channels first are made with channels last, then copied.
+
+    Attributes
+    ----------
+    patches : bool
+        Whether what the filter sees is written out first, as it is for strides and few channels.
+    rows : bool
+        Whether images are copied first, so that channels are neighbours in aligned rows.
+    """
+
+    patches: bool
+    rows: bool
+
+    def workspace(self) -> tuple[int, int]:
+        """Elements of workspace for all images, if they are rearranged, and for one."""
+        each = sum(self.rearranged_elements)
+        size = max(1, each) * self.kind.itemsize
+        most = max(1, most_workspace(self.device) // size)
+        return min(self.shape.images, most) * each, each
+
+    def filters(self, w: Any, turned: bool = False) -> Any:
+        """Filters as matrices (taps, C, K), or one of them all for patches."""
+        shape = self.shape
+        taps, depth, count = prod(shape.window.taps), shape.channels, shape.filters
+        room = self.device.empty((taps, depth, self.padded(count)), self.kind)
+        arrange_filters[(count, depth), None](w, room[..., :count], TURNED=turned)
+        if self.patches:
+            room = self.device.namespace().reshape(room, (1, taps * depth, room.shape[2]))
+        return room[..., :count]
+
+    def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
+        """Makes results of images."""
+        each = sum(self.rearranged_elements)
+        if not each:
+            self._multiply(x, filters, out, epilogue, self.shape.window)
+            return
+        batch = workspace.shape[0] // each
+        for first in range(0, self.shape.images, batch):
+            part = slice(first, first + batch)
+            self._batch(x[part], filters, out[part], epilogue.of_images(part), workspace)
+
+    def _batch(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
+        """The results of some images, which the workspace is large enough for."""
+        images, size = self._rearrange(x, workspace)
+        window = ONE_TAP if self.patches else self.shape.window
+        if self.layout == "NHWC":
+            self._multiply(images, filters, out, epilogue, window)
+            return
+        space, (count, filtered, *places) = self.device.namespace(), out.shape
+        filled = count * self.rearranged_elements[1]
+        extents = (count, *places, self.padded(filtered))
+        room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
+        self._multiply(images, filters, room, epilogue, window)
+        copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
+
+    def rearranged(self, x: Any) -> Any:
+        """Some images as `run` multiplies them: as they are where that will do."""
+        if not (self.patches or self.rows):
+            return x
+        room = self.device.empty((x.shape[0] * self.rearranged_elements[0],), self.kind)
+        return self._rearrange(x, room)[0]
+
+    def _rearrange(self, x: Any, workspace: Any) -> tuple[Any, int]:
+        """Images (N, H, W, C) or what filters see of them, and how much workspace they take."""
+        space, count = self.device.namespace(), x.shape[0]
+        x = as_nchw(self.device, x, self.layout)
+        size = count * self.rearranged_elements[0]
+        height, width, depth = self._rearranged()
+        extents = (count, height, width, self.padded(depth))
+        room = space.reshape(workspace[:size], extents)
+        if not self.patches:
+            return channels_last(self.device, x, room), size
+        patches = room[..., :depth]
+        gather_patches[prod(patches.shape), None](x, patches, WINDOW=self.shape.window)
+        return patches, size
+
+    def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue, window: Window) -> None:
+        places = out.shape[:3]
+        bias, activation, residual = epilogue
+        if residual is not None and self.layout == "NCHW":
+            residual = self.device.namespace().permute_dims(residual, (0, 2, 3, 1))
+
+        def use(choice: Parameters) -> None:
+            box = box_of(choice["BM"], places, window.taps)
+            tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
+            count = tiles * -(-out.shape[3] // choice["BN"])
+            multiply_boxes[groups(count), (choice["WORKGROUP"], 1, 1)](
+                x,
+                w,
+                out,
+                bias,
+                residual,
+                PLAN=BoxPlan(window, box, Tiling.of(choice)),
+                ACTIVATION=activation,
+                ACC=self.kind.register,
+            )
+
+        first_accepted(self._choices(), use)
+
+    def _choices(self) -> tuple[Parameters, ...]:
+        if self.choice is not None:
+            return (self.choice,)
+        capabilities, kind = self.device.capabilities, self.kind
+        return direct_choices(capabilities, kind, self.shape, state())
+
+    @cached_property
+    def rearranged_elements(self) -> tuple[int, int]:
+        """Elements of workspace for a rearranged image, and for its results in another order."""
+        images = results = 0
+        if self.patches or self.rows:
+            height, width, depth = self._rearranged()
+            images = height * width * self.padded(depth)
+        if self.layout == "NCHW":
+            results = prod(self.shape.result) * self.padded(self.shape.filters)
+        return images, results
+
+    def _rearranged(self) -> tuple[int, int, int]:
+        """Height, width and depth of rearranged images."""
+        shape = self.shape
+        if self.patches:
+            return *shape.result, shape.depth
+        return shape.height, shape.width, shape.channels
+
+    def padded(self, extent: int) -> int:
+        """An extent rounded up so that rows of it are aligned."""
+        multiple = ALIGNMENT // self.kind.itemsize
+        return -(-extent // multiple) * multiple
+
+
+def channels_last(device: Device, x: Any, room: Any) -> Any:
+    """Images copied so that channels are neighbours.
+
+    Parameters
+    ----------
+    device : Device
+        Where they are.
+    x : array, shape (N, C, H, W)
+        The images, of any strides.
+    room : array, shape (N, H, W, C or more)
+        Where to put them.
+
+    Returns
+    -------
+    array, shape (N, H, W, C)
+        The first channels of `room`.
+    """
+    space, (count, depth, height, width) = device.namespace(), x.shape
+    pixels = space.reshape(x, (count, depth, height * width))
+    rows = space.reshape(room, (count, height * width, room.shape[3]))
+    copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
+    return room[..., :depth]
+
+
+ONE_TAP: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
+"""What sees patches that are written out."""
+
+
+@lru_cache(maxsize=4096)
+def box_of(count: int, places: Box, taps: Pair) -> Box:
+    """Images, rows and columns of boxes that cover all places with least left over.
+
+    Boxes of few rows and columns cover best where there are many images, but read each pixel for
+    more tiles.
+
+    Parameters
+    ----------
+    count : int
+        Places of a box.
+    places : (int, int, int)
+        Images, rows and columns to cover.
+    taps : (int, int)
+        Of the filter.
+    """
+
+    def cost(box: Box) -> float:
+        covered = prod(-(-n // extent) * extent for n, extent in zip(places, box, strict=True))
+        _, height, width = box
+        seen = (height + taps[0] - 1) * (width + taps[1] - 1) / (height * width)
+        return covered / prod(places) * (1 + _HALO * seen)
+
+    return min(_boxes(count), key=lambda box: (cost(box), -box[2]))
+
+
+def _boxes(count: int) -> list[Box]:
+    """All boxes of so many places."""
+    divisors = [n for n in range(1, count + 1) if count % n == 0]
+    return [(count // h // w, h, w) for h in divisors for w in divisors if count % (h * w) == 0]

@@ -1,0 +1,13 @@
+"""Adjoints of kernels, made from their IR.
+
+`exits` writes control flow without jumps, `flatten` single steps on names, `sweeps` the way
+forwards and the way back by the `rules` of differentiation, with `memory` for arrays, a `stack` for
+what rounds of loops begin with and `logs` for what they loaded; `unused` leaves out the rest.
+`reexecution` looks that nothing is worked out again from arrays that are no longer what they were.
+"""
+
+from __future__ import annotations
+
+from portable.gradients.adjoint.assemble import Adjoint, Gradient, adjoint_of
+
+__all__ = ["Adjoint", "Gradient", "adjoint_of"]

@@ -1,0 +1,248 @@
+"""Arrays on the way back: what was read is added to, what was written is taken.
+
+The adjoint of a load adds to the element's adjoint: by an atomic addition, or plainly where the
+array's indices differ between work-items. That of a store takes the element's adjoint and leaves
+nought, since what was there before did not reach the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from portable.dtypes import DType
+from portable.errors import Location
+from portable.gradients.adjoint.activity import Activity
+from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
+from portable.gradients.adjoint.own_elements import own_elements
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.make import cast
+from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.types import Array, Layout, Vector
+from portable.lang.ir.walk import all_statements
+
+__all__ = ["Memory"]
+
+_Of = Callable[[e.Expression], e.Expression]
+_ADDS: Final = ("add", "sub")
+
+
+class Memory:
+    """The adjoints of a kernel's arrays.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A flat program.
+    gradients : mapping
+        The array of gradients by the name of the parameter.
+    activity : Activity
+    names : Names
+    dims : int
+        How many dimensions the ndrange has.
+
+    Attributes
+    ----------
+    arrays : list of Array
+        Local and private arrays of adjoints.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        gradients: Mapping[str, Array],
+        activity: Activity,
+        names: Names,
+        dims: int,
+    ) -> None:
+        self.arrays: list[Array] = []
+        self._kernel: Final = kernel
+        self._names: Final = names
+        self._activity: Final = activity
+        self._adjoints: dict[Array, Array] = {}
+        self._alone = own_elements(kernel, dims)
+        self._written = {y for x in all_statements(kernel.body) for y in x.written()}
+        for x in kernel.parameters:
+            if isinstance(x, Array) and x.name in gradients:
+                self._adjoints[x] = gradients[x.name]
+        for x in kernel.arrays:
+            if activity.holds(x):
+                self._adjoints[x] = self._beside(x)
+
+    def _beside(self, x: Array) -> Array:
+        """An array of adjoints of the kernel's own."""
+        kind = adjoint_type(x.dtype.register)
+        assert isinstance(kind, DType)
+        layout = Layout.row_major(x.shape) if x.space == "local" else x.layout
+        made = replace(x, name=self._names.fresh(f"d_{x.name}"), dtype=kind, layout=layout)
+        self.arrays.append(made)
+        return made
+
+    def roots(self) -> set[Array]:
+        """The arrays for which a part of the adjoint is run."""
+        written = {x for x in self._written if isinstance(x, Array)}
+        return {*self._adjoints.values(), *written}
+
+    def cleared(self, loc: Location) -> s.Block:
+        """Nought in the adjoints of local and private arrays."""
+        out = [self._fill(x, loc) for x in self.arrays]
+        if any(x.space == "local" for x in self.arrays):
+            out.append(s.Barrier(loc))
+        return tuple(out)
+
+    def _fill(self, x: Array, loc: Location) -> s.Statement:
+        kind = self._kernel.index_type
+        size, step, start = 1, 1, zero(kind)
+        for extent in x.shape:
+            size *= extent
+        if x.space == "local":
+            wide = self._kernel.workgroup
+            step, start = wide[0] * wide[1] * wide[2], linear_local_id(wide, kind)
+        var = self._names.variable("element", kind)
+        element = Vector(x.dtype, x.lanes) if x.lanes > 1 else x.dtype
+        store = s.Store(x, _unravelled(var, x.shape), zero(element), loc)
+        return s.For(var, start, e.Const(size, kind), e.Const(step, kind), (store,), loc)
+
+    # -- the way back ----------------------------------------------------------------------
+
+    def load(self, x: s.Load, of: _Of, adjoint: e.Expression) -> s.Block:
+        """Adds the adjoint of what was read."""
+        into = self._adjoints.get(x.array)
+        if into is None:
+            if not self._activity.holds(x.array):
+                return ()
+            refuse(
+                f"through {x.array.name}, which depends on what gradients are asked for and is "
+                "read again, without an array for its own gradient",
+                x,
+                f"give the gradient of {x.array.name}, an array of its shape",
+            )
+        if x.runs_on:
+            refuse("of a load that runs on into the next rows", x, "load row by row")
+        index = tuple(of(i) for i in x.index)
+        if not isinstance(adjoint.type, Vector) or x.array.lanes > 1:
+            return self._add(x, into, index, adjoint)
+        out: list[s.Statement] = []
+        for lane in range(adjoint.type.lanes):
+            out += self._add(x, into, _moved(index, x.axis, lane), e.Lane(adjoint, lane))
+        return tuple(out)
+
+    def _add(
+        self, x: s.Load, into: Array, index: tuple[e.Expression, ...], adjoint: e.Expression
+    ) -> s.Block:
+        index, component = _component(x, into, index)
+        kind = into.dtype.real.register
+        value = cast(adjoint, kind)
+        if x.array.space == "private" or x.array in self._alone:
+            old = self._names.variable("sum", value.type)
+            load = s.Load(old, into, index, x.loc, component=component)
+            total = e.Binary("add", old, value)
+            return (load, s.Store(into, index, total, x.loc, component=component))
+        if component is not None or into.dtype.itemsize < 4:
+            refuse(
+                f"of {x.array.name}, elements of which several work-items may read, into an array "
+                f"of {into.dtype.name}",
+                x,
+                "give an array of float32, or of real numbers with a last dimension of 2 for "
+                "complex ones",
+            )
+        scope: s.MemoryScope = "device" if into.space == "global" else "workgroup"
+        return (s.Atomic(None, "add", into, index, value, None, "relaxed", scope, x.loc),)
+
+    def write(
+        self, x: s.Store | s.Atomic, of: _Of
+    ) -> tuple[list[s.Statement], e.Expression | None]:
+        """Takes the adjoint of what was written; None where it is nought."""
+        into = self._adjoints.get(x.array)
+        if isinstance(x, s.Atomic) and (x.op not in _ADDS or self._uses_before(x)):
+            self._refuse_atomic(x)
+        if into is None or not x.array.dtype.real.is_float:
+            return [], None
+        if isinstance(x, s.Store) and x.runs_on:
+            refuse("of a store that runs on into the next rows", x, "store row by row")
+        index = tuple(of(i) for i in x.index)
+        assert x.value is not None
+        kind = adjoint_type(x.value.type)
+        if not isinstance(kind, Vector) or x.array.lanes > 1:
+            return self._take(x, into, index, kind)
+        out: list[s.Statement] = []
+        lanes: list[e.Expression] = []
+        for lane in range(kind.lanes):
+            axis = x.axis if isinstance(x, s.Store) else -1
+            made, adjoint = self._take(x, into, _moved(index, axis, lane), kind.dtype)
+            out += made
+            lanes.append(adjoint)
+        return out, e.MakeVector(tuple(lanes), kind)
+
+    def _take(
+        self,
+        x: s.Store | s.Atomic,
+        into: Array,
+        index: tuple[e.Expression, ...],
+        kind: DType | Vector,
+    ) -> tuple[list[s.Statement], e.Expression]:
+        index, component = _component(x, into, index)
+        scalar = into.dtype.real.register
+        wide = Vector(scalar, kind.lanes) if isinstance(kind, Vector) else scalar
+        found = self._names.variable(f"d_{x.array.name}_at", wide)
+        out: list[s.Statement] = [s.Load(found, into, index, x.loc, component=component)]
+        if isinstance(x, s.Store):
+            out.append(s.Store(into, index, zero(wide), x.loc, component=component))
+        taken = cast(found, kind.dtype if isinstance(kind, Vector) else kind)
+        if isinstance(x, s.Atomic) and x.op == "sub":
+            taken = e.Unary("neg", taken)
+        return out, taken
+
+    def _uses_before(self, x: s.Atomic) -> bool:
+        return x.var is not None
+
+    def _refuse_atomic(self, x: s.Atomic) -> None:
+        """Refuses one through which gradients would have to go."""
+        through = x.array in self._adjoints or self._activity.depends(x.value)
+        if not through and not (x.var is not None and x.array.dtype.real.is_float):
+            return
+        if x.op in _ADDS:
+            reason = (
+                f"through what kl.atomic_{x.op} returns, which depends on the order of work-items"
+            )
+        else:
+            reason = f"of kl.atomic_{x.op}, which does not say whose value was taken"
+        refuse(reason, x, "gradients go through kl.atomic_add and kl.atomic_sub, unused otherwise")
+
+
+def _component(
+    x: s.Load | s.Store | s.Atomic, into: Array, index: tuple[e.Expression, ...]
+) -> tuple[tuple[e.Expression, ...], int | None]:
+    """Where the adjoint of a part of a complex number is, which may be an array of its own."""
+    component = None if isinstance(x, s.Atomic) else x.component
+    if component is None or into.dtype.is_complex:
+        return index, component
+    kind = index[0].type if index else None
+    assert isinstance(kind, DType)
+    return (*index, e.Const(component, kind)), None
+
+
+def _moved(index: tuple[e.Expression, ...], axis: int, lane: int) -> tuple[e.Expression, ...]:
+    """An index with the number of a lane added along an axis."""
+    if lane == 0:
+        return index
+    at = axis % len(index)
+    kind = index[at].type
+    assert isinstance(kind, DType)
+    moved = e.Binary("add", index[at], e.Const(lane, kind))
+    return (*index[:at], moved, *index[at + 1 :])
+
+
+def _unravelled(x: e.Expression, shape: tuple[int, ...]) -> tuple[e.Expression, ...]:
+    """The index of the element of a number in C order."""
+    kind = x.type
+    assert isinstance(kind, DType)
+    out: list[e.Expression] = []
+    for extent in reversed(shape[1:]):
+        size = e.Const(extent, kind)
+        out.append(e.Binary("mod", x, size, nonnegative=True))
+        x = e.Binary("floordiv", x, size, nonnegative=True)
+    return tuple(reversed([*out, x])) if shape else ()

@@ -1,0 +1,413 @@
+"""Forwards and backwards through a flat program.
+
+A *level* is the kernel's body or one round of a loop. It is run forwards with all its values at
+hand, and then backwards. A loop in it is run through by itself on the way forwards, which keeps
+what each round begins with; on the way back each round is a level of its own. So a loop in a loop
+keeps as much as both have rounds, not as the product, and what is not needed is left out later
+(`unused`): of sums nothing is left of the way forwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from portable.dtypes import int32
+from portable.errors import Location
+from portable.gradients.adjoint.activity import Activity, spread_names
+from portable.gradients.adjoint.adjoints import Adjoints
+from portable.gradients.adjoint.exposed import exposed
+from portable.gradients.adjoint.logs import Log
+from portable.gradients.adjoint.memory import Memory
+from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
+from portable.gradients.adjoint.reexecution import Again
+from portable.gradients.adjoint.rounds import Rounds
+from portable.gradients.adjoint.rules import shares
+from portable.gradients.adjoint.stack import Stack
+from portable.gradients.adjoint.sub_groups import sub_group_shares
+from portable.gradients.adjoint.trips import integer_type, trips
+from portable.gradients.adjoint.unused import needed
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.walk import all_statements, map_expression, map_operands
+
+__all__ = ["Level", "Sweeps"]
+
+_FORWARD_ONLY: Final = (s.Print, s.Check)
+
+
+@dataclass
+class Round:
+    """What a loop's rounds are on the way back.
+
+    Attributes
+    ----------
+    var : Variable or None
+        The counter.
+    kept : list of Variable
+        The variables whose values at the beginning of each round are kept.
+    body : Block
+        Forwards and backwards.
+    """
+
+    var: e.Variable | None
+    kept: list[e.Variable]
+    body: s.Block
+
+
+@dataclass
+class Level:
+    """A level as it is written down.
+
+    Attributes
+    ----------
+    env : dict
+        What stands here for the names of the program.
+    adjoints : Adjoints
+        Of the names that are bound here.
+    counts : dict
+        By the loops of the level: how many rounds they ran.
+    rounds : dict
+        By the loops of the level: what a round is on the way back.
+    """
+
+    env: dict[str, e.Expression]
+    adjoints: Adjoints
+    counts: dict[int, e.Expression] = field(default_factory=dict)
+    rounds: dict[int, Round] = field(default_factory=dict)
+
+    def of(self, x: e.Expression) -> e.Expression:
+        """An expression of the program in the names of this level."""
+        return map_expression(
+            x, lambda y: self.env.get(y.name, y) if isinstance(y, e.Variable) else y
+        )
+
+    def inside(self) -> Level:
+        """The same names, for a run of which this level keeps nothing."""
+        return Level(dict(self.env), self.adjoints)
+
+
+_Rounds = Callable[[Rounds, Level], s.Block]
+
+
+class Sweeps:
+    """Writes down both ways.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The flat program.
+    names : Names
+    activity : Activity
+    memory : Memory
+        How arrays and their adjoints are read and written.
+    stack : Stack
+        Keeps what rounds begin with.
+    logs : mapping
+        By the identity of loads whose findings are kept.
+
+    Attributes
+    ----------
+    cells : list of Variable
+        Variables that came in beside the program's.
+    again : dict
+        The loads that the way back does again, by the names that they bind.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        names: Names,
+        activity: Activity,
+        memory: Memory,
+        stack: Stack,
+        logs: Mapping[int, Log],
+    ) -> None:
+        self.cells: list[e.Variable] = []
+        self.again: dict[str, Again] = {}
+        self._kernel: Final = kernel
+        self._names: Final = names
+        self._activity: Final = activity
+        self._spread: Final = spread_names(kernel)
+        self._memory: Final = memory
+        self._stack: Final = stack
+        self._logs: Final = logs
+        self._variables: Final = frozenset(x.name for x in kernel.variables)
+        self._adjoints: Final[dict[str, e.Variable]] = {}
+        self._kept: Final[dict[int, list[e.Variable]]] = {}
+        self._depth = 0
+        self._measuring = False
+
+    # -- levels ----------------------------------------------------------------------------
+
+    def whole(self) -> tuple[s.Block, Level]:
+        """The kernel forwards and backwards."""
+        parameters = {x.name for x in self._kernel.parameters}
+        level = self._new({}, parameters | _bound(self._kernel.body), None)
+        return self._both(self._kernel.body, level, self._kernel.loc), level
+
+    def measured(self) -> s.Block:
+        """A run that finds how high the stacks become; after `whole`."""
+        level = self._new({}, set(), None)
+        self._measuring = True
+        return self._walk(self._kernel.body, level, self._measured_rounds)
+
+    def zeros(self) -> s.Block:
+        """Nought for the adjoints of variables, which all levels share."""
+        loc = self._kernel.loc
+        return tuple(s.Assign(x, zero(x.type), loc) for x in self._adjoints.values())
+
+    def _new(self, env: dict[str, e.Expression], bound: set[str], above: Adjoints | None) -> Level:
+        return Level(env, Adjoints(self._names, self._spread, self._activity, bound, above))
+
+    def _both(self, block: s.Block, level: Level, loc: Location) -> s.Block:
+        forwards = self._walk(block, level, self._kept_rounds)
+        backwards = self._backwards(block, level)
+        self.cells += level.adjoints.cells
+        return (*level.adjoints.zeros(loc), *_joined(forwards, backwards))
+
+    # -- forwards --------------------------------------------------------------------------
+
+    def _walk(self, block: s.Block, level: Level, rounds: _Rounds) -> s.Block:
+        out: list[s.Statement] = []
+        for x in block:
+            if isinstance(x, s.If):
+                then = self._walk(x.then, level, rounds)
+                orelse = self._walk(x.orelse, level, rounds)
+                out.append(s.If(level.of(x.condition), then, orelse, x.loc))
+            elif isinstance(x, Rounds):
+                out += rounds(x, level)
+            elif not isinstance(x, _FORWARD_ONLY):
+                out += self._step(x, level)
+        return tuple(out)
+
+    def _step(self, x: s.Statement, level: Level) -> s.Block:
+        bound = {v: self._names.variable(v.name, v.type) for v in x.binds()}
+
+        def change(y: e.Expression) -> e.Expression:
+            return bound[y] if isinstance(y, e.Variable) and y in bound else level.of(y)
+
+        made = map_operands(x, change)
+        level.env.update({v.name: new for v, new in bound.items()})
+        log = self._logs.get(id(x))
+        if not isinstance(x, s.Load) or self._measuring or (log is None and not self._depth):
+            return (made,)
+        var = bound[x.var]
+        if log is None:
+            self.again[var.name] = Again(x, self._depth)
+            return (made,)
+        entry = self._stack.at(level.of(log.place))
+        if self._depth:
+            return (s.Load(var, log.array, entry, x.loc),)
+        return (made, s.Store(log.array, entry, var, x.loc))
+
+    def _kept_rounds(self, x: Rounds, level: Level) -> s.Block:
+        """A loop on the way forwards; what a round is on the way back is written at once."""
+        made = level.rounds[id(x)] = self._round(x, level)
+        self._kept[id(x)] = made.kept
+        known = trips(x, level.of)
+        counter = None if known is not None else self._names.variable("rounds", int32)
+
+        def body(at: Level) -> s.Block:
+            pushed = self._stack.push(made.kept, x.loc)
+            through = self._walk(x.body, at, self._plain_rounds)
+            return (*pushed, *through, *_counted(counter, x.loc))
+
+        loop = self._run(x, level, body)
+        value = known if counter is None else counter
+        assert value is not None
+        told = self._names.variable("rounds", value.type)
+        level.counts[id(x)] = told
+        after = s.Let(told, value, x.loc)
+        if counter is None:
+            return (loop, after)
+        self.cells.append(counter)
+        return (s.Assign(counter, zero(int32), x.loc), loop, after)
+
+    def _plain_rounds(self, x: Rounds, level: Level) -> s.Block:
+        return (self._run(x, level, lambda at: self._walk(x.body, at, self._plain_rounds)),)
+
+    def _measured_rounds(self, x: Rounds, level: Level) -> s.Block:
+        def body(at: Level) -> s.Block:
+            inner = self._walk(x.body, at, self._measured_rounds)
+            return self._stack.measured(self._kept[id(x)], inner, x.loc)
+
+        return (self._run(x, level, body),)
+
+    def _run(self, x: Rounds, level: Level, body: Callable[[Level], s.Block]) -> s.Statement:
+        """A loop that is run through."""
+        inner = level.inside()
+        var = None
+        if x.var is not None:
+            var = inner.env[x.var.name] = self._names.variable(x.var.name, x.var.type)
+        made = body(inner)
+        if x.going is not None:
+            ended = e.Unary("not", x.going)
+            made = (*made, s.If(ended, (s.Break(x.loc),), (), x.loc))
+        if var is None or x.bounds is None:
+            return s.Loop(made, x.loc)
+        start, stop, step = map(level.of, x.bounds)
+        return s.For(var, start, stop, step, made, x.loc, x.unroll)
+
+    # -- backwards -------------------------------------------------------------------------
+
+    def _round(self, x: Rounds, level: Level) -> Round:
+        """A round forwards and backwards, and what it needs to begin with."""
+        at = self._new(dict(level.env), _bound(x.body), level.adjoints)
+        var = None
+        if x.var is not None:
+            var = at.env[x.var.name] = self._names.variable(x.var.name, x.var.type)
+        self._depth += 1
+        body = self._both(x.body, at, x.loc)
+        self._depth -= 1
+        if any(isinstance(y, s.Barrier) for y in all_statements(x.body)):
+            body = (s.Barrier(x.loc), *body)
+        after = {v.name for v in self._adjoints.values()} | level.adjoints.all_names()
+        live = needed(body, self._memory.roots(), cells=after)
+        assigned = {v.name for y in all_statements(x.body) for v in y.sets()}
+        return Round(var, [v for v in exposed(live) if v.name in assigned], body)
+
+    def _backwards(self, block: s.Block, level: Level) -> s.Block:
+        out: list[s.Statement] = []
+        for x in reversed(block):
+            out += self._back(x, level)
+        return tuple(out)
+
+    def _back(self, x: s.Statement, level: Level) -> s.Block:
+        match x:
+            case s.Let():
+                return self._back_let(x, level)
+            case s.Assign():
+                return self._back_assign(x, level)
+            case s.Load():
+                adjoint, before = level.adjoints.taken(x.var, x.loc)
+                if adjoint is None:
+                    return ()
+                return (*before, *self._memory.load(x, level.of, adjoint))
+            case s.Store() | s.Atomic():
+                return self._back_write(x, level)
+            case s.If():
+                then = self._backwards(x.then, level)
+                orelse = self._backwards(x.orelse, level)
+                return (s.If(level.of(x.condition), then, orelse, x.loc),) if then or orelse else ()
+            case Rounds():
+                return self._back_rounds(x, level)
+            case s.SubGroup() | s.WorkgroupUniform():
+                return self._back_together(x, level)
+            case s.Barrier():
+                return (x,)
+            case s.Fence() | s.Print() | s.Check():
+                return ()
+            case _:
+                refuse(
+                    f"through {type(x).__name__}, which a workgroup does together",
+                    x,
+                    "write it by loads, stores and loops, or give the kernel an adjoint of your "
+                    "own by portable.custom_vjp",
+                )
+
+    def _back_let(self, x: s.Let, level: Level) -> s.Block:
+        adjoint, before = level.adjoints.taken(x.var, x.loc)
+        if adjoint is None:
+            return ()
+        if isinstance(x.value, e.Variable) and x.value.name in self._variables:
+            own = self._adjoint(x.value)
+            return (*before, s.Assign(own, e.Binary("add", own, adjoint), x.loc))
+        found = shares(x.value, x.var, adjoint)
+        if found is None:
+            word = getattr(x.value, "op", getattr(x.value, "function", type(x.value).__name__))
+            hint = "give the kernel an adjoint of your own by portable.custom_vjp"
+            refuse(f"of {word}", x, hint)
+        out = [*before]
+        for operand, part in found:
+            out += level.adjoints.add(operand, level.of(part), x.loc)
+        return tuple(out)
+
+    def _adjoint(self, cell: e.Variable) -> e.Variable:
+        """That of a variable."""
+        found = self._adjoints.get(cell.name)
+        if found is None:
+            found = self._names.variable(f"d_{cell.name}", adjoint_type(cell.type))
+            self._adjoints[cell.name] = found
+            self.cells.append(found)
+        return found
+
+    def _back_assign(self, x: s.Assign, level: Level) -> s.Block:
+        if x.var.name not in self._activity.names:
+            return ()
+        own = self._adjoint(x.var)
+        taken = self._names.variable(own.name, own.type)
+        let = s.Let(taken, own, x.loc)
+        clear = s.Assign(own, zero(own.type), x.loc)
+        return (let, clear, *level.adjoints.add(x.value, taken, x.loc))
+
+    def _back_write(self, x: s.Store | s.Atomic, level: Level) -> s.Block:
+        statements, adjoint = self._memory.write(x, level.of)
+        if adjoint is None or x.value is None:
+            return tuple(statements)
+        return (*statements, *level.adjoints.add(x.value, adjoint, x.loc))
+
+    def _back_together(self, x: s.SubGroup | s.WorkgroupUniform, level: Level) -> s.Block:
+        if x.var.name not in self._activity.names:
+            return ()
+        adjoint, before = level.adjoints.taken(x.var, x.loc)
+        given = zero(adjoint_type(x.var.type)) if adjoint is None else adjoint
+        made, share = sub_group_shares(x, level.of, given, self._kernel, self._names)
+        return (*before, *made, *level.adjoints.add(x.value, share, x.loc))
+
+    def _back_rounds(self, x: Rounds, level: Level) -> s.Block:
+        count, made = level.counts[id(x)], level.rounds[id(x)]
+        kind = integer_type(count)
+        number = self._names.variable("round", kind)
+        first = self._counter(x, level, made.var, number, count)
+        body = (*first, *self._stack.pop(made.kept, x.loc), *made.body)
+        return (s.For(number, zero(kind), count, e.Const(1, kind), body, x.loc, x.unroll),)
+
+    def _counter(
+        self,
+        x: Rounds,
+        level: Level,
+        var: e.Variable | None,
+        number: e.Variable,
+        count: e.Expression,
+    ) -> s.Block:
+        """The counter in a round of the way back, which begins with the last one."""
+        if var is None or x.bounds is None:
+            return ()
+        start, _, step = map(level.of, x.bounds)
+        kind = integer_type(count)
+        last = e.Binary("sub", e.Binary("sub", count, e.Const(1, kind)), number)
+        own = last if kind is var.type else e.Cast(last, var.type)
+        value = e.Binary("add", start, e.Binary("mul", own, step))
+        return (s.Let(var, value, x.loc),)
+
+
+def _bound(block: s.Block) -> set[str]:
+    """The names that a level binds: not those of loops in it."""
+    found: set[str] = set()
+    for x in block:
+        if isinstance(x, Rounds):
+            continue
+        found |= {v.name for v in x.binds()}
+        for part in x.blocks():
+            found |= _bound(part)
+    return found
+
+
+def _joined(forwards: s.Block, backwards: s.Block) -> s.Block:
+    """One block after the other; a condition at the turn is asked once."""
+    if forwards and backwards:
+        last, first = forwards[-1], backwards[0]
+        if isinstance(last, s.If) and isinstance(first, s.If) and last.condition == first.condition:
+            then, orelse = _joined(last.then, first.then), _joined(last.orelse, first.orelse)
+            turn = s.If(last.condition, then, orelse, last.loc)
+            return (*forwards[:-1], turn, *backwards[1:])
+    return (*forwards, *backwards)
+
+
+def _counted(counter: e.Variable | None, loc: Location) -> s.Block:
+    if counter is None:
+        return ()
+    return (s.Assign(counter, e.Binary("add", counter, e.Const(1, int32)), loc),)

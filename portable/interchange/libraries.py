@@ -1,0 +1,253 @@
+"""Arrays of libraries that are no backend's own (PyTorch's, JAX's), in and out of operations.
+
+An operation marked `takes_other_libraries` sees them as arrays of their device over the same
+memory, does its work in the order of the library's own stream, and its results are given back as
+arrays of the library. Whatever offers DLPack and the Array API is such a library.
+
+NumPy's arrays go to the device that was chosen, where it does not take them in place: such an
+operation runs there and gives NumPy's arrays back. One that is made of a library's own functions
+(`portable.numerics`) is marked `runs_where_chosen`, a method of what lives on a device (networks,
+prepared convolutions) `runs_where_it_lives`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
+
+import numpy as np
+
+from portable import registry
+from portable.backend import Device
+from portable.dtypes import bfloat16, dtype
+from portable.interchange import tensors
+from portable.interchange.host_arrays import MovedCall
+from portable.interchange.tensors import is_tensor, tensor_over
+from portable.namespace import device_of, elsewhere, on_device, takes_numpys
+
+__all__ = [
+    "device_elsewhere",
+    "exchanged",
+    "is_other",
+    "like",
+    "runs_where_chosen",
+    "runs_where_it_lives",
+    "stream_of",
+    "takes_other_libraries",
+]
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+_NONE: Final = frozenset({type(None), bool, int, float, str})
+"""Types of most arguments beside arrays."""
+
+_other: Final[dict[type, bool]] = {np.ndarray: False}
+"""Whether arrays of a type are of a library that is no backend's."""
+
+
+def is_other(x: object) -> bool:
+    """Whether this is an array of a library that is no backend's own."""
+    kind = type(x)
+    known = _other.get(kind)
+    if known is None:
+        known = _other[kind] = _is_of_other_library(kind)
+    return known
+
+
+def _is_of_other_library(kind: type) -> bool:
+    if issubclass(kind, np.generic) or not hasattr(kind, "__dlpack_device__"):
+        return False
+    return not registry.backends_for(kind.__module__.partition(".")[0])
+
+
+def takes_other_libraries(
+    function: Callable[_Parameters, _Result],
+) -> Callable[_Parameters, _Result]:
+    """Makes an operation take arrays of any library, and give results as arrays of the same.
+
+    Arguments are looked at themselves and in tuples; results likewise. An argument that is given
+    back (``out=``) is given back as the object that it was.
+    """
+
+    @wraps(function)
+    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        on_host = False
+        for x in args:
+            if is_other(x):
+                return exchanged(function, args, kwargs)
+            on_host = on_host or type(x) is np.ndarray
+        for x in kwargs.values():
+            if is_other(x) or (type(x) is tuple and any(map(is_other, x))):
+                return exchanged(function, args, kwargs)
+        if on_host and (device := device_elsewhere(args, kwargs)) is not None:
+            return cast(_Result, MovedCall(device).called(function, args, kwargs))
+        return function(*args, **kwargs)
+
+    return call
+
+
+def runs_where_chosen(
+    function: Callable[_Parameters, _Result],
+) -> Callable[_Parameters, _Result]:
+    """Makes an operation run on the device that was chosen where all its arrays are NumPy's.
+
+    Other arrays are left to it. Arguments are looked at as by `takes_other_libraries`.
+    """
+
+    @wraps(function)
+    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        if any(type(x) is np.ndarray for x in _leaves((*args, *kwargs.values()))):
+            device = device_elsewhere(args, kwargs)
+            if device is not None:
+                return cast(_Result, MovedCall(device).called(function, args, kwargs))
+        return function(*args, **kwargs)
+
+    return call
+
+
+_Resident = TypeVar("_Resident", bound="_LivesOnDevice")
+
+
+class _LivesOnDevice(Protocol):
+    @property
+    def device(self) -> Device: ...
+
+
+def runs_where_it_lives(
+    method: Callable[Concatenate[_Resident, _Parameters], _Result],
+) -> Callable[Concatenate[_Resident, _Parameters], _Result]:
+    """Makes a method of what lives on a device take NumPy's arrays, too, and give these back."""
+
+    @wraps(method)
+    def call(owner: _Resident, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        given = [x for x in _leaves((*args, *kwargs.values())) if _looks_like_array(x)]
+        on_host = bool(given) and all(type(x) is np.ndarray for x in given)
+        if not on_host or takes_numpys(owner.device):
+            return method(owner, *args, **kwargs)
+        return cast(_Result, MovedCall(owner.device).called(partial(method, owner), args, kwargs))
+
+    return call
+
+
+def device_elsewhere(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Device | None:
+    """The device that was chosen, where a call's arrays are all NumPy's and have to go there.
+
+    Networks and prepared operations, the first argument of their methods, stay where they are and
+    say what they take.
+    """
+    device = elsewhere()
+    if device is None or (args and isinstance(getattr(args[0], "device", None), Device)):
+        return None
+    arrays = [x for x in _leaves((*args, *kwargs.values())) if _looks_like_array(x)]
+    return device if all(isinstance(x, np.ndarray) for x in arrays) else None
+
+
+def _looks_like_array(x: object) -> bool:
+    return hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, np.generic)
+
+
+def exchanged(
+    function: Callable[..., _Result], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> _Result:
+    """A call with arrays of other libraries: what `takes_other_libraries` makes of it.
+
+    Parameters
+    ----------
+    function : callable
+        The operation.
+    args : tuple
+        What it is given by position, arrays of other libraries among it.
+    kwargs : dict
+        What it is given by name.
+    """
+    others = [x for x in _leaves((*args, *kwargs.values())) if type(x) not in _NONE and is_other(x)]
+    device = device_of(*others)
+    exchange = _Exchange(device, others[0])
+    stream = stream_of(others)
+    if stream is None:
+        return cast(_Result, exchange.called(function, args, kwargs))
+    with device.on_stream(stream):
+        return cast(_Result, exchange.called(function, args, kwargs))
+
+
+def _leaves(values: Iterable[Any]) -> Iterable[Any]:
+    for x in values:
+        if type(x) is tuple:
+            yield from x
+        else:
+            yield x
+
+
+class _Exchange:
+    """One call's arrays, as they were and as the operation sees them."""
+
+    def __init__(self, device: Device, sample: Any) -> None:
+        self._device = device
+        self._sample = sample
+        self._taken: dict[int, tuple[Any, Any]] = {}
+
+    def called(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """What the operation gives, with its arguments and its results exchanged."""
+        taken = self.taken
+        found = function(*map(taken, args), **{name: taken(x) for name, x in kwargs.items()})
+        return self.given(found)
+
+    def taken(self, x: Any) -> Any:
+        """An argument as the operation takes it."""
+        kind = type(x)
+        if kind in _NONE:
+            return x
+        if kind is tuple:
+            return tuple(map(self.taken, x))
+        if not is_other(x):
+            return x
+        seen = on_device(self._device, x)
+        self._taken[id(seen)] = seen, x  # `seen` is kept, so that no other object has its id
+        return seen
+
+    def given(self, found: Any) -> Any:
+        """A result as the caller gets it."""
+        if isinstance(found, tuple):
+            parts = map(self.given, found)
+            return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
+        if id(found) in self._taken:
+            return self._taken[id(found)][1]
+        return self._in_library(found) if self._device.owns(found) else found
+
+    def _in_library(self, found: Any) -> Any:
+        is_bfloat16 = dtype(found.dtype) is bfloat16
+        shared = found.view(np.int16) if is_bfloat16 else found
+        if is_tensor(self._sample):
+            tensor = tensor_over(shared)
+            return tensor.view(sys.modules["torch"].bfloat16) if is_bfloat16 else tensor
+        from array_api_compat import array_namespace
+
+        xp = array_namespace(self._sample)
+        array = xp.from_dlpack(shared)
+        return array.view(xp.bfloat16) if is_bfloat16 else array
+
+
+def stream_of(arguments: Sequence[Any]) -> int | None:
+    """The address of the stream that PyTorch works on, where there are tensors of a GPU; else None.
+
+    JAX orders its work with others' itself: streams are handed over with DLPack.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    for x in arguments:
+        if isinstance(x, torch.Tensor):
+            return tensors.stream_of(x)
+    return None
+
+
+def like(sample: Any, host: np.ndarray[Any, Any]) -> Any:
+    """A host's array in the library, and on the device, of another array."""
+    from array_api_compat import array_namespace, device
+
+    return array_namespace(sample).asarray(host, device=device(sample))

@@ -1,0 +1,1 @@
+"""Launches: which program, with what in its parameters, over which range."""

@@ -1,0 +1,189 @@
+"""From the arguments of a launch to those of its program.
+
+An argument is meant here by its number among all arrays, numbers and constants, those in tuples and
+structs in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
+from typing import Any
+
+from portable.backend import Argument, ArrayView, Executable
+from portable.lang.arguments.arguments import element_strides
+from portable.lang.arguments.signature import (
+    LeafSpec,
+    ParameterSpec,
+    ScalarSpec,
+    StaticSpec,
+    leaf_specs,
+)
+from portable.lang.launch.maker import maker_of
+
+__all__ = ["Filling", "Wording", "filling_of", "owners_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How a text that fills in arguments says what they are made of.
+
+    Attributes
+    ----------
+    handle, offset, number : callable
+        The expression for the handle or offset of an array, or for a number, by argument.
+    named : callable
+        A name that stands for a value.
+    known : callable
+        The value that the text for a number always has, in a tuple; an empty one by default.
+    """
+
+    handle: Callable[[int], str]
+    offset: Callable[[int], str]
+    number: Callable[[int], str]
+    named: Callable[[Any], str]
+    known: Callable[[str], tuple[Any, ...]] = lambda _: ()
+
+    def taken(self, take: Callable[[Any], Any] | None, arg: int) -> str:
+        """What a program gets for a number, worked out now where it is known."""
+        number = self.number(arg)
+        if take is None:
+            return number
+        known = self.known(number)
+        return self.named(take(*known)) if known else f"{self.named(take)}({number})"
+
+
+@dataclass(frozen=True)
+class Filling:
+    """Where the arguments of a launch go in those of its program.
+
+    Attributes
+    ----------
+    template : list
+        The program's arguments, with every extent and stride filled in.
+    pointers : list of (position, argument)
+        Where handles go.
+    offsets : list of (position, argument, itemsize)
+        Where offsets in elements go.
+    scalars : list of (position, argument, function or None)
+        Where numbers go, and what is made of them first.
+    boxes : list of (position, argument, function)
+        Where descriptions of boxes go, and what makes them of handles.
+    """
+
+    template: list[Any]
+    pointers: list[tuple[int, int]] = field(default_factory=list)
+    offsets: list[tuple[int, int, int]] = field(default_factory=list)
+    scalars: list[tuple[int, int, Callable[[Any], Any] | None]] = field(default_factory=list)
+    boxes: list[tuple[int, int, Callable[[Any], Any]]] = field(default_factory=list)
+
+    def text(self, words: Wording) -> str:
+        """The program's arguments as a list in Python text; whoever fills them in goes by it."""
+        found: dict[int, str] = {}
+        for position, arg in self.pointers:
+            found[position] = words.handle(arg)
+        for position, arg, size in self.offsets:
+            found[position] = f"({words.offset(arg)}) // {size}"
+        for position, arg, take in self.scalars:
+            found[position] = words.taken(take, arg)
+        for position, arg, made in self.boxes:
+            found[position] = f"{words.named(made)}({words.handle(arg)})"
+        for position, value in enumerate(self.template):
+            if position not in found:
+                found[position] = words.named(value)
+        return f"[{', '.join(found[position] for position in range(len(self.template)))}]"
+
+    @cached_property
+    def fill(self) -> Callable[[Sequence[Any], Sequence[int], Sequence[Any]], list[Any]]:
+        """Gives the program's arguments for handles, offsets and numbers by launch argument."""
+        return self._function("handles, offsets, numbers", "handles[{}]", "offsets[{}]")
+
+    @cached_property
+    def fill_views(self) -> Callable[[Sequence[ArrayView | None], Sequence[Any]], list[Any]]:
+        """The same for views of the arrays, and numbers."""
+        return self._function("views, numbers", "views[{}].handle", "views[{}].offset")
+
+    def _function(self, given: str, handle: str, offset: str) -> Callable[..., list[Any]]:
+        values: list[Any] = []
+
+        def named(value: Any) -> str:
+            values.append(value)
+            return f"v{len(values) - 1}"
+
+        text = self.text(Wording(handle.format, offset.format, "numbers[{}]".format, named))
+        names = ", ".join(f"v{i}" for i in range(len(values)))
+        found: Callable[..., list[Any]] = maker_of(
+            f"def make({names}):\n    return lambda {given}: {text}\n"
+        )(*values)
+        return found
+
+
+def filling_of(
+    arguments: Sequence[Argument],
+    specs: tuple[ParameterSpec, ...],
+    views: Sequence[ArrayView | None],
+    executable: Executable,
+    asked: Sequence[int] = (),
+) -> Filling:
+    """The filling for a program's arguments and a launch's.
+
+    Parameters
+    ----------
+    arguments : sequence of Argument
+        Of the program.
+    specs : tuple of ParameterSpec
+        Of the launch's arguments, in order.
+    views : sequence of ArrayView or None
+        The same as arrays; None for numbers.
+    executable : Executable
+        What takes them.
+    asked : sequence of int
+        The ndrange in work-items, for programs that ask for it.
+    """
+    owners, leaves = owners_of(specs), leaf_specs(specs)
+    made = Filling([None] * len(arguments))
+    for position, argument in enumerate(arguments):
+        if argument.kind == "size":
+            made.template[position] = asked[argument.dim]
+            continue
+        arg, part = owners[argument.parameter]
+        view = views[arg]
+        if argument.kind == "scalar":
+            made.scalars.append((position, arg, _taker(leaves[arg], part)))
+            continue
+        assert view is not None
+        match argument.kind:
+            case "pointer":
+                made.pointers.append((position, arg))
+            case "offset":
+                made.offsets.append((position, arg, view.dtype.itemsize))
+            case "extent":
+                made.template[position] = view.shape[argument.dim]
+            case "stride":
+                made.template[position] = element_strides(view)[argument.dim]
+            case "box":
+                boxes = executable.boxes(argument, view.shape, view.strides)
+                made.boxes.append((position, arg, boxes))
+    return made
+
+
+def _taker(spec: LeafSpec, part: str) -> Callable[[Any], Any] | None:
+    """How a scalar is made of its argument; None where it is the argument itself."""
+    if isinstance(spec, ScalarSpec) and spec.dtype is not None:
+        return lambda x: getattr(x.item(), part) if part else x.item()
+    return attrgetter(part) if part else None
+
+
+def owners_of(specs: tuple[ParameterSpec, ...]) -> list[tuple[int, str]]:
+    """Per parameter of the IR: the launch argument and the part of it."""
+    owners: list[tuple[int, str]] = []
+    for i, spec in enumerate(leaf_specs(specs)):
+        if isinstance(spec, StaticSpec):
+            continue
+        if isinstance(spec, ScalarSpec) and spec.kind == "complex":
+            owners += [(i, "real"), (i, "imag")]
+        else:
+            owners.append((i, ""))
+    return owners

@@ -1,0 +1,594 @@
+"""From a call of a kernel to a launch on a device, fast when the like was launched before.
+
+A *plan* is what a launch needs that depends only on the types, shapes and strides of its arguments:
+the compiled program, the workgroups, and the argument list with every extent and stride filled in.
+A warm launch looks its plan up, checks overlap, fills in pointers and numbers, and is gone. One
+that is like the last few is recognised without looking anything up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from math import prod
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from portable.backend import ArrayView, Device, Executable, Program
+from portable.errors import InterruptedLaunchError, LaunchError, PortableError, without_frames
+from portable.interchange.host_arrays import SentArrays
+from portable.interchange.libraries import stream_of
+from portable.lang.arguments.arguments import byte_range, is_array, needs_index64, scalar_key
+from portable.lang.arguments.signature import Specialisation, constant_key
+from portable.lang.arguments.structs import flattened, is_composite, structure_of
+from portable.lang.launch.definition import Definition
+from portable.lang.launch.filling import Filling, filling_of
+from portable.lang.launch.geometry import (
+    Groups,
+    Three,
+    asked_sizes,
+    check_workgroup,
+    default_workgroup,
+    group_counts,
+    ragged_dims,
+)
+from portable.lang.launch.recogniser import Pair, Recogniser, recogniser
+from portable.namespace import device_for_numpy, device_of, elsewhere, on_device
+
+__all__ = [
+    "Familiar",
+    "Launcher",
+    "Lowered",
+    "Repeatable",
+]
+
+_MAX_PLANS: Final = 1024
+_FAMILIAR_AFTER: Final = 4
+"""Launches of a plan after which it pays to compile a function that recognises more of them."""
+
+_MOST_FAMILIAR: Final = 4
+"""Launches that a launcher recognises, of its latest: loops of operations launch a few in turn."""
+
+_still_used: Final[list[object]] = []
+"""Arguments of launches that Ctrl-C left running."""
+
+_UNKNOWN: Final = object()
+_MAX_TYPES: Final = 1024
+_known_types: Final[dict[type, Any]] = {}
+"""Of types of arguments seen: True of arrays, None of tuples and structs, False of the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What a launch hands to a device.
+
+    Attributes
+    ----------
+    program : Program or None
+        The generated program; None where the device runs the IR itself.
+    executable : Executable
+        What the device made of it.
+    groups : (int, int, int)
+        Workgroups along each dimension.
+    arguments : list
+        One per argument of the program, as `portable.backend.Executable` takes them.
+    """
+
+    program: Program | None
+    executable: Executable
+    groups: Three
+    arguments: list[Any]
+
+
+@dataclass(slots=True)
+class _Bound:
+    """A compiled program with what is known of its arguments before the pointers are."""
+
+    executable: Executable
+    program: Program | None
+    filling: Filling
+    disjoint: bool
+    uses: int = 0
+    familiar: Familiar | None = None
+
+
+class Familiar(NamedTuple):
+    """What launches of a plan that was used a few times need."""
+
+    recognise: Recogniser
+    launch: Callable[[Three, list[Any]], None]
+    groups: Three
+
+    def launched(self, args: tuple[Any, ...], constants: dict[str, Any]) -> bool:
+        """Launches arguments like those that it was made for; False, having done nothing, else."""
+        arguments = self.recognise(args, constants)
+        if arguments is None:
+            return False
+        try:
+            self.launch(self.groups, arguments)
+        except InterruptedLaunchError:
+            _still_used.append((args, constants))
+            raise
+        return True
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What launches of the same types, shapes and strides share.
+
+    `pairs` are those of which an array is written, `written` the numbers of these.
+    """
+
+    device: Device
+    groups: Three
+    pairs: list[Pair]
+    written: frozenset[int]
+    variants: dict[bool, _Bound]
+    build: Callable[[bool], _Bound]
+
+    def bound(self, disjoint: bool) -> _Bound:
+        """The variant for arguments that do, or do not, overlap."""
+        found = self.variants.get(disjoint)
+        if found is None:
+            found = self.variants[disjoint] = self.build(disjoint)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Repeatable:
+    """A launch to be repeated with other arrays of the same dtypes, shapes, strides and alignment.
+
+    Its arguments are those of the kernel, with the items of tuples and structs in their place.
+
+    For libraries that know this of their arrays and keep it as a key of their own; nothing is
+    checked.
+    """
+
+    groups: Three
+    bound: _Bound
+
+    def __call__(self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]) -> None:
+        """Launches it; each sequence has one item per launch argument.
+
+        Parameters
+        ----------
+        handles, offsets : sequence
+            Of arrays: what `ArrayView` calls handle and offset.
+        args : sequence
+            Of numbers: the numbers.
+        """
+        bound = self.bound
+        bound.executable.launch(self.groups, bound.filling.fill(handles, offsets, args))
+
+
+class Launcher:
+    """A kernel with its ndrange and workgroup; calling it launches it.
+
+    `flat`: the ndrange was given as one number.
+    """
+
+    __slots__ = (
+        "_familiar",
+        "_flat",
+        "_kernel",
+        "_latest",
+        "_ndrange",
+        "_plans",
+        "_reads",
+        "_state",
+        "_workgroup",
+    )
+
+    def __init__(
+        self,
+        kernel: Definition,
+        ndrange: Three | Groups,
+        workgroup: Three | None,
+        *,
+        flat: bool = False,
+    ) -> None:
+        self._kernel = kernel
+        self._ndrange = ndrange
+        self._workgroup = workgroup
+        self._flat = flat
+        self._plans: dict[Any, _Plan] = {}
+        self._latest: Device | None = None
+        self._familiar: tuple[Familiar, ...] = ()
+        self._state = kernel.state
+        self._reads = kernel.reads
+
+    def _renew(self) -> None:
+        """Forgets what was made while names in the kernel's text stood for other things."""
+        state = self._kernel.renewed()
+        if state is not self._state:
+            self._plans, self._familiar, self._state = {}, (), state
+            self._reads = self._kernel.reads
+
+    @property
+    def kernel(self) -> Definition:
+        """The kernel that is launched."""
+        return self._kernel
+
+    def padded(self, device: Device) -> Three:
+        """The work-items along each dimension, in whole workgroups."""
+        wide = self._workgroup or default_workgroup(_ndim(self._ndrange), device.capabilities)
+        counts = group_counts(self._ndrange, wide, device.capabilities)
+        x, y, z = (n * size for n, size in zip(counts, wide, strict=True))
+        return x, y, z
+
+    def __call__(self, *args: Any, **constants: Any) -> None:
+        """Launches the kernel where its array arguments live; returns before it is done.
+
+        Parameters
+        ----------
+        *args
+            Arrays and numbers, and tuples and structs of them; None, dtypes, strings and functions
+            are compile-time constants.
+        **constants
+            The keyword-only parameters.
+
+        Raises
+        ------
+        KernelError
+            If the kernel is not in the language.
+        LaunchError
+            For a bad ndrange, workgroup, argument, or too much local memory.
+        DeviceMismatchError
+            For arrays of different devices.
+        """
+        try:
+            if self._reads or self._kernel.state is not self._state:
+                self._renew()
+            for recognise, launch, groups in self._familiar:
+                arguments = recognise(args, constants)
+                if arguments is not None:
+                    launch(groups, arguments)
+                    return
+            away = _elsewhere(args)
+            if away is not None:
+                self._sent(away, args, constants)()
+                return
+            plan, views, bound, leaves = self._resolve(args, constants)
+            stream = stream_of(leaves)
+            with nullcontext() if stream is None else plan.device.on_stream(stream):
+                bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
+        except PortableError as error:
+            raise without_frames(error) from error.__cause__
+        except InterruptedLaunchError:
+            _still_used.append((args, constants))
+            raise
+        bound.uses = uses = bound.uses + 1
+        if uses == _FAMILIAR_AFTER:
+            bound.familiar = _familiar(plan, bound, args, constants, views)
+        if bound.familiar is not None:
+            others = [x for x in self._familiar if x is not bound.familiar]
+            self._familiar = (bound.familiar, *others[: _MOST_FAMILIAR - 1])
+
+    def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
+        """Binds the arguments and returns the cheapest launch of them, a function without any.
+
+        The arrays must stay alive and where they are; numbers are taken now. NumPy's arrays whose
+        launches run on a device with memory of its own are copied there at each launch, and back.
+        """
+        self._renew()
+        try:
+            away = _elsewhere(args)
+            if away is not None:
+                return self._sent(away, args, constants)
+            plan, views, bound, leaves = self._resolve(args, constants)
+        except PortableError as error:
+            raise without_frames(error) from error.__cause__
+        launch = bound.executable.prepare(plan.groups, bound.filling.fill_views(views, leaves))
+        return _keeping(launch, args)
+
+    def repeatable(
+        self, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool
+    ) -> Repeatable:
+        """A launch of arguments like these; `disjoint`: no written array overlaps another."""
+        self._renew()
+        plan = self._resolve(args, constants)[0]
+        return Repeatable(plan.groups, plan.bound(disjoint))
+
+    def repeatable_on(
+        self, device: Device, args: tuple[Any, ...], constants: dict[str, Any]
+    ) -> Repeatable:
+        """A launch of arrays like these `ArrayView`s, of which none overlaps another."""
+        self._renew()
+        views = [x if isinstance(x, ArrayView) else None for x in flattened(args)]
+        plan = self._plan(device, args, views, constants)
+        return Repeatable(plan.groups, plan.bound(True))
+
+    def familiar(
+        self,
+        args: tuple[Any, ...],
+        constants: dict[str, Any],
+        beside: frozenset[tuple[int, int]] = frozenset(),
+    ) -> Familiar | None:
+        """What recognises and launches arguments like these; None where only a call can.
+
+        For operations that know what they launch often. With the very same `constants` these are
+        not looked at again.
+
+        Parameters
+        ----------
+        args, constants
+            As of a call.
+        beside : frozenset of (int, int)
+            Pairs of arguments that share memory, the lower number first, as the caller makes sure
+            that they do whenever it uses this. No other pair may of which one is written.
+        """
+        self._renew()
+        plan, views, bound, _ = self._resolve(args, constants)
+        pairs = [p for p in plan.pairs if (p.first, p.second) not in beside]
+        if not _disjoint(pairs, views):
+            return None
+        recognise = recogniser(plan.device, args, constants, views, pairs, True, bound.filling)
+        return recognise and Familiar(recognise, bound.executable.launch, plan.groups)
+
+    def lower(self, *args: Any, **constants: Any) -> Lowered:
+        """What a launch of these arguments would hand to the device; launches nothing.
+
+        NumPy's arrays are taken where kernels see them in place.
+        """
+        self._renew()
+        plan, views, bound, leaves = self._resolve(args, constants)
+        return Lowered(
+            bound.program, bound.executable, plan.groups, bound.filling.fill_views(views, leaves)
+        )
+
+    def _sent(
+        self, device: Device, args: tuple[Any, ...], constants: dict[str, Any]
+    ) -> Callable[[], None]:
+        """A launch with NumPy's arrays on a device that has memory of its own.
+
+        It copies them there, and what the kernel wrote comes back before it returns.
+        """
+        leaves = tuple(flattened(args))
+        places = [i for i, x in enumerate(leaves) if is_array(x)]
+        arrays = [leaves[i] for i in places]
+
+        def launch() -> None:
+            sent = SentArrays(device, arrays)
+            views: list[ArrayView | None] = [None] * len(leaves)
+            for i, view in zip(places, sent.views, strict=True):
+                views[i] = view
+            keys = [
+                scalar_key(x) if v is None else None for x, v in zip(leaves, views, strict=True)
+            ]
+            layouts = [
+                (v.dtype, v.shape, v.strides, not v.address & 15, v.writable) for v in sent.views
+            ]
+            fixed = [(name, constant_key(x)) for name, x in constants.items()]
+            key = (device, "sent", structure_of(args), *keys, *layouts, *fixed)
+            plan = self._find(key, device, args, views, constants)
+            bound = plan.bound(_disjoint(plan.pairs, views))
+            bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
+            sent.fetch([number for number, i in enumerate(places) if i in plan.written])
+
+        return launch
+
+    def _resolve(
+        self, args: tuple[Any, ...], constants: dict[str, Any], leaves: tuple[Any, ...] = ()
+    ) -> tuple[_Plan, list[ArrayView | None], _Bound, tuple[Any, ...]]:
+        """The plan of a launch, and its arguments with tuples and structs taken apart.
+
+        `leaves` are these arguments, given where `args` has tuples or structs.
+        """
+        device: Device | None = None
+        views: list[ArrayView | None] = []
+        keys: list[Any] = [None, structure_of(args)] if leaves else [None]
+        for x in leaves or args:
+            kind = type(x)
+            if kind is float:
+                views.append(None)
+                keys.append(float)
+                continue
+            is_one = _known_types.get(kind, _UNKNOWN)
+            if is_one is _UNKNOWN:
+                is_one = _kind_of(x)
+            if not is_one:
+                if is_one is None:
+                    return self._resolve(args, constants, tuple(flattened(args)))
+                views.append(None)
+                keys.append(scalar_key(x))
+                continue
+            if device is None:
+                keys[0] = device = self._device_of(kind, x)
+            elif not device.owns(x) and device_of(x) is not device:
+                device_of(*[y for y in leaves or args if is_array(y)])
+            if not device.owns(x):
+                x = on_device(device, x)
+            view = device.view(x)
+            views.append(view)
+            layout = view[8]
+            if layout is None:
+                keys += (view[0], view[1], view[2], not view[4] & 15, view[7])
+            else:
+                keys.append(layout)
+        if device is None:
+            keys[0] = device = device_of()
+        if constants:
+            keys += [
+                (name, int, x) if type(x) is int else (name, constant_key(x))
+                for name, x in constants.items()
+            ]
+        key = tuple(keys)
+        try:
+            plan = self._plans[key]
+        except (KeyError, TypeError):
+            plan = self._find(key, device, args, views, constants)
+        disjoint = not plan.pairs or _disjoint(plan.pairs, views)
+        bound = plan.variants.get(disjoint) or plan.bound(disjoint)
+        return plan, views, bound, leaves or args
+
+    def _device_of(self, kind: type, x: Any) -> Device:
+        """The device of an array; the one of the latest launch, if it owns it, is found fastest.
+
+        Not so for NumPy's arrays, which several devices take: the one in use decides.
+        """
+        if kind is np.ndarray:
+            return device_for_numpy()
+        latest = self._latest
+        if latest is not None and latest.owns(x):
+            return latest
+        self._latest = device = device_of(x)
+        return device
+
+    def _find(
+        self,
+        key: Any,
+        device: Device,
+        args: tuple[Any, ...],
+        views: list[ArrayView | None],
+        constants: dict[str, Any],
+    ) -> _Plan:
+        try:
+            plan = self._plans.get(key)
+            hashable = True
+        except TypeError:
+            hashable = False
+        if not hashable:
+            self._kernel.refuse_strange(args, views, constants)
+        if plan is None:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = self._plan(device, args, views, constants)
+        return plan
+
+    def _plan(
+        self,
+        device: Device,
+        args: tuple[Any, ...],
+        views: list[ArrayView | None],
+        constants: dict[str, Any],
+    ) -> _Plan:
+        wanted = self.specialised(device, args, views, constants)
+        if self._flat:
+            self._check_dimensions(wanted, device)
+        ragged = ragged_dims(self._ndrange, wanted.workgroup)
+        asked = asked_sizes(self._ndrange, wanted.workgroup)
+        if ragged and not wanted.ragged:
+            self._kernel.remark_padding(wanted, device, views, asked)
+        counts = group_counts(self._ndrange, wanted.workgroup, device.capabilities)
+        # A plan outlives the arrays that it was made for and must not keep their memory.
+        views = [None if v is None else v._replace(handle=None, owner=None) for v in views]
+
+        def build(disjoint: bool) -> _Bound:
+            made = self._kernel.compiled(replace(wanted, restrict=disjoint), device)
+            filling = filling_of(made.arguments, wanted.parameters, views, made.executable, asked)
+            return _Bound(made.executable, made.program, filling, disjoint)
+
+        written = self._kernel.written(wanted, device)
+        return _Plan(device, counts, _pairs(views, written), written, {}, build)
+
+    def _check_dimensions(self, wanted: Specialisation, device: Device) -> None:
+        """Refuses one number for a kernel of several dimensions, as ``[n, m]`` comes to."""
+        asked = self._kernel.dimensions(wanted, device)
+        if asked > 1:
+            assert not isinstance(self._ndrange, Groups)
+            several = ", ".join(("n", "m", "k")[:asked])
+            raise LaunchError(
+                f"{self._kernel.__name__} asks for its place in {asked} dimensions, and its "
+                f"ndrange is {self._ndrange[0]}: write [({several}), workgroup], or "
+                f"[({several}), None] for the default workgroup; Python takes [({several})] for "
+                f"[{several}]"
+            )
+
+    def specialised(
+        self,
+        device: Device,
+        args: tuple[Any, ...],
+        views: list[ArrayView | None],
+        constants: dict[str, Any],
+    ) -> Specialisation:
+        """What a launch on a device specialises on where no arguments overlap."""
+        workgroup = self._workgroup or default_workgroup(_ndim(self._ndrange), device.capabilities)
+        check_workgroup(workgroup, device.capabilities)
+        counts = group_counts(self._ndrange, workgroup, device.capabilities)
+        fixed = self._kernel.constants(constants)
+        specs = self._kernel.specs(args, views)
+        leaves = flattened(args)
+        keys = [scalar_key(x) for x, view in zip(leaves, views, strict=True) if view is None]
+        padded = prod(n * size for n, size in zip(counts, workgroup, strict=True))
+        whole = Specialisation(
+            specs,
+            fixed,
+            workgroup,
+            needs_index64([v for v in views if v is not None], keys, padded),
+            True,
+            self._kernel.options,
+        )
+        ragged = ragged_dims(self._ndrange, workgroup)
+        if ragged and self._kernel.exact(whole, device):
+            return replace(whole, ragged=ragged)
+        return whole
+
+
+def _elsewhere(args: tuple[Any, ...]) -> Device | None:
+    """The device that was chosen, where a launch's arrays are all NumPy's and have to go there."""
+    device = elsewhere()
+    if device is None:
+        return None
+    arrays = [x for x in flattened(args) if is_array(x)]
+    return device if arrays and all(isinstance(x, np.ndarray) for x in arrays) else None
+
+
+def _kind_of(x: Any) -> bool | None:
+    """Whether an argument is an array, or None for tuples and structs; remembered by its type."""
+    kind = type(x)
+    if len(_known_types) >= _MAX_TYPES:
+        _known_types.clear()
+    found = _known_types[kind] = None if is_composite(kind) else is_array(x)
+    return found
+
+
+def _familiar(
+    plan: _Plan,
+    bound: _Bound,
+    args: tuple[Any, ...],
+    constants: dict[str, Any],
+    views: list[ArrayView | None],
+) -> Familiar | None:
+    """How to recognise launches like this one, if that is possible."""
+    recognise = recogniser(
+        plan.device, args, constants, views, plan.pairs, bound.disjoint, bound.filling
+    )
+    return recognise and Familiar(recognise, bound.executable.launch, plan.groups)
+
+
+def _ndim(ndrange: Three | Groups) -> int:
+    counts = ndrange.counts if isinstance(ndrange, Groups) else ndrange
+    return max((i + 1 for i, n in enumerate(counts) if n > 1), default=1)
+
+
+def _pairs(views: Sequence[ArrayView | None], written: frozenset[int]) -> list[Pair]:
+    arrays = [(i, *byte_range(v)) for i, v in enumerate(views) if v is not None]
+    return [
+        Pair(i, low, high, j, other_low, other_high)
+        for (i, low, high), (j, other_low, other_high) in combinations(arrays, 2)
+        if (i in written or j in written) and low < high and other_low < other_high
+    ]
+
+
+def _disjoint(pairs: list[Pair], views: list[ArrayView | None]) -> bool:
+    """Whether no array that is written shares bytes with another."""
+    arrays = cast(list[ArrayView], views)
+    for i, low, high, j, other_low, other_high in pairs:
+        x, y = arrays[i], arrays[j]
+        # By position, which is faster than by name: owner is 6, address is 4.
+        if x[6] != y[6]:
+            continue
+        if x[4] + low < y[4] + other_high and y[4] + other_low < x[4] + high:
+            return False
+    return True
+
+
+def _keeping(launch: Callable[[], None], args: tuple[Any, ...]) -> Callable[[], None]:
+    """The launch, holding on to its arrays."""
+    kept = partial(launch)
+    kept.__dict__["arguments"] = args
+    return kept

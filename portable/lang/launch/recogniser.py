@@ -1,0 +1,261 @@
+"""Functions that recognise a launch like an earlier one, compiled for that one.
+
+A launch describes each of its arguments, makes a key of the descriptions and finds its plan by it.
+A recogniser compares the arguments with one plan's in straight-line Python instead and gives what
+the device is to be handed. Whatever differs, or is not certain to be the same, it leaves to the
+general way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from portable.backend import ArrayView, Device, ViewCode
+from portable.dtypes import DType
+from portable.lang.arguments.arguments import ALIGNMENT, scalar_key
+from portable.lang.arguments.signature import constant_key
+from portable.lang.arguments.structs import field_names, flattened, is_composite, items_of
+from portable.lang.function import Function
+from portable.lang.launch.filling import Filling, Wording
+from portable.lang.launch.maker import maker_of
+from portable.registry import registry
+
+__all__ = ["Pair", "Recogniser", "recogniser"]
+
+Recogniser = Callable[[tuple[Any, ...], dict[str, Any]], "list[Any] | None"]
+"""From a launch's arguments and constants to the program's arguments; None if they are unlike."""
+
+_PARTS: Final = ("handle", "address", "offset", "owner")
+_NUMBERS: Final = (bool, int, float, complex, np.generic)
+_CONSTANTS: Final = (str, type(None), type, np.dtype, DType, Function)
+_UNCHANGING: Final = (*_NUMBERS, *_CONSTANTS)
+_SOURCE: Final = """\
+def make({names}):
+    def recognise(args, constants):
+        if len(args) != {arity}:
+            return None
+        {unpacked}, = args
+        try:
+            if constants is not known and not ({constants}):
+                return None
+            {taken}
+            if not ({same}):
+                return None
+            {parts}
+        except Exception:
+            return None
+        if {unlike}:
+            return None
+        return {arguments}
+    return recognise
+"""
+_NEW_LINE: Final = "\n            "
+
+
+class Pair(NamedTuple):
+    """Two arrays of a launch, one of them written, and their bytes relative to their addresses."""
+
+    first: int
+    low: int
+    high: int
+    second: int
+    other_low: int
+    other_high: int
+
+
+def recogniser(
+    device: Device,
+    args: tuple[Any, ...],
+    constants: Mapping[str, Any],
+    views: Sequence[ArrayView | None],
+    pairs: Sequence[Pair],
+    disjoint: bool,
+    filling: Filling,
+) -> Recogniser | None:
+    """A function that recognises launches like this one; None where only the general way can.
+
+    Parameters
+    ----------
+    device : Device
+        Where the launch runs.
+    args, constants, views
+        Its arguments, its constants, and the views of those arguments that are arrays.
+    pairs : sequence of Pair
+        The arrays whose overlap matters.
+    disjoint : bool
+        Whether none of the pairs overlaps.
+    filling : Filling
+        How the program's arguments are made of the launch's.
+    """
+    arrays = {i: view for i, view in enumerate(views) if view is not None}
+    leaves = flattened(args)
+    codes = {i: device.view_code(leaves[i]) for i in arrays if device.owns(leaves[i])}
+    fixed = [x for i, x in enumerate(leaves) if i not in arrays]
+    if not arrays or any(codes.get(i) is None for i in arrays):
+        return None
+    others = (*fixed, *constants.values())
+    if not all(isinstance(x, FunctionType) or _unchanging(x) for x in others):
+        return None
+    text = _Text()
+    text.unpack(args)
+    for i, x in enumerate(leaves):
+        code = codes.get(i)
+        if code is None:
+            text.require_fixed(f"a{i}", x)
+        else:
+            text.require_array(f"a{i}", code, arrays[i])
+    text.require_constants(constants)
+    text.require_distances(pairs, disjoint)
+    return text.compiled(len(args), filling)
+
+
+def _unchanging(x: Any) -> bool:
+    """Whether the same object means the same to a kernel for good."""
+    if is_composite(type(x)):
+        return all(map(_unchanging, items_of(x)))
+    return isinstance(x, _UNCHANGING)
+
+
+class _Text:
+    """A recogniser in the making: its conditions, and what the names in them stand for.
+
+    Values go by names, so that plans which differ in values alone share one compiled text.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, Any] = {}
+        self._same: list[str] = []
+        self._constants: list[str] = []
+        self._parts: list[str] = []
+        self._unlike: list[str] = []
+        self._unpacked: list[str] = []
+        self._taken: list[str] = []
+        self._leaves = 0
+
+    def unpack(self, args: tuple[Any, ...]) -> None:
+        """Names the arguments: arrays, numbers and constants ``a0``, ``a1``, ... throughout."""
+        self._unpacked = [self._named(x) for x in args]
+
+    def _named(self, x: Any) -> str:
+        """The name of an argument, or of an item in it; a tuple or struct is taken apart first."""
+        kind = type(x)
+        if not is_composite(kind):
+            self._leaves += 1
+            return f"a{self._leaves - 1}"
+        at, own = len(self._taken), f"s{len(self._taken)}"
+        self._taken.append("")
+        items = items_of(x)
+        names = [self._named(item) for item in items]
+        self._names[f"{own}_kind"] = kind
+        differs = f"type({own}) is not {own}_kind"
+        if kind is tuple:
+            differs += f" or len({own}) != {len(items)}"
+        lines = [f"if {differs}: return None"]
+        if names:
+            is_tuple = issubclass(kind, tuple)
+            found = own if is_tuple else "".join(f"{own}.{n}, " for n in field_names(kind))
+            lines.append(f"{', '.join(names)}, = {found}")
+        self._taken[at] = _NEW_LINE.join(lines)
+        return own
+
+    def require_fixed(self, x: str, given: Any) -> None:
+        """A number of the same type, or the same constant."""
+        kind = type(given)
+        if kind is int:
+            narrow = f"-(2**31) <= {x} < 2**31"
+            wide = f"-(2**63) <= {x} < 2**63 and not {narrow}"
+            fits = wide if scalar_key(given) == "wide" else narrow
+            self._same.append(f"type({x}) is int and {fits}")
+        elif kind in (bool, float, complex) or isinstance(given, np.generic):
+            self._names[f"{x}_kind"] = kind
+            self._same.append(f"type({x}) is {x}_kind")
+        elif isinstance(given, FunctionType):
+            self._same.append(self._does_the_same(x, x, given))
+        else:
+            self._names[f"{x}_same"] = given
+            self._same.append(f"{x} is {x}_same")
+
+    def _does_the_same(self, x: str, found: str, given: FunctionType) -> str:
+        """A function that finds what it names as it was: it may do something else by now."""
+        self._names |= {"key_of": constant_key, f"{x}_key": constant_key(given)}
+        return f"key_of({found}) == {x}_key"
+
+    def require_array(self, x: str, code: ViewCode, view: ArrayView) -> None:
+        """An array of the same type, layout, writability and alignment."""
+        self._names |= code.names | {
+            f"{x}_kind": code.kind,
+            f"{x}_dtype": view.dtype,
+            f"{x}_shape": view.shape,
+            f"{x}_strides": view.strides,
+            f"{x}_layout": view.layout,
+            f"{x}_phase": view.address % ALIGNMENT,
+        }
+        if code.kind is np.ndarray and "before" not in self._names:
+            # Several devices take NumPy's arrays; the one that was chosen decides.
+            self._names |= {"chosen": registry.chosen_device, "before": registry.chosen_device()}
+            self._same.append("chosen() is before")
+        self._same += [f"type({x}) is {x}_kind", code.same.format(x=x)]
+        self._parts += [f"{x}_{part} = {getattr(code, part).format(x=x)}" for part in _PARTS]
+        self._unlike.append(f"{x}_address % {ALIGNMENT} != {x}_phase")
+
+    def require_constants(self, given: Mapping[str, Any]) -> None:
+        """The same constants under the same names, not looked at in the very same mapping."""
+        self._names["known"] = given
+        self._constants = [f"len(constants) == {len(given)}"]
+        for i, (name, x) in enumerate(given.items()):
+            self._constants.append(self._constant(f"c{i}", name, x))
+
+    def _constant(self, x: str, name: str, given: Any) -> str:
+        found = f"constants.get({name!r}, constants)"
+        if isinstance(given, FunctionType):
+            return self._does_the_same(x, found, given)
+        self._names[x] = given
+        if type(given) is not int:
+            return f"{found} is {x}"
+        return f"(({x}_now := {found}) is {x} or type({x}_now) is int and {x}_now == {x})"
+
+    def require_distances(self, pairs: Sequence[Pair], disjoint: bool) -> None:
+        """No pair that meets, or at least one."""
+        meetings = []
+        for i, (first, low, high, second, other_low, other_high) in enumerate(pairs):
+            x, y = f"a{first}", f"a{second}"
+            self._names |= {f"near{i}": other_low - high, f"far{i}": other_high - low}
+            meetings.append(
+                f"({x}_owner == {y}_owner and near{i} < {x}_address - {y}_address < far{i})"
+            )
+        if disjoint:
+            self._unlike += meetings
+        else:
+            self._unlike.append(f"not ({' or '.join(meetings)})")
+
+    def compiled(self, arity: int, filling: Filling) -> Recogniser:
+        """The function."""
+        arguments = self._filled(filling)
+        text = _SOURCE.format(
+            arguments=arguments,
+            arity=arity,
+            constants=" and ".join(self._constants),
+            names=", ".join(self._names),
+            parts="; ".join(self._parts),
+            same=" and ".join(self._same),
+            taken=_NEW_LINE.join(self._taken) or "pass",
+            unlike=" or ".join(self._unlike),
+            unpacked=", ".join(self._unpacked),
+        )
+        made: Recogniser = maker_of(text)(**self._names)
+        return made
+
+    def _filled(self, filling: Filling) -> str:
+        """The program's arguments, a list of expressions."""
+
+        def named(value: Any) -> str:
+            name = f"t{len(self._names)}"
+            self._names[name] = value
+            return name
+
+        words = Wording("a{}_handle".format, "a{}_offset".format, "a{}".format, named)
+        return filling.text(words)

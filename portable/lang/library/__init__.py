@@ -1,0 +1,1 @@
+"""What is written in the kernel language itself: collectives, complex and elementary functions."""

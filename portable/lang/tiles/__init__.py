@@ -1,0 +1,121 @@
+"""Tiles of matrices, in terms of what one device has: fragments, their layouts, copies of tiles.
+
+`lower` is the stage between the checks and `portable.lang.passes`. What comes out still means the
+same everywhere; the simulator runs it. Fragments become plain statements first, since these may
+give local arrays new layouts; `copies` lowers copies of tiles to each work-item's share then.
+
+The fragments of a kernel fall into parts (`parts`); each part is held by the first `Strategy` that
+suits it: by `wgmma` and `mma_sync` as the device's matrix units want it, by `micro_kernel` as tiles
+of vectors for a work-item that has a CPU's core to itself, by `registers` as a share of the matrix
+in every work-item of the scope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from portable.backend import Capabilities
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.types import Array, Fragment
+from portable.lang.ir.walk import map_block
+from portable.lang.tiles.copies import lower_copies
+from portable.lang.tiles.issue_order import started_early
+from portable.lang.tiles.micro_kernel import Micro
+from portable.lang.tiles.mma_sync import MmaSync
+from portable.lang.tiles.parts import parts_of
+from portable.lang.tiles.registers import Registers
+from portable.lang.tiles.strategy import Strategy
+from portable.lang.tiles.substitute import substitute
+from portable.lang.tiles.wgmma import Wgmma
+from portable.lang.tiles.work import Work
+
+__all__ = ["lower", "lower_matrices"]
+
+_STRATEGIES: Final[tuple[type[Strategy], ...]] = (Wgmma, MmaSync, Micro, Registers)
+
+
+def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
+    """The kernel in terms of what one device has."""
+    return lower_copies(lower_matrices(kernel, capabilities), capabilities)
+
+
+def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
+    """The kernel without fragments: arrays, loops and vectors in their place.
+
+    Raises
+    ------
+    UnsupportedError
+        For a scope that the workgroup cannot be split into.
+    """
+    if not kernel.fragments:
+        return kernel
+    work = Work(kernel, capabilities)
+    holders: dict[Fragment, Strategy] = {}
+    tiles: dict[Array, Strategy] = {}
+    top: s.Block = ()
+    for part in parts_of(kernel.fragments, kernel.body):
+        kind = next(x for x in _STRATEGIES if x.suits(work, part))
+        strategy = kind(work, part)
+        top += strategy.declare()
+        holders.update(dict.fromkeys(part.fragments, strategy))
+        tiles.update(dict.fromkeys(part.tiles, strategy))
+    body = started_early(kernel.body, lambda x: holders[x.accumulator].early)
+    body = tuple(y for x in body for y in _loop_over_tiles(x, holders))
+    body = map_block(body, lambda x: _loop(x, holders))
+    body = top + map_block(body, lambda x: _lowered(x, holders, tiles))
+    for kind in _STRATEGIES:
+        if made := [x for x in dict.fromkeys(holders.values()) if type(x) is kind]:
+            body = kind.finish(body, made)
+    kept = (work.current(a) for a in kernel.arrays if a not in work.retired)
+    return replace(
+        kernel,
+        arrays=(*kept, *work.arrays),
+        variables=(*kernel.variables, *work.variables),
+        fragments=(),
+        body=substitute(body, work.replaced),
+    )
+
+
+def _loop_over_tiles(x: s.Statement, holders: dict[Fragment, Strategy]) -> s.Block:
+    """A loop around another with a multiplication, as the holder of this wants it."""
+    if not isinstance(x, s.For):
+        return (x,)
+    loops = (y for y in x.body if isinstance(y, s.For))
+    products = [z for y in loops for z in y.body if isinstance(z, s.Multiply)]
+    if len(products) != 1:
+        return (x,)
+    block = holders[products[0].accumulator].loop_over_tiles(x)
+    return (x,) if block is None else block
+
+
+def _loop(x: s.Statement, holders: dict[Fragment, Strategy]) -> s.Block:
+    """A loop in the order that the holder of its multiplication wants."""
+    products = [y for y in x.body if isinstance(y, s.Multiply)] if isinstance(x, s.For) else []
+    if len(products) != 1:
+        return (x,)
+    assert isinstance(x, s.For)
+    block = holders[products[0].accumulator].loop(x)
+    return (x,) if block is None else block
+
+
+def _lowered(
+    x: s.Statement, holders: dict[Fragment, Strategy], tiles: dict[Array, Strategy]
+) -> s.Block:
+    match x:
+        case s.FragmentFill():
+            return holders[x.fragment].fill(x)
+        case s.FragmentLoad():
+            return holders[x.fragment].load(x)
+        case s.FragmentStore():
+            return holders[x.fragment].store(x)
+        case s.Multiply():
+            return holders[x.accumulator].multiply(x)
+        case s.ForElements():
+            return holders[x.fragment].elements(x)
+        case s.CopyTile() if x.target.array in tiles:
+            block = tiles[x.target.array].copy(x)
+            return (x,) if block is None else block
+        case _:
+            return (x,)

@@ -1,0 +1,588 @@
+"""Fragments of a work-item that has a CPU's core to itself.
+
+An accumulator is a private array of micro-tiles; a multiplication takes them into vector registers
+one after the other. Operand tiles are rewritten, where nothing but copies and multiplications
+touches them, to the layouts of `panels`, in the accumulator's type: converting once in the copy is
+cheaper than in every micro-tile that reads the element. What the next round of a loop copies is
+asked for while this one multiplies (`ahead`). The sums of a loop that `summations` knows begin in
+registers and are finished and stored from there: between rounds only they lie in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+from portable.dtypes import DType, bfloat16, float16
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Array, Fragment, Layout, Region, Space, Use
+from portable.lang.tiles.ahead import fetch_ahead, next_sources
+from portable.lang.tiles.micro_shape import MicroShape
+from portable.lang.tiles.panels import Panels
+from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
+from portable.lang.tiles.regions import inside, place
+from portable.lang.tiles.strategy import Strategy
+from portable.lang.tiles.summations import Summation, summations
+from portable.lang.tiles.vector_bodies import for_vector
+from portable.lang.tiles.work import (
+    Code,
+    Work,
+    add,
+    both,
+    clamp,
+    mul,
+    number,
+    smaller,
+    splat,
+    vector_type,
+)
+
+__all__ = ["Micro"]
+
+
+_Tile = tuple[e.Expression, e.Expression]
+"""The numbers of a micro-tile down and across an accumulator."""
+
+
+class _Plan(NamedTuple):
+    """An operand's storage to be: what `Panels` takes, before its array exists."""
+
+    name: str
+    lead: tuple[int, ...]
+    turned: bool
+    lines: int
+    lanes: int
+    all_lines: int
+    all_lanes: int
+    width: int
+    panelled: bool
+    dims: tuple[int, int]
+
+
+class Micro(Strategy):
+    """Accumulators as private arrays of micro-tiles; operands as panels."""
+
+    def __init__(self, work: Work, part: Part) -> None:
+        super().__init__(work, part)
+        sums = part.accumulators or part.fragments
+        self._dtype = _sum_type(work, sums[0])
+        plain = any(not _packs(tile) for tile in part.tiles.values())
+        self._micro = MicroShape.choose(
+            work.capabilities.vector_bytes, self._dtype, [f.shape for f in sums], not plain
+        )
+        self._sums: dict[Fragment, Array] = {}
+        self._panels: dict[Fragment | Array, Panels] = {}
+        self._next: dict[s.Multiply, list[Region]] = {}
+        found = summations(work.kernel.body)
+        self._fused = {x: found[x] for x in part.accumulators if x in found}
+
+    @classmethod
+    def suits(cls, work: Work, part: Part) -> bool:
+        """On CPUs, where the work-item is alone."""
+        return work.capabilities.kind == "cpu" and work.items == 1
+
+    # -- storage ----------------------------------------------------------------------------
+
+    def declare(self) -> s.Block:
+        """Arrays of micro-tiles for accumulators, of panels for operands."""
+        micro = self._micro
+        for fragment in self.part.fragments:
+            if fragment.use == "accumulator":
+                rows, columns = fragment.shape
+                down, across = -(-rows // micro.rows), -(-columns // micro.columns)
+                shape = (down, across, micro.rows, micro.columns)
+                dtype = _sum_type(self.work, fragment)
+                self._sums[fragment] = self.work.private(fragment.name, dtype, shape)
+            else:
+                plan = self._plan(fragment.name, (), fragment.shape, fragment.use, False, (0, 1))
+                self._panels[fragment] = self._made(plan, "private")
+        self._declare_tiles()
+        return ()
+
+    def _declare_tiles(self) -> None:
+        plans = {t.array: self._tile_plan(t) for t in self.part.tiles.values() if _packs(t)}
+        size = sum(_layout(plan)[1].size for plan in plans.values()) * self._dtype.itemsize
+        others = (a for a in self.work.kernel.arrays if a.space == "local" and a not in plans)
+        size += sum(a.layout.size * a.dtype.itemsize for a in others if a.layout is not None)
+        space: Space = "local" if size <= self.work.capabilities.local_memory else "private"
+        for array, plan in plans.items():
+            self.work.retire(array)
+            self._panels[array] = self._made(plan, space)
+
+    def _tile_plan(self, tile: Tile) -> _Plan:
+        ((use, rows, columns),) = tile.uses
+        shape = (tile.array.shape[rows], tile.array.shape[columns])
+        lead = tuple(n for dim, n in enumerate(tile.array.shape) if dim not in (rows, columns))
+        turned = use == "a" and bool(tile.copies) and all(_along(c, rows) for c in tile.copies)
+        return self._plan(tile.array.name, lead, shape, use, turned, (rows, columns))
+
+    def _plan(
+        self,
+        name: str,
+        lead: tuple[int, ...],
+        shape: tuple[int, int],
+        use: Use,
+        turned: bool,
+        dims: tuple[int, int],
+    ) -> _Plan:
+        micro = self._micro
+        lines, lanes = shape[::-1] if turned else shape
+        dims = dims[::-1] if turned else dims
+        panelled = use == "b"
+        width = micro.columns if panelled else micro.lanes
+        all_lines, all_lanes = lines, _up(lanes, width)
+        if turned:
+            all_lanes = _up(_up(lanes, micro.rows), width)
+        elif not panelled:
+            all_lines = _up(lines, micro.rows)
+        return _Plan(name, lead, turned, lines, lanes, all_lines, all_lanes, width, panelled, dims)
+
+    def _made(self, plan: _Plan, space: Space) -> Panels:
+        shape, layout = _layout(plan)
+        array = self.work.array(plan.name, self._dtype, space, shape, layout)
+        return Panels(
+            array,
+            plan.turned,
+            plan.lines,
+            plan.lanes,
+            plan.all_lines,
+            plan.all_lanes,
+            plan.width,
+            self._micro.lanes,
+            plan.panelled,
+            plan.dims,
+        )
+
+    # -- whole fragments --------------------------------------------------------------------
+
+    def fill(self, x: s.FragmentFill) -> s.Block:
+        """Vectors of the value all over the array."""
+        if x.fragment in self._fused:
+            return ()
+        code = self.work.code(x.loc)
+        value = code.let("filling", _stored(x.value, x.fragment))
+        held = self._panels.get(x.fragment)
+        if held is not None:
+            with self._operand_elements(code, held) as (line, lane):
+                code.store(held.array, held.element((), line, lane), value)
+            return code.block
+        array, micro = self._sums[x.fragment], self._micro
+        kind = vector_type(array.dtype, micro.lanes)
+        with (
+            code.loop("tile", array.shape[0]) as i,
+            code.loop("tile", array.shape[1]) as j,
+            code.loop("u", micro.rows) as u,
+        ):
+            for first in range(0, micro.columns, micro.lanes):
+                code.store(array, (i, j, u, code.index(first)), splat(value, kind))
+        return code.block
+
+    def load(self, x: s.FragmentLoad) -> s.Block:
+        """An operand as a tile is copied; an accumulator element by element."""
+        code = self.work.code(x.loc)
+        held = self._panels.get(x.fragment)
+        if held is not None:
+            held.copy(code, (), x.source)
+            return code.block
+        with self._each(code, x.fragment) as (row, column, at):
+            index = place(x.source, row, column)
+            condition = inside(x.source, index)
+            array = self._sums[x.fragment]
+            with code.when(condition):
+                code.store(array, at, code.load(x.source.array, index, array.dtype.register))
+            if condition is not None:
+                with code.otherwise():
+                    code.store(array, at, number(0, array.dtype))
+        return code.block
+
+    def store(self, x: s.FragmentStore) -> s.Block:
+        """Whole vectors of sums where they lie in the array, else element by element."""
+        if x.fragment in self._fused:
+            return ()
+        code = self.work.code(x.loc)
+        if x.fragment in self._panels:
+            with self._each(code, x.fragment) as (row, column, at):
+                self._store_element(code, x, row, column, at)
+            return code.block
+        array, columns, lanes = self._sums[x.fragment], self._micro.columns, self._micro.lanes
+        with (
+            self._rows(code, x.fragment) as (row, (i, u)),
+            code.loop("tile", array.shape[1]) as j,
+            code.loop("x", columns, step=lanes) as first,
+        ):
+            column = code.let("column", add(mul(j, columns), first))
+            self._store_vector(code, x, row, column, (i, j, u, first))
+        return code.block
+
+    def _store_vector(
+        self,
+        code: Code,
+        x: s.FragmentStore,
+        row: e.Expression,
+        column: e.Expression,
+        at: tuple[e.Expression, ...],
+    ) -> None:
+        array, lanes, width = self._sums[x.fragment], self._micro.lanes, x.fragment.shape[1]
+        last = add(column, lanes - 1)
+        index, end = place(x.target, row, column), place(x.target, row, last)
+        whole = both(smaller(last, width), inside(x.target, index), inside(x.target, end))
+        with code.when(whole):
+            values = code.load(array, at, vector_type(array.dtype, lanes))
+            code.store(x.target.array, index, values, kept_dims(x.target)[-1])
+        with code.otherwise(), code.loop("lane", lanes, unroll=1) as lane:
+            own = e.Binary("add", column, lane)
+            with code.when(smaller(own, width)):
+                there = (*at[:-1], e.Binary("add", at[-1], lane))
+                self._store_element(code, x, row, own, there)
+
+    def _store_element(
+        self,
+        code: Code,
+        x: s.FragmentStore,
+        row: e.Expression,
+        column: e.Expression,
+        at: tuple[e.Expression, ...],
+    ) -> None:
+        index = place(x.target, row, column)
+        with code.when(inside(x.target, index)):
+            array = self._array(x.fragment)
+            code.store(x.target.array, index, code.load(array, at, array.dtype))
+
+    def elements(self, x: s.ForElements) -> s.Block:
+        """Row after row, so that a compiler can make vectors of the columns."""
+        if x.fragment in self._fused:
+            return ()
+        code = self.work.code(x.loc)
+        array = self._array(x.fragment)
+        with self._each(code, x.fragment) as (row, column, at):
+            code.emit(s.Let(x.row, row, x.loc), s.Let(x.column, column, x.loc))
+            code.emit(s.Assign(x.value, code.load(array, at, array.dtype), x.loc), *x.body)
+            if x.writes:
+                code.store(array, at, _stored(x.value, x.fragment))
+        return code.block
+
+    def _array(self, fragment: Fragment) -> Array:
+        held = self._panels.get(fragment)
+        return self._sums[fragment] if held is None else held.array
+
+    @contextmanager
+    def _each(
+        self, code: Code, fragment: Fragment
+    ) -> Iterator[tuple[e.Expression, e.Expression, tuple[e.Expression, ...]]]:
+        """Row, column and index of an element, inside the loops over all."""
+        held = self._panels.get(fragment)
+        if held is not None:
+            with self._operand_elements(code, held) as (line, lane):
+                row, column = (lane, line) if held.turned else (line, lane)
+                yield row, column, held.element((), line, lane)
+            return
+        array, micro = self._sums[fragment], self._micro
+        with (
+            self._rows(code, fragment) as (row, (i, u)),
+            code.loop("tile", array.shape[1]) as j,
+            code.loop("x", micro.columns) as x,
+        ):
+            column = code.let("column", add(mul(j, micro.columns), x))
+            wide = array.shape[1] * micro.columns > fragment.shape[1]
+            with code.when(smaller(column, fragment.shape[1]) if wide else None):
+                yield row, column, (i, j, u, x)
+
+    @contextmanager
+    def _rows(
+        self, code: Code, fragment: Fragment
+    ) -> Iterator[tuple[e.Expression, tuple[e.Expression, e.Expression]]]:
+        """A row of sums, its tile and its number there, inside the loops over all."""
+        height, rows = self._sums[fragment].shape[0], self._micro.rows
+        with code.loop("tile", height) as i, code.loop("u", rows) as u:
+            row = code.let("row", add(mul(i, rows), u))
+            padded = height * rows > fragment.shape[0]
+            with code.when(smaller(row, fragment.shape[0]) if padded else None):
+                yield row, (i, u)
+
+    @contextmanager
+    def _operand_elements(
+        self, code: Code, held: Panels
+    ) -> Iterator[tuple[e.Expression, e.Expression]]:
+        with code.loop("line", held.lines) as line, code.loop("lane", held.lanes) as lane:
+            yield line, lane
+
+    # -- copies and products ----------------------------------------------------------------
+
+    def copy(self, x: s.CopyTile) -> s.Block | None:
+        """Whole vectors into the panels."""
+        held = self._panels.get(x.target.array)
+        if held is None:
+            return None
+        code = self.work.code(x.loc)
+        lead = _lead(x.target)
+        turned = kept_dims(x.target)[0] != (held.dims[1] if held.turned else held.dims[0])
+        source = x.source
+        if turned:
+            source = replace(source, transposed=not source.transposed)
+        held.copy(code, lead, source)
+        return code.block
+
+    def loop(self, x: s.For) -> s.Block | None:
+        """Left as it is; what its next round copies is remembered.
+
+        Sums that are finished in its last round are finished after it where it has none.
+        """
+        (product,) = (y for y in x.body if isinstance(y, s.Multiply))
+        self._next[product] = next_sources(x)
+        fused = self._fused.get(product.accumulator)
+        if fused is None:
+            return None
+        code, array = self.work.code(x.loc), self._sums[product.accumulator]
+        registers = self._registers(product.accumulator)
+        with (
+            code.when(fused.never),
+            code.loop("i", array.shape[0]) as i,
+            code.loop("j", array.shape[1]) as j,
+        ):
+            self._begin(code, fused, registers)
+            self._finish(code, fused, (i, j), registers)
+        return x, *code.block
+
+    def multiply(self, x: s.Multiply) -> s.Block:
+        """Micro-tile by micro-tile down each panel of columns."""
+        code, micro = self.work.code(x.loc), self._micro
+        array = self._sums[x.accumulator]
+        depth = x.a.shape[1]
+        rows: e.Expression = code.index(array.shape[0])
+        columns: e.Expression = code.index(array.shape[1])
+        steps: e.Expression = code.index(depth)
+        if x.valid is not None:
+            m, n, k = x.valid
+            rows = code.let("tiles", self._tiles(m, x.accumulator.shape[0], micro.rows))
+            columns = code.let("tiles", self._tiles(n, x.accumulator.shape[1], micro.columns))
+            steps = code.let("depth", clamp(k, depth))
+        registers, fused = self._registers(x.accumulator), self._fused.get(x.accumulator)
+        with code.loop("j", columns) as j, code.loop("i", rows) as i:
+            self._take(code, fused, array, (i, j), registers)
+            turn = add(mul(j, array.shape[0]), i)
+            fetch_ahead(code, self._next.get(x, []), turn, array.shape[0] * array.shape[1])
+            with code.loop("k", steps) as k_at:
+                self._step(code, x, (i, j, k_at), registers)
+            self._put(code, fused, array, (i, j), registers)
+        return code.block
+
+    def _registers(self, accumulator: Fragment) -> Array:
+        """Room for a micro-tile."""
+        micro, array = self._micro, self._sums[accumulator]
+        shape = (micro.rows, micro.vectors)
+        return self.work.private(f"{accumulator.name}_c", array.dtype, shape, micro.lanes)
+
+    def _take(
+        self, code: Code, fused: Summation | None, array: Array, tile: _Tile, registers: Array
+    ) -> None:
+        """Brings a micro-tile into registers, where fused sums begin in the first round."""
+        if fused is None:
+            self._move(code, array, tile, registers, load=True)
+            return
+        with code.when(fused.first):
+            self._begin(code, fused, registers)
+        with code.otherwise():
+            self._move(code, array, tile, registers, load=True)
+
+    def _put(
+        self, code: Code, fused: Summation | None, array: Array, tile: _Tile, registers: Array
+    ) -> None:
+        """Brings a micro-tile back, or to where fused sums go in the last round."""
+        if fused is None:
+            self._move(code, array, tile, registers, load=False)
+            return
+        with code.when(fused.last):
+            self._finish(code, fused, tile, registers)
+        with code.otherwise():
+            self._move(code, array, tile, registers, load=False)
+
+    def _begin(self, code: Code, fused: Summation, registers: Array) -> None:
+        """Sets a micro-tile to what sums begin with."""
+        kind = vector_type(registers.dtype, self._micro.lanes)
+        value = splat(_stored(fused.fill.value, fused.fill.fragment), kind)
+        with code.loop("u", self._micro.rows, unroll=-1) as u:
+            for v in range(self._micro.vectors):
+                code.store(registers, (u, code.index(v)), value)
+
+    def _finish(self, code: Code, fused: Summation, tile: _Tile, registers: Array) -> None:
+        """Finishes a micro-tile's sums and stores them, each whole vector at once.
+
+        A micro-tile that reaches beyond the target goes there through memory.
+        """
+        micro, target = self._micro, fused.store.target
+        rows, columns = fused.fill.fragment.shape
+        top, left = mul(tile[0], micro.rows), mul(tile[1], micro.columns)
+        kind = vector_type(registers.dtype, micro.lanes)
+        if fused.elements is not None:
+            with code.loop("u", micro.rows, unroll=-1) as u:
+                row = code.let("row", add(top, u))
+                for v in range(micro.vectors):
+                    at = (u, code.index(v))
+                    sums = code.load(registers, at, kind)
+                    code.store(registers, at, for_vector(code, fused.elements, row, sums))
+        array = self._sums[fused.fill.fragment]
+        first = place(target, top, left)
+        last_row, last_column = add(top, micro.rows - 1), add(left, micro.columns - 1)
+        whole = both(
+            smaller(last_row, rows) if array.shape[0] * micro.rows > rows else None,
+            smaller(last_column, columns) if array.shape[1] * micro.columns > columns else None,
+            inside(target, first),
+            inside(target, place(target, last_row, last_column)),
+        )
+        with code.when(whole), code.loop("u", micro.rows, unroll=-1) as u:
+            for v in range(micro.vectors):
+                index = place(target, add(top, u), add(left, v * micro.lanes))
+                values = code.load(registers, (u, code.index(v)), kind)
+                code.store(target.array, index, values, kept_dims(target)[-1])
+        if whole is not None:
+            with code.otherwise():
+                self._move(code, array, tile, registers, load=False)
+                self._store_tile(code, fused.store, tile)
+
+    def _store_tile(self, code: Code, x: s.FragmentStore, tile: _Tile) -> None:
+        """Stores what exists of a micro-tile of the array."""
+        micro = self._micro
+        with code.loop("u", micro.rows) as u:
+            row = code.let("row", add(mul(tile[0], micro.rows), u))
+            with (
+                code.when(smaller(row, x.fragment.shape[0])),
+                code.loop("x", micro.columns, step=micro.lanes) as first,
+            ):
+                column = code.let("column", add(mul(tile[1], micro.columns), first))
+                self._store_vector(code, x, row, column, (*tile, u, first))
+
+    def _tiles(self, needed: e.Expression, most: int, size: int) -> e.Expression:
+        count = add(clamp(needed, most), size - 1)
+        assert isinstance(count.type, DType)
+        return e.Binary("floordiv", count, e.Const(size, count.type), nonnegative=True)
+
+    def _move(
+        self,
+        code: Code,
+        array: Array,
+        tile: _Tile,
+        registers: Array,
+        load: bool,
+    ) -> None:
+        micro = self._micro
+        kind = vector_type(array.dtype, micro.lanes)
+        with code.loop("u", micro.rows, unroll=-1) as u:
+            for vector in range(micro.vectors):
+                here = (*tile, u, code.index(vector * micro.lanes))
+                there = (u, code.index(vector))
+                if load:
+                    code.store(registers, there, code.load(array, here, kind))
+                else:
+                    code.store(array, here, code.load(registers, there, kind))
+
+    def _step(
+        self,
+        code: Code,
+        x: s.Multiply,
+        at: tuple[e.Expression, e.Expression, e.Expression],
+        registers: Array,
+    ) -> None:
+        """One column of the first operand times one row of the second."""
+        i, j, k = at
+        micro = self._micro
+        kind = vector_type(registers.dtype, micro.lanes)
+        right = [self._right(code, x.b, k, j, v, registers.dtype) for v in range(micro.vectors)]
+        with code.loop("u", micro.rows, unroll=-1) as u:
+            row = add(mul(i, micro.rows), u)
+            left = splat(self._left(code, x.a, row, k, registers.dtype), kind)
+            for v in range(micro.vectors):
+                place_of = (u, code.index(v))
+                total = code.load(registers, place_of, kind)
+                product = e.Binary("mul", left, right[v])
+                code.store(registers, place_of, e.Binary("add", product, total))
+
+    def _left(
+        self, code: Code, a: Fragment | Region, row: e.Expression, k: e.Expression, dtype: DType
+    ) -> e.Expression:
+        held = self._held(a)
+        if held is not None:
+            line, lane = (k, row) if held.turned else (row, k)
+            return code.load(held.array, (*_lead_of(a), line, lane), dtype)
+        assert isinstance(a, Region)
+        return code.load(a.array, place(a, row, k), dtype)
+
+    def _right(
+        self,
+        code: Code,
+        b: Fragment | Region,
+        k: e.Expression,
+        j: e.Expression,
+        vector: int,
+        dtype: DType,
+    ) -> e.Expression:
+        micro = self._micro
+        kind = vector_type(dtype, micro.lanes)
+        held = self._held(b)
+        if held is not None:
+            at = held.at(_lead_of(b), k, j, vector * micro.lanes)
+            return code.load(held.array, at, kind)
+        assert isinstance(b, Region)
+        column = add(mul(j, micro.columns), vector * micro.lanes)
+        return code.load(b.array, place(b, k, column), kind, kept_dims(b)[1])
+
+    def _held(self, operand: Fragment | Region) -> Panels | None:
+        return self._panels.get(operand.array if isinstance(operand, Region) else operand)
+
+
+def _up(x: int, step: int) -> int:
+    return -(-x // step) * step
+
+
+def _sum_type(work: Work, fragment: Fragment) -> DType:
+    return work.held_type(fragment) if fragment.use == "accumulator" else fragment.dtype.register
+
+
+def _packs(tile: Tile) -> bool:
+    """Whether an operand tile may be laid out as panels."""
+    return tile.whole and tile.exclusive and not tile.bulk and len(tile.uses) == 1
+
+
+def _along(copy: s.CopyTile, target_dim: int) -> bool:
+    """Whether the source is contiguous along what becomes a dimension of the target."""
+    source_dim = alike_dims(copy)[target_dim]
+    strides = copy.source.array.strides
+    return bool(strides) and strides[source_dim] == "unit" and strides.count("unit") == 1
+
+
+def _lead(region: Region) -> tuple[e.Expression, ...]:
+    return tuple(
+        start
+        for start, extent in zip(region.starts, region.extents, strict=True)
+        if extent is None and isinstance(start, e.Expression)
+    )
+
+
+def _lead_of(operand: Fragment | Region) -> tuple[e.Expression, ...]:
+    return _lead(operand) if isinstance(operand, Region) else ()
+
+
+def _stored(value: e.Expression, fragment: Fragment) -> e.Expression:
+    """A value as an element of a fragment holds it: rounded to half where that is its type."""
+    narrow = fragment.dtype
+    if narrow in (float16, bfloat16) and value.type is not narrow:
+        return e.Cast(value, value.type, narrow)
+    return value
+
+
+def _layout(plan: _Plan) -> tuple[tuple[int, ...], Layout]:
+    """Shape and layout; a vector of padding keeps lines off each other's place in the cache."""
+    panels = plan.all_lanes // plan.width
+    if plan.panelled:
+        shape: tuple[int, ...] = (plan.all_lines, panels, plan.width)
+        strides: tuple[int, ...] = (plan.width, plan.all_lines * plan.width, 1)
+        size = plan.all_lines * panels * plan.width
+    else:
+        line = panels * plan.width + plan.width
+        shape, strides = (plan.all_lines, panels * plan.width), (line, 1)
+        size = plan.all_lines * line
+    for extent in reversed(plan.lead):
+        shape, strides, size = (extent, *shape), (size, *strides), size * extent
+    return shape, Layout(strides, size)

@@ -1,0 +1,107 @@
+"""Loops that wait for tiles, fill others and multiply, seen as what a rotation of them needs.
+
+Where a loop's body begins with a wait and a barrier and holds one multiplication beside copies, the
+barrier of the next round can come before the last k-step of this one, so that the first operands
+of the next tile are on their way while the matrix units work. Waits, copies and barriers keep
+their order; one wait and one barrier more follow the last round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.facts import Facts
+from portable.lang.ir.types import Fragment, Region
+from portable.lang.ir.walk import map_expression
+from portable.lang.tiles.work import add
+
+__all__ = ["Rotation", "exist_always", "resolved", "rotation"]
+
+_Change = Callable[[e.Expression], e.Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The pieces of such a loop.
+
+    Attributes
+    ----------
+    waits : tuple of statements
+        Before the first round, and again within each before its last k-step.
+    bindings, copies : tuple of statements
+        What a round binds, and what it copies meanwhile.
+    product : Multiply
+        The round's multiplication.
+    first, following : Multiply
+        The same with the operands of the first and of the next round, which refer to no binding of
+        the body.
+    """
+
+    waits: s.Block
+    bindings: s.Block
+    copies: s.Block
+    product: s.Multiply
+    first: s.Multiply
+    following: s.Multiply
+
+
+def rotation(x: s.For) -> Rotation | None:
+    """The pieces of a loop; None where it is of another form."""
+    barrier = next((i for i, y in enumerate(x.body) if isinstance(y, s.Barrier)), None)
+    if barrier is None:
+        return None
+    waits, rest = x.body[: barrier + 1], x.body[barrier + 1 :]
+    products = [y for y in rest if isinstance(y, s.Multiply)]
+    beside = tuple(y for y in rest if not isinstance(y, s.Multiply))
+    plain = all(isinstance(y, s.Let | s.CopyTile | s.CopyCommit) for y in beside)
+    if len(products) != 1 or not plain:
+        return None
+    if not all(isinstance(y, s.CopyWait) for y in waits[:-1]):
+        return None
+    (product,) = products
+    values = {y.var: y.value for y in beside if isinstance(y, s.Let)}
+    unbound = _moved(product, lambda y: resolved(y, values))
+    after = add(x.var, x.step)
+    return Rotation(
+        waits,
+        tuple(y for y in beside if isinstance(y, s.Let)),
+        tuple(y for y in beside if not isinstance(y, s.Let)),
+        product,
+        _moved(unbound, lambda y: resolved(y, {x.var: x.start})),
+        _moved(unbound, lambda y: resolved(y, {x.var: after})),
+    )
+
+
+def exist_always(x: s.Multiply, facts: Facts) -> bool:
+    """Whether operands surely lie inside their tiles, also in a round that never comes."""
+    return all(
+        bounds.low >= 0 and bounds.high <= extent - (taken or 1)
+        for operand in (x.a, x.b)
+        if isinstance(operand, Region)
+        for start, taken, extent in zip(
+            operand.starts, operand.extents, operand.array.shape, strict=True
+        )
+        for bounds in (facts.bounds(start),)  # type: ignore[arg-type]
+    )
+
+
+def _moved(x: s.Multiply, change: _Change) -> s.Multiply:
+    """A multiplication whose operands begin elsewhere."""
+    return replace(x, a=_operand(x.a, change), b=_operand(x.b, change), valid=None)
+
+
+def _operand(x: Fragment | Region, change: _Change) -> Fragment | Region:
+    if isinstance(x, Fragment):
+        return x
+    starts = tuple(change(start) for start in x.starts)  # type: ignore[arg-type]
+    return Region(x.array, starts, x.extents, x.transposed)
+
+
+def resolved(x: e.Expression, values: dict[e.Variable, e.Expression]) -> e.Expression:
+    """An expression with bindings replaced by their values, which may name bindings before them."""
+    for var in reversed(values):
+        x = map_expression(x, lambda y, var=var: values[var] if y == var else y)  # type: ignore[misc]
+    return x

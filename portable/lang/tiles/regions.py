@@ -1,0 +1,75 @@
+"""Elements of regions: where they lie, and whether they lie inside their array."""
+
+from __future__ import annotations
+
+from portable.dtypes import DType
+from portable.lang.ir import expressions as e
+from portable.lang.ir.facts import Facts
+from portable.lang.ir.types import Region
+from portable.lang.tiles.lanes import divided, remainder
+from portable.lang.tiles.parts import kept_dims
+from portable.lang.tiles.work import add, both
+
+__all__ = ["exists", "inside", "place"]
+
+
+def place(region: Region, row: e.Expression, column: e.Expression) -> tuple[e.Expression, ...]:
+    """The index into its array of an element of a region.
+
+    Parameters
+    ----------
+    region : Region
+        Of two dimensions, or of more of which all but the last are counted as one.
+    row, column : Expression
+        Of the element in it.
+    """
+    index = [_start(region, dim) for dim in range(region.array.ndim)]
+    for dim, offset in zip(kept_dims(region), _offsets(region, row, column), strict=True):
+        index[dim] = add(index[dim], offset)
+    return tuple(index)
+
+
+def _offsets(region: Region, row: e.Expression, column: e.Expression) -> list[e.Expression]:
+    """The distances from the start along each dimension."""
+    if not region.joined:
+        return [row, column]
+    found = [column]
+    *outer, _ = (extent for extent in region.extents if extent is not None)
+    for extent in reversed(outer[1:]):
+        found.insert(0, remainder(row, extent))
+        row = divided(row, extent)
+    return [row, *found]
+
+
+def inside(region: Region, index: tuple[e.Expression, ...]) -> e.Expression | None:
+    """Whether an index that `place` gave is one of a global array's; None where it always is."""
+    if region.array.space != "global":
+        return None
+    conditions: list[e.Expression] = []
+    for dim, x in enumerate(index):
+        assert isinstance(x.type, DType)
+        if not (isinstance(x, e.Const) and x.value >= 0):
+            conditions.append(e.Compare("ge", x, e.Const(0, x.type)))
+        conditions.append(e.Compare("lt", x, e.Extent(region.array, dim, x.type)))
+    return both(*conditions)
+
+
+def exists(region: Region, facts: Facts) -> e.Expression:
+    """Whether all of a region of a global array lies inside it."""
+    conditions: list[e.Expression] = []
+    for dim, extent in enumerate(region.extents):
+        start = _start(region, dim)
+        assert isinstance(start.type, DType)
+        last = add(e.Extent(region.array, dim, start.type), -(extent or 1))
+        if facts.bounds(start).low < 0:
+            conditions.append(e.Compare("ge", start, e.Const(0, start.type)))
+        conditions.append(e.Compare("le", start, last))
+    found = both(*conditions)
+    assert found is not None
+    return found
+
+
+def _start(region: Region, dim: int) -> e.Expression:
+    start = region.starts[dim]
+    assert isinstance(start, e.Expression)
+    return start

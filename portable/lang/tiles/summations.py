@@ -1,0 +1,126 @@
+"""Accumulators that are filled, summed up in one loop and stored: what their holder may fuse.
+
+Most products are written so. Who holds the sums of a tile in registers while it multiplies can
+begin them there in the loop's first round, and finish and store them there in its last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Fragment
+from portable.lang.ir.walk import all_expressions, all_statements, subexpressions
+from portable.lang.tiles.vector_bodies import is_for_vectors
+from portable.lang.tiles.work import add
+
+__all__ = ["Summation", "summations"]
+
+_LEAVING = (s.Break, s.Continue, s.Return)
+_AFTER = (s.Barrier, s.CopyCommit, s.CopyWait)
+"""What may follow a multiplication in its round: nothing that reads memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summation:
+    """The statements about an accumulator, which follow each other in one block.
+
+    Attributes
+    ----------
+    fill : FragmentFill
+        With a constant.
+    loop : For
+        Around one multiplication, which nothing but waiting follows.
+    elements : ForElements or None
+        What happens to each sum; it can be done to vectors of neighbours.
+    store : FragmentStore
+        Of all of it.
+    """
+
+    fill: s.FragmentFill
+    loop: s.For
+    elements: s.ForElements | None
+    store: s.FragmentStore
+
+    @property
+    def first(self) -> e.Expression:
+        """Whether this is the loop's first round."""
+        return e.Compare("eq", self.loop.var, self.loop.start)
+
+    @property
+    def last(self) -> e.Expression:
+        """Whether this is the loop's last round."""
+        return e.Compare("ge", add(self.loop.var, self.loop.step), self.loop.stop)
+
+    @property
+    def never(self) -> e.Expression:
+        """Whether the loop has no round."""
+        return e.Compare("ge", self.loop.start, self.loop.stop)
+
+
+def summations(body: s.Block) -> dict[Fragment, Summation]:
+    """Those of a kernel, by accumulator."""
+    uses: dict[Fragment, int] = {}
+    for x in all_statements(body):
+        for thing in set(x.touched()):
+            if isinstance(thing, Fragment):
+                uses[thing] = uses.get(thing, 0) + 1
+    found = (_summation(block, at, uses) for block in _blocks(body) for at in range(len(block)))
+    return {x.fill.fragment: x for x in found if x is not None}
+
+
+def _blocks(block: s.Block) -> Iterator[s.Block]:
+    yield block
+    for x in block:
+        for inner in x.blocks():
+            yield from _blocks(inner)
+
+
+def _summation(block: s.Block, at: int, uses: dict[Fragment, int]) -> Summation | None:
+    """The summation whose loop is a statement of a block."""
+    loop, after = block[at], block[at + 1 : at + 3]
+    product = _product(loop)
+    if product is None or not after:
+        return None
+    assert isinstance(loop, s.For)
+    total = product.accumulator
+    fills = [x for x in block[:at] if isinstance(x, s.FragmentFill) and x.fragment is total]
+    elements = after[0] if isinstance(after[0], s.ForElements) else None
+    store = after[-1] if elements is not None else after[0]
+    if len(fills) != 1 or not isinstance(store, s.FragmentStore) or store.fragment is not total:
+        return None
+    known = isinstance(fills[0].value, e.Const)
+    alone = uses[total] == (3 if elements is None else 4)
+    fused = Summation(fills[0], loop, elements, store)
+    return fused if known and alone and _may_store_in_loop(fused) else None
+
+
+def _product(loop: s.Statement) -> s.Multiply | None:
+    """The one multiplication of a loop's rounds, if they end with it."""
+    if not isinstance(loop, s.For) or not isinstance(loop.step, e.Const) or loop.step.value < 1:
+        return None
+    rest = list(loop.body)
+    while rest and isinstance(rest[-1], _AFTER):
+        rest.pop()
+    inside = list(all_statements(loop.body))
+    products = [x for x in inside if isinstance(x, s.Multiply)]
+    if any(isinstance(x, _LEAVING) for x in inside) or len(products) != 1:
+        return None
+    return products[0] if rest[-1] is products[0] else None
+
+
+def _may_store_in_loop(x: Summation) -> bool:
+    """Whether sums may be finished in the last round, a part at a time."""
+    inside = list(all_statements(x.loop.body))
+    touched = {y for z in inside for y in z.touched()}
+    if x.store.target.joined or x.store.target.array in touched:
+        return False
+    read = {y for start in x.store.target.starts for y in subexpressions(cast(e.Expression, start))}
+    if x.elements is not None:
+        if not x.elements.writes or not is_for_vectors(x.elements):
+            return False
+        read |= set(all_expressions(x.elements.body)) - {x.elements.value}
+    return not read & {y.var for y in inside if isinstance(y, s.Assign)}

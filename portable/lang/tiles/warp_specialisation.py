@@ -1,0 +1,342 @@
+"""Loops that fill the slots of a ring with tiles and multiply them, cut in two.
+
+The last work-items copy, the others multiply, and neither wait for more than they need: two
+mbarriers for each slot say that it is filled and that it may be filled again. Those that copy are
+up to all slots ahead; where such a loop stands in one over tiles, beyond a tile's end too, while it
+is stored. (M. Bauer, H. Cook and B. Khailany, "CudaDMA: optimizing GPU memory bandwidth
+via warp specialization", SC 2011.) Where a copy engine takes all copies of a round, one work-item
+asks it for them: on an H200 half-precision products of 4096 took 0.85 of the time so. Where that is
+one of a whole warpgroup, for many tiles, the others take registers from it: sums leave few for what
+is done to a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from portable.dtypes import uint64
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.types import Array, Layout, Region
+from portable.lang.ir.walk import all_statements
+from portable.lang.tiles.lanes import divided, remainder
+from portable.lang.tiles.mma_shapes import LANES
+from portable.lang.tiles.pipelining import resolved
+from portable.lang.tiles.work import Code, Work, add, smaller
+
+__all__ = ["GROUP", "Cut", "cut", "cut_loop", "cut_of"]
+
+GROUP: Final = 4 * LANES
+"""Work-items of a warpgroup."""
+
+_FEWEST_SLOTS: Final = 3
+
+_LENDING: Final = 3
+"""Warpgroups of which one asks for copies and lends the others registers."""
+
+_FEWEST_REGISTERS: Final = 72
+_MOST_REGISTERS: Final = 216
+"""What a work-item of it keeps, and what one of the others has: as many in all as before."""
+
+_OWN = s.FragmentFill, s.ForElements, s.FragmentStore
+"""What of a loop over tiles those that multiply do alone."""
+
+_IN_TILES = s.Let, s.Assign, s.For, *_OWN
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The pieces of such a loop.
+
+    Attributes
+    ----------
+    loop : For
+        The loop, which counts from 0 on, or in a loop over tiles from where it ended before.
+    copies, product : tuple of statements
+        What either side does in a round, with the bindings that it needs.
+    slots : int
+        Of the ring; each round fills the one whose number is the round's, modulo `slots`.
+    engine : bool
+        Whether a copy engine makes the copies.
+    around : For or None
+        The loop over tiles.
+    """
+
+    loop: s.For
+    copies: s.Block
+    product: s.Block
+    slots: int
+    engine: bool = False
+    around: s.For | None = None
+
+
+def cut(x: s.Statement, body: s.Block) -> Cut | None:
+    """The pieces of a loop, or of the one in a loop over tiles; None where it is of another form.
+
+    `body` is the whole kernel's.
+    """
+    if not isinstance(x, s.For):
+        return None
+    if _is(x.start, 0) and (found := _pieces(x)) is not None:
+        return found
+    within = [y for y in x.body if isinstance(y, s.For)]
+    if len(within) != 1 or not all(isinstance(y, _IN_TILES) for y in x.body):
+        return None
+    (loop,) = within
+    found = _pieces(loop) if _goes_on(loop, x, body) else None
+    return None if found is None else replace(found, around=x)
+
+
+def cut_of(work: Work, multiplies: list[s.Multiply]) -> Cut | None:
+    """The loop that can be cut in two: passed once, it holds all these multiplications."""
+    for x in work.kernel.body:
+        pieces = cut(x, work.kernel.body)
+        if pieces is not None and multiplies == [y for y in pieces.product if y in multiplies]:
+            return pieces
+    return None
+
+
+def _goes_on(loop: s.For, around: s.For, body: s.Block) -> bool:
+    """Whether a loop begins with 0, and in further rounds of that around it where it ended."""
+    values = {y.var: y.value for y in around.body if isinstance(y, s.Let)}
+    counter = resolved(loop.start, values)
+    moved = [y for y in all_statements(body) if isinstance(y, s.Assign) and y.var == counter]
+    if len(moved) != 2 or not _is(moved[0].value, 0):
+        return False
+    after = around.body[around.body.index(loop) :]
+    return moved[1] in after and resolved(moved[1].value, values) == resolved(loop.stop, values)
+
+
+def _pieces(x: s.For) -> Cut | None:
+    if not _is(x.step, 1):
+        return None
+    barriers = [i for i, y in enumerate(x.body) if isinstance(y, s.Barrier)]
+    if len(barriers) != 1 or not barriers[0]:
+        return None
+    (at,) = barriers
+    *copies, wait = x.body[:at]
+    product = x.body[at + 1 :]
+    if not (isinstance(wait, s.CopyWait) and wait.pending == 0):
+        return None
+    if not all(isinstance(y, s.Let | s.CopyTile | s.CopyCommit) for y in copies):
+        return None
+    if not all(isinstance(y, s.Let | s.Multiply) for y in product):
+        return None
+    slots = _slots(x, (*copies, *product))
+    if slots is None:
+        return None
+    bindings = tuple(y for y in copies if isinstance(y, s.Let))
+    moved = tuple(y for y in copies if not isinstance(y, s.CopyCommit))
+    return Cut(x, moved, (*bindings, *product), slots)
+
+
+def _is(x: e.Expression, value: int) -> bool:
+    return isinstance(x, e.Const) and x.value == value
+
+
+def _slots(x: s.For, body: s.Block) -> int | None:
+    """How many slots there are; None unless all tiles lie in the round's."""
+    values = {y.var: y.value for y in body if isinstance(y, s.Let)}
+    products = [y for y in body if isinstance(y, s.Multiply)]
+    filled = [y.target for y in body if isinstance(y, s.CopyTile)]
+    operands = [y for product in products for y in (product.a, product.b)]
+    regions = [y for y in (*filled, *operands) if isinstance(y, Region)]
+    if len(products) != 1 or len(regions) != len(filled) + 2:
+        return None
+    if {y.array for y in filled} != {y.array for y in operands if isinstance(y, Region)}:
+        return None
+    found = {_slots_of(y, x.var, values) for y in regions}
+    slots = found.pop() if len(found) == 1 else None
+    return slots if slots is not None and slots >= _FEWEST_SLOTS else None
+
+
+def _slots_of(x: Region, turn: e.Variable, values: dict[e.Variable, e.Expression]) -> int | None:
+    """The extent of the dimension in which the region lies at the round's number, modulo that."""
+    outer = [dim for dim, extent in enumerate(x.extents) if extent is None]
+    if len(outer) != 1 or not x.array.shape:
+        return None
+    start = x.starts[outer[0]]
+    assert isinstance(start, e.Expression)
+    match resolved(start, values):
+        case e.Binary(op="mod", x=number, y=e.Const(value=slots)) if number == turn:
+            return int(slots) if slots == x.array.shape[outer[0]] else None
+        case _:
+            return None
+
+
+def cut_loop(
+    code: Code,
+    pieces: Cut,
+    warpgroup: e.Expression,
+    multiplying: int,
+    forgotten: s.Block,
+    settled: s.Block,
+) -> None:
+    """Writes the two loops in place of the one.
+
+    Parameters
+    ----------
+    code : Code
+        Where to write them.
+    pieces : Cut
+        The loop.
+    warpgroup : Expression
+        This work-item's.
+    multiplying : int
+        How many warpgroups multiply; the work-items beyond them copy.
+    forgotten : tuple of statements
+        What those that copy do at last: they set the registers that only the others use, so that
+        these hold nothing while they copy.
+    settled : tuple of statements
+        What the others do at last.
+    """
+    ring = _Ring.made(code.work, pieces.slots)
+    copiers = code.work.items - multiplying * GROUP
+    ring.begin(code, 1 if pieces.engine else 2 * copiers, multiplying)
+    lends = pieces.engine and pieces.around and code.work.items == _LENDING * GROUP
+    with code.when(e.Compare("eq", warpgroup, code.index(multiplying))):
+        if lends:
+            _registers(code, "registers.fewer", _FEWEST_REGISTERS)
+        if pieces.engine:
+            _asking(code, pieces, ring, multiplying * GROUP)
+        else:
+            _copying(code, pieces, ring, (multiplying * GROUP, copiers))
+        code.emit(*forgotten)
+    with code.otherwise():
+        if lends:
+            _registers(code, "registers.more", _MOST_REGISTERS)
+        _multiplying(code, pieces, ring, settled)
+
+
+def _registers(code: Code, word: str, count: int) -> None:
+    """All work-items of a warpgroup give registers back or take some, to have so many."""
+    code.emit(s.Instruction(word, (), (code.index(count),), (), code.loc))
+
+
+@contextmanager
+def _rounds(code: Code, pieces: Cut, finish: Callable[[], None] | None = None) -> Iterator[None]:
+    """The loop, whose body is built inside, within that over tiles if there is one.
+
+    Those who hold the result `finish` after the loop; others leave out what is done to it.
+    """
+    loop, around = pieces.loop, pieces.around
+    at = around.body.index(loop) if around else 0
+    own = () if finish else _OWN
+    before, after = (
+        [x for x in part if not isinstance(x, own)]
+        for part in ((around.body[:at], around.body[at + 1 :]) if around else ((), ()))
+    )
+    with code.over(around) if around else nullcontext():
+        code.emit(*before)
+        with code.over(loop):
+            yield
+        if finish:
+            finish()
+        code.emit(*after)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ring:
+    """The mbarriers of a ring of slots."""
+
+    filled: Array
+    freed: Array
+    slots: int
+
+    @staticmethod
+    def made(work: Work, slots: int) -> _Ring:
+        layout = Layout.row_major((slots,))
+        filled, freed = (
+            work.array(name, uint64, "local", (slots,), layout) for name in ("filled", "freed")
+        )
+        return _Ring(filled, freed, slots)
+
+    def begin(self, code: Code, filling: int, multiplying: int) -> None:
+        """One work-item makes them, for so many arrivals in each round."""
+        own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
+        with code.when(e.Compare("eq", own, code.index(0))):
+            for array, count in ((self.filled, filling), (self.freed, multiplying)):
+                for slot in range(self.slots):
+                    place = ((array, (code.index(slot),)),)
+                    arrivals = (code.index(count),)
+                    code.emit(s.Instruction("mbarrier.init.many", (), arrivals, place, code.loc))
+            code.emit(s.Instruction("mbarrier.init_fence", (), (), (), code.loc))
+        code.emit(s.Barrier(code.loc))
+
+    def wait(self, code: Code, array: Array, turn: e.Expression, ahead: int) -> None:
+        """Until the phase is over that the round is in, or the one `ahead` of it."""
+        phase = remainder(add(divided(turn, self.slots), ahead), 2)
+        place = (self.place(array, turn),)
+        code.emit(s.Instruction("mbarrier.wait", (), (phase,), place, code.loc))
+
+    def place(self, array: Array, turn: e.Expression) -> tuple[Array, tuple[e.Expression, ...]]:
+        """A round's mbarrier."""
+        return array, (remainder(turn, self.slots),)
+
+    def arrive(self, code: Code, word: str, array: Array, turn: e.Expression, back: int) -> None:
+        """At the mbarrier of the round so many rounds before."""
+        place = (self.place(array, add(turn, -back)),)
+        code.emit(s.Instruction(word, (), (), place, code.loc))
+
+
+def _asking(code: Code, pieces: Cut, ring: _Ring, by: int) -> None:
+    """One work-item asks for a round's copies when its slot is free, and says how many bytes."""
+    turn = pieces.loop.var
+    own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
+    copies = [x for x in pieces.copies if isinstance(x, s.CopyTile)]
+    size = sum(prod(x.target.shape) * x.target.array.dtype.itemsize for x in copies)
+    filled = ring.place(ring.filled, turn)
+    with code.when(e.Compare("eq", own, code.index(by))), _rounds(code, pieces):
+        ring.wait(code, ring.freed, turn, 1)
+        code.emit(
+            *(
+                replace(x, by=(by, 1), completion=filled) if isinstance(x, s.CopyTile) else x
+                for x in pieces.copies
+            )
+        )
+        inputs = (code.index(size),)
+        code.emit(s.Instruction("mbarrier.arrive.expecting", (), inputs, (filled,), code.loc))
+
+
+def _copying(code: Code, pieces: Cut, ring: _Ring, by: tuple[int, int]) -> None:
+    """Starts a round's copies when its slot is free, and goes on while they are under way.
+
+    A slot is free when the multiplication after the one that read it has begun. Each work-item
+    arrives twice: when its asynchronous copies have ended, and when it has gone past what it
+    copied itself.
+    """
+    turn = pieces.loop.var
+    with _rounds(code, pieces):
+        ring.wait(code, ring.freed, turn, 1)
+        code.emit(*(replace(x, by=by) if isinstance(x, s.CopyTile) else x for x in pieces.copies))
+        ring.arrive(code, "mbarrier.arrive.copied", ring.filled, turn, 0)
+        ring.arrive(code, "mbarrier.arrive", ring.filled, turn, 0)
+
+
+def _multiplying(code: Code, pieces: Cut, ring: _Ring, settled: s.Block) -> None:
+    """Starts a round's product when its tiles are there; then the one before is over."""
+    turn, begin, end = pieces.loop.var, pieces.loop.start, pieces.loop.stop
+    own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
+    first = e.Compare("eq", remainder(own, GROUP), code.index(0))
+
+    def free(after: e.Expression) -> None:
+        with code.when(e.Binary("and", first, smaller(begin, after))):
+            ring.arrive(code, "mbarrier.arrive", ring.freed, after, 1)
+
+    def finish() -> None:
+        code.emit(*settled)
+        if pieces.around is not None:
+            free(end)
+
+    with _rounds(code, pieces, finish):
+        ring.wait(code, ring.filled, turn, 0)
+        if not pieces.engine:
+            code.emit(s.Instruction("proxy.fence", (), (), (), code.loc))
+        code.emit(*pieces.product)
+        code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))
+        free(turn)

@@ -1,0 +1,379 @@
+"""Multiplies tiles in local memory with Hopper's warpgroup instructions.
+
+These run on their own until they are waited for (`wgmma_order`), before the tiles are overwritten
+or the accumulator is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from portable.dtypes import bfloat16, float16, float32, int32, uint64
+from portable.errors import Location
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Array, Fragment, Layout, Region
+from portable.lang.tiles.accumulators import Held
+from portable.lang.tiles.boxes import boxed
+from portable.lang.tiles.lanes import Lanes, divided, remainder
+from portable.lang.tiles.mma_shapes import LANES, room
+from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
+from portable.lang.tiles.strategy import Strategy
+from portable.lang.tiles.tile_layouts import contiguous_dim
+from portable.lang.tiles.warp_specialisation import GROUP, cut, cut_loop, cut_of
+from portable.lang.tiles.wgmma_order import settled, wait
+from portable.lang.tiles.work import Code, Work, add, mul, smaller
+
+__all__ = ["Wgmma", "warpgroups"]
+
+_M: Final = 64
+_K: Final = 16
+_MOST_N: Final = 256
+_PANEL: Final = 64
+"""Halves of a panel's row, 128 bytes, among whose 8 chunks the swizzle turns."""
+_ROWS: Final = 8
+_SWIZZLE_128: Final = 1 << 62
+
+
+def warpgroups(extents: tuple[int, int], groups: int) -> tuple[int, int] | None:
+    """Warpgroups along rows and columns: few along columns, since b is what they share."""
+    rows, columns = extents
+    for along in range(1, groups + 1):
+        down, rest = divmod(groups, along)
+        if not rest and rows % (down * _M) == 0 and columns % (along * _PANEL) == 0:
+            return down, along
+    return None
+
+
+def _width(columns: int) -> int:
+    """Columns of one instruction."""
+    return max(n for n in range(_PANEL, _MOST_N + 1, _PANEL) if columns % n == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paneled:
+    """An operand tile cut into panels of 64 halves along its contiguous dimension.
+
+    Attributes
+    ----------
+    array : Array
+        Of shape (..., panels, rows, 64), the dimensions before as in the kernel's array.
+    row, inner : int
+        Dimensions of the kernel's array.
+    along_k : bool
+        Whether the contiguous dimension is the one that is summed over.
+    """
+
+    array: Array
+    row: int
+    inner: int
+    along_k: bool
+
+    @property
+    def panel_bytes(self) -> int:
+        """From one panel to the next."""
+        return self.array.shape[-2] * _PANEL * 2
+
+    def index(
+        self, starts: tuple[object, ...], panel: e.Expression, row: e.Expression
+    ) -> tuple[e.Expression, ...]:
+        """The first element of a row of a panel."""
+        lead = [x for dim, x in enumerate(starts) if dim not in (self.row, self.inner)]
+        return (*lead, panel, row, e.Const(0, row.type))  # type: ignore[arg-type]
+
+    def begin(self, starts: tuple[object, ...], outer: e.Expression) -> tuple[e.Expression, ...]:
+        """Where the operand begins, from a multiple of 64 of a's rows or b's columns on."""
+        zero = e.Const(0, outer.type)  # type: ignore[arg-type]
+        if self.along_k:
+            return self.index(starts, zero, outer)
+        return self.index(starts, divided(outer, _PANEL), zero)
+
+    def distance(self, outer: int, k: int) -> int:
+        """Bytes from there, for further multiples of 64 and of 16."""
+        if self.along_k:
+            within = k % _PANEL * 2
+            return k // _PANEL * self.panel_bytes + outer * _PANEL * 2 + within
+        return outer // _PANEL * self.panel_bytes + k * _PANEL * 2
+
+    @property
+    def descriptor(self) -> int:
+        """A matrix descriptor's constant bits: distances of 8 rows and of panels, the swizzle."""
+        lead = 1 if self.along_k else self.panel_bytes >> 4
+        return lead << 16 | (_ROWS * _PANEL * 2 >> 4) << 32 | _SWIZZLE_128
+
+
+def _fits(tile: Tile) -> bool:
+    """Whether a tile can be cut into panels: whatever touches it takes or writes all of it."""
+    array = tile.array
+    if (
+        array.dtype not in (float16, bfloat16)
+        or len(tile.uses) != 1
+        or not tile.whole
+        or not tile.exclusive
+    ):
+        return False
+    _, *dims = next(iter(tile.uses))
+    inner = contiguous_dim(tile)
+    if inner not in dims or any(set(kept_dims(x.target)) != set(dims) for x in tile.copies):
+        return False
+    if any(x.source.joined and kept_dims(x.target)[-1] != inner for x in tile.copies):
+        return False
+    (row,) = set(dims) - {inner}
+    return array.shape[inner] % _PANEL == 0 and array.shape[row] % _ROWS == 0
+
+
+def _multiplying(work: Work, part: Part) -> int:
+    """Warpgroups that multiply, 0 where they cannot.
+
+    Where a loop's copies can be made apart, the last work-items have that to do: a warp beside
+    whole warpgroups, or the last one of these.
+    """
+    groups, spare = divmod(work.items, GROUP)
+    rest = groups - (not spare)
+    spared = rest and all(warpgroups(f.shape, rest) for f in part.fragments)
+    if spared and spare in (0, LANES) and cut_of(work, part.multiplies) is not None:
+        return rest
+    return 0 if spare else groups
+
+
+def _has_engine(work: Work) -> bool:
+    """Whether an engine copies tiles; where none does, copies had better be made apart."""
+    return "tensor" in work.capabilities.async_copy
+
+
+class Wgmma(Strategy):
+    """Each warpgroup holds a rectangle of the accumulator and multiplies from the tiles.
+
+    Where a loop can be cut so (`warp_specialisation`), the last work-items hold nothing and make
+    the copies.
+    """
+
+    early = True
+
+    @classmethod
+    def suits(cls, work: Work, part: Part) -> bool:
+        """For halves in local tiles, where a workgroup is whole warpgroups."""
+        kinds = {tile.array.dtype.short for tile in part.tiles.values()}
+        known = {f"wgmma.{kind}" for kind in kinds} <= work.capabilities.matrix_units
+        if len(kinds) != 1 or not known or not part.multiplies:
+            return False
+        if any(f.use != "accumulator" or f.scope != "workgroup" for f in part.fragments):
+            return False
+        if any(f.dtype is not float32 or not f.units for f in part.fragments):
+            return False
+        if not all(_fits(tile) for tile in part.tiles.values()):
+            return False
+        if any(x.a.shape[1] % _K for x in part.multiplies):
+            return False
+        groups = _multiplying(work, part)
+        if not groups or not (groups * GROUP < work.items or _has_engine(work)):
+            return False
+        each = sum(f.shape[0] * f.shape[1] for f in part.fragments) // (groups * GROUP)
+        grids = [warpgroups(f.shape, groups) for f in part.fragments]
+        return each <= room(work.items) and None not in grids
+
+    def declare(self) -> s.Block:
+        """Registers, and panels in the place of the tiles."""
+        code = self.work.code(self.work.kernel.loc)
+        self._lanes = Lanes.of(code)
+        self._group = code.let("warpgroup", divided(self._lanes.warp, 4))
+        self._multiplying = _multiplying(self.work, self.part)
+        self._apart = self._multiplying * GROUP < self.work.items
+        self._tiles = {array: self._paneled(tile) for array, tile in self.part.tiles.items()}
+        self._grids = {f: self._grid(f) for f in self.part.fragments}
+        self._held = {f: self._hold(code, f) for f in self.part.fragments}
+        self._bases = self.work.variable("a_tile", uint64), self.work.variable("b_tile", uint64)
+        return code.block
+
+    def _paneled(self, tile: Tile) -> _Paneled:
+        array = tile.array
+        use, rows, columns = next(iter(tile.uses))
+        inner = contiguous_dim(tile)
+        row = rows if inner == columns else columns
+        lead = tuple(n for dim, n in enumerate(array.shape) if dim not in (row, inner))
+        shape = (*lead, array.shape[inner] // _PANEL, array.shape[row], _PANEL)
+        plain = Layout.row_major(shape)
+        layout = Layout(plain.strides, plain.size, _ROWS)
+        self.work.retire(array)
+        made = self.work.array(array.name, array.dtype, "local", shape, layout)
+        return _Paneled(made, row, inner, inner == (columns if use == "a" else rows))
+
+    def _grid(self, fragment: Fragment) -> tuple[int, int]:
+        grid = warpgroups(fragment.shape, self._multiplying)
+        assert grid is not None
+        return grid
+
+    def _share(self, fragment: Fragment) -> tuple[int, int]:
+        grid = self._grids[fragment]
+        return fragment.shape[0] // grid[0], fragment.shape[1] // grid[1]
+
+    def _origin(self, fragment: Fragment) -> tuple[e.Expression, e.Expression]:
+        grid, share = self._grids[fragment], self._share(fragment)
+        down, along = remainder(self._group, grid[0]), divided(self._group, grid[0])
+        if grid[1] == 1:
+            down, along = self._group, e.Const(0, self.work.kernel.index_type)
+        return mul(down, share[0]), mul(along, share[1])
+
+    def _hold(self, code: Code, fragment: Fragment) -> Held:
+        rows, columns = self._share(fragment)
+        offsets = tuple(
+            (i + h, j + odd)
+            for i in range(0, rows, _M)
+            for j in range(0, columns, 8)
+            for h in (0, 8)
+            for odd in (0, 1)
+        )
+        row, column = self._origin(fragment)
+        quarter = mul(remainder(self._lanes.warp, 4), 16)
+        row = code.let(f"{fragment.name}_row", add(add(row, quarter), self._lanes.group))
+        column = code.let(f"{fragment.name}_column", add(column, mul(self._lanes.member, 2)))
+        registers = tuple(
+            self.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(len(offsets))
+        )
+        together = (wait(code.loc),) if self._apart else ()  # for nothing: what it says counts
+        return Held(fragment, self._lanes, row, column, offsets, registers, together)
+
+    # -- multiplication ---------------------------------------------------------------------
+
+    def multiply(self, x: s.Multiply) -> s.Block:
+        """Starts all instructions of the product as one group."""
+        assert isinstance(x.a, Region)
+        assert isinstance(x.b, Region)
+        code = self.work.code(x.loc)
+        a, b = self._tiles[x.a.array], self._tiles[x.b.array]
+        row, column = self._origin(x.accumulator)
+        self._base(code, 0, a, a.begin(x.a.starts, row))
+        self._base(code, 1, b, b.begin(x.b.starts, column))
+        code.emit(s.Instruction("wgmma.fence", (), (), (), x.loc))
+        for k in range(0, x.a.shape[1], _K):
+            self._step(code, x.accumulator, a, b, k)
+        code.emit(s.Instruction("wgmma.commit", (), (), (), x.loc))
+        return code.block
+
+    def loop(self, x: s.For) -> s.Block | None:
+        """Cut in two where a warpgroup is there for the copies."""
+        pieces = cut(x, self.work.kernel.body) if self._apart else None
+        if pieces is None:
+            return None
+        pieces = boxed(pieces, self.copy, self.work)
+        code = self.work.code(x.loc)
+        registers = [r for held in self._held.values() for r in held.registers]
+        if pieces.around is not None:
+            registers = []
+        forgotten = tuple(s.Instruction("set.f32", (r,), (), (), x.loc) for r in registers)
+        settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
+        cut_loop(code, pieces, self._group, self._multiplying, forgotten, settled)
+        return code.block
+
+    def loop_over_tiles(self, x: s.For) -> s.Block | None:
+        """Cut in two likewise."""
+        return self.loop(x)
+
+    def _base(
+        self, code: Code, which: int, tile: _Paneled, index: tuple[e.Expression, ...]
+    ) -> None:
+        constant = e.Const(tile.descriptor, uint64)
+        place = (tile.array, index)
+        output = (self._bases[which],)
+        code.emit(s.Instruction("wgmma.descriptor", output, (constant,), (place,), code.loc))
+
+    def _step(self, code: Code, total: Fragment, a: _Paneled, b: _Paneled, k: int) -> None:
+        """Everything that 16 columns of a and rows of b contribute."""
+        rows, columns = self._share(total)
+        n = _width(columns)
+        each = n // 2
+        held = self._held[total].registers
+        turned = tuple(e.Const(0 if tile.along_k else 1, int32) for tile in (a, b))
+        for i in range(0, rows, _M):
+            for j in range(0, columns, n):
+                first = (i // _M * columns + j) // 2
+                inputs = (
+                    _moved(self._bases[0], a.distance(i, k)),
+                    _moved(self._bases[1], b.distance(j, k)),
+                    *turned,
+                )
+                name = f"wgmma.{a.array.dtype.short}.m64n{n}k16"
+                registers = held[first : first + each]
+                code.emit(s.Instruction(name, registers, inputs, (), code.loc))
+
+    @classmethod
+    def finish(cls, body: s.Block, made: Sequence[Self]) -> s.Block:
+        """Fences where barriers and copies are, and waits where multiplications may be running."""
+        return settled(body, waiting=not all(x._apart for x in made))
+
+    # -- the accumulator --------------------------------------------------------------------
+
+    def _settled(self, fragment: Fragment, loc: Location) -> s.Block:
+        """Waits for all multiplications; the registers have changed since the compiler saw them."""
+        registers = self._held[fragment].registers
+        return wait(loc), *(s.Instruction("changed.f32", (r,), (), (), loc) for r in registers)
+
+    def _before_use(self, fragment: Fragment, loc: Location) -> s.Block:
+        """Where a loop is cut in two, those that multiply have waited in it.
+
+        The others must not: a warp that copies is no warpgroup, and what it does in vain as one is
+        undefined.
+        """
+        return () if self._apart else self._settled(fragment, loc)
+
+    def fill(self, x: s.FragmentFill) -> s.Block:
+        """Sets every element."""
+        waiting = () if self._apart else (wait(x.loc),)
+        return waiting + self._held[x.fragment].fill(self.work, x)
+
+    def load(self, x: s.FragmentLoad) -> s.Block:
+        """Reads the elements."""
+        waiting = () if self._apart else (wait(x.loc),)
+        return waiting + self._own(self._held[x.fragment].load(self.work, x), x.loc)
+
+    def store(self, x: s.FragmentStore) -> s.Block:
+        """Writes the elements."""
+        stored = self._own(self._held[x.fragment].store(self.work, x), x.loc)
+        return self._before_use(x.fragment, x.loc) + stored
+
+    def elements(self, x: s.ForElements) -> s.Block:
+        """Runs the body for each register."""
+        body = self._own(self._held[x.fragment].elements(self.work, x), x.loc)
+        return self._before_use(x.fragment, x.loc) + body
+
+    def _own(self, block: s.Block, loc: Location) -> s.Block:
+        """For the warpgroups that hold something."""
+        if not self._apart:
+            return block
+        code = self.work.code(loc)
+        with code.when(smaller(self._group, self._multiplying)):
+            code.emit(*block)
+        return code.block
+
+    # -- copies -----------------------------------------------------------------------------
+
+    def copy(self, x: s.CopyTile) -> tuple[s.CopyTile, ...]:
+        """One copy for each panel."""
+        tile = self._tiles[x.target.array]
+        panels = range(tile.array.shape[-3])
+        return tuple(self._panel(tile, x, panel) for panel in panels)
+
+    def _panel(self, tile: _Paneled, x: s.CopyTile, panel: int) -> s.CopyTile:
+        zero = e.Const(0, self.work.kernel.index_type)
+        starts = tile.index(x.target.starts, e.Const(panel, zero.type), zero)
+        leading = (None,) * (len(starts) - 2)
+        kept = kept_dims(x.target)
+        extents = (*leading, tile.array.shape[-2], _PANEL)
+        target = Region(tile.array, starts, extents, kept == [tile.inner, tile.row])
+        source = _narrowed(x.source, alike_dims(x)[tile.inner], panel * _PANEL)
+        return replace(x, target=target, source=source)
+
+
+def _moved(base: e.Expression, distance: int) -> e.Expression:
+    """A descriptor whose address is so many bytes further."""
+    return add(base, distance >> 4)
+
+
+def _narrowed(region: Region, dim: int, start: int) -> Region:
+    """A panel's worth of a region along one of its dimensions."""
+    begin = add(region.starts[dim], start)  # type: ignore[arg-type]
+    starts = (*region.starts[:dim], begin, *region.starts[dim + 1 :])
+    extents = (*region.extents[:dim], _PANEL, *region.extents[dim + 1 :])
+    return replace(region, starts=starts, extents=extents)

@@ -1,0 +1,1 @@
+"""Bands to bidiagonal form: the chase of bulges, and wider bands made narrower."""

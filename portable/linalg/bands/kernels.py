@@ -1,0 +1,228 @@
+"""The kernels behind `portable.linalg.band_to_bidiagonal` with the band in global memory.
+
+Row r's sweep makes its k-th hop at ``r + 1 + k B``, or ``r + 1 + B - T + k B`` where its
+reflectors are shorter than the band is wide. Of two neighbouring sweeps the second may make a
+reflector when the first has made the third one after it in the same place, and with short
+reflectors the next. So hops that are `LAG` apart, two and one, are independent of each other as
+long as all right reflectors go before all left ones, or each sweep's hop before the next sweep's.
+Without such an order they have to be another hop apart: ``vector_wave`` and ``item_wave`` make one
+such wave of hops in a launch.
+
+With the kernels of packs one launch makes all hops: workgroups take packs of neighbouring sweeps by
+ticket, keep the sweeps of a pack `LAG` hops apart, and follow the pack before by what it publishes.
+The lowest ticket never waits, so all come to an end wherever workgroups that have started are
+sure to go on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.bands.hops import at, hop_in_vectors
+from portable.linalg.bands.items import ItemShape, hop_by_items
+from portable.linalg.base.magnitude import power_bits, scaled_by
+
+__all__ = [
+    "CREW",
+    "FINISHED",
+    "item_packs",
+    "item_wave",
+    "load_band",
+    "move_band",
+    "store_bidiagonal",
+    "vector_packs",
+    "vector_wave",
+]
+
+FINISHED: Final = 2**30
+"""The progress of a pack that has no steps left."""
+
+CREW: Final = 64
+"""Work-items that a workgroup has besides those that compute, to follow and to publish."""
+
+
+@kernel
+def load_band(ab: Any, largest: Any, w: Any, sync: Any, *, LAYOUT: Any, TARGET: int) -> None:
+    """The working storage: the band scaled by a power of two, zeros where it may fill in.
+
+    Also sets `sync`, the tickets and the progress of packs, to zero.
+    """
+    own = kl.global_id(0)
+    if own < w.shape[0]:
+        row, column = standing_at(own, LAYOUT)
+        value = kl.cast(0, largest.dtype)
+        above = column - row
+        u = ab.shape[0] - 1
+        if above >= 0 and above <= u and column < ab.shape[1] and above <= column:
+            value = scaled_by(ab[u - above, column], power_bits(largest[0], TARGET), 1)
+        w[own] = value
+        if own < sync.shape[0]:
+            sync[own] = 0
+
+
+@function
+def standing_at(place: Any, LAYOUT: Any) -> Any:
+    """The row and the column of a place in the working storage."""
+    EDGE = LAYOUT.edge
+    tile, within = place // (EDGE * EDGE), place % (EDGE * EDGE)
+    across = tile // LAYOUT.pitch
+    down = tile % LAYOUT.pitch - LAYOUT.top + across
+    return down * EDGE + within % EDGE, across * EDGE + within // EDGE
+
+
+@function
+def place_of(row: Any, column: Any, LAYOUT: Any) -> Any:
+    """The place of an element that is not below the diagonal."""
+    EDGE = LAYOUT.edge
+    across = column // EDGE
+    tile = across * LAYOUT.pitch + (row // EDGE - across + LAYOUT.top)
+    return tile * (EDGE * EDGE) + column % EDGE * EDGE + row % EDGE
+
+
+@kernel
+def move_band(w: Any, out: Any, *, BEFORE: Any, LAYOUT: Any) -> None:
+    """A band from one working storage to another, which holds no more superdiagonals."""
+    own = kl.global_id(0)
+    if own < out.shape[0]:
+        row, column = standing_at(own, LAYOUT)
+        out[own] = 0
+        if row >= 0 and row <= column and column - row <= BEFORE.top * BEFORE.edge:
+            out[own] = w[place_of(row, column, BEFORE)]
+
+
+@kernel
+def store_bidiagonal(w: Any, largest: Any, d: Any, e: Any, *, LAYOUT: Any, TARGET: int) -> None:
+    """Diagonal and superdiagonal of the working storage, scaled back; `e` may be None."""
+    i = kl.global_id(0)
+    if i < d.shape[0]:
+        field = power_bits(largest[0], TARGET)
+        d[i] = scaled_by(w[at(i, i, LAYOUT.pitch, LAYOUT.top)], field, -1)
+        if e is not None and i < e.shape[0]:
+            e[i] = scaled_by(w[at(i, i + 1, LAYOUT.pitch, LAYOUT.top)], field, -1)
+
+
+# -- packs and their progress ------------------------------------------------------------------
+
+
+@function
+def taken_pack(sync: Any) -> Any:
+    """The next pack, for this workgroup; ``sync[0]`` counts them."""
+    ticket = 0
+    if kl.local_linear_id() == 0:
+        ticket = kl.atomic_add(sync, 0, 1)
+    return kl.workgroup_uniform(ticket)
+
+
+@function
+def follow(sync: Any, pack: Any, needed: Any) -> None:
+    """Waits until the pack before `pack` has published so much."""
+    if pack > 0:
+        while kl.atomic_load(sync, pack, order="acquire") < needed:
+            pass
+
+
+@function
+def publish(sync: Any, pack: Any, done: Any) -> None:
+    """Publishes how far a pack is, in ``sync[1 + pack]``."""
+    kl.atomic_store(sync, 1 + pack, done, order="release")
+
+
+# -- work-items alone ----------------------------------------------------------------------------
+
+
+@function
+def vector_hop(
+    w: Any, n: Any, sweep: Any, k: Any, left: Any, B: int, LANES: int, ROWS: int, FRESH: bool
+) -> None:
+    """Hop `k` of a sweep if there is one."""
+    s = sweep + 1 + k * B
+    if k >= 0 and sweep <= n - 3 and s <= n - 2:
+        hop_in_vectors(w, k, s, kl.where(k == 0, sweep, s - B), left, B, LANES, ROWS, FRESH)
+
+
+@kernel
+def vector_wave(w: Any, n: Any, wave: Any, first: Any, *, B: int, LANES: int, ROWS: int) -> None:
+    """The hops of one wave, a work-item each, from sweep `first` on."""
+    kind = kl.accumulator(w.dtype)
+    left = kl.private(B, kind), kl.private(B, kind)
+    sweep = first + kl.group_id(0)
+    vector_hop(w, n, sweep, wave - 3 * sweep, left, B, LANES, ROWS, True)
+
+
+@kernel
+def vector_packs(
+    w: Any, sync: Any, n: Any, *, B: int, LANES: int, ROWS: int, SWEEPS: int, EVERY: int
+) -> None:
+    """All hops: a work-item for each pack of `SWEEPS` sweeps, which go one after another.
+
+    How many steps a pack has made is looked at and published each `EVERY` steps. A sweep makes them
+    before the next one does: the blocks are still in the core's first cache.
+    """
+    LAG = 2
+    kind = kl.accumulator(w.dtype)
+    rows, products = kl.private((SWEEPS, B), kind), kl.private((SWEEPS, B), kind)
+    pack = taken_pack(sync)
+    first = pack * SWEEPS
+    steps = (n - 3 - first) // B + 1 + LAG * (SWEEPS - 1)
+    for start in range(0, steps, EVERY):
+        follow(sync, pack, start + EVERY + LAG * SWEEPS)
+        for sweep in range(SWEEPS):
+            for step in range(start, kl.minimum(start + EVERY, steps)):
+                left = rows[sweep], products[sweep]
+                vector_hop(w, n, first + sweep, step - LAG * sweep, left, B, LANES, ROWS, False)
+        publish(sync, pack, kl.where(start + EVERY >= steps, FINISHED, start + EVERY))
+
+
+# -- work-items side by side ---------------------------------------------------------------------
+
+
+@kernel
+def item_wave(w: Any, n: Any, wave: Any, first: Any, B: Any, *, SHAPE: ItemShape) -> None:
+    """The hops of one wave, a workgroup each, from sweep `first` on."""
+    kind, T = kl.accumulator(w.dtype), SHAPE.reflector
+    rows, columns = kl.local(T, kind), kl.local(T, kind)
+    tile = kl.local(SHAPE.items * SHAPE.column, kind)
+    sweep = first + kl.group_id(0)
+    k = wave - (SHAPE.lag + 1) * sweep
+    s = sweep + 1 + B - T + k * B
+    active = k >= 0 and s <= n - 2
+    hop_by_items(w, (k, s, active), (rows, columns, tile), B, SHAPE, True)
+
+
+@kernel
+def item_packs(w: Any, sync: Any, n: Any, B: Any, *, SHAPE: ItemShape) -> None:
+    """All hops: a workgroup for each pack of sweeps, which go side by side.
+
+    While the others make step t, one work-item more waits for what step t + 1 needs of the pack
+    before and another publishes step t - 1, so that neither is waited for in its turn.
+    """
+    kind = kl.accumulator(w.dtype)
+    T, ITEMS, SWEEPS = SHAPE.reflector, SHAPE.items, SHAPE.sweeps
+    AHEAD = SHAPE.lag * SWEEPS
+    rows, columns = kl.local((SWEEPS, SHAPE.vector), kind), kl.local((SWEEPS, SHAPE.vector), kind)
+    tile = kl.local((SWEEPS, ITEMS * SHAPE.column), kind)
+    pack = taken_pack(sync)
+    own = kl.local_id(0)
+    sweep = kl.minimum(own // ITEMS, SWEEPS - 1)
+    computes = own < ITEMS * SWEEPS
+    begin = pack * SWEEPS + 1 + B - T
+    steps = (n - 2 - begin) // B + 1 + SHAPE.lag * (SWEEPS - 1)
+    if own == ITEMS * SWEEPS:
+        follow(sync, pack, 1 + AHEAD)
+    kl.barrier()
+    for step in range(steps):
+        k = step - SHAPE.lag * sweep
+        s = begin + sweep + k * B
+        active = computes and k >= 0 and s <= n - 2
+        if own == ITEMS * SWEEPS and step + 1 < steps:
+            follow(sync, pack, step + 2 + AHEAD)
+        if own == ITEMS * SWEEPS + CREW // 2 and step > 0:
+            publish(sync, pack, step)
+        parts = rows[sweep], columns[sweep], tile[sweep]
+        hop_by_items(w, (k, s, active), parts, B, SHAPE, False)
+    kl.barrier()
+    if own == 0:
+        publish(sync, pack, FINISHED)

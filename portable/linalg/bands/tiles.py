@@ -1,0 +1,307 @@
+"""Blocks of a band in the registers of a sub-group, and reflectors applied to them.
+
+A block of `B` rows and columns is dealt out to a grid of work-items: rows in turn, columns in runs
+of at most eight, so that sums along a row or a column are a few additions and a few shuffles, and
+so that neighbours in local memory fall on different banks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.linalg.base.sums import add_up_neighbours
+from portable.linalg.reflectors.householder import mirror_beside
+
+__all__ = ["Tile", "TileShape", "made_of", "tile_shape"]
+
+_RUN: Final = 8
+_GRIDS: Final = {1: (1, 1), 8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}
+_TALL: Final = {1: (1, 1), 8: (8, 1), 16: (8, 2), 32: (16, 2), 64: (16, 4)}
+
+
+@dataclass(frozen=True, slots=True)
+class TileShape:
+    """How a block is dealt out.
+
+    Attributes
+    ----------
+    order : int
+        Rows and columns of the block, a multiple of both extents of the grid.
+    down, across : int
+        The grid of a sub-group: work-items that share a column, and a row.
+    parts : int
+        Sub-groups that have a part of the columns each.
+    """
+
+    order: int
+    down: int
+    across: int
+    parts: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Rows that a work-item has a part of, `down` apart."""
+        return self.order // self.down
+
+    @property
+    def columns(self) -> int:
+        """Columns that it has a part of, in runs."""
+        return self.order // (self.across * self.parts)
+
+    @property
+    def run(self) -> int:
+        """Columns side by side; eight of them are eight banks apart, or 24, whatever is odd."""
+        return _RUN if self.columns % _RUN == 0 else self.columns
+
+    @property
+    def items(self) -> int:
+        """Work-items of a grid, a sub-group."""
+        return self.down * self.across
+
+    @property
+    def vector(self) -> int:
+        """Places of what a reflector is made of: its numbers, then the parts of its tail."""
+        return self.order + max(4, self.parts)
+
+    @property
+    def together(self) -> int:
+        """Lines in which parts put products together: one of each, sums, first numbers."""
+        return self.parts + 2 if self.parts > 1 else 1
+
+
+def tile_shape(b: int, sub_group_size: int, parts: int = 1, tall: bool = False) -> TileShape | None:
+    """The shape for blocks of at least `b` rows and columns; None if no grid has so many items.
+
+    A `tall` one reads and writes longer pieces of columns, for which more work-items share a
+    column's sum: from global memory an H200 took 540 ms instead of 748 for ``n = 32768, b = 128``.
+    """
+    if sub_group_size not in _GRIDS:
+        return None
+    down, across = (_TALL if tall else _GRIDS)[sub_group_size]
+    widest = max(down, across * parts)
+    return TileShape(-(-b // widest) * widest, down, across, parts)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A work-item's part of a block, its place in the grid, and its sub-group's number."""
+
+    x: Any
+    down: Any
+    across: Any
+    part: Any
+
+    @property
+    def first(self) -> Any:
+        """Whether the first element of the block is its own."""
+        return self.down == 0 and self.has_first_column
+
+    @property
+    def has_first_column(self) -> Any:
+        """Whether a part of the first column is its own, as column 0."""
+        return self.across == 0 and self.part == 0
+
+    def row(self, a: Any, SHAPE: Any) -> Any:
+        """The row of the block that its `a`-th row is."""
+        return self.down + SHAPE.down * a
+
+    def column(self, b: Any, SHAPE: Any) -> Any:
+        """The column of the block that its `b`-th column is."""
+        first = self.part * (SHAPE.columns * SHAPE.across) + self.across * SHAPE.run
+        return first + self.beyond_first(b, SHAPE)
+
+    def beyond_first(self, b: int, SHAPE: Any) -> Any:
+        """How far its column `b` is from its first."""
+        return b // SHAPE.run * SHAPE.run * SHAPE.across + b % SHAPE.run
+
+    def has_corner(self, SHAPE: Any) -> Any:
+        """Whether the last element of the last row is its own."""
+        last = self.across == SHAPE.across - 1 and self.part == SHAPE.parts - 1
+        return self.down == SHAPE.down - 1 and last
+
+    def within(self, place: Any, ring: Any, RING: Any) -> Any:
+        """A place of the ring that may be beyond its end, once round."""
+        if RING.direct:
+            return place
+        return kl.where(place >= ring.shape[0], place - RING.slots * RING.block, place)
+
+    def place(self, ring: Any, first: Any, row: int, b: int, RING: Any) -> Any:
+        """Where its column `b` begins in the ring; columns beyond the end are at the beginning.
+
+        The block's column 0 begins at `first`, what is fetched or kept of it `row` places further.
+        """
+        STEP = RING.pitch - 1
+        begin = first + row + self.down + self.column(0, RING.tile) * STEP
+        if not RING.direct:
+            beyond = first + RING.pitch * self.column(b, RING.tile) >= ring.shape[0]
+            begin = kl.where(beyond, begin - RING.slots * RING.block, begin)
+        return begin + self.beyond_first(b, RING.tile) * STEP
+
+    def fetch(self, ring: Any, first: Any, row: int, missing: Any, RING: Any) -> None:
+        """Loads a block, see `place`. Where its corner is `missing` it becomes zero."""
+        SHAPE = RING.tile
+        lacks = missing and self.has_corner(SHAPE)
+        for b in kl.static_range(SHAPE.columns):
+            at = self.place(ring, first, row, b, RING)
+            for a in kl.static_range(SHAPE.rows):
+                if a + 1 == SHAPE.rows and b + 1 == SHAPE.columns:
+                    self.x[a, b] = 0
+                    if not lacks:
+                        self.x[a, b] = ring[at + SHAPE.down * a]
+                else:
+                    self.x[a, b] = ring[at + SHAPE.down * a]
+
+    def keep(self, ring: Any, first: Any, row: int, left: Any, RING: Any) -> None:
+        """Stores what `fetch` loads, but for its first column if that is `left` already."""
+        SHAPE = RING.tile
+        for b in kl.static_range(SHAPE.columns):
+            at = self.place(ring, first, row, b, RING)
+            for a in kl.static_range(SHAPE.rows):
+                if b > 0 or not left:
+                    ring[at + SHAPE.down * a] = self.x[a, b]
+
+    def send(self, w: Any, first: Any, left: Any, RING: Any) -> None:
+        """Stores the block in global memory, from place `first` on, with `left` as for `keep`."""
+        SHAPE, STEP = RING.tile, RING.pitch - 1
+        at = first + self.down + self.column(0, SHAPE) * STEP
+        for b in kl.static_range(SHAPE.columns):
+            for a in kl.static_range(SHAPE.rows):
+                if b > 0 or not left:
+                    w[at + (self.beyond_first(b, SHAPE) * STEP + SHAPE.down * a)] = self.x[a, b]
+
+    def combine(self, v: Any, corner: Any, together: Any, SHAPE: Any, TURNED: bool) -> Any:
+        """Applies the reflector made of `v` to the rows of the block, or `TURNED` to its columns.
+
+        The products go on beside a root and a division: what the first number of `v` and the
+        `corner`, a value to be put in, give is added to them. Sub-groups that share rows have put
+        the products `together` before. Returns beta.
+        """
+        lines, (has_first, has_last) = self.lines(TURNED), self.ends(SHAPE, TURNED)
+        own, sums = self.numbers(v, SHAPE, TURNED), kl.private(lines.shape[0], v.dtype)
+        firsts = kl.private(sums.shape[0], v.dtype)
+        if SHAPE.parts > 1 and not TURNED:
+            for line in kl.static_range(sums.shape[0]):
+                sums[line] = together[SHAPE.parts, self.row(line, SHAPE)]
+                firsts[line] = together[SHAPE.parts + 1, self.row(line, SHAPE)]
+        else:
+            self.multiply(own, sums, firsts, SHAPE, TURNED)
+        beta, head, scale = made_of(v, SHAPE)
+        own[0] = kl.where(has_first, head, own[0])
+        if corner is not None:
+            sums[sums.shape[0] - 1] += kl.where(has_last, corner * v[SHAPE.order - 1], 0)
+            if self.has_corner(SHAPE):
+                self.x[SHAPE.rows - 1, SHAPE.columns - 1] += corner
+        # A branch, so that NVIDIA's compiler makes all sums before it begins to use some.
+        if scale != 0:
+            for line in kl.static_range(sums.shape[0]):
+                share = scale * (sums[line] + head * firsts[line])
+                for i in kl.static_range(own.shape[0]):
+                    lines[line, i] -= share * own[i]
+        return beta
+
+    def numbers(self, v: Any, SHAPE: Any, TURNED: bool) -> Any:
+        """Its numbers of a reflector's vector, zero for the first one."""
+        has_first, _ = self.ends(SHAPE, TURNED)
+        own = kl.private(SHAPE.rows if TURNED else SHAPE.columns, v.dtype)
+        for i in kl.static_range(own.shape[0]):
+            own[i] = v[self.number(i, SHAPE, TURNED)]
+        own[0] = kl.where(has_first, 0, own[0])
+        return own
+
+    def multiply(self, own: Any, sums: Any, firsts: Any, SHAPE: Any, TURNED: bool) -> None:
+        """The products of rows or columns with a vector, as far as the sub-group has them.
+
+        Also their first numbers, or those of the sub-group's part.
+        """
+        lines = self.lines(TURNED)
+        for line in kl.static_range(sums.shape[0]):
+            sums[line] = 0
+            for i in kl.static_range(own.shape[0] - 1, -1, -1):
+                sums[line] += own[i] * lines[line, i]
+            source = self.across * SHAPE.down if TURNED else self.down
+            firsts[line] = kl.sub_group_shuffle(lines[line, 0], source)
+        self.add_up(sums, SHAPE, TURNED)
+
+    def contribute(self, v: Any, together: Any, SHAPE: Any) -> None:
+        """Leaves the products of its sub-group's part of the rows, and the first column."""
+        own, sums = self.numbers(v, SHAPE, False), kl.private(SHAPE.rows, v.dtype)
+        firsts = kl.private(sums.shape[0], v.dtype)
+        self.multiply(own, sums, firsts, SHAPE, False)
+        if self.across == 0:
+            for line in kl.static_range(sums.shape[0]):
+                together[self.part, self.row(line, SHAPE)] = sums[line]
+                if self.part == 0:
+                    together[SHAPE.parts + 1, self.row(line, SHAPE)] = firsts[line]
+
+    def put_together(self, together: Any, SHAPE: Any) -> None:
+        """Sums what the parts have left."""
+        own = self.part * SHAPE.items + kl.sub_group_local_id()
+        for row in range(own, SHAPE.order, SHAPE.items * SHAPE.parts):
+            total = together[0, row]
+            for part in kl.static_range(1, SHAPE.parts):
+                total += together[part, row]
+            together[SHAPE.parts, row] = total
+
+    def eliminate(self, beta: Any, pivot: Any, SHAPE: Any, TURNED: bool) -> None:
+        """Makes a row, the first or the last, or the first column what a reflector makes of it."""
+        lines, (has_first, _) = self.lines(TURNED), self.ends(SHAPE, TURNED)
+        for line in (0,) if TURNED else (0, SHAPE.rows - 1):
+            if self.number(line, SHAPE, not TURNED) == pivot:
+                for i in kl.static_range(lines.shape[1]):
+                    lines[line, i] = 0
+                if has_first:
+                    lines[line, 0] = beta
+
+    def leave(self, values: Any, vector: Any, SHAPE: Any, TURNED: bool) -> Any:
+        """Leaves the first row or, `TURNED`, column for a reflector, which `values` are of.
+
+        Behind it stands the sum of the squares of all but its first number, which is returned.
+        """
+        has_first, _ = self.ends(SHAPE, TURNED)
+        tail = kl.private(1, self.x.dtype, fill=kl.where(has_first, 0, values[0] * values[0]))
+        for i in kl.static_range(1, values.shape[0]):
+            tail[0] += values[i] * values[i]
+        self.add_up(tail, SHAPE, TURNED)
+        if self.across == 0 if TURNED else self.down == 0:
+            for i in kl.static_range(values.shape[0]):
+                vector[self.number(i, SHAPE, TURNED)] = values[i]
+            if self.down == 0 and self.across == 0:
+                vector[SHAPE.order + self.part] = tail[0]
+                for part in kl.static_range(1, SHAPE.parts if TURNED else 1):
+                    vector[SHAPE.order + part] = 0
+        return tail[0]
+
+    def lines(self, TURNED: bool) -> Any:
+        """Its part as rows, or `TURNED` as columns."""
+        return self.x.T if TURNED else self.x
+
+    def number(self, i: int, SHAPE: Any, TURNED: bool) -> Any:
+        """The number in the block of element `i` of a row or, `TURNED`, of a column."""
+        return self.row(i, SHAPE) if TURNED else self.column(i, SHAPE)
+
+    def ends(self, SHAPE: Any, TURNED: bool) -> Any:
+        """Whether it has the first elements of its rows (columns), and the last row (column)."""
+        if TURNED:
+            last = self.across == SHAPE.across - 1 and self.part == SHAPE.parts - 1
+            return self.down == 0, last
+        return self.has_first_column, self.down == SHAPE.down - 1
+
+    def add_up(self, sums: Any, SHAPE: Any, TURNED: bool) -> None:
+        """Sums over those who share a row, or `TURNED` a column."""
+        which = tuple(i for i in range(sums.shape[0]))
+        if TURNED:
+            add_up_neighbours(sums, which, SHAPE.down)
+        else:
+            add_up_neighbours(sums, which, SHAPE.items, SHAPE.down)
+
+
+@function
+def made_of(v: Any, SHAPE: Any) -> Any:
+    """The reflector that is made of a vector and the parts of the tail that stand behind it."""
+    tail = v[SHAPE.order]
+    for part in kl.static_range(1, SHAPE.parts):
+        tail += v[SHAPE.order + part]
+    return mirror_beside(v[0], tail)

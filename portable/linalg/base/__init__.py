@@ -1,0 +1,1 @@
+"""What the rooms of linear algebra share: operands, tilings, sums, scaling."""

@@ -1,0 +1,1 @@
+"""Matrices to bands, by panels of reflectors."""

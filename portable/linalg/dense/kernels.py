@@ -1,0 +1,75 @@
+"""The kernels with which `portable.linalg.dense_to_band` begins and ends, and what clears."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.kernel import kernel
+from portable.linalg.base.magnitude import power_bits, scaled_by
+
+__all__ = ["clear", "clear_below", "load_dense", "store_band", "store_values"]
+
+
+@kernel
+def load_dense(
+    a: Any, largest: Any, out: Any, most: Any, bound: Any, *, TARGET: int, TURNED: bool
+) -> None:
+    """The matrix, or its transpose, scaled by a power of two; zeros in further rows and columns.
+
+    ``most[0]`` becomes the `bound` of its singular values then, unless `most` is None.
+    """
+    column, row, matrix = kl.global_id(0), kl.global_id(1), a.T if TURNED else a
+    if row < out.shape[0] and column < out.shape[1]:
+        value = kl.cast(0, out.dtype)
+        if row < matrix.shape[0] and column < matrix.shape[1]:
+            value = kl.cast(matrix[row, column], out.dtype)
+        out[row, column] = scaled_by(value, power_bits(largest[0], TARGET), 1)
+        if most is not None and row == 0 and column == 0:
+            most[0] = kl.cast(bound, most.dtype)
+
+
+@kernel
+def clear(x: Any) -> None:
+    """A vector of zeros."""
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        x[i] = 0
+
+
+@kernel
+def clear_below(a: Any) -> None:
+    """Zeros below the diagonal."""
+    column, row = kl.global_id(0), kl.global_id(1)
+    if column < row and row < a.shape[0] and column < a.shape[1]:
+        a[row, column] = 0
+
+
+@kernel
+def store_band(a: Any, largest: Any, ab: Any, scales: Any, bound: Any, *, TARGET: int) -> None:
+    """The upper band in diagonal-ordered form, zeros where no element is.
+
+    Scaled back, unless `scales` is an array of two numbers: then the band stays as it is, and they
+    become what the largest element of the matrix was scaled to, and the `bound` of its singular
+    values.
+    """
+    column, place = kl.global_id(0), kl.global_id(1)
+    if place < ab.shape[0] and column < ab.shape[1]:
+        row = column + place - (ab.shape[0] - 1)
+        value = kl.cast(0, a.dtype)
+        if row >= 0:
+            value = a[row, column]
+            if scales is None:
+                value = scaled_by(value, power_bits(largest[0], TARGET), -1)
+        ab[place, column] = value
+    if scales is not None and place == 0 and column == 0:
+        scales[0] = scaled_by(largest[0], power_bits(largest[0], TARGET), 1)
+        scales[1] = kl.cast(bound, scales.dtype)
+
+
+@kernel
+def store_values(found: Any, largest: Any, values: Any, row: Any, *, TARGET: int) -> None:
+    """Singular values of a scaled matrix, scaled back, as a row of `values`."""
+    i = kl.global_id(0)
+    if i < found.shape[0]:
+        values[row, i] = scaled_by(found[i], power_bits(largest[0], TARGET), -1)

@@ -1,0 +1,469 @@
+"""General matrix multiplication.
+
+Tiles of the result are held in registers while tiles of the operands stream through local memory:
+the scheme of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM
+TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs. Beyond the tiles room is
+needed for partial sums, where a result has too few tiles for a device, or the last round of them is
+shared out (33 MiB on an H200); for large products of operands whose rows do not begin at multiples
+of 16 (`b`'s, of half precision, 32) bytes, of which GPUs with asynchronous copies work on copies,
+as of a `b` of single precision whose columns are contiguous; and for large products on CPUs, which
+pack 4 KiB of each row of `a` and column of `b` at a time, hold the sums of some 64 MiB of the
+result in between (more where 512 columns of it are more), and keep up to 128 MiB for the next
+product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from portable.backend import Device
+from portable.dtypes import dtype
+from portable.errors import (
+    CompileError,
+    LaunchError,
+    PortableError,
+    ShapeError,
+    UnsupportedError,
+)
+from portable.interchange.host_arrays import MovedCall
+from portable.interchange.libraries import device_elsewhere, exchanged, is_other
+from portable.lang.function import Function, settled
+from portable.linalg.base.operands import same_elements, views_overlap
+from portable.linalg.products.activation import activation_of
+from portable.linalg.products.again import key_of, known_product, seen_again
+from portable.linalg.products.kernels import keep, relu
+from portable.linalg.products.launches import TileLaunch, in_order
+from portable.linalg.products.packed import kept_room
+from portable.linalg.products.plan import (
+    ALGORITHMS,
+    PRECISIONS,
+    Algorithm,
+    Form,
+    Plan,
+    Precision,
+    Wanted,
+    planned,
+)
+from portable.linalg.products.rows import in_rows
+from portable.namespace import device_of_arrays, on_device
+from portable.tune.table import state
+from portable.typing import ArrayT
+
+__all__ = ["ALGORITHMS", "Algorithm", "gemm", "no_tiles", "prepare_gemm", "product_launches"]
+
+
+def gemm(
+    a: ArrayT,
+    b: ArrayT,
+    *,
+    alpha: float = 1,
+    beta: float = 0,
+    c: ArrayT | None = None,
+    bias: ArrayT | None = None,
+    activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
+    out: ArrayT | None = None,
+    accumulate: Any = None,
+    algorithm: Algorithm = "auto",
+    precision: Precision = "full",
+) -> ArrayT:
+    """``activation(alpha a @ b + beta c + bias)``, where `a` and `b` live.
+
+    The arguments are BLAS' and what is done to a result on its way to memory; all but the operands
+    are given by name.
+
+    Parameters
+    ----------
+    a : array, shape (..., M, K)
+        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32``, ``float64`` or ``int8``,
+        of which all but `b` is ``int32``; any strides, so that a transpose is a view.
+    b : array, shape (..., K, N)
+        Of the same dtype and device; leading dimensions broadcast with those of `a`.
+    alpha, beta : float
+        Factors; with ``beta=0`` `c` is never read.
+    c : array, broadcasting to (..., M, N), optional
+        Needed if `beta` is not 0.
+    bias : array, shape (N,) or broadcasting to (..., M, N), optional
+        Added once.
+    activation : "relu" or function, optional
+        A function of one number that kernels can call, such as `portable.lang.tanh`, applied to
+        each element before it is rounded.
+    out : array, shape (..., M, N), optional
+        Where to put the result; may be `c` but may not overlap `a` or `b`.
+    accumulate : dtype, optional
+        The type to sum in: ``float32`` (the default for all but ``float64``) or ``float64``; of
+        ``int8`` always ``int32``, in which sums wrap. ``float16`` of ``float16``: processors that
+        multiply and add vectors of 32 halves sum 128 products at a time as halves in large
+        products, and these sums as ``float32``, in half of the time; others take ``float32``.
+    algorithm : str
+        "auto": the tuned kernel for the device. "naive", "tiled", "register", "pipelined" and
+        "matrix" are the rungs of the ladder towards it, "vendor" is the array library's ``matmul``.
+    precision : {"full", "tf32x3", "tf32"}
+        Of ``float32``, where a device has matrix units for it. "tf32": these round factors to 11
+        bits. "tf32x3": they multiply factors as sums of two such numbers, which is three products;
+        it was 1.5 times as fast as "full" on an H200, and an infinite factor gives NaN.
+
+    Returns
+    -------
+    array, shape (..., M, N)
+        `out`, or a new array. Elementwise within ``4 (K u_acc + u_out) (|alpha| |A| |B| +
+        |beta C| + |bias|)`` of the exact result, u the unit roundoffs. "auto" adds long sums up in
+        parts: 2048 + K / 1024 stands for a larger K on processors, 16384 + K / 8192 on other
+        devices, but for results of fewer bits than sums, and of more than 8192 rows and columns.
+        K = 0 gives the rest of the formula. "tf32" adds ``|alpha| |A| |B| / 1024``, "tf32x3"
+        ``|alpha| |A| |B| / 2^19``.
+        Sums of halves add ``|alpha| (|A| |B| / 16 + K / 2^25)`` at most, of random factors a
+        hundredth of that, and are infinite where 128 products reach 65520.
+
+    Raises
+    ------
+    DTypeError, ShapeError, LaunchError, DeviceMismatchError
+        For mixed or other dtypes, or a `precision` that is not theirs; for shapes that do not fit,
+        or an `out` that overlaps an operand; if `out` is read-only; for arrays of two devices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable
+    >>> a = np.ones((4, 3), np.float32)
+    >>> portable.linalg.gemm(a, a.T, alpha=2)[0, 0]
+    6.0
+    """
+    if type(a) is np.ndarray and (away := device_elsewhere((a, b, c, bias, out), {})):
+        rest: dict[str, Any] = {"beta": beta, "c": c, "bias": bias, "activation": activation}
+        rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
+        moved = MovedCall(away)
+        return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest})  # type: ignore[no-any-return]
+    alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
+    beta = beta if type(beta) is float else _factor("beta", beta)
+    options = settled(activation), accumulate, algorithm, precision
+    key = key_of(a, b, beta, c, bias, out, options)
+    known = known_product(key)
+    if known is not None:
+        result = known.make() if out is None else out
+        first, second = _whole_factors(alpha, beta) if known.whole else (alpha, beta)
+        if known.familiar.launched((first, a, b, second, c, bias, result), known.constants):
+            return result
+    given = _Given(alpha, a, b, beta, c, bias, out)
+    return _made(given, _Options(*options), key)  # type: ignore[no-any-return]
+
+
+def prepare_gemm(
+    a: ArrayT,
+    b: ArrayT,
+    *,
+    out: ArrayT,
+    alpha: float = 1,
+    beta: float = 0,
+    c: ArrayT | None = None,
+    bias: ArrayT | None = None,
+    activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
+    accumulate: Any = None,
+    algorithm: Algorithm = "auto",
+    precision: Precision = "full",
+) -> Callable[[], None]:
+    """The cheapest product of the same arrays again and again, as a function.
+
+    The arguments are those of `gemm`, so that a call is prepared by changing its name.
+
+    Parameters
+    ----------
+    a, b, out, alpha, beta, c, bias, activation, accumulate, algorithm, precision
+        As in `gemm`. The arrays must stay alive and where they are; what they hold is read at each
+        call, the factors now. NumPy's are copied at each call where another device was chosen.
+
+    Returns
+    -------
+    callable
+        Without arguments; it puts the product into `out`, on the queue that is current then.
+
+    Raises
+    ------
+    DTypeError, ShapeError, LaunchError, DeviceMismatchError
+        As in `gemm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable
+    >>> a, out = np.ones((4, 4), np.float32), np.empty((4, 4), np.float32)
+    >>> product = portable.linalg.prepare_gemm(a, a, out=out)
+    >>> product()
+    >>> out[0, 0]
+    4.0
+    """
+    if type(a) is np.ndarray and device_elsewhere((a, b, c, bias, out), {}):
+        again = partial(gemm, a, b, c=c, bias=bias, out=out, alpha=alpha, beta=beta)
+        how = {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
+        return partial(_discarded, partial(again, activation=activation, **how))
+    device = device_of_arrays(a, b, out, *[x for x in (c, bias) if x is not None])
+    left, right, *others = (
+        None if x is None else on_device(device, x) for x in (a, b, c, bias, out)
+    )
+    factors = _factor("alpha", alpha), _factor("beta", beta)
+    given = _Given(factors[0], left, right, factors[1], *others)
+    wanted = _wanted(given.beta, activation, accumulate, algorithm, precision)
+    device, plan = _checked(given, wanted)
+    if 0 in plan.shape:
+        return _nothing
+    if algorithm == "vendor":
+        return partial(_vendor, device, given, wanted)
+    args = _arguments(plan, given, given.out)
+    if plan.rows is not None and _copies(plan, given, wanted):
+        return partial(_again, plan, given, wanted)
+    steps: list[Callable[[], None]] = []
+
+    def bind(launch: TileLaunch) -> None:
+        order = in_order(launch, args, plan.activation, device.empty)
+        steps[:] = [step.launcher.prepare(*own, **step.constants) for step, own in order]
+
+    _first(plan, args, bind)
+    return steps[0] if len(steps) == 1 else partial(_in_turn, tuple(steps))
+
+
+def _in_turn(steps: tuple[Callable[[], None], ...]) -> None:
+    for step in steps:
+        step()
+
+
+def _nothing() -> None:
+    """What is left to do for an empty result."""
+
+
+def _discarded(call: Callable[[], object]) -> None:
+    call()
+
+
+def _again(plan: Plan, given: _Given, wanted: Wanted) -> None:
+    """A product that was checked before, of operands that are copied each time."""
+    own, args = _in_rows(plan, given, given.out, wanted)
+    _run(own, args)
+
+
+def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], tuple[Any, ...]]:
+    """What `gemm` launches for ``out = a @ b``, to be tried in turn, and the arguments.
+
+    For libraries that keep launches to repeat them.
+
+    Parameters
+    ----------
+    a, b : array
+        As in `gemm`.
+    out : array
+        Of the result's shape and dtype; it is not empty and overlaps no operand.
+    """
+    given = _Given(1.0, a, b, 0.0, None, None, out)
+    plan = _plan_of(device_of_arrays(a, b, out), given, Wanted(False, keep, None, "auto"))
+    return plan.launches, _arguments(plan, given, out)
+
+
+class _Options(NamedTuple):
+    """What a call asks for beside its operands."""
+
+    activation: Any
+    accumulate: Any
+    algorithm: Algorithm
+    precision: Precision
+
+
+class _Given(NamedTuple):
+    """The operands of a call."""
+
+    alpha: float
+    a: Any
+    b: Any
+    beta: float
+    c: Any
+    bias: Any
+    out: Any
+
+
+def _arguments(plan: Plan, given: _Given, result: Any) -> tuple[Any, ...]:
+    """Those of a launch; `c` only where it is read, and whole factors of integers."""
+    alpha, a, b, beta, c, bias, _ = given
+    c = c if beta else None
+    if plan.result.is_integer:
+        alpha, beta = _whole_factors(alpha, beta)
+    return alpha, a, b, beta, c, bias, result
+
+
+def _whole_factors(alpha: float, beta: float) -> tuple[int, int]:
+    return _whole("alpha", alpha), _whole("beta", beta)
+
+
+def _whole(name: str, x: float) -> int:
+    if not x.is_integer() or abs(x) >= 2**31:
+        raise ValueError(f"{name}={x!r}; gemm of int8 takes whole numbers of 32 bits")
+    return int(x)
+
+
+# -- what is asked for ----------------------------------------------------------------------------
+
+
+def _wanted(
+    beta: float, activation: Any, accumulate: Any, algorithm: Algorithm, precision: Precision
+) -> Wanted:
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"algorithm={algorithm!r}; gemm has {', '.join(ALGORITHMS)}")
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision={precision!r}; gemm has {', '.join(PRECISIONS)}")
+    sum_in = None if accumulate is None else dtype(accumulate)
+    return Wanted(bool(beta), activation_of(activation, "gemm"), sum_in, algorithm, precision)
+
+
+def _factor(name: str, x: Any) -> float:
+    try:
+        if not isinstance(x, str | bytes):
+            return float(x)
+    except TypeError:
+        pass
+    raise TypeError(f"{name}={x!r}; gemm takes a real number")
+
+
+# -- what is done at each call --------------------------------------------------------------------
+
+
+def _made(given: _Given, options: _Options, key: Any) -> Any:
+    """The product, and what makes others like it cheaper."""
+    if any(map(is_other, given)):
+        arrays = given._asdict()
+        left, right = arrays.pop("a"), arrays.pop("b")
+        return exchanged(gemm, (left, right), arrays | options._asdict())
+    wanted = _wanted(given.beta, *options)
+    device, plan = _checked(given, wanted)
+    if options.algorithm == "vendor" and 0 not in plan.shape:
+        return _vendor(device, given, wanted)
+    result = device.empty(plan.shape, plan.result) if given.out is None else given.out
+    if 0 not in plan.shape:
+        plan, args = _in_rows(plan, given, result, wanted)
+        launch = _run(plan, args)
+        as_given = args[1] is given.a and args[2] is given.b and args[4] is given.c
+        if key is not None and launch.recognised and as_given:
+            seen_again(key, plan, launch, args)
+    return result
+
+
+def _checked(given: _Given, wanted: Wanted) -> tuple[Device, Plan]:
+    """Where the operands live and what to do with them, once nothing is wrong with them."""
+    arrays = (given.a, given.b, given.c, given.bias, given.out)
+    device = device_of_arrays(given.a, given.b, *[x for x in arrays[2:] if x is not None])
+    plan = _plan_of(device, given, wanted)
+    if given.out is not None:
+        _check_out(device, given, wanted)
+    if plan.result.is_integer and wanted.algorithm == "vendor":
+        raise UnsupportedError(
+            'algorithm="vendor" takes no int8: array libraries wrap its products'
+        )
+    return device, plan
+
+
+def _plan_of(device: Device, given: _Given, wanted: Wanted, b: Any = None) -> Plan:
+    """The plan for what is given; `b`: a copy of it, which is to be read instead."""
+    arrays = (given.a, given.b, given.c, given.bias, given.out)
+    forms = [None if x is None else Form(x.dtype, tuple(x.shape)) for x in arrays]
+    columns = _columns_lie_together(device, given.b if b is None else b)
+    return planned(device, *forms, columns, wanted, state())
+
+
+def _columns_lie_together(device: Device, x: Any) -> bool:
+    """Whether neighbours in a column are closer in memory than neighbours in a row."""
+    strides = x.strides if hasattr(x, "strides") else on_device(device, x).strides
+    return len(strides) > 1 and bool(abs(strides[-2]) < abs(strides[-1]))
+
+
+def _check_out(device: Device, given: _Given, wanted: Wanted) -> None:
+    """Refuses a result that is read-only, or overlaps what it is made of and is not `c` itself."""
+    out, c = given.out, given.c
+    target = device.view(out)
+    if not target.writable:
+        raise LaunchError("gemm: out is read-only; pass a writable array")
+    for name, x in (("a", given.a), ("b", given.b), ("bias", given.bias)):
+        if x is not None and views_overlap(target, device.view(x)):
+            raise ShapeError(f"gemm: out overlaps {name}; pass another array")
+    if not wanted.reads_c or c is None or c is out:
+        return
+    view = device.view(c)
+    if views_overlap(target, view) and not same_elements(target, view):
+        raise ShapeError("gemm: out overlaps c without being the same array; pass another array")
+
+
+def _in_rows(
+    plan: Plan, given: _Given, result: Any, wanted: Wanted
+) -> tuple[Plan, tuple[Any, ...]]:
+    """The arguments of a launch, operands copied where their rows begin where they should not."""
+    args = _arguments(plan, given, result)
+    if plan.rows is None:
+        return plan, args
+    alpha, a, b, *rest = args
+    device, wants = plan.device, plan.rows
+    a = in_rows(device, a, wants.a, across=wants.across)
+    rows = in_rows(device, b, wants.b, wants.turned)
+    if rows is not b:
+        plan = _plan_of(device, given, wanted, rows)
+    return plan, (alpha, a, rows, *rest)
+
+
+def _copies(plan: Plan, given: _Given, wanted: Wanted) -> bool:
+    """Whether operands are copied."""
+    _, args = _in_rows(plan, given, given.out, wanted)
+    return args[1] is not given.a or args[2] is not given.b
+
+
+def _run(plan: Plan, args: tuple[Any, ...]) -> TileLaunch:
+    """Runs the first launch that builds and is accepted, and gives it."""
+
+    def use(launch: TileLaunch) -> None:
+        device = plan.device
+        empty = device.empty if launch.packing is None else partial(kept_room, device)
+        for step, own in in_order(launch, args, plan.activation, empty):
+            step.launcher(*own, **step.constants)
+
+    return _first(plan, args, use)
+
+
+def _first(plan: Plan, args: tuple[Any, ...], use: Callable[[TileLaunch], object]) -> TileLaunch:
+    """The first launch that a use accepts; the later ones are fallbacks of the table."""
+    failures: list[str] = []
+    for launch in plan.launches:
+        try:
+            use(launch)
+        except (CompileError, LaunchError, UnsupportedError) as error:
+            failures.append(f"{launch.constants}: {error}")
+        else:
+            return launch
+    raise no_tiles(args[-1], failures)
+
+
+def no_tiles(out: Any, failures: Sequence[str]) -> PortableError:
+    """The error where no launch for a result is possible, and why each was not."""
+    return PortableError(
+        f"no tile sizes for {dtype(out.dtype).name} gemm work on {device_of_arrays(out).name}:\n"
+        + "\n".join(failures)
+    )
+
+
+def _vendor(device: Device, given: _Given, wanted: Wanted) -> Any:
+    """The array library's own ``matmul``, the rest of the formula by its element-wise functions."""
+    xp, function, out = device.namespace(), wanted.activation, given.out
+    own = getattr(xp, "__name__", "").startswith("portable.")
+    if own or function not in (keep, relu):
+        raise UnsupportedError(
+            f'algorithm="vendor" on {device.name} with activation {function.__name__}: it needs an '
+            "array library with matmul, and knows no activation but relu"
+        )
+    total = xp.matmul(given.a, given.b)
+    if given.alpha != 1:
+        total = total * given.alpha
+    if wanted.reads_c:
+        total = total + given.beta * given.c
+    if given.bias is not None:
+        total = total + given.bias
+    if function is relu:
+        total = xp.maximum(total, xp.zeros_like(total))
+    if out is None:
+        return total
+    out[...] = total
+    return out

@@ -1,0 +1,326 @@
+"""The launches of each algorithm of `gemm`: kernels, workgroups, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Any, Final, NamedTuple
+
+from portable.backend import Device
+from portable.dtypes import DType, float16, float32
+from portable.lang.function import Function
+from portable.lang.kernel import Kernel
+from portable.lang.launch.geometry import groups
+from portable.lang.launch.launch import Launcher
+from portable.linalg.base.tiling import Tiling
+from portable.linalg.products.kernels import gemm_naive, gemm_sums, gemm_tiled, gemm_tiles, keep
+from portable.linalg.products.model import Product, shares_out
+from portable.linalg.products.packed import (
+    Packing,
+    packed_launcher,
+    packed_steps,
+    packing_for,
+    packing_pays,
+)
+from portable.linalg.products.shares import Sharing, first_launch, sharing_for
+from portable.linalg.products.slim import gemm_slim, slim_for
+from portable.linalg.products.tuning import has_engine, schemes
+from portable.tune.space import Parameters
+
+__all__ = ["Beside", "TileLaunch", "in_order", "launches", "sums_launch", "tiles_launch"]
+
+_EDGE: Final = 16
+"""Edge of the square tiles of the rungs "naive" and "tiled", one work-item per element."""
+
+_LINE: Final = 256
+"""Work-items of a workgroup that adds partial sums up."""
+
+_LONGEST: Final = 1 << 10
+"""Products that tiles of a lone work-item add up in one chain, where sums are rounded."""
+
+_LONGEST_OF_CROWDS: Final = 1 << 13
+"""The same for workgroups, whose partial sums go to memory and back, 0.01 of the time."""
+
+_LONGEST_OF_FEWER_BITS: Final = 1 << 20
+"""The same where a result has fewer bits than what it is summed in: that drifts unseen for long."""
+
+
+class TileLaunch(NamedTuple):
+    """A kernel over the tiles of a result, and its compile-time constants.
+
+    Attributes
+    ----------
+    launcher : Launcher
+        The kernel with its workgroups.
+    constants : dict
+        By name.
+    parts : int
+        Into how many the sums are cut; of several, it makes partial results (`in_order`).
+    packing : Packing or None
+        How operands are packed first (`in_order`).
+    sharing : Sharing or None
+        How the last tiles are shared out (`in_order`).
+    """
+
+    launcher: Launcher
+    constants: dict[str, Any]
+    parts: int = 1
+    packing: Packing | None = None
+    sharing: Sharing | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether it makes the product by itself."""
+        return self.recognised and self.packing is None
+
+    @property
+    def recognised(self) -> bool:
+        """Whether calls like it are launched without a plan (`gemm_again`)."""
+        return self.parts == 1 and self.sharing is None
+
+
+class Beside(NamedTuple):
+    """What is done to sums of products.
+
+    Attributes
+    ----------
+    plain : bool
+        Whether nothing is, and operands are of the type to sum in.
+    added : bool
+        Whether `c` is added, for which workgroups meet before they store: they do not make tiles in
+        turn.
+    biased : bool
+        Whether a bias is.
+    packable : bool
+        Whether nothing is but a bias for each column and an activation, and operands are of the
+        type to sum in: others are not packed.
+    """
+
+    plain: bool = False
+    added: bool = False
+    biased: bool = False
+    packable: bool = False
+
+
+_NOTHING: Final = Beside()
+
+
+def launches(
+    device: Device,
+    kind: DType,
+    shape: tuple[int, ...],
+    k: int,
+    algorithm: str,
+    constants: dict[str, Any],
+    b_columns: bool,
+    beside: Beside = _NOTHING,
+) -> Iterator[TileLaunch]:
+    """What to try for a result of a shape, the best first.
+
+    Parameters
+    ----------
+    device, kind, shape
+        Where the result is made, its dtype and its shape (..., M, N).
+    k : int
+        The extent that is summed over.
+    algorithm : str
+        What `gemm` calls so, or "tf32": by matrix units that round factors of single precision.
+    constants : dict
+        ``ACC`` and ``ACTIVATION``.
+    b_columns : bool
+        Whether the columns of `b` are contiguous, not its rows.
+    beside : Beside
+        What is done to sums of products.
+    """
+    square = (_EDGE, _EDGE, 1)
+    if algorithm == "vendor" or 0 in shape:
+        return
+    given, halves = constants, constants["ACC"] is float16
+    if halves:  # packed products alone sum in half precision
+        constants = {**constants, "ACC": float32}
+    if algorithm == "naive":
+        yield TileLaunch(_over_tiles(gemm_naive, shape, _EDGE, _EDGE, square), constants)
+    elif algorithm == "tiled":
+        launcher = _over_tiles(gemm_tiled, shape, _EDGE, _EDGE, square)
+        yield TileLaunch(launcher, {"TILE": _EDGE, **constants})
+    else:
+        *lead, m, n = shape
+        product = Product(m, n, k, prod(lead), beside.biased)
+        best = algorithm in ("auto", "matrix")
+        if best and not b_columns:
+            yield from _slim(device, kind, shape, k, constants, beside)
+        if beside.packable and best and packing_pays(product, device.capabilities, halves):
+            yield _packed(device, m, given)
+        usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
+        least = _parts_against_drift(device, kind, product, constants["ACC"])
+        for choice, parts in schemes(device, kind, algorithm, product, b_columns):
+            if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
+                continue
+            if shares_out(choice) and least == 1:
+                yield from shared_launch(device, choice, shape, k, constants)
+            else:
+                own = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
+                yield _in_parts(device, own, max(parts, least), shape, constants)
+
+
+def _slim(
+    device: Device,
+    kind: DType,
+    shape: tuple[int, ...],
+    k: int,
+    constants: dict[str, Any],
+    beside: Beside,
+) -> Iterator[TileLaunch]:
+    """The kernel for few columns and small matrices, where it pays."""
+    found = slim_for(device.capabilities, constants["ACC"], shape, k)
+    if found is None or kind.is_integer or "SPLIT" in constants:
+        return
+    slim, parts, items = found
+    own = {**constants, "ACTIVATION": keep} if parts > 1 else constants
+    clamped = shape[-1] < slim.lanes
+    plain = parts > 1 or not (beside.added or beside.biased or own["ACTIVATION"] is not keep)
+    given = {"SLIM": slim, "CLAMPED": clamped, "PLAIN": plain}
+    yield TileLaunch(gemm_slim[items, 1], {**given, **own}, parts)
+
+
+def _packed(device: Device, rows: int, constants: dict[str, Any]) -> TileLaunch:
+    """The kernel for packed operands, after those that pack (`in_order`)."""
+    accumulator = constants["ACC"]
+    packing = packing_for(device.capabilities, accumulator, constants["ACTIVATION"])
+    own = {"PLAN": packing, "ACC": accumulator}
+    return TileLaunch(packed_launcher(packing, rows), own, packing=packing)
+
+
+def shared_launch(
+    device: Device, choice: Parameters, shape: tuple[int, ...], k: int, constants: dict[str, Any]
+) -> Iterator[TileLaunch]:
+    """The kernel that shares out the last round of tiles, if sums are long enough."""
+    own = dict(constants)
+    tiling = Tiling.of(choice, split=own.pop("SPLIT", False))
+    *lead, m, n = shape
+    tiles = prod(lead) * -(-m // tiling.rows) * -(-n // tiling.columns)
+    most = device.capabilities.compute_units * choice["RESIDENT"]
+    sharing = sharing_for(tiling, tiles, most, k)
+    if sharing is not None:
+        launcher = first_launch(sharing, choice["WORKGROUP"])
+        yield TileLaunch(launcher, {"TILING": tiling, **own}, sharing=sharing)
+
+
+def _parts_against_drift(device: Device, kind: DType, product: Product, accumulator: DType) -> int:
+    """Into how many parts long sums are cut, that a chain of rounded additions is not as long.
+
+    Partial sums of workgroups take no more room than the operands.
+    """
+    if accumulator.kind not in "fc":
+        return 1
+    m, n, k = product.m, product.n, product.k
+    if device.capabilities.lone_work_items:
+        return -(-k // _LONGEST) if k > 2 * _LONGEST else 1
+    fewer_bits = kind.itemsize < accumulator.itemsize
+    longest = _LONGEST_OF_FEWER_BITS if fewer_bits else _LONGEST_OF_CROWDS
+    return min(-(-k // longest), max(1, (m + n) * k // (m * n))) if k > 2 * longest else 1
+
+
+def _in_parts(
+    device: Device,
+    choice: Parameters,
+    parts: int,
+    shape: tuple[int, ...],
+    constants: dict[str, Any],
+) -> TileLaunch:
+    """The tile kernel for a result, or for partial ones that `gemm_sums` adds up."""
+    units = device.capabilities.compute_units
+    if parts == 1:
+        return tiles_launch(choice, shape, constants, compute_units=units)
+    sums = {**constants, "ACTIVATION": keep}
+    return tiles_launch(choice, (parts, *shape), sums, parts, units)
+
+
+def in_order(
+    launch: TileLaunch,
+    args: tuple[Any, ...],
+    activation: Function,
+    empty: Callable[[tuple[int, ...], DType], Any],
+) -> Iterator[tuple[TileLaunch, tuple[Any, ...]]]:
+    """The launches that make a product, one after the other, each with its arguments.
+
+    Parameters
+    ----------
+    launch : TileLaunch
+        The tile kernel's.
+    args : tuple
+        ``(alpha, a, b, beta, c, bias, out)``.
+    activation : Function
+        What is applied at last.
+    empty : callable
+        Makes room for partial results, or packed operands.
+    """
+    if launch.alone:
+        yield launch, args
+        return
+    if launch.packing is not None:
+        accumulator = launch.constants["ACC"]
+        for launcher, own, constants in packed_steps(launch.packing, args, accumulator, empty):
+            yield TileLaunch(launcher, constants), own
+        return
+    if launch.sharing is not None:
+        steps = launch.sharing.steps(launch.launcher, args, launch.constants, activation, empty)
+        for launcher, own, constants in steps:
+            yield TileLaunch(launcher, constants), own
+        return
+    alpha, a, b, beta, c, bias, out = args
+    shape = tuple(out.shape)
+    partial = empty((launch.parts, *shape), launch.constants["ACC"])
+    one = type(alpha)(1)
+    yield launch, (one, a, b, 0 * one, None, None, partial)
+    yield sums_launch(shape, activation), (partial, alpha, beta, c, bias, out)
+
+
+def tiles_launch(
+    parameters: Parameters,
+    shape: tuple[int, ...],
+    constants: dict[str, Any],
+    parts: int = 1,
+    compute_units: int = 0,
+) -> TileLaunch:
+    """The tile kernel with one set of tuned parameters, for a result or its partial sums.
+
+    Parameters
+    ----------
+    parameters : mapping
+        A choice of the space "gemm".
+    shape : tuple of int
+        Of the result, (..., M, N), or of the partial ones, (parts, ..., M, N).
+    constants : dict
+        ``ACC`` and ``ACTIVATION``, and ``SPLIT`` where factors may be split.
+    parts : int
+        Into how many the sums are cut.
+    compute_units : int
+        Of the device, where some workgroups of each make tiles in turn; 0 for one for each tile.
+    """
+    own = dict(constants)
+    split = own.pop("SPLIT", False)
+    tiling = Tiling.of(parameters, split=split, in_parts=parts > 1)
+    workgroup = (parameters["WORKGROUP"], 1, 1)
+    most = compute_units * parameters["RESIDENT"] if tiling.in_turn else 0
+    launcher = _over_tiles(gemm_tiles, shape, tiling.rows, tiling.columns, workgroup, most)
+    return TileLaunch(launcher, {"TILING": tiling, **own}, parts)
+
+
+def sums_launch(shape: tuple[int, ...], activation: Function) -> TileLaunch:
+    """The kernel that makes a result of a shape from its partial sums."""
+    return TileLaunch(gemm_sums[prod(shape), _LINE], {"ACTIVATION": activation})
+
+
+def _over_tiles(
+    kernel: Kernel,
+    shape: tuple[int, ...],
+    bm: int,
+    bn: int,
+    workgroup: tuple[int, int, int],
+    most: int = 0,
+) -> Launcher:
+    """The kernel with a workgroup for each tile of each matrix of the result, or at `most` some."""
+    *lead, m, n = shape
+    tiles = prod(lead) * -(-m // bm) * -(-n // bn)
+    return kernel[groups(min(tiles, most) if most else tiles), workgroup]

@@ -1,0 +1,205 @@
+"""What of a product depends on the dtypes, shapes and layouts of its operands alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal, NamedTuple
+
+from portable import lang as kl
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType, dtype
+from portable.errors import DTypeError, ShapeError
+from portable.lang.function import Function
+from portable.linalg.base.operands import broadcast_shape, broadcasts_to, common_dtype
+from portable.linalg.products.kernels import keep
+from portable.linalg.products.launches import Beside, TileLaunch, launches
+from portable.linalg.products.packed import sums_halves
+from portable.linalg.products.rows import Rows, row_multiples
+
+__all__ = [
+    "ALGORITHMS",
+    "PRECISIONS",
+    "Algorithm",
+    "Form",
+    "Plan",
+    "Precision",
+    "Wanted",
+    "planned",
+]
+
+Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor"]
+
+ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")
+"""What ``algorithm=`` takes: "auto", the rungs of the ladder from the plainest up, "vendor"."""
+
+Precision = Literal["full", "tf32x3", "tf32"]
+
+PRECISIONS: Final = ("full", "tf32x3", "tf32")
+"""What ``precision=`` takes."""
+
+_DTYPES: Final = (kl.f16, kl.bf16, kl.f32, kl.f64, kl.i8)
+
+
+class Form(NamedTuple):
+    """What of an array may be checked once for all calls with the like."""
+
+    dtype: Any
+    shape: tuple[int, ...]
+
+
+class Wanted(NamedTuple):
+    """What is to be made of the operands.
+
+    Attributes
+    ----------
+    reads_c : bool
+        Whether `beta` is not 0.
+    activation : Function
+        Applied to each element.
+    accumulate : DType or None
+        What to sum in; None for the default.
+    algorithm : str
+        One of `ALGORITHMS`.
+    precision : str
+        One of `PRECISIONS`.
+    """
+
+    reads_c: bool
+    activation: Function
+    accumulate: DType | None
+    algorithm: Algorithm
+    precision: Precision = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What calls with operands of the same forms share; its launches are to be tried in turn.
+
+    Operands whose rows do not lie as `rows` has it are copied.
+    """
+
+    device: Device
+    kind: DType
+    result: DType
+    shape: tuple[int, ...]
+    activation: Function
+    launches: tuple[TileLaunch, ...]
+    rows: Rows | None
+
+
+@lru_cache(maxsize=4096)
+def planned(
+    device: Device,
+    a: Form,
+    b: Form,
+    c: Form | None,
+    bias: Form | None,
+    out: Form | None,
+    b_columns: bool,
+    wanted: Wanted,
+    table: object,
+) -> Plan:
+    """What to do with operands of such forms, once they are checked.
+
+    Parameters
+    ----------
+    device : Device
+        Where they live.
+    a, b, c, bias, out : Form
+        Of what `gemm` takes by these names; None for what is not given.
+    b_columns : bool
+        Whether columns of `b` lie together, not rows.
+    wanted : Wanted
+        What is to be made of them.
+    table : object
+        The state of the user's table of tuned parameters.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        For what does not fit together.
+    """
+    kind, result = _kinds(a, b, c=c, bias=bias, out=out)
+    shape = _result_shape(a.shape, b.shape)
+    if wanted.reads_c and c is None:
+        raise ShapeError("gemm with beta other than 0 needs c")
+    _check_addend("c", c if wanted.reads_c else None, shape)
+    _check_addend("bias", bias, shape)
+    if out is not None and out.shape != shape:
+        raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
+    accumulator = _accumulator(device.capabilities, kind, wanted.accumulate)
+    constants: dict[str, Any] = {"ACC": accumulator, "ACTIVATION": wanted.activation}
+    k, algorithm = int(a.shape[-1]), str(wanted.algorithm)
+    if _splits_factors(device, kind, accumulator, wanted):
+        algorithm = "tf32"
+        constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
+    own = accumulator in (kind, kind.register)
+    summed_as_read = own and not kind.is_integer and not wanted.reads_c
+    plain = summed_as_read and bias is None and wanted.activation is keep
+    packable = summed_as_read and (bias is None or tuple(bias.shape) == shape[-1:])
+    beside = Beside(plain, wanted.reads_c, bias is not None, packable)
+    tried = launches(device, kind, shape, k, algorithm, constants, b_columns, beside)
+    rows = None
+    if wanted.algorithm in ("auto", "matrix"):
+        rows = row_multiples(device.capabilities, kind, shape, k, b_columns)
+    if rows is not None and algorithm == "tf32":
+        rows = rows._replace(turned=False, across=False)
+    return Plan(device, kind, result, shape, wanted.activation, tuple(tried), rows)
+
+
+def _splits_factors(device: Device, kind: DType, accumulator: DType, wanted: Wanted) -> bool:
+    """Whether matrix units multiply factors of single precision by parts."""
+    if wanted.precision == "full":
+        return False
+    if kind is not kl.f32:
+        raise DTypeError(f'precision="{wanted.precision}" is for float32, not {kind.name}')
+    units = "mma.tf32" in device.capabilities.matrix_units
+    return units and accumulator is kl.f32 and wanted.algorithm in ("auto", "matrix")
+
+
+def _kinds(a: Form, b: Form, **others: Form | None) -> tuple[DType, DType]:
+    """The dtype of the operands, and of the result and what is added to it."""
+    if dtype(a.dtype) is not kl.i8:
+        kind = common_dtype("gemm", _DTYPES, a=a, b=b, **others)
+        return kind, kind
+    common_dtype("gemm", (kl.i8,), a=a, b=b)
+    if any(x is not None for x in others.values()):
+        common_dtype("gemm of int8", (kl.i32,), **others)
+    return kl.i8, kl.i32
+
+
+def _result_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    if len(a) < 2 or len(b) < 2:
+        raise ShapeError(
+            f"gemm takes matrices (..., M, K) and (..., K, N), not shapes {a} and {b}; "
+            "give a vector a dimension of extent 1"
+        )
+    if a[-1] != b[-2]:
+        raise ShapeError(
+            f"gemm of shapes {a} and {b}: the last extent of a, {a[-1]}, is not the last but one "
+            f"of b, {b[-2]}"
+        )
+    return (*broadcast_shape("gemm", a[:-2], b[:-2]), int(a[-2]), int(b[-1]))
+
+
+def _check_addend(name: str, x: Form | None, shape: tuple[int, ...]) -> None:
+    if x is not None and not (x.shape and broadcasts_to(x.shape, shape)):
+        raise ShapeError(f"gemm: {name} of shape {x.shape} does not broadcast to {shape}")
+
+
+def _accumulator(capabilities: Capabilities, kind: DType, wanted: DType | None) -> DType:
+    default = kind.register
+    if wanted is kl.f16 and kind is kl.f16:
+        return kl.f16 if sums_halves(capabilities) else default
+    if wanted is None or wanted is default:
+        return default
+    if kind is kl.i8:
+        raise DTypeError(f"accumulate={wanted.name} for int8: gemm sums in int32")
+    if wanted not in (kl.f32, kl.f64) or wanted.itemsize < default.itemsize:
+        raise DTypeError(
+            f"accumulate={wanted.name} for {kind.name}: gemm sums in {default.name}"
+            + (" or float64" if default is not kl.f64 else "")
+            + (", or some products at a time in float16" if kind is kl.f16 else "")
+        )
+    return wanted

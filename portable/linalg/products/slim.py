@@ -1,0 +1,205 @@
+"""Products with few columns, and of many small matrices, where each work-item is alone.
+
+Tiles that are packed, or as wide as large products want them, are mostly empty there. A work-item
+holds a few rows of the result in registers, all their columns, and reads operands where they are.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final, NamedTuple
+
+from portable import lang as kl
+from portable.backend import Capabilities
+from portable.dtypes import DType
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.products.kernels import finished, matrices, matrices_of
+from portable.primitives.scans.chains import chain_added, levels_of, total_of_levels
+
+__all__ = ["Slim", "gemm_slim", "slim_for"]
+
+_ROWS: Final = 8
+_MOST_COLUMNS: Final = 16
+"""Few: products with so many columns, of any other extents."""
+_SMALL: Final = 48
+"""Extents of matrices that are small."""
+_VECTORS: Final = 4
+_CLAMPED: Final = 4
+"""Lanes of fewer columns, of which the last is repeated."""
+_ENOUGH: Final = 1 << 15
+"""Products of a work-item, that starting it does not count."""
+_SHALLOWEST: Final = 1 << 11
+"""Products of a sum that is cut into parts, at least."""
+_CHAIN: Final = 1 << 8
+"""Products that are added up one after the other at most, so that sums do not drift."""
+_LEVELS: Final = 3
+"""Those in which sums of more products are kept."""
+
+
+class Slim(NamedTuple):
+    """How a product is shared; a constant of the kernel.
+
+    Attributes
+    ----------
+    rows : int
+        Of a tile.
+    lanes, vectors : int
+        Columns of a vector, and vectors that hold all columns; the last may begin before the one
+        before it ends.
+    many : int
+        Tiles of a work-item.
+    in_parts : bool
+        Whether the first dimension of the result is that of parts of sums.
+    levels : int
+        In how many numbers the total of chains of products is kept, as
+        `portable.primitives.scans.chains` has it; 0 where one chain is all.
+    """
+
+    rows: int
+    lanes: int
+    vectors: int
+    many: int
+    in_parts: bool = False
+    levels: int = 0
+
+
+def slim_for(
+    capabilities: Capabilities, accumulator: DType, shape: tuple[int, ...], k: int
+) -> tuple[Slim, int, int] | None:
+    """How a product is best shared, into how many parts its sums are cut, and the work-items.
+
+    None where tiles do it better.
+
+    Parameters
+    ----------
+    capabilities : Capabilities
+        The device's.
+    accumulator : DType
+        The type to sum in.
+    shape : tuple of int
+        Of the result, (..., M, N).
+    k : int
+        The extent that is summed over.
+    """
+    *lead, m, n = shape
+    if not capabilities.lone_work_items or not accumulator.is_float or n < 2 or not k:
+        return None
+    lanes = min(capabilities.vector_bytes // accumulator.itemsize, 1 << n.bit_length() - 1)
+    lanes = max(lanes, _CLAMPED) if n < _CLAMPED else lanes
+    vectors = -(-n // lanes)
+    small = max(m, n, k) <= _SMALL
+    if lanes < 2 or vectors > _VECTORS or not (small or n <= _MOST_COLUMNS):
+        return None
+    rows = -(-m // -(-m // _ROWS))
+    tiles = prod(lead) * -(-m // rows)
+    wanted = 4 * capabilities.compute_units
+    parts = max(1, min(wanted // tiles, k // _SHALLOWEST))
+    each = rows * n * -(-k // parts)
+    many = max(1, min(_ENOUGH // each, tiles * parts // wanted))
+    levels = _LEVELS if -(-k // parts) > _CHAIN else 0
+    slim = Slim(rows, lanes, vectors, many, parts > 1, levels)
+    return slim, parts, -(-tiles * parts // many)
+
+
+@function
+def columns_from(x: Any, row: Any, first: Any, LANES: int, CLAMPED: bool) -> Any:
+    """Neighbours of a row; of fewer than lanes the last is repeated."""
+    if not CLAMPED:
+        return kl.vload(x, row, first, lanes=LANES)
+    last = x.shape[1] - 1
+    return kl.vector(*[x[row, kl.minimum(lane, last)] for lane in kl.static_range(LANES)])
+
+
+@function
+def add_products(
+    sums: Any, left: Any, right: Any, read: Any, columns: Any, bounds: Any, SLIM: Slim,
+    CLAMPED: bool,
+) -> None:  # fmt: skip
+    """Adds products of some rows and columns, from the first of `bounds` to before the second."""
+    ACC, LANES = sums.dtype, SLIM.lanes
+    for k in range(bounds[0], bounds[1]):
+        given = [kl.cast(columns_from(right, k, column, LANES, CLAMPED), ACC) for column in columns]
+        for r in kl.static_range(SLIM.rows):
+            factor = kl.splat(kl.cast(left[read[r], k], ACC), LANES)
+            for v in kl.static_range(SLIM.vectors):
+                at = r * SLIM.vectors + v
+                sums[at] = kl.fma(factor, given[v], sums[at])
+
+
+@function
+def add_in_chains(
+    sums: Any, left: Any, right: Any, read: Any, columns: Any, bounds: Any, SLIM: Slim,
+    CLAMPED: bool,
+) -> None:  # fmt: skip
+    """The same of long sums, `_CHAIN` products at a time."""
+    ACC, LANES = sums.dtype, SLIM.lanes
+    nothing = kl.splat(kl.cast(0, ACC), LANES)
+    levels = kl.private(SLIM.rows * SLIM.vectors, (ACC,) * SLIM.levels, lanes=LANES)
+    for at in kl.static_range(SLIM.rows * SLIM.vectors):
+        levels[at] = levels_of(nothing, SLIM.levels)
+    for begin in range(bounds[0], bounds[1], _CHAIN):
+        end = begin + kl.minimum(bounds[1] - begin, _CHAIN)
+        number = (begin - bounds[0]) // _CHAIN
+        add_products(sums, left, right, read, columns, (begin, end), SLIM, CLAMPED)
+        for at in kl.static_range(SLIM.rows * SLIM.vectors):
+            levels[at] = chain_added(levels[at], number, sums[at], nothing, kl.add)
+            sums[at] = nothing
+    for at in kl.static_range(SLIM.rows * SLIM.vectors):
+        sums[at] = total_of_levels(levels[at], kl.add)
+
+
+@kernel
+def gemm_slim(
+    alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any,
+    *, SLIM: Slim, CLAMPED: bool, PLAIN: bool, ACC: Any, ACTIVATION: Any,
+) -> None:  # fmt: skip
+    """Some tiles of the result for each work-item, one after the other.
+
+    Parameters
+    ----------
+    alpha, a, b, beta, c, bias, out, ACC, ACTIVATION
+        As in `portable.linalg.products.kernels.gemm_naive`.
+    SLIM : Slim
+        How the product is shared.
+    CLAMPED : bool
+        Whether a vector has more lanes than there are columns.
+    PLAIN : bool
+        Whether nothing but a factor is applied to sums.
+    """
+    ROWS, LANES, VECTORS = SLIM.rows, SLIM.lanes, SLIM.vectors
+    m, n = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
+    bands = kl.cdiv(m, ROWS)
+    tiles = matrices_of(out, 0) * bands
+    begin = kl.global_id(0) * SLIM.many
+    for index in range(begin, kl.minimum(begin + SLIM.many, tiles)):
+        batch, row = index // bands, index % bands * ROWS
+        left, right, result = matrices(a, b, out, batch)
+        first, depth = 0, left.shape[1]
+        if SLIM.in_parts:
+            each = kl.cdiv(depth, out.shape[0])
+            first = kl.minimum(batch // matrices_of(out, 1) * each, depth)
+            depth = kl.minimum(first + each, depth)
+        sums = kl.private(ROWS * VECTORS, ACC, lanes=LANES, fill=0)
+        read = [kl.minimum(row + r, m - 1) for r in range(ROWS)]
+        columns = [0 if CLAMPED else kl.minimum(v * LANES, n - LANES) for v in range(VECTORS)]
+        given = left, right, read, columns, (first, depth), SLIM, CLAMPED
+        if SLIM.levels:
+            add_in_chains(sums, *given)
+        else:
+            add_products(sums, *given)
+        terms = alpha, beta, c, bias
+        for r in kl.static_range(ROWS):
+            if row + r < m:
+                for v in kl.static_range(VECTORS):
+                    total = sums[r * VECTORS + v]
+                    if PLAIN and not CLAMPED:
+                        # Where vectors meet, their sums are the same.
+                        kl.vstore(result, row + r, columns[v], alpha * total)
+                    else:
+                        for lane in kl.static_range(LANES):
+                            column = columns[v] + lane
+                            if column >= v * LANES and column < n:
+                                place = batch, row + r, column
+                                done = finished(total[lane], terms, out, place, ACTIVATION)
+                                result[row + r, column] = done

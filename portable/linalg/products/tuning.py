@@ -1,0 +1,264 @@
+"""What may be tuned of the tile kernel, and which choices a call of `gemm` tries."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final
+
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType, bfloat16, float16, float32, int8
+from portable.linalg.products.model import Product, multiplying, parts_of, predicted
+from portable.tune.space import Parameters, Space
+from portable.tune.table import lookup_entries, state
+
+__all__ = [
+    "SPACE",
+    "SPACE_NT",
+    "SPACE_TF32",
+    "candidates",
+    "has_engine",
+    "multiplying",
+    "schemes",
+]
+
+_USUAL_DEPTH: Final = 1024
+
+_VECTOR: Final = 16
+"""Bytes that are copied at once; rows of parts of them are copied by elements, unless by an engine:
+few work-items then keep many waiting."""
+
+_LIKE: Final = {bfloat16: float16, int8: float32}
+"""Types of which the table knows nothing, and those whose tiles they take."""
+
+_COPIED: Final = 10
+"""Multiplications in whose time a work-item that has a core to itself copies an element."""
+
+_FINISHED: Final = 12
+"""The same for clearing, finishing and storing an element of a tile."""
+
+_KEPT: Final = 4
+"""The same for bringing an unfinished element to memory and back."""
+
+_CROWD: Final = 4
+"""How much longer such a device takes over tiles for workgroups of many work-items."""
+
+_MANY: Final = 16
+"""Tiles for each core of which it does not matter who takes which."""
+
+_ORDER: Final = 0.01
+"""What each place further down counts for where a model compares them."""
+
+_GENERAL: Final = 0.25
+"""What each entry of the table counts for that is less particular to the device than another."""
+
+_UNTUNED: Final = 2.0
+"""The same where a work-item has a core to itself: what was tuned there is taken."""
+
+
+_CROWDS_ROWS: Final = 16
+"""Of what the rows of a tile are multiples but where a work-item multiplies alone.
+
+Such a one has tiles of a little more than an even share of 256 or 512 rows too.
+"""
+
+
+def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
+    single = choice["WORKGROUP"] == 1
+    if single != capabilities.lone_work_items or choice["WORKGROUP"] > capabilities.max_workgroup:
+        return False
+    if not single and m % _CROWDS_ROWS:
+        return False
+    width = max(dtype.itemsize, 4) if single else dtype.itemsize
+    apart = choice["APART"]
+    if apart and not _may_be_apart(choice, dtype, capabilities):
+        return False
+    if choice.get("RESIDENT") and (single or stages == 1):
+        return False
+    needed = stages * (m + n) * k * width
+    room = capabilities.local_memory_most
+    per_item = m * n // multiplying(choice)
+    registers = per_item * dtype.register.itemsize // 4
+    return bool(needed * 17 // 16 <= room and (single or 16 <= registers <= 160))
+
+
+def _is_possible(
+    choice: Parameters, dtype: DType, product: Product, capabilities: Capabilities
+) -> bool:
+    """Whether local memory holds a choice's tiles, rows one after another, which is the least.
+
+    And whether there is what those want that are copied apart: a driver may lack what another has.
+    """
+    m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
+    if choice["APART"]:
+        vector = _VECTOR // dtype.itemsize
+        in_vectors = not (product.n % vector or product.k % vector)
+        if not _may_be_apart(choice, dtype, capabilities):
+            return False
+        if not (in_vectors or has_engine(capabilities)):
+            return False
+    return bool(stages * (m + n) * k * dtype.itemsize <= capabilities.local_memory_most)
+
+
+def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    """Where multiplications run on their own, in a ring with slots to run ahead in."""
+    units = choice["UNITS"] and f"wgmma.{dtype.short}" in capabilities.matrix_units
+    return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > multiplying(choice) > 0)
+
+
+_VALUES: Final = {
+    "BM": (16, 32, 48, 64, 96, 128, 132, 192, 256, 264, 384),
+    "BN": (32, 64, 128, 192, 256, 384, 512),
+    "BK": (8, 16, 32, 48, 64, 96, 128),
+    "STAGES": (1, 2, 3, 4, 6, 8),
+    "APART": (False, True),
+    "WORKGROUP": (1, 64, 128, 160, 256, 288, 384, 512),
+    "GROUP": (1, 4, 8),
+    "UNITS": (False, True),
+}
+
+_LEFT_OUT: Final = {"APART": False, "RESIDENT": 0}
+"""RESIDENT: workgroups of a compute unit that make tiles in turn; 0 for one for each tile."""
+
+SPACE: Final = Space("gemm", _VALUES, _fits, _LEFT_OUT)
+
+SPACE_NT: Final = Space("gemm_nt", _VALUES, _fits, _LEFT_OUT)
+"""For a `b` whose columns are contiguous.
+
+Register tiles want its rows: copies across cost more, and larger tiles need fewer of them.
+"""
+
+
+SPACE_TF32: Final = Space("gemm_tf32", _VALUES, _fits, _LEFT_OUT)
+"""For matrix units that round factors of single precision."""
+
+
+def candidates(
+    device: Device,
+    dtype: DType,
+    algorithm: str,
+    size: tuple[int, int, int],
+    b_columns: bool = False,
+) -> tuple[Parameters, ...]:
+    """Parameters to try for a result of (M, N, batch), the best first.
+
+    For sums of a usual length, not cut into parts; for a `b` whose columns are contiguous those of
+    "gemm_nt" come first.
+
+    Parameters
+    ----------
+    device : Device
+    dtype : DType
+        Of the operands.
+    algorithm : str
+        As of `portable.linalg.gemm`.
+    size : (int, int, int)
+        M, N and the number of matrices.
+    b_columns : bool
+        Whether the columns of `b` are contiguous, not its rows.
+    """
+    m, n, batch = size
+    product = Product(m, n, _USUAL_DEPTH, batch)
+    ranked = schemes(device, dtype, algorithm, product, b_columns)
+    engine = has_engine(device.capabilities)
+    return tuple(x for x, parts in ranked if parts == 1 and (engine or not x["APART"]))
+
+
+def has_engine(capabilities: Capabilities) -> bool:
+    """Whether an engine copies tiles; work-items that copy them apart take what is plain alone."""
+    return "tensor" in capabilities.async_copy
+
+
+def schemes(
+    device: Device, dtype: DType, algorithm: str, product: Product, b_columns: bool = False
+) -> tuple[tuple[Parameters, int], ...]:
+    """Parameters to try for a product, and into how many parts to cut its sums, the best first.
+
+    A model of the device ranks what its table lists (`gemm_model`). Where a work-item has a core to
+    itself, large tiles do more with what they copy, but the core with most tiles sets the time.
+
+    Parameters
+    ----------
+    device, dtype, algorithm, b_columns
+        As of `candidates`.
+    product : Product
+        Its extents.
+    """
+    return _ranked(device.capabilities, dtype, algorithm, product, b_columns, state())
+
+
+@lru_cache(maxsize=4096)
+def _ranked(
+    capabilities: Capabilities,
+    dtype: DType,
+    algorithm: str,
+    product: Product,
+    b_columns: bool,
+    table: Any,
+) -> tuple[tuple[Parameters, int], ...]:
+    """The schemes as of one state of the user's table."""
+    spaces = (SPACE_NT, SPACE) if b_columns else (SPACE,)
+    if algorithm == "tf32":
+        spaces = (SPACE_TF32,)
+    like = _LIKE.get(dtype, dtype)
+    entries = [entry for space in spaces for entry in lookup_entries(space, like, capabilities)]
+    found = [
+        (_for_rung(dict(choice), algorithm), level)
+        for level, entry in enumerate(entries)
+        for choice in entry
+    ]
+    found = [x for x in found if _is_possible(x[0], dtype, product, capabilities)] or found
+    units = max(1, capabilities.compute_units)
+    ranked: list[tuple[float, int, Parameters, int]] = []
+    for at, (choice, level) in enumerate(found):
+        if capabilities.lone_work_items:
+            cost = _cost(choice, product, units) * (1 + _UNTUNED * level)
+            ranked.append((cost, at, choice, 1))
+            continue
+        whole = algorithm in ("register", "pipelined")
+        for parts in (1,) if whole else parts_of(choice, product, capabilities):
+            time = predicted(choice, parts, product, dtype, capabilities)
+            ranked.append((time * (1 + _GENERAL * level + _ORDER * at), at, choice, parts))
+    ranked.sort(key=lambda x: x[:2])
+    return tuple((choice, parts) for _, _, choice, parts in ranked)
+
+
+def _cost(choice: Parameters, product: Product, units: int) -> float:
+    """Multiplications of the busiest core at each of the sum's steps, or what takes as long.
+
+    A work-item alone leaves out what a tile holds beyond the result, but for clearing and finishing
+    it, and for bringing sums to memory and back with each tile of operands.
+    """
+    rows, columns = _lengths(product.m, choice["BM"]), _lengths(product.n, choice["BN"])
+    kept = 1 + _KEPT / choice["BK"]
+    each = float(_FINISHED * choice["BM"] * choice["BN"] / max(1, product.k))
+    tiles = [kept * m * n + _COPIED * (m + n) + each for m in rows for n in columns]
+    tiles *= product.batch
+    crowd = 1 if choice["WORKGROUP"] == 1 else _CROWD
+    fair: float = sum(tiles) / units + max(tiles) / 2
+    return crowd * (fair if len(tiles) > _MANY * units else min(fair, _busiest(tiles, units)))
+
+
+def _busiest(tiles: list[float], units: int) -> float:
+    """What falls to the busiest core where each takes its share of the tiles from one place on.
+
+    That is how Intel's runtime begins; who is done first takes over what others have not begun.
+    """
+    bounds = [core * len(tiles) // units for core in range(units + 1)]
+    return max(sum(tiles[low:high]) for low, high in pairwise(bounds))
+
+
+def _lengths(extent: int, tile: int) -> list[int]:
+    """The extents of tiles along a dimension, the last perhaps smaller."""
+    whole, rest = divmod(extent, tile)
+    return [tile] * whole + [rest] * (rest > 0)
+
+
+def _for_rung(choice: dict[str, Any], algorithm: str) -> dict[str, Any]:
+    """The same choice restricted to what a rung of the ladder may use."""
+    if algorithm == "register":
+        return {**choice, **_LEFT_OUT, "UNITS": False, "STAGES": 1}
+    if algorithm == "pipelined":
+        return {**choice, **_LEFT_OUT, "UNITS": False, "STAGES": max(2, choice["STAGES"])}
+    return choice

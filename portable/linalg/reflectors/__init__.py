@@ -1,0 +1,1 @@
+"""Householder reflectors, made and applied."""

@@ -1,0 +1,85 @@
+"""A panel turned into a triangle by one work-item, columns across the lanes of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.linalg.reflectors.householder import reflector
+
+__all__ = ["eliminate_alone"]
+
+
+@function
+def eliminate_alone(w: Any, made: Any, factors: Any, extents: Any, LANES: int) -> None:
+    """The reflectors of so many columns of a panel, of which so many rows are not zeros.
+
+    The triangle is left in `w`, and V of ``Q = I - V T V^T`` below its diagonal, where columns are
+    yet to be multiplied with `factors` and the diagonal to be ones; `made` becomes T transposed. A
+    pass over the panel applies a reflector and makes the products of which the next one is made.
+    """
+    steps, used = extents
+    P, kind = w.shape[1], w.dtype
+    PARTS = P // LANES
+    live, product = kl.private(P, kind), kl.private(P, kind)
+    sums, odd = kl.private(PARTS, kind, lanes=LANES), kl.private(PARTS, kind, lanes=LANES)
+    shares = kl.private(PARTS, kind, lanes=LANES)
+    zero = kl.splat(kl.cast(0, kind), LANES)
+    for k in range(P):
+        factors[k] = 1
+        live[k] = 1
+    for i in kl.static_range(PARTS):
+        sums[i] = zero
+    for r in range(1, used):
+        multiply_row(w, r, 0, sums, LANES)
+    for j in range(steps):
+        for i in kl.static_range(PARTS):
+            kl.vstore(product, i * LANES, sums[i])
+        beta, tau, factor = reflector(w[j, j], product[j])
+        live[j] = 0
+        for i in kl.static_range(PARTS):
+            both = kl.vload(w, j, i * LANES, lanes=LANES) + factor * sums[i]
+            both = both * kl.vload(factors, i * LANES, lanes=LANES)
+            kl.vstore(product, i * LANES, both)
+            shares[i] = (tau * both) * kl.vload(live, i * LANES, lanes=LANES)
+            kl.vstore(w, j, i * LANES, kl.vload(w, j, i * LANES, lanes=LANES) - shares[i])
+            shares[i] = factor * shares[i]
+            sums[i], odd[i] = zero, zero
+        w[j, j] = beta
+        factors[j] = factor
+        for i in kl.static_range(PARTS):
+            total = zero
+            for k in range(j):
+                total = total + product[k] * kl.vload(made, k, i * LANES, lanes=LANES)
+            kl.vstore(made, j, i * LANES, -tau * total)
+        made[j, j] = tau
+        if j + 1 < used:
+            subtract_row(w, j + 1, j, shares, LANES)
+        after = kl.minimum(j + 1, P - 1)
+        for r in range(j + 2, used - 1, 2):
+            subtract_row(w, r, j, shares, LANES)
+            multiply_row(w, r, after, sums, LANES)
+            subtract_row(w, r + 1, j, shares, LANES)
+            multiply_row(w, r + 1, after, odd, LANES)
+        if j + 2 < used and (used - j) % 2 == 1:
+            subtract_row(w, used - 1, j, shares, LANES)
+            multiply_row(w, used - 1, after, sums, LANES)
+        for i in kl.static_range(PARTS):
+            sums[i] = sums[i] + odd[i]
+
+
+@function
+def subtract_row(w: Any, r: Any, j: Any, shares: Any, LANES: int) -> None:
+    """A row less its share of the reflector of column `j`."""
+    x = w[r, j]
+    for i in kl.static_range(shares.shape[0]):
+        kl.vstore(w, r, i * LANES, kl.vload(w, r, i * LANES, lanes=LANES) - x * shares[i])
+
+
+@function
+def multiply_row(w: Any, r: Any, j: Any, sums: Any, LANES: int) -> None:
+    """Adds a row's part of the products of all columns with column `j`."""
+    x = w[r, j]
+    for i in kl.static_range(sums.shape[0]):
+        sums[i] = sums[i] + x * kl.vload(w, r, i * LANES, lanes=LANES)

@@ -1,0 +1,1 @@
+"""Singular values, from the matrix to the numbers."""

@@ -1,0 +1,296 @@
+"""The kernels that reduce a dense matrix straight to bidiagonal form.
+
+Householder reflectors eliminate a column and a row in turn (G. Golub, W. Kahan, J. SIAM Numer.
+Anal. 2 (1965)), in one pass over the matrix for both: a row is changed by the column's reflector,
+multiplied with the row's reflector and changed by that, and its share of the products that the next
+column's reflector needs is added up while it is at hand (G. Howell, J. Demmel, C. Fulton, S.
+Hammarling, K. Marmolejo, "Cache efficient bidiagonalization using BLAS 2.5 operators", ACM TOMS 34
+(2008)). Of a matrix that stays in a cache this takes less time than a band on the way.
+
+A step's pass is shared out by rows, a block of neighbouring ones at a time to a team: neighbouring
+work-items that go through the columns side by side. Each workgroup makes the reflectors for itself
+from what all have added up in the step before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.base.sums import lane_sum
+from portable.linalg.reflectors.householder import reflector
+
+__all__ = ["DirectShape", "Scratch", "bidiagonalize", "bidiagonalize_each"]
+
+_AHEAD: Final = 8
+"""Sums that are loaded side by side where work-items are many, which wait long for each load."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectShape:
+    """How a pass is shared out.
+
+    Attributes
+    ----------
+    lanes : int
+        Columns of a vector.
+    rows : int
+        Rows of a block.
+    team : int
+        Work-items that share a block.
+    teams : int
+        Of a workgroup.
+    """
+
+    lanes: int
+    rows: int
+    team: int
+    teams: int
+
+    @property
+    def ahead(self) -> int:
+        """Sums that are loaded side by side: teams, or workgroups, had better be a multiple."""
+        return _AHEAD if self.items > 1 else 1
+
+    @property
+    def items(self) -> int:
+        """Work-items of a workgroup."""
+        return self.team * self.teams
+
+
+class Scratch(NamedTuple):
+    """What workgroups write down on the way; `pitch` columns are whole vectors.
+
+    Attributes
+    ----------
+    left, right : array, shape (groups, pitch)
+        What rows lose: `left` as often as their element of column `k` says, then `right`, the
+        row's reflector, as often as their product with it says. Zeros up to column `k`.
+    sums : array, shape (groups, teams, pitch), or None
+        Each team's rows, times their elements of the next column, added up; None of one workgroup.
+    totals : array, shape (2, groups, pitch)
+        Each workgroup's such sums, after this step and the one before in turn; each team's, shape
+        (2, teams, pitch), of one workgroup.
+    """
+
+    left: Any
+    right: Any
+    sums: Any
+    totals: Any
+
+
+@kernel
+def bidiagonalize(
+    a: Any, scratch: Scratch, d: Any, e: Any, first: Any, last: Any, *, SHAPE: DirectShape
+) -> None:
+    """Makes steps `first` to ``last - 1`` of -1 to ``n - 1``; step -1 only adds up.
+
+    Several workgroups make one step in a launch. Step k leaves ``d[k]`` and ``e[k]``. Columns of
+    `a` are whole vectors; zeros follow its rows, one less than a block has.
+    """
+    make_steps(a, scratch, (d, e), first, last, SHAPE)
+
+
+@kernel
+def bidiagonalize_each(a: Any, scratch: Scratch, d: Any, e: Any, *, SHAPE: DirectShape) -> None:
+    """Makes all steps of several matrices, with a workgroup for each along the second dimension.
+
+    Each array has a dimension before those that `bidiagonalize` takes, of the matrices.
+    """
+    own = kl.group_id(1)
+    mine = Scratch(scratch.left[own], scratch.right[own], None, scratch.totals[own])
+    make_steps(a[own], mine, (d[own], e[own]), -1, d.shape[1], SHAPE)
+
+
+@function
+def make_steps(
+    a: Any, scratch: Scratch, out: Any, first: Any, last: Any, SHAPE: DirectShape
+) -> None:
+    """The steps of `bidiagonalize`; `out` is where the two diagonals go."""
+    d, e = out
+    for k in range(first, last):
+        tau = make_reflectors(a, scratch, d, e, k, SHAPE)
+        kl.barrier()
+        if k + 1 < d.shape[0]:
+            change_rows(a, scratch, k, tau, SHAPE)
+            kl.barrier()
+            if scratch.sums is not None:
+                add_teams(scratch, k, SHAPE)
+                kl.barrier()
+
+
+@function
+def make_reflectors(a: Any, scratch: Scratch, d: Any, e: Any, k: Any, SHAPE: DirectShape) -> Any:
+    """The reflectors of column `k` and of what that leaves of row `k`, as `Scratch` has them.
+
+    Returns tau of the row's.
+    """
+    left, right = scratch.left[kl.group_id(0)], scratch.right[kl.group_id(0)]
+    first, turn = kl.local_id(0) == 0 and kl.group_id(0) == 0, kl.cast(0, a.dtype)
+    heads = kl.local(2, a.dtype)
+    if k < 0:
+        for j in range(kl.local_id(0), a.shape[1], SHAPE.items):
+            left[j], right[j] = 0, 0
+    else:
+        own, head = a[k, k], a[k, kl.minimum(k + 1, a.shape[1] - 1)]
+        add_totals(left, heads, scratch.totals, k, SHAPE)
+        kl.barrier()
+        beta, tau, factor = reflector(own, heads[0])
+        if first:
+            d[k] = beta
+        if k + 1 < d.shape[0]:
+            head = head - tau * (head + factor * heads[1])
+            tail = kl.workgroup_reduce(kl.add, left_row(a, left, right, k, (tau, factor), SHAPE))
+            beta, tau, factor = reflector(head, tail)
+            turn = tau * factor * factor
+            if kl.local_id(0) == ((k + 1) // SHAPE.lanes - k // SHAPE.lanes) % SHAPE.items:
+                right[k + 1] = head - beta
+            if first:
+                e[k] = beta
+    return turn
+
+
+@function
+def add_totals(left: Any, heads: Any, totals: Any, k: Any, SHAPE: DirectShape) -> None:
+    """What all added up for step `k`, in `left`; that of columns `k` and ``k + 1`` in `heads`."""
+    LANES, slot, start = SHAPE.lanes, k % 2, k // SHAPE.lanes * SHAPE.lanes
+    for j in range(start + kl.local_id(0) * LANES, left.shape[0], SHAPE.items * LANES):
+        total = kl.splat(kl.cast(0, totals.dtype), LANES)
+        for part in kl.range(totals.shape[1], unroll=SHAPE.ahead):
+            total = total + kl.vload(totals, slot, part, j, lanes=LANES)
+        kl.vstore(left, j, total)
+        if j <= k + 1:
+            for lane in kl.static_range(LANES):
+                if j + lane >= k and j + lane <= k + 1:
+                    heads[j + lane - k] = total if LANES == 1 else total[lane]
+
+
+@function
+def left_row(a: Any, left: Any, right: Any, k: Any, by: Any, SHAPE: DirectShape) -> Any:
+    """What a column's reflector subtracts from rows, and what it leaves of its own.
+
+    Returns a work-item's part of the squares of that, but for its first element.
+    """
+    LANES, start = SHAPE.lanes, k // SHAPE.lanes * SHAPE.lanes
+    tau, factor = by
+    squares = kl.splat(kl.cast(0, a.dtype), LANES)
+    for j in range(start + kl.local_id(0) * LANES, a.shape[1], SHAPE.items * LANES):
+        row = kl.vload(a, k, j, lanes=LANES)
+        share = tau * (row + factor * kl.vload(left, j, lanes=LANES))
+        rest, share = row - share, factor * share
+        if j <= k + 1:
+            rest, share = zeros_up_to(rest, k + 1 - j), zeros_up_to(share, k - j)
+        kl.vstore(left, j, share)
+        kl.vstore(right, j, rest)
+        squares = squares + rest * rest
+    return lane_sum(squares)
+
+
+@function
+def zeros_up_to(x: Any, last: Any) -> Any:
+    """A vector with zeros in its lanes up to `last`."""
+    zero = kl.cast(0, x.dtype)
+    if x.lanes == 1:
+        return kl.where(last < 0, x, zero)
+    return kl.vector(*[kl.where(last < i, x[i], zero) for i in kl.static_range(x.lanes)])
+
+
+class Block(NamedTuple):
+    """Neighbouring rows, and a number of each.
+
+    Attributes
+    ----------
+    first : int
+        The first row.
+    own : array, shape (rows,)
+        Their elements of column `k`, by which they take what the column's reflector subtracts.
+    x : array, shape (rows,)
+        By which they take the row's reflector.
+    c : array, shape (rows,)
+        Their changed elements of column ``k + 1``; 0 of row ``k + 1``.
+    """
+
+    first: Any
+    own: Any
+    x: Any
+    c: Any
+
+
+@function
+def change_rows(a: Any, scratch: Scratch, k: Any, tau: Any, SHAPE: DirectShape) -> None:
+    """Changes the rows below `k`, and adds them up for the next step."""
+    kind, LANES, ROWS, TEAM, TEAMS = a.dtype, SHAPE.lanes, SHAPE.rows, SHAPE.team, SHAPE.teams
+    group, team, lane = kl.group_id(0), kl.local_id(0) // TEAM, kl.local_id(0) % TEAM
+    left, right = scratch.left[group], scratch.right[group]
+    by_left, by_right = left[k + 1], right[k + 1]
+    alone = scratch.sums is None
+    sums = scratch.totals[(k + 1) % 2, team] if alone else scratch.sums[group, team]
+    start = (k + 1) // LANES * LANES + lane * LANES
+    for j in range(start, a.shape[1], TEAM * LANES):
+        kl.vstore(sums, j, kl.splat(kl.cast(0, kind), LANES))
+    own, x, c = kl.private(ROWS, kind), kl.private(ROWS, kind), kl.private(ROWS, kind)
+    products = kl.private(ROWS, kind, lanes=LANES)
+    for begin in range(k + 1, a.shape[0] - ROWS + 1, kl.num_groups(0) * TEAMS * ROWS):
+        block = Block(begin + (group * TEAMS + team) * ROWS, own, x, c)
+        there = block.first + ROWS <= a.shape[0]
+        for r in kl.static_range(ROWS):
+            own[r], c[r] = 0, 0
+            products[r] = kl.splat(kl.cast(0, kind), LANES)
+        if there:
+            multiply(a, (left, right), block, products, k, start, SHAPE)
+        for r in kl.static_range(ROWS):
+            x[r] = tau * kl.workgroup_reduce(kl.add, lane_sum(products[r]), width=TEAM)
+            c[r] = c[r] - own[r] * by_left - x[r] * by_right
+            if block.first + r == k + 1:
+                c[r] = 0
+        kl.barrier()
+        if there:
+            change(a, (left, right), block, sums, start, SHAPE)
+
+
+@function
+def multiply(
+    a: Any, by: Any, block: Block, products: Any, k: Any, start: Any, SHAPE: DirectShape
+) -> None:
+    """A work-item's part of the products of a block, changed from the left, with the reflector."""
+    LANES, ROWS = SHAPE.lanes, SHAPE.rows
+    left, right = by
+    i, own, _, c = block
+    for r in kl.static_range(ROWS):
+        own[r], c[r] = a[i + r, kl.maximum(k, 0)], a[i + r, k + 1]
+    for j in range(start, a.shape[1], SHAPE.team * LANES):
+        by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
+        for r in kl.static_range(ROWS):
+            value = kl.vload(a, i + r, j, lanes=LANES) - own[r] * by_left
+            products[r] = products[r] + value * by_right
+
+
+@function
+def change(a: Any, by: Any, block: Block, sums: Any, start: Any, SHAPE: DirectShape) -> None:
+    """Changes a block from both sides, and adds it up."""
+    LANES = SHAPE.lanes
+    left, right = by
+    i, own, x, c = block
+    for j in range(start, a.shape[1], SHAPE.team * LANES):
+        by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
+        total = kl.vload(sums, j, lanes=LANES)
+        for r in kl.static_range(SHAPE.rows):
+            value = kl.vload(a, i + r, j, lanes=LANES) - own[r] * by_left - x[r] * by_right
+            kl.vstore(a, i + r, j, value)
+            total = total + c[r] * value
+        kl.vstore(sums, j, total)
+
+
+@function
+def add_teams(scratch: Scratch, k: Any, SHAPE: DirectShape) -> None:
+    """Adds up what the teams of a workgroup added up."""
+    LANES, group = SHAPE.lanes, kl.group_id(0)
+    start = (k + 1) // LANES * LANES + kl.local_id(0) * LANES
+    for j in range(start, scratch.sums.shape[2], SHAPE.items * LANES):
+        total = kl.vload(scratch.sums, group, 0, j, lanes=LANES)
+        for team in kl.static_range(1, SHAPE.teams):
+            total = total + kl.vload(scratch.sums, group, team, j, lanes=LANES)
+        kl.vstore(scratch.totals, (k + 1) % 2, group, j, total)

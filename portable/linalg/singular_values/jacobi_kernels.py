@@ -1,0 +1,207 @@
+"""Singular values of many small matrices at once, a workgroup each.
+
+One-sided Jacobi rotations (M. Hestenes, J. SIAM 6 (1958)) make the columns of a matrix orthogonal;
+their lengths are then the singular values. All pairs of columns come up once a sweep, in the rounds
+of a tournament, whose pairs are disjoint: each is the work of some neighbouring work-items, which
+share its rows out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.base.magnitude import power_bits, scaled_by
+from portable.linalg.base.sums import add_up_neighbours, lane_sum
+from portable.linalg.products.kernels import matrix_of
+
+__all__ = ["JacobiShape", "jacobi_svdvals"]
+
+_HELD: Final = 16
+"""Rows up to which a work-item keeps its part of both columns in registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class JacobiShape:
+    """How a matrix, or its transpose, is laid out.
+
+    Attributes
+    ----------
+    rows, columns : int
+        Its extents.
+    lanes : int
+        Rows of a vector, where one work-item goes through all pairs.
+    parts : int
+        Neighbouring work-items that share a pair, a power of two; 1 with vectors.
+    sweeps : int
+        Sweeps at most.
+    turned : bool
+        Whether it is the transpose.
+    """
+
+    rows: int
+    columns: int
+    lanes: int
+    parts: int
+    sweeps: int
+    turned: bool
+
+    @property
+    def length(self) -> int:
+        """Rows that each of the work-items has of a column, made up with zeros."""
+        return -(-self.rows // self.step)
+
+    @property
+    def step(self) -> int:
+        """Rows that go at once."""
+        return self.lanes * self.parts
+
+    @property
+    def pitch(self) -> int:
+        """Places of a column in local memory.
+
+        Work-items side by side find neighbouring columns in different banks.
+        """
+        return self.step * (self.length if self.lanes > 1 else self.length | 1)
+
+    @property
+    def elements(self) -> int:
+        """Elements of local memory."""
+        return self.columns * (self.pitch + 1)
+
+
+@kernel
+def jacobi_svdvals(a: Any, values: Any, largest: Any, *, SHAPE: JacobiShape) -> None:
+    """``values[i]``: the singular values of the i-th matrix of `a`, the largest first.
+
+    ``largest[i]`` is its largest magnitude, NaN if it holds one.
+    """
+    kind = values.dtype
+    N = SHAPE.columns
+    w = kl.local((N, SHAPE.pitch), kind)
+    lengths = kl.local(N, kind)
+    going = kl.local(2, kl.i32)
+    item, items, batch = kl.local_id(0), kl.local_size(0), kl.group_id(0)
+    fetch(matrix_of(a, a, batch), w, lengths, SHAPE)
+    if item == 0:
+        going[0] = 1
+        going[1] = 0
+    kl.barrier()
+    best = lengths[0]
+    for column in range(1, N):
+        best = kl.maximum(best, lengths[column])
+    if item == 0:
+        largest[batch] = best
+    field = power_bits(best, 0)
+    for column in range(item, N, items):
+        for row in range(SHAPE.rows):
+            w[column, row] = scaled_by(w[column, row], field, 1)
+    kl.barrier()
+    for sweep in range(SHAPE.sweeps):
+        if kl.workgroup_uniform(going[sweep % 2]) != 0:
+            one_sweep(w, going, sweep, SHAPE)
+        kl.barrier()
+    for column in range(item, N, items):
+        total = kl.cast(0, kind)
+        for row in kl.range(SHAPE.rows, unroll=4):
+            total = total + w[column, row] * w[column, row]
+        lengths[column] = kl.sqrt(total)
+    kl.barrier()
+    for column in range(item, N, items):
+        own = lengths[column]
+        values[batch, rank_of(lengths, column, N)] = scaled_by(own, field, -1)
+
+
+@function
+def fetch(matrix: Any, w: Any, lengths: Any, SHAPE: JacobiShape) -> None:
+    """Copies the matrix, zeros where rows are made up; `lengths` are the columns' largest."""
+    kind = w.dtype
+    for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
+        best = kl.cast(0, kind)
+        for row in range(SHAPE.rows):
+            x = kl.cast(matrix[column, row] if SHAPE.turned else matrix[row, column], kind)
+            best = kl.maximum(best, kl.abs(x))
+            w[column, row] = x
+        for row in range(SHAPE.rows, SHAPE.step * SHAPE.length):
+            w[column, row] = 0
+        lengths[column] = best
+
+
+@function
+def rank_of(lengths: Any, column: Any, N: int) -> Any:
+    """How many columns are longer; where there is NaN the column's number, so that all differ."""
+    own = lengths[column]
+    rank = 0
+    for other in range(N):
+        x = lengths[other]
+        if x > own or (x == own and other < column):
+            rank = rank + 1
+    return kl.where(own == own, rank, column)
+
+
+@function
+def one_sweep(w: Any, going: Any, sweep: Any, SHAPE: JacobiShape) -> None:
+    """All rounds of a sweep; leaves in ``going`` whether another one is needed."""
+    item, pairs = kl.local_id(0) // SHAPE.parts, kl.local_size(0) // SHAPE.parts
+    N = SHAPE.columns
+    PLAYERS = (N + 1) // 2 * 2
+    turned = 0
+    for turn in range(PLAYERS - 1):
+        for start in range(0, PLAYERS // 2, pairs):
+            pair = start + item
+            p = (turn + pair) % (PLAYERS - 1)
+            q = (turn + (PLAYERS - 1) - pair) % (PLAYERS - 1)
+            if pair == 0:
+                q = PLAYERS - 1
+            playing = pair < PLAYERS // 2 and kl.maximum(p, q) < N
+            if rotate(w, p, q, playing, SHAPE):
+                turned = 1
+        kl.barrier()
+    if kl.local_id(0) == 0:
+        going[sweep % 2] = 0
+    if turned != 0:
+        kl.atomic_store(going, (sweep + 1) % 2, 1)
+
+
+@function
+def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
+    """Makes two columns orthogonal, if they are `playing`; whether they were not so already.
+
+    In H. Rutishauser's form, Numer. Math. 9 (1966): small angles make small rounding errors.
+    """
+    kind = w.dtype
+    ENOUGH = 2.0**-21 if kind == kl.f32 else 2.0**-50
+    alpha, beta, gamma = products(w, p, q, playing, SHAPE)
+    needed = playing and kl.abs(gamma) > ENOUGH * kl.sqrt(alpha) * kl.sqrt(beta)
+    if needed:
+        zeta = (beta - alpha) / (2 * gamma)
+        t = kl.copysign(1 / (kl.abs(zeta) + kl.sqrt(1 + zeta * zeta)), zeta)
+        c = 1 / kl.sqrt(1 + t * t)
+        s = c * t
+        turn = s / (1 + c)
+        for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
+            row = i * SHAPE.step + kl.local_id(0) % SHAPE.parts
+            x = kl.vload(w, p, row, lanes=SHAPE.lanes)
+            y = kl.vload(w, q, row, lanes=SHAPE.lanes)
+            kl.vstore(w, p, row, x - s * (y + turn * x))
+            kl.vstore(w, q, row, y + s * (x - turn * y))
+    return needed
+
+
+@function
+def products(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
+    """The squares of two columns' lengths, and their product, for all who share them."""
+    sums = kl.private(3, w.dtype, lanes=SHAPE.lanes, fill=0)
+    if playing:
+        for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
+            row = i * SHAPE.step + kl.local_id(0) % SHAPE.parts
+            x = kl.vload(w, p, row, lanes=SHAPE.lanes)
+            y = kl.vload(w, q, row, lanes=SHAPE.lanes)
+            sums[0] = sums[0] + x * x
+            sums[1] = sums[1] + y * y
+            sums[2] = sums[2] + x * y
+    add_up_neighbours(sums, (0, 1, 2), SHAPE.parts)
+    return lane_sum(sums[0]), lane_sum(sums[1]), lane_sum(sums[2])

@@ -1,0 +1,274 @@
+"""Singular values of dense matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from portable import lang as kl
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType
+from portable.errors import ShapeError
+from portable.interchange.libraries import takes_other_libraries
+from portable.lang.launch.geometry import groups
+from portable.linalg.bands.band import chase
+from portable.linalg.bands.shapes import plan_for
+from portable.linalg.base.magnitude import largest_magnitude, require_finite
+from portable.linalg.base.operands import common_dtype
+from portable.linalg.dense.kernels import store_values
+from portable.linalg.dense.reduction import SCALED_TO, reduced
+from portable.linalg.dense.shapes import dense_shape, tuned
+from portable.linalg.singular_values.bidiagonal import bisected
+from portable.linalg.singular_values.direct import Direct, direct_layout, direct_svdvals
+from portable.linalg.singular_values.jacobi_kernels import JacobiShape, jacobi_svdvals
+from portable.namespace import device_of_arrays
+from portable.tune.fallback import first_accepted
+from portable.tune.space import Parameters
+from portable.typing import ArrayT
+
+__all__ = ["Progress", "Stage", "in_stages", "svdvals"]
+
+Stage = Literal["band", "bidiagonal", "values"]
+"""The parts of the work: dense to banded, banded to bidiagonal, bidiagonal to singular values."""
+
+STAGES: Final[tuple[Stage, ...]] = ("band", "bidiagonal", "values")
+
+Progress = Callable[[Stage, float], None]
+"""Is told which part of a stage is done, from 0 to 1."""
+
+_DTYPES: Final = (kl.f16, kl.f32, kl.f64)
+_FEW: Final = 32
+"""Columns up to which rotations take the least time."""
+
+_FEW_OF_MANY: Final = 64
+"""The same of several matrices where work-items are many: one launch, and all at once."""
+
+_PARTS: Final = 4
+"""Work-items that share a pair of columns, if they are not long."""
+
+_ROWS_OF_PART: Final = 16
+_SWEEPS: Final = 30
+_LINE: Final = 64
+
+
+@takes_other_libraries
+def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None = None) -> ArrayT:
+    """The singular values of matrices, the largest first, worked out where `a` lives.
+
+    Parameters
+    ----------
+    a : array, shape (..., m, n)
+        ``float16``, ``float32`` or ``float64``, any strides; it is not changed.
+    check_finite : bool
+        Whether to look for NaN and infinities, which reads one number from the device. Without it
+        their singular values are anything.
+    progress : callable, optional
+        Called with the name of a stage ("band", "bidiagonal", "values") and the part of it that is
+        done, for a progress bar; for each matrix, unless they are small. The device is waited for
+        before each call, up to a hundred times.
+
+    Returns
+    -------
+    array, shape (..., min(m, n))
+        On the device of `a`; ``float32`` for ``float16``. The largest error is a modest multiple of
+        the unit roundoff times the largest singular value.
+
+    Raises
+    ------
+    ShapeError
+        Unless `a` has two dimensions or more.
+    DTypeError
+        For other dtypes.
+    ValueError
+        For NaN or infinities.
+
+    Notes
+    -----
+    Up to 32 rows or columns, 64 of several matrices where work-items are many, if a matrix fits
+    into local memory: one-sided Jacobi rotations, all matrices in one launch. Others follow each
+    other. One that stays in a core's caches, or has up to 128 columns where work-items are many,
+    on CUDA rows of up to 4 KiB, is reduced straight to bidiagonal form, column by column, each in
+    one pass over the matrix. The rest go through `dense_to_band` and `band_to_bidiagonal`, with the
+    bandwidth that the tuning table has for the device. `bidiagonal_svdvals` is the last stage of
+    both. The stages follow each other on the device; nothing but the flag of `check_finite` is read
+    from it. Beside `a` one copy of a matrix is held, in single precision for half, and O(m)
+    numbers; each thread keeps those of the last eight sizes that were reduced straight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable
+    >>> portable.linalg.svdvals(np.array([[3.0, 0.0], [4.0, 0.0]]))
+    array([5., 0.])
+    """
+    device = device_of_arrays(a)
+    kind = common_dtype("svdvals", _DTYPES, a=a).register
+    if a.ndim < 2:
+        raise ShapeError(f"svdvals takes matrices (..., m, n), not shape {tuple(a.shape)}")
+    *lead, m, n = (int(x) for x in a.shape)
+    values = device.empty((prod(lead), min(m, n)), kind)
+    if prod(values.shape) > 0:
+        shape = _jacobi_shape((prod(lead), m, n), kind, device.capabilities)
+        if shape is not None:
+            _by_jacobi(device, a, values, shape, check_finite)
+        else:
+            checks: Any = {"check_finite": check_finite, "progress": progress}
+            straight = direct_layout(max(m, n), min(m, n), kind, device.capabilities)
+            if straight is not None:
+                directly(device, a, values, straight, **checks)
+            else:
+                first_accepted(
+                    tuned(kind, min(m, n), device.capabilities),
+                    lambda choice: in_stages(device, a, values, choice, **checks),
+                )
+    if not lead:
+        return values[0]  # type: ignore[no-any-return]
+    return values if len(lead) == 1 else device.namespace().reshape(values, (*lead, min(m, n)))  # type: ignore[no-any-return]
+
+
+# -- small matrices -------------------------------------------------------------------------------
+
+
+def _jacobi_shape(
+    shape: tuple[int, int, int], kind: DType, can: Capabilities
+) -> JacobiShape | None:
+    """The layout for rotations; None unless columns are few and a matrix fits into local memory."""
+    batch, m, n = shape
+    rows, columns = max(m, n), min(m, n)
+    most_columns = _FEW_OF_MANY if batch > 1 and not can.lone_work_items else _FEW
+    lanes, parts = 1, 1
+    if can.lone_work_items:
+        lanes = min(can.vector_bytes, 32) // kind.itemsize
+    else:
+        parts = min(_PARTS, can.sub_group_size)
+        most = 2 * min(can.max_workgroup, can.max_workgroup_shape[0])
+        while parts * 2 * _ROWS_OF_PART <= rows and parts * 2 <= can.sub_group_size:
+            parts *= 2
+        while parts > 1 and parts * columns > most:
+            parts //= 2
+    found = JacobiShape(rows, columns, lanes, parts, _SWEEPS, m < n)
+    room = max(can.local_memory, can.local_memory_opt_in) - 64
+    fits = (found.elements + 2 * columns) * kind.itemsize <= room
+    return found if fits and columns <= most_columns else None
+
+
+def _by_jacobi(device: Device, a: Any, values: Any, shape: JacobiShape, check_finite: bool) -> None:
+    batch = values.shape[0]
+    kind = kl.f32 if values.dtype.itemsize == 4 else kl.f64
+    largest = device.empty((batch,), kind)
+    lone = device.capabilities.lone_work_items
+    items = 1 if lone else max(1, (shape.columns + 1) // 2) * shape.parts
+    jacobi_svdvals[groups(batch), items](a, values, largest, SHAPE=shape)
+    if check_finite:
+        require_finite(device, largest_magnitude(device, largest), "svdvals")
+
+
+# -- others ---------------------------------------------------------------------------------------
+
+
+def directly(
+    device: Device,
+    a: Any,
+    values: Any,
+    layout: Direct,
+    *,
+    check_finite: bool = True,
+    progress: Progress | None = None,
+) -> None:
+    """Puts the singular values of matrices that are not empty into `values`, a row each.
+
+    Parameters
+    ----------
+    device, a, values, check_finite, progress
+        As for `in_stages`.
+    layout : Direct
+        How the work is laid out.
+    """
+
+    def found(matrices: Sequence[Any], largest: Sequence[Any]) -> Iterator[Any]:
+        for result in direct_svdvals(device, matrices, largest, layout):
+            for stage in STAGES:
+                _tell(device, progress, stage)
+            yield result
+
+    _each(device, a, values, found, check_finite)
+
+
+def in_stages(
+    device: Device,
+    a: Any,
+    values: Any,
+    choice: Parameters,
+    *,
+    check_finite: bool = True,
+    progress: Progress | None = None,
+) -> None:
+    """Puts the singular values of matrices that are not empty into `values`, a row each.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    a : array, shape (..., m, n)
+        The matrices.
+    values : array, shape (matrices, min(m, n))
+        Where the values go.
+    choice : dict
+        Tuned parameters: the bandwidth between the stages, and panels.
+    check_finite, progress
+        As for `svdvals`.
+    """
+
+    def found(matrices: Sequence[Any], largest: Sequence[Any]) -> Iterator[Any]:
+        for matrix, size in zip(matrices, largest, strict=True):
+            yield _one_in_stages(device, matrix, size, choice, progress)
+
+    _each(device, a, values, found, check_finite)
+
+
+def _each(
+    device: Device,
+    a: Any,
+    values: Any,
+    scaled_values: Callable[[Sequence[Any], Sequence[Any]], Iterator[Any]],
+    check_finite: bool,
+) -> None:
+    """Calls `scaled_values` with matrices and their largest magnitudes, and scales back."""
+    matrices = [a[index] for index in np.ndindex(*a.shape[:-2])] if a.ndim > 2 else [a]
+    magnitudes = [largest_magnitude(device, x) for x in matrices]
+    if check_finite:
+        one = magnitudes[0] if len(magnitudes) == 1 else largest_magnitude(device, *magnitudes)
+        require_finite(device, one, "svdvals")
+    scaled = scaled_values(matrices, magnitudes)
+    for row, (largest, found) in enumerate(zip(magnitudes, scaled, strict=True)):
+        store_values[found.shape[0], _LINE](found, largest, values, row, TARGET=SCALED_TO)
+
+
+def _tell(device: Device, progress: Progress | None, stage: Stage) -> None:
+    """Says that a stage is done, once it is."""
+    if progress is not None:
+        device.synchronize()
+        progress(stage, 1)
+
+
+def _one_in_stages(
+    device: Device, a: Any, largest: Any, choice: Parameters, progress: Progress | None
+) -> Any:
+    """The singular values of one matrix, scaled."""
+    kind = kl.f32 if largest.dtype.itemsize == 4 else kl.f64
+    bandwidth = max(1, min(choice["BANDWIDTH"], min(a.shape) - 1))
+    shape = dense_shape(choice, bandwidth, kind, device.capabilities)
+    follow = None if progress is None else lambda done: progress("band", done)
+    scales, n = device.empty((2,), kind), int(min(a.shape))
+    ab = reduced(device, a, largest, bandwidth, shape, scales=scales, progress=follow)
+    diagonals = device.empty((n,), kind), device.empty((n - 1,), kind)
+    plan = plan_for(min(bandwidth, n - 1), n, kind, device.capabilities)
+    chase(device, ab, scales[:1], diagonals, plan)
+    _tell(device, progress, "bidiagonal")
+    found = device.empty((n,), kind)
+    bisected(device, diagonals, scales[1:], found)
+    _tell(device, progress, "values")
+    return found

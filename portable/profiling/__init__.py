@@ -1,0 +1,1 @@
+"""What ran, when, and what devices reported."""

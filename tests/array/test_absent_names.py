@@ -1,0 +1,74 @@
+"""What a namespace lacks says where it is, or what the standard calls it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import portable
+import portable.array as xp
+from portable import numerics
+from portable.absent_names import _OF_MATRICES, _STANDARD, NUMERICS
+from portable.backend import Device
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("array", "use xp.asarray"),
+        ("concatenate", "use xp.concat"),
+        ("median", "use portable.numerics.median"),
+        ("einsum", "use portable.numerics.einsum"),
+        ("cumsum", "use xp.cumulative_sum"),
+        ("aranges", "did you mean xp.arange"),
+        ("no_such_function_anywhere", "portable.numerics has a few more"),
+    ],
+)
+def test_what_is_called_otherwise(ours: Device, name: str, said: str) -> None:
+    for namespace in (portable.xp(ours), xp):
+        with pytest.raises(AttributeError, match=re.escape(said)):
+            getattr(namespace, name)
+        assert not hasattr(namespace, name)
+
+
+def test_what_extensions_lack(ours: Device) -> None:
+    bound = portable.xp(ours)
+    with pytest.raises(AttributeError, match=r"xp\.linalg\.norm is not.*vector_norm"):
+        _ = bound.linalg.norm
+    with pytest.raises(AttributeError, match=r"use portable\.numerics\.lstsq"):
+        _ = bound.linalg.lstsq
+    with pytest.raises(AttributeError, match=r"did you mean xp\.fft\.rfft"):
+        _ = bound.fft.rffft
+
+
+def test_modules_are_no_functions(ours: Device) -> None:
+    bound = portable.xp(ours)
+    for name in ("base", "creation", "sets"):
+        assert not hasattr(bound, name)
+        assert name not in dir(bound)
+
+
+def test_numerics_are_all_named() -> None:
+    assert {name for name in numerics.__all__ if name.islower()} == NUMERICS
+
+
+def test_the_standards_words_are_there() -> None:
+    said = [*_STANDARD.values(), *_OF_MATRICES.values()]
+    for word in re.findall(r"(xp|portable)((?:\.\w+)+)", " ".join(said)):
+        found = xp if word[0] == "xp" else portable
+        for part in word[1].split(".")[1:]:
+            found = getattr(found, part)
+
+
+def test_versions(ours: Device) -> None:
+    assert portable.xp(ours).__array_api_version__ == "2025.12"
+    earlier = portable.xp(ours, api_version="2024.12")
+    assert earlier.__array_api_version__ == "2024.12"
+    vectors = earlier.arange(2), earlier.arange(3)
+    assert isinstance(earlier.meshgrid(*vectors), list)
+    assert isinstance(earlier.broadcast_arrays(vectors[0]), list)
+    assert isinstance(earlier.__array_namespace_info__().devices(), list)
+    assert isinstance(portable.xp(ours).__array_namespace_info__().devices(), tuple)
+    with pytest.raises(ValueError, match=r"2031.*not known here; these are"):
+        portable.xp(ours, api_version="2031.12")

@@ -1,0 +1,252 @@
+"""Adjoints of kernels with loops, local and private memory, and what workgroups do together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import lang as kl
+from tests.support.differences import assert_gradients
+
+DEVICES = ["cpu:native", "simulator"]
+N = 19
+
+
+@pytest.fixture(params=DEVICES)
+def where(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def numbers(*shape: int, seed: int = 0, low: float = 0.2, high: float = 0.9) -> Any:
+    return np.random.default_rng(seed).uniform(low, high, shape)
+
+
+@pt.kernel
+def products(a, b, out):
+    i = kl.global_id(0)
+    total = 0.0
+    for j in range(a.shape[1]):
+        total += a[i, j] * kl.sin(b[j])
+    out[i] = total * total
+
+
+def test_sums(where: str) -> None:
+    assert_gradients(where, products, N, numbers(N, 7), numbers(7), np.zeros(N))
+
+
+@pt.kernel
+def logistic(r, x, steps, out):
+    i = kl.global_id(0)
+    v = x[i]
+    for _ in range(steps):
+        v = r * v * (1 - v)
+    out[i] = v
+
+
+@pytest.mark.parametrize("steps", [0, 1, 6])
+def test_values_that_rounds_hand_on(where: str, steps: int) -> None:
+    assert_gradients(where, logistic, N, 2.9, numbers(N), steps, np.zeros(N))
+
+
+@pt.kernel
+def two_loops(x, out):
+    i = kl.global_id(0)
+    v = x[i]
+    for j in range(i % 4):
+        u = v
+        for k in range(j + 2):
+            u = kl.sin(u) * v + 0.2 * x[(i + k) % x.shape[0]]
+        v = v + 0.1 * u
+    out[i] = v * v
+
+
+def test_loops_in_loops(where: str) -> None:
+    assert_gradients(where, two_loops, N, numbers(N), np.zeros(N))
+
+
+@pt.kernel
+def newton(x, out):
+    i = kl.global_id(0)
+    v = 1.0
+    n = 0
+    while kl.abs(v * v - x[i]) > 0.01:
+        v = 0.5 * (v + x[i] / v)
+        n += 1
+        if n > 20:
+            break
+    out[i] = v
+
+
+def test_while(where: str) -> None:
+    assert_gradients(where, newton, N, numbers(N, low=1.5, high=9), np.zeros(N))
+
+
+@pt.kernel
+def jumps(x, out):
+    i = kl.global_id(0)
+    v = x[i]
+    for j in range(9, -1, -2):
+        if (i + j) % 3 == 0:
+            continue
+        v = v * x[(i + j) % x.shape[0]] + v
+        if v > 3.0:
+            break
+        if v > 2.5:
+            out[i] = v * v
+            return
+    out[i] = v
+
+
+def test_jumps(where: str) -> None:
+    assert_gradients(where, jumps, N, numbers(N, low=0.5), np.zeros(N))
+
+
+@pt.kernel
+def returns_inside(x, out):
+    i = kl.global_id(0)
+    v = x[i]
+    for j in range(4):
+        for k in range(3):
+            v = v * 1.1 + x[(i + j * k) % x.shape[0]] * v
+            if v > 2.0:
+                out[i] = v * x[i]
+                return
+            if v > 1.8:
+                break
+        else_ = v * v
+        if else_ > 2.2:
+            v = else_
+    out[i] = v * v
+
+
+def test_returns_from_loops(where: str) -> None:
+    assert_gradients(where, returns_inside, N, numbers(N), np.zeros(N))
+
+
+@pt.kernel
+def neighbour_list(start, which, x, out):
+    i = kl.global_id(0)
+    force = 0.0
+    for at in range(start[i], start[i + 1]):
+        d = x[which[at]] - x[i]
+        force += d / (d * d + 0.1)
+    out[i] = force * force
+
+
+def test_neighbour_lists(where: str) -> None:
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 6, N)
+    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    which = rng.integers(0, N, start[-1]).astype(np.int32)
+    assert_gradients(where, neighbour_list, N, start, which, numbers(N), np.zeros(N))
+
+
+@pt.kernel
+def tiles(a, b, c, *, T):
+    ta = kl.local((T, T + 1), a.dtype)
+    tb = kl.local((T, T), b.dtype)
+    r = kl.local_id(1)
+    q = kl.local_id(0)
+    row = kl.global_id(1)
+    col = kl.global_id(0)
+    acc = 0.0
+    for k in range(0, a.shape[1], T):
+        ta[r, q] = a[row, k + q] if row < a.shape[0] and k + q < a.shape[1] else 0.0
+        tb[r, q] = b[k + r, col] if k + r < b.shape[0] and col < b.shape[1] else 0.0
+        kl.barrier()
+        for j in range(T):
+            acc += ta[r, j] * tb[j, q]
+        kl.barrier()
+    if row < c.shape[0] and col < c.shape[1]:
+        c[row, col] = acc * acc
+
+
+def test_products_by_tiles(where: str) -> None:
+    a, b = numbers(7, 10), numbers(10, 6)
+    assert_gradients(where, tiles, ((8, 8), (4, 4)), a, b, np.zeros((7, 6)), T=4)
+
+
+@pt.kernel
+def softmax(x, out):
+    row = kl.group_id(0)
+    lane = kl.local_id(0)
+    value = x[row, lane]
+    most = kl.workgroup_reduce(kl.maximum, value)
+    weight = kl.exp(value - most)
+    total = kl.workgroup_reduce(kl.add, weight)
+    out[row, lane] = weight / total
+
+
+def test_softmax(where: str) -> None:
+    assert_gradients(where, softmax, (pt.groups(5), 8), numbers(5, 8), np.zeros((5, 8)))
+
+
+@pt.kernel
+def scans(x, out):
+    row = kl.group_id(0)
+    lane = kl.local_id(0)
+    so_far = kl.workgroup_scan(kl.add, x[row, lane] * x[row, lane])
+    first = kl.workgroup_broadcast(so_far * so_far, 3)
+    out[row, lane] = so_far * first
+
+
+def test_scans_and_broadcasts(where: str) -> None:
+    assert_gradients(where, scans, (pt.groups(5), 8), numbers(5, 8), np.zeros((5, 8)))
+
+
+@pt.kernel
+def sub_groups(x, out):
+    i = kl.global_id(0)
+    v = x[i]
+    a = kl.sub_group_reduce_add(v * v)
+    b = kl.sub_group_scan_add(v)
+    c = kl.sub_group_shuffle_xor(v, 1)
+    d = kl.sub_group_broadcast(v * 2, 0)
+    f = kl.sub_group_reduce_max(v)
+    out[i] = a * v + b * b + c * v + d * b + f * f
+
+
+def test_sub_groups(where: str) -> None:
+    assert_gradients(where, sub_groups, (64, 64), numbers(64), np.zeros(64))
+
+
+@pt.kernel
+def polynomial(x, out):
+    i = kl.global_id(0)
+    power = kl.private(5, kl.f64)
+    for j in range(5):
+        power[j] = x[i] ** j
+    total = 0.0
+    for j in range(1, 5):
+        total += power[j] * power[j - 1]
+    out[i] = total
+
+
+def test_private_arrays(where: str) -> None:
+    assert_gradients(where, polynomial, N, numbers(N), np.zeros(N))
+
+
+@pt.kernel
+def in_place(x, y):
+    i = kl.global_id(0)
+    for _ in range(3):
+        x[i] = x[i] * x[i] + y[i]
+
+
+def test_arrays_that_a_loop_writes_and_reads(where: str) -> None:
+    assert_gradients(where, in_place, N, numbers(N), numbers(N, seed=1))
+
+
+@pt.kernel
+def squares(x, y):
+    i = kl.global_id(0)
+    for _ in range(3):
+        x[i] *= 1.5
+    y[i] = x[i] * x[i]
+
+
+def test_scaling_in_a_loop(where: str) -> None:
+    assert_gradients(where, squares, N, numbers(N), np.zeros(N))
