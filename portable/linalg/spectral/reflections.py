@@ -25,7 +25,6 @@ A quarter more is multiplied for it than would have to be.
 def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) -> None:
     """Multiplies matrices in place with products of reflectors: ``x = H_0 H_1 ... x``.
 
-
     Parameters
     ----------
     device : Device
