@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
+from portable import recording
 from portable.interchange.libraries import exchanged, is_other
 from portable.lang.arguments.structs import flattened, mapped
 
@@ -22,6 +23,8 @@ def takes_other_libraries(
 
     @wraps(function)
     def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        if recording.active and recording.current() is not None:
+            return cast(_Result, recording.operation(call, args, kwargs))
         given = (*args, *kwargs.values())
         parts = flattened(given)
         if not any(map(is_other, parts)):
