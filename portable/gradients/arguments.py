@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from portable.backend import ArrayView, Device
+from portable.dtypes import dtype
 from portable.errors import LaunchError
 from portable.lang.arguments.arguments import byte_range, is_array
 from portable.lang.arguments.structs import is_composite, items_of, label
@@ -83,7 +84,7 @@ def _wanted(x: Any, gradient: Any) -> list[tuple[int, ...]]:
     if not is_array(x):
         return [(1,), ()]
     shape = tuple(x.shape)
-    if "complex" in str(x.dtype) and "complex" not in str(gradient.dtype):
+    if dtype(x.dtype).is_complex and not dtype(gradient.dtype).is_complex:
         return [(*shape, 2)]
     return [shape]
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from portable.backend import Device
+from portable.dtypes import dtype
+from portable.errors import DTypeError
 from portable.lang.arguments.arguments import byte_range
 from portable.namespace import device_of, on_device
 
@@ -56,4 +58,7 @@ def memory_of(x: Any) -> Memory:
 
 def is_real(x: Any) -> bool:
     """Whether an array holds floating-point numbers, complex ones among them."""
-    return "float" in str(x.dtype) or "complex" in str(x.dtype)
+    try:
+        return dtype(x.dtype).real.is_float
+    except DTypeError:
+        return False

@@ -385,13 +385,12 @@ def _multiplied(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
         total = gradients.taken(written)
         if total is None or not total.size:
             return
-        for value, product in (
-            (first, lambda: gemm(total, _as(second, total).T, alpha=alpha)),
-            (second, lambda: gemm(_as(first, total).T, total, alpha=alpha)),
-        ):
-            grown = gradients.of(value)
-            if grown is not None and grown.size:
-                add_to(grown, product())
+        into = gradients.of(first)
+        if into is not None and into.size:
+            add_to(into, gemm(total, _as(second, total).T, alpha=alpha))
+        into = gradients.of(second)
+        if into is not None and into.size:
+            add_to(into, gemm(_as(first, total).T, total, alpha=alpha))
 
     return _done(tape, through, [first, second], result, [first, second])
 

@@ -9,7 +9,6 @@ from itertools import count
 from typing import Any
 
 from portable.errors import UnsupportedError
-from portable.gradients.kernels import AdjointKernel
 from portable.gradients.memory_of import Memory, is_real
 from portable.gradients.sums import add_to, nought_for
 from portable.lang.arguments.arguments import is_array
@@ -87,7 +86,7 @@ class KernelRecord(Record):
 
     Attributes
     ----------
-    adjoint : AdjointKernel
+    adjoint : AdjointKernel or Kernel
     key : object
         The ndrange and workgroup.
     args : tuple
@@ -98,7 +97,7 @@ class KernelRecord(Record):
         The numbers of those that it reads and writes.
     """
 
-    adjoint: AdjointKernel
+    adjoint: Any
     key: Any
     args: tuple[Any, ...]
     constants: Mapping[str, Any]

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from portable import recording
+from portable.dtypes import dtype
 from portable.errors import DataError, LaunchError, UnsupportedError
 from portable.gradients.arguments import views_of
 from portable.gradients.custom import CustomFunction, own_adjoint
@@ -115,7 +116,8 @@ class Tape:
         if ours:
             self._unseen([values[i] for i in reads], [values[i] for i in writes])
             return
-        adjoint = own_adjoint(kernel) or vjp(kernel)
+        own = own_adjoint(kernel)
+        adjoint: Any = vjp(kernel) if own is None else own
         record = KernelRecord(
             adjoint, launcher.key, tuple(args), dict(constants), values, both,
             [values[i] for i in sorted(reads)], [values[i] for i in sorted(writes)],
@@ -250,7 +252,7 @@ def _seed(loss: Any, seed: Any) -> Any:
                 f"the loss has {size} elements: give seed, an array of its shape, or reduce it"
             )
         made = nought_for(loss)
-        if "complex" in str(loss.dtype):
+        if dtype(loss.dtype).is_complex:
             raise DataError("the loss is complex: give a seed, or take its real part")
         fill(made, 1)
         return made
@@ -263,7 +265,7 @@ def _seed(loss: Any, seed: Any) -> Any:
 def _called() -> str:
     """What of Portable's the user called."""
     frame, name = sys._getframe(1), "an operation"
-    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("portable"):
+    while str(frame.f_globals.get("__name__", "")).startswith("portable"):
         module = frame.f_globals["__name__"]
         name = f"{module}.{frame.f_code.co_name}"
         if frame.f_back is None:
