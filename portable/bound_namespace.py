@@ -48,7 +48,7 @@ class _Bound:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             return getattr(self._namespace, name)
-        found = getattr(self._namespace, name, _ABSENT)
+        found: Any = getattr(self._namespace, name, _ABSENT)
         if found is _ABSENT or is_hidden(found, name):
             raise absent(self._namespace, name, self._prefix)
         if name in self._creation:

@@ -28,6 +28,7 @@ __all__ = [
     "elsewhere",
     "on_device",
     "synchronize",
+    "takes_numpys",
     "to_numpy",
     "xp",
 ]
@@ -108,7 +109,7 @@ def device_for_numpy() -> Device:
         If neither is there.
     """
     current = registry.device()
-    if _takes_numpys(current):
+    if takes_numpys(current):
         return current
     try:
         return registry.device("cpu")
@@ -125,10 +126,10 @@ def elsewhere() -> Device | None:
     So it is where that device was chosen; None where nothing was, or one that takes them.
     """
     chosen = registry.registry.chosen_device()
-    return None if chosen is None or _takes_numpys(chosen) else chosen
+    return None if chosen is None or takes_numpys(chosen) else chosen
 
 
-def _takes_numpys(device: Device) -> bool:
+def takes_numpys(device: Device) -> bool:
     """Whether a device takes NumPy's arrays as they are; asked for at every launch."""
     takes = _takes_numpy.get(device)
     if takes is None:

@@ -92,10 +92,15 @@ def _device_name(item: pytest.Item) -> str:
     return str(params.get("device", ""))
 
 
+_RARELY: Final = (100_000, 20, 100)
+"""How often garbage is looked for: kernels under translation are many small objects that stay."""
+
+
 def pytest_collection_finish() -> None:
     """What is there by now stays: collectors of garbage need not look at it again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_RARELY)
 
 
 @pytest.hookimpl(wrapper=True)

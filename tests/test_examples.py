@@ -14,6 +14,7 @@ import scipy.sparse
 
 import portable as pt
 from portable.backend import Device
+from tests.nn import numpy_layers
 
 FOLDER = Path(__file__).parents[1] / "examples"
 TESTED = {
@@ -26,9 +27,11 @@ TESTED = {
     "kmeans",
     "life",
     "mandelbrot",
+    "mobile",
     "monte_carlo",
     "nbody",
     "pca",
+    "residual",
     "softmax",
     "spmv",
     "svd_image",
@@ -175,6 +178,25 @@ def test_digits(used: Device) -> None:
     few = train[0][:800], train[1][:800]
     history = module.train(module.lenet(), few, test, epochs=4)
     assert history.validation_accuracy[-1] > 0.85
+
+
+@pytest.mark.needs_compiler
+def test_residual(used: Device) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is missing, which has the images")
+    module = load("residual")
+    images = module.digits_example()
+    history = module.train(module.network(8), images, epochs=2)
+    assert history.validation_accuracy[-1] > 0.7
+
+
+def test_mobile(used: Device) -> None:
+    module = load("mobile")
+    images = np.random.default_rng(1).standard_normal((2, 3, 16, 16)).astype(np.float32)
+    with pt.use("simulator"):
+        state = module.made_up(module.network())
+    model, shares = module.predicted(state, images)
+    exact = numpy_layers.forward(model.layers, model.state_dict(), images)
+    np.testing.assert_allclose(shares, exact, atol=1e-4)
 
 
 @pytest.mark.needs_compiler

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import portable as pt
-from portable import conv, linalg, primitives
+from portable import conv, linalg, nn, primitives
 from portable import lang as kl
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, LaunchError
@@ -45,6 +45,11 @@ def move_on(x, out):
 @pt.kernel
 def clear(x):
     x[kl.global_id(1), kl.global_id(0)] = 0
+
+
+@pt.function
+def _swapped(pair):
+    return Pair(pair.second, pair.first)
 
 
 @pytest.fixture(autouse=True)
@@ -181,6 +186,80 @@ def test_convolutions_run_there(device: Device) -> None:
     assert type(found) is np.ndarray
     with pt.use("cpu"):
         np.testing.assert_allclose(found, conv.conv2d(x, w), atol=1e-4)
+
+
+@pytest.mark.needs_namespace
+def test_prepared_convolutions_live_there(device: Device) -> None:
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((2, 3, 9, 9)).astype(np.float32)
+    w, bias = rng.standard_normal((4, 3, 3, 3)).astype(np.float32), np.zeros(4, np.float32)
+    plan = conv.prepare(x.shape, w, bias=bias)
+    assert plan.device is device
+    plain = plan(x)
+    bias[:] = [1, 2, 3, 4]  # which is read at each call
+    out = np.zeros(plan.result_shape, np.float32)
+    assert plan(x, out=out) is out
+    assert type(plain) is np.ndarray
+    np.testing.assert_allclose(out, plain + bias[:, None, None], atol=1e-4)
+
+
+@pytest.mark.needs_namespace
+def test_networks_take_them(device: Device) -> None:
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((33, 6)).astype(np.float32)
+    for model in (
+        nn.MLP([6, 5, 2], activation="tanh"),
+        nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2)),
+    ):
+        first, inner, last, outer = model.state_dict().values()
+        expected = np.tanh(x @ first.T + inner) @ last.T + outer
+        found = model(x)
+        assert type(found) is np.ndarray
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        out = np.zeros((33, 2), np.float32)
+        assert model(x, out=out) is out
+        np.testing.assert_array_equal(out, found)
+        again = model.prepare(x, out=out)
+        kept = x.copy()
+        x[:] = 0
+        again()
+        assert (out == out[0]).all()
+        x[:] = kept
+        again()
+        np.testing.assert_allclose(out, expected, atol=1e-5)
+
+
+@pytest.mark.needs_namespace
+def test_random_choices_are_made_there(device: Device) -> None:
+    x, p = np.arange(100, dtype=np.float32), np.full(100, 0.01, np.float32)
+    for generator in (pt.random.Generator(5), pt.random.Generator(5, device=device)):
+        mixed = generator.permutation(x)
+        assert type(mixed) is np.ndarray
+        assert sorted(mixed.tolist()) == x.tolist()
+        drawn = generator.choice(x, (4, 5), p=p)
+        assert type(drawn) is np.ndarray
+        assert drawn.shape == (4, 5)
+        assert set(drawn.ravel().tolist()) <= set(x.tolist())
+        few = generator.choice(x, 50, replace=False)
+        assert len(set(few.tolist())) == 50
+    assert x.tolist() == [*range(100)]
+
+
+def test_read_only_results_are_refused(device: Device) -> None:
+    x = np.arange(10, dtype=np.float32)
+    x.flags.writeable = False
+    with pytest.raises(LaunchError, match="read-only"):
+        primitives.fill(x, 3)
+    assert x.tolist() == [*range(10)]
+    assert primitives.copy(x).tolist() == [*range(10)]
+
+
+def test_structs_of_arrays_go_there(device: Device) -> None:
+    pair = Pair(np.arange(1000, dtype=np.int32), np.ones(1000, np.int32))
+    found = primitives.map(_swapped, pair, dtype=Pair("int32", "int32"))
+    assert type(found.first) is np.ndarray
+    assert found.second.tolist() == [*range(1000)]
+    assert found.first.tolist() == [1] * 1000
 
 
 def test_one_notice_tells_how_to_spare_it(device: Device) -> None:

@@ -139,7 +139,7 @@ class Compiler:
         """By what its object is kept on the disk."""
         return cache.key("llvm", self.version, *self.target, text)
 
-    def object_of(self, text: str, what: str) -> bytes:
+    def object_of(self, text: str, what: str, *, passes: bool = True) -> bytes:
         """The object file of a text, from the disk if it was compiled before.
 
         Parameters
@@ -148,6 +148,9 @@ class Compiler:
             LLVM IR without a target.
         what : str
             What it is, for errors.
+        passes : bool
+            Whether LLVM's passes go over it; they gain nothing where it was written by hand as it
+            is to be.
 
         Raises
         ------
@@ -158,12 +161,14 @@ class Compiler:
         kept = cache.load(name)
         if kept is not None:
             return kept
-        made = self.compile(text, what)
+        made = self.compile(text, what, passes=passes)
         cache.store(name, made)
         return made
 
-    def compile(self, text: str, what: str) -> bytes:
+    def compile(self, text: str, what: str, *, passes: bool = True) -> bytes:
         """The object file of a text, compiled now.
+
+        The parameters are those of `object_of`.
 
         Raises
         ------
@@ -172,16 +177,20 @@ class Compiler:
         """
         with self._lock:
             try:
-                return bytes(self._machine.emit_object(self._optimised(text)))
+                module = self._optimised(text) if passes else self._parsed(text)
+                return bytes(self._machine.emit_object(module))
             except RuntimeError as error:
                 raise CompileError(f"LLVM refused {what}", text, str(error)) from None
 
-    def _optimised(self, text: str) -> Any:
-        llvm, machine = self._llvm, self._machine
-        module = llvm.parse_assembly(text)
-        module.triple = machine.triple
-        module.data_layout = str(machine.target_data)
+    def _parsed(self, text: str) -> Any:
+        module = self._llvm.parse_assembly(text)
+        module.triple = self._machine.triple
+        module.data_layout = str(self._machine.target_data)
         module.verify()
+        return module
+
+    def _optimised(self, text: str) -> Any:
+        llvm, machine, module = self._llvm, self._machine, self._parsed(text)
         options = llvm.create_pipeline_tuning_options(speed_level=_OPTIMISED)
         options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
         builder = llvm.create_pass_builder(machine, options)

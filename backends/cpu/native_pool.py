@@ -126,7 +126,7 @@ def _compiled(by: Compiler) -> _Code:
     if machine is None or system is None:
         raise DeviceError(f"cpu:native has no threads for {machine} under {sys.platform}")
     names = ("portable_run", "portable_work", "portable_pool", "portable_print")
-    image = by.object_of(pool_text(machine, system), "the pool of threads")
+    image = by.object_of(pool_text(machine, system), "the pool of threads", passes=False)
     linked = by.link(image, names, _addresses())
     keep_for_good(linked.holder)
     run, work, state, _ = (linked.addresses[name] for name in names)

@@ -1,7 +1,8 @@
 """The ``linalg`` extension of the Array API.
 
-Products, norms, diagonals, powers and the singular values of real matrices run on the device. The
-other decompositions and the solvers go through the host and NumPy, as their docstrings say.
+Products, norms, diagonals, powers, and what comes of singular values and eigenvalues run on the
+device. The other decompositions and the solvers go through the host and NumPy, as their docstrings
+say.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from portable.array.functions.statistics import sum as summed
 from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
 from portable.linalg.singular_values.svdvals import svdvals as singular_values
+from portable.linalg.spectral import by_values, decompositions
 from portable.primitives.base.geometry import normalized_axes, reduced_shape
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
@@ -172,9 +174,7 @@ def det(x: Array, /) -> Array:
 
 
 def eigh(x: Array, /) -> EighResult:
-    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices.
-
-    They are LAPACK's ?syevd's, on the host.
+    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices: `portable.linalg.eigh`.
 
     Parameters
     ----------
@@ -191,13 +191,14 @@ def eigh(x: Array, /) -> EighResult:
     Raises
     ------
     ValueError
-        If matrices are not square.
+        If matrices are not square; NumPy's ``LinAlgError`` for NaN and infinities.
     """
-    return EighResult(*_on_host("eigh", lambda a: tuple(np.linalg.eigh(a)), x))
+    _check_matrices("eigh", x)
+    return EighResult(*decompositions.eigh(x))
 
 
 def eigvalsh(x: Array, /) -> Array:
-    """Eigenvalues of symmetric or Hermitian matrices: LAPACK's ?syevd, on the host.
+    """Eigenvalues of symmetric or Hermitian matrices: `portable.linalg.eigvalsh`.
 
     Parameters
     ----------
@@ -212,9 +213,10 @@ def eigvalsh(x: Array, /) -> Array:
     Raises
     ------
     ValueError
-        If matrices are not square.
+        If matrices are not square; NumPy's ``LinAlgError`` for NaN and infinities.
     """
-    return _on_host("eigvalsh", np.linalg.eigvalsh, x)  # type: ignore[no-any-return]
+    _check_matrices("eigvalsh", x)
+    return decompositions.eigvalsh(x)
 
 
 def inv(x: Array, /) -> Array:
@@ -234,7 +236,7 @@ def inv(x: Array, /) -> Array:
 
 
 def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
-    """Pseudo-inverses of Moore and Penrose, by `svd` on the host.
+    """Pseudo-inverses of Moore and Penrose: `portable.linalg.pinv`.
 
     Parameters
     ----------
@@ -249,18 +251,8 @@ def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     Array
         ``(..., n, m)``.
     """
-    tolerance = _host_tolerance(rtol)
-    return _on_host(  # type: ignore[no-any-return]
-        "pinv", lambda a: np.linalg.pinv(a, rtol=_default_tolerance(a, tolerance)), x
-    )
-
-
-def _host_tolerance(rtol: Any) -> Any:
-    return rtol.device.to_numpy(rtol) if isinstance(rtol, Storage) else rtol
-
-
-def _default_tolerance(a: Any, given: Any) -> Any:
-    return max(a.shape[-2:]) * np.finfo(a.dtype).eps if given is None else given
+    _check_matrices("pinv", x)
+    return by_values.pinv(x, rtol=rtol)
 
 
 def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
@@ -329,7 +321,7 @@ def solve(x1: Array, x2: Array, /) -> Array:
 
 
 def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
-    """Singular value decompositions: LAPACK's ?gesdd, on the host.
+    """Singular value decompositions: `portable.linalg.svd`.
 
     Parameters
     ----------
@@ -346,18 +338,20 @@ def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
         ``(..., k)``, real, in descending order.
     Vh : Array
         ``(..., n, n)`` or ``(..., k, n)``, with orthonormal rows.
+
+    Raises
+    ------
+    ValueError
+        NumPy's ``LinAlgError`` for NaN and infinities.
     """
-
-    def parts(a: Any) -> Any:
-        return tuple(np.linalg.svd(a, full_matrices=full_matrices))
-
-    return SVDResult(*_on_host("svd", parts, x))
+    _check_matrices("svd", x)
+    return SVDResult(*decompositions.svd(x, full_matrices=full_matrices))
 
 
 def svdvals(x: Array, /) -> Array:
-    """Singular values, those of real matrices by `portable.linalg.svdvals` on the device.
+    """Singular values, those of real matrices by `portable.linalg.svdvals`.
 
-    Those of complex ones go through the host.
+    Those of complex ones are `svd`'s.
 
     Parameters
     ----------
@@ -372,16 +366,10 @@ def svdvals(x: Array, /) -> Array:
     Raises
     ------
     ValueError
-        For NaN and infinities in real matrices, which a flag read from the device tells.
+        For NaN and infinities, which a flag read from the device tells.
     """
     _check_matrices("svdvals", x)
-    if not x.dtype.is_complex:
-        return singular_values(x)
-
-    def values(a: Any) -> Any:
-        return np.linalg.svd(a, compute_uv=False)
-
-    return _on_host("svdvals", values, x)  # type: ignore[no-any-return]
+    return decompositions.svd(x).S if x.dtype.is_complex else singular_values(x)
 
 
 def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:

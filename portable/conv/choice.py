@@ -6,6 +6,7 @@ from math import prod
 from typing import Final, NamedTuple, cast
 
 from portable.backend import Capabilities
+from portable.conv.direct.grouped import has_few_channels
 from portable.conv.geometry import TAPS, Geometry, suits_winograd
 from portable.conv.settings import Algorithm
 from portable.conv.tuning import best_known
@@ -44,11 +45,13 @@ class _Costs(NamedTuple):
 _DEDICATED: Final = _Costs(120.0, 0.0, 60.0, 2.7, 1)
 """Where local memory is storage of its own; measured on an H200."""
 
-_CACHED: Final = _Costs(0.0, 1.8, 20.0, 10.0, 16)
+_CACHED: Final = _Costs(0.0, 1.8, 20.0, 1.35, 16)
 """Where it is cached memory; measured on two cores with vectors of 64 bytes."""
 
-_TILES: Final = (2, 3, 4, 5, 6)
-"""Results of Winograd's tiles along a dimension."""
+_TILES: Final = (2, 3, 4)
+"""Results of Winograd's tiles along a dimension, whose errors are within 4 times a direct sum's."""
+
+_ACCURATE: Final = ("direct", *(f"winograd{results}" for results in _TILES))
 
 
 def chosen(
@@ -80,20 +83,24 @@ def chosen(
     """
     if algorithm == "auto":
         known = best_known(capabilities, kind, shape, state(), weights)
-        return cast(Algorithm, known) if known else _best(capabilities, shape, kind)
+        return cast(Algorithm, known) if known in _ACCURATE else _best(capabilities, shape, kind)
     if algorithm.startswith("winograd") and not suits_winograd(shape):
         window = shape.window
         raise UnsupportedError(
-            f"algorithm={algorithm!r} takes filters of 3 x 3 with stride 1 and dilation 1, not "
-            f"{window.taps[0]} x {window.taps[1]} with stride {window.stride} and dilation "
-            f'{window.dilation}; use "direct" or "auto"'
+            f"algorithm={algorithm!r} takes filters of 3 x 3 with stride 1 and dilation 1, zeros "
+            f"behind images only where some are before them, not {window.taps[0]} x "
+            f"{window.taps[1]} with stride {window.stride}, dilation {window.dilation} and padding "
+            f'{window.padding}, {shape.behind or window.padding}; use "direct" or "auto"'
         )
     return algorithm
 
 
 def _best(capabilities: Capabilities, shape: Geometry, kind: DType) -> Algorithm:
-    """Half precision goes direct, since matrix units gain more than fewer products do."""
-    if kind is float16 or not suits_winograd(shape):
+    """Half precision goes direct, since matrix units gain more than fewer products do.
+
+    So do few channels a group, which are bound by memory.
+    """
+    if kind is float16 or not suits_winograd(shape) or has_few_channels(shape):
         return "direct"
     by = _DEDICATED if capabilities.local_memory_dedicated else _CACHED
     costs: dict[Algorithm, float] = {"direct": _direct_cost(shape, by)}

@@ -10,12 +10,11 @@ import numpy as np
 
 from portable.backend import Capabilities, Device
 from portable.conv.geometry import TAPS, geometry
-from portable.conv.method import Method
+from portable.conv.method import Epilogue, Method
 from portable.conv.route import method_of
 from portable.conv.sum_gradient import sum_gradient
 from portable.conv.tuning import SPACE, SPACE_WEIGHTS, entry_of
 from portable.dtypes import DType, float16, float32, float64
-from portable.linalg.products.kernels import keep
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents
 
@@ -71,7 +70,7 @@ class _Convolution(_Problem):
             workspace = self._device.empty((count,), method.workspace_kind) if count else None
             self._ready = choice, (method, method.filters(self._filters), workspace)
         method, filters, workspace = self._ready[1]
-        method.run(self._images, filters, self._out, None, keep, workspace)
+        method.run(self._images, filters, self._out, Epilogue(), workspace)
 
     def error(self) -> float:
         """The error of the last result, after which the result is NaN again."""

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, Unpack
 
+import numpy as np
+
 from portable import registry
 from portable.backend import ArrayView, Device
 from portable.conv.geometry import geometry
 from portable.conv.layouts import DTYPES, extents_nchw
+from portable.conv.method import Epilogue
 from portable.conv.route import Route, route
 from portable.conv.settings import Options, Settings, settings
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
-from portable.interchange.libraries import takes_other_libraries
+from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
 from portable.lang.function import Function
-from portable.linalg.base.operands import common_dtype, views_overlap
+from portable.linalg.base.operands import common_dtype, same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
-from portable.namespace import device_of_arrays, on_device
+from portable.namespace import device_of_arrays, elsewhere, on_device
 from portable.tune.table import state
 from portable.typing import ArrayT
 
@@ -30,6 +33,8 @@ def conv2d(
     w: ArrayT,
     *,
     bias: ArrayT | None = None,
+    scale: ArrayT | None = None,
+    residual: ArrayT | None = None,
     activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
     out: ArrayT | None = None,
     workspace: ArrayT | None = None,
@@ -37,8 +42,9 @@ def conv2d(
 ) -> ArrayT:
     """The correlation of images with filters, as networks have it, where the images live.
 
-    ``out[n, k, y, z] = activation(bias[k] + sum over c, r, s of w[k, c, r, s] * x[n, c, i, j])``,
-    where ``i = y stride + r dilation - padding``, `j` likewise; zeros outside of the images.
+    ``out[n, k, y, z] = activation(scale[k] sum + bias[k] + residual[n, k, y, z])``, the sum over c,
+    r, s of ``w[k, c, r, s] * x[n, c, i, j]``, where ``i = y stride + r dilation - padding``, `j`
+    likewise; zeros outside of the images.
 
     Parameters
     ----------
@@ -48,11 +54,19 @@ def conv2d(
         Filters, of the same dtype and device, in this order for both layouts.
     bias : array, shape (K,), optional
         Added to the results.
+    scale : array, shape (K,), optional
+        Factors of the sums, by which the filters are multiplied, and rounded, beforehand: with
+        `bias`, a batch normalisation.
+    residual : array of the results' shape and layout, optional
+        Added to the results.
     activation : "relu" or function, optional
         A function of one number that kernels can call, such as `portable.lang.tanh`, applied
         before results are rounded.
-    stride, padding, dilation : int or (int, int)
-        Vertically and horizontally; 1, 0 and 1 if left out.
+    stride, dilation : int or (int, int)
+        Vertically and horizontally; 1 if left out.
+    padding : int, (int, int), ((int, int), (int, int)) or "same"
+        Rows and columns of zeros on both sides of images, or before and behind them; 0 if left out.
+        "same": for one result for each pixel, or each that a stride meets, the odd one behind.
     groups : int
         Parts of the channels, and as many of the filters, which see only each other; 1 if left out.
     layout : {"NCHW", "NHWC"}
@@ -105,8 +119,16 @@ def conv2d(
     >>> conv2d(x, w, padding=1)[0, 0, 0].tolist()
     [8.0, 12.0, 12.0, 8.0]
     """
-    plan = prepare(x.shape, w, bias=bias, activation=activation, workspace=workspace, **options)
-    return plan(x, out=out)
+    plan = prepare(
+        x.shape,
+        w,
+        bias=bias,
+        scale=scale,
+        activation=activation,
+        workspace=workspace,
+        **options,
+    )
+    return plan(x, residual=residual, out=out)
 
 
 def prepare(
@@ -114,6 +136,7 @@ def prepare(
     w: Any,
     *,
     bias: Any = None,
+    scale: Any = None,
     activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
     workspace: Any = None,
     **options: Unpack[Options],
@@ -128,22 +151,37 @@ def prepare(
         The filters, which are read now.
     bias : array, shape (K,), optional
         Read at each call.
+    scale : array, shape (K,), optional
+        Factors of the filters, read now.
     activation, workspace, **options
-        As of `conv2d`.
+        As of `conv2d`. NumPy's arrays go to the device that was chosen, where there is one.
 
     Returns
     -------
     Convolution
         To be called with images, and with ``out=`` for no allocation at all.
     """
-    given = [a for a in (w, bias, workspace) if a is not None]
+    given = [a for a in (w, bias, scale, workspace) if a is not None]
+    away = elsewhere() if all(isinstance(a, np.ndarray) for a in given) else None
+    if away is not None:
+        sent = [None if a is None else away.from_numpy(a) for a in (w, bias, scale, workspace)]
+        vectors = {"bias": sent[1], "scale": sent[2], "workspace": sent[3]}
+        made = prepare(x_shape, sent[0], activation=activation, **vectors, **options)
+        made.reads_bias_of(bias)
+        return made
     device = device_of_arrays(*given)
-    w, bias, workspace = (a if a is None else on_device(device, a) for a in (w, bias, workspace))
-    kind = common_dtype("conv2d", DTYPES, w=w, bias=bias)
+    w, bias, scale, workspace = (
+        a if a is None else on_device(device, a) for a in (w, bias, scale, workspace)
+    )
+    kind = common_dtype("conv2d", DTYPES, w=w, bias=bias, scale=scale)
     way = _route(device, tuple(x_shape), tuple(w.shape), settings(**options), kind)
     filters = way.method.shape.filters
-    if bias is not None and tuple(bias.shape) != (filters,):
-        raise ShapeError(f"a bias of shape {tuple(bias.shape)}; {filters} filters take as many")
+    for name, vector in (("bias", bias), ("scale", scale)):
+        if vector is not None and tuple(vector.shape) != (filters,):
+            shape = tuple(vector.shape)
+            raise ShapeError(f"a {name} of shape {shape}; {filters} filters take as many")
+    if scale is not None:
+        w = w * device.namespace().reshape(scale, (filters, 1, 1, 1))
     return Convolution(way, w, bias, activation_of(activation, "conv2d"), workspace)
 
 
@@ -215,10 +253,15 @@ class Convolution:
         if 0 not in route.result_shape:
             self._filters = route.method.filters(w)
             self._workspace = _workspace(route, workspace)
+        self._host_bias: Any = None
         self._given_workspace: ArrayView | None = None
         if workspace is not None and self._workspace is workspace:
             self._given_workspace = self.device.view(workspace)
             self._require_apart({"w": w, "bias": bias})
+
+    def reads_bias_of(self, bias: np.ndarray[Any, Any] | None) -> None:
+        """Takes the bias at each call from the host."""
+        self._host_bias = bias
 
     @property
     def result_shape(self) -> tuple[int, ...]:
@@ -233,8 +276,20 @@ class Convolution:
         )
 
     @takes_other_libraries
-    def __call__(self, x: ArrayT, *, out: ArrayT | None = None) -> ArrayT:
+    @runs_where_it_lives
+    def __call__(
+        self, x: ArrayT, *, residual: ArrayT | None = None, out: ArrayT | None = None
+    ) -> ArrayT:
         """The results for images like those it was prepared for.
+
+        Parameters
+        ----------
+        x : array
+            The images.
+        residual : array of `result_shape`, optional
+            Added to the results; it may be `out`.
+        out : array of `result_shape`, optional
+            Where to put them.
 
         Raises
         ------
@@ -242,36 +297,42 @@ class Convolution:
             For other images, an `out` of another shape or one that overlaps an operand, or images
             that overlap the workspace.
         """
-        self._check(x, out)
+        self._check(x, residual, out)
         route, device = self._route, self.device
         result = device.empty(route.result_shape, route.method.kind) if out is None else out
         if 0 in route.result_shape:
             return result
+        if self._host_bias is not None:
+            self._bias[...] = device.from_numpy(self._host_bias)
         route.method.run(
             x,
             self._filters,
             result,
-            self._bias,
-            self._activation,
+            Epilogue(self._bias, self._activation, residual),
             self._workspace,
         )
         return result
 
-    def _check(self, x: Any, out: Any) -> None:
+    def _check(self, x: Any, residual: Any, out: Any) -> None:
         route = self._route
         expected = route.image_shape
         if tuple(x.shape) != expected:
             raise ShapeError(f"images of shape {tuple(x.shape)}; prepared for {expected}")
-        common_dtype("conv2d", (route.method.kind,), x=x, out=out)
-        owner = device_of_arrays(x, *([] if out is None else [out]))
+        common_dtype("conv2d", (route.method.kind,), x=x, residual=residual, out=out)
+        if residual is not None and tuple(residual.shape) != route.result_shape:
+            raise ShapeError(
+                f"a residual of shape {tuple(residual.shape)}; the results have "
+                f"{route.result_shape}"
+            )
+        owner = device_of_arrays(x, *(a for a in (residual, out) if a is not None))
         if owner is not self.device:
             raise DeviceMismatchError(
                 f"images on {owner.name}; the filters are on {self.device.name}"
             )
         if self._given_workspace is not None:
-            self._require_apart({"x": x})
+            self._require_apart({"x": x, "residual": residual})
         if out is not None:
-            self._check_out(x, out)
+            self._check_out(x, residual, out)
 
     def _require_apart(self, operands: dict[str, Any]) -> None:
         """Refuses a workspace that would overwrite what is read."""
@@ -282,7 +343,7 @@ class Convolution:
             ):
                 raise ShapeError(f"conv2d: workspace overlaps {name}; pass another array")
 
-    def _check_out(self, x: Any, out: Any) -> None:
+    def _check_out(self, x: Any, residual: Any, out: Any) -> None:
         if tuple(out.shape) != self._route.result_shape:
             raise ShapeError(
                 f"out has shape {tuple(out.shape)}, the results {self._route.result_shape}"
@@ -294,6 +355,12 @@ class Convolution:
         for name, operand in operands.items():
             if operand is not None and views_overlap(target, self.device.view(operand)):
                 raise ShapeError(f"conv2d: out overlaps {name}; pass another array")
+        if residual is not None:
+            added = self.device.view(residual)
+            if views_overlap(target, added) and not same_elements(target, added):
+                raise ShapeError(
+                    "conv2d: out overlaps residual without being the same array; pass another array"
+                )
 
 
 def _workspace(route: Route, given: Any) -> Any:

@@ -10,10 +10,22 @@ from typing import Any, Final, Literal
 
 from portable.errors import ShapeError
 
-__all__ = ["TAPS", "Geometry", "Layout", "Pair", "Window", "geometry", "pair", "suits_winograd"]
+__all__ = [
+    "TAPS",
+    "Geometry",
+    "Layout",
+    "Padding",
+    "Pair",
+    "Window",
+    "geometry",
+    "padding_of",
+    "pair",
+    "suits_winograd",
+]
 
 Pair = tuple[int, int]
 Layout = Literal["NCHW", "NHWC"]
+Padding = Pair | tuple[Pair, Pair] | Literal["same"]
 
 TAPS: Final = 3
 """Filters of Winograd's method are three by three."""
@@ -30,7 +42,7 @@ class Window:
     stride : (int, int)
         Steps from one result to the next.
     padding : (int, int)
-        Rows and columns of zeros on each side.
+        Rows of zeros above and columns of them on the left; negative ones leave pixels out.
     dilation : (int, int)
         Steps from one tap to the next.
     """
@@ -59,6 +71,8 @@ class Geometry:
     groups : int
         Parts of the channels that see each other.
     window : Window
+    behind : (int, int), optional
+        Rows of zeros below and columns of them on the right; as many as before if left out.
     """
 
     images: int
@@ -68,6 +82,7 @@ class Geometry:
     filters: int
     groups: int
     window: Window
+    behind: Pair | None = None
 
     @property
     def result(self) -> Pair:
@@ -82,17 +97,30 @@ class Geometry:
     def _along(self, extent: int, d: int) -> int:
         window = self.window
         seen = window.dilation[d] * (window.taps[d] - 1) + 1
-        return (extent + 2 * window.padding[d] - seen) // window.stride[d] + 1
+        before = window.padding[d]
+        padding = before + (before if self.behind is None else self.behind[d])
+        return (extent + padding - seen) // window.stride[d] + 1
 
 
 def suits_winograd(shape: Geometry) -> bool:
-    """Whether it is a convolution of three by three taps, without strides and dilation."""
+    """Whether it is a convolution of three by three taps, without strides and dilation.
+
+    Zeros behind images are there where some are before them.
+    """
     window = shape.window
-    return (window.taps, window.stride, window.dilation) == ((TAPS, TAPS), (1, 1), (1, 1))
+    behind = window.padding if shape.behind is None else shape.behind
+    padded = all(a >= 0 and (a > 0 or b <= 0) for a, b in zip(window.padding, behind, strict=True))
+    plain = (window.taps, window.stride, window.dilation) == ((TAPS, TAPS), (1, 1), (1, 1))
+    return plain and padded
 
 
 def geometry(
-    x: tuple[int, ...], w: tuple[int, ...], stride: Pair, padding: Pair, dilation: Pair, groups: int
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    stride: Pair,
+    padding: Padding,
+    dilation: Pair,
+    groups: int,
 ) -> Geometry:
     """The convolution of images with filters.
 
@@ -102,8 +130,11 @@ def geometry(
         The images' shape (N, C, H, W).
     w : tuple of int
         The filters' shape (K, C / groups, R, S).
-    stride, padding, dilation : (int, int)
+    stride, dilation : (int, int)
         Vertically and horizontally.
+    padding : (int, int), ((int, int), (int, int)) or "same"
+        Vertically and horizontally on both sides, or before and after; "same" for as many results
+        as there are pixels for each stride.
     groups : int
         Parts of the channels that see each other.
 
@@ -129,13 +160,55 @@ def geometry(
     taps = (w[2], w[3])
     if min(taps) < 1:
         raise ShapeError(f"filters of shape {w} have no taps")
-    found = Geometry(*x, w[0], groups, Window(taps, stride, padding, dilation))
+    before, behind = _sides(x[2:], taps, stride, padding, dilation)
+    found = Geometry(*x, w[0], groups, Window(taps, stride, before, dilation), behind)
     if min(found.result) < 1:
         raise ShapeError(
             f"filters of {taps[0]} x {taps[1]} with dilation {dilation} are larger than images of "
             f"{x[2]} x {x[3]} with padding {padding}"
         )
     return found
+
+
+def _sides(
+    extents: tuple[int, ...], taps: Pair, stride: Pair, padding: Padding, dilation: Pair
+) -> tuple[Pair, Pair | None]:
+    """Zeros before images, and behind them; None for as many."""
+    if padding == "same":
+        more = [
+            max(0, (-(-n // s) - 1) * s + d * (t - 1) + 1 - n)
+            for n, t, s, d in zip(extents, taps, stride, dilation, strict=True)
+        ]
+        before = more[0] // 2, more[1] // 2
+        behind = more[0] - before[0], more[1] - before[1]
+        return before, None if behind == before else behind
+    (down, across) = padding
+    if isinstance(down, tuple) and isinstance(across, tuple):
+        before, behind = (down[0], across[0]), (down[1], across[1])
+        return before, None if behind == before else behind
+    return padding, None  # type: ignore[return-value]
+
+
+def padding_of(value: Any) -> Padding:
+    """What is given as ``padding=``, checked.
+
+    Raises
+    ------
+    ValueError
+        For anything but "same", an integer from 0 on, two, or two pairs of them.
+    """
+    if isinstance(value, str):
+        if value != "same":
+            raise ValueError(f'padding={value!r}: it takes an integer from 0 on, two, or "same"')
+        return "same"
+    if isinstance(value, Iterable):
+        sides = tuple(value)
+        if any(isinstance(side, Iterable) for side in sides):
+            if len(sides) != 2:
+                raise ValueError(f"padding={value!r}: it takes two pairs, of rows and of columns")
+            return pair("padding", sides[0], 0), pair("padding", sides[1], 0)
+        value = sides
+    return pair("padding", value, 0)
 
 
 def pair(name: str, value: Any, least: int) -> Pair:

@@ -7,16 +7,17 @@ from typing import Any, Unpack
 
 from portable.backend import Device
 from portable.conv.direct import direct
-from portable.conv.geometry import Geometry, Pair, Window, geometry
+from portable.conv.geometry import Geometry, geometry
 from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
+from portable.conv.method import Epilogue
+from portable.conv.phases import Phase, phases
 from portable.conv.route import route
 from portable.conv.settings import Options, Settings, settings
 from portable.conv.sum_gradient import sum_gradient
-from portable.dtypes import DType
+from portable.dtypes import DType, dtype
 from portable.errors import ShapeError, UnsupportedError
 from portable.interchange.libraries import takes_other_libraries
 from portable.linalg.base.operands import common_dtype, overlap
-from portable.linalg.products.kernels import keep
 from portable.namespace import device_of_arrays
 from portable.tune.table import state
 
@@ -43,8 +44,7 @@ def conv2d_input_gradient(
     x_shape : tuple of int
         The images' shape.
     stride, padding, dilation, groups, layout, algorithm
-        As for `conv2d`; but for "auto" and "direct", strides of 1 and a padding less than the
-        filter's extent.
+        As for `conv2d`; but for "auto" and "direct", strides of 1.
     out : array of shape `x_shape`, optional
         Where to put the gradient; it may not overlap the operands.
 
@@ -65,20 +65,35 @@ def conv2d_input_gradient(
     result = _target(device, out, tuple(x_shape), kind, {"dy": dy, "w": w})
     if not prod(x_shape):
         return result
-    back = _turned(shape)
-    if back is None and given.algorithm not in ("auto", "direct"):
+    parts = phases(shape) if dy.size else None
+    strided = shape.window.stride != (1, 1)
+    if given.algorithm not in ("auto", "direct") and (parts is None or strided):
         raise UnsupportedError(
-            f"algorithm={given.algorithm!r} takes a stride of 1 and a padding of at most "
-            f'{" x ".join(map(str, _most_padding(shape.window)))}; use "direct" or "auto"'
+            f'algorithm={given.algorithm!r} takes a stride of 1; use "direct" or "auto"'
         )
-    if back is None or not dy.size:
-        gradient, target = (as_nchw(device, a, given.layout) for a in (dy, result))
+    gradient, target = (as_nchw(device, a, given.layout) for a in (dy, result))
+    if parts is None:
         direct.image_gradient(device, shape, gradient, w, target)
         return result
-    way = route(device, back, kind, given.layout, given.algorithm, state())
-    filters = way.method.filters(w, turned=True)
-    way.method.run(dy, filters, result, None, keep, way.new_workspace())
+    if any(part.shape is None for part in parts):
+        result[...] = 0
+    for part in parts:
+        if part.shape is not None:
+            _make_phase(device, part, part.shape, dy, w, target, given)
     return result
+
+
+def _make_phase(
+    device: Device, part: Phase, shape: Geometry, dy: Any, w: Any, target: Any, given: Settings
+) -> None:
+    """The gradient of some pixels of `target` (N, C, H, W)."""
+    kind = dtype(w.dtype)
+    method = route(device, shape, kind, given.layout, given.algorithm, state())
+    filters = method.method.filters(part.taps(w), turned=True)
+    pixels = part.pixels(target)
+    if given.layout == "NHWC":
+        pixels = device.namespace().permute_dims(pixels, (0, 2, 3, 1))
+    method.method.run(dy, filters, pixels, Epilogue(), method.new_workspace())
 
 
 @takes_other_libraries
@@ -157,19 +172,3 @@ def _target(
         if overlap(device, out, operand):
             raise ShapeError(f"out overlaps {name}; pass another array")
     return out
-
-
-def _turned(shape: Geometry) -> Geometry | None:
-    """The convolution of gradients by results that makes those by images, if there is one."""
-    window = shape.window
-    most = _most_padding(window)
-    padding = most[0] - window.padding[0], most[1] - window.padding[1]
-    if window.stride != (1, 1) or min(padding) < 0:
-        return None
-    seen = Window(window.taps, window.stride, padding, window.dilation)
-    return Geometry(shape.images, shape.filters, *shape.result, shape.channels, shape.groups, seen)
-
-
-def _most_padding(window: Window) -> Pair:
-    down, across = (d * (n - 1) for d, n in zip(window.dilation, window.taps, strict=True))
-    return down, across

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
 from portable.conv.geometry import Geometry, Layout
+from portable.conv.layouts import as_nchw
 from portable.dtypes import DType
 from portable.lang.function import Function
+from portable.linalg.products.kernels import keep
 from portable.tune.space import Parameters
 
-__all__ = ["Method", "most_workspace"]
+__all__ = ["Epilogue", "Method", "most_workspace"]
 
 _LEAST: Final = 2**28
 _MOST: Final = 2**30
@@ -22,6 +24,32 @@ _SHARE: Final = 64
 def most_workspace(device: Device) -> int:
     """Bytes of workspace that are asked for where none are given; beyond, work is in batches."""
     return max(_LEAST, min(_MOST, device.capabilities.global_memory // _SHARE))
+
+
+class Epilogue(NamedTuple):
+    """What is done to sums on their way to memory: ``activation(sum + bias + residual)``.
+
+    Attributes
+    ----------
+    bias : array, shape (K,), or None
+    activation : Function
+        Of one number.
+    residual : array of the results' shape and layout, or None
+    """
+
+    bias: Any = None
+    activation: Function = keep
+    residual: Any = None
+
+    def of_images(self, images: slice) -> Epilogue:
+        """The same for some of the images."""
+        if self.residual is None:
+            return self
+        return self._replace(residual=self.residual[images])
+
+    def residual_nchw(self, device: Device, layout: Layout) -> Any:
+        """The residual seen as (N, K, H, W), or None."""
+        return None if self.residual is None else as_nchw(device, self.residual, layout)
 
 
 @dataclass(frozen=True)
@@ -71,9 +99,7 @@ class Method(ABC):
         return _turned(self.device, self.shape, w) if turned else w
 
     @abstractmethod
-    def run(
-        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
-    ) -> None:
+    def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results `out` of images `x`, both in its layout."""
 
 

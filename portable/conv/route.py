@@ -10,6 +10,8 @@ from portable.backend import Device
 from portable.conv.choice import chosen
 from portable.conv.direct.boxes import boxes
 from portable.conv.direct.direct import Gathered
+from portable.conv.direct.grouped import Grouped, has_few_channels
+from portable.conv.direct.lanes import Lanes
 from portable.conv.geometry import Geometry, Layout
 from portable.conv.method import Method
 from portable.conv.settings import Algorithm
@@ -116,6 +118,11 @@ def method_of(
     if algorithm == "vendor":
         return Vendor(device, shape, kind, layout)
     if algorithm == "direct":
+        alone = device.capabilities.lone_work_items
+        if has_few_channels(shape) and (layout == "NHWC" or not alone):
+            return Grouped(device, shape, kind, layout)
+        if alone and choice is None and shape.channels:
+            return Lanes(device, shape, kind, layout)
         found = boxes(device, shape, kind, layout, choice)
         return found or Gathered(device, shape, kind, layout, choice)
     alone = device.capabilities.lone_work_items and layout == "NCHW"

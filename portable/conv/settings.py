@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from operator import index
 from typing import Final, Literal, TypedDict, get_args
 
-from portable.conv.geometry import Layout, Pair, pair
+from portable.conv.geometry import Layout, Padding, Pair, padding_of, pair
 
-__all__ = ["ALGORITHMS", "Algorithm", "Options", "Settings", "settings"]
+__all__ = ["ALGORITHMS", "Algorithm", "Options", "Precision", "Settings", "settings"]
 
 Algorithm = Literal[
     "auto", "winograd2", "winograd3", "winograd4", "winograd5", "winograd6", "direct", "vendor"
@@ -17,6 +17,9 @@ Algorithm = Literal[
 ALGORITHMS: Final = get_args(Algorithm)
 """What ``algorithm=`` takes."""
 
+Precision = Literal["usual", "full"]
+
+_PRECISIONS: Final = get_args(Precision)
 _LAYOUTS: Final = ("NCHW", "NHWC")
 
 
@@ -24,11 +27,12 @@ class Options(TypedDict, total=False):
     """Keyword arguments of `conv2d` and its gradients, where they are documented."""
 
     stride: int | Pair
-    padding: int | Pair
+    padding: int | Padding
     dilation: int | Pair
     groups: int
     layout: Layout
     algorithm: Algorithm
+    precision: Precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Settings:
     """`Options`, checked."""
 
     stride: Pair
-    padding: Pair
+    padding: Padding
     dilation: Pair
     groups: int
     layout: Layout
@@ -46,18 +50,19 @@ class Settings:
 def settings(
     *,
     stride: int | Pair = 1,
-    padding: int | Pair = 0,
+    padding: int | Padding = 0,
     dilation: int | Pair = 1,
     groups: int = 1,
     layout: Layout = "NCHW",
     algorithm: Algorithm = "auto",
+    precision: Precision = "usual",
     **unknown: object,
 ) -> Settings:
     """Checks options.
 
     Parameters
     ----------
-    stride, padding, dilation, groups, layout, algorithm
+    stride, padding, dilation, groups, layout, algorithm, precision
         As of `portable.conv.conv2d`.
 
     Raises
@@ -74,9 +79,18 @@ def settings(
         raise ValueError(f"layout={layout!r}; conv2d knows 'NCHW' and 'NHWC'")
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm={algorithm!r}; conv2d has {', '.join(ALGORITHMS)}")
+    if precision not in _PRECISIONS:
+        raise ValueError(f"precision={precision!r}; conv2d has {', '.join(_PRECISIONS)}")
+    if precision == "full":
+        if algorithm.startswith("winograd"):
+            raise ValueError(
+                f'algorithm={algorithm!r} with precision="full": its errors are those of whole '
+                'tiles; use "direct" or "auto"'
+            )
+        algorithm = "direct" if algorithm == "auto" else algorithm
     return Settings(
         pair("stride", stride, 1),
-        pair("padding", padding, 0),
+        padding_of(padding),
         pair("dilation", dilation, 1),
         _whole("groups", groups),
         layout,

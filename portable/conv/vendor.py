@@ -7,9 +7,8 @@ from typing import Any
 from portable.backend import Device
 from portable.conv.geometry import Geometry
 from portable.conv.layouts import as_nchw
-from portable.conv.method import Method
+from portable.conv.method import Epilogue, Method
 from portable.errors import DTypeError, UnsupportedError
-from portable.lang.function import Function
 from portable.linalg.products.kernels import keep, relu
 
 __all__ = ["Vendor"]
@@ -18,9 +17,7 @@ __all__ = ["Vendor"]
 class Vendor(Method):
     """PyTorch's convolution of images of one shape."""
 
-    def run(
-        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
-    ) -> None:
+    def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results.
 
         Raises
@@ -31,7 +28,11 @@ class Vendor(Method):
             For activations other than relu.
         """
         x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
+        bias, activation, _ = epilogue
+        residual = epilogue.residual_nchw(self.device, self.layout)
         found = _convolved(self.device, self.shape, x, filters, bias)
+        if residual is not None:
+            found = found + residual
         if activation is relu:
             space = self.device.namespace()
             found = space.maximum(found, space.zeros_like(found))

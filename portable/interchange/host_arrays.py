@@ -16,11 +16,13 @@ from typing import Any, Final
 import numpy as np
 
 from portable.backend import ArrayView, Device
+from portable.errors import LaunchError
 from portable.system.notices import warn_once
 
 __all__ = ["MovedCall", "SentArrays", "tell_of_copies"]
 
 _HostArray = np.ndarray[Any, Any]
+_SAMPLE: Final = np.empty(0, np.float32)
 _ALIGNMENT: Final = 64
 _SPARSE: Final = 2
 """An array goes by itself, without gaps, where its elements span so many times their bytes."""
@@ -198,6 +200,7 @@ class MovedCall:
 
     def __init__(self, device: Device) -> None:
         self._device = device.for_arrays()
+        self._copies = not device.owns(_SAMPLE)
         self._sent: dict[Any, Any] = {}
         self._taken: dict[int, tuple[Any, _HostArray]] = {}
 
@@ -205,7 +208,8 @@ class MovedCall:
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """What the operation gives, in NumPy's arrays; those that are given back are written."""
-        tell_of_copies(self._device)
+        if self._copies:
+            tell_of_copies(self._device)
         named = {name: self._moved(x) for name, x in kwargs.items()}
         found = function(*map(self._moved, args), **named)
         for x in _listed(kwargs.get("out")):
@@ -239,9 +243,17 @@ class MovedCall:
             return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
         known = self._taken.get(id(found))
         if known is not None:
-            known[1][...] = self._device.to_numpy(found)
+            _write_back(self._device.to_numpy(found), known[1])
             return known[1]
         return self._device.to_numpy(found) if self._device.owns(found) else found
+
+
+def _write_back(found: _HostArray, x: _HostArray) -> None:
+    """Writes to an array what became of it on the device."""
+    if x.flags.writeable:
+        x[...] = found
+    elif found.tobytes() != x.tobytes():
+        raise LaunchError("an array that is written to is read-only; pass a writable one")
 
 
 def _listed(x: Any) -> tuple[Any, ...]:

@@ -3,14 +3,19 @@
 An operation marked `takes_other_libraries` sees them as arrays of their device over the same
 memory, does its work in the order of the library's own stream, and its results are given back as
 arrays of the library. Whatever offers DLPack and the Array API is such a library.
+
+NumPy's arrays go to the device that was chosen, where it does not take them in place: such an
+operation runs there and gives NumPy's arrays back. One that is made of a library's own functions
+(`portable.numerics`) is marked `runs_where_chosen`, a method of what lives on a device (networks,
+prepared convolutions) `runs_where_it_lives`.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar, cast
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -20,13 +25,15 @@ from portable.dtypes import bfloat16, dtype
 from portable.interchange import tensors
 from portable.interchange.host_arrays import MovedCall
 from portable.interchange.tensors import is_tensor, tensor_over
-from portable.namespace import device_of, elsewhere, on_device
+from portable.namespace import device_of, elsewhere, on_device, takes_numpys
 
 __all__ = [
     "device_elsewhere",
     "exchanged",
     "is_other",
     "like",
+    "runs_where_chosen",
+    "runs_where_it_lives",
     "stream_of",
     "takes_other_libraries",
 ]
@@ -80,6 +87,49 @@ def takes_other_libraries(
         if on_host and (device := device_elsewhere(args, kwargs)) is not None:
             return cast(_Result, MovedCall(device).called(function, args, kwargs))
         return function(*args, **kwargs)
+
+    return call
+
+
+def runs_where_chosen(
+    function: Callable[_Parameters, _Result],
+) -> Callable[_Parameters, _Result]:
+    """Makes an operation run on the device that was chosen where all its arrays are NumPy's.
+
+    Other arrays are left to it. Arguments are looked at as by `takes_other_libraries`.
+    """
+
+    @wraps(function)
+    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        if any(type(x) is np.ndarray for x in _leaves((*args, *kwargs.values()))):
+            device = device_elsewhere(args, kwargs)
+            if device is not None:
+                return cast(_Result, MovedCall(device).called(function, args, kwargs))
+        return function(*args, **kwargs)
+
+    return call
+
+
+_Resident = TypeVar("_Resident", bound="_LivesOnDevice")
+
+
+class _LivesOnDevice(Protocol):
+    @property
+    def device(self) -> Device: ...
+
+
+def runs_where_it_lives(
+    method: Callable[Concatenate[_Resident, _Parameters], _Result],
+) -> Callable[Concatenate[_Resident, _Parameters], _Result]:
+    """Makes a method of what lives on a device take NumPy's arrays, too, and give these back."""
+
+    @wraps(method)
+    def call(owner: _Resident, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        given = [x for x in _leaves((*args, *kwargs.values())) if _looks_like_array(x)]
+        on_host = bool(given) and all(type(x) is np.ndarray for x in given)
+        if not on_host or takes_numpys(owner.device):
+            return method(owner, *args, **kwargs)
+        return cast(_Result, MovedCall(owner.device).called(partial(method, owner), args, kwargs))
 
     return call
 

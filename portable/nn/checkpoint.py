@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from portable.backend import Device
-from portable.dtypes import bfloat16
+from portable.dtypes import bfloat16, dtype
 from portable.linalg.base.magnitude import largest_magnitude
 from portable.primitives import copy
 
@@ -23,7 +23,7 @@ _LARGEST: Final = {bfloat16: (2 - 2.0**-7) * 2.0**127}
 
 
 class Checkpoint:
-    """A copy of a network's parameters, made when first needed.
+    """A copy of a network's parameters and buffers, made when first needed.
 
     Attributes
     ----------
@@ -40,14 +40,17 @@ class Checkpoint:
         """Keeps the parameters as they are now."""
         model = self._model
         if self._kept is None:
-            self._kept = model.device.empty((model.layout.length,), model.dtype)
-        copy(model.vector, self._kept)
+            vectors = model.vector, model.buffers
+            self._kept = [model.device.empty(tuple(v.shape), dtype(v.dtype)) for v in vectors]
+        for vector, kept in zip((model.vector, model.buffers), self._kept, strict=True):
+            copy(vector, kept)
         self.epoch = epoch
 
     def restore(self) -> None:
         """Gives the network the parameters that were taken."""
         assert self.epoch is not None
-        copy(self._kept, self._model.vector)
+        for vector, kept in zip((self._model.vector, self._model.buffers), self._kept, strict=True):
+            copy(kept, vector)
 
 
 def largest(device: Device, *arrays: Any) -> float:
@@ -67,7 +70,6 @@ def may_overflow(model: Network, parameter: float, given: float) -> bool:
     """
     bound = given
     for layer in model.layers:
-        if layer.parameters():
-            bound = max(1.0, parameter * (layer.fans()[0] * bound + 1))
+        bound = max(bound, layer.bound(parameter, bound))
     most = _LARGEST.get(model.dtype) or float(np.finfo(model.dtype.numpy).max)
     return not (bound + given) ** 2 < most if bound < most else True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,9 +148,11 @@ def read(
         If the file holds others, before memory is taken for them, or NaN or infinities where that
         is checked.
     """
-    wanted = layout_of(layers).shapes()
+    parameters = layout_of(layers).shapes()
+    wanted = {**parameters, **layout_of(layers, lambda layer: layer.buffers()).shapes()}
     with blamed(file.path):
         _check_parts(file.tensors, wanted, whole)
+        _check_types(file.tensors, parameters)
     state = {name: file.tensors.get_tensor(name) for name in wanted}
     bad = [name for name, part in state.items() if not np.isfinite(part).all()]
     if check_finite and bad:
@@ -167,7 +169,7 @@ def _check_parts(file: Any, wanted: Mapping[str, tuple[int, ...]], whole: str) -
     Raises
     ------
     ModelFileError
-        If they differ, or the types are not all one of those that networks have.
+        If they differ.
     """
     parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
     missing = [name for name in wanted if name not in parts]
@@ -180,7 +182,11 @@ def _check_parts(file: Any, wanted: Mapping[str, tuple[int, ...]], whole: str) -
         found = tuple(parts[name].get_shape())
         if found != shape:
             raise ModelFileError(f"{name} has shape {found}; {whole} asks for {shape}")
-    kinds = {part.get_dtype() for part in parts.values()}
+
+
+def _check_types(file: Any, parameters: Iterable[str]) -> None:
+    """Raises unless parameters are all of one type, and all types those of networks."""
+    kinds = {file.get_slice(name).get_dtype() for name in parameters}
     if len(kinds) > 1 or not kinds <= _KINDS:
         raise ModelFileError(
             f"parameters are {' and '.join(sorted(kinds))}; networks are all of one of "

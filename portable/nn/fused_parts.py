@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.function import Function
-from portable.nn.activations import ACTIVATIONS, Activation
+from portable.nn.activations import BY_VALUE, Activation
 from portable.nn.layout import Layout
 from portable.nn.losses import Loss
 
@@ -157,7 +157,7 @@ class FusedNet:
     def _of(cls, model: Perceptron, places: list[int], rows: int) -> FusedNet:
         """With the values of the input and of each layer from these rows on."""
         linear = [parts for parts in model.layout.layers if parts]
-        between = [ACTIVATIONS[model.activation]] * (len(linear) - 1)
+        between = [BY_VALUE[model.activation]] * (len(linear) - 1)
         found = zip(linear, pairwise(places), [*between, None], [None, *between], strict=True)
         layers = tuple(
             FusedLayer(

@@ -119,6 +119,8 @@ class LayeredTrainer:
         self._repeated(x, y, *given)()
         loss, hits = self._team.totals(device.to_numpy(self._lost).astype(float))
         self._team.align(self._master)
+        if self._model.buffers.shape[0]:
+            self._team.share(self._model.buffers)
         accuracy = float(hits) / order.size if self._counts else None
         return Epoch(float(loss) / order.size, accuracy)
 
@@ -175,7 +177,7 @@ class LayeredTrainer:
             model = self._model
             most = self._team.largest_part(self._batch)
             gradients = model.layout.views(model.device.namespace(), self._gradient)
-            stages = model.stages(shape)
+            stages = model.stages(shape, training=True)
             self._pass = TrainingPass(model.device, model.dtype, stages, most, gradients)
             self._wanted = model.device.empty((most, *y.shape[1:]), dtype(y.dtype))
         return self._pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
@@ -56,17 +56,27 @@ class Layout:
         ]
 
 
-def layout_of(layers: Sequence[Layer]) -> Layout:
-    """The layout of these layers' parameters, in order."""
-    found: list[tuple[Part, ...]] = []
+def layout_of(
+    layers: Sequence[Layer],
+    ask: Callable[[Layer], dict[str, Shape]] = lambda layer: layer.parameters(),
+) -> Layout:
+    """The layout of these layers' parameters, in order.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+    ask : callable
+        From a layer to the shapes by name; its parameters' if left out.
+    """
+    by_layer: list[tuple[Part, ...]] = []
     end = 0
     for i, layer in enumerate(layers):
         parts: list[Part] = []
-        for name, shape in layer.parameters().items():
+        for name, shape in ask(layer).items():
             parts.append(Part(f"{i}.{name}", shape, end))
             end += _padded(prod(shape))
-        found.append(tuple(parts))
-    return Layout(tuple(found), end)
+        by_layer.append(tuple(parts))
+    return Layout(tuple(by_layer), end)
 
 
 def _padded(count: int) -> int:

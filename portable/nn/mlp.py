@@ -12,7 +12,7 @@ from portable.backend import Device
 from portable.errors import ShapeError
 from portable.lang.launch.launch import Launcher
 from portable.nn import files
-from portable.nn.activations import ACTIVATIONS
+from portable.nn.activations import BY_VALUE
 from portable.nn.fused import fused_forward
 from portable.nn.layers import LAYERS, Layer, Linear, Shape
 from portable.nn.network import Blueprint, Network, known
@@ -70,7 +70,7 @@ class MLP(Network):
         seed: int = 0,
     ) -> None:
         self.sizes: Final = checked_sizes(sizes)
-        self.activation: Final = known("activation", activation, ACTIVATIONS)
+        self.activation: Final = known("activation", activation, BY_VALUE)
         super().__init__(perceptron(self.sizes, activation), dtype, device, init, seed)
         self._launches: Final[dict[int, tuple[Launcher, dict[str, Any]] | None]] = {}
 
@@ -126,7 +126,7 @@ class MLP(Network):
         sizes, activation = files.described(file, "sizes and activation", _described)
         with files.blamed(file.path):
             checked = checked_sizes(sizes)
-            layers = perceptron(checked, known("activation", activation, ACTIVATIONS))
+            layers = perceptron(checked, known("activation", activation, BY_VALUE))
         whole = f"a network of sizes {files.shown(checked)}"
         return Blueprint(layers, whole, None, partial(cls, checked, activation=activation))
 

@@ -17,19 +17,22 @@ from portable import namespace, registry
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
-from portable.interchange.libraries import takes_other_libraries
+from portable.interchange.host_arrays import tell_of_copies
+from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
 from portable.linalg.base.operands import overlap
 from portable.nn import files
-from portable.nn.initial import INITIAL, initial_vector
+from portable.nn.initial import INITIAL, first_buffers, initial_vector
 from portable.nn.layers import Layer, Shape, output_shapes
-from portable.nn.layout import layout_of
+from portable.nn.layout import Layout, layout_of
 from portable.nn.placement import computing_on
-from portable.nn.stages import ForwardPass, Stage, stages_of
+from portable.nn.stages import Build, ForwardPass, Stage, stages_of
 from portable.typing import ArrayT
 
 __all__ = ["Blueprint", "Network", "known"]
 
 _MOST_SHAPES: Final = 64
+_COUNTS: Final = ".num_batches_tracked"
+"""Of PyTorch's normalizations, which momentum makes no use of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,9 @@ class Network(ABC):
         Where parameters lie in `vector`.
     vector : array
         All parameters.
+    buffers : array
+        All that training estimates beside them, such as running means; of the type that is
+        computed in.
     """
 
     def __init__(
@@ -96,7 +102,11 @@ class Network(ABC):
         drawn = initial_vector(self.layers, known("init", init, INITIAL), seed)
         self.vector: Final = self.device.from_numpy(drawn.astype(self.dtype.numpy))
         self._parts: Final = self.layout.views(self.device.namespace(), self.vector)
-        self._stages: Final[dict[Shape, list[Stage]]] = {}
+        self._kept: Final = layout_of(self.layers, lambda layer: layer.buffers())
+        first = first_buffers(self.layers, self._kept).astype(self.dtype.register.numpy)
+        self.buffers: Final = self.device.from_numpy(first)
+        self._kept_parts: Final = self._kept.views(self.device.namespace(), self.buffers)
+        self._stages: Final[dict[tuple[Shape, bool], list[Stage]]] = {}
 
     @abstractmethod
     def empty_copy(self, device: Device) -> Self:
@@ -109,20 +119,21 @@ class Network(ABC):
         return self.forward(x, out=out)
 
     @takes_other_libraries
+    @runs_where_it_lives
     def forward(self, x: ArrayT, *, out: ArrayT | None = None) -> ArrayT:
         """The outputs for a batch of inputs.
 
         Parameters
         ----------
         x : array, shape (n, ...)
-            n samples, of the network's dtype and device; any strides.
+            n samples of the network's dtype, on its device or NumPy's; any strides.
         out : array, shape (n, ...), optional
             Where to put the outputs.
 
         Returns
         -------
         array, shape (n, ...)
-            `out`, or a new array.
+            `out`, or a new array; NumPy's for NumPy's, which are copied to the device and back.
 
         Raises
         ------
@@ -154,11 +165,30 @@ class Network(ABC):
         ShapeError, DTypeError, DeviceMismatchError
             As in `forward`.
         """
+        if isinstance(x, np.ndarray) and isinstance(out, np.ndarray) and not self._on_host():
+            return self._prepare_copied(x, out)
         self._check_outputs(x, out, self.check_inputs(x))
         if x.shape[0] == 0:
             return lambda: None
         with computing_on(self.device):
             return self._prepare(x, out)
+
+    def _prepare_copied(self, x: Any, out: Any) -> Callable[[], None]:
+        """A pass of NumPy's arrays, which are copied there and back each time."""
+        tell_of_copies(self.device)
+        there = self.device.from_numpy(x)
+        results = self.device.empty(tuple(out.shape), dtype(out.dtype))
+        ready = self.prepare(there, out=results)
+
+        def again() -> None:
+            there[...] = self.device.from_numpy(x)
+            ready()
+            out[...] = self.device.to_numpy(results)
+
+        return again
+
+    def _on_host(self) -> bool:
+        return namespace.takes_numpys(self.device)
 
     def _forward(self, x: Any, out: Any) -> None:
         """Enqueues a pass of arrays that were checked."""
@@ -178,21 +208,27 @@ class Network(ABC):
         stages = self.stages(tuple(x.shape[1:]))
         return ForwardPass(self.device, self.dtype, stages, int(x.shape[0]))
 
-    def stages(self, shape: Shape) -> list[Stage]:
+    def stages(self, shape: Shape, *, training: bool = False) -> list[Stage]:
         """Its layers at work on samples of this shape.
+
+        Parameters
+        ----------
+        shape : tuple of int
+        training : bool
+            Whether they are gone back through.
 
         Raises
         ------
         ShapeError
             If a layer does not take what comes to it.
         """
-        if shape not in self._stages:
+        key = shape, training
+        if key not in self._stages:
             if len(self._stages) >= _MOST_SHAPES:
                 self._stages.clear()
-            self._stages[shape] = stages_of(
-                self.device, self.dtype, self.layers, self._parts, shape
-            )
-        return self._stages[shape]
+            build = Build(self.device, self.dtype, training)
+            self._stages[key] = stages_of(build, self.layers, self._parts, self._kept_parts, shape)
+        return self._stages[key]
 
     def output_shape(self, shape: Shape) -> Shape:
         """The shape of the outputs for a sample of this shape.
@@ -267,15 +303,24 @@ class Network(ABC):
         there = self.device if device is None else registry.device(device)
         made = self.empty_copy(there)
         made.vector[...] = there.from_numpy(self.device.to_numpy(self.vector))
+        made.buffers[...] = there.from_numpy(self.device.to_numpy(self.buffers))
         return made
 
     def state_dict(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Copies of the parameters on the host, named and shaped as in ``torch.nn.Sequential``."""
-        host = self.device.to_numpy(self.vector)
-        return {
-            part.name: host[part.start : part.stop].reshape(part.shape)
-            for part in self.layout.parts()
-        }
+        """Copies of parameters and buffers on the host, named and shaped as in PyTorch.
+
+        ``torch.nn.Sequential`` of the same layers has these names; it counts batches as well.
+        """
+        state: dict[str, np.ndarray[Any, Any]] = {}
+        for layout, vector in self._vectors():
+            host = self.device.to_numpy(vector)
+            for part in layout.parts():
+                state[part.name] = host[part.start : part.stop].reshape(part.shape)
+        return state
+
+    def _vectors(self) -> tuple[tuple[Layout, Any], ...]:
+        """Parameters and buffers: where they lie, and in what."""
+        return (self.layout, self.vector), (self._kept, self.buffers)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over parameters named and shaped as `state_dict` gives them.
@@ -284,6 +329,7 @@ class Network(ABC):
         ----------
         state : mapping of str to array
             NumPy arrays, arrays of any device, or PyTorch's tensors; rounded to the dtype.
+            PyTorch's counts of batches (``num_batches_tracked``) are passed over.
 
         Raises
         ------
@@ -295,7 +341,10 @@ class Network(ABC):
         UserWarning
             If a parameter is not finite once it is rounded.
         """
-        wanted = self.layout.shapes()
+        state = {name: x for name, x in state.items() if not name.endswith(_COUNTS)}
+        wanted = {
+            name: shape for layout, _ in self._vectors() for name, shape in layout.shapes().items()
+        }
         if set(state) != set(wanted):
             missing, unknown = sorted(set(wanted) - set(state)), sorted(set(state) - set(wanted))
             raise ShapeError(
@@ -310,8 +359,16 @@ class Network(ABC):
 
     def take_state(self, state: Mapping[str, Any]) -> np.ndarray[Any, Any]:
         """Takes over parameters of the right names; the vector of all, on the host."""
-        vector = np.zeros(self.layout.length, self.dtype.numpy)
-        for part in self.layout.parts():
+        taken = [self._taken(state, layout, vector) for layout, vector in self._vectors()]
+        for (_, vector), given in zip(self._vectors(), taken, strict=True):
+            if given.size:
+                vector[...] = self.device.from_numpy(given)
+        return np.concatenate([given.astype(np.float64) for given in taken])
+
+    def _taken(self, state: Mapping[str, Any], layout: Layout, like: Any) -> np.ndarray[Any, Any]:
+        """A state's arrays in one vector, of the type of another."""
+        vector = np.zeros(layout.length, dtype(like.dtype).numpy)
+        for part in layout.parts():
             given = _on_host(state[part.name])
             if given.shape != part.shape:
                 raise ShapeError(
@@ -319,7 +376,6 @@ class Network(ABC):
                 )
             with np.errstate(over="ignore"):
                 vector[part.start : part.stop] = given.ravel()
-        self.vector[...] = self.device.from_numpy(vector)
         return vector
 
     # -- files --------------------------------------------------------------------------------
@@ -382,7 +438,8 @@ class Network(ABC):
             plan = cls.blueprint(file)
             state = files.read(file, plan.layers, plan.whole, check_finite=check_finite)
         with files.blamed(path):
-            kinds = {part.dtype.name for part in state.values()}
+            parameters = layout_of(plan.layers).shapes()
+            kinds = {part.dtype.name for name, part in state.items() if name in parameters}
             kind = plan.dtype or next(iter(kinds))
             if kinds - {kind}:
                 raise files.ModelFileError(f"it says {kind}, its parameters are others")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from functools import partial
 from typing import Any, Final, Self
 
 from portable.backend import Device
 from portable.errors import ShapeError, UnsupportedError
 from portable.nn import files
-from portable.nn.layers import LAYERS, Layer
+from portable.nn.layers import LAYERS, Chain, Layer
 from portable.nn.network import Blueprint, Network
 
 __all__ = ["Sequential"]
 
 _SAVED: Final = frozenset(LAYERS.values())
+_MADE_OF: Final = ("layers", "shortcut")
+"""Fields of layers that hold layers."""
 
 
 class Sequential(Network):
@@ -26,8 +28,9 @@ class Sequential(Network):
 
     Parameters
     ----------
-    *layers : Layer
-        `Linear`, `Conv2d`, `MaxPool2d`, `AvgPool2d`, `Flatten`, `ReLU`, `Tanh`, `Sigmoid`.
+    *layers : Layer or Sequential
+        Those of this package, or of classes of one's own that derive from `Layer`. A network among
+        them becomes a `Chain` of its layers, with copies of its parameters.
     dtype : dtype
         ``float16``, ``bfloat16``, ``float32`` or ``float64``: of parameters, inputs and outputs.
     device : str or Device, optional
@@ -64,26 +67,22 @@ class Sequential(Network):
 
     def __init__(
         self,
-        *layers: Layer,
+        *layers: Layer | Network,
         dtype: Any = "float32",
         device: str | Device | None = None,
         init: str = "he",
         seed: int = 0,
     ) -> None:
-        for i, layer in enumerate(layers):
-            if not isinstance(layer, Layer):
-                raise TypeError(
-                    f"layer {i} is {layer!r}; a Sequential is made of {', '.join(LAYERS)}, "
-                    "each called with its sizes"
-                )
-            if not isinstance(layer, tuple(LAYERS.values())):
-                raise UnsupportedError(
-                    f"layer {i} is {layer!r}, of a class derived from Layer alone, which says "
-                    f"nothing of how it is worked out; derive from {', '.join(LAYERS)}"
-                )
+        described = [Chain(*x.layers) if isinstance(x, Network) else x for x in layers]
+        for i, layer in enumerate(described):
+            _check_layer(i, layer)
         if not layers:
             raise ShapeError("Sequential() has no layers; give at least one")
-        super().__init__(layers, dtype, device, init, seed)
+        super().__init__(described, dtype, device, init, seed)
+        nested = {i: x for i, x in enumerate(layers) if isinstance(x, Network)}
+        if nested:
+            theirs = {f"{i}.{k}": v for i, x in nested.items() for k, v in x.state_dict().items()}
+            self.take_state({**self.state_dict(), **theirs})
 
     def __repr__(self) -> str:
         names = "-".join(type(layer).__name__ for layer in self.layers)
@@ -95,14 +94,13 @@ class Sequential(Network):
 
     def described(self) -> dict[str, str]:
         """The layers and the dtype, which networks without parameters have, too."""
-        strange = [type(layer).__name__ for layer in self.layers if type(layer) not in _SAVED]
+        strange = [type(x).__name__ for x in _all_layers(self.layers) if type(x) not in _SAVED]
         if strange:
             raise UnsupportedError(
                 f"layers of classes of your own ({', '.join(strange)}) cannot be saved: files "
                 f"name layers: {', '.join(LAYERS)}. Keep state_dict() instead"
             )
-        layers = [[type(layer).__name__, _arguments(layer)] for layer in self.layers]
-        return {"layers": json.dumps(layers), "dtype": self.dtype.name}
+        return {"layers": json.dumps(_listed(self.layers)), "dtype": self.dtype.name}
 
     @classmethod
     def blueprint(cls, file: files.ModelFile) -> Blueprint:
@@ -111,8 +109,37 @@ class Sequential(Network):
         return Blueprint(layers, "such a network", kind, partial(cls, *layers))
 
 
+def _check_layer(i: int, layer: object) -> None:
+    if not isinstance(layer, Layer):
+        raise TypeError(
+            f"layer {i} is {layer!r}; a Sequential is made of {', '.join(LAYERS)}, "
+            "each called with its sizes"
+        )
+    for inner in _all_layers([layer]):
+        if not inner.is_worked_out_by_itself() and not isinstance(inner, tuple(LAYERS.values())):
+            raise UnsupportedError(
+                f"layer {i}, {inner!r}, is of a class derived from Layer alone which says nothing "
+                "of how it is worked out; give it a method forward(self, x, y, parameters), or "
+                f"derive from {', '.join(LAYERS)}"
+            )
+
+
+def _all_layers(layers: Iterable[Layer]) -> Iterator[Layer]:
+    """The layers, and those that they are made of."""
+    for layer in layers:
+        yield layer
+        for name in _MADE_OF:
+            yield from _all_layers(getattr(layer, name, ()))
+
+
+def _listed(layers: Iterable[Layer]) -> list[list[Any]]:
+    """Names and arguments of layers, and of those that they are made of, for files."""
+    return [[type(layer).__name__, _arguments(layer)] for layer in layers]
+
+
 def _arguments(layer: Layer) -> dict[str, Any]:
-    return asdict(layer)  # type: ignore[call-overload, no-any-return]
+    given = {field.name: getattr(layer, field.name) for field in fields(layer)}  # type: ignore[arg-type]
+    return {k: _listed(v) if k in _MADE_OF else v for k, v in given.items()}
 
 
 def _described(metadata: Mapping[str, str]) -> tuple[list[Layer], str]:
@@ -125,4 +152,5 @@ def _described(metadata: Mapping[str, str]) -> tuple[list[Layer], str]:
 
 def _layer(name: str, arguments: Mapping[str, Any]) -> Layer:
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in arguments.items()}
-    return LAYERS[name](**given)
+    inner = {k: [_layer(*described) for described in given.pop(k)] for k in _MADE_OF if k in given}
+    return LAYERS[name](*inner.pop("layers", ()), **inner, **given)

@@ -61,6 +61,10 @@ class Team(ABC):
         """Makes a vector what it is for the first member, if rounding may have set them apart."""
 
     @abstractmethod
+    def share(self, vector: Any) -> None:
+        """Makes a vector what it is for the first member."""
+
+    @abstractmethod
     def hearing(self) -> AbstractContextManager[object]:
         """A block in which Ctrl-C raises `KeyboardInterrupt` in all members at the same place."""
 
@@ -99,6 +103,9 @@ class Alone(Team):
         return numbers
 
     def align(self, vector: Any) -> None:
+        """There is nobody else."""
+
+    def share(self, vector: Any) -> None:
         """There is nobody else."""
 
     def hearing(self) -> AbstractContextManager[object]:
@@ -198,3 +205,7 @@ class Together(Team):
         """A broadcast, if there are devices of several kinds."""
         if not self._alike:
             self._member.broadcast(vector)
+
+    def share(self, vector: Any) -> None:
+        """A broadcast."""
+        self._member.broadcast(vector)

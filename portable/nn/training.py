@@ -211,6 +211,8 @@ def _train_together(
         own = copies[member.rank if len(copies) == member.size else 0]
         shown = progress if member.rank == 0 else False
         member.broadcast(own.vector)
+        if own.buffers.shape[0]:
+            member.broadcast(own.buffers)
         with computing_on(own.device):
             with member.agreeing():
                 run = _prepared(own, plan, x, y, validation, Together(member))

@@ -1,8 +1,10 @@
 """NumPy's functions that the Array API lacks, on arrays of every library and device.
 
 Each takes arrays of NumPy, CuPy, dpnp, PyTorch, JAX or `portable.array` and gives arrays of the
-same library on the same device. Names, parameters and meanings are NumPy's; floats keep their
-dtype, and integers become the library's default floats where NumPy makes float64 of them.
+same library on the same device; where a device was chosen (`portable.use`, ``PORTABLE_BACKEND``),
+NumPy's arrays go there and results are NumPy's again. Names, parameters and meanings are NumPy's;
+floats keep their dtype, and integers become the library's default floats where NumPy makes float64
+of them.
 """
 
 from portable.numerics.contraction import einsum

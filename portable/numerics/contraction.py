@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from portable.errors import DTypeError, ShapeError
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import is_numpys, namespace_of
 
 __all__ = ["einsum"]
@@ -27,6 +28,7 @@ class _Term:
         return int(self.array.shape[self.letters.index(letter)])
 
 
+@runs_where_chosen
 def einsum(subscripts: str, /, *operands: Any) -> Any:
     """A sum of products of arrays, by Einstein's convention.
 

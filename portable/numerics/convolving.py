@@ -9,7 +9,7 @@ from array_api_compat import is_numpy_namespace
 from portable import lang as kl
 from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
-from portable.interchange.libraries import takes_other_libraries
+from portable.interchange.libraries import runs_where_chosen, takes_other_libraries
 from portable.lang.kernel import kernel
 from portable.namespace import device_of_arrays
 from portable.numerics.namespaces import namespace_of
@@ -33,6 +33,7 @@ def convolved(long: Any, short: Any, out: Any, first: Any, *, ACC: Any) -> None:
         out[i] = total
 
 
+@runs_where_chosen
 def convolve(a: Any, v: Any, /, mode: Literal["full", "same", "valid"] = "full") -> Any:
     """The discrete convolution of two vectors.
 

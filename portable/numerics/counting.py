@@ -12,7 +12,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
-from portable.interchange.libraries import takes_other_libraries
+from portable.interchange.libraries import runs_where_chosen, takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
 from portable.numerics.counting_kernels import LOCAL_BINS, count
@@ -41,6 +41,7 @@ class Histogram(NamedTuple):
     edges: Any
 
 
+@runs_where_chosen
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     """How often each number from 0 on occurs.
 
@@ -93,6 +94,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     return xp.astype(found, kind, copy=False)
 
 
+@runs_where_chosen
 def histogram(
     x: Any,
     /,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from portable.errors import ShapeError
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import floating, namespace_of
 
 __all__ = ["interp"]
 
 
+@runs_where_chosen
 def interp(
     x: Any, points: Any, values: Any, /, *, left: float | None = None, right: float | None = None
 ) -> Any:

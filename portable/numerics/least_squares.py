@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from portable.errors import ShapeError
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import floating, is_numpys, namespace_of
 
 __all__ = ["LeastSquares", "lstsq"]
@@ -31,6 +32,7 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
+@runs_where_chosen
 def lstsq(a: Any, b: Any, /, *, rcond: float | None = None) -> LeastSquares:
     """The `x` of least norm among those for which ``a @ x`` is nearest to `b`.
 

@@ -9,6 +9,7 @@ import array_api_extra as xpx
 import numpy as np
 
 from portable.errors import ShapeError
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import is_numpys, like, namespace_of
 
 __all__ = ["pad"]
@@ -19,6 +20,7 @@ Width = int | Sequence[int] | Sequence[Sequence[int]]
 _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
+@runs_where_chosen
 def pad(
     x: Any, pad_width: Width, /, mode: Mode = "constant", *, constant_values: complex = 0
 ) -> Any:

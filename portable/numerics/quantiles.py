@@ -10,6 +10,7 @@ import numpy as np
 from array_api_compat import is_numpy_namespace
 
 from portable import namespace
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import axes_of, floating, is_numpys, like, namespace_of
 
 __all__ = ["median", "percentile", "quantile"]
@@ -26,6 +27,7 @@ _FRACTIONS: Final[dict[str, Callable[[Any], Any]]] = {
 """Where between two neighbours a quantile lies, from 0 to 1, by where its place does."""
 
 
+@runs_where_chosen
 def median(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """The middle element along axes, or the mean of the two in the middle.
 
@@ -64,6 +66,7 @@ def median(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     return _shaped(xp, _with_nan(xp, rows, found), x.shape, axes, keepdims)
 
 
+@runs_where_chosen
 def percentile(
     x: Any, q: Any, /, *, axis: Axis = None, method: Method = "linear", keepdims: bool = False
 ) -> Any:
@@ -85,6 +88,7 @@ def percentile(
     return quantile(x, _on_host(q) / 100, axis=axis, method=method, keepdims=keepdims)
 
 
+@runs_where_chosen
 def quantile(
     x: Any, q: Any, /, *, axis: Axis = None, method: Method = "linear", keepdims: bool = False
 ) -> Any:

@@ -13,7 +13,7 @@ from portable.errors import ShapeError
 from portable.lang.arguments.structs import is_composite, items_of
 from portable.lang.function import arity, settled
 from portable.lang.words.word import word_of
-from portable.namespace import device_of_arrays
+from portable.namespace import device_of_arrays, to_numpy
 from portable.primitives.base.borrowed import Borrowed, released, stored
 from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import normalized_axes
@@ -172,7 +172,7 @@ def fill(out: Any, value: Any) -> Any:
     device = device_of_arrays(out)
     target = stored(device, out)
     target.check_writable()
-    host = np.asarray(value, target.dtype.numpy)
+    host = np.asarray(to_numpy(value) if device.owns(value) else value, target.dtype.numpy)
     if host.ndim:
         raise ShapeError(f"fill takes a number, not an array of shape {host.shape}; use copy")
     if target.size:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from math import prod
 from operator import index
 from typing import Any, Final
 
 import numpy as np
 
+from portable import registry
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError, UnsupportedError
+from portable.interchange.host_arrays import MovedCall
 from portable.lang import random
-from portable.namespace import device_of_arrays, xp
+from portable.namespace import device_of_arrays, elsewhere, takes_numpys, xp
 from portable.random.kernels import Floats, Integers, Place, between, fill, lengthened, scaled
 
 __all__ = ["Generator"]
@@ -46,7 +49,7 @@ class Generator:
     stream : int
         From 0 to 2**32 - 1: the number of the sequence.
     device : str or Device, optional
-        Where arrays are made; the device in use at each call if left out.
+        Where arrays are made, and NumPy's go to; the device in use at each call if left out.
 
     Notes
     -----
@@ -239,11 +242,11 @@ class Generator:
             return self._order(_whole("x", x))
         if not -x.ndim <= axis < x.ndim:
             raise ShapeError(f"axis {axis} of an array of {x.ndim} dimensions")
-        there = Generator(self._seed, stream=self._stream, device=device_of_arrays(x))
-        there._block = self._block
-        order = there._order(x.shape[axis])
-        self._block = there._block
-        return xp(device_of_arrays(x)).take(x, order, axis=axis)
+
+        def permuted(beside: Generator, x: Any) -> Any:
+            return xp(device_of_arrays(x)).take(x, beside._order(x.shape[axis]), axis=axis)
+
+        return self._with_arrays(permuted, x)
 
     def choice(
         self, x: Any, shape: int | tuple[int, ...] = (), *, replace: bool = True, p: Any = None
@@ -277,8 +280,35 @@ class Generator:
         """
         counts = not hasattr(x, "shape") or isinstance(x, np.integer)
         n = _whole("x", x) if counts else _length(x)
-        places = self._places(n, _shape(shape), replace, p)
-        return places if counts else xp(device_of_arrays(x)).take(x, places, axis=0)
+        if counts:
+            return self._places(n, _shape(shape), replace, p)
+
+        def chosen(beside: Generator, x: Any, p: Any) -> Any:
+            extents, space = _shape(shape), xp(device_of_arrays(x))
+            places = beside._places(n, (prod(extents),), replace, p)
+            return space.reshape(space.take(x, places, axis=0), extents)
+
+        return self._with_arrays(chosen, x, p)
+
+    def _with_arrays(self, draw: Callable[..., Any], *arrays: Any) -> Any:
+        """Draws by a generator that is where the arrays are, and goes on behind it.
+
+        NumPy's go to the generator's device, or the one that was chosen, and results are NumPy's.
+        """
+        where = device_of_arrays(arrays[0])
+        away: Device | None = None
+        if all(x is None or isinstance(x, np.ndarray | list) for x in arrays):
+            wanted = elsewhere() if self._device is None else registry.device(self._device)
+            where = wanted or where
+            away = None if takes_numpys(where.for_arrays()) else where
+        beside = Generator(self._seed, stream=self._stream, device=where)
+        beside._block = self._block
+        if away is None:
+            found = draw(beside, *arrays)
+        else:
+            found = MovedCall(away).called(partial(draw, beside), arrays, {})
+        self._block = beside._block
+        return found
 
     def _places(self, n: int, shape: tuple[int, ...], replace: bool, p: Any) -> Any:
         """Random numbers below `n`."""

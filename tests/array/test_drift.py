@@ -19,6 +19,9 @@ from portable import lang as kl
 from portable import primitives
 from portable.backend import Device
 from portable.linalg import gemm
+from portable.linalg.products import launches as gemm_launches
+from portable.linalg.products.kernels import keep
+from portable.linalg.products.launches import Beside, TileLaunch, launches
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.strip_lookback_kernels import (
     PUBLISHED,
@@ -279,8 +282,8 @@ PRODUCTS: dict[str, tuple[int, int, int]] = {
 def test_products_with_long_sums(ours: Device, size: str, turned: bool) -> None:
     """Each of equal terms, of which a chain as long would be off by thousands of roundings."""
     m, k, n = PRODUCTS[size]
-    if not ours.capabilities.lone_work_items or ours.interprets:
-        pytest.skip("work-items share tiles of long sums there, which are one chain each")
+    if ours.interprets:
+        pytest.skip("such sums are not simulated; shorter ones are, below")
     a = xp.full((k, m) if turned else (m, k), 0.1, dtype=xp.float32, device=ours)
     a = xp.permute_dims(a, (1, 0)) if turned else a
     found = portable.to_numpy(a @ xp.full((k, n), 0.1, dtype=xp.float32, device=ours))
@@ -294,6 +297,33 @@ def test_slim_products_as_processors_take_them() -> None:
         found = portable.to_numpy(gemm(a.T, a))
     wanted = a.shape[0] * np.longdouble(np.float32(0.1)) ** 2
     assert np.all(np.abs(found - wanted) <= typical(np.float32) / 2 * wanted)
+
+
+def launched(m: int, k: int, n: int, kind: Any) -> TileLaunch:
+    """What an H200 does first for a product."""
+    h200 = portable.device("simulator:h200")
+    constants = {"ACC": kind.register, "ACTIVATION": keep}
+    return next(launches(h200, kind, (m, n), k, "auto", constants, False, Beside(plain=True)))
+
+
+@pytest.mark.parametrize("kind", [kl.f32, kl.f64])
+def test_long_sums_are_cut_where_workgroups_share_tiles(kind: Any) -> None:
+    """Also those whose last round of tiles would be shared out, and no sum of ordinary length."""
+    assert launched(4096, 1 << 16, 4096, kind).parts == 8
+    assert launched(2048, 1 << 18, 2048, kind).parts == 32
+    assert launched(8192, 1 << 14, 8192, kind).parts == 1
+    assert launched(30_000, 1 << 17, 30_000, kind).parts == 8  # no more room than operands take
+    assert launched(4096, 1 << 16, 4096, kl.f16).parts == 1
+    assert launched(3, 300_000, 3, kind).parts >= 300_000 >> 13
+
+
+def test_parts_of_long_sums_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm_launches, "_LONGEST_OF_CROWDS", 1 << 7)
+    a = np.random.default_rng(3).standard_normal((20, 500)).astype(np.float32)
+    with portable.use("simulator:h200"), portable.profile() as profile:
+        found = portable.to_numpy(gemm(a, a.T))
+    assert {"gemm_tiles", "gemm_sums"} <= {s.entry.name for s in profile.spans}
+    np.testing.assert_allclose(found, a.astype(np.float64) @ a.T, atol=1e-4)
 
 
 def test_bfloat16_is_added_up_in_single_precision(device: Device) -> None:

@@ -18,7 +18,7 @@ class Case:
     x: tuple[int, int, int, int]
     w: tuple[int, int, int, int]
     stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int] = (0, 0)
+    padding: Any = (0, 0)
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
 
@@ -38,7 +38,7 @@ def results(case: Case, x: Host, w: Host) -> Host:
     wide = [d * (n - 1) + 1 for d, n in zip(case.dilation, w.shape[2:], strict=True)]
     spread = np.zeros((*w.shape[:2], *wide))
     spread[:, :, :: case.dilation[0], :: case.dilation[1]] = w
-    edges = [(0, 0), (0, 0), *((p, p) for p in case.padding)]
+    edges = [(0, 0), (0, 0), *(p if isinstance(p, tuple) else (p, p) for p in case.padding)]
     padded = np.pad(x.astype(float), edges)
     depth, filters = w.shape[1], w.shape[0] // case.groups
     channels = [slice(k // filters * depth, (k // filters + 1) * depth) for k in range(w.shape[0])]

@@ -47,7 +47,7 @@ def source(
 ) -> str:
     """The PTX for arrays of so many dimensions, all of them in the plainest layout."""
     specs = [ArraySpec(dtype, (*["any"] * (n - 1), "unit"), aligned=True, boxed=True) for n in dims]
-    more = [] if kernel is sum_boxes else [StaticSpec(None)]
+    more = [StaticSpec(None)] * {sum_boxes: 0, multiply_boxes: 2, multiply_many: 1}[kernel]
     wanted = Specialisation(
         (*specs, *more), tuple(constants.items()), (items, 1, 1), False, True, Options()
     )

@@ -24,7 +24,7 @@ _EVERY: Final = 197
 _WITHOUT_CASES: Final[dict[str, str]] = {
     # of no arrays' elements
     "Array __array_api_version__ __array_namespace_info__ can_cast finfo iinfo isdtype result_type "
-    "newaxis e inf nan pi": "no function of elements",
+    "newaxis e inf nan pi broadcast_shapes": "no function of elements",
     "bool complex64 complex128 int8 int16 uint8 uint16 uint32 uint64": "dtypes, not functions",
     "Convolution Generator Histogram LeastSquares PreparedConvolution SharedConvolution": "classes",
     "from_dlpack": "tests/array/test_interoperation.py",
@@ -32,6 +32,7 @@ _WITHOUT_CASES: Final[dict[str, str]] = {
     "empty empty_like full ones ones_like zeros": "what is new holds no results; zeros_like does",
     "broadcast_arrays reshape squeeze": "tests/array/test_functions.py: views",
     "matrix_rank pinv det eigvalsh": "tests/array/test_functions.py: made of svd, eigh and qr",
+    "eig eigvals": "tests/array/test_functions.py",
     "unique_all": "made of what the other three are",
     "fftfreq rfftfreq ifftshift hfft ihfft ifftn irfftn": "tests/array/test_fft.py",
     "conv2d_input_gradient conv2d_weight_gradient prepare prepare_shared": "tests/conv",

@@ -179,10 +179,14 @@ WAYS: Final[tuple[Way, ...]] = (
         _compiled,
     ),
     # images
-    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 1, 9, 8), (2, 1, 3, 3))),
+    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd),
+    _way(
+        "by lanes of pixels", doors.CONVOLUTION, "pack_lane_filters convolve_rows",
+        ((1, 1, 9, 8), (2, 1, 3, 3)), _alone,
+    ),
     _way(
         "in blocks", doors.CONVOLUTION, "pack_filters convolve_blocks",
-        ((1, 16, 9, 8), (16, 16, 3, 3)), _alone,
+        ((1, 48, 20, 20), (48, 48, 3, 3)), _alone,
     ),
     _way("one by one", doors.CONVOLVED, "convolved", ((50,),)),
 )  # fmt: skip
@@ -216,6 +220,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
     "sum_boxes": "tests/conv/test_gradients.py",
+    "arrange_group_filters convolve_groups": "tests/conv/test_ways.py",
     # transforms
     "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
     # matrices of bits

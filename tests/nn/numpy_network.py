@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, ndtr
 
 Array = np.ndarray[Any, Any]
 State = dict[str, Array]
@@ -14,6 +15,17 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]
     "relu": (lambda x: np.maximum(x, 0), lambda x: (x > 0).astype(float)),
     "tanh": (np.tanh, lambda x: 1 / np.cosh(x) ** 2),
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), lambda x: 1 / (2 + np.exp(x) + np.exp(-x))),
+    "relu6": (lambda x: np.clip(x, 0, 6), lambda x: ((x > 0) & (x < 6)).astype(float)),
+    "hardsigmoid": (lambda x: np.clip(x + 3, 0, 6) / 6, lambda x: (abs(x) < 3) / 6),
+    "hardswish": (
+        lambda x: x * np.clip(x + 3, 0, 6) / 6,
+        lambda x: np.where(abs(x) < 3, x / 3 + 0.5, x > 0),
+    ),
+    "silu": (lambda x: x * expit(x), lambda x: expit(x) * (1 + x * expit(-x))),
+    "gelu": (
+        lambda x: x * ndtr(x),
+        lambda x: ndtr(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi),
+    ),
 }
 
 

@@ -73,12 +73,14 @@ def test_gradients_are_right(
 
 
 @kernel
-def values_and_slopes(x: Any, values: Any, slopes: Any, *, FUNCTION: Any, SLOPE: Any) -> None:
+def values_and_slopes(
+    x: Any, values: Any, slopes: Any, *, FUNCTION: Any, SLOPE: Any, BY_VALUE: bool
+) -> None:
     i = kl.global_id(0)
     if i < x.shape[0]:
         value = FUNCTION(x[i])
         values[i] = value
-        slopes[i] = SLOPE(value)
+        slopes[i] = SLOPE(value if BY_VALUE else x[i])
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -87,8 +89,9 @@ def test_slopes_of_activations(device: Device, name: str) -> None:
     values, slopes = (device.empty((x.size,), kl.f32) for _ in range(2))
     found = ACTIVATIONS[name]
     values_and_slopes[x.size](
-        device.from_numpy(x), values, slopes, FUNCTION=found.function, SLOPE=found.slope
-    )
+        device.from_numpy(x), values, slopes,
+        FUNCTION=found.function, SLOPE=found.slope, BY_VALUE=found.by_value,
+    )  # fmt: skip
     value, slope = numpy_network.ACTIVATIONS[name]
     np.testing.assert_allclose(device.to_numpy(values), value(x.astype(float)), atol=1e-6)
     np.testing.assert_allclose(device.to_numpy(slopes), slope(x.astype(float)), atol=1e-6)

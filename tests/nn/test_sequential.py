@@ -307,7 +307,7 @@ def test_images_are_targets_too() -> None:
     assert history.train == [pytest.approx(9, rel=1e-5)]
 
 
-class _Doubled(Layer):
+class _Nothing(Layer):
     def output_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return shape
 
@@ -316,9 +316,9 @@ class _OwnLinear(Linear):
     pass
 
 
-def test_layers_of_classes_of_ones_own(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"layer 1 .*derived from Layer alone"):
-        Sequential(Linear(3, 2), _Doubled(), device="simulator")
+def test_layers_that_say_nothing_of_how_they_are_worked_out_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"layer 1, .*derived from Layer alone"):
+        Sequential(Linear(3, 2), _Nothing(), device="simulator")
     model = Sequential(_OwnLinear(3, 2), device="simulator")
     assert model(np.ones((1, 3), np.float32)).shape == (1, 2)
     with pytest.raises(UnsupportedError, match=r"your own \(_OwnLinear\) cannot be saved"):

@@ -89,7 +89,7 @@ class Products(NamedTuple):
 
 @kernel
 def multiply_boxes(
-    x: Any, w: Any, out: Any, bias: Any, *, PLAN: BoxPlan, ACTIVATION: Any, ACC: Any
+    x: Any, w: Any, out: Any, bias: Any, residual: Any, *, PLAN: BoxPlan, ACTIVATION: Any, ACC: Any
 ) -> None:
     """A workgroup per box of the results' places and tile of filters.
 
@@ -110,7 +110,7 @@ def multiply_boxes(
     steps = PLAN.window.count * kl.cdiv(x.shape[3], BK)
     start_ring((tile_x, tile_w), products, PLAN.tiling)
     multiply_steps(acc, (tile_x, tile_w), products, (0, steps), PLAN.tiling)
-    acc.map(activated, first, bias, ACTIVATION)
+    acc.map(activated, first, bias, ACTIVATION, corner, residual, PLAN.box)
     acc.store(corner.box(out, PLAN.box, first, BN))
 
 
@@ -132,10 +132,19 @@ def corner_of(x: Any, index: Any, BOX: tuple[int, int, int]) -> Any:
 
 
 @function
-def activated(total: Any, i: Any, j: Any, first: Any, bias: Any, activation: Any) -> Any:
-    """A result in a tile, which may hold more filters than there are."""
+def activated(
+    total: Any, i: Any, j: Any, first: Any, bias: Any, activation: Any, corner: Any, residual: Any,
+    BOX: Any,
+) -> Any:  # fmt: skip
+    """A result in a tile, which may hold more filters and places than there are."""
     if bias is not None and first + j < bias.shape[0]:
         total += total.dtype(bias[first + j])
+    if residual is not None:
+        n = corner.image + i // (BOX[1] * BOX[2])
+        y, z = corner.row + i // BOX[2] % BOX[1], corner.column + i % BOX[2]
+        inside = n < residual.shape[0] and y < residual.shape[1] and z < residual.shape[2]
+        if inside and first + j < residual.shape[3]:
+            total += total.dtype(residual[n, y, z, first + j])
     return activation(total)
 
 

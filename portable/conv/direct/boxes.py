@@ -16,11 +16,10 @@ from portable.conv.direct.box_kernels import (
 )
 from portable.conv.geometry import Geometry, Layout, Pair, Window
 from portable.conv.layouts import as_nchw
-from portable.conv.method import Method, most_workspace
+from portable.conv.method import Epilogue, Method, most_workspace
 from portable.conv.tuning import direct_choices
 from portable.dtypes import DType, float16
 from portable.lang.arguments.arguments import ALIGNMENT
-from portable.lang.function import Function
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.rows import copy_into
@@ -104,33 +103,29 @@ class Boxes(Method):
             room = self.device.namespace().reshape(room, (1, taps * depth, room.shape[2]))
         return room[..., :count]
 
-    def run(
-        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
-    ) -> None:
+    def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results of images."""
         each = sum(self.rearranged_elements)
         if not each:
-            self._multiply(x, filters, out, bias, activation, self.shape.window)
+            self._multiply(x, filters, out, epilogue, self.shape.window)
             return
         batch = workspace.shape[0] // each
         for first in range(0, self.shape.images, batch):
             part = slice(first, first + batch)
-            self._batch(x[part], filters, out[part], bias, activation, workspace)
+            self._batch(x[part], filters, out[part], epilogue.of_images(part), workspace)
 
-    def _batch(
-        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
-    ) -> None:
+    def _batch(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """The results of some images, which the workspace is large enough for."""
         images, size = self._rearrange(x, workspace)
         window = ONE_TAP if self.patches else self.shape.window
         if self.layout == "NHWC":
-            self._multiply(images, filters, out, bias, activation, window)
+            self._multiply(images, filters, out, epilogue, window)
             return
         space, (count, filtered, *places) = self.device.namespace(), out.shape
         filled = count * self.rearranged_elements[1]
         extents = (count, *places, self.padded(filtered))
         room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
-        self._multiply(images, filters, room, bias, activation, window)
+        self._multiply(images, filters, room, epilogue, window)
         copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
 
     def rearranged(self, x: Any) -> Any:
@@ -154,10 +149,11 @@ class Boxes(Method):
         gather_patches[prod(patches.shape), None](x, patches, WINDOW=self.shape.window)
         return patches, size
 
-    def _multiply(
-        self, x: Any, w: Any, out: Any, bias: Any, activation: Function, window: Window
-    ) -> None:
+    def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue, window: Window) -> None:
         places = out.shape[:3]
+        bias, activation, residual = epilogue
+        if residual is not None and self.layout == "NCHW":
+            residual = self.device.namespace().permute_dims(residual, (0, 2, 3, 1))
 
         def use(choice: Parameters) -> None:
             box = box_of(choice["BM"], places, window.taps)
@@ -168,6 +164,7 @@ class Boxes(Method):
                 w,
                 out,
                 bias,
+                residual,
                 PLAN=BoxPlan(window, box, Tiling.of(choice)),
                 ACTIVATION=activation,
                 ACC=self.kind.register,

@@ -14,7 +14,7 @@ from portable.conv.direct.kernels import (
 )
 from portable.conv.geometry import Geometry
 from portable.conv.layouts import as_nchw
-from portable.conv.method import Method
+from portable.conv.method import Epilogue, Method
 from portable.dtypes import DType, dtype, float16
 from portable.lang.function import Function
 from portable.lang.launch.geometry import groups
@@ -39,16 +39,15 @@ _SLOTS: Final = 2
 class Gathered(Method):
     """The product that is gathered from images as they are: of any strides and groups."""
 
-    def run(
-        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
-    ) -> None:
+    def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results."""
         x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
         shape = self.shape
         left = self.device.namespace().reshape(filters, (1, shape.filters, shape.depth))
         numbers = (shape.channels // shape.groups, shape.result[1])
-        arguments = (left, x, out, bias, *numbers)
-        _launch(self.device, shape, Results, arguments, activation, self.choice)
+        residual = epilogue.residual_nchw(self.device, self.layout)
+        arguments = (left, x, out, epilogue.bias, residual, *numbers)
+        _launch(self.device, shape, Results, arguments, epilogue.activation, self.choice)
 
 
 def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -> None:
@@ -73,7 +72,7 @@ def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -
     parts = space.reshape(w, (count, filters, depth, down, across))
     turned = space.permute_dims(parts, (0, 2, 1, 3, 4))
     left = space.reshape(turned, (1, shape.channels, filters * down * across))
-    _launch(device, shape, ImageGradient, (left, dy, out, None, filters, shape.width), keep)
+    _launch(device, shape, ImageGradient, (left, dy, out, None, None, filters, shape.width), keep)
 
 
 def filter_gradient(
@@ -101,7 +100,9 @@ def filter_gradient(
     left = space.reshape(dy, (shape.images, shape.filters, height * width))
     target = space.reshape(out, (out.shape[0], shape.filters, shape.depth, 1))
     depth = shape.channels // shape.groups
-    _launch(device, shape, FilterGradient, (left, x, target, None, depth, width), keep, choice)
+    _launch(
+        device, shape, FilterGradient, (left, x, target, None, None, depth, width), keep, choice
+    )
 
 
 def parts(device: Device, shape: Geometry) -> int:
@@ -122,20 +123,23 @@ def _launch(
     tried: Parameters | None = None,
 ) -> None:
     """A workgroup for each tile of each matrix of the target."""
-    left, x, out, *others = arguments
+    left, x, out, bias, residual, *others = arguments
     kind = dtype(x.dtype)
     parts, channels, height, width = out.shape
     count, m, n = parts * shape.groups, channels // shape.groups, height * width
     flat = shape.groups == 1 and _in_c_order(device, out)
+    flat = flat and (residual is None or _in_c_order(device, residual))
     if flat:
         out = device.namespace().reshape(out, (parts, channels, 1, n))
+        if residual is not None:
+            residual = device.namespace().reshape(residual, (parts, channels, 1, n))
 
     def use(choice: Parameters) -> None:
         tiles = -(-m // choice["BM"]) * -(-n // choice["BN"])
         tiling = Tiling.of(choice)
         gathering = Gathering(product, shape.window, shape.groups, flat, tiling, activation)
         launcher = gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)]
-        launcher(left, x, out, *others, GATHERING=gathering)
+        launcher(left, x, out, bias, residual, *others, GATHERING=gathering)
 
     rung = "auto" if kind is float16 else "register"
     choices = tiles_for(device, kind, rung, (m, n, count)) if tried is None else (tried,)

@@ -150,8 +150,9 @@ class Gathering(NamedTuple):
 
 @kernel
 def gathered_product(
-    left: Any, x: Any, out: Any, bias: Any, channels: Any, extent: Any, *, GATHERING: Gathering
-) -> None:
+    left: Any, x: Any, out: Any, bias: Any, residual: Any, channels: Any, extent: Any, *,
+    GATHERING: Gathering,
+) -> None:  # fmt: skip
     """A workgroup per tile of a matrix for each part and group: ``out[s, channels]``.
 
     Part s sums over images ``s P`` to ``(s + 1) P``, P the images over the parts rounded up; `left`
@@ -198,13 +199,14 @@ def gathered_product(
         for k in range(kl.local_linear_id(), BK, kl.local_size(0)):
             by_row[ahead % 2, k] = product.by_row((ahead + 2) % deep * BK + k)
     if GATHERING.flat:
-        acc.map(finished, row, bias, GATHERING.activation)
+        acc.map(finished, (part, row, column), out, bias, residual, GATHERING.activation)
         acc.store(out[part, row : row + BM, 0, column : column + BN])
     else:
         for i, j, value in kl.elements(acc):
             if row + i < m and column + j < n:
                 channel, place = group * m + row + i, column + j
-                result = finished(value, channel, j, 0, bias, GATHERING.activation)
+                corner = part, channel - i, place - j
+                result = finished(value, i, j, corner, out, bias, residual, GATHERING.activation)
                 out[part, channel, place // out.shape[3], place % out.shape[3]] = result
 
 
@@ -220,10 +222,18 @@ def first_spots(product: Any, by_row: Any, by_column: Any, column: Any, deep: An
 
 
 @function
-def finished(value: Any, i: Any, j: Any, row: Any, bias: Any, activation: Any) -> Any:
-    """A result in a tile, which may reach beyond the channels."""
+def finished(
+    value: Any, i: Any, j: Any, at: Any, out: Any, bias: Any, residual: Any, activation: Any
+) -> Any:
+    """A result in a tile, which may reach beyond the channels and places, at an image and these."""
+    image, row, column = at
     if bias is not None and row + i < bias.shape[0]:
         value += value.dtype(bias[row + i])
+    if residual is not None:
+        place = column + j
+        y, z = place // out.shape[3], place % out.shape[3]
+        if row + i < out.shape[1] and y < out.shape[2]:
+            value += value.dtype(residual[image, row + i, y, z])
     return activation(value)
 
 

@@ -74,8 +74,9 @@ def pack_filters(w: Any, u: Any, *, BY: Transforms, TURNED: bool) -> None:
 
 @kernel
 def convolve_blocks(
-    x: Any, u: Any, v: Any, out: Any, bias: Any, tiles: Any, parts: Any, *, PLAN: BlockPlan
-) -> None:
+    x: Any, u: Any, v: Any, out: Any, bias: Any, residual: Any, tiles: Any, parts: Any, *,
+    PLAN: BlockPlan,
+) -> None:  # fmt: skip
     """The results of tiles ``first + b T`` to ``first + (b + 1) T``, some work-items per block b.
 
     Each of the `parts` work-items of a block and group makes the results of some panels of filters.
@@ -96,7 +97,7 @@ def convolve_blocks(
         for r in range(kl.minimum(R, filters - p * R)):
             channel = g * filters + p * R + r
             added = v.dtype(0 if bias is None else bias[channel])
-            finish_tiles(sums, r, out, channel, added, runs, PLAN)
+            finish_tiles(sums, r, out, (channel, added, residual), runs, PLAN)
 
 
 @function

@@ -153,14 +153,23 @@ def turned(vectors: Any) -> Any:
 
 
 @function
-def finish_tiles(
-    sums: Any, r: Any, out: Any, channel: Any, added: Any, runs: Any, PLAN: Any
-) -> None:
-    """Writes a channel's results of a block of tiles from the r-th of the sums."""
+def finish_tiles(sums: Any, r: Any, out: Any, beside: Any, runs: Any, PLAN: Any) -> None:
+    """Writes a channel's results of a block of tiles from the r-th of the sums.
+
+    `beside` them are the channel, what is added to all of it, and to each, or None.
+    """
+    channel, added, residual = beside
     R, T = PLAN.by.results, PLAN.tiles
     lines = kl.private((R, T * R), sums.dtype)
     for t in range(0, T, LANES):
         results_of_vector(lines, sums, r, t, added, PLAN.by)
+    if residual is not None:
+        for s in range(runs.count):
+            t, n, many = runs.table[s, 0], runs.table[s, 1], runs.table[s, 4]
+            y, z = runs.table[s, 2], runs.table[s, 3]
+            for i in range(kl.minimum(R, out.shape[2] - y)):
+                for j in range(kl.minimum(many * R, out.shape[3] - z)):
+                    lines[i, t * R + j] += lines.dtype(residual[n, channel, y + i, z + j])
     if PLAN.activation is not keep:
         for i in range(R):
             for j in range(T * R):

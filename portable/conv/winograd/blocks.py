@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from portable.conv.method import Method, most_workspace
+from portable.conv.method import Epilogue, Method, most_workspace
 from portable.conv.tuning import tiles_of_blocks
 from portable.conv.winograd.block_kernels import BlockPlan, convolve_blocks, pack_filters
 from portable.conv.winograd.block_transforms import LANES
@@ -78,11 +78,11 @@ class WinogradBlocks(Method):
         most = max(1, most_workspace(self.device) // self.workspace_kind.itemsize // each)
         return min(blocks, most) * each, each
 
-    def run(
-        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
-    ) -> None:
+    def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results from transformed filters."""
         total, tiles, parts = self.stages.total, self.plan.tiles, self._parts
+        bias, activation, _ = epilogue
+        residual = epilogue.residual_nchw(self.device, self.layout)
         plan = self._activated.get(activation)
         if plan is None:
             plan = self._activated[activation] = self.plan._replace(activation=activation)
@@ -97,6 +97,7 @@ class WinogradBlocks(Method):
                 self.device.namespace().reshape(v, (items, self._elements, self._depth + 1, tiles)),
                 out,
                 bias,
+                residual,
                 self.stages.tiles_from(first),
                 parts,
                 PLAN=plan,

@@ -172,8 +172,9 @@ def transform_images(x: Any, v: Any, tiles: Any, *, PLAN: TilePlan, PADDING: Pai
 
 @kernel
 def transform_results(
-    m: Any, out: Any, bias: Any, tiles: Any, *, PLAN: TilePlan, ACTIVATION: Any, STAGED: bool
-) -> None:
+    m: Any, out: Any, bias: Any, residual: Any, tiles: Any, *,
+    PLAN: TilePlan, ACTIVATION: Any, STAGED: bool,
+) -> None:  # fmt: skip
     """The results of tiles ``first + b T + t`` from products ``m[b, e, g, k, t]``, activated.
 
     Where they are `STAGED`, rows of several tiles are put together in local memory, ``m**2 T``
@@ -191,7 +192,12 @@ def transform_results(
         made = transformed(PLAN.by.output, tile, S)
         added = m.dtype(0 if bias is None else bias[channel])
         for i, j in product(kl.static_range(R), kl.static_range(R)):
-            full[i, j] = ACTIVATION(made[i, j] + added)
+            value = made[i, j] + added
+            if residual is not None:
+                y, z = row * R + i, column * R + j
+                if n < out.shape[0] and y < out.shape[2] and z < out.shape[3]:
+                    value += m.dtype(residual[n, channel, y, z])
+            full[i, j] = ACTIVATION(value)
     if STAGED:
         rows, corners = kl.local((R, T * R), m.dtype), kl.local((T, 3), kl.i32)
         own = kl.local_id(0)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from portable.conv.geometry import TAPS, Pair
 from portable.conv.layouts import as_nchw
-from portable.conv.method import Method, most_workspace
+from portable.conv.method import Epilogue, Method, most_workspace
 from portable.conv.tuning import winograd_choices
 from portable.conv.winograd.kernels import (
     TilePlan,
@@ -21,7 +21,6 @@ from portable.conv.winograd.kernels import (
 from portable.conv.winograd.points import Transforms, transforms
 from portable.conv.winograd.product_kernels import multiply_many
 from portable.dtypes import DType
-from portable.lang.function import Function
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
 from portable.tune.fallback import first_accepted
@@ -117,9 +116,7 @@ class Winograd(Method):
             transform_filters[space, None](w, self.turned(u)[0], BY=by, TURNED=turned)
         return u
 
-    def run(
-        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
-    ) -> None:
+    def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results from transformed filters."""
         x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
         block = self.block
@@ -130,7 +127,7 @@ class Winograd(Method):
             if self.shape.channels:
                 self.transform_images(x, v, first)
             self._multiply(filters, v, m)
-            self._transform_results(m, out, bias, activation, first)
+            self._transform_results(m, out, epilogue, first)
 
     def transform_images(self, x: Any, v: Any, first: int) -> None:
         """Transforms the blocks from tile `first` on, as many as `v` has."""
@@ -162,17 +159,16 @@ class Winograd(Method):
 
         first_accepted(self._choices, use)
 
-    def _transform_results(
-        self, m: Any, out: Any, bias: Any, activation: Function, first: int
-    ) -> None:
+    def _transform_results(self, m: Any, out: Any, epilogue: Epilogue, first: int) -> None:
         staged = self.device.capabilities.local_memory_dedicated and not self.channels_fast
         transform_results[self.launch(m.shape[0], self.shape.filters)](
             self.turned(m),
             out,
-            bias,
+            epilogue.bias,
+            epilogue.residual_nchw(self.device, self.layout),
             self.tiles_from(first),
             PLAN=self.plan,
-            ACTIVATION=activation,
+            ACTIVATION=epilogue.activation,
             STAGED=staged,
         )
 

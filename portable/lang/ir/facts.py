@@ -85,6 +85,8 @@ class Facts:
                 return Interval(0, top // self._workgroup[x.dim])
             case "num_groups":
                 return Interval(1, top // self._workgroup[x.dim] + 1)
+            case "global_size":
+                return Interval(1, top)
             case _:
                 return Interval(0, top)
 

@@ -111,9 +111,10 @@ def gemm(
     -------
     array, shape (..., M, N)
         `out`, or a new array. Elementwise within ``4 (K u_acc + u_out) (|alpha| |A| |B| +
-        |beta C| + |bias|)`` of the exact result, u the unit roundoffs. On processors "auto" adds
-        long sums up in parts, so that 2048 + K / 1024 stands for a larger K there. K = 0 gives the
-        rest of the formula. "tf32" adds ``|alpha| |A| |B| / 1024``, "tf32x3"
+        |beta C| + |bias|)`` of the exact result, u the unit roundoffs. "auto" adds long sums up in
+        parts: 2048 + K / 1024 stands for a larger K on processors, 16384 + K / 8192 on other
+        devices, but for results of fewer bits than sums, and of more than 8192 rows and columns.
+        K = 0 gives the rest of the formula. "tf32" adds ``|alpha| |A| |B| / 1024``, "tf32x3"
         ``|alpha| |A| |B| / 2^19``.
         Sums of halves add ``|alpha| (|A| |B| / 16 + K / 2^25)`` at most, of random factors a
         hundredth of that, and are infinite where 128 products reach 65520.

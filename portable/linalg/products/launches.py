@@ -36,7 +36,13 @@ _LINE: Final = 256
 """Work-items of a workgroup that adds partial sums up."""
 
 _LONGEST: Final = 1 << 10
-"""Products that tiles add up in one chain, where sums are rounded and cutting them costs little."""
+"""Products that tiles of a lone work-item add up in one chain, where sums are rounded."""
+
+_LONGEST_OF_CROWDS: Final = 1 << 13
+"""The same for workgroups, whose partial sums go to memory and back, 0.01 of the time."""
+
+_LONGEST_OF_FEWER_BITS: Final = 1 << 20
+"""The same where a result has fewer bits than what it is summed in: that drifts unseen for long."""
 
 
 class TileLaunch(NamedTuple):
@@ -146,14 +152,15 @@ def launches(
         if beside.packable and best and packing_pays(product, device.capabilities, halves):
             yield _packed(device, m, given)
         usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
+        least = _parts_against_drift(device, kind, product, constants["ACC"])
         for choice, parts in schemes(device, kind, algorithm, product, b_columns):
             if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
                 continue
-            if shares_out(choice):
+            if shares_out(choice) and least == 1:
                 yield from shared_launch(device, choice, shape, k, constants)
             else:
-                most = max(parts, _parts_against_drift(device, k, constants["ACC"]))
-                yield _in_parts(device, choice, most, shape, constants)
+                own = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
+                yield _in_parts(device, own, max(parts, least), shape, constants)
 
 
 def _slim(
@@ -199,10 +206,19 @@ def shared_launch(
         yield TileLaunch(launcher, {"TILING": tiling, **own}, sharing=sharing)
 
 
-def _parts_against_drift(device: Device, k: int, accumulator: DType) -> int:
-    """Into how many parts long sums are cut, that a chain of rounded additions is not as long."""
-    alone = device.capabilities.lone_work_items and accumulator.kind in "fc"
-    return -(-k // _LONGEST) if alone and k > 2 * _LONGEST else 1
+def _parts_against_drift(device: Device, kind: DType, product: Product, accumulator: DType) -> int:
+    """Into how many parts long sums are cut, that a chain of rounded additions is not as long.
+
+    Partial sums of workgroups take no more room than the operands.
+    """
+    if accumulator.kind not in "fc":
+        return 1
+    m, n, k = product.m, product.n, product.k
+    if device.capabilities.lone_work_items:
+        return -(-k // _LONGEST) if k > 2 * _LONGEST else 1
+    fewer_bits = kind.itemsize < accumulator.itemsize
+    longest = _LONGEST_OF_FEWER_BITS if fewer_bits else _LONGEST_OF_CROWDS
+    return min(-(-k // longest), max(1, (m + n) * k // (m * n))) if k > 2 * longest else 1
 
 
 def _in_parts(

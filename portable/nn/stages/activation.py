@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
+from portable.nn.layers.layer import Flow
 from portable.nn.stages import slope_kernels as kernels
-from portable.nn.stages.stage import Flow, Stage
+from portable.nn.stages.stage import Stage
 
 __all__ = ["ActivationStage"]
 
@@ -27,8 +28,9 @@ class ActivationStage(Stage):
         """A work-item for each number."""
         assert self.place.activation is not None
         if flow.dx is not None:
+            at = flow.y if self.place.activation.by_value else flow.x
             kernels.apply[prod(flow.y.shape), _WORKGROUP](
-                self._matrix(flow.y),
+                self._matrix(at),
                 self._matrix(flow.dx),
                 self._matrix(flow.dy),
                 FUNCTION=self.place.activation.slope,

@@ -2,46 +2,92 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.nn.activations import ACTIVATIONS, Activation
 from portable.nn.layers import (
     AvgPool2d,
+    BatchNorm1d,
+    BatchNorm2d,
+    Chain,
     Conv2d,
+    Dropout,
     Flatten,
+    GlobalAvgPool2d,
     Layer,
+    LayerNorm,
     Linear,
     MaxPool2d,
+    Residual,
     Shape,
+    Softmax,
     output_shapes,
 )
 from portable.nn.stages.activation import ActivationStage
+from portable.nn.stages.blocks import ChainStage, ResidualStage
 from portable.nn.stages.convolution import ConvolutionStage
+from portable.nn.stages.dropout import DropoutStage
 from portable.nn.stages.linear import LinearStage
-from portable.nn.stages.pooling import PoolStage
+from portable.nn.stages.normalization import BatchNormStage, LayerNormStage
+from portable.nn.stages.own import OwnStage
+from portable.nn.stages.pooling import GlobalPoolStage, PoolStage
+from portable.nn.stages.shares import SoftmaxStage
 from portable.nn.stages.stage import Place, Stage
 
-__all__ = ["stages_of"]
+__all__ = ["Build", "stages_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What stages are made for.
+
+    Attributes
+    ----------
+    device : Device
+    kind : DType
+        Of samples and parameters.
+    training : bool
+        Whether they are gone back through.
+    """
+
+    device: Device
+    kind: DType
+    training: bool
+
+    def applies(self, layer: Layer, activation: Activation) -> bool:
+        """Whether a layer applies the activation that follows it.
+
+        On the way back its slopes must then follow from its values, since nothing else is kept.
+        """
+        takes = isinstance(layer, _APPLYING)
+        return takes and (activation.by_value or not self.training)
+
+    def skips(self, layer: Layer) -> bool:
+        """Whether a layer leaves memory as it is."""
+        return isinstance(layer, Flatten) or (isinstance(layer, Dropout) and not self.training)
+
+
+_APPLYING: Final = (Linear, Conv2d, BatchNorm1d, BatchNorm2d, LayerNorm, Residual)
 
 
 def stages_of(
-    device: Device,
-    kind: DType,
+    build: Build,
     layers: tuple[Layer, ...],
-    parameters: list[tuple[Any, ...]],
+    parameters: Sequence[tuple[Any, ...]],
+    buffers: Sequence[tuple[Any, ...]],
     shape: Shape,
 ) -> list[Stage]:
     """The stages in order; activations are left to the layer before them if that can apply them.
 
     Parameters
     ----------
-    device : Device
-    kind : DType
-        Of samples and parameters.
+    build : Build
     layers : tuple of Layer
-    parameters : list of tuples of arrays
+    parameters, buffers : sequence of tuples of arrays
         Those of each layer.
     shape : tuple of int
         Of a sample.
@@ -52,31 +98,87 @@ def stages_of(
         If a layer does not take what the one before gives.
     """
     shapes = [shape, *output_shapes(layers, shape)]
-    found: list[Stage] = []
+    stages: list[Stage] = []
+    before: Layer | None = None
     for i, layer in enumerate(layers):
         own = _activation(layer)
-        if isinstance(layer, Flatten) or (own is not None and i and _applies(layers[i - 1])):
+        if own is not None and before is not None and build.applies(before, own):
+            before = None
             continue
-        follows = _activation(layers[i + 1]) if _applies(layer) and i + 1 < len(layers) else None
-        place = Place(device, kind, i, shapes[i], shapes[i + 1], parameters[i], own or follows)
-        found.append(_stage(place, layer))
-    return found
+        if build.skips(layer):
+            continue
+        follows = _activation(_next(build, layers, i))
+        applied = follows if follows is not None and build.applies(layer, follows) else None
+        place = Place(
+            build.device, build.kind, i, shapes[i], shapes[i + 1], parameters[i], buffers[i],
+            own or applied,
+        )  # fmt: skip
+        stages.append(_stage(build, place, layer))
+        before = layer
+    return stages
 
 
-def _activation(layer: Layer) -> Activation | None:
-    return None if layer.activation is None else ACTIVATIONS[layer.activation]
+def _next(build: Build, layers: tuple[Layer, ...], i: int) -> Layer | None:
+    """The layer after the i-th that does something."""
+    return next((layer for layer in layers[i + 1 :] if not build.skips(layer)), None)
 
 
-def _applies(layer: Layer) -> bool:
-    """Whether a layer applies the activation that follows it."""
-    return isinstance(layer, Linear | Conv2d)
+def _activation(layer: Layer | None) -> Activation | None:
+    return None if layer is None or layer.activation is None else ACTIVATIONS[layer.activation]
 
 
-def _stage(place: Place, layer: Layer) -> Stage:
-    if isinstance(layer, Linear):
-        return LinearStage(place)
-    if isinstance(layer, Conv2d):
-        return ConvolutionStage(place, layer)
-    if isinstance(layer, MaxPool2d | AvgPool2d):
-        return PoolStage(place, layer)
+_STAGES: Final[tuple[tuple[Any, Callable[[Place, Any], Stage]], ...]] = (
+    (Linear, lambda place, layer: LinearStage(place)),
+    (Conv2d, ConvolutionStage),
+    ((MaxPool2d, AvgPool2d), PoolStage),
+    (GlobalAvgPool2d, lambda place, layer: GlobalPoolStage(place)),
+    ((BatchNorm1d, BatchNorm2d), BatchNormStage),
+    (LayerNorm, LayerNormStage),
+    (Softmax, lambda place, layer: SoftmaxStage(place)),
+    (Dropout, DropoutStage),
+)
+"""What is made of each kind of layer; activations and what is made of layers stand apart."""
+
+
+def _stage(build: Build, place: Place, layer: Layer) -> Stage:
+    if layer.is_worked_out_by_itself():
+        return OwnStage(place, layer)
+    if isinstance(layer, Chain):
+        return _chain(build, place, layer)
+    if isinstance(layer, Residual):
+        return _residual(build, place, layer)
+    for kinds, make in _STAGES:
+        if isinstance(layer, kinds):
+            return make(place, layer)
     return ActivationStage(place)
+
+
+def _chain(build: Build, place: Place, chain: Chain) -> ChainStage:
+    parameters = _shared_out(chain.layers, place.parameters, lambda layer: layer.parameters())
+    buffers = _shared_out(chain.layers, place.buffers, lambda layer: layer.buffers())
+    stages = stages_of(build, chain.layers, parameters, buffers, place.inputs)
+    return ChainStage(replace(place, activation=None), stages)
+
+
+def _residual(build: Build, place: Place, layer: Residual) -> ResidualStage:
+    parts = layer.parts()
+    parameters = _shared_out(parts, place.parameters, lambda part: part.parameters())
+    buffers = _shared_out(parts, place.buffers, lambda part: part.buffers())
+    body, shortcut = (
+        _chain(build, replace(place, parameters=own, buffers=kept), part)
+        for part, own, kept in zip(parts, parameters, buffers, strict=True)
+    )
+    return ResidualStage(place, body, shortcut if layer.shortcut else None)
+
+
+def _shared_out(
+    layers: Sequence[Layer], arrays: tuple[Any, ...], ask: Callable[[Layer], dict[str, Shape]]
+) -> list[tuple[Any, ...]]:
+    """Each layer's part of arrays that are those of all of them in order."""
+    shared: list[tuple[Any, ...]] = []
+    start = 0
+    for layer in layers:
+        end = start + len(ask(layer))
+        shared.append(arrays[start:end])
+        start = end
+    return shared

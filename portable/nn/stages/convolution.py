@@ -14,8 +14,9 @@ from portable.conv import (
 )
 from portable.lang.launch.geometry import groups
 from portable.nn.layers import Conv2d
+from portable.nn.layers.layer import Flow
 from portable.nn.stages import slope_kernels as kernels
-from portable.nn.stages.stage import Flow, Place, Stage
+from portable.nn.stages.stage import Place, Stage
 
 __all__ = ["ConvolutionStage"]
 

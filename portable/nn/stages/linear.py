@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portable.linalg import gemm
+from portable.nn.layers.layer import Flow
 from portable.nn.stages import slope_kernels as kernels
 from portable.nn.stages.layer_product import layer_product
-from portable.nn.stages.stage import Flow, Stage
+from portable.nn.stages.stage import Stage
 
 __all__ = ["LinearStage"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from portable.backend import Device
 from portable.dtypes import DType
-from portable.nn.layers import Shape
-from portable.nn.stages.stage import Flow, Stage
+from portable.nn.layers.layer import Flow, Shape
+from portable.nn.stages.stage import Stage
 
-__all__ = ["ForwardPass", "TrainingPass"]
+__all__ = ["ForwardPass", "Through", "TrainingPass"]
 
 
 class _Memory:
@@ -51,6 +51,7 @@ class ForwardPass:
 
     def __init__(self, device: Device, kind: DType, stages: Sequence[Stage], count: int) -> None:
         self._stages = stages
+        self.count = count
         self._memory = _Memory(device, kind, stages, count)
         between = [stage.place.outputs for stage in stages]
         self._turns = [self._memory.vector(*between[i::2]) for i in (0, 1)]
@@ -70,11 +71,99 @@ class ForwardPass:
             out[...] = memory.seen(x, tuple(out.shape))
 
 
+class Through:
+    """What is kept between stages when they are gone through, there and back.
+
+    All that comes out of stages is kept until it was gone through again; slopes take two vectors
+    of memory in turn.
+
+    Parameters
+    ----------
+    device, kind
+        Of the network.
+    stages : sequence of Stage
+        One at least.
+    batch : int
+        Samples at most.
+    """
+
+    def __init__(self, device: Device, kind: DType, stages: Sequence[Stage], batch: int) -> None:
+        self.batch = batch
+        self._stages = stages
+        self._memory = _Memory(device, kind, stages, batch)
+        between = [stage.place.outputs for stage in stages[:-1]]
+        self._values = [self._memory.vector(shape) for shape in between]
+        self._slopes = [self._memory.vector(*between[i::2]) for i in (0, 1)]
+        self._with_parameters = [bool(stage.place.parameters) for stage in stages]
+
+    def forward(self, x: Any, y: Any) -> None:
+        """Enqueues all stages, from samples to results."""
+        last = len(self._stages) - 1
+        for i, stage in enumerate(self._stages):
+            came, goes = self._inputs(i, x), y if i == last else self._outputs(i, x.shape[0])
+            stage.train(came, self._shaped(goes, x.shape[0], stage.place.outputs), self.scratch)
+
+    def backward(
+        self,
+        flow: Flow,
+        gradients: Sequence[Any],
+        done: Callable[[int], None] = lambda index: None,
+    ) -> None:
+        """Enqueues the way back of a batch that went forward.
+
+        Parameters
+        ----------
+        flow : Flow
+            Of all stages together.
+        gradients : sequence of array
+            Those of all stages' parameters in order.
+        done : callable
+            Is told the index of each layer whose gradients are.
+        """
+        if flow.dx is None and not any(self._with_parameters):
+            return
+        first = 0 if flow.dx is not None else self._with_parameters.index(True)
+        end = len(gradients)
+        for i in reversed(range(first, len(self._stages))):
+            stage = self._stages[i]
+            start = end - len(stage.place.parameters)
+            stage.backward(self._flow(i, first, flow), tuple(gradients[start:end]), self.scratch)
+            end = start
+            done(stage.place.index)
+
+    @property
+    def scratch(self) -> Any:
+        """Memory that stages use in turn."""
+        return self._memory.scratch
+
+    def _flow(self, i: int, first: int, flow: Flow) -> Flow:
+        """Of one stage."""
+        stage, count = self._stages[i], flow.x.shape[0]
+        inputs, outputs = stage.place.inputs, stage.place.outputs
+        last = i == len(self._stages) - 1
+        y = flow.y if last else self._values[i]
+        dy = flow.dy if last else self._slopes[i % 2]
+        dx = flow.dx if i == 0 else self._slopes[(i - 1) % 2] if i > first else None
+        return Flow(
+            self._inputs(i, flow.x),
+            self._shaped(y, count, outputs),
+            self._shaped(dy, count, outputs),
+            None if dx is None else self._shaped(dx, count, inputs),
+        )
+
+    def _inputs(self, i: int, x: Any) -> Any:
+        came = self._values[i - 1] if i else x
+        return self._shaped(came, x.shape[0], self._stages[i].place.inputs)
+
+    def _outputs(self, i: int, count: int) -> Any:
+        return self._shaped(self._values[i], count, self._stages[i].place.outputs)
+
+    def _shaped(self, x: Any, count: int, shape: Shape) -> Any:
+        return self._memory.seen(x, (count, *shape))
+
+
 class TrainingPass:
     """What flows forward and back when a network is trained.
-
-    All that comes out of layers is kept until it was gone through again; slopes take two vectors
-    of memory in turn.
 
     Parameters
     ----------
@@ -95,56 +184,44 @@ class TrainingPass:
         batch: int,
         gradients: Sequence[tuple[Any, ...]],
     ) -> None:
-        self._stages = stages
-        self._gradients = gradients
-        self._memory = _Memory(device, kind, stages, batch)
-        self._first = next(i for i, stage in enumerate(stages) if stage.place.parameters)
-        outputs = [stage.place.outputs for stage in stages]
-        self._inputs = self._memory.vector(stages[0].place.inputs)
-        self._values = [self._memory.vector(shape) for shape in outputs]
-        self._slopes = [self._memory.vector(*outputs[i::2]) for i in (0, 1)]
-        self._flows: dict[int, list[Flow]] = {}
+        self._through = Through(device, kind, stages, batch)
+        self._gradients = [part for layer in gradients for part in layer]
+        self._ends = stages[0].place.inputs, stages[-1].place.outputs
+        self._memory = _Memory(device, kind, (), batch)
+        self._inputs = self._memory.vector(self._ends[0])
+        self._results = self._memory.vector(self._ends[1])
+        self._slopes = self._memory.vector(self._ends[1])
+        self._flows: dict[int, Flow] = {}
 
     def inputs(self, count: int) -> Any:
         """Where to put so many samples, a row for each."""
-        return self._matrix(self._inputs, count, self._stages[0].place.inputs)
+        return self._matrix(self._inputs, count, self._ends[0])
 
     def outputs(self, count: int) -> tuple[Any, Any]:
         """Where the outputs are after `forward`, and the slopes for `backward`; rows of samples."""
-        shape = self._stages[-1].place.outputs
-        turn = (len(self._stages) - 1) % 2
-        return (
-            self._matrix(self._values[-1], count, shape),
-            self._matrix(self._slopes[turn], count, shape),
-        )
+        shape = self._ends[1]
+        return self._matrix(self._results, count, shape), self._matrix(self._slopes, count, shape)
 
     def forward(self, count: int) -> None:
         """Enqueues all stages, for the inputs that are there."""
-        for stage, flow in zip(self._stages, self._flow(count), strict=True):
-            stage.forward(flow.x, flow.y, self._memory.scratch)
+        flow = self._flow(count)
+        self._through.forward(flow.x, flow.y)
 
     def backward(self, count: int, done: Callable[[int], None]) -> None:
         """Enqueues the way back; `done` is told the index of each layer whose gradients are."""
-        flows = self._flow(count)
-        for i in reversed(range(self._first, len(self._stages))):
-            stage = self._stages[i]
-            index = stage.place.index
-            stage.backward(flows[i], self._gradients[index], self._memory.scratch)
-            done(index)
+        self._through.backward(self._flow(count), self._gradients, done)
 
-    def _flow(self, count: int) -> list[Flow]:
+    def _flow(self, count: int) -> Flow:
         if count not in self._flows:
-            self._flows[count] = [self._flow_of(i, count) for i in range(len(self._stages))]
+            seen, (inputs, outputs) = self._memory.seen, self._ends
+            results = (count, *outputs)
+            self._flows[count] = Flow(
+                seen(self._inputs, (count, *inputs)),
+                seen(self._results, results),
+                seen(self._slopes, results),
+                None,
+            )
         return self._flows[count]
-
-    def _flow_of(self, i: int, count: int) -> Flow:
-        place, seen = self._stages[i].place, self._memory.seen
-        inputs, outputs = (count, *place.inputs), (count, *place.outputs)
-        x = self._values[i - 1] if i else self._inputs
-        dx = seen(self._slopes[(i - 1) % 2], inputs) if i > self._first else None
-        return Flow(
-            seen(x, inputs), seen(self._values[i], outputs), seen(self._slopes[i % 2], outputs), dx
-        )
 
     def _matrix(self, vector: Any, count: int, shape: Shape) -> Any:
         return self._memory.seen(vector, (count, prod(shape)))

@@ -15,7 +15,7 @@ from portable.conv.geometry import Pair
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["Pool", "pool", "pool_back"]
+__all__ = ["Pool", "pool", "pool_back", "row_means", "row_means_back"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +108,37 @@ def pool_back(x: Any, dy: Any, dx: Any, *, POOL: Pool) -> None:
         if x is None:
             total = total / (POOL.taps[0] * POOL.taps[1])
         dx[n, channel, row, column] = total
+
+
+@kernel
+def row_means(x: Any, y: Any) -> None:
+    """The mean of each row, by a workgroup.
+
+    Parameters
+    ----------
+    x : array, shape (rows, columns)
+    y : array, shape (rows,)
+    """
+    row = kl.group_id(0)
+    total = kl.cast(0, kl.accumulator(x.dtype))
+    for i in kl.workgroup_range(x.shape[1]):
+        total += x[row, i]
+    total = kl.workgroup_reduce(kl.add, total)
+    if kl.local_id(0) == 0:
+        y[row] = total / x.shape[1]
+
+
+@kernel
+def row_means_back(dy: Any, dx: Any) -> None:
+    """A row's slope in equal parts.
+
+    Parameters
+    ----------
+    dy : array, shape (rows,)
+    dx : array, shape (rows, columns)
+    """
+    i = kl.global_id(0)
+    columns = dx.shape[1]
+    if i < dx.shape[0] * columns:
+        row = i // columns
+        dx[row, i % columns] = dy[row] / columns

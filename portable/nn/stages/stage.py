@@ -9,9 +9,9 @@ from typing import Any
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.nn.activations import Activation
-from portable.nn.layers import Shape
+from portable.nn.layers.layer import Flow, Shape
 
-__all__ = ["Flow", "Place", "Stage"]
+__all__ = ["Place", "Stage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class Place:
         Shapes of a sample before and after it.
     parameters : tuple of array
         Weights and biases, as far as it has them.
+    buffers : tuple of array
+        What training estimates beside them.
     activation : Activation or None
         What is applied to its results, if that is done by the same launch.
     """
@@ -39,6 +41,7 @@ class Place:
     inputs: Shape
     outputs: Shape
     parameters: tuple[Any, ...]
+    buffers: tuple[Any, ...]
     activation: Activation | None
 
     @property
@@ -50,26 +53,6 @@ class Place:
     def bias(self) -> Any:
         """The biases, or None."""
         return self.parameters[1] if len(self.parameters) > 1 else None
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """What went through a stage in a batch, and the loss's slopes by it.
-
-    Attributes
-    ----------
-    x, y : array
-        What went in and what came out.
-    dy : array
-        The slopes by `y`; may be written over.
-    dx : array or None
-        Where those by `x` go, if they are needed.
-    """
-
-    x: Any
-    y: Any
-    dy: Any
-    dx: Any
 
 
 class Stage(ABC):
@@ -88,6 +71,10 @@ class Stage(ABC):
 
         `scratch` is a vector of the type that is summed in, of `scratch` elements or more.
         """
+
+    def train(self, x: Any, y: Any, scratch: Any) -> None:
+        """The same in a training, which `backward` follows."""
+        self.forward(x, y, scratch)
 
     @abstractmethod
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:

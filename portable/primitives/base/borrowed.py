@@ -10,6 +10,7 @@ import numpy as np
 
 from portable.backend import ArrayView
 from portable.dtypes import DType, dtype
+from portable.errors import LaunchError
 from portable.lang.arguments.arguments import ALIGNMENT
 from portable.namespace import on_device
 from portable.primitives.base.storage import Storage
@@ -50,6 +51,20 @@ class Borrowed(Storage):
         """The same as launches take it."""
         kind, shape, strides = self.dtype.numpy, self.shape, self.strides
         return ArrayView(kind, shape, strides, self.buffer, self.offset, self.offset)
+
+    def check_writable(self) -> None:
+        """As of `Storage`, and refuses what its library lets nobody write to.
+
+        Raises
+        ------
+        LaunchError
+            If it is read-only.
+        """
+        super().check_writable()
+        if self.array is not None and not self.device.view(self.array).writable:
+            raise LaunchError(
+                "an array that is written to is read-only; pass a writable one, or a copy of it"
+            )
 
     def viewed(
         self,

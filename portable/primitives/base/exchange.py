@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
+import numpy as np
+
 from portable import recording
-from portable.interchange.libraries import exchanged, is_other
+from portable.interchange.host_arrays import MovedCall
+from portable.interchange.libraries import device_elsewhere, exchanged, is_other
 from portable.lang.arguments.structs import flattened, mapped
 
 __all__ = ["takes_other_libraries"]
@@ -19,7 +22,10 @@ _Result = TypeVar("_Result")
 def takes_other_libraries(
     function: Callable[_Parameters, _Result],
 ) -> Callable[_Parameters, _Result]:
-    """As `portable.interchange.libraries.takes_other_libraries`, with arrays in structs as well."""
+    """As `portable.interchange.libraries.takes_other_libraries`, with arrays in structs as well.
+
+    Results that are among the arguments (``out=``) are given back as what these were.
+    """
 
     @wraps(function)
     def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
@@ -27,7 +33,9 @@ def takes_other_libraries(
             return cast(_Result, recording.operation(call, args, kwargs))
         given = (*args, *kwargs.values())
         parts = flattened(given)
-        if not any(map(is_other, parts)):
+        others = any(map(is_other, parts))
+        away = None if others or not _some_numpys(parts) else device_elsewhere(tuple(parts), {})
+        if not others and away is None:
             return function(*args, **kwargs)
         results: list[_Result] = []
 
@@ -37,10 +45,17 @@ def takes_other_libraries(
             results.append(function(*taken[: len(args)], **named))
             return tuple(flattened((results[0],)))
 
-        found = exchanged(of_parts, tuple(parts), {})
+        if away is None:
+            found = exchanged(of_parts, tuple(parts), {})
+        else:
+            found = MovedCall(away).called(of_parts, tuple(parts), {})
         return cast(_Result, _with_parts((results[0],), found)[0])
 
     return call
+
+
+def _some_numpys(parts: Iterable[Any]) -> bool:
+    return any(type(x) is np.ndarray for x in parts)
 
 
 def _with_parts(like: tuple[Any, ...], parts: tuple[Any, ...]) -> tuple[Any, ...]:

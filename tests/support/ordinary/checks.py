@@ -11,7 +11,7 @@ import portable
 from portable.backend import Device
 from tests.support.ordinary.model import Array, Case, Function
 
-__all__ = ["failure", "lacking", "wanted"]
+__all__ = ["difference", "failure", "lacking", "parts", "wanted"]
 
 _LEAST: Final = 1e-6
 """Of a result that is 0, where roundings of subnormal numbers would be asked for."""
@@ -29,9 +29,14 @@ def failure(case: Case, device: Device) -> str:
     try:
         given = [device.from_numpy(x) for x in operands]
         result = case.function.call(portable.xp(device), *given)
-        found = [np.asarray(portable.to_numpy(x)) for x in _parts(result)]
+        found = [np.asarray(portable.to_numpy(x)) for x in parts(result)]
     except Exception as error:  # noqa: BLE001 - whatever a function raises is what is sought
         return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return difference(found, case, operands)
+
+
+def difference(found: list[Array], case: Case, operands: list[Array]) -> str:
+    """What of a function's results is not NumPy's, in one line; empty if nothing."""
     expected, sizes = wanted(case.function, operands)
     if len(found) != len(expected):
         return f"{len(found)} results, NumPy has {len(expected)}"
@@ -47,7 +52,7 @@ def wanted(function: Function, operands: list[Array]) -> tuple[list[Array], Any]
     widened = [_wide(x, function.longer) for x in operands] if function.widened else operands
     call: Callable[..., Any] = function.expected or (lambda *x: function.call(np, *x))
     with np.errstate(all="ignore"):
-        expected = [np.asarray(x) for x in _parts(call(*widened))]
+        expected = [np.asarray(x) for x in parts(call(*widened))]
         sizes = function.sizes(*widened) if callable(function.sizes) else function.sizes
     return expected, sizes
 
@@ -59,7 +64,8 @@ def _wide(x: Array, longer: bool) -> Array:
     return x.astype(kinds[x.dtype.kind]) if x.dtype.kind in kinds else x
 
 
-def _parts(result: Any) -> list[Any]:
+def parts(result: Any) -> list[Any]:
+    """The arrays of a result."""
     return list(result) if isinstance(result, tuple | list) else [result]
 
 

@@ -137,10 +137,12 @@ class _Parts:
                 found.append(Region(tuple(alone), repeats=in_loop))
                 alone.clear()
 
-        last = max((number for number, x in enumerate(block) if meets((x,))), default=-1)
+        # Each is looked through once: blocks of large kernels have thousands of statements.
+        meeting = [meets((x,)) for x in block]
+        last = max((number for number, here in enumerate(meeting) if here), default=-1)
         for number, x in enumerate(block):
             meets_later = later or number < last
-            if not self._is_together(x, in_loop, meets_later):
+            if not (meeting[number] or self._is_together(x, in_loop, meets_later)):
                 alone.append(x)
                 continue
             if isinstance(x, s.Barrier):
@@ -153,8 +155,9 @@ class _Parts:
         return found
 
     def _is_together(self, x: s.Statement, in_loop: bool, later: bool) -> bool:
+        """Whether all go through a statement together in which nobody meets."""
         one = (x,)
-        if meets(one) or (in_loop and leaves(one)) or (later and returns(one)):
+        if (in_loop and leaves(one)) or (later and returns(one)):
             return True
         if isinstance(x, s.If):
             return is_choice(x)

@@ -124,21 +124,20 @@ def varying_names(kernel: Kernel, parts: list[Part]) -> set[str]:
     varying: set[str] = set()
     uniformity, before = _Uniformity(kernel, varying), -1
     found = [part for part in all_parts(parts) if isinstance(part, Region)]
-    alike = [pair for region in found for pair in _with_memory(uniformity, region)]
+    alike = [pair for region in found for pair in _in_memory(uniformity, region)]
     while len(varying) > before:
-        before = len(varying)
-        left = []
+        before, left = len(varying), []
         for x, memory in alike:
             if uniformity.statement(x, memory):
                 left.append((x, memory))
-            else:
+            else:  # and it stays so: names are only added
                 varying |= _given(x)
         alike = left
     return varying
 
 
-def _with_memory(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statement, _Memory]]:
-    """A region's statements, and what of memory each finds as it is."""
+def _in_memory(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statement, _Memory]]:
+    """A region's statements, each with the memory that it may read for all."""
     memory = uniformity.memory(region)
     found = []
     for x in region.statements:
@@ -150,7 +149,7 @@ def _with_memory(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statem
 
 def _alike(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statement, bool]]:
     """A region's statements, and which of them are the same for all."""
-    return [(x, uniformity.statement(x, y)) for x, y in _with_memory(uniformity, region)]
+    return [(x, uniformity.statement(x, memory)) for x, memory in _in_memory(uniformity, region)]
 
 
 def take_out_uniform(kernel: Kernel, parts: list[Part], varying: set[str]) -> None:
@@ -176,14 +175,15 @@ class _TakingOut:
         before: list[s.Statement] = []
         alone: list[s.Statement] = []
         held: dict[str, e.Variable] = {}
+        last = {n: number for number, (y, same) in enumerate(found) if same for n in _changed(y)}
         for number, (x, alike) in enumerate(found):
             if alike:
                 before.append(x)
                 for name in _given(x):
                     held.pop(name, None)
                 continue
-            later = {n for y, same in found[number + 1 :] if same for n in _changed(y)}
-            for name in sorted(_read((x,)) & later - held.keys()):
+            later = {n for n in _read((x,)) if last.get(n, -1) > number} if last else set()
+            for name in sorted(later - held.keys()):
                 variable = self._variables[name]
                 self._count += 1
                 held[name] = e.Variable(f"{name}@was{self._count}", variable.type)

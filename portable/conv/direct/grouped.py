@@ -1,0 +1,113 @@
+"""Launches of direct convolution of few channels a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, Final
+
+from portable.conv.direct.grouped_kernels import GroupPlan, arrange_group_filters, convolve_groups
+from portable.conv.geometry import Geometry, Pair
+from portable.conv.layouts import as_nchw
+from portable.conv.method import Epilogue, Method
+from portable.lang.function import Function
+from portable.linalg.products.kernels import keep, relu
+
+__all__ = ["Grouped", "has_few_channels"]
+
+_MOST_CHANNELS: Final = 8
+"""Channels of a group up to which products are few beside what is read."""
+
+_MOST_PRODUCTS: Final = 800
+"""Of a work-item that are unrolled, in vectors."""
+
+_WORKGROUP: Final = 128
+
+_PER_ITEM: Final = 8
+"""Bytes of neighbouring channels that a work-item reads at a time, at most."""
+
+
+def has_few_channels(shape: Geometry) -> bool:
+    """Whether there are groups of so few channels that products are bound by memory."""
+    depth = shape.channels // shape.groups
+    return shape.groups > 1 and 0 < depth <= _MOST_CHANNELS
+
+
+@dataclass(frozen=True)
+class Grouped(Method):
+    """Convolution of few channels a group, of any window."""
+
+    def filters(self, w: Any, turned: bool = False) -> Any:
+        """Filters (R, S, C / groups, K) in the type to sum in."""
+        shape = self.shape
+        depth = shape.channels // shape.groups
+        extents = *shape.window.taps, depth, shape.filters
+        u = self.device.empty(extents, self.kind.register)
+        arrange_group_filters[(shape.filters, depth), None](w, u, TURNED=turned)
+        return u
+
+    def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
+        """Makes results."""
+        x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
+        residual = epilogue.residual_nchw(self.device, self.layout)
+        plan = self._with(epilogue.activation)
+        places = zip(self.shape.result, plan.tile, strict=True)
+        tiles = prod(-(-n // extent) for n, extent in places)
+        panels = self.shape.filters // (plan.filters * plan.lanes)
+        alone = self.device.capabilities.lone_work_items
+        convolve_groups[self.shape.images * tiles * panels, None if alone else _WORKGROUP](
+            x, filters, out, epilogue.bias, residual, self.shape.groups, PLAN=plan
+        )
+
+    def _with(self, activation: Function) -> GroupPlan:
+        plan = self._activated.get(activation)
+        if plan is None:
+            plain = activation in (keep, relu)
+            plan = self.plan._replace(activation=activation, lanewise=plain)
+            self._activated[activation] = plan
+        return plan
+
+    @cached_property
+    def _activated(self) -> dict[Function, GroupPlan]:
+        """Plans by what becomes of results: one object each, which launches recognise at once."""
+        return {}
+
+    @cached_property
+    def plan(self) -> GroupPlan:
+        """How work-items take results."""
+        shape = self.shape
+        depth, filters = shape.channels // shape.groups, shape.filters // shape.groups
+        fast = self.layout == "NHWC"
+        depthwise = depth == filters == 1
+        lanes = self._lanes(shape.filters if depthwise else filters) if fast else 1
+        several = 1 if depthwise else _divisor(filters // lanes, 4)
+        steps = several * shape.window.count
+        tile = next(t for t in self._tiles() if prod(t) * steps <= _MOST_PRODUCTS or prod(t) == 1)
+        return GroupPlan(
+            shape.window, tile, several, lanes, depth, depthwise, fast, keep, lanewise=True
+        )
+
+    def _lanes(self, filters: int) -> int:
+        """Neighbouring filters of a vector, which divide those that there are."""
+        can = self.device.capabilities
+        room = can.vector_bytes if can.lone_work_items else _PER_ITEM
+        most = max(1, min(16, room // self.kind.itemsize))
+        return _divisor(filters, most)
+
+    def _tiles(self) -> list[Pair]:
+        """Tiles of results, the largest first; along rows where channels are neighbours."""
+        height, width = self.shape.result
+        if self.layout == "NHWC":
+            sizes = [(2, 4), (1, 4), (1, 2), (1, 1)]
+        else:
+            sizes = [(8, 1), (4, 1), (2, 1), (1, 1)]
+        return [(min(down, height), min(across, width)) for down, across in sizes]
+
+
+def _divisor(count: int, most: int) -> int:
+    """The largest power of two up to another that divides a count."""
+    lanes = most
+    while count % lanes:
+        lanes //= 2
+    return lanes

@@ -1,0 +1,204 @@
+"""Direct convolution by lone work-items: which blocks, tiles and panels they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, prod
+from typing import Any, Final
+
+from portable.conv.direct.lane_kernels import (
+    MOST_UNROLLED,
+    LanePlan,
+    RowBlocks,
+    convolve_rows,
+    pack_lane_filters,
+)
+from portable.conv.layouts import as_nchw
+from portable.conv.method import Epilogue, Method
+from portable.dtypes import DType
+from portable.lang.function import Function
+from portable.lang.launch.geometry import groups
+from portable.linalg.products.kernels import keep, relu
+
+__all__ = ["Lanes"]
+
+_WIDE: Final = 64
+"""Bytes of the vectors of processors that have 32 registers for them; others have 16."""
+
+_SUMS: Final = 3 / 4
+"""The part of the registers that hold sums."""
+
+_CACHE: Final = 2**18
+"""Bytes of what a block sees that stay in a core's cache beside filters."""
+
+_BESIDE: Final = 4
+"""Registers beside those of sums that hold pixels."""
+
+_UNALIGNED: Final = 1.75
+"""Loads that a vector of pixels counts for, since most lie in two lines of the cache."""
+
+_LATENCY: Final = 4.75
+"""Cycles after which a sum can be added to again, in products of vectors."""
+
+_PACKED: Final = 0.5
+"""Cycles in which a pixel is copied."""
+
+_WRITTEN: Final = 14.0
+"""Cycles for a vector of results."""
+
+_ROW: Final = 12
+"""Pixels for which it takes as long to begin a row."""
+
+_ITEMS: Final = 2
+"""Work-items for each core."""
+
+_POWERS: Final = tuple(2**n for n in range(16))
+
+
+@dataclass(frozen=True)
+class Lanes(Method):
+    """Convolution of any window and groups; what blocks see is copied, zeros outside of images."""
+
+    @property
+    def workspace_kind(self) -> DType:
+        """The type to sum in."""
+        return self.kind.register
+
+    def workspace(self) -> tuple[int, int]:
+        """Elements of workspace: what a block of each work-item sees."""
+        return (prod(self._extents),) * 2
+
+    def filters(self, w: Any, turned: bool = False) -> Any:
+        """Filters in panels."""
+        shape, plan = self.shape, self.plan
+        extents = shape.groups, self._panels, self._depth, *shape.window.taps, plan.filters
+        u = self.device.empty(extents, self.workspace_kind)
+        if self._depth:
+            filters = shape.groups * self._panels * plan.filters
+            pack_lane_filters[(self._depth, filters), None](w, u, TURNED=turned)
+        return u
+
+    def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
+        """Makes results."""
+        x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
+        residual = epilogue.residual_nchw(self.device, self.layout)
+        v = self.device.namespace().reshape(workspace[: prod(self._extents)], self._extents)
+        bias, activation, _ = epilogue
+        plan = self._activated.get(activation)
+        if plan is None:
+            plain = activation in (keep, relu)
+            plan = self.plan._replace(activation=activation, lanewise=plain)
+            self._activated[activation] = plan
+        convolve_rows[groups(self._extents[0]), 1](
+            x, filters, v, out, bias, residual, self.blocks, PLAN=plan
+        )
+
+    @property
+    def plan(self) -> LanePlan:
+        """How work-items take tiles."""
+        return self._chosen[0]
+
+    @property
+    def blocks(self) -> RowBlocks:
+        """How images are cut."""
+        return self._chosen[1]
+
+    @cached_property
+    def cost(self) -> float:
+        """Cycles of the core that is done last, about."""
+        return self._cost(*self._chosen)
+
+    @cached_property
+    def _activated(self) -> dict[Function, LanePlan]:
+        """Plans by what becomes of results: one object each, which launches recognise at once."""
+        return {}
+
+    @cached_property
+    def _chosen(self) -> tuple[LanePlan, RowBlocks]:
+        """The plan and blocks by which the last core is done first."""
+        choices = [(plan, blocks) for blocks in self._cuts() for plan in self._tiles()]
+        return min(choices, key=lambda choice: self._cost(*choice))
+
+    def _tiles(self) -> list[LanePlan]:
+        """Tiles of filters by vectors whose sums fill the registers, or most of them."""
+        can, filters = self.device.capabilities, self.shape.filters // self.shape.groups
+        registers = int(_SUMS * (32 if can.vector_bytes >= _WIDE else 16))
+        lanes = max(2, min(16, can.vector_bytes // self.workspace_kind.itemsize))
+        base = LanePlan(self.shape.window, self._phases, 1, 1, lanes)
+        sizes = [
+            (f, v)
+            for v in range(1, 9)
+            for f in range(1, min(filters, registers // v) + 1)
+            if f * v + v <= registers + _BESIDE
+        ]
+        return [base._replace(filters=f, vectors=v) for f, v in sizes]
+
+    @cached_property
+    def _phases(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Which phases of the stride taps see; where a loop counts them, all those of rows."""
+        window = self.shape.window
+        places = zip(window.taps, window.dilation, window.stride, strict=True)
+        rows, columns = (tuple(sorted({t * d % s for t in range(n)})) for n, d, s in places)
+        if window.count > MOST_UNROLLED:
+            rows = tuple(range(window.stride[0]))
+        return rows, columns
+
+    def _cuts(self) -> list[RowBlocks]:
+        """Blocks of rows that a core's cache holds, and parts of the filters."""
+        height, width = self.shape.result
+        window, units = self.shape.window, max(1, self.device.capabilities.compute_units)
+        more = [
+            (n - 1) * d // s
+            for n, d, s in zip(window.taps, window.dilation, window.stride, strict=True)
+        ]
+        each = self._depth * prod(map(len, self._phases)) * self.workspace_kind.itemsize
+        found = []
+        for down in sorted({*range(1, min(height, 2 * units) + 1), *_POWERS}):
+            rows = -(-height // min(down, height))
+            seen = (rows + more[0]) * (width + more[1])
+            if rows == 1 or seen * each <= _CACHE:
+                cut = RowBlocks(rows, rows + more[0], width + more[1], 1, self._filters)
+                found += [cut._replace(parts=parts) for parts in range(1, units + 1)]
+        return found
+
+    def _cost(self, plan: LanePlan, blocks: RowBlocks) -> float:
+        """Cycles of the core that is done last: packing, products and writing."""
+        shape, units = self.shape, max(1, self.device.capabilities.compute_units)
+        pixels = (blocks.rows - 1) * blocks.width + shape.result[1]
+        tiles = -(-pixels // plan.pixels)
+        panels = ceil(ceil(self._filters / plan.filters) / blocks.parts)
+        sums = plan.filters * plan.vectors
+        loads = plan.filters + _UNALIGNED * plan.vectors
+        each = max(sums, loads, _LATENCY * 2) / 2
+        steps = self._depth * shape.window.count
+        packed = self._depth * len(plan.planes) * blocks.height * (blocks.width + _ROW) * _PACKED
+        block = packed + panels * tiles * (each * steps + _WRITTEN * sums)
+        count = shape.images * -(-shape.result[0] // blocks.rows) * shape.groups * blocks.parts
+        return float(-(-count // units) * block)
+
+    @cached_property
+    def _extents(self) -> tuple[int, int, int]:
+        """Of the workspace: work-items, channels, and what is seen of each."""
+        shape, blocks = self.shape, self.blocks
+        count = shape.images * -(-shape.result[0] // blocks.rows) * shape.groups * blocks.parts
+        items = min(count, _ITEMS * max(1, self.device.capabilities.compute_units))
+        line = 64 // self.workspace_kind.itemsize
+        seen = len(self.plan.planes) * blocks.height * blocks.width
+        seen += self.plan.pixels + blocks.width
+        return items, self._depth, -(-seen // line) * line + line
+
+    @property
+    def _filters(self) -> int:
+        """Of a group."""
+        return self.shape.filters // self.shape.groups
+
+    @property
+    def _panels(self) -> int:
+        """Panels of a group's filters."""
+        return -(-self._filters // self.plan.filters)
+
+    @property
+    def _depth(self) -> int:
+        """Channels of a group."""
+        return self.shape.channels // self.shape.groups

@@ -1,0 +1,489 @@
+"""Means and variances of channels and of rows, what is made of them, and slopes on the way back.
+
+Channels are those of (n, channels, pixels), each summed by sections of some images, or the columns
+of a matrix where there is one pixel; rows are normalized each by itself. Variances are sums of
+squared distances from a section's own mean, put together by the formula of Chan, Golub and LeVeque
+("Updating formulae and a pairwise algorithm for computing sample variances", 1979), so that a mean
+far from zero takes nothing away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.kernel import kernel
+from portable.linalg.base.sums import lane_sum
+
+__all__ = [
+    "Elements",
+    "Running",
+    "Scale",
+    "channel_moments",
+    "channel_slope_sums",
+    "channel_slopes",
+    "column_moments",
+    "column_slope_sums",
+    "merge_moments",
+    "merge_slope_sums",
+    "normalize_channels",
+    "normalize_rows",
+    "row_slope_sums",
+    "row_slopes",
+    "running_moments",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What normalized numbers are multiplied by, and what is then added; both None where nothing.
+
+    Attributes
+    ----------
+    weight, bias : array or None
+        One for each channel, or each column.
+    """
+
+    weight: Any
+    bias: Any
+
+    def of(self, value: Any, i: Any) -> Any:
+        """A normalized number of the i-th channel or column, scaled and shifted."""
+        if self.weight is None:
+            return value
+        return value * self.weight[i] + self.bias[i]
+
+    def back(self, slope: Any, i: Any) -> Any:
+        """The slope by the normalized number, given that by the scaled one."""
+        if self.weight is None:
+            return slope
+        return slope * self.weight[i]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Means over batches.
+
+    Attributes
+    ----------
+    mean, variance : array, shape (channels,)
+    momentum : float
+        What share the newest batch has.
+    """
+
+    mean: Any
+    variance: Any
+    momentum: Any
+
+
+# -- channels -------------------------------------------------------------------------------------
+
+
+@kernel
+def channel_moments(x: Any, partial: Any, *, SECTION: int, LANES: int) -> None:
+    """Mean and squared distances from it of a section of a channel, by a workgroup.
+
+    Parameters
+    ----------
+    x : array, shape (n, channels, pixels)
+    partial : array, shape (2, sections, channels)
+    SECTION : int
+        Images.
+    LANES : int
+        Neighbours that a work-item takes at a time.
+    """
+    channel, section = kl.group_id(0), kl.group_id(1)
+    first, pixels = section * SECTION, x.shape[2]
+    last, whole = kl.minimum(first + SECTION, x.shape[0]), pixels // LANES
+    rest = kl.cast(0, kl.accumulator(x.dtype))
+    total = kl.splat(rest, LANES)
+    for image in range(first, last):
+        for i in kl.workgroup_range(whole):
+            total += kl.vload(x, image, channel, i * LANES, lanes=LANES)
+        for i in kl.workgroup_range(whole * LANES, pixels):
+            rest += x[image, channel, i]
+    mean = kl.workgroup_reduce(kl.add, lane_sum(total) + rest) / ((last - first) * pixels)
+    rest = rest * 0
+    spread = kl.splat(rest, LANES)
+    for image in range(first, last):
+        for i in kl.workgroup_range(whole):
+            distances = kl.vload(x, image, channel, i * LANES, lanes=LANES) - mean
+            spread += distances * distances
+        for i in kl.workgroup_range(whole * LANES, pixels):
+            distance = x[image, channel, i] - mean
+            rest += distance * distance
+    squares = kl.workgroup_reduce(kl.add, lane_sum(spread) + rest)
+    if kl.local_id(0) == 0:
+        partial[0, section, channel] = mean
+        partial[1, section, channel] = squares
+
+
+@kernel
+def column_moments(x: Any, partial: Any, *, SECTION: int, LANES: int) -> None:
+    """The same of a section of so many rows of some columns, by a work-item.
+
+    Parameters
+    ----------
+    x : array, shape (n, columns)
+    partial : array, shape (2, sections, columns)
+    SECTION : int
+    LANES : int
+        Columns of a work-item; it divides their number.
+    """
+    column, section = kl.global_id(0) * LANES, kl.global_id(1)
+    first = section * SECTION
+    if column < x.shape[1] and first < x.shape[0]:
+        last = kl.minimum(first + SECTION, x.shape[0])
+        total = kl.splat(kl.cast(0, kl.accumulator(x.dtype)), LANES)
+        for row in range(first, last):
+            total += kl.vload(x, row, column, lanes=LANES)
+        mean = total / (last - first)
+        spread = total * 0
+        for row in range(first, last):
+            distances = kl.vload(x, row, column, lanes=LANES) - mean
+            spread += distances * distances
+        kl.vstore(partial, 0, section, column, mean)
+        kl.vstore(partial, 1, section, column, spread)
+
+
+@kernel
+def merge_moments(
+    partial: Any, moments: Any, running: Any, images: Any, pixels: Any, eps: Any, *, SECTION: int
+) -> None:
+    """The mean and the reciprocal deviation of each channel, which running means follow.
+
+    Parameters
+    ----------
+    partial : array, shape (2, sections, channels)
+    moments : array, shape (2, channels)
+    running : Running
+    images, pixels : int
+        Of the batch.
+    eps : float
+        Is added to variances.
+    SECTION : int
+        Images of a section; the last has the rest.
+    """
+    channel = kl.global_id(0)
+    if channel < moments.shape[1]:
+        mean, spread = partial[0, 0, channel], partial[1, 0, channel]
+        count = kl.minimum(SECTION, images) * pixels
+        for section in range(1, partial.shape[1]):
+            more = kl.minimum(SECTION, images - section * SECTION) * pixels
+            apart = partial[0, section, channel] - mean
+            share = kl.cast(more, moments.dtype) / (count + more)
+            mean += apart * share
+            spread += partial[1, section, channel] + apart * apart * share * count
+            count += more
+        moments[0, channel] = mean
+        moments[1, channel] = 1 / kl.sqrt(spread / count + eps)
+        unbiased = spread / kl.maximum(count - 1, 1)
+        keep = 1 - running.momentum
+        running.mean[channel] = running.mean[channel] * keep + mean * running.momentum
+        running.variance[channel] = running.variance[channel] * keep + unbiased * running.momentum
+
+
+@kernel
+def running_moments(mean: Any, variance: Any, moments: Any, eps: Any) -> None:
+    """The same from running means."""
+    channel = kl.global_id(0)
+    if channel < moments.shape[1]:
+        moments[0, channel] = mean[channel]
+        moments[1, channel] = 1 / kl.sqrt(variance[channel] + eps)
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Which numbers of (n, channels, pixels) a work-item takes; a constant of kernels.
+
+    Attributes
+    ----------
+    across : bool
+        Whether there is one pixel, and neighbours are channels.
+    lanes : int
+        Neighbours of a work-item; it divides their number.
+    """
+
+    across: bool
+    lanes: int
+
+    def first(self, shape: Any) -> Any:
+        """Image, channel and pixel of the first."""
+        i = kl.global_id(0) * self.lanes
+        if self.across:
+            return kl.global_id(1), i, kl.i32(0)
+        return kl.global_id(1) // shape[1], kl.global_id(1) % shape[1], i
+
+    def of(self, x: Any, place: Any) -> Any:
+        """The numbers, of an array that may have one for each channel."""
+        if x.ndim == 3:
+            return kl.vload(x, *place, lanes=self.lanes, axis=1 if self.across else 2)
+        if self.across:
+            return kl.vload(x, place[1], lanes=self.lanes)
+        return x[place[1]]
+
+    def put(self, x: Any, place: Any, value: Any) -> None:
+        """Writes the numbers."""
+        kl.vstore(x, *place, value, axis=1 if self.across else 2)
+
+
+@kernel
+def normalize_channels(
+    x: Any, y: Any, moments: Any, scale: Any, *, FUNCTION: Any, ELEMENTS: Elements
+) -> None:
+    """A function of numbers less their channel's mean, by its deviation, scaled and shifted.
+
+    Parameters
+    ----------
+    x, y : array, shape (n, channels, pixels)
+    moments : array, shape (2, channels)
+        Means and reciprocal deviations.
+    scale : Scale
+    FUNCTION : Function or None
+        The activation of the results.
+    ELEMENTS : Elements
+    """
+    place = ELEMENTS.first(y.shape)
+    if place[0] < y.shape[0] and place[1] < y.shape[1] and place[2] < y.shape[2]:
+        value = ELEMENTS.of(x, place) - ELEMENTS.of(moments[0], place)
+        value = value * ELEMENTS.of(moments[1], place)
+        if scale.weight is not None:
+            value = value * ELEMENTS.of(scale.weight, place) + ELEMENTS.of(scale.bias, place)
+        if FUNCTION is not None:
+            value = FUNCTION(value)
+        ELEMENTS.put(y, place, value)
+
+
+@kernel
+def channel_slope_sums(
+    x: Any, y: Any, dy: Any, moments: Any, partial: Any, *, SLOPE: Any, SECTION: int, LANES: int
+) -> None:
+    """Sums of slopes, and of slopes times normalized numbers, of a section by a workgroup.
+
+    Slopes become those before the activation.
+
+    Parameters
+    ----------
+    x, y, dy : array, shape (n, channels, pixels)
+        `y` is None where there is no activation.
+    moments : array, shape (2, channels)
+    partial : array, shape (2, sections, channels)
+    SLOPE : Function or None
+        Of the activation, by its value.
+    SECTION : int
+        Images.
+    LANES : int
+        Neighbours that a work-item takes at a time.
+    """
+    channel, section = kl.group_id(0), kl.group_id(1)
+    first, pixels = section * SECTION, x.shape[2]
+    last, whole = kl.minimum(first + SECTION, x.shape[0]), pixels // LANES
+    mean = moments[0, channel]
+    rest = kl.cast(0, kl.accumulator(x.dtype))
+    rest_along = rest
+    total, along = kl.splat(rest, LANES), kl.splat(rest, LANES)
+    for image in range(first, last):
+        for i in kl.workgroup_range(whole):
+            slopes = kl.vload(dy, image, channel, i * LANES, lanes=LANES)
+            if y is not None:
+                slopes = slopes * SLOPE(kl.vload(y, image, channel, i * LANES, lanes=LANES))
+                kl.vstore(dy, image, channel, i * LANES, slopes)
+            total += slopes
+            along += slopes * (kl.vload(x, image, channel, i * LANES, lanes=LANES) - mean)
+        for i in kl.workgroup_range(whole * LANES, pixels):
+            slope = dy[image, channel, i]
+            if y is not None:
+                slope = slope * SLOPE(y[image, channel, i])
+                dy[image, channel, i] = slope
+            rest += slope
+            rest_along += slope * (x[image, channel, i] - mean)
+    slopes_sum = kl.workgroup_reduce(kl.add, lane_sum(total) + rest)
+    along_sum = kl.workgroup_reduce(kl.add, lane_sum(along) + rest_along)
+    if kl.local_id(0) == 0:
+        partial[0, section, channel] = slopes_sum
+        partial[1, section, channel] = along_sum * moments[1, channel]
+
+
+@kernel
+def merge_slope_sums(partial: Any, sums: Any, bias: Any, weight: Any) -> None:
+    """Adds sections up; the sums are the gradients by biases and weights, if there are such.
+
+    Parameters
+    ----------
+    partial : array, shape (2, sections, channels)
+    sums : array, shape (2, channels)
+    bias, weight : array, shape (channels,), or None
+    """
+    channel = kl.global_id(0)
+    if channel < sums.shape[1]:
+        total, along = partial[0, 0, channel], partial[1, 0, channel]
+        for section in range(1, partial.shape[1]):
+            total += partial[0, section, channel]
+            along += partial[1, section, channel]
+        sums[0, channel] = total
+        sums[1, channel] = along
+        if bias is not None:
+            bias[channel] = total
+            weight[channel] = along
+
+
+@kernel
+def channel_slopes(
+    x: Any, dy: Any, dx: Any, moments: Any, sums: Any, scale: Any, *, ELEMENTS: Elements
+) -> None:
+    """The slopes by what went in.
+
+    Parameters
+    ----------
+    x, dy, dx : array, shape (n, channels, pixels)
+    moments, sums : array, shape (2, channels)
+    scale : Scale
+    ELEMENTS : Elements
+    """
+    place = ELEMENTS.first(dx.shape)
+    if place[0] < dx.shape[0] and place[1] < dx.shape[1] and place[2] < dx.shape[2]:
+        count = dx.shape[0] * dx.shape[2]
+        reciprocal = ELEMENTS.of(moments[1], place)
+        along = (ELEMENTS.of(x, place) - ELEMENTS.of(moments[0], place)) * reciprocal
+        rest = ELEMENTS.of(sums[0], place) + along * ELEMENTS.of(sums[1], place)
+        slope = (ELEMENTS.of(dy, place) - rest / count) * reciprocal
+        if scale.weight is not None:
+            slope = slope * ELEMENTS.of(scale.weight, place)
+        ELEMENTS.put(dx, place, slope)
+
+
+# -- rows -----------------------------------------------------------------------------------------
+
+
+@kernel
+def normalize_rows(x: Any, y: Any, moments: Any, scale: Any, eps: Any, *, FUNCTION: Any) -> None:
+    """Each row less its mean, by its deviation: a workgroup for a row.
+
+    Parameters
+    ----------
+    x, y : array, shape (rows, columns)
+    moments : array, shape (2, rows), or None
+        Where means and reciprocal deviations are kept.
+    scale : Scale
+    eps : float
+        Is added to variances.
+    FUNCTION : Function or None
+        The activation of the results.
+    """
+    row, columns = kl.group_id(0), x.shape[1]
+    kind = kl.accumulator(x.dtype)
+    total = kl.cast(0, kind)
+    for i in kl.workgroup_range(columns):
+        total += x[row, i]
+    mean = kl.workgroup_reduce(kl.add, total) / columns
+    spread = kl.cast(0, kind)
+    for i in kl.workgroup_range(columns):
+        distance = x[row, i] - mean
+        spread += distance * distance
+    reciprocal = 1 / kl.sqrt(kl.workgroup_reduce(kl.add, spread) / columns + eps)
+    for i in kl.workgroup_range(columns):
+        value = scale.of((x[row, i] - mean) * reciprocal, i)
+        if FUNCTION is not None:
+            value = FUNCTION(value)
+        y[row, i] = value
+    if moments is not None and kl.local_id(0) == 0:
+        moments[0, row] = mean
+        moments[1, row] = reciprocal
+
+
+@kernel
+def row_slopes(x: Any, y: Any, dy: Any, dx: Any, moments: Any, scale: Any, *, SLOPE: Any) -> None:
+    """The slopes by what went in, a workgroup for a row; `dy` becomes that before the activation.
+
+    Parameters
+    ----------
+    x, y, dy, dx : array, shape (rows, columns)
+        `y` is None where there is no activation, `dx` where its slopes are not needed.
+    moments : array, shape (2, rows)
+    scale : Scale
+    SLOPE : Function or None
+        Of the activation, by its value.
+    """
+    row, columns = kl.group_id(0), x.shape[1]
+    mean, reciprocal = moments[0, row], moments[1, row]
+    total = kl.cast(0, kl.accumulator(x.dtype))
+    along = total
+    for i in kl.workgroup_range(columns):
+        slope = dy[row, i]
+        if y is not None:
+            slope = slope * SLOPE(y[row, i])
+            dy[row, i] = slope
+        slope = scale.back(slope, i)
+        total += slope
+        along += slope * (x[row, i] - mean) * reciprocal
+    if dx is not None:
+        total = kl.workgroup_reduce(kl.add, total) / columns
+        along = kl.workgroup_reduce(kl.add, along) / columns
+        for i in kl.workgroup_range(columns):
+            normalized = (x[row, i] - mean) * reciprocal
+            dx[row, i] = (scale.back(dy[row, i], i) - total - normalized * along) * reciprocal
+
+
+@kernel
+def row_slope_sums(
+    x: Any, dy: Any, moments: Any, partial: Any, *, SECTION: int, LANES: int
+) -> None:
+    """Sums over sections of rows of slopes, and of slopes times numbers normalized by their row.
+
+    Parameters
+    ----------
+    x, dy : array, shape (n, columns)
+    moments : array, shape (2, n)
+    partial : array, shape (2, sections, columns)
+    SECTION : int
+        Rows.
+    LANES : int
+        Columns of a work-item; it divides their number.
+    """
+    column, section = kl.global_id(0) * LANES, kl.global_id(1)
+    first = section * SECTION
+    if column < x.shape[1] and first < x.shape[0]:
+        total = kl.splat(kl.cast(0, kl.accumulator(x.dtype)), LANES)
+        along = total
+        for row in range(first, kl.minimum(first + SECTION, x.shape[0])):
+            slopes = kl.vload(dy, row, column, lanes=LANES)
+            distances = kl.vload(x, row, column, lanes=LANES) - moments[0, row]
+            total += slopes
+            along += slopes * distances * moments[1, row]
+        kl.vstore(partial, 0, section, column, total)
+        kl.vstore(partial, 1, section, column, along)
+
+
+@kernel
+def column_slope_sums(
+    x: Any, y: Any, dy: Any, moments: Any, partial: Any, *, SLOPE: Any, SECTION: int, LANES: int
+) -> None:
+    """As `channel_slope_sums`, of a section of rows of some columns, by a work-item.
+
+    Parameters
+    ----------
+    x, y, dy : array, shape (n, columns)
+    moments : array, shape (2, columns)
+    partial : array, shape (2, sections, columns)
+    SLOPE : Function or None
+    SECTION : int
+        Rows.
+    LANES : int
+        Columns of a work-item; it divides their number.
+    """
+    column, section = kl.global_id(0) * LANES, kl.global_id(1)
+    first = section * SECTION
+    if column < x.shape[1] and first < x.shape[0]:
+        mean = kl.vload(moments, 0, column, lanes=LANES)
+        total = kl.splat(kl.cast(0, kl.accumulator(x.dtype)), LANES)
+        along = total
+        for row in range(first, kl.minimum(first + SECTION, x.shape[0])):
+            slopes = kl.vload(dy, row, column, lanes=LANES)
+            if y is not None:
+                slopes = slopes * SLOPE(kl.vload(y, row, column, lanes=LANES))
+                kl.vstore(dy, row, column, slopes)
+            total += slopes
+            along += slopes * (kl.vload(x, row, column, lanes=LANES) - mean)
+        kl.vstore(partial, 0, section, column, total)
+        kl.vstore(partial, 1, section, column, along * kl.vload(moments, 1, column, lanes=LANES))

@@ -1,0 +1,230 @@
+"""Direct ways of convolving: lanes of pixels, few channels a group; epilogues, sides, gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import sim
+from portable.backend import Device
+from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, prepare
+from portable.conv.direct.grouped import Grouped
+from portable.conv.direct.lanes import Lanes
+from portable.conv.winograd.points import transforms
+
+from .reference import Case, Host, bounds, gradients, results
+
+CASES = {
+    "depthwise": Case((2, 8, 9, 13), (8, 1, 3, 3), padding=(1, 1), groups=8),
+    "depthwise, strides": Case((1, 8, 11, 9), (8, 1, 5, 5), (2, 2), (2, 2), groups=8),
+    "depthwise, seven taps": Case((1, 4, 17, 19), (4, 1, 7, 7), padding=(3, 3), groups=4),
+    "two filters a group": Case((2, 6, 9, 9), (12, 1, 3, 2), (1, 1), (1, 0), (2, 1), groups=6),
+    "four channels a group": Case((1, 16, 8, 9), (16, 4, 3, 3), padding=(1, 1), groups=4),
+    "three filters a group": Case((2, 6, 7, 6), (9, 2, 3, 3), padding=(1, 1), groups=3),
+    "a first layer": Case((1, 3, 30, 34), (10, 3, 7, 7), (2, 2), (3, 3)),
+    "one tap": Case((2, 5, 20, 40), (21, 5, 1, 1)),
+    "one tap, strides": Case((1, 6, 20, 20), (10, 6, 1, 1), (2, 2)),
+    "phases of strides": Case((1, 6, 20, 80), (10, 6, 3, 3), (3, 2), (2, 4), (2, 1)),
+    "only behind": Case((1, 2, 7, 8), (3, 2, 3, 3), padding=((0, 2), (0, 1))),
+}
+LAYOUTS = ("NCHW", "NHWC")
+
+
+def laid_out(x: Host, layout: str) -> Host:
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
+
+
+def as_nchw(x: Any, layout: str) -> Host:
+    host = pt.to_numpy(x)
+    return host.transpose(0, 3, 1, 2) if layout == "NHWC" else host
+
+
+def check(case: Case, layout: Any, dtype: Any = np.float32) -> None:
+    """Bias, scale, residual and activation in one go, by the device in use."""
+    x, w = case.images(dtype)
+    random = np.random.default_rng(7)
+    bias, scale = (random.standard_normal(w.shape[0]).astype(dtype) for _ in range(2))
+    sums = results(case, x, w)
+    residual = random.standard_normal(sums.shape).astype(dtype)
+    wide = (scale.astype(float), bias.astype(float))
+    expected = wide[0][:, None, None] * sums + wide[1][:, None, None] + residual
+    given = {"bias": bias, "scale": scale, "residual": laid_out(residual, layout)}
+    device = pt.device()
+    there = {name: pt.asarray(a, device=device) for name, a in given.items()}
+    found = conv2d(
+        pt.asarray(laid_out(x, layout), device=device),
+        pt.asarray(w, device=device),
+        activation="relu",
+        layout=layout,
+        algorithm="direct",
+        **there,
+        **case.settings,
+    )
+    error = np.abs(as_nchw(found, layout) - np.maximum(expected, 0)).max()
+    assert error < (2e-3 if dtype is np.float16 else 1e-6) * (
+        4 + abs(scale).max() * bounds(case, x, w)
+    )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", CASES)
+def test_ways(device: Device, name: str, layout: str) -> None:
+    check(CASES[name], layout)
+
+
+@pytest.mark.parametrize("name", ["depthwise", "four channels a group", "a first layer"])
+def test_halves(device: Device, name: str) -> None:
+    check(CASES[name], "NHWC", np.float16)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("profile", ["intel-cpu", "h200"])
+def test_without_races(name: str, profile: str) -> None:
+    with pt.use(f"simulator:{profile}"), sim.checks(completion="early"):
+        for layout in LAYOUTS:
+            check(CASES[name], layout)
+
+
+def test_which_way_they_go() -> None:
+    """A processor takes lanes of pixels, and lanes of channels where these are neighbours."""
+
+    def way(device: str, layout: Any) -> Any:
+        w = np.zeros((64, 1, 3, 3), np.float32)
+        shape = (1, 64, 20, 20) if layout == "NCHW" else (1, 20, 20, 64)
+        with pt.use(device):
+            return type(prepare(shape, w, groups=64, layout=layout)._route.method)
+
+    assert [way("simulator:intel-cpu", layout) for layout in LAYOUTS] == [Lanes, Grouped]
+    assert [way("simulator:h200", layout) for layout in LAYOUTS] == [Grouped, Grouped]
+
+
+@pytest.mark.parametrize("shape", [(1, 64, 112, 112), (2, 2048, 7, 7), (3, 3, 1, 5000)])
+def test_blocks_stay_in_a_cores_cache(shape: tuple[int, ...]) -> None:
+    """But for a single row, and sums stay in registers."""
+    with pt.use("simulator:intel-cpu"):
+        method: Any = prepare(
+            shape, np.zeros((48, shape[1], 1, 3), np.float32), algorithm="direct"
+        )._route.method
+    blocks, plan = method.blocks, method.plan
+    seen = shape[1] * blocks.height * blocks.width * 4
+    assert blocks.rows == 1 or seen <= 2**18
+    assert 1 <= plan.filters * plan.vectors <= 24
+
+
+@pytest.mark.parametrize("taps", [3, 4])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_same_padding(device: Device, taps: int, stride: int) -> None:
+    """As many results as pixels that the stride meets; the odd zero lies behind."""
+    x = np.arange(63, dtype=np.float32).reshape(1, 1, 7, 9)
+    w = np.ones((1, 1, taps, taps), np.float32)
+    sides = []
+    for extent in (7, 9):
+        more = max(0, (-(-extent // stride) - 1) * stride + taps - extent)
+        sides.append((more // 2, more - more // 2))
+    case = Case(x.shape, w.shape, (stride, stride), tuple(sides))  # type: ignore[arg-type]
+    found = conv2d(
+        pt.asarray(x, device=device), pt.asarray(w, device=device), padding="same", stride=stride
+    )
+    assert found.shape[2:] == (-(-7 // stride), -(-9 // stride))
+    assert np.array_equal(pt.to_numpy(found), results(case, x, w))
+
+
+@pytest.mark.parametrize("padding", ["valid", ((1, 2, 3), (1, 1)), ((1, 1),), ((-1, 0), (0, 0))])
+def test_paddings_that_there_are_not(padding: Any) -> None:
+    x, w = np.ones((1, 1, 8, 8), np.float32), np.ones((1, 1, 3, 3), np.float32)
+    with pytest.raises(ValueError, match="padding="):
+        conv2d(x, w, padding=padding)
+
+
+GRADIENTS = [
+    Case((2, 4, 9, 11), (6, 4, 3, 3), (2, 2), (1, 1)),
+    Case((1, 3, 20, 17), (5, 3, 7, 7), (2, 2), (3, 3)),
+    Case((2, 4, 8, 9), (6, 4, 1, 1), (2, 2)),
+    Case((1, 8, 10, 12), (8, 1, 3, 3), (2, 2), (1, 1), groups=8),
+    Case((1, 6, 10, 12), (6, 1, 5, 5), padding=(2, 2), groups=6),
+    Case((1, 4, 9, 9), (4, 2, 3, 2), (3, 2), (4, 3), (2, 1), groups=2),
+    Case((1, 2, 7, 8), (3, 2, 2, 2), (3, 3)),
+    Case((1, 2, 7, 8), (3, 2, 3, 3), (2, 2), (0, 1), (2, 2)),
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("case", GRADIENTS)
+def test_gradients(device: Device, case: Case, layout: Any) -> None:
+    x, w = case.images(np.float32)
+    random = np.random.default_rng(5)
+    dy = random.standard_normal(results(case, x, w).shape).astype(np.float32)
+    by_images, by_filters = gradients(case, x, w, dy)
+    there = [pt.asarray(laid_out(a, layout), device=device) for a in (x, dy)]
+    settings = {"layout": layout, **case.settings}
+    filters = pt.asarray(w, device=device)
+    found = conv2d_input_gradient(there[1], filters, there[0].shape, **settings)
+    assert np.allclose(as_nchw(found, layout), by_images, atol=1e-4)
+    found = conv2d_weight_gradient(*there, w.shape, **settings)
+    assert np.allclose(pt.to_numpy(found), by_filters, atol=1e-4)
+
+
+UNIT = 2.0**-24
+
+
+@pytest.mark.parametrize("pixel", [1e4, 1e6, 1e8])
+@pytest.mark.parametrize("algorithm", ["winograd2", "winograd3", "winograd4", "winograd6", "auto"])
+def test_a_large_pixel(device: Device, algorithm: Any, pixel: float) -> None:
+    """Winograd's errors are bounded by the largest pixel of a tile, and stay in its tile."""
+    channels = 4
+    x = np.ones((1, channels, 26, 26), np.float32)
+    x[0, 1, 13, 12] = pixel
+    w = np.ones((2, channels, 3, 3), np.float32)
+    with pt.use(device):
+        plan = prepare(x.shape, pt.asarray(w, device=device), algorithm=algorithm)
+        error = np.abs(
+            pt.to_numpy(plan(pt.asarray(x, device=device))) - results(Case(x.shape, w.shape), x, w)
+        )  # type: ignore[arg-type]
+    m = int(plan.algorithm[-1]) if plan.algorithm.startswith("winograd") else 0
+    if not m:
+        assert (error <= 4 * UNIT * 9 * channels * (pixel + channels * 9)).all()
+        return
+    by = transforms(m, 3)
+    far = np.ones((24, 24), bool)
+    row, column = (13 - m - 1) // m * m, (12 - m - 1) // m * m
+    far[max(0, row) : 13 + m + 2, max(0, column) : 12 + m + 2] = False
+    steps = channels + 4 * by.inputs + 6
+    assert error.max() <= by.growth * steps * UNIT * (pixel + channels)
+    assert error[:, :, far].max() <= by.growth * steps * UNIT * channels
+
+
+def test_full_precision_has_elementwise_bounds(device: Device) -> None:
+    x = np.ones((1, 3, 20, 20), np.float32)
+    x[0, 1, 9, 9], x[0, 0, 3, 3] = 1e8, 3e37
+    w = np.ones((2, 3, 3, 3), np.float32)
+    case = Case(x.shape, w.shape)  # type: ignore[arg-type]
+    with pt.use(device):
+        found = pt.to_numpy(
+            conv2d(pt.asarray(x, device=device), pt.asarray(w, device=device), precision="full")
+        )
+    expected = results(case, x, w)
+    assert (np.abs(found - expected) <= 4 * UNIT * 27 * results(case, abs(x), abs(w))).all()
+    with pytest.raises(ValueError, match="whole tiles"):
+        conv2d(x, w, precision="full", algorithm="winograd2")
+    with pytest.raises(ValueError, match="precision='half'"):
+        conv2d(x, w, precision="half")  # type: ignore[arg-type]
+
+
+def test_the_first_choice_errs_at_most_four_times_as_much_as_direct_sums(device: Device) -> None:
+    random = np.random.default_rng(2)
+    channels = 24 if device.interprets else 320
+    x = random.standard_normal((1, channels, 26, 26)).astype(np.float32)
+    w = random.standard_normal((8, channels, 3, 3)).astype(np.float32)
+    expected = results(Case(x.shape, w.shape), x, w)  # type: ignore[arg-type]
+    errors = {}
+    for algorithm in ("auto", "direct"):
+        found = conv2d(
+            pt.asarray(x, device=device),
+            pt.asarray(w, device=device),
+            algorithm=algorithm,  # type: ignore[arg-type]
+        )
+        errors[algorithm] = np.abs(pt.to_numpy(found) - expected).max()
+    assert errors["auto"] <= 4 * errors["direct"]
