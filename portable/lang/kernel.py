@@ -58,6 +58,7 @@ class _State:
     def __init__(self) -> None:
         self.names = NamesRead()
         self.compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
+        self.too_large: dict[tuple[str, Specialisation, int | None, bool], str] = {}
         self.translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
 
 
@@ -147,8 +148,11 @@ class Kernel(Launchable, Marked):
         with self._lock:
             state = self.state
             found, compiling = state.compiled.get(key), self._compiling[device.name]
+            too_large = state.too_large.get(key)
         if found is not None:
             return found
+        if too_large is not None:  # operations try it again before they take something smaller
+            raise LaunchError(too_large)
         with compiling:
             with self._lock:
                 found = state.compiled.get(key)
@@ -159,6 +163,10 @@ class Kernel(Launchable, Marked):
                 except RecursionError:
                     ir = self.translated(wanted, device.capabilities)
                     raise too_deep(ir) from None
+                except LaunchError as error:
+                    with self._lock:
+                        _keep(state.too_large, key, str(error))
+                    raise
                 with self._lock:
                     _keep(state.compiled, key, found)
         return found
@@ -171,10 +179,10 @@ class Kernel(Launchable, Marked):
             return Compiled(ir, interpreted_arguments(ir), device.interpret(ir))
         if checking():
             program, arguments, executable = compile_checked(ir, device)
-            self._check_local(program.local_bytes, device)
+            self._check_local(program.shared_bytes, device)
             return Compiled(ir, arguments, executable, program)
         program = generate(ir, device.capabilities)
-        self._check_local(program.local_bytes, device)
+        self._check_local(program.shared_bytes, device)
         return Compiled(ir, program.arguments, device.compile(program), program)
 
     def _check_local(self, needed: int, device: Device) -> None:
@@ -289,6 +297,6 @@ def _made(python: Callable[..., Any], options: Options) -> Kernel:
     if getattr(python, "__name__", "") == LAMBDA:
         raise KernelError("a lambda is no kernel", hint="define it by 'def'")
     require_plain(python)
-    if not python.__module__.startswith(_OURS):
+    if not str(python.__module__).startswith(_OURS):
         function_source(python)  # says now what is wrong with it
     return Kernel(python, options)
