@@ -58,7 +58,7 @@ class _State:
     def __init__(self) -> None:
         self.names = NamesRead()
         self.compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
-        self.too_large: dict[tuple[str, Specialisation, int | None, bool], str] = {}
+        self.refused: dict[tuple[str, Specialisation, int | None, bool], str] = {}
         self.translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
 
 
@@ -148,25 +148,24 @@ class Kernel(Launchable, Marked):
         with self._lock:
             state = self.state
             found, compiling = state.compiled.get(key), self._compiling[device.name]
-            too_large = state.too_large.get(key)
         if found is not None:
             return found
-        if too_large is not None:  # operations try it again before they take something smaller
-            raise LaunchError(too_large)
         with compiling:
             with self._lock:
-                found = state.compiled.get(key)
+                found, refusal = state.compiled.get(key), state.refused.get(key)
+            if refusal is not None:
+                raise LaunchError(refusal)
             if found is None:
                 try:
                     with collected_later():
                         found = self._compile(wanted, device)
+                except LaunchError as error:  # plans try choices in turn, again at each call
+                    with self._lock:
+                        _keep(state.refused, key, str(error))
+                    raise
                 except RecursionError:
                     ir = self.translated(wanted, device.capabilities)
                     raise too_deep(ir) from None
-                except LaunchError as error:
-                    with self._lock:
-                        _keep(state.too_large, key, str(error))
-                    raise
                 with self._lock:
                     _keep(state.compiled, key, found)
         return found

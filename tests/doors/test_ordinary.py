@@ -36,6 +36,7 @@ _WITHOUT_CASES: Final[dict[str, str]] = {
     "unique_all": "made of what the other three are",
     "fftfreq rfftfreq ifftshift hfft ihfft ifftn irfftn": "tests/array/test_fft.py",
     "conv2d_input_gradient conv2d_weight_gradient prepare prepare_shared": "tests/conv",
+    "conv1d conv3d conv_transpose2d": "tests/conv/test_dimensions.py",
     "workspace_size": "a number; tests/conv",
     "prepare_gemm": "tests/doors: a way through this door",
     "choice jump": "tests/random_numbers",

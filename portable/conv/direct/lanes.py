@@ -14,6 +14,7 @@ from portable.conv.direct.lane_kernels import (
     convolve_rows,
     pack_lane_filters,
 )
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.dtypes import DType
@@ -87,9 +88,8 @@ class Lanes(Method):
             plain = activation in (keep, relu)
             plan = self.plan._replace(activation=activation, lanewise=plain)
             self._activated[activation] = plan
-        convolve_rows[groups(self._extents[0]), 1](
-            x, filters, v, out, bias, residual, self.blocks, PLAN=plan
-        )
+        launcher = convolve_rows[groups(self._extents[0]), 1]
+        enqueue(launcher, x, filters, v, out, bias, residual, self.blocks, PLAN=plan)
 
     @property
     def plan(self) -> LanePlan:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from portable.conv.launching import enqueue
 from portable.conv.method import Epilogue, Method, most_workspace
 from portable.conv.tuning import tiles_of_blocks
 from portable.conv.winograd.block_kernels import BlockPlan, convolve_blocks, pack_filters
@@ -88,7 +89,8 @@ class WinogradBlocks(Method):
             blocks = min(step, -(-(total - first) // tiles))
             items = blocks * parts * self.shape.groups
             v = workspace[: blocks * self._each]
-            convolve_blocks[groups(items), 1](
+            enqueue(
+                convolve_blocks[groups(items), 1],
                 x,
                 filters,
                 self.device.namespace().reshape(v, (items, self._elements, self._depth + 1, tiles)),
