@@ -14,7 +14,7 @@ import numpy as np
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
-from portable.gradients.adjoint import Adjoint, adjoint_of
+from portable.gradients.adjoint import Adjoint, Shared, adjoint_of
 from portable.gradients.arguments import check_gradients, overlaps, views_of
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import is_array
@@ -22,13 +22,13 @@ from portable.lang.arguments.signature import CompositeSpec, Specialisation, con
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
-from portable.lang.kernel import Kernel
+from portable.lang.kernel import Kernel, kernel
 from portable.lang.launch.definition import Parameters
 from portable.lang.launch.filling import owners_of
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
 from portable.namespace import device_of, elsewhere
-from portable.primitives import copy
+from portable.primitives import copy, fill, reduce
 from portable.system.locks import fork_safe_lock
 
 __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
@@ -49,11 +49,14 @@ class _Needs(Exception):  # noqa: N818 - no error: a launch has to do more first
     gathers : tuple of (int, tuple of int)
         Of kernels to be launched before: the argument, and the dimension of the ndrange of each
         dimension.
+    shared : tuple of Shared
+        The sums over all work-items that are done behind it.
     """
 
     kept: tuple[DType, ...]
     written: frozenset[int]
     gathers: tuple[tuple[int, tuple[int, ...]], ...]
+    shared: tuple[Shared, ...]
 
 
 _MAIN: Final = -1
@@ -119,14 +122,15 @@ class _Derived(Kernel):
         """Says what has to be done before, unless it was."""
         given = wanted.parameters[2]
         assert isinstance(given, CompositeSpec)
-        if len(given.items) == len(adjoint.kept) + len(adjoint.gathers):
+        parts = (adjoint.kept, adjoint.shared, adjoint.gathers)
+        if len(given.items) == sum(map(len, parts)):
             return
         owners, written = owners_of(wanted.parameters[:1]), frozenset[int]()
         if adjoint.measure is not None:
             pairs = zip(owners, adjoint.measure.parameters, strict=False)
             written = frozenset(i for (i, _), x in pairs if x in adjoint.measure.written)
         gathers = tuple((owners[x.parameter][0], x.dims) for x in adjoint.gathers)
-        raise _Needs(adjoint.kept, written, gathers)
+        raise _Needs(adjoint.kept, written, gathers, adjoint.shared)
 
     def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
         plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
@@ -279,7 +283,12 @@ class AdjointLauncher:
             ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
             gather = self._adjoint.kernel(dims, number)[ndrange, None]
             gather(given, gradients, sizes, **constants)
-        launcher(given, gradients, (*kept, *(None for _ in needs.gathers)), **constants)
+        shares = tuple(_shares(x.dtype, prod(padded), arrays[0], device) for x in needs.shared)
+        done = (None for _ in needs.gathers)
+        launcher(given, gradients, (*kept, *shares, *done), **constants)
+        into = [x for x in flattened(gradients) if x is not None]
+        for x, share in zip(needs.shared, shares, strict=True):
+            _add_at[1](reduce(share).reshape(1), into[x.gradient], AT=x.index)
 
     def _check_overlaps(
         self,
@@ -315,6 +324,19 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
     return mapped(given, lambda x: copy(x) if next(number) in written else x)
 
 
+def _shares(kind: DType, items: int, like: Any, device: Device) -> Any:
+    """Where each work-item puts its share of a sum."""
+    if isinstance(like, np.ndarray):
+        return np.zeros(items, kind.numpy)
+    return fill(device.empty((items,), kind), 0)
+
+
+@kernel
+def _add_at(total: Any, out: Any, *, AT: Any) -> None:
+    """Adds a sum to an element."""
+    out[AT] += total[0]
+
+
 class _Counts:
     """How much is kept, as a run of the kernel tells."""
 
@@ -341,7 +363,7 @@ def _signature(given: tuple[Any, ...], gradients: tuple[Any, ...]) -> Any:
     )
 
 
-def vjp(kernel: Kernel) -> AdjointKernel:
+def vjp(forward: Kernel) -> AdjointKernel:
     """The adjoint of a kernel, itself a kernel: from gradients by results to those by the rest.
 
     It is made from the kernel's IR by reverse-mode differentiation (Griewank and Walther,
@@ -355,7 +377,7 @@ def vjp(kernel: Kernel) -> AdjointKernel:
 
     Parameters
     ----------
-    kernel : kernel
+    forward : kernel
         A function marked `portable.kernel`.
 
     Returns
@@ -382,11 +404,11 @@ def vjp(kernel: Kernel) -> AdjointKernel:
     >>> adjoint = pt.vjp(square)
     >>> adjoint[n](x, y, gradient_of_x, gradient_of_y)  # doctest: +SKIP
     """
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"portable.vjp takes a kernel, not {kernel!r}")
-    return _adjoint_of(kernel)
+    if not isinstance(forward, Kernel):
+        raise TypeError(f"portable.vjp takes a kernel, not {forward!r}")
+    return _adjoint_of(forward)
 
 
 @lru_cache(maxsize=_MOST_ADJOINTS)
-def _adjoint_of(kernel: Kernel) -> AdjointKernel:
-    return AdjointKernel(kernel)
+def _adjoint_of(forward: Kernel) -> AdjointKernel:
+    return AdjointKernel(forward)

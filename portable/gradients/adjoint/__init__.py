@@ -9,6 +9,6 @@ what rounds of loops begin with and `logs` for what they loaded; `unused` leaves
 
 from __future__ import annotations
 
-from portable.gradients.adjoint.assemble import Adjoint, Gather, Gradient, adjoint_of
+from portable.gradients.adjoint.assemble import Adjoint, Gather, Gradient, Shared, adjoint_of
 
-__all__ = ["Adjoint", "Gather", "Gradient", "adjoint_of"]
+__all__ = ["Adjoint", "Gather", "Gradient", "Shared", "adjoint_of"]

@@ -27,7 +27,7 @@ from portable.lang.ir.make import cast
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Adjoint", "Gather", "Gradient", "adjoint_of"]
+__all__ = ["Adjoint", "Gather", "Gradient", "Shared", "adjoint_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,24 @@ class Gather:
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """An element of gradients to which all work-items add.
+
+    Attributes
+    ----------
+    gradient : int
+        The number of the array of gradients, as given.
+    index : tuple of int
+    dtype : DType
+        Of the shares.
+    """
+
+    gradient: int
+    index: tuple[int, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
 class Adjoint:
     """The adjoint of a kernel.
 
@@ -82,12 +100,16 @@ class Adjoint:
         The types of what is kept.
     gathers : tuple of Gather
         Kernels that are launched before it.
+    shared : tuple of Shared
+        Sums over all work-items that are left to do: an array of each is given after those of
+        `kept`, of as many elements as work-items.
     """
 
     kernel: Kernel
     measure: Kernel | None
     kept: tuple[DType, ...]
     gathers: tuple[Gather, ...] = ()
+    shared: tuple[Shared, ...] = ()
 
 
 def adjoint_of(kernel: Kernel, gradients: Sequence[Gradient], dims: int = 1) -> Adjoint:
@@ -144,19 +166,23 @@ class _Assembly:
         chosen = self._gatherable()
         self.memory.gathered = frozenset(x.array for x in chosen)
         both, level = self.sweeps.whole()
+        numbers = self._numbers(level)
+        shared, shares, first, last = self._handed_on()
         body = (
             *self.memory.cleared(loc),
             *self.stack.empty(loc),
             *self.sweeps.zeros(),
+            *first,
             *both,
-            *self._numbers(level),
+            *numbers,
+            *last,
         )
-        into = [x.array for x in self.gradients]
+        into = [*(x.array for x in self.gradients), *shares]
         live = needed(body, into)
         _refuse_order(live)
         touched = {y for x in all_statements(live) for y in x.touched()}
         self.stack.arrays = [x for x in self.stack.arrays if x in touched]
-        kernel = self._kernel(f"{self.primal.name}_adjoint", live, tuple(self.stack.arrays))
+        kernel = self._kernel(f"{self.primal.name}_adjoint", live, (*self.stack.arrays, *shares))
         refuse_stale(self.flat, kernel, self.sweeps.again)
         kernel = kept_in_variables(kernel, self.names)
         check(kernel)
@@ -166,7 +192,7 @@ class _Assembly:
             again = _Assembly(self.primal, self.gradients, self.dims, Names(self.primal))
             again.gathers = False
             return again.made()
-        return Adjoint(kernel, measure, kept, tuple(map(self._gather, chosen)))
+        return Adjoint(kernel, measure, kept, tuple(map(self._gather, chosen)), tuple(shared))
 
     def _gatherable(self) -> list[Moved]:
         """The arrays whose gradients kernels of their own sum up."""
@@ -250,7 +276,8 @@ class _Assembly:
 
     def _kernel(self, name: str, body: s.Block, more: tuple[Array, ...]) -> Kernel:
         given = tuple(x.array for x in self.gradients)
-        cells = (*self.flat.variables, *self.sweeps.cells, *self.stack.cells)
+        totals = self.memory.totals.values()
+        cells = (*self.flat.variables, *self.sweeps.cells, *self.stack.cells, *totals)
         used = {v.name for x in all_statements(body) for v in x.sets()}
         touched = {y for x in all_statements(body) for y in x.touched()}
         return replace(
@@ -263,7 +290,7 @@ class _Assembly:
         )
 
     def _numbers(self, level: Level) -> s.Block:
-        """Adds the adjoints of numbers that all work-items are given to their gradients."""
+        """Adds the adjoints of numbers that all work-items are given."""
         out: list[s.Statement] = []
         parameters = {x.name: x for x in self.flat.parameters if isinstance(x, e.Variable)}
         for gradient in self.gradients:
@@ -275,20 +302,27 @@ class _Assembly:
             adjoint, before = level.adjoints.taken(var, self.flat.loc)
             if adjoint is None:
                 continue
-            value = cast(adjoint, gradient.array.dtype.register)
-            index = (e.Const(0, self.flat.index_type),) * gradient.array.ndim
-            out += before
-            out.append(
-                s.Atomic(
-                    None,
-                    "add",
-                    gradient.array,
-                    index,
-                    value,
-                    None,
-                    "relaxed",
-                    "device",
-                    self.flat.loc,
-                )
-            )
+            total = self.memory.total(gradient.array, (0,) * gradient.array.ndim)
+            value = e.Binary("add", total, cast(adjoint, gradient.array.dtype.register))
+            out += [*before, s.Assign(total, value, self.flat.loc)]
         return tuple(out)
+
+    def _handed_on(self) -> tuple[list[Shared], list[Array], s.Block, s.Block]:
+        """What sums over all work-items are made of: their places, arrays, beginning and end."""
+        loc = self.flat.loc
+        shared: list[Shared] = []
+        arrays: list[Array] = []
+        first: list[s.Statement] = []
+        last: list[s.Statement] = []
+        for (into, index), total in self.memory.totals.items():
+            number = next(i for i, x in enumerate(self.gradients) if x.array is into)
+            assert isinstance(total.type, DType)
+            shared.append(Shared(number, index, total.type))
+            array = Array(
+                self.names.fresh("shares"), total.type, "global", 1, strides=("unit",),
+                restrict=True,
+            )  # fmt: skip
+            arrays.append(array)
+            first.append(s.Assign(total, zero(total.type), loc))
+            last.append(s.Store(array, (self.stack.item(),), total, loc))
+        return shared, arrays, tuple(first), tuple(last)

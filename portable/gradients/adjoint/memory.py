@@ -75,6 +75,9 @@ class Memory:
         Arrays whose adjoints other kernels sum up (`gathers`).
     gathering : Gathering or None
         The loads whose adjoints alone are summed up here.
+    totals : dict
+        By the array of gradients and the index: the variable that sums up a work-item's adjoints of
+        an element that all read.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Memory:
         self.arrays: list[Array] = []
         self.gathered: frozenset[Array] = frozenset()
         self.gathering: Gathering | None = None
+        self.totals: dict[tuple[Array, tuple[int, ...]], e.Variable] = {}
         self._kernel: Final = kernel
         self._names: Final = names
         self._activity: Final = activity
@@ -156,12 +160,39 @@ class Memory:
         if x.runs_on:
             refuse("of a load that runs on into the next rows", x, "load row by row")
         index = tuple(of(i) for i in x.index)
+        if not isinstance(adjoint.type, Vector) and self._is_shared(x):
+            return self._add_total(x, into, adjoint)
         if not isinstance(adjoint.type, Vector) or x.array.lanes > 1:
             return self._add(x, into, index, adjoint)
         out: list[s.Statement] = []
         for lane in range(adjoint.type.lanes):
             out += self._add(x, into, _moved(index, x.axis, lane), e.Lane(adjoint, lane))
         return tuple(out)
+
+    def _is_shared(self, x: s.Load) -> bool:
+        """Whether it reads an element that all work-items read, and none writes."""
+        constant = all(isinstance(i, e.Const) for i in x.index)
+        return constant and x.array.space == "global" and x.array not in self._written
+
+    def _add_total(self, x: s.Load, into: Array, adjoint: e.Expression) -> s.Block:
+        """Adds to what the work-item will hand on at its end."""
+        constants = (i for i in x.index if isinstance(i, e.Const))
+        index = tuple(int(i.value) for i in constants)
+        if x.component is not None:
+            index = (*index, x.component)
+            if into.dtype.is_complex:
+                return self._add(x, into, x.index, adjoint)
+        total = self.total(into, index)
+        value = cast(adjoint, into.dtype.register)
+        return (s.Assign(total, e.Binary("add", total, value), x.loc),)
+
+    def total(self, into: Array, index: tuple[int, ...]) -> e.Variable:
+        """The variable that sums up a work-item's adjoints of an element that all read."""
+        found = self.totals.get((into, index))
+        if found is None:
+            found = self._names.variable("total", into.dtype.register)
+            self.totals[into, index] = found
+        return found
 
     def _add(
         self, x: s.Load, into: Array, index: tuple[e.Expression, ...], adjoint: e.Expression
