@@ -58,6 +58,7 @@ class _State:
     def __init__(self) -> None:
         self.names = NamesRead()
         self.compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
+        self.refused: dict[tuple[str, Specialisation, int | None, bool], str] = {}
         self.translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
 
 
@@ -151,11 +152,17 @@ class Kernel(Launchable, Marked):
             return found
         with compiling:
             with self._lock:
-                found = state.compiled.get(key)
+                found, refusal = state.compiled.get(key), state.refused.get(key)
+            if refusal is not None:
+                raise LaunchError(refusal)
             if found is None:
                 try:
                     with collected_later():
                         found = self._compile(wanted, device)
+                except LaunchError as error:  # plans try choices in turn, again at each call
+                    with self._lock:
+                        _keep(state.refused, key, str(error))
+                    raise
                 except RecursionError:
                     ir = self.translated(wanted, device.capabilities)
                     raise too_deep(ir) from None

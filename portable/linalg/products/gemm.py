@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -434,13 +434,30 @@ def _first(plan: Plan, args: tuple[Any, ...], use: Callable[[TileLaunch], object
     """The first launch that a use accepts; the later ones are fallbacks of the table."""
     failures: list[str] = []
     for launch in plan.launches:
+        key = plan.device.name, dtype(args[-1].dtype), *launch.constants.values()
+        if key in _refused and launch is not plan.launches[-1]:
+            continue
         try:
             use(launch)
         except (CompileError, LaunchError, UnsupportedError) as error:
             failures.append(f"{launch.constants}: {error}")
+            _refuse(key)
         else:
             return launch
     raise no_tiles(args[-1], failures)
+
+
+_refused: Final[dict[Any, None]] = {}
+"""Launches that did not build, the last ones: to find that out takes as long as to build."""
+
+_MOST_REFUSED: Final = 256
+
+
+def _refuse(key: Any) -> None:
+    """Remembers a launch that is not to be tried again."""
+    while len(_refused) >= _MOST_REFUSED:
+        _refused.pop(next(iter(_refused)), None)
+    _refused[key] = None
 
 
 def no_tiles(out: Any, failures: Sequence[str]) -> PortableError:
