@@ -1,8 +1,8 @@
 """A plugin of pytest that gives SciPy's own tests the arrays of `portable.array`.
 
 They take the place of array-api-strict, since SciPy's tests have a list of the libraries that they
-know. As with that library ``np.asarray(x)`` copies to the host here, for assertions and for what SciPy
-has compiled for the processor.
+know. As with that library ``np.asarray(x)`` copies to the host here, for assertions and for what
+SciPy has compiled for the processor.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _REAL: Final = "fiu"
 
 def other_functions() -> Iterator[Function]:
     """All of them."""
-    for made in (_primitives, _numerics, _matrices, _images, _fused, _random):
+    for made in (_primitives, _numerics, _matrices, _systems, _images, _fused, _random):
         yield from made()
 
 
@@ -247,6 +247,74 @@ def _matrices() -> Iterator[Function]:
         expected=lambda x: np.linalg.svd(x, compute_uv=False), kinds="f", dims=(2,), most=500,
         least=200, units=256, sizes="largest",
     )  # fmt: skip
+
+
+def _definite(x: Any) -> Any:
+    """A positive definite matrix of an array's first 300 rows and columns."""
+    part = x[:300, :300]
+    return linalg.gemm(part, part.T, c=_one(part), beta=float(10 * part.shape[0]))
+
+
+def _one(x: Any) -> Any:
+    eye = np.eye(*x.shape, dtype=portable.to_numpy(x[:1]).dtype)
+    return portable.asarray(eye, device=device_of(x))
+
+
+def _systems() -> Iterator[Function]:
+    """Factorisations, each judged by what it was made of."""
+
+    def definite(x: Any) -> Any:
+        part = x[:300, :300]
+        return part @ part.T + 10 * part.shape[0] * np.eye(part.shape[0], dtype=x.dtype)
+
+    def by_cholesky(x: Any) -> Any:
+        lower = linalg.cholesky(_definite(x))
+        return linalg.gemm(lower, lower.T)
+
+    def by_solution(x: Any) -> Any:
+        a, b = _definite(x), x[:300, :50]
+        return linalg.gemm(a, linalg.solve(a, b))
+
+    def by_factors(x: Any) -> Any:
+        a, b = _definite(x), x[:300, :50]
+        return linalg.gemm(a, linalg.lu_solve(linalg.lu_factor(a), b))
+
+    def by_triangle(x: Any) -> Any:
+        lower, b = linalg.cholesky(_definite(x)), x[:300, :50]
+        return linalg.gemm(lower, linalg.solve_triangular(lower, b))
+
+    def by_reflectors(x: Any) -> Any:
+        return linalg.gemm(*linalg.qr(x[:400, :300]))
+
+    def nearest(x: Any) -> Any:
+        return linalg.gemm(x[:, :100], linalg.lstsq(x[:, :100], x[:, 100:102]).x)
+
+    known: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+        "linalg.qr": (by_reflectors, lambda x: x[:400, :300]),
+        "linalg.lstsq": (
+            nearest, lambda x: x[:, :100] @ np.linalg.lstsq(x[:, :100], x[:, 100:102])[0]
+        ),
+        "linalg.cholesky": (by_cholesky, definite),
+        "linalg.solve": (by_solution, lambda x: x[:300, :50]),
+        "linalg.lu_factor, lu_solve": (by_factors, lambda x: x[:300, :50]),
+        "linalg.solve_triangular": (by_triangle, lambda x: x[:300, :50]),
+        "linalg.inv": (
+            lambda x: linalg.gemm(_definite(x), linalg.inv(_definite(x))),
+            lambda x: np.eye(min(300, x.shape[0]), dtype=x.dtype),
+        ),
+        "linalg.slogdet": (
+            lambda x: linalg.slogdet(_definite(x)).logabsdet,
+            lambda x: np.linalg.slogdet(definite(x))[1],
+        ),
+        "linalg.det": (
+            lambda x: linalg.det(_definite(x)[:4, :4]), lambda x: np.linalg.det(definite(x)[:4, :4])
+        ),
+    }  # fmt: skip
+    for name, (call, expected) in known.items():
+        yield _of(
+            name, call, expected=expected, kinds="f", dims=(2,), least=300, without=("float16",),
+            units=4096, sizes="largest",
+        )  # fmt: skip
 
 
 def _images() -> Iterator[Function]:
