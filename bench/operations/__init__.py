@@ -21,6 +21,7 @@ from portable_bench.operations.gf2_matmul import Gf2Matmul
 from portable_bench.operations.launch import Launch
 from portable_bench.operations.lookup import Lookup
 from portable_bench.operations.multiply_add import MultiplyAdd
+from portable_bench.operations.spmv import Spmv
 from portable_bench.operations.svdvals import Svdvals
 from portable_bench.operations.train import Train
 
@@ -37,6 +38,7 @@ _ALL: Final = (
     ConvLayers(),
     Band(),
     Svdvals(),
+    Spmv(),
     Forward(),
     Train(),
     Fuse(),
