@@ -24,9 +24,6 @@ from portable.linalg.products.kernels import keep, relu
 
 __all__ = ["Lanes"]
 
-_WIDE: Final = 64
-"""Bytes of the vectors of processors that have 32 registers for them; others have 16."""
-
 _SUMS: Final = 3 / 4
 """The part of the registers that hold sums."""
 
@@ -123,7 +120,7 @@ class Lanes(Method):
     def _tiles(self) -> list[LanePlan]:
         """Tiles of filters by vectors whose sums fill the registers, or most of them."""
         can, filters = self.device.capabilities, self.shape.filters // self.shape.groups
-        registers = int(_SUMS * (32 if can.vector_bytes >= _WIDE else 16))
+        registers = int(_SUMS * can.most_vectors)
         lanes = max(2, min(16, can.vector_bytes // self.workspace_kind.itemsize))
         base = LanePlan(self.shape.window, self._phases, 1, 1, lanes)
         sizes = [

@@ -72,7 +72,7 @@ class Micro(Strategy):
         self._dtype = _sum_type(work, sums[0])
         plain = any(not _packs(tile) for tile in part.tiles.values())
         self._micro = MicroShape.choose(
-            work.capabilities.vector_bytes, self._dtype, [f.shape for f in sums], not plain
+            work.capabilities, self._dtype, [f.shape for f in sums], not plain
         )
         self._sums: dict[Fragment, Array] = {}
         self._panels: dict[Fragment | Array, Panels] = {}
