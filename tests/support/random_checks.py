@@ -21,8 +21,8 @@ from portable.backend import Device
 from portable.errors import KernelError
 from portable_backends.simulator.backend import SimulatorDevice
 from tests.support import random_functions as functions
-from tests.support.launch import run
 from tests.support.differences import assert_gradients
+from tests.support.launch import run
 from tests.support.random_adjoints import ITEMS as DIFFERENTIATED
 from tests.support.random_adjoints import adjoint_arguments, random_adjoint
 from tests.support.random_arrays import CLOSE, random_program

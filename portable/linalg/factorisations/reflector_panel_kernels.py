@@ -8,7 +8,7 @@ panel applies a reflector and adds up the products that the next one is made of.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -19,7 +19,10 @@ from portable.linalg.factorisations.layout import Layout
 
 __all__ = ["factor_columns"]
 
-_TARGET = 20
+_CHAIN: Final = 256
+"""Products that a work-item adds up one after the other at most."""
+
+_TARGET: Final = 20
 """The exponent that a panel's largest element is scaled to: squares neither overflow nor vanish."""
 
 
@@ -174,16 +177,20 @@ def reflect(w: Any, sums: Any, factor: Any, where: Any, LAYOUT: Layout) -> None:
     after = kl.minimum(k + 1, PANEL - 1)
     for i in kl.static_range(PANEL // LANES):
         sums[i] = kl.splat(kl.cast(0, kind), LANES)
-    # All but the next column's own row, which is the first below, have a part in its products.
-    for r in kl.workgroup_range(k + 1, m):
-        x = scale * w[r, k]
+    # In chains of bounded length, so that sums do not drift.
+    for begin in range(k + 1, m, _CHAIN * kl.local_size(0)):
+        chain = kl.private(PANEL // LANES, kind, lanes=LANES, fill=0)
+        for r in kl.workgroup_range(begin, kl.minimum(begin + _CHAIN * kl.local_size(0), m)):
+            x = scale * w[r, k]
+            for i in kl.static_range(PANEL // LANES):
+                share = kl.vload(shares, i * LANES, lanes=LANES)
+                row = kl.vload(w, r, i * LANES, lanes=LANES)
+                kl.vstore(w, r, i * LANES, row - x * share)
+            w[r, k] = x
+            if r > k + 1:  # the first row below is the next column's own
+                add_products(w, r, after, chain, LANES)
         for i in kl.static_range(PANEL // LANES):
-            share = kl.vload(shares, i * LANES, lanes=LANES)
-            row = kl.vload(w, r, i * LANES, lanes=LANES)
-            kl.vstore(w, r, i * LANES, row - x * share)
-        w[r, k] = x
-        if r > k + 1:
-            add_products(w, r, after, sums, LANES)
+            sums[i] = sums[i] + chain[i]
 
 
 @function
