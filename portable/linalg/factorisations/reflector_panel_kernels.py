@@ -16,6 +16,7 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits, scaled_by
 from portable.linalg.factorisations.copy_kernels import conjugate
 from portable.linalg.factorisations.layout import Layout
+from portable.linalg.factorisations.panel_kernels import fetch_row, size_of
 
 __all__ = ["factor_columns"]
 
@@ -57,7 +58,7 @@ def factor_columns(
     m, width = a.shape[1] - first, stop - first
     matrix = a[batch]
     w = kl.local((ROWS, PANEL), a.dtype) if ROWS else room[batch]
-    field = load_panel(matrix, w, first, width, m, PANEL)
+    field = load_panel(matrix, w, first, width, m, LAYOUT)
     factor = kl.local((PANEL, PANEL), a.dtype)
     sums = kl.private(PANEL // LANES, w.dtype, lanes=LANES, fill=0)
     for r in kl.workgroup_range(1, m):
@@ -87,16 +88,14 @@ def scaled(x: Any, field: Any, sign: int) -> Any:
 
 
 @function
-def load_panel(matrix: Any, w: Any, first: Any, width: Any, m: Any, PANEL: int) -> Any:
+def load_panel(matrix: Any, w: Any, first: Any, width: Any, m: Any, LAYOUT: Layout) -> Any:
     """Copies a panel, zeros beyond it, scaled by a power of two, whose exponent field it gives."""
     best = kl.cast(0, w.dtype.real)
+    PANEL = LAYOUT.panel
     for r in kl.workgroup_range(m):
+        fetch_row(matrix, w, first, r, width, LAYOUT)
         for j in kl.static_range(PANEL):
-            value = kl.cast(0, w.dtype)
-            if j < width:
-                value = matrix[first + r, first + j]
-            best = kl.maximum(best, kl.maximum(kl.abs(kl.real(value)), kl.abs(kl.imag(value))))
-            w[r, j] = value
+            best = kl.maximum(best, size_of(w[r, j]))
     field = power_bits(kl.workgroup_reduce(kl.maximum, best), _TARGET)
     kl.barrier()
     for r in kl.workgroup_range(m):
