@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.backend import ArrayView, Capabilities, Device
+from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, adjoint_of
-from portable.gradients.arguments import check_gradients, overlaps
+from portable.gradients.arguments import check_gradients, overlaps, views_of
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.signature import CompositeSpec, Specialisation, constant_key
@@ -27,7 +27,7 @@ from portable.lang.launch.definition import Parameters
 from portable.lang.launch.filling import owners_of
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
-from portable.namespace import device_of, elsewhere, on_device
+from portable.namespace import device_of, elsewhere
 from portable.primitives import copy
 from portable.system.locks import fork_safe_lock
 
@@ -264,8 +264,8 @@ class AdjointLauncher:
                 f"{self._adjoint.__name__} is given a gradient that shares memory with another "
                 "array; give each argument a gradient of its own"
             )
-        away = [None if x is None else _view_of(device, x) for x in arrays[: len(leaves)]]
-        wanted = self._forward.specialised(device, given, away, constants)
+        views = views_of(device, leaves)
+        wanted = self._forward.specialised(device, given, views, constants)
         written = self._adjoint.primal.written_in(wanted, device)
         if any(not written.isdisjoint(pair) for pair in pairs):
             raise LaunchError(
@@ -278,13 +278,6 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
     """Arguments with copies of those that are written."""
     number = count()
     return mapped(given, lambda x: copy(x) if next(number) in written else x)
-
-
-def _view_of(device: Device, x: Any) -> ArrayView:
-    if isinstance(x, np.ndarray) and not device.owns(x):
-        address = x.__array_interface__["data"][0]
-        return ArrayView(x.dtype, x.shape, x.strides, None, address, writable=x.flags.writeable)
-    return device.view(on_device(device, x))
 
 
 class _Counts:

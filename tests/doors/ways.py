@@ -224,8 +224,11 @@ ELSEWHERE: Final[dict[str, str]] = {
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
+    "add_parts": "tests/conv/test_plans.py",
     "sum_boxes": "tests/conv/test_gradients.py",
-    "arrange_group_filters convolve_groups": "tests/conv/test_ways.py",
+    "arrange_group_filters convolve_groups sum_group_channels sum_group_pixels": (
+        "tests/conv/test_ways.py"
+    ),
     # transforms
     "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
     # matrices of bits
@@ -240,6 +243,10 @@ ELSEWHERE: Final[dict[str, str]] = {
     "count_buckets place_in_buckets": "tests/array/test_sorting.py",
     "sizes_of": "tests/array/test_sets.py",
     "count": "tests/numerics/test_numerics.py",
+    "segments_by_item segments_by_workgroup": "tests/numerics/test_further_numerics.py",
+    # sparse matrices
+    "csr_long_rows_by_vector csr_rows_by_matrix csr_rows_by_vector csr_share_by_matrix "
+    "csr_share_by_vector": "tests/sparse/test_sparse.py",
 }
 """Kernels, several in a key, that only sizes or options beyond these doors reach, and their tests.
 

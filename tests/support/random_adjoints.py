@@ -1,4 +1,4 @@
-"""Random kernels of floats, smooth but for their branches, and arguments to differentiate them by."""
+"""Random kernels of floats, smooth but for their branches, and what to differentiate them by."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
-from portable import dtypes
+from portable import dtypes, recording
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError
@@ -95,7 +95,12 @@ def apply(operation: Operation, *operands: Any, out: Any = None) -> Any:
     if out is None:
         device = next(x.device for x in operands if isinstance(x, Storage))
         out = device.empty(plan.shape, plan.result)
-    _launch(plan, operands, out)
+    if not recording.active or (recorder := recording.current()) is None:
+        _launch(plan, operands, out)
+        return out
+    recorder.applied(operation.real, operation.name, operands, out)
+    with recording.unwatched():
+        _launch(plan, operands, out)
     return out
 
 
