@@ -243,6 +243,10 @@ ELSEWHERE: Final[dict[str, str]] = {
     "count_buckets place_in_buckets": "tests/array/test_sorting.py",
     "sizes_of": "tests/array/test_sets.py",
     "count": "tests/numerics/test_numerics.py",
+    "segments_by_item segments_by_workgroup": "tests/numerics/test_further_numerics.py",
+    # sparse matrices
+    "csr_long_rows_by_vector csr_rows_by_matrix csr_rows_by_vector csr_share_by_matrix "
+    "csr_share_by_vector": "tests/sparse/test_sparse.py",
 }
 """Kernels, several in a key, that only sizes or options beyond these doors reach, and their tests.
 

@@ -10,7 +10,7 @@ import numpy as np
 import portable
 from portable import conv, linalg, numerics, primitives
 from portable.namespace import device_of
-from tests.support.ordinary.model import Function
+from tests.support.ordinary.model import Array, Function
 
 __all__ = ["other_functions"]
 
@@ -139,6 +139,7 @@ def _numerics() -> Iterator[Function]:
         "numerics.convolve", lambda x: numerics.convolve(x, x[:33]),
         expected=lambda x: np.convolve(x, x[:33]), kinds="fi", dims=(1,), sizes="largest", units=64,
     )  # fmt: skip
+    yield from _more_numerics()
     for mode in ("constant", "edge", "reflect", "wrap"):
         yield _of(
             f"numerics.pad({mode!r})", lambda x, mode=mode: numerics.pad(x, 2, mode),
@@ -164,6 +165,63 @@ def _numerics() -> Iterator[Function]:
 def _points(x: Any) -> Any:
     """0, 1 and 2 in the library of an array."""
     return portable.asarray(np.arange(3, dtype=portable.to_numpy(x[:1]).dtype), device=device_of(x))
+
+
+def _more_numerics() -> Iterator[Function]:
+    def offsets(n: int) -> Array:
+        return np.arange(0, n + 1, n // 100 or 1)
+
+    def segments(x: Any) -> Any:
+        places = portable.asarray(offsets(x.shape[0]), device=device_of(x).for_arrays())
+        return numerics.segmented_reduce(x, places)
+
+    def sums(x: Any) -> Any:
+        return np.add.reduceat(x, offsets(x.size)[:-1])[: offsets(x.size).size - 1]
+
+    for name in ("isclose", "digitize"):
+        yield _of(
+            f"numerics.{name}", lambda x, y, name=name: getattr(numerics, name)(x, y),
+            expected=getattr(np, name), operands=2, kinds="fi", few=True, dims=(1,),
+            without=("float16",), low=0, widened=False,
+        ) if name == "isclose" else _of(
+            "numerics.digitize", lambda x: numerics.digitize(x, x[:1]),
+            expected=lambda x: np.digitize(x, x[:1]), kinds="fi", dims=(1,), widened=False,
+        )  # fmt: skip
+    yield _of(
+        "numerics.norm", numerics.norm, expected=np.linalg.norm, kinds="f", units=64,
+        without=("float16",),
+    )  # fmt: skip
+    for name in ("cov", "corrcoef"):
+        yield _of(
+            f"numerics.{name}", lambda x, name=name: getattr(numerics, name)(x[:200]),
+            expected=lambda x, name=name: getattr(np, name)(x[:200]), kinds="f", dims=(2,),
+            sizes="largest", units=128, without=("float16",),
+        )  # fmt: skip
+    yield _of(
+        "numerics.gradient", lambda x: numerics.gradient(x, axis=-1),
+        expected=lambda x: np.gradient(x, axis=-1), kinds="f", few=True, sizes="largest", units=16,
+    )  # fmt: skip
+    yield _of(
+        "numerics.trapezoid", numerics.trapezoid, expected=np.trapezoid, kinds="f",
+        sizes=lambda x: np.trapezoid(abs(x)) + 1, units=64, without=("float16",),
+    )  # fmt: skip
+    yield _of(
+        "numerics.unique_rows", lambda x: numerics.unique_rows(x[:, :3]).values,
+        expected=lambda x: np.unique(x[:, :3], axis=0), kinds="iu", dims=(2,), widened=False,
+    )  # fmt: skip
+    yield _of(
+        "numerics.reduce_by_key", lambda x: numerics.reduce_by_key(x, x * 0 + 1).values,
+        expected=lambda x: np.unique(x, return_counts=True)[1].astype(x.dtype), kinds="i",
+        dims=(1,), widened=False,
+    )  # fmt: skip
+    yield _of(
+        "numerics.segmented_reduce", segments, expected=sums, kinds="fi", dims=(1,),
+        sizes=lambda x: sums(abs(x)) + 1, units=64, without=("float16",),
+    )  # fmt: skip
+    yield _of(
+        "primitives.topk", lambda x: primitives.topk(x, 3).values,
+        expected=lambda x: np.sort(x, axis=-1)[..., :-4:-1], kinds="fiu", widened=False,
+    )  # fmt: skip
 
 
 def _matrices() -> Iterator[Function]:
