@@ -49,13 +49,15 @@ _WORDS: Final = {dtypes.bool_: dtypes.uint8, dtypes.complex64: dtypes.uint64}
 class _ElementwisePlan:
     """What calls with the same dtypes, shapes and strides share.
 
-    `numbers` says as what to pass the operands that are Python numbers.
+    `numbers` says as what to pass the operands that are Python numbers. A new result has this shape
+    in memory; where its operands lie in another order of axes, `back` is how to see it.
     """
 
     shape: tuple[int, ...]
     result: DType
     launch: Launch | None
     numbers: tuple[tuple[int, DType], ...]
+    back: tuple[int, ...] | None = None
 
 
 _plans: dict[Any, _ElementwisePlan] = {}
@@ -63,6 +65,9 @@ _plans: dict[Any, _ElementwisePlan] = {}
 
 def apply(operation: Operation, *operands: Any, out: Any = None) -> Any:
     """The operation on arrays and Python numbers, at least one of them, or `out`, an array.
+
+    A new result lies in memory as its operands do, where these lie alike without gaps (transposes of
+    contiguous arrays), as NumPy's; else, and where elements are converted or copied, in C order.
 
     Parameters
     ----------
@@ -95,6 +100,9 @@ def apply(operation: Operation, *operands: Any, out: Any = None) -> Any:
     if out is None:
         device = next(x.device for x in operands if isinstance(x, Storage))
         out = device.empty(plan.shape, plan.result)
+        if plan.back is not None:
+            _launch(plan, operands, out)
+            return _turned(out, plan.back)
     _launch(plan, operands, out)
     return out
 
@@ -200,7 +208,13 @@ def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Ele
     aliased = out is not None and any(
         isinstance(x, Storage) and x.buffer is out.buffer for x in operands
     )
+    back = None
     if out is None:
+        order = None if operation.fixed else _shared_order(arrays, shape)  # copies are in C order
+        if order is not None:
+            operands = tuple(_turned(x, order) if isinstance(x, Storage) else x for x in operands)
+            shape = tuple(shape[axis] for axis in order)
+            back = tuple(order.index(axis) for axis in range(len(order)))
         out = device.empty(shape, result)
     elif out.shape != shape:
         raise ShapeError(
@@ -215,7 +229,23 @@ def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Ele
     if prod(shape) == 0:
         return _ElementwisePlan(shape, result, None, numbers)
     launch = _bind(operation, operands, out, compute, disjoint=not aliased)
-    return _ElementwisePlan(shape, result, launch, numbers)
+    return _ElementwisePlan(shape, result, launch, numbers, back)
+
+
+def _shared_order(arrays: Sequence[Storage], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes by which all arrays lie in memory without gaps, outermost first; None for C order."""
+    if 0 in shape or any(x.shape != shape for x in arrays) or arrays[0].is_contiguous:
+        return None
+    steps = arrays[0].strides
+    order = tuple(sorted(range(len(shape)), key=lambda axis: -steps[axis]))
+    return order if all(_turned(x, order).is_contiguous for x in arrays) else None
+
+
+def _turned(x: Any, order: tuple[int, ...]) -> Any:
+    """The view of an array with its axes in another order."""
+    return x.viewed(
+        tuple(x.shape[axis] for axis in order), tuple(x.strides[axis] for axis in order)
+    )
 
 
 def _bind(
