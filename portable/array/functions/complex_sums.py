@@ -12,7 +12,7 @@ from portable.primitives.reductions.merging import Merge
 
 __all__ = ["sum_of_pairs"]
 
-_WIDTHS: Final = (16, 8, 4)
+_WIDTHS: Final = (256, 64, 16, 8, 4)
 """Numbers that are added up side by side where all are."""
 
 
@@ -37,7 +37,7 @@ def sum_of_pairs(recipe: Recipe, x: Any, axes: tuple[int, ...]) -> Any:
         shape, strides = (*x.shape[:-1], 2 * x.shape[-1]), (*x.strides[:-1], half)
         pairs = x.viewed(shape, strides, dtype=real)
         return _in_complex(reduced(recipe, pairs, axes, merge, real), x)
-    width = next((w for w in _WIDTHS if not x.size % w), 0)
+    width = next((w for w in _WIDTHS if not x.size % w and x.size >= w * w), 0)
     if len(axes) < x.ndim or not x.is_contiguous or not width:
         return None
     rows = x.viewed((x.size // width, 2 * width), (width * size, half), dtype=real)

@@ -66,8 +66,8 @@ _plans: dict[Any, _ElementwisePlan] = {}
 def apply(operation: Operation, *operands: Any, out: Any = None) -> Any:
     """The operation on arrays and Python numbers, at least one of them, or `out`, an array.
 
-    A new result lies in memory as its operands do, where these lie alike without gaps (transposes of
-    contiguous arrays), as NumPy's; else, and where elements are converted or copied, in C order.
+    A new result lies in memory as its operands do, where these lie alike without gaps (transposes
+    of contiguous arrays), as NumPy's; else, and where elements are converted, in C order.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Ele
 
 
 def _shared_order(arrays: Sequence[Storage], shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The axes by which all arrays lie in memory without gaps, outermost first; None for C order."""
+    """The axes, outermost first, by which all arrays lie without gaps; None for C order."""
     if 0 in shape or any(x.shape != shape for x in arrays) or arrays[0].is_contiguous:
         return None
     steps = arrays[0].strides
