@@ -19,6 +19,7 @@ from portable.primitives.base.numbers import number_for
 from portable.primitives.base.recipe import Launch, Recipe, repeatable, shifted
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import (
+    EVERY_OTHER,
     FULL,
     NUMBER,
     REVERSED,
@@ -326,6 +327,9 @@ def _seen(x: Storage, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple
     if step == -size:
         start = x.offset + (shape[-1] - 1) * step
         return REVERSED, x.viewed(shape, (*strides[:-1], size), start)
+    alone = x.device.capabilities.lone_work_items and not x.dtype.is_complex
+    if alone and step == 2 * size and shape[-1] > 1:
+        return EVERY_OTHER, x.viewed((*shape[:-1], 2 * shape[-1] - 1), (*strides[:-1], size))
     return FULL, x.viewed(shape, strides)
 
 
@@ -344,7 +348,7 @@ def _lies_crosswise(x: Any) -> bool:
 def _lanes(args: Sequence[Any], how: Sequence[str], out: Storage, *, streaming: bool) -> int:
     """How many neighbours the kernel takes at a time."""
     kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
-    full = [x for x, word in zip(args, how, strict=True) if word == FULL] + [out]
+    full = [x for x, word in zip(args, how, strict=True) if word in (FULL, EVERY_OTHER)] + [out]
     if any(x.strides[-1] != x.dtype.itemsize for x in full):
         return 1
     return vector_lanes(kinds, out.shape[-1], out.device.capabilities, streaming=streaming)
