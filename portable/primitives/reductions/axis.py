@@ -179,7 +179,7 @@ def _rows_of_each(x: Any, how: Cut) -> int:
     if how.items > 1 or how.sections > 1:
         return 1
     wanted = max(1, x.device.capabilities.compute_units * _SHARES)
-    most = min(_FEW // x.shape[-1], how.groups // wanted)
+    most: int = min(_FEW // x.shape[-1], how.groups // wanted)
     return 1 << max(1, most).bit_length() - 1
 
 
