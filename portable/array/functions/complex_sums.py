@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
 from portable import lang as kl
@@ -13,7 +14,9 @@ from portable.primitives.reductions.merging import Merge
 __all__ = ["sum_of_pairs"]
 
 _WIDTHS: Final = (256, 64, 16, 8, 4)
-"""Numbers that are added up side by side where all are."""
+"""Numbers of a row that are added up side by side."""
+_LEAST: Final = 256
+"""Numbers of a row that are added up so."""
 
 
 def sum_of_pairs(recipe: Recipe, x: Any, axes: tuple[int, ...]) -> Any:
@@ -37,13 +40,16 @@ def sum_of_pairs(recipe: Recipe, x: Any, axes: tuple[int, ...]) -> Any:
         shape, strides = (*x.shape[:-1], 2 * x.shape[-1]), (*x.strides[:-1], half)
         pairs = x.viewed(shape, strides, dtype=real)
         return _in_complex(reduced(recipe, pairs, axes, merge, real), x)
-    width = next((w for w in _WIDTHS if not x.size % w and x.size >= w * w), 0)
-    if len(axes) < x.ndim or not x.is_contiguous or not width:
+    kept = x.shape[: x.ndim - len(axes)]
+    length = prod(x.shape[len(kept) :])
+    width = next((w for w in _WIDTHS if not length % w and length >= w * w), 0)
+    if min(axes) != len(kept) or not x.is_contiguous or not width or length < _LEAST:
         return None
-    rows = x.viewed((x.size // width, 2 * width), (width * size, half), dtype=real)
-    columns = reduced(recipe, rows, (0,), merge, real)
-    beside = columns.viewed((width, 2), (size, half))
-    return _in_complex(reduced(recipe, beside, (0,), merge, real), x)
+    rows = prod(kept)
+    shape, strides = (rows, length // width, 2 * width), (length * size, width * size, half)
+    columns = reduced(recipe, x.viewed(shape, strides, dtype=real), (1,), merge, real)
+    beside = columns.viewed((rows, width, 2), (width * size, size, half))
+    return _in_complex(reduced(recipe, beside, (1,), merge, real), x)
 
 
 def _in_complex(found: Any, x: Any) -> Any:
