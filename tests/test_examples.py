@@ -119,6 +119,10 @@ def test_spmv(used: Device) -> None:
     assert np.allclose(load("spmv").run(matrix, x), matrix @ x, atol=1e-6)
 
 
+def test_sparse_solver(used: Device) -> None:
+    assert load("sparse_solver").run(9) == pytest.approx(0.0736, rel=0.02)
+
+
 def test_softmax(used: Device) -> None:
     x = np.random.default_rng(2).standard_normal((5, 100)).astype(np.float32) * 20
     expected = np.exp(x.astype(float) - x.max(1, keepdims=True))

@@ -6,6 +6,7 @@ from portable_bench.operation import Operation
 from portable_bench.operations.array_functions import ArrayFunction
 from portable_bench.operations.band import Band
 from portable_bench.operations.conv import Conv
+from portable_bench.operations.conv_layers import ConvLayers
 from portable_bench.operations.copy import Copy
 from portable_bench.operations.fft import Fft
 from portable_bench.operations.forward import Forward
@@ -33,6 +34,7 @@ _ALL: Final = (
     GemmTn(),
     GemmBatch(),
     Conv(),
+    ConvLayers(),
     Band(),
     Svdvals(),
     Forward(),

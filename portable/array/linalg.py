@@ -1,7 +1,8 @@
 """The ``linalg`` extension of the Array API.
 
-Products, norms, diagonals, powers and the singular values of real matrices run on the device. The
-other decompositions and the solvers go through the host and NumPy, as their docstrings say.
+Products, norms, diagonals, powers, and what comes of singular values and eigenvalues run on the
+device. The other decompositions and the solvers go through the host and NumPy, as their docstrings
+say.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from portable import linalg as factorisations
 from portable.array.array import Array
 from portable.array.base.operations import OPERATIONS
 from portable.array.base.real_operations import power_of_size
@@ -34,7 +36,9 @@ from portable.array.functions.statistics import sum as summed
 from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
 from portable.linalg.singular_values.svdvals import svdvals as singular_values
+from portable.linalg.spectral import by_values, decompositions
 from portable.primitives.base.geometry import normalized_axes, reduced_shape
+from portable.primitives.base.promotion import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
@@ -128,30 +132,27 @@ def _check_matrices(name: str, x: Array) -> None:
 
 
 def cholesky(x: Array, /, *, upper: bool = False) -> Array:
-    """The Cholesky factor of positive definite matrices: LAPACK's ?potrf, on the host.
+    """The Cholesky factor of positive definite matrices, by `portable.linalg.cholesky`.
 
     Parameters
     ----------
     x : Array
-        ``(..., n, n)``, `float32`, `float64` or complex, symmetric or Hermitian; one triangle is
-        read.
+        ``(..., n, n)``, `float32`, `float64` or complex, symmetric or Hermitian; the triangle that
+        the factor has is read.
     upper : bool
         Whether to give the upper factor, ``U^H U = x``, and not the lower, ``L L^H = x``.
 
     Raises
     ------
     ValueError
-        If a matrix is not square or not positive definite.
+        If a matrix is not square or not positive definite (`numpy.linalg.LinAlgError`).
     """
-
-    def factor(a: Any) -> Any:
-        return np.linalg.cholesky(a, upper=upper)
-
-    return _on_host("cholesky", factor, x)  # type: ignore[no-any-return]
+    _check_matrices("cholesky", x)
+    return factorisations.cholesky(x, upper=upper)
 
 
 def det(x: Array, /) -> Array:
-    """Determinants, by LAPACK's ?getrf on the host.
+    """Determinants, by `portable.linalg.det`.
 
     Parameters
     ----------
@@ -168,13 +169,12 @@ def det(x: Array, /) -> Array:
     ValueError
         If matrices are not square.
     """
-    return _on_host("det", np.linalg.det, x)  # type: ignore[no-any-return]
+    _check_matrices("det", x)
+    return factorisations.det(x)
 
 
 def eigh(x: Array, /) -> EighResult:
-    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices.
-
-    They are LAPACK's ?syevd's, on the host.
+    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices: `portable.linalg.eigh`.
 
     Parameters
     ----------
@@ -191,13 +191,14 @@ def eigh(x: Array, /) -> EighResult:
     Raises
     ------
     ValueError
-        If matrices are not square.
+        If matrices are not square; NumPy's ``LinAlgError`` for NaN and infinities.
     """
-    return EighResult(*_on_host("eigh", lambda a: tuple(np.linalg.eigh(a)), x))
+    _check_matrices("eigh", x)
+    return EighResult(*decompositions.eigh(x))
 
 
 def eigvalsh(x: Array, /) -> Array:
-    """Eigenvalues of symmetric or Hermitian matrices: LAPACK's ?syevd, on the host.
+    """Eigenvalues of symmetric or Hermitian matrices: `portable.linalg.eigvalsh`.
 
     Parameters
     ----------
@@ -212,13 +213,14 @@ def eigvalsh(x: Array, /) -> Array:
     Raises
     ------
     ValueError
-        If matrices are not square.
+        If matrices are not square; NumPy's ``LinAlgError`` for NaN and infinities.
     """
-    return _on_host("eigvalsh", np.linalg.eigvalsh, x)  # type: ignore[no-any-return]
+    _check_matrices("eigvalsh", x)
+    return decompositions.eigvalsh(x)
 
 
 def inv(x: Array, /) -> Array:
-    """Inverses, by LAPACK's ?gesv on the host.
+    """Inverses, by `portable.linalg.inv`.
 
     Parameters
     ----------
@@ -228,13 +230,14 @@ def inv(x: Array, /) -> Array:
     Raises
     ------
     ValueError
-        If a matrix is not square or singular.
+        If a matrix is not square or singular (`numpy.linalg.LinAlgError`).
     """
-    return _on_host("inv", np.linalg.inv, x)  # type: ignore[no-any-return]
+    _check_matrices("inv", x)
+    return factorisations.inv(x)
 
 
 def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
-    """Pseudo-inverses of Moore and Penrose, by `svd` on the host.
+    """Pseudo-inverses of Moore and Penrose: `portable.linalg.pinv`.
 
     Parameters
     ----------
@@ -249,22 +252,12 @@ def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     Array
         ``(..., n, m)``.
     """
-    tolerance = _host_tolerance(rtol)
-    return _on_host(  # type: ignore[no-any-return]
-        "pinv", lambda a: np.linalg.pinv(a, rtol=_default_tolerance(a, tolerance)), x
-    )
-
-
-def _host_tolerance(rtol: Any) -> Any:
-    return rtol.device.to_numpy(rtol) if isinstance(rtol, Storage) else rtol
-
-
-def _default_tolerance(a: Any, given: Any) -> Any:
-    return max(a.shape[-2:]) * np.finfo(a.dtype).eps if given is None else given
+    _check_matrices("pinv", x)
+    return by_values.pinv(x, rtol=rtol)
 
 
 def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
-    """QR decompositions: LAPACK's ?geqrf and ?orgqr, on the host.
+    """QR decompositions, by `portable.linalg.qr`.
 
     Parameters
     ----------
@@ -280,11 +273,14 @@ def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRRe
     R : Array
         ``(..., k, n)``, upper triangular.
     """
-    return QRResult(*_on_host("qr", lambda a: tuple(np.linalg.qr(a, mode=mode)), x))
+    _check_matrices("qr", x)
+    if mode not in ("reduced", "complete"):
+        raise ValueError(f"mode={mode!r}; qr has reduced, complete")
+    return QRResult(*factorisations.qr(x, mode=mode))
 
 
 def slogdet(x: Array, /) -> SlogdetResult:
-    """Signs of determinants and logarithms of their sizes, by LAPACK's ?getrf on the host.
+    """Signs of determinants and logarithms of their sizes, by `portable.linalg.slogdet`.
 
     Parameters
     ----------
@@ -303,11 +299,12 @@ def slogdet(x: Array, /) -> SlogdetResult:
     ValueError
         If matrices are not square.
     """
-    return SlogdetResult(*_on_host("slogdet", lambda a: tuple(np.linalg.slogdet(a)), x))
+    _check_matrices("slogdet", x)
+    return SlogdetResult(*factorisations.slogdet(x))
 
 
 def solve(x1: Array, x2: Array, /) -> Array:
-    """The solution of ``x1 @ x = x2``: LAPACK's ?gesv, on the host.
+    """The solution of ``x1 @ x = x2``, by `portable.linalg.solve`.
 
     Parameters
     ----------
@@ -316,20 +313,26 @@ def solve(x1: Array, x2: Array, /) -> Array:
     x2 : Array
         ``(..., n, k)``, the right-hand sides as columns, or ``(n,)``, one for all matrices.
 
+    Returns
+    -------
+    Array
+        In the common dtype.
+
     Raises
     ------
     ValueError
-        If a matrix is not square or singular, or the shapes do not fit together.
+        If a matrix is not square or singular (`numpy.linalg.LinAlgError`), or the shapes do not fit
+        together.
     """
-
-    def solution(a: Any, b: Any) -> Any:
-        return np.linalg.solve(a, b[..., None])[..., 0] if b.ndim == 1 else np.linalg.solve(a, b)
-
-    return _on_host("solve", solution, x1, x2)  # type: ignore[no-any-return]
+    check_operands("solve", (x1, x2))
+    _check_matrices("solve", x1)
+    _check_matrices("solve", x2)
+    kind = promoted_on(x1.device, x1.dtype, x2.dtype)
+    return factorisations.solve(astype(x1, kind, copy=False), astype(x2, kind, copy=False))
 
 
 def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
-    """Singular value decompositions: LAPACK's ?gesdd, on the host.
+    """Singular value decompositions: `portable.linalg.svd`.
 
     Parameters
     ----------
@@ -346,18 +349,20 @@ def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
         ``(..., k)``, real, in descending order.
     Vh : Array
         ``(..., n, n)`` or ``(..., k, n)``, with orthonormal rows.
+
+    Raises
+    ------
+    ValueError
+        NumPy's ``LinAlgError`` for NaN and infinities.
     """
-
-    def parts(a: Any) -> Any:
-        return tuple(np.linalg.svd(a, full_matrices=full_matrices))
-
-    return SVDResult(*_on_host("svd", parts, x))
+    _check_matrices("svd", x)
+    return SVDResult(*decompositions.svd(x, full_matrices=full_matrices))
 
 
 def svdvals(x: Array, /) -> Array:
-    """Singular values, those of real matrices by `portable.linalg.svdvals` on the device.
+    """Singular values, those of real matrices by `portable.linalg.svdvals`.
 
-    Those of complex ones go through the host.
+    Those of complex ones are `svd`'s.
 
     Parameters
     ----------
@@ -372,16 +377,10 @@ def svdvals(x: Array, /) -> Array:
     Raises
     ------
     ValueError
-        For NaN and infinities in real matrices, which a flag read from the device tells.
+        For NaN and infinities, which a flag read from the device tells.
     """
     _check_matrices("svdvals", x)
-    if not x.dtype.is_complex:
-        return singular_values(x)
-
-    def values(a: Any) -> Any:
-        return np.linalg.svd(a, compute_uv=False)
-
-    return _on_host("svdvals", values, x)  # type: ignore[no-any-return]
+    return decompositions.svd(x).S if x.dtype.is_complex else singular_values(x)
 
 
 def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import count
 from math import prod
 from typing import Any, Final
 
@@ -14,17 +15,20 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, adjoint_of
+from portable.gradients.arguments import check_gradients, overlaps, views_of
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.signature import CompositeSpec, Specialisation, constant_key
-from portable.lang.arguments.structs import flattened
+from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.kernel import Kernel
 from portable.lang.launch.definition import Parameters
+from portable.lang.launch.filling import owners_of
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
 from portable.namespace import device_of, elsewhere
+from portable.primitives import copy
 from portable.system.locks import fork_safe_lock
 
 __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
@@ -33,10 +37,18 @@ _MOST_ADJOINTS: Final = 256
 
 
 class _Keeps(Exception):  # noqa: N818 - no error: the launch has to find out how much
-    """An adjoint keeps values of some types, for which it was given no arrays."""
+    """An adjoint keeps values of some types, for which it was given no arrays.
 
-    def __init__(self, kept: tuple[DType, ...]) -> None:
+    Attributes
+    ----------
+    kept : tuple of DType
+    written : frozenset of int
+        The arguments that the run which finds out how much writes, with those of structs in place.
+    """
+
+    def __init__(self, kept: tuple[DType, ...], written: frozenset[int]) -> None:
         self.kept = kept
+        self.written = written
 
 
 class _Derived(Kernel):
@@ -86,7 +98,10 @@ class _Derived(Kernel):
         assert isinstance(given, CompositeSpec)
         assert made is not None
         if not self._measures and len(given.items) != len(adjoint.kept):
-            raise _Keeps(adjoint.kept)
+            assert adjoint.measure is not None
+            owners, written = owners_of(wanted.parameters[:1]), adjoint.measure.written
+            pairs = zip(owners, adjoint.measure.parameters, strict=False)
+            raise _Keeps(adjoint.kept, frozenset(i for (i, _), x in pairs if x in written))
         return replace(made, ragged=wanted.ragged) if wanted.ragged else made
 
     def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
@@ -165,7 +180,7 @@ class AdjointLauncher:
         self._key = key
         self._forward = adjoint.primal[key]
         self._launchers: dict[bool, Launcher] = {}
-        self._kept: dict[Any, tuple[DType, ...]] = {}
+        self._kept: dict[Any, _Keeps] = {}
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launches the adjoint where its arrays live.
@@ -191,14 +206,15 @@ class AdjointLauncher:
         LaunchError
             If a gradient does not fit, or arrays share memory that the kernel writes.
         """
-        count = len(self._adjoint.primal.parameters.positional)
-        if len(args) != 2 * count:
+        half = len(self._adjoint.primal.parameters.positional)
+        if len(args) != 2 * half:
             names = ", ".join(self._adjoint.primal.parameters.positional)
             raise LaunchError(
-                f"{self._adjoint.__name__} takes the {count} arguments ({names}) and as many "
+                f"{self._adjoint.__name__} takes the {half} arguments ({names}) and as many "
                 f"gradients, None for what has none, not {len(args)} arguments"
             )
-        given, gradients = args[:count], args[count:]
+        given, gradients = args[:half], args[half:]
+        check_gradients(self._adjoint.primal.parameters.positional, given, gradients)
         self._launch(given, gradients, constants)
 
     def _launch(
@@ -207,6 +223,7 @@ class AdjointLauncher:
         arrays = [x for x in flattened((*given, *gradients)) if is_array(x)]
         away = elsewhere() if all(isinstance(x, np.ndarray) for x in arrays) else None
         device = away or device_of(*arrays)
+        self._check_overlaps(device, given, gradients, constants)
         padded = self._forward.padded(device)
         dims = max((dim + 1 for dim in range(3) if padded[dim] > 1), default=1)
         launcher = self._adjoint.kernel(dims)[self._key]
@@ -216,18 +233,51 @@ class AdjointLauncher:
             _signature(given, gradients),
             *map(constant_key, constants.items()),
         )
-        kinds = self._kept.get(key, ())
+        keeps = self._kept.get(key)
         try:
             kept: tuple[Any, ...] = ()
-            if kinds:
+            if keeps is not None:
                 measure = self._adjoint.kernel(dims, measures=True)[self._key]
-                counts = _Counts(device, len(kinds), on_host=away is not None)
-                measure(given, gradients, (counts.array,), **constants)
-                kept = counts.room(kinds, prod(padded))
+                counts = _Counts(device, len(keeps.kept), on_host=away is not None)
+                measure(_spared(given, keeps.written), gradients, (counts.array,), **constants)
+                kept = counts.room(keeps.kept, prod(padded))
             launcher(given, gradients, kept, **constants)
         except _Keeps as found:
-            self._kept[key] = found.kept
+            self._kept[key] = found
             self._launch(given, gradients, constants)
+
+    def _check_overlaps(
+        self,
+        device: Device,
+        given: tuple[Any, ...],
+        gradients: tuple[Any, ...],
+        constants: dict[str, Any],
+    ) -> None:
+        """Refuses gradients that share memory, and arguments that do where the kernel writes it."""
+        leaves = flattened(given)
+        arrays = [x if is_array(x) else None for x in (*leaves, *flattened(gradients))]
+        pairs = list(overlaps(device, arrays))
+        if not pairs:
+            return
+        if any(j >= len(leaves) for _, j in pairs):
+            raise LaunchError(
+                f"{self._adjoint.__name__} is given a gradient that shares memory with another "
+                "array; give each argument a gradient of its own"
+            )
+        views = views_of(device, leaves)
+        wanted = self._forward.specialised(device, given, views, constants)
+        written = self._adjoint.primal.written_in(wanted, device)
+        if any(not written.isdisjoint(pair) for pair in pairs):
+            raise LaunchError(
+                f"{self._adjoint.primal.__name__} is given arrays that share memory and writes one "
+                "of them; its gradient goes by arguments: have it read and write the same one"
+            )
+
+
+def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
+    """Arguments with copies of those that are written."""
+    number = count()
+    return mapped(given, lambda x: copy(x) if next(number) in written else x)
 
 
 class _Counts:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from portable.conv.direct.grouped_kernels import GroupPlan, arrange_group_filters, convolve_groups
 from portable.conv.geometry import Geometry, Pair
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.lang.function import Function
@@ -56,9 +57,9 @@ class Grouped(Method):
         tiles = prod(-(-n // extent) for n, extent in places)
         panels = self.shape.filters // (plan.filters * plan.lanes)
         alone = self.device.capabilities.lone_work_items
-        convolve_groups[self.shape.images * tiles * panels, None if alone else _WORKGROUP](
-            x, filters, out, epilogue.bias, residual, self.shape.groups, PLAN=plan
-        )
+        items = self.shape.images * tiles * panels
+        launcher = convolve_groups[items, None if alone else _WORKGROUP]
+        enqueue(launcher, x, filters, out, epilogue.bias, residual, self.shape.groups, PLAN=plan)
 
     def _with(self, activation: Function) -> GroupPlan:
         plan = self._activated.get(activation)

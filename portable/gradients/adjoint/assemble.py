@@ -85,6 +85,17 @@ def adjoint_of(kernel: Kernel, gradients: Sequence[Gradient], dims: int = 1) -> 
     return _Assembly(kernel, gradients, dims).made()
 
 
+def _refuse_order(body: s.Block) -> None:
+    """Refuses what atomic operations return: run again, they return it in another order."""
+    for x in all_statements(body):
+        if isinstance(x, s.Atomic) and x.var is not None:
+            refuse(
+                f"through what kl.atomic_{x.op} returns, which depends on the order of work-items",
+                x,
+                "work out places that do not depend on it, and keep them in an array",
+            )
+
+
 class _Assembly:
     def __init__(self, kernel: Kernel, gradients: Sequence[Gradient], dims: int) -> None:
         self.primal: Final = kernel
@@ -112,6 +123,7 @@ class _Assembly:
         )
         into = [x.array for x in self.gradients]
         live = needed(body, into)
+        _refuse_order(live)
         touched = {y for x in all_statements(live) for y in x.touched()}
         self.stack.arrays = [x for x in self.stack.arrays if x in touched]
         kernel = self._kernel(f"{self.primal.name}_adjoint", live, tuple(self.stack.arrays))
@@ -129,6 +141,7 @@ class _Assembly:
         walked = self.sweeps.measured()
         body = (*self.stack.begun(loc), *walked, *self.stack.reported(counts, loc))
         live = needed(body, [counts])
+        _refuse_order(live)
         made = self._kernel(f"{self.primal.name}_kept", live, (counts,))
         made = kept_in_variables(made, self.names)
         check(made)

@@ -17,7 +17,7 @@ _STAGES: Final = 6
 @function
 def lane_sum(x: Any) -> Any:
     """The sum of a vector's lanes, in halves; a number is its own."""
-    if x.lanes == 1:
+    if x.dtype.is_complex or x.lanes == 1:
         return x
     half = x.lanes // 2
     return lane_sum(x[:half] + x[half:])

@@ -1,4 +1,4 @@
-"""What a Householder reflector is made of: two forms."""
+"""What a Householder reflector is made of: in some forms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["mirror", "mirror_beside", "reflector"]
+__all__ = ["mirror", "mirror_beside", "reflector", "reflector_of"]
 
 
 @function
@@ -26,6 +26,25 @@ def reflector(alpha: Any, tail: Any) -> Any:
         beta = -kl.copysign(kl.sqrt(alpha * alpha + tail), alpha)
         tau = (beta - alpha) / beta
         factor = 1 / (alpha - beta)
+    return beta, tau, factor
+
+
+@function
+def reflector_of(alpha: Any, tail: Any) -> Any:
+    """As `reflector`, of complex numbers too: ``I - tau v v^H`` with a real tau."""
+    if not alpha.dtype.is_complex:
+        return reflector(alpha, tail)
+    small = 2.0**-900 if tail.dtype == kl.f64 else 2.0**-100
+    size = kl.abs(alpha)
+    beta, tau, factor = alpha, size * 0, alpha * 0
+    if tail > small:
+        length = kl.sqrt(size * size + tail)
+        phase = kl.complex(size * 0 + 1, size * 0)
+        if size > 0:
+            phase = alpha / size
+        beta = -(phase * length)
+        tau = (size + length) / length
+        factor = kl.conj(phase) / (size + length)
     return beta, tau, factor
 
 

@@ -20,10 +20,23 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.base.parts import absolute_square, conjugate, real_part
 from portable.linalg.base.sums import lane_sum
-from portable.linalg.reflectors.householder import reflector
+from portable.linalg.reflectors.householder import reflector_of
 
-__all__ = ["DirectShape", "Scratch", "bidiagonalize", "bidiagonalize_each"]
+__all__ = [
+    "DirectShape",
+    "KeptReflectors",
+    "Scratch",
+    "bidiagonalize",
+    "bidiagonalize_each",
+    "make_steps",
+    "merge_totals",
+    "zeros_up_to",
+]
+
+_LANES: Final = 16
+"""Columns of vectors at most."""
 
 _AHEAD: Final = 8
 """Sums that are loaded side by side where work-items are many, which wait long for each load."""
@@ -74,12 +87,37 @@ class Scratch(NamedTuple):
     totals : array, shape (2, groups, pitch)
         Each workgroup's such sums, after this step and the one before in turn; each team's, shape
         (2, teams, pitch), of one workgroup.
+    merged : array, shape (2, 1, pitch), or None
+        The sums of `totals` over the workgroups, where these are so many that not each of them is
+        to add them up: `merge_totals` does between steps.
     """
 
     left: Any
     right: Any
     sums: Any
     totals: Any
+    merged: Any = None
+
+
+class KeptReflectors(NamedTuple):
+    """What is kept of reflectors, where their vectors are wanted.
+
+    Columns' reflectors stay below the diagonal of the matrix, but for a factor and their first
+    element, which is 1.
+
+    Attributes
+    ----------
+    rows : array, shape (n, pitch)
+        What is in the rows before their reflectors, from the element beside the diagonal on.
+    taus : array, shape (2, n)
+        Of the columns' and the rows' reflectors; 0 where none is needed.
+    factors : array, shape (2, n)
+        By which what lies behind the first element of vectors is multiplied.
+    """
+
+    rows: Any
+    taus: Any
+    factors: Any
 
 
 @kernel
@@ -91,7 +129,7 @@ def bidiagonalize(
     Several workgroups make one step in a launch. Step k leaves ``d[k]`` and ``e[k]``. Columns of
     `a` are whole vectors; zeros follow its rows, one less than a block has.
     """
-    make_steps(a, scratch, (d, e), first, last, SHAPE)
+    make_steps(a, scratch, (d, e), None, first, last, SHAPE)
 
 
 @kernel
@@ -102,19 +140,32 @@ def bidiagonalize_each(a: Any, scratch: Scratch, d: Any, e: Any, *, SHAPE: Direc
     """
     own = kl.group_id(1)
     mine = Scratch(scratch.left[own], scratch.right[own], None, scratch.totals[own])
-    make_steps(a[own], mine, (d[own], e[own]), -1, d.shape[1], SHAPE)
+    make_steps(a[own], mine, (d[own], e[own]), None, -1, d.shape[1], SHAPE)
+
+
+@kernel
+def merge_totals(totals: Any, merged: Any, k: Any) -> None:
+    """Adds up what workgroups have for step `k`; dimension 1 is the matrices."""
+    j, own, slot = kl.global_id(0), kl.global_id(1), k % 2
+    if own < totals.shape[0] and k // _LANES * _LANES <= j and j < totals.shape[3]:
+        total = kl.cast(0, totals.dtype)
+        for part in kl.range(totals.shape[2], unroll=_AHEAD):
+            total = total + totals[own, slot, part, j]
+        merged[own, slot, 0, j] = total
 
 
 @function
 def make_steps(
-    a: Any, scratch: Scratch, out: Any, first: Any, last: Any, SHAPE: DirectShape
+    a: Any, scratch: Scratch, out: Any, kept: Any, first: Any, last: Any, SHAPE: DirectShape
 ) -> None:
-    """The steps of `bidiagonalize`; `out` is where the two diagonals go."""
-    d, e = out
+    """The steps of `bidiagonalize`; `out` is where the two diagonals go.
+
+    Reflectors go to `kept`, unless it is None.
+    """
     for k in range(first, last):
-        tau = make_reflectors(a, scratch, d, e, k, SHAPE)
+        tau = make_reflectors(a, scratch, out, kept, k, SHAPE)
         kl.barrier()
-        if k + 1 < d.shape[0]:
+        if k + 1 < out[0].shape[0]:
             change_rows(a, scratch, k, tau, SHAPE)
             kl.barrier()
             if scratch.sums is not None:
@@ -123,33 +174,43 @@ def make_steps(
 
 
 @function
-def make_reflectors(a: Any, scratch: Scratch, d: Any, e: Any, k: Any, SHAPE: DirectShape) -> Any:
+def make_reflectors(
+    a: Any, scratch: Scratch, out: Any, kept: Any, k: Any, SHAPE: DirectShape
+) -> Any:
     """The reflectors of column `k` and of what that leaves of row `k`, as `Scratch` has them.
 
     Returns tau of the row's.
     """
+    d, e = out
     left, right = scratch.left[kl.group_id(0)], scratch.right[kl.group_id(0)]
-    first, turn = kl.local_id(0) == 0 and kl.group_id(0) == 0, kl.cast(0, a.dtype)
+    first, turn = kl.local_id(0) == 0 and kl.group_id(0) == 0, kl.cast(0, a.dtype.real)
     heads = kl.local(2, a.dtype)
     if k < 0:
         for j in range(kl.local_id(0), a.shape[1], SHAPE.items):
             left[j], right[j] = 0, 0
     else:
         own, head = a[k, k], a[k, kl.minimum(k + 1, a.shape[1] - 1)]
-        add_totals(left, heads, scratch.totals, k, SHAPE)
+        merged = scratch.totals if scratch.merged is None else scratch.merged
+        add_totals(left, heads, merged, k, SHAPE)
         kl.barrier()
-        beta, tau, factor = reflector(own, heads[0])
+        beta, tau, factor = reflector_of(own, real_part(heads[0]))
         if first:
             d[k] = beta
+            if kept is not None:
+                kept.taus[0, k], kept.factors[0, k] = tau, factor
+                kept.taus[1, k], kept.factors[1, k] = 0, 0
         if k + 1 < d.shape[0]:
-            head = head - tau * (head + factor * heads[1])
-            tail = kl.workgroup_reduce(kl.add, left_row(a, left, right, k, (tau, factor), SHAPE))
-            beta, tau, factor = reflector(head, tail)
-            turn = tau * factor * factor
+            head = head - tau * (head + conjugate(factor) * heads[1])
+            share = left_row(a, left, right, kept, k, (tau, factor), SHAPE)
+            tail = kl.workgroup_reduce(kl.add, share)
+            beta, tau, factor = reflector_of(head, tail)
+            turn = tau * absolute_square(factor)
             if kl.local_id(0) == ((k + 1) // SHAPE.lanes - k // SHAPE.lanes) % SHAPE.items:
                 right[k + 1] = head - beta
             if first:
                 e[k] = beta
+                if kept is not None:
+                    kept.taus[1, k], kept.factors[1, k] = tau, factor
     return turn
 
 
@@ -169,23 +230,25 @@ def add_totals(left: Any, heads: Any, totals: Any, k: Any, SHAPE: DirectShape) -
 
 
 @function
-def left_row(a: Any, left: Any, right: Any, k: Any, by: Any, SHAPE: DirectShape) -> Any:
+def left_row(a: Any, left: Any, right: Any, kept: Any, k: Any, by: Any, SHAPE: DirectShape) -> Any:
     """What a column's reflector subtracts from rows, and what it leaves of its own.
 
     Returns a work-item's part of the squares of that, but for its first element.
     """
     LANES, start = SHAPE.lanes, k // SHAPE.lanes * SHAPE.lanes
     tau, factor = by
-    squares = kl.splat(kl.cast(0, a.dtype), LANES)
+    squares = kl.splat(kl.cast(0, a.dtype.real), LANES)
     for j in range(start + kl.local_id(0) * LANES, a.shape[1], SHAPE.items * LANES):
         row = kl.vload(a, k, j, lanes=LANES)
-        share = tau * (row + factor * kl.vload(left, j, lanes=LANES))
+        share = tau * (row + conjugate(factor) * kl.vload(left, j, lanes=LANES))
         rest, share = row - share, factor * share
         if j <= k + 1:
             rest, share = zeros_up_to(rest, k + 1 - j), zeros_up_to(share, k - j)
         kl.vstore(left, j, share)
         kl.vstore(right, j, rest)
-        squares = squares + rest * rest
+        if kept is not None and kl.group_id(0) == 0:
+            kl.vstore(kept.rows, k, j, rest)
+        squares = squares + absolute_square(rest)
     return lane_sum(squares)
 
 
@@ -193,7 +256,7 @@ def left_row(a: Any, left: Any, right: Any, k: Any, by: Any, SHAPE: DirectShape)
 def zeros_up_to(x: Any, last: Any) -> Any:
     """A vector with zeros in its lanes up to `last`."""
     zero = kl.cast(0, x.dtype)
-    if x.lanes == 1:
+    if x.dtype.is_complex or x.lanes == 1:
         return kl.where(last < 0, x, zero)
     return kl.vector(*[kl.where(last < i, x[i], zero) for i in kl.static_range(x.lanes)])
 
@@ -265,7 +328,7 @@ def multiply(
         by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
         for r in kl.static_range(ROWS):
             value = kl.vload(a, i + r, j, lanes=LANES) - own[r] * by_left
-            products[r] = products[r] + value * by_right
+            products[r] = products[r] + value * conjugate(by_right)
 
 
 @function
@@ -280,7 +343,7 @@ def change(a: Any, by: Any, block: Block, sums: Any, start: Any, SHAPE: DirectSh
         for r in kl.static_range(SHAPE.rows):
             value = kl.vload(a, i + r, j, lanes=LANES) - own[r] * by_left - x[r] * by_right
             kl.vstore(a, i + r, j, value)
-            total = total + c[r] * value
+            total = total + conjugate(c[r]) * value
         kl.vstore(sums, j, total)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 from typing import Any, Final
 
 from portable.lang.launch.geometry import groups
 from portable.nn.layers import BatchNorm1d, BatchNorm2d, LayerNorm
 from portable.nn.layers.layer import Flow
 from portable.nn.stages import normalization_kernels as kernels
-from portable.nn.stages.normalization_kernels import Running, Scale
+from portable.nn.stages.normalization_kernels import Elements, Running, Scale
 from portable.nn.stages.stage import Place, Stage
 
 __all__ = ["BatchNormStage", "LayerNormStage"]
@@ -20,7 +20,9 @@ _WIDE: Final = 256
 _ENOUGH: Final = 4096
 """Numbers that a workgroup sums, in whole images."""
 _SECTION: Final = 64
-"""Rows whose slopes a work-item sums."""
+"""Rows whose numbers a work-item sums."""
+_MOST_LANES: Final = 16
+"""Of vectors that sums are kept in."""
 
 
 class _NormStage(Stage):
@@ -34,6 +36,9 @@ class _NormStage(Stage):
         self._slope = None if activation is None else activation.slope
         lone = place.device.capabilities.lone_work_items
         self._items = 1 if lone else min(_WIDE, place.device.capabilities.max_workgroup)
+        can = place.device.capabilities
+        widest = can.vector_bytes // place.kind.register.itemsize if can.lone_work_items else 1
+        self._lanes = max(1, min(widest, _MOST_LANES))
         self._kept: Any = None
 
     def _moments(self, count: int) -> Any:
@@ -41,6 +46,11 @@ class _NormStage(Stage):
         if self._kept is None or self._kept.shape[0] < 2 * count:
             self._kept = self.place.device.empty((2 * count,), self.place.kind.register)
         return self._seen(self._kept[: 2 * count], (2, count))
+
+    def _sums_items(self, partial: Any) -> tuple[int, int]:
+        """Work-items for sums of columns: some columns of a section each."""
+        _, sections, columns = partial.shape
+        return columns // self._lanes, sections
 
     def _seen(self, x: Any, shape: tuple[int, ...]) -> Any:
         return self.place.device.namespace().reshape(x, shape)
@@ -61,7 +71,12 @@ class BatchNormStage(_NormStage):
         self._layer = layer
         self._channels = place.inputs[0]
         self._pixels = prod(place.inputs[1:])
-        self._section = max(1, _ENOUGH // self._pixels)
+        self._columns = self._pixels == 1
+        self._section = _SECTION if self._columns else max(1, _ENOUGH // self._pixels)
+        lanes = gcd(self._lanes, self._channels if self._columns else self._pixels)
+        self._neighbours = Elements(self._columns, lanes)
+        if self._columns:
+            self._lanes = lanes
 
     def scratch(self, count: int) -> int:
         """Two sums of each section of a channel, and of each channel."""
@@ -73,6 +88,9 @@ class BatchNormStage(_NormStage):
     def _images(self, x: Any) -> Any:
         return self._seen(x, (x.shape[0], self._channels, self._pixels))
 
+    def _matrix(self, x: Any) -> Any:
+        return self._seen(x, (x.shape[0], self._channels))
+
     def _partial(self, count: int, scratch: Any) -> tuple[Any, Any]:
         """Places for sums of sections, and for those of channels."""
         sections, channels = self._sections(count), self._channels
@@ -80,11 +98,13 @@ class BatchNormStage(_NormStage):
         partial = self._seen(scratch[:size], (2, sections, channels))
         return partial, self._seen(scratch[size : size + 2 * channels], (2, channels))
 
-    def _across(self, count: int) -> tuple[bool, tuple[int, int]]:
-        """Whether neighbouring work-items take channels, and the work-items."""
-        across = self._pixels == 1
+    def _elements(self, count: int) -> tuple[int, int]:
+        """Work-items for each number; neighbours take channels where there is one pixel."""
         channels = self._channels
-        return across, (channels, count) if across else (self._pixels, channels * count)
+        neighbours, others = (
+            (channels, count) if self._columns else (self._pixels, channels * count)
+        )
+        return neighbours // self._neighbours.lanes, others
 
     def forward(self, x: Any, y: Any, scratch: Any) -> None:
         """By running means."""
@@ -100,10 +120,14 @@ class BatchNormStage(_NormStage):
         count = int(x.shape[0])
         partial, _ = self._partial(count, scratch)
         moments = self._moments(self._channels)
-        grid = groups(self._channels, self._sections(count))
-        kernels.channel_moments[grid, (self._items, 1)](
-            self._images(x), partial, SECTION=self._section
-        )
+        if self._columns:
+            kernels.column_moments[self._sums_items(partial), (_WORKGROUP, 1)](
+                self._matrix(x), partial, SECTION=self._section, LANES=self._lanes
+            )
+        else:
+            kernels.channel_moments[groups(*partial.shape[:0:-1]), (self._items, 1)](
+                self._images(x), partial, SECTION=self._section, LANES=self._lanes
+            )
         mean, variance = self.place.buffers
         running = Running(mean, variance, self._layer.momentum)
         kernels.merge_moments[self._channels, _WORKGROUP](
@@ -112,10 +136,9 @@ class BatchNormStage(_NormStage):
         self._normalize(x, y, moments)
 
     def _normalize(self, x: Any, y: Any, moments: Any) -> None:
-        across, items = self._across(int(x.shape[0]))
-        kernels.normalize_channels[items, None](
+        kernels.normalize_channels[self._elements(int(x.shape[0])), None](
             self._images(x), self._images(y), moments, self._scale,
-            FUNCTION=self._function, ACROSS=across,
+            FUNCTION=self._function, ELEMENTS=self._neighbours,
         )  # fmt: skip
 
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
@@ -124,17 +147,28 @@ class BatchNormStage(_NormStage):
         partial, sums = self._partial(count, scratch)
         moments = self._moments(self._channels)
         x, dy = self._images(flow.x), self._images(flow.dy)
-        y = None if self._slope is None else self._images(flow.y)
-        grid = groups(self._channels, self._sections(count))
-        kernels.channel_slope_sums[grid, (self._items, 1)](
-            x, y, dy, moments, partial, SLOPE=self._slope, SECTION=self._section
-        )
+        self._slope_sums(flow, moments, partial)
         self._merged(partial, sums, gradients)
         if flow.dx is not None:
-            across, items = self._across(count)
-            kernels.channel_slopes[items, None](
-                x, dy, self._images(flow.dx), moments, sums, self._scale, ACROSS=across
+            kernels.channel_slopes[self._elements(count), None](
+                x, dy, self._images(flow.dx), moments, sums, self._scale, ELEMENTS=self._neighbours
             )
+
+    def _slope_sums(self, flow: Flow, moments: Any, partial: Any) -> None:
+        """Those of sections; slopes become those before the activation."""
+        shaped = self._matrix if self._columns else self._images
+        y = None if self._slope is None else shaped(flow.y)
+        arrays = shaped(flow.x), y, shaped(flow.dy)
+        if self._columns:
+            kernels.column_slope_sums[self._sums_items(partial), (_WORKGROUP, 1)](
+                *arrays, moments, partial,
+                SLOPE=self._slope, SECTION=self._section, LANES=self._lanes,
+            )  # fmt: skip
+            return
+        kernels.channel_slope_sums[groups(*partial.shape[:0:-1]), (self._items, 1)](
+            *arrays, moments, partial,
+            SLOPE=self._slope, SECTION=self._section, LANES=self._lanes,
+        )  # fmt: skip
 
 
 class LayerNormStage(_NormStage):
@@ -145,6 +179,7 @@ class LayerNormStage(_NormStage):
         self._eps = layer.eps
         self._columns = prod(layer.extents())
         self._rows = prod(place.inputs) // self._columns
+        self._lanes = gcd(self._lanes, self._columns)
         if place.parameters:
             self._scale = Scale(*(self._seen(p, (self._columns,)) for p in place.parameters))
 
@@ -186,7 +221,7 @@ class LayerNormStage(_NormStage):
             size = 2 * sections * columns
             partial = self._seen(scratch[:size], (2, sections, columns))
             sums = self._seen(scratch[size : size + 2 * columns], (2, columns))
-            kernels.column_slope_sums[(columns, sections), (_WORKGROUP, 1)](
-                x, dy, moments, partial, _SECTION
+            kernels.row_slope_sums[self._sums_items(partial), (_WORKGROUP, 1)](
+                x, dy, moments, partial, SECTION=_SECTION, LANES=self._lanes
             )
             self._merged(partial, sums, gradients)

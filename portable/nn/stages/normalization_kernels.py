@@ -1,9 +1,10 @@
 """Means and variances of channels and of rows, what is made of them, and slopes on the way back.
 
-Channels are those of (n, channels, pixels), each summed by sections of some images; rows lie side
-by side. Variances are sums of squared distances from a section's own mean, put together by the
-formula of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing
-sample variances", 1979), so that a mean far from zero takes nothing away.
+Channels are those of (n, channels, pixels), each summed by sections of some images, or the columns
+of a matrix where there is one pixel; rows are normalized each by itself. Variances are sums of
+squared distances from a section's own mean, put together by the formula of Chan, Golub and LeVeque
+("Updating formulae and a pairwise algorithm for computing sample variances", 1979), so that a mean
+far from zero takes nothing away.
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.base.sums import lane_sum
 
 __all__ = [
+    "Elements",
     "Running",
     "Scale",
     "channel_moments",
     "channel_slope_sums",
     "channel_slopes",
+    "column_moments",
     "column_slope_sums",
     "merge_moments",
     "merge_slope_sums",
     "normalize_channels",
     "normalize_rows",
+    "row_slope_sums",
     "row_slopes",
     "running_moments",
 ]
@@ -76,14 +80,8 @@ class Running:
 # -- channels -------------------------------------------------------------------------------------
 
 
-@function
-def pixel_of(i: Any, first: Any, pixels: Any) -> Any:
-    """Image and pixel of the i-th pixel of a section."""
-    return first + i // pixels, i % pixels
-
-
 @kernel
-def channel_moments(x: Any, partial: Any, *, SECTION: int) -> None:
+def channel_moments(x: Any, partial: Any, *, SECTION: int, LANES: int) -> None:
     """Mean and squared distances from it of a section of a channel, by a workgroup.
 
     Parameters
@@ -92,25 +90,61 @@ def channel_moments(x: Any, partial: Any, *, SECTION: int) -> None:
     partial : array, shape (2, sections, channels)
     SECTION : int
         Images.
+    LANES : int
+        Neighbours that a work-item takes at a time.
     """
     channel, section = kl.group_id(0), kl.group_id(1)
     first, pixels = section * SECTION, x.shape[2]
-    count = kl.minimum(SECTION, x.shape[0] - first) * pixels
-    kind = kl.accumulator(x.dtype)
-    total = kl.cast(0, kind)
-    for i in kl.workgroup_range(count):
-        image, pixel = pixel_of(i, first, pixels)
-        total += x[image, channel, pixel]
-    mean = kl.workgroup_reduce(kl.add, total) / count
-    spread = kl.cast(0, kind)
-    for i in kl.workgroup_range(count):
-        image, pixel = pixel_of(i, first, pixels)
-        distance = x[image, channel, pixel] - mean
-        spread += distance * distance
-    spread = kl.workgroup_reduce(kl.add, spread)
+    last, whole = kl.minimum(first + SECTION, x.shape[0]), pixels // LANES
+    rest = kl.cast(0, kl.accumulator(x.dtype))
+    total = kl.splat(rest, LANES)
+    for image in range(first, last):
+        for i in kl.workgroup_range(whole):
+            total += kl.vload(x, image, channel, i * LANES, lanes=LANES)
+        for i in kl.workgroup_range(whole * LANES, pixels):
+            rest += x[image, channel, i]
+    mean = kl.workgroup_reduce(kl.add, lane_sum(total) + rest) / ((last - first) * pixels)
+    rest = rest * 0
+    spread = kl.splat(rest, LANES)
+    for image in range(first, last):
+        for i in kl.workgroup_range(whole):
+            distances = kl.vload(x, image, channel, i * LANES, lanes=LANES) - mean
+            spread += distances * distances
+        for i in kl.workgroup_range(whole * LANES, pixels):
+            distance = x[image, channel, i] - mean
+            rest += distance * distance
+    squares = kl.workgroup_reduce(kl.add, lane_sum(spread) + rest)
     if kl.local_id(0) == 0:
         partial[0, section, channel] = mean
-        partial[1, section, channel] = spread
+        partial[1, section, channel] = squares
+
+
+@kernel
+def column_moments(x: Any, partial: Any, *, SECTION: int, LANES: int) -> None:
+    """The same of a section of so many rows of some columns, by a work-item.
+
+    Parameters
+    ----------
+    x : array, shape (n, columns)
+    partial : array, shape (2, sections, columns)
+    SECTION : int
+    LANES : int
+        Columns of a work-item; it divides their number.
+    """
+    column, section = kl.global_id(0) * LANES, kl.global_id(1)
+    first = section * SECTION
+    if column < x.shape[1] and first < x.shape[0]:
+        last = kl.minimum(first + SECTION, x.shape[0])
+        total = kl.splat(kl.cast(0, kl.accumulator(x.dtype)), LANES)
+        for row in range(first, last):
+            total += kl.vload(x, row, column, lanes=LANES)
+        mean = total / (last - first)
+        spread = total * 0
+        for row in range(first, last):
+            distances = kl.vload(x, row, column, lanes=LANES) - mean
+            spread += distances * distances
+        kl.vstore(partial, 0, section, column, mean)
+        kl.vstore(partial, 1, section, column, spread)
 
 
 @kernel
@@ -159,25 +193,46 @@ def running_moments(mean: Any, variance: Any, moments: Any, eps: Any) -> None:
         moments[1, channel] = 1 / kl.sqrt(variance[channel] + eps)
 
 
-@function
-def element(shape: Any, ACROSS: Any) -> Any:
-    """Image, channel and pixel of a work-item; neighbours are pixels, or channels if `ACROSS`."""
-    if ACROSS:
-        return kl.global_id(1), kl.global_id(0), kl.i32(0)
-    return kl.global_id(1) // shape[1], kl.global_id(1) % shape[1], kl.global_id(0)
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Which numbers of (n, channels, pixels) a work-item takes; a constant of kernels.
 
+    Attributes
+    ----------
+    across : bool
+        Whether there is one pixel, and neighbours are channels.
+    lanes : int
+        Neighbours of a work-item; it divides their number.
+    """
 
-@function
-def is_inside(image: Any, channel: Any, pixel: Any, shape: Any) -> Any:
-    """Whether there is such an element."""
-    return image < shape[0] and channel < shape[1] and pixel < shape[2]
+    across: bool
+    lanes: int
+
+    def first(self, shape: Any) -> Any:
+        """Image, channel and pixel of the first."""
+        i = kl.global_id(0) * self.lanes
+        if self.across:
+            return kl.global_id(1), i, kl.i32(0)
+        return kl.global_id(1) // shape[1], kl.global_id(1) % shape[1], i
+
+    def of(self, x: Any, place: Any) -> Any:
+        """The numbers, of an array that may have one for each channel."""
+        if x.ndim == 3:
+            return kl.vload(x, *place, lanes=self.lanes, axis=1 if self.across else 2)
+        if self.across:
+            return kl.vload(x, place[1], lanes=self.lanes)
+        return x[place[1]]
+
+    def put(self, x: Any, place: Any, value: Any) -> None:
+        """Writes the numbers."""
+        kl.vstore(x, *place, value, axis=1 if self.across else 2)
 
 
 @kernel
 def normalize_channels(
-    x: Any, y: Any, moments: Any, scale: Any, *, FUNCTION: Any, ACROSS: bool
+    x: Any, y: Any, moments: Any, scale: Any, *, FUNCTION: Any, ELEMENTS: Elements
 ) -> None:
-    """A work-item for each number of (n, channels, pixels).
+    """A function of numbers less their channel's mean, by its deviation, scaled and shifted.
 
     Parameters
     ----------
@@ -187,21 +242,22 @@ def normalize_channels(
     scale : Scale
     FUNCTION : Function or None
         The activation of the results.
-    ACROSS : bool
-        Whether there is one pixel, and neighbouring work-items take channels.
+    ELEMENTS : Elements
     """
-    image, channel, pixel = element(y.shape, ACROSS)
-    if is_inside(image, channel, pixel, y.shape):
-        value = (x[image, channel, pixel] - moments[0, channel]) * moments[1, channel]
-        value = scale.of(value, channel)
+    place = ELEMENTS.first(y.shape)
+    if place[0] < y.shape[0] and place[1] < y.shape[1] and place[2] < y.shape[2]:
+        value = ELEMENTS.of(x, place) - ELEMENTS.of(moments[0], place)
+        value = value * ELEMENTS.of(moments[1], place)
+        if scale.weight is not None:
+            value = value * ELEMENTS.of(scale.weight, place) + ELEMENTS.of(scale.bias, place)
         if FUNCTION is not None:
             value = FUNCTION(value)
-        y[image, channel, pixel] = value
+        ELEMENTS.put(y, place, value)
 
 
 @kernel
 def channel_slope_sums(
-    x: Any, y: Any, dy: Any, moments: Any, partial: Any, *, SLOPE: Any, SECTION: int
+    x: Any, y: Any, dy: Any, moments: Any, partial: Any, *, SLOPE: Any, SECTION: int, LANES: int
 ) -> None:
     """Sums of slopes, and of slopes times normalized numbers, of a section by a workgroup.
 
@@ -217,26 +273,36 @@ def channel_slope_sums(
         Of the activation, by its value.
     SECTION : int
         Images.
+    LANES : int
+        Neighbours that a work-item takes at a time.
     """
     channel, section = kl.group_id(0), kl.group_id(1)
     first, pixels = section * SECTION, x.shape[2]
-    count = kl.minimum(SECTION, x.shape[0] - first) * pixels
-    total = kl.cast(0, kl.accumulator(x.dtype))
-    along = total
-    mean, reciprocal = moments[0, channel], moments[1, channel]
-    for i in kl.workgroup_range(count):
-        image, pixel = pixel_of(i, first, pixels)
-        slope = dy[image, channel, pixel]
-        if y is not None:
-            slope = slope * SLOPE(y[image, channel, pixel])
-            dy[image, channel, pixel] = slope
-        total += slope
-        along += slope * (x[image, channel, pixel] - mean) * reciprocal
-    total = kl.workgroup_reduce(kl.add, total)
-    along = kl.workgroup_reduce(kl.add, along)
+    last, whole = kl.minimum(first + SECTION, x.shape[0]), pixels // LANES
+    mean = moments[0, channel]
+    rest = kl.cast(0, kl.accumulator(x.dtype))
+    rest_along = rest
+    total, along = kl.splat(rest, LANES), kl.splat(rest, LANES)
+    for image in range(first, last):
+        for i in kl.workgroup_range(whole):
+            slopes = kl.vload(dy, image, channel, i * LANES, lanes=LANES)
+            if y is not None:
+                slopes = slopes * SLOPE(kl.vload(y, image, channel, i * LANES, lanes=LANES))
+                kl.vstore(dy, image, channel, i * LANES, slopes)
+            total += slopes
+            along += slopes * (kl.vload(x, image, channel, i * LANES, lanes=LANES) - mean)
+        for i in kl.workgroup_range(whole * LANES, pixels):
+            slope = dy[image, channel, i]
+            if y is not None:
+                slope = slope * SLOPE(y[image, channel, i])
+                dy[image, channel, i] = slope
+            rest += slope
+            rest_along += slope * (x[image, channel, i] - mean)
+    slopes_sum = kl.workgroup_reduce(kl.add, lane_sum(total) + rest)
+    along_sum = kl.workgroup_reduce(kl.add, lane_sum(along) + rest_along)
     if kl.local_id(0) == 0:
-        partial[0, section, channel] = total
-        partial[1, section, channel] = along
+        partial[0, section, channel] = slopes_sum
+        partial[1, section, channel] = along_sum * moments[1, channel]
 
 
 @kernel
@@ -264,26 +330,27 @@ def merge_slope_sums(partial: Any, sums: Any, bias: Any, weight: Any) -> None:
 
 @kernel
 def channel_slopes(
-    x: Any, dy: Any, dx: Any, moments: Any, sums: Any, scale: Any, *, ACROSS: bool
+    x: Any, dy: Any, dx: Any, moments: Any, sums: Any, scale: Any, *, ELEMENTS: Elements
 ) -> None:
-    """The slopes by what went in, a work-item for each number.
+    """The slopes by what went in.
 
     Parameters
     ----------
     x, dy, dx : array, shape (n, channels, pixels)
     moments, sums : array, shape (2, channels)
     scale : Scale
-    ACROSS : bool
-        As of `normalize_channels`.
+    ELEMENTS : Elements
     """
-    image, channel, pixel = element(dx.shape, ACROSS)
-    if is_inside(image, channel, pixel, dx.shape):
+    place = ELEMENTS.first(dx.shape)
+    if place[0] < dx.shape[0] and place[1] < dx.shape[1] and place[2] < dx.shape[2]:
         count = dx.shape[0] * dx.shape[2]
-        reciprocal = moments[1, channel]
-        along = (x[image, channel, pixel] - moments[0, channel]) * reciprocal
-        rest = (sums[0, channel] + along * sums[1, channel]) / count
-        slope = dy[image, channel, pixel] - rest
-        dx[image, channel, pixel] = scale.back(slope * reciprocal, channel)
+        reciprocal = ELEMENTS.of(moments[1], place)
+        along = (ELEMENTS.of(x, place) - ELEMENTS.of(moments[0], place)) * reciprocal
+        rest = ELEMENTS.of(sums[0], place) + along * ELEMENTS.of(sums[1], place)
+        slope = (ELEMENTS.of(dy, place) - rest / count) * reciprocal
+        if scale.weight is not None:
+            slope = slope * ELEMENTS.of(scale.weight, place)
+        ELEMENTS.put(dx, place, slope)
 
 
 # -- rows -----------------------------------------------------------------------------------------
@@ -359,24 +426,64 @@ def row_slopes(x: Any, y: Any, dy: Any, dx: Any, moments: Any, scale: Any, *, SL
 
 
 @kernel
-def column_slope_sums(x: Any, dy: Any, moments: Any, partial: Any, rows: Any) -> None:
-    """Sums over sections of so many `rows` of slopes, and of slopes times normalized numbers.
+def row_slope_sums(
+    x: Any, dy: Any, moments: Any, partial: Any, *, SECTION: int, LANES: int
+) -> None:
+    """Sums over sections of rows of slopes, and of slopes times numbers normalized by their row.
 
     Parameters
     ----------
     x, dy : array, shape (n, columns)
     moments : array, shape (2, n)
     partial : array, shape (2, sections, columns)
-    rows : int
+    SECTION : int
+        Rows.
+    LANES : int
+        Columns of a work-item; it divides their number.
     """
-    column, section = kl.global_id(0), kl.global_id(1)
-    first = section * rows
+    column, section = kl.global_id(0) * LANES, kl.global_id(1)
+    first = section * SECTION
     if column < x.shape[1] and first < x.shape[0]:
-        total = kl.cast(0, kl.accumulator(x.dtype))
+        total = kl.splat(kl.cast(0, kl.accumulator(x.dtype)), LANES)
         along = total
-        for row in range(first, kl.minimum(first + rows, x.shape[0])):
-            slope = dy[row, column]
-            total += slope
-            along += slope * (x[row, column] - moments[0, row]) * moments[1, row]
-        partial[0, section, column] = total
-        partial[1, section, column] = along
+        for row in range(first, kl.minimum(first + SECTION, x.shape[0])):
+            slopes = kl.vload(dy, row, column, lanes=LANES)
+            distances = kl.vload(x, row, column, lanes=LANES) - moments[0, row]
+            total += slopes
+            along += slopes * distances * moments[1, row]
+        kl.vstore(partial, 0, section, column, total)
+        kl.vstore(partial, 1, section, column, along)
+
+
+@kernel
+def column_slope_sums(
+    x: Any, y: Any, dy: Any, moments: Any, partial: Any, *, SLOPE: Any, SECTION: int, LANES: int
+) -> None:
+    """As `channel_slope_sums`, of a section of rows of some columns, by a work-item.
+
+    Parameters
+    ----------
+    x, y, dy : array, shape (n, columns)
+    moments : array, shape (2, columns)
+    partial : array, shape (2, sections, columns)
+    SLOPE : Function or None
+    SECTION : int
+        Rows.
+    LANES : int
+        Columns of a work-item; it divides their number.
+    """
+    column, section = kl.global_id(0) * LANES, kl.global_id(1)
+    first = section * SECTION
+    if column < x.shape[1] and first < x.shape[0]:
+        mean = kl.vload(moments, 0, column, lanes=LANES)
+        total = kl.splat(kl.cast(0, kl.accumulator(x.dtype)), LANES)
+        along = total
+        for row in range(first, kl.minimum(first + SECTION, x.shape[0])):
+            slopes = kl.vload(dy, row, column, lanes=LANES)
+            if y is not None:
+                slopes = slopes * SLOPE(kl.vload(y, row, column, lanes=LANES))
+                kl.vstore(dy, row, column, slopes)
+            total += slopes
+            along += slopes * (kl.vload(x, row, column, lanes=LANES) - mean)
+        kl.vstore(partial, 0, section, column, total)
+        kl.vstore(partial, 1, section, column, along * kl.vload(moments, 1, column, lanes=LANES))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
-from portable import dtypes
+from portable import dtypes, recording
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError
@@ -101,11 +101,16 @@ def apply(operation: Operation, *operands: Any, out: Any = None) -> Any:
     if out is None:
         device = next(x.device for x in operands if isinstance(x, Storage))
         out = device.empty(plan.shape, plan.result)
-        if plan.back is not None:
-            _launch(plan, operands, out)
-            return _turned(out, plan.back)
-    _launch(plan, operands, out)
-    return out
+        result = out if plan.back is None else _turned(out, plan.back)
+    else:
+        result = out
+    if not recording.active or (recorder := recording.current()) is None:
+        _launch(plan, operands, out)
+        return result
+    recorder.applied(operation.real, operation.name, operands, result)
+    with recording.unwatched():
+        _launch(plan, operands, out)
+    return result
 
 
 def applied(recipe: Recipe, operation: Operation, *operands: Any, out: Any) -> None:

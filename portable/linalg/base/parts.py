@@ -1,0 +1,47 @@
+"""Parts and squares of numbers that may be complex, as functions for kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.linalg.base.magnitude import scaled_by
+
+__all__ = ["absolute_square", "conjugate", "largest_part", "real_part", "scaled"]
+
+
+@function
+def absolute_square(x: Any) -> Any:
+    """The square of a magnitude."""
+    if x.dtype.is_complex:
+        return kl.real(x) * kl.real(x) + kl.imag(x) * kl.imag(x)
+    return x * x
+
+
+@function
+def conjugate(x: Any) -> Any:
+    """The conjugate."""
+    return kl.conj(x) if x.dtype.is_complex else x
+
+
+@function
+def real_part(x: Any) -> Any:
+    """The real part."""
+    return kl.real(x) if x.dtype.is_complex else x
+
+
+@function
+def largest_part(best: Any, x: Any) -> Any:
+    """The larger of `best` and the magnitude of x, or that of its larger part."""
+    if x.dtype.is_complex:
+        return kl.maximum(best, kl.maximum(kl.abs(kl.real(x)), kl.abs(kl.imag(x))))
+    return kl.maximum(best, kl.abs(x))
+
+
+@function
+def scaled(x: Any, field: Any, sign: int) -> Any:
+    """A number times a power of two, or divided by it, as `scaled_by`; part by part."""
+    if x.dtype.is_complex:
+        return kl.complex(scaled_by(kl.real(x), field, sign), scaled_by(kl.imag(x), field, sign))
+    return scaled_by(x, field, sign)

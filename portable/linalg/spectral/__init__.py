@@ -1,0 +1,1 @@
+"""Decompositions by singular values and eigenvalues, with vectors."""

@@ -1,0 +1,326 @@
+"""Singular value and eigenvalue decompositions of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from portable import lang as kl
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType
+from portable.errors import ShapeError
+from portable.interchange.libraries import takes_other_libraries
+from portable.lang.kernel import kernel
+from portable.linalg.base.operands import common_dtype
+from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
+from portable.linalg.spectral.stages import hermitian_in_stages, svd_in_stages
+from portable.namespace import device_of_arrays
+from portable.typing import ArrayT
+
+__all__ = ["EighResult", "SVDResult", "eigh", "eigvalsh", "svd"]
+
+_DTYPES: Final = (kl.f16, kl.f32, kl.f64, kl.c64, kl.c128)
+
+_FEW: Final = 48
+"""Columns up to which rotations take less time than stages."""
+
+_FEW_OF_MANY: Final = 96
+"""The same of several matrices where work-items are many: one launch, and all at once."""
+
+_TALL: Final = 8
+"""How many times as tall as wide a matrix may be for rotations."""
+
+_AT_ONCE: Final = 1 << 28
+"""Bytes of matrices that are decomposed at the same time."""
+
+_TILE: Final = (32, 8, 1)
+
+
+class SVDResult(NamedTuple):
+    """Left singular vectors, singular values, right singular vectors as rows.
+
+    Attributes
+    ----------
+    U : array, shape (..., m, k)
+        Left singular vectors as columns.
+    S : array, shape (..., min(m, n))
+        Singular values, the largest first.
+    Vh : array, shape (..., k, n)
+        Right singular vectors, conjugated, as rows.
+    """
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues in ascending order, and eigenvectors as columns.
+
+    Attributes
+    ----------
+    eigenvalues : array, shape (..., n)
+        Real.
+    eigenvectors : array, shape (..., n, n)
+        Of length 1.
+    """
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+@takes_other_libraries
+def svd(a: ArrayT, *, full_matrices: bool = False) -> SVDResult:
+    """Singular value decompositions ``a = U @ diag(S) @ Vh``, worked out where `a` lives.
+
+    Parameters
+    ----------
+    a : array, shape (..., m, n)
+        ``float16``, ``float32``, ``float64``, ``complex64`` or ``complex128``, any strides; it is
+        not changed.
+    full_matrices : bool
+        Whether `U` and `Vh` are square, and not as narrow as ``min(m, n)``.
+
+    Returns
+    -------
+    U : array, shape (..., m, k)
+        Left singular vectors as columns; k is ``min(m, n)``, or m with `full_matrices`.
+    S : array, shape (..., min(m, n))
+        Singular values, real, the largest first.
+    Vh : array, shape (..., k, n)
+        Right singular vectors, conjugated, as rows; k is ``min(m, n)``, or n with `full_matrices`.
+
+    Raises
+    ------
+    ShapeError
+        Unless `a` has two dimensions or more.
+    DTypeError
+        For other dtypes.
+    numpy.linalg.LinAlgError
+        For NaN and infinities, or where rotations do not end, which is read from the device when
+        all is done.
+
+    Notes
+    -----
+    Half precision is computed and given in single. Residuals and departures from orthogonality are
+    a small multiple of the unit roundoff times the largest singular value. Which of the two signs
+    (or which phase) a pair of vectors has, and the order of the vectors of equal values, is not
+    said, and may differ between devices.
+
+    Matrices of up to 48 columns (96 where many are decomposed by many work-items) are decomposed by
+    one-sided Jacobi rotations, all in one launch. Others are reduced to bidiagonal form by
+    reflectors, which is decomposed by divide and conquer: M. Gu, S. Eisenstat, SIAM J. Matrix Anal.
+    Appl. 16 (1995). Vectors are led back by blocks of reflectors, as products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable
+    >>> u, s, vh = portable.linalg.svd(np.array([[3.0, 0.0], [4.0, 0.0]]))
+    >>> s
+    array([5., 0.])
+    >>> bool(np.allclose(u @ np.diag(s) @ vh, [[3, 0], [4, 0]]))
+    True
+    """
+    device, kind, lead = _checked("svd", a)
+    m, n = (int(x) for x in a.shape[-2:])
+    count, k = prod(lead), min(m, n)
+    wide = (m, n) if full_matrices else (k, k)
+    values = device.empty((count, k), kind.real)
+    left, right = device.empty((count, m, wide[0]), kind), device.empty((count, wide[1], n), kind)
+    if k == 0:
+        _identities(left, right)
+    elif count > 0:
+        small = _small(count, max(m, n), k, kind, device.capabilities)
+        _in_portions(device, "svd", a, (values, left, right), kind, small, _svd)
+    return SVDResult(*(_shaped(device, x, lead) for x in (left, values, right)))
+
+
+@takes_other_libraries
+def eigh(a: ArrayT) -> EighResult:
+    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices, worked out where `a` lives.
+
+    Parameters
+    ----------
+    a : array, shape (..., n, n)
+        ``float16``, ``float32``, ``float64``, ``complex64`` or ``complex128``, any strides; the
+        lower triangle is read, and nothing is changed.
+
+    Returns
+    -------
+    eigenvalues : array, shape (..., n)
+        Real, in ascending order.
+    eigenvectors : array, shape (..., n, n)
+        As columns, orthonormal.
+
+    Raises
+    ------
+    ShapeError
+        Unless matrices are square.
+    DTypeError
+        For other dtypes.
+    numpy.linalg.LinAlgError
+        For NaN and infinities in the lower triangle, or where rotations do not end, which is read
+        from the device when all is done.
+
+    Notes
+    -----
+    Half precision is computed and given in single. Residuals and departures from orthogonality are
+    a small multiple of the unit roundoff times the largest eigenvalue. The sign (or phase) of each
+    vector, and the order of the vectors of equal values, is not said, and may differ between
+    devices.
+
+    Matrices of up to 48 rows (96 where many are decomposed by many work-items) are decomposed by
+    one-sided Jacobi rotations, all in one launch. Others are reduced to tridiagonal form by
+    reflectors, which is decomposed by divide and conquer: M. Gu, S. Eisenstat, SIAM J. Matrix Anal.
+    Appl. 16 (1995). Vectors are led back by blocks of reflectors, as products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable
+    >>> values, vectors = portable.linalg.eigh(np.array([[2.0, 0.0], [0.0, 1.0]]))
+    >>> values
+    array([1., 2.])
+    """
+    device, values, vectors, lead = _eigen("eigh", a, wanted=True)
+    return EighResult(_shaped(device, values, lead), _shaped(device, vectors, lead))
+
+
+@takes_other_libraries
+def eigvalsh(a: ArrayT) -> ArrayT:
+    """Eigenvalues of symmetric or Hermitian matrices, worked out where `a` lives.
+
+    Parameters
+    ----------
+    a : array, shape (..., n, n)
+        As of `eigh`.
+
+    Returns
+    -------
+    array, shape (..., n)
+        Real, in ascending order.
+
+    Raises
+    ------
+    ShapeError, DTypeError, numpy.linalg.LinAlgError
+        As `eigh`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable
+    >>> portable.linalg.eigvalsh(np.array([[2.0, 0.0], [0.0, 1.0]]))
+    array([1., 2.])
+    """
+    device, values, _, lead = _eigen("eigvalsh", a, wanted=False)
+    return _shaped(device, values, lead)  # type: ignore[no-any-return]
+
+
+def _eigen(operation: str, a: Any, *, wanted: bool) -> tuple[Device, Any, Any, tuple[int, ...]]:
+    """Eigenvalues, and vectors if they are wanted, of matrices in a row."""
+    device, kind, lead = _checked(operation, a)
+    n, count = int(a.shape[-1]), prod(lead)
+    if int(a.shape[-2]) != n:
+        raise ShapeError(f"{operation} takes square matrices, not shape {tuple(a.shape)}")
+    values = device.empty((count, n), kind.real)
+    vectors = device.empty((count, n, n), kind) if wanted else None
+    if count > 0 and n > 0:
+        small = _small(count, n, n, kind, device.capabilities)
+        _in_portions(device, operation, a, (values, vectors), kind, small, _hermitian)
+    return device, values, vectors, lead
+
+
+def _checked(operation: str, a: Any) -> tuple[Device, DType, tuple[int, ...]]:
+    """The device, what is computed in, and leading dimensions."""
+    device = device_of_arrays(a)
+    kind = common_dtype(operation, _DTYPES, a=a).register
+    if a.ndim < 2:
+        raise ShapeError(f"{operation} takes matrices (..., m, n), not shape {tuple(a.shape)}")
+    return device, kind, tuple(int(x) for x in a.shape[:-2])
+
+
+def _shaped(device: Device, x: Any, lead: tuple[int, ...]) -> Any:
+    """Results with the leading dimensions that were given."""
+    if len(lead) == 1:
+        return x
+    if not lead:
+        return x[0]
+    return device.namespace().reshape(x, (*lead, *(int(n) for n in x.shape[1:])))
+
+
+def _small(count: int, longest: int, k: int, kind: DType, can: Capabilities) -> bool:
+    """Whether rotations are to be taken."""
+    many = count > 1 and not can.lone_work_items
+    return k <= (_FEW_OF_MANY if many else _FEW) and longest <= _TALL * max(k, 8)
+
+
+def _in_portions(
+    device: Device,
+    operation: str,
+    a: Any,
+    results: tuple[Any, ...],
+    kind: DType,
+    small: bool,
+    decompose: Callable[..., Any],
+) -> None:
+    """Decomposes as many matrices at a time as there is room for, and looks for errors then."""
+    size = int(a.shape[-1]) * int(a.shape[-2]) * kind.itemsize
+    together = int(results[0].shape[0]) if small else max(1, _AT_ONCE // size)
+    flags: list[Any] = []
+    for start, part in _portions(device, a, together):
+        stop = start + int(part.shape[0])
+        own = tuple(None if x is None else x[start:stop] for x in results)
+        flags.extend(decompose(device, part, own, small))
+    for flag in flags:
+        _raise_if_bad(operation, device.to_numpy(flag))
+
+
+def _portions(device: Device, a: Any, together: int) -> Iterator[tuple[int, Any]]:
+    """Matrices in a row, so many at a time, and the number of the first."""
+    m, n = (int(x) for x in a.shape[-2:])
+    if a.ndim == 2:
+        a = a[None, :, :]
+    elif a.ndim > 3:
+        a = device.namespace().reshape(a, (-1, m, n))
+    for start in range(0, int(a.shape[0]), together):
+        yield start, a[start : start + together]
+
+
+def _raise_if_bad(operation: str, flags: np.ndarray[Any, Any]) -> None:
+    """Says what went wrong, of what was read from the device."""
+    whole = flags.dtype.kind == "i"
+    if np.any(flags == 2) if whole else not np.all(np.isfinite(flags)):
+        raise np.linalg.LinAlgError(
+            f"{operation}: the input holds NaN or an infinity; give finite numbers"
+        )
+    if whole and np.any(flags):
+        raise np.linalg.LinAlgError(f"{operation} did not converge")
+
+
+def _svd(device: Device, a: Any, results: tuple[Any, ...], small: bool) -> tuple[Any, ...]:
+    return (svd_rotated(device, a, *results),) if small else svd_in_stages(device, a, *results)
+
+
+def _hermitian(device: Device, a: Any, results: tuple[Any, ...], small: bool) -> tuple[Any, ...]:
+    if small:
+        return (hermitian_rotated(device, a, *results),)
+    return hermitian_in_stages(device, a, *results)
+
+
+@kernel
+def identities(x: Any) -> None:
+    """Identity matrices; dimension 2 is the matrices."""
+    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if matrix < x.shape[0] and row < x.shape[1] and column < x.shape[2]:
+        x[matrix, row, column] = kl.cast(kl.where(row == column, 1, 0), x.dtype)
+
+
+def _identities(*arrays: Any) -> None:
+    """The vectors of matrices without elements."""
+    for x in arrays:
+        if 0 not in x.shape:
+            identities[tuple(int(n) for n in reversed(x.shape)), _TILE](x)

@@ -1,0 +1,178 @@
+"""Eigenvalues of tridiagonal and singular values of bidiagonal matrices, with vectors.
+
+Divide and conquer: diagonal blocks of up to 32 rows by rotations, all in one launch, then level by
+level all pairs of neighbouring blocks at once. Launches, and products, are the same whatever is
+deflated, so that nothing is read from the device.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.dtypes import DType, dtype
+from portable.lang.launch.geometry import groups
+from portable.linalg.products.gemm import gemm
+from portable.linalg.spectral.leaf_kernels import (
+    bidiagonal_leaves,
+    pad_diagonals,
+    settle_bidiagonal,
+    tridiagonal_leaves,
+)
+from portable.linalg.spectral.merge_kernels import deflate, form_factor, join, unrotate
+from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeShape, Roots
+from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
+from portable.linalg.spectral.secular_kernels import place_roots, refine_weights, solve_secular
+
+__all__ = ["bidiagonal_vectors", "tridiagonal_vectors"]
+
+_LEAF: Final = 32
+_ITEMS: Final = 64
+_MOST: Final = 256
+_TILE: Final = (32, 8)
+
+
+def tridiagonal_vectors(device: Device, d: Any, e: Any) -> tuple[Blocks, Any]:
+    """Eigenvalues and eigenvectors of symmetric tridiagonal matrices.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    d : array, shape (count, n)
+        Diagonals, n at least 1.
+    e : array, shape (count, n)
+        Subdiagonals; the last element is not read.
+
+    Returns
+    -------
+    Blocks
+        A block a matrix, of N >= n rows; the first n values, columns and rows are the matrix'.
+    array of i32
+        Not 0 where rotations did not end.
+    """
+    size, leaf, more = _padded(device, d, e, d.shape[1], singular=False)
+    count, kind = size[0] * (size[1] // leaf), dtype(d.dtype)
+    leaves = device.empty((count, leaf, leaf), kind)
+    tridiagonal_leaves[(leaf, leaf, count), (*_TILE, 1)](*more, leaves)
+    values, vectors = device.empty((count, leaf), kind), device.empty((count, leaf, leaf), kind)
+    status = hermitian_rotated(device, leaves, values, vectors)
+    return _merged(device, Blocks(values, vectors, None), more, False), status
+
+
+def bidiagonal_vectors(device: Device, d: Any, e: Any, *, left: bool = True) -> tuple[Blocks, Any]:
+    """Singular values and vectors of upper bidiagonal matrices.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    d : array, shape (count, n)
+        Diagonals, n at least 1.
+    e : array, shape (count, n)
+        Superdiagonals; the last element is not read.
+    left : bool
+        Whether left vectors are wanted.
+
+    Returns
+    -------
+    Blocks
+        A block a matrix, of N > n rows; the first n values, columns and rows are the matrix'.
+    array of i32
+        Not 0 where rotations did not end.
+    """
+    size, leaf, more = _padded(device, d, e, d.shape[1] + 1, singular=True)
+    count, kind = size[0] * (size[1] // leaf), dtype(d.dtype)
+    leaves = device.empty((count, leaf, leaf - 1), kind)
+    bidiagonal_leaves[(leaf - 1, leaf, count), (*_TILE, 1)](*more, leaves)
+    values = device.empty((count, leaf - 1), kind)
+    right = device.empty((count, leaf, leaf), kind)
+    turned = device.empty((count, leaf - 1, leaf - 1), kind)
+    status = svd_rotated(device, leaves, values, right, turned)
+    blocks = _blocks(device, count, leaf, kind, left)
+    settle_bidiagonal[(leaf, leaf, count), (*_TILE, 1)](values, right, turned, blocks)
+    return _merged(device, blocks, more, True), status
+
+
+def _padded(device: Device, d: Any, e: Any, least: int, *, singular: bool) -> Any:
+    """Longer diagonals, of a number of leaves that is a power of two."""
+    leaves = 1
+    while -(-least // leaves) > _LEAF:
+        leaves *= 2
+    leaf = max(2, -(-least // leaves))
+    size = int(d.shape[0]), leaf * leaves
+    more = device.empty(size, dtype(d.dtype)), device.empty(size, dtype(d.dtype))
+    items = 1 if device.capabilities.lone_work_items else _MOST
+    pad_diagonals[groups(size[0]), items](d, e, *more, SINGULAR=singular)
+    return size, leaf, more
+
+
+def _blocks(device: Device, count: int, h: int, kind: DType, left: bool) -> Blocks:
+    right = device.empty((count, h, h), kind)
+    return Blocks(
+        device.empty((count, h), kind),
+        right,
+        device.empty((count, h, h), kind) if left else None,
+    )
+
+
+class _Room(NamedTuple):
+    """Arrays for the steps of a level."""
+
+    joined: Joined
+    kept: Kept
+    roots: Roots
+
+
+def _room(device: Device, merges: int, size: int, kind: DType) -> _Room:
+    def numbers(*more: int) -> Any:
+        return device.empty((merges, size, *more), kind)
+
+    def integers(*more: int) -> Any:
+        return device.empty((merges, size, *more), kl.i32)
+
+    turns, counts = device.empty((merges, size + 1, 2), kind), device.empty((merges, 3), kl.i32)
+    scales = device.empty((merges,), kl.i32)
+    kept = Kept(
+        numbers(), numbers(), integers(), numbers(), integers(), integers(2), turns, counts, scales
+    )
+    roots = Roots(integers(), numbers(), numbers(), numbers(), numbers(2), integers())
+    return _Room(Joined(numbers(), numbers(), integers()), kept, roots)
+
+
+def _merged(device: Device, blocks: Blocks, diagonals: Any, singular: bool) -> Blocks:
+    """Merges blocks until there is one for each matrix."""
+    d, e = diagonals
+    can, kind = device.capabilities, dtype(d.dtype)
+    lanes = max(1, can.vector_bytes // kind.itemsize) if can.lone_work_items else 1
+    shape = MergeShape(singular, lanes)
+    while int(blocks.values.shape[1]) < int(d.shape[1]):
+        blocks = _next_level(device, blocks, d, e, shape)
+    return blocks
+
+
+def _next_level(device: Device, blocks: Blocks, d: Any, e: Any, shape: MergeShape) -> Blocks:
+    """Merges neighbouring blocks."""
+    kind, (count, h) = dtype(d.dtype), (int(x) for x in blocks.values.shape)
+    merges, size = count // 2, 2 * h
+    joined, kept, roots = _room(device, merges, size, kind)
+    items = 1 if device.capabilities.lone_work_items else _ITEMS
+    join[(size, merges), (_ITEMS, 1)](blocks, e, d, joined, SHAPE=shape)
+    deflate[groups(merges), 1](blocks, e, d, joined, kept, SHAPE=shape)
+    teams = (-(-size // shape.lanes), merges), (items, 1)
+    solve_secular[teams](kept, roots, SHAPE=shape)
+    refine_weights[teams](kept, roots, SHAPE=shape)
+    result = _blocks(device, merges, size, kind, blocks.left is not None)
+    place_roots[teams](kept, roots, result.values, SHAPE=shape)
+    factor = device.empty((merges, size, size), kind)
+    sides = [(blocks.right, result.right, False)]
+    if blocks.left is not None:
+        sides.append((blocks.left, result.left, True))
+    for old, new, left in sides:
+        form_factor[(size, size, merges), (*_TILE, 1)](kept, roots, factor, SHAPE=shape, LEFT=left)
+        unrotate[(size, merges), (_ITEMS, 1)](kept, factor)
+        halves = (count, h, size)
+        reshape = device.namespace().reshape
+        gemm(old, reshape(factor, halves), out=reshape(new, halves))
+    return result

@@ -1,0 +1,257 @@
+"""The kernels that merge the decompositions of neighbouring blocks, but for secular equations.
+
+Eigenvalues: J. Cuppen, Numer. Math. 36 (1981), with deflation as in LAPACK's ?laed2; singular
+values: M. Gu and S. Eisenstat, SIAM J. Matrix Anal. Appl. 16 (1995), as in LAPACK's ?lasd2. All
+that rotations and permutations do to vectors is done to the factor which they are multiplied with,
+so that a merge is one product.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.base.magnitude import power_bits, scaled_by
+from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeShape, Roots
+from portable.linalg.spectral.secular_kernels import distance
+
+__all__ = ["deflate", "form_factor", "join", "unrotate"]
+
+_HALF: Final = sqrt(0.5)
+
+
+@kernel
+def join(blocks: Blocks, e: Any, d: Any, joined: Joined, *, SHAPE: MergeShape) -> None:
+    """The poles of two blocks in order, and their weights; dimension 1 is the merges.
+
+    `d` and `e` have a row for each matrix, as many blocks in it as there is room for.
+    """
+    merge, i = kl.global_id(1), kl.global_id(0)
+    values, right = blocks.values, blocks.right
+    h = values.shape[1]
+    own = h - 1 if SHAPE.singular else h
+    if merge < joined.poles.shape[0] and i < 2 * own:
+        first = i < own
+        block = 2 * merge + kl.where(first, 0, 1)
+        at = kl.where(first, i, i - own)
+        pole = values[block, at]
+        other = 2 * merge + kl.where(first, 1, 0)
+        low, high = 0, own
+        while low < high:
+            middle = (low + high) // 2
+            x = values[other, middle]
+            if x < pole or (x == pole and not first):
+                low = middle + 1
+            else:
+                high = middle
+        place = at + low
+        alpha, beta = couplings(d, e, merge, h, SHAPE)
+        edge = right[block, kl.where(first, h - 1, 0), at]
+        joined.poles[merge, place] = pole
+        joined.weights[merge, place] = edge * kl.where(first, alpha, beta)
+        joined.sources[merge, place] = kl.where(first, at, h + at)
+
+
+@function
+def couplings(d: Any, e: Any, merge: Any, h: Any, SHAPE: MergeShape) -> Any:
+    """What the vectors' last and first elements are multiplied with to be weights."""
+    merges = d.shape[1] // (2 * h)
+    row, slot = merge // merges, (merge % merges) * 2 * h + h - 1
+    if SHAPE.singular:
+        return d[row, slot], e[row, slot]
+    return kl.cast(_HALF, d.dtype), kl.copysign(kl.cast(_HALF, d.dtype), e[row, slot])
+
+
+@kernel
+def deflate(
+    blocks: Blocks, e: Any, d: Any, joined: Joined, kept: Kept, *, SHAPE: MergeShape
+) -> None:
+    """Removes poles whose weight is nothing, and one of two that are the same; a merge a workgroup.
+
+    What is as small as rounding errors of the merged matrix counts as nothing. All is scaled to a
+    largest number of 1, whose square and inverse square are far from overflow.
+    """
+    merge, h, kind = kl.group_id(0), blocks.values.shape[1], joined.poles.dtype
+    merges = d.shape[1] // (2 * h)
+    row, slot = merge // merges, (merge % merges) * 2 * h + h - 1
+    EPS, LEAST = (2.0**-23, 2.0**-60) if kind == kl.f32 else (2.0**-52, 2.0**-500)
+    total = 2 * h - 2 if SHAPE.singular else 2 * h
+    coupling = (d[row, slot], e[row, slot]) if SHAPE.singular else (2 * e[row, slot], e[row, slot])
+    largest = kl.maximum(kl.abs(coupling[0]), kl.abs(coupling[1]))
+    if total > 0:
+        ends = joined.poles[merge, 0], joined.poles[merge, total - 1]
+        largest = kl.maximum(largest, kl.maximum(kl.abs(ends[0]), kl.abs(ends[1])))
+    field = power_bits(largest, 0)
+    kept.scales[merge] = kl.where(largest > 0, field, 0)
+    tolerance = kl.maximum(4 * EPS * scaled_by(largest, field, 1), LEAST)
+    count, removed, turned = kl.cast(0, kl.i32), kl.cast(0, kl.i32), kl.cast(0, kl.i32)
+    scale = kl.cast(1, kind)
+    if SHAPE.singular:
+        start_row(blocks, kept, merge, coupling, field, tolerance)
+        count = 1
+    else:
+        scale = kl.sqrt(scaled_by(kl.abs(coupling[0]), field, 1))
+    FLOOR = 0.5 if SHAPE.singular else 0
+    waiting = False
+    pole, weight, source = kl.cast(0, kind), kl.cast(0, kind), kl.cast(0, kl.i32)
+    ahead = fetched(joined, merge, 0, total)
+    for i in range(total):
+        next_pole, next_weight, next_source = ahead
+        ahead = fetched(joined, merge, i + 1, total)
+        next_pole, next_weight = scaled_by(next_pole, field, 1), next_weight * scale
+        if SHAPE.singular:
+            next_weight = scaled_by(next_weight, field, 1)
+        if kl.abs(next_weight) * scale <= tolerance:
+            remove(kept, merge, removed, next_pole, next_source)
+            removed = removed + 1
+        else:
+            if waiting:
+                length = kl.hypot(weight, next_weight)
+                c, s = next_weight / length, -weight / length
+                apart = next_pole - pole
+                off = apart if SHAPE.singular else kl.abs(apart * c * s)
+                if off <= tolerance:
+                    kept.pairs[merge, turned, 0], kept.pairs[merge, turned, 1] = source, next_source
+                    kept.turns[merge, turned, 0], kept.turns[merge, turned, 1] = c, s
+                    turned = turned + 1
+                    value = pole
+                    if not SHAPE.singular:
+                        value = pole * (c * c) + next_pole * (s * s)
+                        next_pole = pole * (s * s) + next_pole * (c * c)
+                    remove(kept, merge, removed, value, source)
+                    removed = removed + 1
+                    next_weight = length
+                else:
+                    keep(kept, merge, count, pole, weight, source, FLOOR * tolerance, SHAPE)
+                    count = count + 1
+            waiting = True
+            pole, weight, source = next_pole, next_weight, next_source
+    if waiting:
+        keep(kept, merge, count, pole, weight, source, FLOOR * tolerance, SHAPE)
+        count = count + 1
+    kept.counts[merge, 0], kept.counts[merge, 1], kept.counts[merge, 2] = count, removed, turned
+
+
+@function
+def fetched(joined: Joined, merge: Any, i: Any, total: Any) -> Any:
+    """What the i-th pole is, loaded before it is needed: a lone work-item waits for each load."""
+    at = kl.maximum(kl.minimum(i, total - 1), 0)
+    return joined.poles[merge, at], joined.weights[merge, at], joined.sources[merge, at]
+
+
+@function
+def start_row(blocks: Blocks, kept: Kept, merge: Any, by: Any, field: Any, tolerance: Any) -> None:
+    """The pole at 0 of the row that couples two bidiagonal blocks.
+
+    Of the two vectors that blocks map to 0, a rotation makes one that the row maps to 0 too.
+    """
+    alpha, beta = scaled_by(by[0], field, 1), scaled_by(by[1], field, 1)
+    h = blocks.values.shape[1]
+    first = alpha * blocks.right[2 * merge, h - 1, h - 1]
+    second = beta * blocks.right[2 * merge + 1, 0, h - 1]
+    length = kl.hypot(first, second)
+    some = length > 0
+    last = kept.turns.shape[1] - 1
+    kept.turns[merge, last, 0] = kl.where(some, first / length, 1)
+    kept.turns[merge, last, 1] = kl.where(some, second / length, 0)
+    kept.poles[merge, 0] = 0
+    kept.weights[merge, 0] = kl.maximum(length, tolerance)
+    kept.sources[merge, 0] = h - 1
+    kept.role[merge, h - 1] = 0
+
+
+@function
+def keep(
+    kept: Kept,
+    merge: Any,
+    count: Any,
+    pole: Any,
+    weight: Any,
+    source: Any,
+    floor: Any,
+    SHAPE: MergeShape,
+) -> None:
+    """Puts a pole into the secular equation."""
+    kept.poles[merge, count] = kl.maximum(pole, floor) if SHAPE.singular else pole
+    kept.weights[merge, count] = weight
+    kept.sources[merge, count] = source
+    kept.role[merge, source] = count
+
+
+@function
+def remove(kept: Kept, merge: Any, removed: Any, value: Any, source: Any) -> None:
+    """Puts a value aside, which belongs to a column as it is."""
+    kept.removed[merge, removed] = value
+    kept.role[merge, source] = -1 - removed
+
+
+@kernel
+def form_factor(kept: Kept, roots: Roots, factor: Any, *, SHAPE: MergeShape, LEFT: bool) -> None:
+    """What the vectors of both blocks are multiplied with; dimension 0 columns, 2 the merges."""
+    column, row, merge = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    size = factor.shape[2]
+    if column < size and row < size and merge < factor.shape[0]:
+        value = kl.cast(0, factor.dtype)
+        if SHAPE.singular and (column == size - 1 or row == size - 1):
+            value = last_lines(kept, roots, merge, row, column, size, LEFT)
+        else:
+            own, place = kept.role[merge, row], roots.places[merge, column]
+            if own >= 0 and place >= 0:
+                value = element(kept, roots, merge, own, place, SHAPE, LEFT)
+                if SHAPE.singular and not LEFT and row == size // 2 - 1:
+                    value = value * kept.turns[merge, size, 0]
+            elif own == place:
+                value = kl.cast(1, factor.dtype)
+        factor[merge, row, column] = value
+
+
+@function
+def element(
+    kept: Kept, roots: Roots, merge: Any, own: Any, root: Any, SHAPE: MergeShape, LEFT: bool
+) -> Any:
+    """An element of a vector that belongs to a root."""
+    pole = kept.poles[merge, own]
+    origin = kept.poles[merge, roots.origins[merge, root]]
+    apart = distance(pole, origin, SHAPE) - roots.offsets[merge, root]
+    ratio = roots.weights[merge, own] / apart
+    if LEFT:
+        ratio = kl.where(own == 0, -1, pole * ratio)
+    return ratio * roots.lengths[merge, root, 1 if LEFT else 0]
+
+
+@function
+def last_lines(
+    kept: Kept, roots: Roots, merge: Any, row: Any, column: Any, size: Any, LEFT: bool
+) -> Any:
+    """The last row and column of a factor for singular vectors."""
+    one, zero = kl.cast(1, roots.offsets.dtype), kl.cast(0, roots.offsets.dtype)
+    if LEFT:
+        return kl.where(row == column, one, zero)
+    value = zero
+    c, s = kept.turns[merge, size, 0], kept.turns[merge, size, 1]
+    if column == size - 1:
+        value = kl.where(row == size - 1, c, kl.where(row == size // 2 - 1, -s, zero))
+    else:
+        place = roots.places[merge, column]
+        if place >= 0:
+            pole = kl.cast(0, kl.i32)
+            value = s * element(kept, roots, merge, pole, place, MergeShape(True, 1), False)
+    return value
+
+
+@kernel
+def unrotate(kept: Kept, factor: Any) -> None:
+    """Undoes the rotations of deflation in a factor's rows, a column a work-item."""
+    column, merge = kl.global_id(0), kl.global_id(1)
+    if merge < factor.shape[0] and column < factor.shape[2]:
+        count = kept.counts[merge, 2]
+        for i in range(count):
+            k = count - 1 - i
+            p, q = kept.pairs[merge, k, 0], kept.pairs[merge, k, 1]
+            c, s = kept.turns[merge, k, 0], kept.turns[merge, k, 1]
+            x, y = factor[merge, p, column], factor[merge, q, column]
+            factor[merge, p, column] = c * x - s * y
+            factor[merge, q, column] = s * x + c * y

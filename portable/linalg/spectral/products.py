@@ -1,0 +1,79 @@
+"""Products of matrices that may be complex: of real and imaginary parts."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.dtypes import dtype
+from portable.lang.kernel import kernel
+from portable.linalg.base.parts import conjugate
+from portable.linalg.products.gemm import gemm
+
+__all__ = ["multiplied"]
+
+_TILE: Final = (32, 8, 1)
+
+
+@kernel
+def split(a: Any, real: Any, imag: Any, *, TURNED: bool) -> None:
+    """The parts of complex matrices, or of their conjugate transposes; dimension 2 is matrices."""
+    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if matrix < real.shape[0] and row < real.shape[1] and column < real.shape[2]:
+        x = conjugate(a[matrix, column, row]) if TURNED else a[matrix, row, column]
+        real[matrix, row, column] = kl.real(x)
+        imag[matrix, row, column] = kl.imag(x)
+
+
+@kernel
+def merge(real: Any, imag: Any, out: Any) -> None:
+    """Complex matrices of their parts."""
+    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if matrix < out.shape[0] and row < out.shape[1] and column < out.shape[2]:
+        out[matrix, row, column] = kl.complex(real[matrix, row, column], imag[matrix, row, column])
+
+
+def multiplied(
+    device: Device, a: Any, b: Any, *, turned: tuple[bool, bool] = (False, False)
+) -> Any:
+    """``a @ b`` for a row of matrices, of which each may be taken conjugate and transposed.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    a, b : array, shape (count, m, k) and (count, k, n)
+        The matrices, turned where `turned` says so.
+    turned : (bool, bool)
+        Whether conjugate transposes of the matrices in `a`, and in `b`, are multiplied.
+
+    Returns
+    -------
+    array, shape (count, m, n)
+    """
+    kind, space = dtype(a.dtype), device.namespace()
+    if not kind.is_complex:
+        first, second = (
+            space.permute_dims(x, (0, 2, 1)) if flag else x
+            for x, flag in zip((a, b), turned, strict=True)
+        )
+        return gemm(first, second)
+    p, q = _parts(device, a, turned[0])
+    r, s = _parts(device, b, turned[1])
+    real = gemm(p, r)
+    gemm(q, s, alpha=-1, beta=1, c=real, out=real)
+    imag = gemm(p, s)
+    gemm(q, r, beta=1, c=imag, out=imag)
+    out = device.empty(tuple(int(n) for n in real.shape), kind)
+    merge[tuple(int(n) for n in reversed(real.shape)), _TILE](real, imag, out)
+    return out
+
+
+def _parts(device: Device, a: Any, turned: bool) -> tuple[Any, Any]:
+    """Real and imaginary parts."""
+    count, m, n = (int(x) for x in a.shape)
+    shape, kind = (count, n, m) if turned else (count, m, n), dtype(a.dtype).real
+    real, imag = device.empty(shape, kind), device.empty(shape, kind)
+    split[shape[::-1], _TILE](a, real, imag, TURNED=turned)
+    return real, imag

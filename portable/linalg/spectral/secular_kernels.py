@@ -1,0 +1,290 @@
+"""The kernels that solve secular equations.
+
+The eigenvalues of a diagonal matrix with a change of rank one are the roots of
+``1 + sum(w_j^2 / (p_j - x))``, one between each two of the poles p and one beyond the last; the
+squares of the singular values of a diagonal matrix with a full row those of the same with the
+poles' squares. A root is kept as its distance from the nearer pole, so that all differences are
+accurate to the last digits (R.-C. Li, "Solving secular equations stably and efficiently", LAPACK
+Working Note 89 (1993), whose middle way gives the steps here). The vectors are made of weights of
+which the computed roots are the exact ones: so they are orthogonal, however close roots are (M. Gu,
+S. Eisenstat, SIAM J. Matrix Anal. Appl. 15 (1994) and 16 (1995)).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.base.magnitude import scaled_by
+from portable.linalg.base.sums import lane_sum
+from portable.linalg.spectral.merge_shapes import Kept, MergeShape, Roots
+
+__all__ = ["place_roots", "refine_weights", "solve_secular"]
+
+_ITERATIONS: Final = 80
+_PATIENCE: Final = 8
+"""Steps after which every second one halves the interval."""
+
+
+@function
+def distance(x: Any, y: Any, SHAPE: MergeShape) -> Any:
+    """``x - y``, or of singular values ``x^2 - y^2``."""
+    return (x - y) * (x + y) if SHAPE.singular else x - y
+
+
+@function
+def loaded(array: Any, first: Any, last: Any, SHAPE: MergeShape) -> Any:
+    """Elements from `first` on for the lanes; beyond `last` that one again."""
+    scratch = kl.private(SHAPE.lanes, array.dtype)
+    for lane in kl.range(SHAPE.lanes, unroll=1):
+        scratch[lane] = array[kl.minimum(first + lane, last)]
+    return kl.vload(scratch, 0, lanes=SHAPE.lanes)
+
+
+@function
+def counted(first: Any, kind: Any, SHAPE: MergeShape) -> Any:
+    """The numbers of the lanes, from `first` on."""
+    scratch = kl.private(SHAPE.lanes, kind)
+    for lane in kl.range(SHAPE.lanes, unroll=1):
+        scratch[lane] = kl.cast(first + lane, kind)
+    return kl.vload(scratch, 0, lanes=SHAPE.lanes)
+
+
+@function
+def sums_at(
+    poles: Any, weights: Any, count: Any, k: Any, origin: Any, t: Any, SHAPE: MergeShape
+) -> Any:
+    """The sums over the poles up to the k-th and beyond it, each with its derivative."""
+    kind = poles.dtype
+    zero = kl.splat(kl.cast(0, kind), SHAPE.lanes)
+    below, slope_below, above, slope_above = zero, zero, zero, zero
+    for j in range(count):
+        pole, weight = kl.splat(poles[j], SHAPE.lanes), weights[j]
+        ratio = weight / (distance(pole, origin, SHAPE) - t)
+        first = kl.splat(kl.cast(j, kind), SHAPE.lanes) <= k
+        term, slope = weight * ratio, ratio * ratio
+        below = below + kl.where(first, term, zero)
+        slope_below = slope_below + kl.where(first, slope, zero)
+        above = above + kl.where(first, zero, term)
+        slope_above = slope_above + kl.where(first, zero, slope)
+    return below, slope_below, above, slope_above
+
+
+@function
+def between(low: Any, high: Any, SHAPE: MergeShape) -> Any:
+    """A number between two of one sign: near the smaller where they are far apart."""
+    least = kl.minimum(kl.abs(low), kl.abs(high))
+    most = kl.maximum(kl.abs(low), kl.abs(high))
+    least = kl.maximum(least, most * 2.0**-40)
+    size = kl.where(most > 8 * least, kl.sqrt(least) * kl.sqrt(most), (least + most) * 0.5)
+    return kl.where(high > 0, size, -size)
+
+
+@function
+def first_step(f: Any, weights: Any, gap: Any, right: Any, SHAPE: MergeShape) -> Any:
+    """Where the equation with two poles alone has its root; `f` is in the middle of them.
+
+    `weights` are those of both poles, and `right` tells whether the second one is the origin.
+    """
+    first, second = weights
+    half = gap * 0.5
+    c = f + first * first / half - second * second / half
+    a = kl.where(right, -c * gap, c * gap) + first * first + second * second
+    b = kl.where(right, -second * second * gap, first * first * gap)
+    root = kl.sqrt(kl.abs(a * a - 4 * b * c))
+    return kl.where(a > 0, 2 * b / (a + root), (a - root) / (2 * c))
+
+
+@function
+def next_step(f: Any, slopes: Any, near: Any, far: Any, last: Any, SHAPE: MergeShape) -> Any:
+    """A step of the middle way; `near` and `far` are the distances of both poles."""
+    below, above = slopes
+    c = f - near * below - far * above
+    a = (near + far) * f - near * far * (below + above)
+    b = near * far * f
+    root = kl.sqrt(kl.abs(a * a - 4 * b * c))
+    step = kl.where(a > 0, 2 * b / (a + root), (a - root) / (2 * c))
+    return kl.where(last, near * f / (f - near * below), step)
+
+
+@kernel
+def solve_secular(kept: Kept, roots: Roots, *, SHAPE: MergeShape) -> None:
+    """Finds the roots, `lanes` of them by each work-item; dimension 1 is the merges."""
+    merge = kl.global_id(1)
+    if merge < kept.counts.shape[0]:
+        count = kept.counts[merge, 0]
+        number = kl.global_id(0) * SHAPE.lanes
+        if number < count:
+            solve_some(kept, roots, merge, number, count, SHAPE)
+
+
+@function
+def solve_some(
+    kept: Kept, roots: Roots, merge: Any, number: Any, count: Any, SHAPE: MergeShape
+) -> None:
+    """The roots from `number` on."""
+    poles, weights, kind = kept.poles[merge], kept.weights[merge], kept.poles.dtype
+    EPS = 2.0**-23 if kind == kl.f32 else 2.0**-52
+    zero = kl.splat(kl.cast(0, kind), SHAPE.lanes)
+    k = counted(number, kind, SHAPE)
+    k = kl.minimum(k, kl.splat(kl.cast(count - 1, kind), SHAPE.lanes))
+    last = k >= kl.splat(kl.cast(count - 1, kind), SHAPE.lanes)
+    total = kl.cast(0, kind)
+    for j in range(count):
+        total = total + weights[j] * weights[j]
+    left = loaded(poles, number, count - 1, SHAPE)
+    beyond = loaded(poles, number + 1, count - 1, SHAPE)
+    both = loaded(weights, number, count - 1, SHAPE), loaded(weights, number + 1, count - 1, SHAPE)
+    gap = kl.where(last, kl.splat(total, SHAPE.lanes), distance(beyond, left, SHAPE))
+    below, slope, above, other_slope = sums_at(poles, weights, count, k, left, gap * 0.5, SHAPE)
+    f = 1 + below + above
+    right = kl.where(last, zero, f) < 0
+    origin = kl.where(right, beyond, left)
+    low, high = kl.where(right, -gap * 0.5, zero), kl.where(right, zero, gap * 0.5)
+    high = kl.where(last, gap, high)
+    t = first_step(f, both, gap, right, SHAPE)
+    t = kl.where(last, gap * 0.5, t)
+    t = kl.where(inside(t, low, high), t, between(low, high, SHAPE))
+    going = kl.splat(kl.cast(1, kind), SHAPE.lanes)
+    near, far = kl.where(right, -gap, zero), kl.where(right, zero, gap)
+    for iteration in range(_ITERATIONS):
+        if lane_sum(going) > 0:
+            below, slope, above, other_slope = sums_at(poles, weights, count, k, origin, t, SHAPE)
+            f = 1 + below + above
+            low, high = kl.where(f < 0, t, low), kl.where(f < 0, high, t)
+            error = 2 * EPS * (1 - below + above) + EPS * kl.abs(t) * (slope + other_slope)
+            step = next_step(f, (slope, other_slope), near - t, far - t, last, SHAPE)
+            new = t + step
+            halve = kl.splat(iteration >= _PATIENCE and iteration % 2 == 1, SHAPE.lanes)
+            good = inside(new, low, high)
+            new = kl.where(good, new, between(low, high, SHAPE))
+            new = kl.where(halve, between(low, high, SHAPE), new)
+            done = kl.abs(f) <= error
+            small = kl.abs(new - t) <= EPS * kl.abs(t)
+            t = kl.where(going > 0, kl.where(done, t, new), t)
+            going = kl.where(done, zero, kl.where(small, zero, going))
+    value = kl.sqrt(kl.maximum(origin * origin + t, zero)) if SHAPE.singular else origin + t
+    value = kl.maximum(value, left)
+    value = kl.where(last, value, kl.minimum(value, beyond))
+    scratch = kl.private((3, SHAPE.lanes), kind)
+    kl.vstore(scratch, 0, 0, t)
+    kl.vstore(scratch, 1, 0, value)
+    kl.vstore(scratch, 2, 0, kl.where(right, k + 1, k))
+    for lane in kl.range(SHAPE.lanes, unroll=1):
+        if number + lane < count:
+            roots.offsets[merge, number + lane] = scratch[0, lane]
+            roots.values[merge, number + lane] = scratch[1, lane]
+            roots.origins[merge, number + lane] = kl.cast(scratch[2, lane], kl.i32)
+
+
+@function
+def inside(x: Any, low: Any, high: Any) -> Any:
+    """Whether a number, which may be NaN, lies between two others."""
+    return kl.where(x > low, high - x, x * 0 - 1) > 0
+
+
+@kernel
+def refine_weights(kept: Kept, roots: Roots, *, SHAPE: MergeShape) -> None:
+    """The weights of which the computed roots are the exact ones (K. Loewner's formula)."""
+    merge = kl.global_id(1)
+    if merge < kept.counts.shape[0]:
+        count = kept.counts[merge, 0]
+        number = kl.global_id(0) * SHAPE.lanes
+        if number < count:
+            refine_some(kept, roots, merge, number, count, SHAPE)
+
+
+@function
+def refine_some(
+    kept: Kept, roots: Roots, merge: Any, number: Any, count: Any, SHAPE: MergeShape
+) -> None:
+    """Those from `number` on."""
+    poles, kind = kept.poles[merge], kept.poles.dtype
+    own = loaded(poles, number, count - 1, SHAPE)
+    i = counted(number, kind, SHAPE)
+    product = kl.splat(kl.cast(1, kind), SHAPE.lanes)
+    for j in range(count - 1):
+        origin = kl.splat(poles[roots.origins[merge, j]], SHAPE.lanes)
+        above = distance(own, origin, SHAPE) - roots.offsets[merge, j]
+        first = kl.splat(kl.cast(j, kind), SHAPE.lanes) < i
+        pole = kl.where(first, kl.splat(poles[j], SHAPE.lanes), kl.splat(poles[j + 1], SHAPE.lanes))
+        product = product * (above / distance(own, pole, SHAPE))
+    origin = kl.splat(poles[roots.origins[merge, count - 1]], SHAPE.lanes)
+    product = product * (roots.offsets[merge, count - 1] - distance(own, origin, SHAPE))
+    scratch = kl.private(SHAPE.lanes, kind)
+    kl.vstore(scratch, 0, kl.sqrt(kl.abs(product)))
+    for lane in kl.range(SHAPE.lanes, unroll=1):
+        if number + lane < count:
+            weight = kl.copysign(scratch[lane], kept.weights[merge, number + lane])
+            roots.weights[merge, number + lane] = weight
+
+
+@kernel
+def place_roots(kept: Kept, roots: Roots, values: Any, *, SHAPE: MergeShape) -> None:
+    """The place of each value in order, and the lengths of the roots' vectors."""
+    merge, number = kl.global_id(1), kl.global_id(0) * SHAPE.lanes
+    if merge < kept.counts.shape[0]:
+        count, removed = kept.counts[merge, 0], kept.counts[merge, 1]
+        field = kept.scales[merge]
+        if number < count:
+            measure_some(kept, roots, merge, number, count, SHAPE)
+        for lane in kl.range(SHAPE.lanes, unroll=1):
+            k = number + lane
+            if k < count:
+                own = roots.values[merge, k]
+                place = k
+                for other in range(removed):
+                    place = place + kl.where(kept.removed[merge, other] <= own, 1, 0)
+                roots.places[merge, place] = k
+                values[merge, place] = unscaled(own, field)
+            elif k < count + removed:
+                own = kept.removed[merge, k - count]
+                place = kl.cast(0, kl.i32)
+                for other in range(removed):
+                    x = kept.removed[merge, other]
+                    before = x < own or (x == own and other < k - count)
+                    place = place + kl.where(before, 1, 0)
+                low, high = kl.cast(0, kl.i32), count
+                while low < high:
+                    middle = (low + high) // 2
+                    if roots.values[merge, middle] < own:
+                        low = middle + 1
+                    else:
+                        high = middle
+                roots.places[merge, place + low] = -1 - (k - count)
+                values[merge, place + low] = unscaled(own, field)
+
+
+@function
+def unscaled(x: Any, field: Any) -> Any:
+    """A value as it was before scaling; 0 of a matrix that is zero."""
+    return kl.where(field > 0, scaled_by(x, field, -1), x * 0)
+
+
+@function
+def measure_some(
+    kept: Kept, roots: Roots, merge: Any, number: Any, count: Any, SHAPE: MergeShape
+) -> None:
+    """One divided by the lengths of the vectors of the roots from `number` on."""
+    poles, kind = kept.poles[merge], kept.poles.dtype
+    scratch = kl.private(SHAPE.lanes, kind)
+    for lane in kl.range(SHAPE.lanes, unroll=1):
+        scratch[lane] = poles[roots.origins[merge, kl.minimum(number + lane, count - 1)]]
+    origin = kl.vload(scratch, 0, lanes=SHAPE.lanes)
+    t = loaded(roots.offsets[merge], number, count - 1, SHAPE)
+    right = kl.splat(kl.cast(0, kind), SHAPE.lanes)
+    left = kl.splat(kl.cast(1, kind), SHAPE.lanes)
+    for j in range(count):
+        pole = kl.splat(poles[j], SHAPE.lanes)
+        ratio = roots.weights[merge, j] / (distance(pole, origin, SHAPE) - t)
+        right = right + ratio * ratio
+        left = left + (pole * ratio) * (pole * ratio)
+    lengths = kl.private((2, SHAPE.lanes), kind)
+    kl.vstore(lengths, 0, 0, 1 / kl.sqrt(right))
+    kl.vstore(lengths, 1, 0, 1 / kl.sqrt(left))
+    for lane in kl.range(SHAPE.lanes, unroll=1):
+        if number + lane < count:
+            roots.lengths[merge, number + lane, 0] = lengths[0, lane]
+            roots.lengths[merge, number + lane, 1] = lengths[1, lane]

@@ -1,0 +1,188 @@
+"""Singular value and eigenvalue decompositions, and what is made of them, on every device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable
+from portable.backend import Device
+from portable.errors import DTypeError, ShapeError
+from portable.linalg import eigh, eigvalsh, matrix_rank, pinv, polar, svd
+from tests.linalg.spectral_matrices import (
+    HERMITIAN,
+    RECTANGULAR,
+    check_eigh,
+    check_svd,
+    hermitian,
+    random,
+)
+
+DTYPES = ["float32", "float64", "complex64", "complex128"]
+SMALL, STAGED = 13, 67
+
+
+def on(device: Device, function: Any, a: np.ndarray, **options: Any) -> Any:
+    """Results as NumPy arrays; what was given is not changed."""
+    with portable.use(device.name):
+        given = device.from_numpy(a)
+        results = function(given, **options)
+        np.testing.assert_array_equal(device.to_numpy(given), a)
+    if isinstance(results, tuple):
+        return tuple(device.to_numpy(x) for x in results)
+    return device.to_numpy(results)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", RECTANGULAR)
+def test_small_singular_vectors(device: Device, name: str, dtype: str) -> None:
+    a = RECTANGULAR[name](SMALL, dtype)
+    check_svd(a, *on(device, svd, a))
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", RECTANGULAR)
+def test_singular_vectors_in_stages(device: Device, name: str, dtype: str) -> None:
+    a = RECTANGULAR[name](STAGED, dtype)
+    check_svd(a, *on(device, svd, a))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", HERMITIAN)
+def test_small_eigenvectors(device: Device, name: str, dtype: str) -> None:
+    a = HERMITIAN[name](SMALL, dtype)
+    check_eigh(a, *on(device, eigh, a))
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", HERMITIAN)
+def test_eigenvectors_in_stages(device: Device, name: str, dtype: str) -> None:
+    a = HERMITIAN[name](STAGED, dtype)
+    values, vectors = on(device, eigh, a)
+    check_eigh(a, values, vectors)
+    if name == "random":
+        np.testing.assert_array_equal(on(device, eigvalsh, a), values)
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_ordinary_sizes(device: Device, dtype: str) -> None:
+    a = random((331, 257), dtype)
+    check_svd(a, *on(device, svd, a))
+    a = hermitian(random((307, 307), dtype))
+    check_eigh(a, *on(device, eigh, a))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 4), (4, 7), (1, 5), (5, 1)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_square_factors(device: Device, shape: tuple[int, int], dtype: str) -> None:
+    a = random(shape, dtype)
+    u, s, vh = on(device, svd, a, full_matrices=True)
+    assert u.shape == (shape[0], shape[0])
+    assert vh.shape == (shape[1], shape[1])
+    check_svd(a, u, s, vh)
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("shape", [(80, 60), (60, 80), (300, 3)], ids=str)
+def test_square_factors_in_stages(device: Device, shape: tuple[int, int]) -> None:
+    a = random(shape, "float32")
+    check_svd(a, *on(device, svd, a, full_matrices=True))
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (0, 4, 2), (2, 0, 3)], ids=str)
+def test_no_elements(device: Device, shape: tuple[int, ...]) -> None:
+    a = np.zeros(shape, "float32")
+    for full in (False, True):
+        found = on(device, svd, a, full_matrices=full)
+        for x, y in zip(found, np.linalg.svd(a, full_matrices=full), strict=True):
+            np.testing.assert_array_equal(x, y)
+    assert on(device, pinv, a).shape == (*shape[:-2], shape[-1], shape[-2])
+    assert not np.any(on(device, matrix_rank, a))
+    square = np.zeros((*shape[:-1], shape[-2]), "float32")
+    if square.size == 0:
+        assert on(device, eigh, square)[1].shape == square.shape
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 5, 4), (6, 9, 9)], ids=str)
+def test_rows_of_matrices_and_views(device: Device, shape: tuple[int, ...]) -> None:
+    a = random(shape, "float32")
+    for x, *parts in zip(
+        a.reshape(-1, *shape[-2:]),
+        *(y.reshape(-1, *y.shape[len(shape) - 2 :]) for y in on(device, svd, a)),
+        strict=True,
+    ):
+        check_svd(x, *parts)
+    with portable.use(device.name):
+        given = device.from_numpy(a)
+        turned = device.namespace().permute_dims(
+            given, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2)
+        )
+        values = device.to_numpy(svd(turned).S)
+    np.testing.assert_allclose(values, np.linalg.svd(a, compute_uv=False), rtol=1e-4)
+
+
+def test_half_precision_is_computed_in_single(device: Device) -> None:
+    a = random((6, 5), "float16")
+    u, s, vh = on(device, svd, a)
+    assert u.dtype == s.dtype == vh.dtype == np.float32
+    check_svd(a.astype(np.float32), u, s, vh)
+
+
+@pytest.mark.parametrize("n", [5, 52])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_is_refused(device: Device, n: int, value: float) -> None:
+    a = random((n, n), "float32")
+    a[n // 2, 1] = value
+    with pytest.raises(np.linalg.LinAlgError, match="NaN or an infinity"):
+        on(device, svd, a)
+    with pytest.raises(np.linalg.LinAlgError, match="NaN or an infinity"):
+        on(device, eigh, a)
+
+
+def test_what_is_no_matrix_is_refused(device: Device) -> None:
+    with pytest.raises(ShapeError, match=r"matrices \(\.\.\., m, n\)"):
+        on(device, svd, np.zeros(3, "float32"))
+    with pytest.raises(ShapeError, match="square"):
+        on(device, eigh, np.zeros((3, 2), "float32"))
+    with pytest.raises(DTypeError):
+        on(device, svd, np.zeros((3, 2), "int32"))
+    with pytest.raises(ValueError, match="right"):
+        on(device, polar, np.zeros((3, 2), "float32"), side="top")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("shape", [(9, 6), (6, 9), (2, 7, 7)], ids=str)
+def test_pseudo_inverses(device: Device, shape: tuple[int, ...], dtype: str) -> None:
+    a = random(shape, dtype)
+    a[..., 1] = a[..., 0]
+    found = on(device, pinv, a, rtol=1e-4)
+    np.testing.assert_allclose(found, np.linalg.pinv(a, rtol=1e-4), atol=1e-5)
+    rank = on(device, matrix_rank, a, rtol=1e-4)
+    np.testing.assert_array_equal(rank, np.linalg.matrix_rank(a, rtol=1e-4))
+    assert rank.dtype == np.int64
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("shape", [(9, 6), (6, 9), (2, 5, 5)], ids=str)
+def test_polar_decompositions(
+    device: Device, shape: tuple[int, ...], side: str, dtype: str
+) -> None:
+    a = random(shape, dtype)
+    u, p = on(device, polar, a, side=side)
+    np.testing.assert_allclose(u @ p if side == "right" else p @ u, a, atol=1e-5)
+    np.testing.assert_array_equal(p, np.swapaxes(p.conj(), -1, -2))
+    assert np.all(np.linalg.eigvalsh(p) > -1e-5)
+    small = (
+        np.swapaxes(u.conj(), -1, -2) @ u
+        if shape[-2] >= shape[-1]
+        else u @ np.swapaxes(u.conj(), -1, -2)
+    )
+    np.testing.assert_allclose(
+        small, np.broadcast_to(np.eye(small.shape[-1]), small.shape), atol=1e-5
+    )
