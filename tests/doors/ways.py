@@ -135,7 +135,7 @@ WAYS: Final[tuple[Way, ...]] = (
     # sums
     _way("by workgroup", doors.TOTAL_OF_ROWS, "reduce_by_workgroup", ((50, 40),)),
     _way("short rows alone", doors.TOTAL_OF_ROWS, "reduce_by_workgroup", ((5000, 3),), _alone),
-    _way("of complex numbers", doors.TOTAL, "reduce_columns", ((4096,),), _alone, "complex64"),
+    _way("in pairs", doors.COMPLEX_TOTAL, "reduce_columns", ((4096,),), _alone, "complex64"),
     _way("at once", doors.TOTAL, "reduce_at_once", ((70000,),)),
     _way("columns", doors.TOTAL_OF_COLUMNS, "reduce_columns", ((50, 40),), _alone),
     _way("strips", doors.TOTAL_OF_COLUMNS, "reduce_strips", ((50, 40),), _crowd),
@@ -234,7 +234,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
     "copy_alone eliminate_panel exchange_alone exchange_rows order_rows gather_rows "
-    "narrow_product complex_product complex_product_alone solve_strips diagonal_products": "tests/linalg/test_lu.py",
+    "narrow_product complex_product complex_product_alone solve_strips "
+    "diagonal_products": "tests/linalg/test_lu.py",
     "factor_columns small_diagonals sum_squares deviations": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
