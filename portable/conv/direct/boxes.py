@@ -116,7 +116,7 @@ class Boxes(Method):
         shape = self.shape
         taps, depth, count = prod(shape.window.taps), shape.channels, shape.filters
         room = self.device.empty((taps, depth, self.padded(count)), self.kind)
-        arrange_filters[(count, depth), None](w, room[..., :count], TURNED=turned)
+        arrange_filters[(room.shape[2], depth), None](w, room, TURNED=turned)
         if self.patches:
             room = self.device.namespace().reshape(room, (1, taps * depth, room.shape[2]))
         return room[..., :count]
@@ -172,11 +172,10 @@ class Boxes(Method):
         room = space.reshape(workspace[:size], extents)
         if not self.patches:
             return channels_last(self.device, x, room), size
-        patches = room[..., :depth]
-        items = count * height * -(-width // _RUN) * depth
+        items = count * height * -(-width // _RUN) * room.shape[3]
         launcher = gather_patches[items, None]
-        enqueue(launcher, x, patches, WINDOW=self.shape.window, RUN=_RUN)
-        return patches, size
+        enqueue(launcher, x, room, WINDOW=self.shape.window, RUN=_RUN)
+        return room[..., :depth], size
 
     def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue, window: Window) -> None:
         places, images = out.shape[:3], self.in_phases(x)
@@ -270,8 +269,14 @@ def channels_last(device: Device, x: Any, room: Any) -> Any:
     space, (count, depth, height, width) = device.namespace(), x.shape
     pixels = space.reshape(x, (count, depth, height * width))
     rows = space.reshape(room, (count, height * width, room.shape[3]))
+    if depth < room.shape[3]:
+        enqueue_call(_cleared, rows[..., depth:])  # vectors are read whole
     enqueue_call(copy_into, space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
     return room[..., :depth]
+
+
+def _cleared(x: Any) -> None:
+    x[...] = 0
 
 
 ONE_TAP: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
