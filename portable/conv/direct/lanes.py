@@ -39,6 +39,15 @@ _BESIDE: Final = 4
 _UNALIGNED: Final = 1.75
 """Loads that a vector of pixels counts for, since most lie in two lines of the cache."""
 
+_LOADED: Final = 0.15
+"""What a load costs beside products that hide it."""
+
+_CALM: Final = 0.7
+"""The part of the registers whose use costs nothing else."""
+
+_CROWDED: Final = 1.1
+"""What it costs to use more of them."""
+
 _LATENCY: Final = 4.75
 """Cycles after which a sum can be added to again, in products of vectors."""
 
@@ -123,7 +132,7 @@ class Lanes(Method):
     def _tiles(self) -> list[LanePlan]:
         """Tiles of filters by vectors whose sums fill the registers, or most of them."""
         can, filters = self.device.capabilities, self.shape.filters // self.shape.groups
-        registers = int(_SUMS * (32 if can.vector_bytes >= _WIDE else 16))
+        registers = int(_SUMS * self._registers)
         lanes = max(2, min(16, can.vector_bytes // self.workspace_kind.itemsize))
         base = LanePlan(self.shape.window, self._phases, 1, 1, lanes)
         sizes = [
@@ -170,7 +179,8 @@ class Lanes(Method):
         panels = ceil(ceil(self._filters / plan.filters) / blocks.parts)
         sums = plan.filters * plan.vectors
         loads = plan.filters + _UNALIGNED * plan.vectors
-        each = max(sums, loads, _LATENCY * 2) / 2
+        each = max(sums + _LOADED * loads, loads, _LATENCY * 2) / 2
+        each *= _CROWDED if sums + plan.vectors > _CALM * self._registers else 1
         steps = self._depth * shape.window.count
         packed = self._depth * len(plan.planes) * blocks.height * (blocks.width + _ROW) * _PACKED
         block = packed + panels * tiles * (each * steps + _WRITTEN * sums)
@@ -187,6 +197,11 @@ class Lanes(Method):
         seen = len(self.plan.planes) * blocks.height * blocks.width
         seen += self.plan.pixels + blocks.width
         return items, self._depth, -(-seen // line) * line + line
+
+    @property
+    def _registers(self) -> int:
+        """Of vectors."""
+        return 32 if self.device.capabilities.vector_bytes >= _WIDE else 16
 
     @property
     def _filters(self) -> int:
