@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from portable.backend import Device
+from portable.backend import ArrayView, Device
+from portable.dtypes import dtype
 from portable.errors import LaunchError
 from portable.lang.arguments.arguments import byte_range, is_array
 from portable.lang.arguments.structs import is_composite, items_of, label
 from portable.namespace import on_device
 
-__all__ = ["check_gradients", "overlaps", "pairs_of"]
+__all__ = ["check_gradients", "overlaps", "pairs_of", "views_of"]
 
 _Range = tuple[Any, int, int]
 """An owner of memory, the first byte and the one after the last."""
@@ -83,6 +84,18 @@ def _wanted(x: Any, gradient: Any) -> list[tuple[int, ...]]:
     if not is_array(x):
         return [(1,), ()]
     shape = tuple(x.shape)
-    if "complex" in str(x.dtype) and "complex" not in str(gradient.dtype):
+    if dtype(x.dtype).is_complex and not dtype(gradient.dtype).is_complex:
         return [(*shape, 2)]
     return [shape]
+
+
+def views_of(device: Device, leaves: Sequence[Any]) -> list[ArrayView | None]:
+    """How a device sees arguments; NumPy's arrays that are to be copied there as they are."""
+    return [_view(device, x) if is_array(x) else None for x in leaves]
+
+
+def _view(device: Device, x: Any) -> ArrayView:
+    if isinstance(x, np.ndarray) and not device.owns(x):
+        address = x.__array_interface__["data"][0]
+        return ArrayView(x.dtype, x.shape, x.strides, None, address, writable=x.flags.writeable)
+    return device.view(on_device(device, x))

@@ -58,6 +58,7 @@ class _State:
     def __init__(self) -> None:
         self.names = NamesRead()
         self.compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
+        self.refused: dict[tuple[str, Specialisation, int | None, bool], str] = {}
         self.translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
 
 
@@ -151,11 +152,17 @@ class Kernel(Launchable, Marked):
             return found
         with compiling:
             with self._lock:
-                found = state.compiled.get(key)
+                found, refusal = state.compiled.get(key), state.refused.get(key)
+            if refusal is not None:
+                raise LaunchError(refusal)
             if found is None:
                 try:
                     with collected_later():
                         found = self._compile(wanted, device)
+                except LaunchError as error:  # plans try choices in turn, again at each call
+                    with self._lock:
+                        _keep(state.refused, key, str(error))
+                    raise
                 except RecursionError:
                     ir = self.translated(wanted, device.capabilities)
                     raise too_deep(ir) from None
@@ -171,10 +178,10 @@ class Kernel(Launchable, Marked):
             return Compiled(ir, interpreted_arguments(ir), device.interpret(ir))
         if checking():
             program, arguments, executable = compile_checked(ir, device)
-            self._check_local(program.local_bytes, device)
+            self._check_local(program.shared_bytes, device)
             return Compiled(ir, arguments, executable, program)
         program = generate(ir, device.capabilities)
-        self._check_local(program.local_bytes, device)
+        self._check_local(program.shared_bytes, device)
         return Compiled(ir, program.arguments, device.compile(program), program)
 
     def _check_local(self, needed: int, device: Device) -> None:
@@ -289,6 +296,6 @@ def _made(python: Callable[..., Any], options: Options) -> Kernel:
     if getattr(python, "__name__", "") == LAMBDA:
         raise KernelError("a lambda is no kernel", hint="define it by 'def'")
     require_plain(python)
-    if not python.__module__.startswith(_OURS):
+    if not str(python.__module__).startswith(_OURS):
         function_source(python)  # says now what is wrong with it
     return Kernel(python, options)

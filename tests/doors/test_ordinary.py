@@ -40,6 +40,9 @@ _WITHOUT_CASES: Final[dict[str, str]] = {
     "workspace_size": "a number; tests/conv",
     "prepare_gemm": "tests/doors: a way through this door",
     "choice jump": "tests/random_numbers",
+    "Keyed TopK UniqueRows": "what functions give",
+    "allclose logspace": "tests/numerics/test_further_numerics.py",
+    "eig eigvals broadcast_shapes": "by LAPACK on the host, or of no arrays at all",
 }
 """Public names, several in a key, that ordinary sizes leave out, and why."""
 

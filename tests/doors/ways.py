@@ -216,6 +216,11 @@ ELSEWHERE: Final[dict[str, str]] = {
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
+    # factorisations
+    "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
+    "copy_alone eliminate_panel exchange_alone exchange_rows order_rows gather_rows narrow_product complex_product "
+    "complex_product_alone solve_strips diagonal_products": "tests/linalg/test_lu.py",
+    "factor_columns small_diagonals sum_squares deviations": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
@@ -238,6 +243,10 @@ ELSEWHERE: Final[dict[str, str]] = {
     "count_buckets place_in_buckets": "tests/array/test_sorting.py",
     "sizes_of": "tests/array/test_sets.py",
     "count": "tests/numerics/test_numerics.py",
+    "segments_by_item segments_by_workgroup": "tests/numerics/test_further_numerics.py",
+    # sparse matrices
+    "csr_long_rows_by_vector csr_rows_by_matrix csr_rows_by_vector csr_share_by_matrix "
+    "csr_share_by_vector": "tests/sparse/test_sparse.py",
 }
 """Kernels, several in a key, that only sizes or options beyond these doors reach, and their tests.
 

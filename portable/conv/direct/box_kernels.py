@@ -146,6 +146,8 @@ def multiply_boxes(
     multiply_steps(acc, (tile_x, tile_w), products, (0, end - begin), PLAN.tiling)
     if PLAN.parts == 1:
         acc.map(activated, first, bias, ACTIVATION, corner, residual, PLAN.box)
+        if residual is not None:  # which may be the result
+            kl.barrier()
     acc.store(corner.box(target, PLAN.box, first, BN))
 
 
@@ -208,21 +210,27 @@ def activated(
 
 
 class Sums(NamedTuple):
-    """Gradients, and images as a tap sees them, from a row and a column on."""
+    """Gradients, and images as a tap sees them, from a row and a column on, and a box on."""
 
     dy: Any
     x: Any
     tap: Any
     row: Any
     column: Any
+    first: Any
     PLAN: BoxPlan
 
-    def start(self, tile_dy: Any, tile_x: Any, corner: Any) -> None:
+    def start(self, tile_dy: Any, tile_x: Any, step: Any) -> None:
         """Starts to copy what a step multiplies, the places of a box."""
         PLAN, COUNT = self.PLAN, tile_x.shape[1]
+        corner = corner_of(self.dy, self.first + step, PLAN.box)
         kl.copy_async(tile_dy, corner.box(self.dy, PLAN.box, self.row, tile_dy.shape[1]))
         kl.copy_async(tile_x, corner.pixels(self.x, PLAN, self.tap, self.column, COUNT))
-        kl.copy_commit()
+
+    def valid(self, step: Any) -> Any:
+        """The filters and channels that there are, and all places of the box."""
+        channels, PLACES = channels_of(self.x, self.PLAN), self.PLAN.tiling.depth
+        return self.dy.shape[3] - self.row, channels - self.column, PLACES
 
 
 @kernel
@@ -232,14 +240,12 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     The sum is over part s of the results' places, in boxes; each part but the last has as many. A
     workgroup per tile of filters by channels, tap and part, taps next to each other, since they see
     nearly the same pixels. Arrays and local memory as of `multiply_boxes`, a step being the places
-    of a box. The ring is not that of `portable.linalg.products.operand_ring`, with which gradients
-    took 1.01 to 1.6 times as long on an H200 through NVIDIA's OpenCL: there the next step's first
-    operands are loaded before this one's last are multiplied.
+    of a box. The pipeline is not rotated: gradients took 1.01 to 1.6 times as long so on an H200
+    through NVIDIA's OpenCL.
     """
     BM, BN, PLACES, STAGES = PLAN.tiling[0:4]
-    TAPS, AHEAD = PLAN.window.count, PLAN.tiling.ahead
-    channels = channels_of(x, PLAN)
-    rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(channels, BN)
+    TAPS = PLAN.window.count
+    rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(channels_of(x, PLAN), BN)
     tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS % (rows * columns)
     part = kl.group_id(0) // (TAPS * rows * columns)
     row, column = tile % rows * BM, tile // rows * BN
@@ -250,24 +256,10 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     tile_x = kl.local((STAGES, PLACES, BN), x.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
     acc.fill(0)
-    sums = Sums(dy, x, tap, row, column, PLAN)
-    for stage in kl.static_range(AHEAD):
-        corner = corner_of(dy, first + stage, PLAN.box)
-        sums.start(tile_dy[stage], tile_x[stage], corner)
-    for step in range(kl.maximum(kl.minimum(boxes - first, each), 0)):
-        if AHEAD > 0:
-            kl.copy_wait(AHEAD - 1)
-            kl.barrier()
-        slot, corner = (step + AHEAD) % STAGES, corner_of(dy, first + step + AHEAD, PLAN.box)
-        sums.start(tile_dy[slot], tile_x[slot], corner)
-        if AHEAD == 0:
-            kl.copy_wait(0)
-            kl.barrier()
-        now = step % STAGES
-        valid = (dy.shape[3] - row, channels - column, PLACES)
-        kl.mma(acc, tile_dy[now].T, tile_x[now], valid=valid)
-        if STAGES == 1:
-            kl.barrier()
+    sums, tiles = Sums(dy, x, tap, row, column, first, PLAN), (tile_dy, tile_x)
+    steps = kl.maximum(kl.minimum(boxes - first, each), 0)
+    start_ring(tiles, sums, PLAN.tiling)
+    multiply_steps(acc, tiles, sums, (0, steps), PLAN.tiling, ROTATED=False, TRANSPOSED=True)
     acc.store(out[part, tap, row : row + BM, column : column + BN])
 
 

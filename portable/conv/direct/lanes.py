@@ -24,9 +24,6 @@ from portable.linalg.products.kernels import keep, relu
 
 __all__ = ["Lanes"]
 
-_WIDE: Final = 64
-"""Bytes of the vectors of processors that have 32 registers for them; others have 16."""
-
 _SUMS: Final = 3 / 4
 """The part of the registers that hold sums."""
 
@@ -63,7 +60,8 @@ _ROW: Final = 12
 _ITEMS: Final = 2
 """Work-items for each core."""
 
-_POWERS: Final = tuple(2**n for n in range(16))
+_SHARES: Final = (1, 2, 3, 4, 5, 6, 7, *(k * 2**n for n in range(14) for k in (8, 10, 12, 14)))
+"""Into how many parts the rows of images, or filters, may be cut."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class Lanes(Method):
         u = self.device.empty(extents, self.workspace_kind)
         if self._depth:
             filters = shape.groups * self._panels * plan.filters
-            pack_lane_filters[(self._depth, filters), None](w, u, TURNED=turned)
+            enqueue(pack_lane_filters[(self._depth, filters), None], w, u, TURNED=turned)
         return u
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
@@ -132,7 +130,7 @@ class Lanes(Method):
     def _tiles(self) -> list[LanePlan]:
         """Tiles of filters by vectors whose sums fill the registers, or most of them."""
         can, filters = self.device.capabilities, self.shape.filters // self.shape.groups
-        registers = int(_SUMS * self._registers)
+        registers = int(_SUMS * can.most_vectors)
         lanes = max(2, min(16, can.vector_bytes // self.workspace_kind.itemsize))
         base = LanePlan(self.shape.window, self._phases, 1, 1, lanes)
         sizes = [
@@ -162,13 +160,15 @@ class Lanes(Method):
             for n, d, s in zip(window.taps, window.dilation, window.stride, strict=True)
         ]
         each = self._depth * prod(map(len, self._phases)) * self.workspace_kind.itemsize
+        shares = [n for n in _SHARES if n <= units]
         found = []
-        for down in sorted({*range(1, min(height, 2 * units) + 1), *_POWERS}):
-            rows = -(-height // min(down, height))
+        for rows in sorted({-(-height // n) for n in _SHARES if n <= height}):
             seen = (rows + more[0]) * (width + more[1])
             if rows == 1 or seen * each <= _CACHE:
                 cut = RowBlocks(rows, rows + more[0], width + more[1], 1, self._filters)
-                found += [cut._replace(parts=parts) for parts in range(1, units + 1)]
+                found += [cut._replace(parts=parts) for parts in shares]
+        if not found:
+            found = [RowBlocks(1, 1 + more[0], width + more[1], n, self._filters) for n in shares]
         return found
 
     def _cost(self, plan: LanePlan, blocks: RowBlocks) -> float:
@@ -180,7 +180,9 @@ class Lanes(Method):
         sums = plan.filters * plan.vectors
         loads = plan.filters + _UNALIGNED * plan.vectors
         each = max(sums + _LOADED * loads, loads, _LATENCY * 2) / 2
-        each *= _CROWDED if sums + plan.vectors > _CALM * self._registers else 1
+        each *= (
+            _CROWDED if sums + plan.vectors > _CALM * self.device.capabilities.most_vectors else 1
+        )
         steps = self._depth * shape.window.count
         packed = self._depth * len(plan.planes) * blocks.height * (blocks.width + _ROW) * _PACKED
         block = packed + panels * tiles * (each * steps + _WRITTEN * sums)
@@ -197,11 +199,6 @@ class Lanes(Method):
         seen = len(self.plan.planes) * blocks.height * blocks.width
         seen += self.plan.pixels + blocks.width
         return items, self._depth, -(-seen // line) * line + line
-
-    @property
-    def _registers(self) -> int:
-        """Of vectors."""
-        return 32 if self.device.capabilities.vector_bytes >= _WIDE else 16
 
     @property
     def _filters(self) -> int:

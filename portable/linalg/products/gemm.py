@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from portable import recording
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.errors import (
@@ -132,6 +133,11 @@ def gemm(
     >>> portable.linalg.gemm(a, a.T, alpha=2)[0, 0]
     6.0
     """
+    if recording.active and (recorder := recording.current()) is not None:
+        told: dict[str, Any] = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
+        told |= {"activation": activation, "accumulate": accumulate}
+        told |= {"algorithm": algorithm, "precision": precision}
+        return recorder.operation(gemm, (a, b), told)  # type: ignore[no-any-return]
     if type(a) is np.ndarray and (away := device_elsewhere((a, b, c, bias, out), {})):
         rest: dict[str, Any] = {"beta": beta, "c": c, "bias": bias, "activation": activation}
         rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
@@ -428,13 +434,30 @@ def _first(plan: Plan, args: tuple[Any, ...], use: Callable[[TileLaunch], object
     """The first launch that a use accepts; the later ones are fallbacks of the table."""
     failures: list[str] = []
     for launch in plan.launches:
+        key = plan.device.name, dtype(args[-1].dtype), *launch.constants.values()
+        if key in _refused and launch is not plan.launches[-1]:
+            continue
         try:
             use(launch)
         except (CompileError, LaunchError, UnsupportedError) as error:
             failures.append(f"{launch.constants}: {error}")
+            _refuse(key)
         else:
             return launch
     raise no_tiles(args[-1], failures)
+
+
+_refused: Final[dict[Any, None]] = {}
+"""Launches that did not build, the last ones: to find that out takes as long as to build."""
+
+_MOST_REFUSED: Final = 256
+
+
+def _refuse(key: Any) -> None:
+    """Remembers a launch that is not to be tried again."""
+    while len(_refused) >= _MOST_REFUSED:
+        _refused.pop(next(iter(_refused)), None)
+    _refused[key] = None
 
 
 def no_tiles(out: Any, failures: Sequence[str]) -> PortableError:

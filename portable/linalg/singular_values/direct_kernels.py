@@ -31,8 +31,12 @@ __all__ = [
     "bidiagonalize",
     "bidiagonalize_each",
     "make_steps",
+    "merge_totals",
     "zeros_up_to",
 ]
+
+_LANES: Final = 16
+"""Columns of vectors at most."""
 
 _AHEAD: Final = 8
 """Sums that are loaded side by side where work-items are many, which wait long for each load."""
@@ -83,12 +87,16 @@ class Scratch(NamedTuple):
     totals : array, shape (2, groups, pitch)
         Each workgroup's such sums, after this step and the one before in turn; each team's, shape
         (2, teams, pitch), of one workgroup.
+    merged : array, shape (2, 1, pitch), or None
+        The sums of `totals` over the workgroups, where these are so many that not each of them is
+        to add them up: `merge_totals` does between steps.
     """
 
     left: Any
     right: Any
     sums: Any
     totals: Any
+    merged: Any = None
 
 
 class KeptReflectors(NamedTuple):
@@ -135,6 +143,17 @@ def bidiagonalize_each(a: Any, scratch: Scratch, d: Any, e: Any, *, SHAPE: Direc
     make_steps(a[own], mine, (d[own], e[own]), None, -1, d.shape[1], SHAPE)
 
 
+@kernel
+def merge_totals(totals: Any, merged: Any, k: Any) -> None:
+    """Adds up what workgroups have for step `k`; dimension 1 is the matrices."""
+    j, own, slot = kl.global_id(0), kl.global_id(1), k % 2
+    if own < totals.shape[0] and k // _LANES * _LANES <= j and j < totals.shape[3]:
+        total = kl.cast(0, totals.dtype)
+        for part in kl.range(totals.shape[2], unroll=_AHEAD):
+            total = total + totals[own, slot, part, j]
+        merged[own, slot, 0, j] = total
+
+
 @function
 def make_steps(
     a: Any, scratch: Scratch, out: Any, kept: Any, first: Any, last: Any, SHAPE: DirectShape
@@ -171,7 +190,8 @@ def make_reflectors(
             left[j], right[j] = 0, 0
     else:
         own, head = a[k, k], a[k, kl.minimum(k + 1, a.shape[1] - 1)]
-        add_totals(left, heads, scratch.totals, k, SHAPE)
+        merged = scratch.totals if scratch.merged is None else scratch.merged
+        add_totals(left, heads, merged, k, SHAPE)
         kl.barrier()
         beta, tau, factor = reflector_of(own, real_part(heads[0]))
         if first:

@@ -31,6 +31,7 @@ def bidiagonalize_keeping(
     """As `bidiagonalize`; each array has a first dimension, of the matrices: dimension 1."""
     own = kl.group_id(1)
     sums = None if scratch.sums is None else scratch.sums[own]
-    mine = Scratch(scratch.left[own], scratch.right[own], sums, scratch.totals[own])
+    merged = None if scratch.merged is None else scratch.merged[own]
+    mine = Scratch(scratch.left[own], scratch.right[own], sums, scratch.totals[own], merged)
     reflectors = KeptReflectors(kept.rows[own], kept.taus[own], kept.factors[own])
     make_steps(a[own], mine, (d[own], e[own]), reflectors, first, last, SHAPE)

@@ -97,12 +97,13 @@ def deflate(
     FLOOR = 0.5 if SHAPE.singular else 0
     waiting = False
     pole, weight, source = kl.cast(0, kind), kl.cast(0, kind), kl.cast(0, kl.i32)
+    ahead = fetched(joined, merge, 0, total)
     for i in range(total):
-        next_pole = scaled_by(joined.poles[merge, i], field, 1)
-        next_weight = joined.weights[merge, i] * scale
+        next_pole, next_weight, next_source = ahead
+        ahead = fetched(joined, merge, i + 1, total)
+        next_pole, next_weight = scaled_by(next_pole, field, 1), next_weight * scale
         if SHAPE.singular:
             next_weight = scaled_by(next_weight, field, 1)
-        next_source = joined.sources[merge, i]
         if kl.abs(next_weight) * scale <= tolerance:
             remove(kept, merge, removed, next_pole, next_source)
             removed = removed + 1
@@ -132,6 +133,13 @@ def deflate(
         keep(kept, merge, count, pole, weight, source, FLOOR * tolerance, SHAPE)
         count = count + 1
     kept.counts[merge, 0], kept.counts[merge, 1], kept.counts[merge, 2] = count, removed, turned
+
+
+@function
+def fetched(joined: Joined, merge: Any, i: Any, total: Any) -> Any:
+    """What the i-th pole is, loaded before it is needed: a lone work-item waits for each load."""
+    at = kl.maximum(kl.minimum(i, total - 1), 0)
+    return joined.poles[merge, at], joined.weights[merge, at], joined.sources[merge, at]
 
 
 @function

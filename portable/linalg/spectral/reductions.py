@@ -9,7 +9,12 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType, dtype
 from portable.lang.launch.geometry import groups
 from portable.linalg.singular_values.direct import Direct
-from portable.linalg.singular_values.direct_kernels import DirectShape, KeptReflectors, Scratch
+from portable.linalg.singular_values.direct_kernels import (
+    DirectShape,
+    KeptReflectors,
+    Scratch,
+    merge_totals,
+)
 from portable.linalg.spectral.bidiagonal_kernels import bidiagonalize_keeping
 from portable.linalg.spectral.reduction_kernels import (
     Form,
@@ -50,6 +55,8 @@ _ROWS_OF_GROUP: Final = 32
 _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
 _PARTS: Final = 128
+_MANY: Final = 24
+"""Workgroups from which on a launch of its own adds up what they have, and not each of them."""
 
 
 class Reflectors(NamedTuple):
@@ -227,12 +234,15 @@ def reduced_to_bidiagonal(device: Device, a: Any, largest: Any) -> Reduced:
         right=empty(layout.groups, pitch),
         sums=empty(layout.groups, shape.teams, pitch) if several else None,
         totals=empty(2, layout.groups if several else shape.teams, pitch),
+        merged=empty(2, 1, pitch) if layout.groups >= _MANY else None,
     )
     d, e = empty(n), empty(n)
     kept = KeptReflectors(empty(n, pitch), empty(2, n, of=kind.real), empty(2, n))
     launch = bidiagonalize_keeping[groups(layout.groups, count), shape.items]
     for first in range(-1, n) if several else (-1,):
         launch(work, scratch, d, e, kept, first, first + 1 if several else n, SHAPE=shape)
+        if scratch.merged is not None and first + 1 < n:
+            merge_totals[(pitch, count), (_LINE, 1)](scratch.totals, scratch.merged, first + 1)
     parts, tile = (2 if kind.is_complex else 1), _TILE
     vectors, factors = _real_room(device, count, n, m, kind)
     extents = m, int(vectors.shape[1]) // parts, count

@@ -15,6 +15,11 @@ BLOCK: Final = 64
 """Reflectors of a block: of so many rows, products take the time of arithmetic."""
 
 _ITEMS: Final = 64
+_SHAPES: Final = 4
+"""How many shapes of products there are: each is planned, and on processors compiled, by itself.
+
+A quarter more is multiplied for it than would have to be.
+"""
 
 
 def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) -> None:
@@ -43,10 +48,12 @@ def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) 
     items = 1 if device.capabilities.lone_work_items else _ITEMS
     reflector_triangles[(BLOCK, blocks, count), (items, 1, 1)](gram, factors, triangles)
     changes = gemm(triangles, parts)
+    step = BLOCK * -(-rows // (BLOCK * _SHAPES))
+    shares = device.empty((count, BLOCK, int(x.shape[2])), kind)
     for block in range(blocks - 1, -1, -1):
-        start = first + block * BLOCK
+        start = (first + block * BLOCK) // step * step
         if start < rows:
             rest = x[:, start:, :]
-            shares = gemm(parts[:, block, :, start:], rest)
+            gemm(parts[:, block, :, start:], rest, out=shares)
             change = space.permute_dims(changes[:, block, :, start:], (0, 2, 1))
             gemm(change, shares, alpha=-1, beta=1, c=rest, out=rest)
