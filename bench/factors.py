@@ -21,7 +21,7 @@ _ALLOWED: Final = 30.0
 class Factorisation(Operation):
     """An operation on a matrix of some order."""
 
-    axes = ("N",)
+    axes: ClassVar[tuple[str, ...]] = ("N",)
     dtypes = (float32, float64)
     sizes: ClassVar[dict[str, Sizes]] = {
         "cpu": Sizes("500", full="200,500,1000,2000", sweep="64..2048"),

@@ -10,6 +10,7 @@ from portable.dtypes import DType
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.layout import Layout
 from portable.linalg.factorisations.shared_panel_kernels import Sharing
+from portable.sim.settings import current
 
 __all__ = ["Board", "board_for", "sharing_for"]
 
@@ -42,7 +43,9 @@ def sharing_for(
 ) -> tuple[Sharing, int] | None:
     """How panels of so many rows are shared, and by how many work-items a workgroup.
 
-    None where they had better not be: work-items are few, or workgroups cannot wait for each other.
+    None where they had better not be: work-items are few, or workgroups cannot wait for each other,
+    which takes that all of them run at once. A device runs one for each compute unit; what was
+    launched before ends by itself.
     """
     can = device.capabilities
     if can.lone_work_items:
@@ -54,7 +57,8 @@ def sharing_for(
     count = -(-rows // (items * _ROWS))
     if count > 1 and not (can.forward_progress and can.memory_orders == "acq_rel"):
         return None
-    if items < layout.panel or (count > 1 and count * batch > can.compute_units):
+    at_once = current().resident if device.interprets else can.compute_units
+    if items < layout.panel or (count > 1 and count * batch > at_once):
         return None
     return Sharing(count, _ROWS, layout.panel), items
 
