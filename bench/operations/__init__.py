@@ -25,6 +25,7 @@ from portable_bench.operations.lu import Lu
 from portable_bench.operations.multiply_add import MultiplyAdd
 from portable_bench.operations.qr import Qr
 from portable_bench.operations.solve import Solve
+from portable_bench.operations.stencil_gradient import StencilGradient
 from portable_bench.operations.svdvals import Svdvals
 from portable_bench.operations.train import Train
 
@@ -48,6 +49,7 @@ _ALL: Final = (
     Forward(),
     Train(),
     Fuse(),
+    StencilGradient(),
     ArrayFunction("add", takes=2, ulps=1),
     ArrayFunction("sum", gives=0, ulps=16),
     ArrayFunction("cumulative_sum", ulps=256),

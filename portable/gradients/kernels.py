@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from math import prod
@@ -14,7 +14,7 @@ import numpy as np
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
-from portable.gradients.adjoint import Adjoint, adjoint_of
+from portable.gradients.adjoint import Adjoint, Shared, adjoint_of
 from portable.gradients.arguments import check_gradients, overlaps, views_of
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import is_array
@@ -22,13 +22,13 @@ from portable.lang.arguments.signature import CompositeSpec, Specialisation, con
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
-from portable.lang.kernel import Kernel
+from portable.lang.kernel import Kernel, kernel
 from portable.lang.launch.definition import Parameters
 from portable.lang.launch.filling import owners_of
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
 from portable.namespace import device_of, elsewhere
-from portable.primitives import copy
+from portable.primitives import copy, fill, reduce
 from portable.system.locks import fork_safe_lock
 
 __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
@@ -36,34 +36,49 @@ __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
 _MOST_ADJOINTS: Final = 256
 
 
-class _Keeps(Exception):  # noqa: N818 - no error: the launch has to find out how much
-    """An adjoint keeps values of some types, for which it was given no arrays.
+@dataclass(eq=False)
+class _Needs(Exception):  # noqa: N818 - no error: a launch has to do more first
+    """What a launch of an adjoint needs.
 
     Attributes
     ----------
     kept : tuple of DType
+        The types of what it keeps.
     written : frozenset of int
         The arguments that the run which finds out how much writes, with those of structs in place.
+    gathers : tuple of (int, tuple of int)
+        Of kernels to be launched before: the argument, and the dimension of the ndrange of each
+        dimension.
+    shared : tuple of Shared
+        The sums over all work-items that are done behind it.
     """
 
-    def __init__(self, kept: tuple[DType, ...], written: frozenset[int]) -> None:
-        self.kept = kept
-        self.written = written
+    kept: tuple[DType, ...]
+    written: frozenset[int]
+    gathers: tuple[tuple[int, tuple[int, ...]], ...]
+    shared: tuple[Shared, ...]
+
+
+_MAIN: Final = -1
+_MEASURE: Final = -2
+_PARTS: Final = {_MAIN: ("adjoint", "kept"), _MEASURE: ("kept", "counts")}
 
 
 class _Derived(Kernel):
     """A kernel whose IR is made from another one's.
 
-    It takes three tuples: the arguments, their gradients, and the arrays of what is kept.
+    It takes three tuples: the arguments, their gradients, and what belongs to the part that it is:
+    of the adjoint itself the arrays of what is kept and None for each gather that was launched, of
+    the measurement the counts, of a gather the sizes of the ndrange.
     """
 
-    def __init__(self, primal: Kernel, dims: int, measures: bool) -> None:
+    def __init__(self, primal: Kernel, dims: int, part: int, made: dict[Any, Adjoint]) -> None:
         defaults = dict(primal.parameters.defaults)
-        third = "counts" if measures else "kept"
+        name, third = _PARTS.get(part, ("gather", "sizes"))
         takes = Parameters(("arguments", "gradients", third), (), defaults)
         Launchable.__init__(self, primal.options, takes)
         Marked.__init__(self, primal.python)
-        self.__name__ = f"{primal.__name__}_{'kept' if measures else 'adjoint'}"
+        self.__name__ = f"{primal.__name__}_{name}"
         self.state = type(primal.state)()
         self._states = [self.state]
         self._lock = fork_safe_lock()
@@ -71,11 +86,11 @@ class _Derived(Kernel):
         self._primal = primal
         self._of = primal.state
         self._dims = dims
-        self._measures = measures
-        self._made: dict[Any, Adjoint] = {}
+        self._part = part
+        self._made = made
 
     def __reduce__(self) -> Any:
-        return _Derived, (self._primal, self._dims, self._measures)
+        return _Derived, (self._primal, self._dims, self._part, {})
 
     @property
     def reads(self) -> Mapping[Any, Any]:
@@ -87,25 +102,39 @@ class _Derived(Kernel):
         state = self._primal.renewed()
         if state is not self._of:
             with self._lock:
-                self._of, self.state, self._made = state, type(state)(), {}
+                self._of, self.state = state, type(state)()
         return self.state
 
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
         """The checked IR of a specialisation."""
         adjoint = self._adjoint(wanted, capabilities)
-        made = adjoint.measure if self._measures else adjoint.kernel
-        given = wanted.parameters[2]
-        assert isinstance(given, CompositeSpec)
-        assert made is not None
-        if not self._measures and len(given.items) != len(adjoint.kept):
+        if self._part == _MEASURE:
             assert adjoint.measure is not None
-            owners, written = owners_of(wanted.parameters[:1]), adjoint.measure.written
-            pairs = zip(owners, adjoint.measure.parameters, strict=False)
-            raise _Keeps(adjoint.kept, frozenset(i for (i, _), x in pairs if x in written))
+            made = adjoint.measure
+        elif self._part == _MAIN:
+            self._refuse_early(adjoint, wanted)
+            made = adjoint.kernel
+        else:
+            made = adjoint.gathers[self._part].kernel
         return replace(made, ragged=wanted.ragged) if wanted.ragged else made
 
+    def _refuse_early(self, adjoint: Adjoint, wanted: Specialisation) -> None:
+        """Says what has to be done before, unless it was."""
+        given = wanted.parameters[2]
+        assert isinstance(given, CompositeSpec)
+        parts = (adjoint.kept, adjoint.shared, adjoint.gathers)
+        if len(given.items) == sum(map(len, parts)):
+            return
+        owners, written = owners_of(wanted.parameters[:1]), frozenset[int]()
+        if adjoint.measure is not None:
+            pairs = zip(owners, adjoint.measure.parameters, strict=False)
+            written = frozenset(i for (i, _), x in pairs if x in adjoint.measure.written)
+        gathers = tuple((owners[x.parameter][0], x.dims) for x in adjoint.gathers)
+        raise _Needs(adjoint.kept, written, gathers, adjoint.shared)
+
     def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
-        key = (capabilities, replace(wanted, parameters=wanted.parameters[:2], ragged=()))
+        plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
+        key = (self._of, self._dims, capabilities, plain)
         with self._lock:
             found = self._made.get(key)
         if found is None:
@@ -143,11 +172,8 @@ class AdjointKernel:
             )
         self.primal: Final = primal
         self.__name__ = f"{primal.__name__}_adjoint"
-        self._kernels = {
-            (dims, measures): _Derived(primal, dims, measures)
-            for dims in (1, 2, 3)
-            for measures in (True, False)
-        }
+        self._made: dict[Any, Adjoint] = {}
+        self._kernels: dict[tuple[int, int], _Derived] = {}
         self._launchers: dict[Any, AdjointLauncher] = {}
 
     def __repr__(self) -> str:
@@ -167,9 +193,13 @@ class AdjointKernel:
             found = self._launchers[key] = AdjointLauncher(self, key)
         return found
 
-    def kernel(self, dims: int, *, measures: bool = False) -> Kernel:
-        """The kernel that is launched over so many dimensions, or measures what it keeps."""
-        return self._kernels[dims, measures]
+    def kernel(self, dims: int, part: int = _MAIN) -> Kernel:
+        """The kernel that is launched over so many dimensions, or one that is before it."""
+        found = self._kernels.get((dims, part))
+        if found is None:
+            found = _Derived(self.primal, dims, part, self._made)
+            found = self._kernels.setdefault((dims, part), found)
+        return found
 
 
 class AdjointLauncher:
@@ -180,7 +210,7 @@ class AdjointLauncher:
         self._key = key
         self._forward = adjoint.primal[key]
         self._launchers: dict[bool, Launcher] = {}
-        self._kept: dict[Any, _Keeps] = {}
+        self._needs: dict[Any, _Needs] = {}
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launches the adjoint where its arrays live.
@@ -233,18 +263,32 @@ class AdjointLauncher:
             _signature(given, gradients),
             *map(constant_key, constants.items()),
         )
-        keeps = self._kept.get(key)
-        try:
-            kept: tuple[Any, ...] = ()
-            if keeps is not None:
-                measure = self._adjoint.kernel(dims, measures=True)[self._key]
-                counts = _Counts(device, len(keeps.kept), on_host=away is not None)
-                measure(_spared(given, keeps.written), gradients, (counts.array,), **constants)
-                kept = counts.room(keeps.kept, prod(padded))
-            launcher(given, gradients, kept, **constants)
-        except _Keeps as found:
-            self._kept[key] = found
-            self._launch(given, gradients, constants)
+        needs = self._needs.get(key)
+        if needs is None:
+            try:
+                launcher(given, gradients, (), **constants)
+            except _Needs as found:
+                self._needs[key] = needs = found
+            else:
+                return
+        kept: tuple[Any, ...] = ()
+        if needs.kept:
+            measure = self._adjoint.kernel(dims, _MEASURE)[self._key]
+            counts = _Counts(device, len(needs.kept), on_host=away is not None)
+            measure(_spared(given, needs.written), gradients, (counts.array,), **constants)
+            kept = counts.room(needs.kept, prod(padded))
+        sizes = self._forward.asked(device)
+        for number, (argument, order) in enumerate(needs.gathers):
+            shape = flattened(given)[argument].shape
+            ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
+            gather = self._adjoint.kernel(dims, number)[ndrange, None]
+            gather(given, gradients, sizes, **constants)
+        shares = tuple(_shares(x.dtype, prod(padded), arrays[0], device) for x in needs.shared)
+        done = (None for _ in needs.gathers)
+        launcher(given, gradients, (*kept, *shares, *done), **constants)
+        into = [x for x in flattened(gradients) if x is not None]
+        for x, share in zip(needs.shared, shares, strict=True):
+            _add_at[1](reduce(share).reshape(1), into[x.gradient], AT=x.index)
 
     def _check_overlaps(
         self,
@@ -255,6 +299,12 @@ class AdjointLauncher:
     ) -> None:
         """Refuses gradients that share memory, and arguments that do where the kernel writes it."""
         leaves = flattened(given)
+        for view in views_of(device, flattened(gradients)):
+            if view is not None and any(
+                stride == 0 and extent > 1
+                for stride, extent in zip(view.strides, view.shape, strict=True)
+            ):
+                raise LaunchError("a gradient has elements that lie in the same place; copy it")
         arrays = [x if is_array(x) else None for x in (*leaves, *flattened(gradients))]
         pairs = list(overlaps(device, arrays))
         if not pairs:
@@ -278,6 +328,19 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
     """Arguments with copies of those that are written."""
     number = count()
     return mapped(given, lambda x: copy(x) if next(number) in written else x)
+
+
+def _shares(kind: DType, items: int, like: Any, device: Device) -> Any:
+    """Where each work-item puts its share of a sum."""
+    if isinstance(like, np.ndarray):
+        return np.zeros(items, kind.numpy)
+    return fill(device.empty((items,), kind), 0)
+
+
+@kernel
+def _add_at(total: Any, out: Any, *, AT: Any) -> None:
+    """Adds a sum to an element."""
+    out[AT] += total[0]
 
 
 class _Counts:
@@ -306,7 +369,7 @@ def _signature(given: tuple[Any, ...], gradients: tuple[Any, ...]) -> Any:
     )
 
 
-def vjp(kernel: Kernel) -> AdjointKernel:
+def vjp(forward: Kernel) -> AdjointKernel:
     """The adjoint of a kernel, itself a kernel: from gradients by results to those by the rest.
 
     It is made from the kernel's IR by reverse-mode differentiation (Griewank and Walther,
@@ -320,7 +383,7 @@ def vjp(kernel: Kernel) -> AdjointKernel:
 
     Parameters
     ----------
-    kernel : kernel
+    forward : kernel
         A function marked `portable.kernel`.
 
     Returns
@@ -347,11 +410,11 @@ def vjp(kernel: Kernel) -> AdjointKernel:
     >>> adjoint = pt.vjp(square)
     >>> adjoint[n](x, y, gradient_of_x, gradient_of_y)  # doctest: +SKIP
     """
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"portable.vjp takes a kernel, not {kernel!r}")
-    return _adjoint_of(kernel)
+    if not isinstance(forward, Kernel):
+        raise TypeError(f"portable.vjp takes a kernel, not {forward!r}")
+    return _adjoint_of(forward)
 
 
 @lru_cache(maxsize=_MOST_ADJOINTS)
-def _adjoint_of(kernel: Kernel) -> AdjointKernel:
-    return AdjointKernel(kernel)
+def _adjoint_of(forward: Kernel) -> AdjointKernel:
+    return AdjointKernel(forward)

@@ -222,6 +222,11 @@ class Launcher:
             return self._ndrange[0], self._workgroup
         return self._ndrange, self._workgroup
 
+    def asked(self, device: Device) -> Three:
+        """The work-items along each dimension that the ndrange asks for."""
+        wide = self._workgroup or default_workgroup(_ndim(self._ndrange), device.capabilities)
+        return asked_sizes(self._ndrange, wide)
+
     def padded(self, device: Device) -> Three:
         """The work-items along each dimension, in whole workgroups."""
         wide = self._workgroup or default_workgroup(_ndim(self._ndrange), device.capabilities)

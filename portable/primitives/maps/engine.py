@@ -38,6 +38,7 @@ __all__ = [
     "check_arrays",
     "check_operands",
     "recorded",
+    "result_type",
 ]
 
 _MAX_PLANS: Final = 8192
@@ -133,6 +134,21 @@ def recorded(recipe: Recipe, operation: Operation, *operands: Any) -> Any:
     if out.size:
         applied(recipe, operation, *operands, out=out)
     return out
+
+
+def result_type(operation: Operation, operands: Sequence[Any], device: Device) -> DType:
+    """The dtype that `apply` gives.
+
+    Parameters
+    ----------
+    operation : Operation
+        What is done.
+    operands : sequence of Array or number
+        With what.
+    device : Device
+        Where.
+    """
+    return _types(operation, operands, device)[1]
 
 
 def _types(operation: Operation, operands: Sequence[Any], device: Device) -> tuple[DType, DType]:
