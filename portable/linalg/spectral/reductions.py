@@ -151,7 +151,9 @@ def _whole_blocks(reflectors: int) -> int:
 # -- tridiagonal ----------------------------------------------------------------------------------
 
 
-def reduced_to_tridiagonal(device: Device, a: Any, largest: Any) -> Reduced:
+def reduced_to_tridiagonal(
+    device: Device, a: Any, largest: Any, layout: Direct | None = None
+) -> Reduced:
     """Hermitian matrices in tridiagonal form, scaled.
 
     Parameters
@@ -162,10 +164,12 @@ def reduced_to_tridiagonal(device: Device, a: Any, largest: Any) -> Reduced:
         The matrices, of which lower triangles are read.
     largest : array, shape (count,)
         Their largest magnitudes.
+    layout : Direct, optional
+        How a pass is shared out; what suits the device if left out.
     """
     count, n, _ = (int(x) for x in a.shape)
     kind, can = dtype(a.dtype).register, device.capabilities
-    layout = _layout(n, n, kind, can)
+    layout = layout or _layout(n, n, kind, can)
     work = _loaded(device, a, largest, layout, "hermitian")
     pitch = max(int(x) for x in work.shape[1:])
     reflectors = n if kind.is_complex else _whole_blocks(n)
@@ -206,7 +210,9 @@ def _real_room(device: Device, count: int, reflectors: int, rows: int, kind: DTy
 # -- bidiagonal -----------------------------------------------------------------------------------
 
 
-def reduced_to_bidiagonal(device: Device, a: Any, largest: Any) -> Reduced:
+def reduced_to_bidiagonal(
+    device: Device, a: Any, largest: Any, layout: Direct | None = None
+) -> Reduced:
     """Matrices, or conjugate transposes of wide ones, in upper bidiagonal form, scaled.
 
     Parameters
@@ -217,11 +223,13 @@ def reduced_to_bidiagonal(device: Device, a: Any, largest: Any) -> Reduced:
         The matrices.
     largest : array, shape (count,)
         Their largest magnitudes.
+    layout : Direct, optional
+        How a pass is shared out; what suits the device if left out.
     """
     count, rows, columns = (int(x) for x in a.shape)
     m, n = max(rows, columns), min(rows, columns)
     kind, can = dtype(a.dtype).register, device.capabilities
-    layout = _layout(m, n, kind, can)
+    layout = layout or _layout(m, n, kind, can)
     work = _loaded(device, a, largest, layout, "turned" if rows < columns else "plain")
     shape, pitch = layout.shape, int(work.shape[2])
 
