@@ -205,6 +205,7 @@ STEPS: Final = frozenset(
     {
         "bidiagonal_leaves",
         "clear",
+        "clear_all",
         "clear_below",
         "collect",
         "copy_several",

@@ -18,6 +18,7 @@ from portable.linalg.singular_values.direct_kernels import (
 from portable.linalg.spectral.bidiagonal_kernels import bidiagonalize_keeping
 from portable.linalg.spectral.reduction_kernels import (
     Form,
+    clear_all,
     largest_of_each,
     largest_parts,
     load_scaled,
@@ -183,8 +184,10 @@ def reduced_to_tridiagonal(
         empty(reflectors, n),
         empty(reflectors, of=kind.real),
         empty(2, pitch),
-        empty(layout.groups, 3, pitch),
+        empty(layout.groups, 4, pitch),
     )
+    for zeros in (out.vectors, out.products):
+        clear_all[tuple(int(x) for x in reversed(zeros.shape)), _TILE](zeros)
     launch = tridiagonalize[groups(layout.groups, count), layout.shape.items]
     for first in range(-1, n - 1) if layout.groups > 1 else (-1,):
         last = first + 1 if layout.groups > 1 else n - 1
@@ -250,7 +253,8 @@ def reduced_to_bidiagonal(
     for first in range(-1, n) if several else (-1,):
         launch(work, scratch, d, e, kept, first, first + 1 if several else n, SHAPE=shape)
         if scratch.merged is not None and first + 1 < n:
-            merge_totals[(pitch, count), (_LINE, 1)](scratch.totals, scratch.merged, first + 1)
+            add_up = merge_totals[(pitch, count), (_LINE, 1)]
+            add_up(scratch.totals, scratch.merged, first + 1, LANES=shape.lanes)
     parts, tile = (2 if kind.is_complex else 1), _TILE
     vectors, factors = _real_room(device, count, n, m, kind)
     extents = m, int(vectors.shape[1]) // parts, count
