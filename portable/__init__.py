@@ -37,13 +37,14 @@ from portable.streams import Event, Stream, Timer
 
 if _TYPE_CHECKING:
     from portable.array.fuse import fuse
-    from portable.gradients import vjp
+    from portable.gradients import Tape, custom_vjp, vjp
 
 __version__ = _version("portable-arrays")
 
 __all__ = [
     "Event",
     "Stream",
+    "Tape",
     "Timer",
     "__version__",
     "annotate",
@@ -51,6 +52,7 @@ __all__ = [
     "bool_",
     "complex64",
     "complex128",
+    "custom_vjp",
     "device",
     "devices",
     "float16",
@@ -80,7 +82,7 @@ __all__ = [
     "xp",
 ]
 
-_GRADIENTS = ("vjp",)
+_GRADIENTS = ("Tape", "custom_vjp", "vjp")
 
 if not _TYPE_CHECKING:  # checkers would take any name for one of these
 

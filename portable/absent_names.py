@@ -10,16 +10,28 @@ __all__ = ["NUMERICS", "absent", "is_hidden"]
 
 NUMERICS: Final = frozenset(
     {
+        "allclose",
         "bincount",
         "convolve",
+        "corrcoef",
+        "cov",
+        "digitize",
         "einsum",
+        "gradient",
         "histogram",
         "interp",
+        "isclose",
+        "logspace",
         "lstsq",
         "median",
+        "norm",
         "pad",
         "percentile",
         "quantile",
+        "reduce_by_key",
+        "segmented_reduce",
+        "trapezoid",
+        "unique_rows",
     }
 )
 """What `portable.numerics` has, which is above this module."""
@@ -95,7 +107,7 @@ _OF_MATRICES: Final = {
     "lstsq": "portable.numerics.lstsq",
     "matvec": "xp.matmul(a, x[..., None])[..., 0]",
     "multi_dot": "a @ b @ c",
-    "norm": "xp.linalg.vector_norm or xp.linalg.matrix_norm",
+    "norm": "portable.numerics.norm, xp.linalg.vector_norm or xp.linalg.matrix_norm",
 }
 
 _EXTENSIONS: Final = frozenset({"fft", "linalg"})

@@ -23,6 +23,7 @@ TESTED = {
     "digits",
     "forecast",
     "heat",
+    "heat_fit",
     "histogram",
     "kmeans",
     "life",
@@ -35,6 +36,7 @@ TESTED = {
     "softmax",
     "spmv",
     "svd_image",
+    "target",
     "train",
 }
 
@@ -89,6 +91,18 @@ def test_heat(used: Device) -> None:
     assert np.allclose(load("heat").run(9, 5), expected, atol=1e-6)
 
 
+def test_heat_fit(used: Device) -> None:
+    found, off = load("heat_fit").main(n=20, steps=4, rounds=25)
+    assert found.conductivity == pytest.approx(0.8, rel=0.05)
+    assert found.loss == pytest.approx(0.1, abs=0.05)
+    assert off < 1e-3
+
+
+def test_target(used: Device) -> None:
+    misses = load("target").main(n=12, steps=5, rounds=15)
+    assert misses[-1] < 0.2 * misses[0]
+
+
 def test_nbody(used: Device) -> None:
     before, after = load("nbody").run(70, 3)
     assert after == pytest.approx(before, rel=1e-3)
@@ -117,6 +131,10 @@ def test_spmv(used: Device) -> None:
     matrix = scipy.sparse.random_array((20, 30), density=0.2, rng=1, dtype=np.float32, format="csr")
     x = np.linspace(-1, 1, 30, dtype=np.float32)
     assert np.allclose(load("spmv").run(matrix, x), matrix @ x, atol=1e-6)
+
+
+def test_sparse_solver(used: Device) -> None:
+    assert load("sparse_solver").run(9) == pytest.approx(0.0736, rel=0.02)
 
 
 def test_softmax(used: Device) -> None:

@@ -69,6 +69,7 @@ def _capabilities() -> Capabilities:
         max_workgroup_shape=(_MAX_WORKGROUP,) * 3,
         compute_units=processor.threads(),
         vector_bytes=vector_bytes,
+        vector_registers=processor.vector_registers(),
         vectorizes_work_items=True,
         lone_work_items=True,
         streaming_stores=True,

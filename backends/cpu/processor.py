@@ -13,7 +13,15 @@ from typing import Any, Final, Literal
 
 from portable.errors import DeviceError
 
-__all__ = ["THREADS", "instruction_set", "machine", "model_name", "threads", "vector_bytes"]
+__all__ = [
+    "THREADS",
+    "instruction_set",
+    "machine",
+    "model_name",
+    "threads",
+    "vector_bytes",
+    "vector_registers",
+]
 
 THREADS: Final = "PORTABLE_CPU_THREADS"
 """The variable that limits how many threads run kernels."""
@@ -74,6 +82,11 @@ def vector_bytes() -> int:
     if found.get("AVX512_SKX") or (found.get("AVX512F") and found.get("AVX512VL")):
         return 64
     return 32 if found.get("AVX2") else 16
+
+
+def vector_registers() -> int:
+    """How many of them there are."""
+    return 32 if machine() == "aarch64" or vector_bytes() == 64 else 16
 
 
 def instruction_set() -> str:

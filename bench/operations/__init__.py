@@ -6,6 +6,7 @@ from portable_bench.operation import Operation
 from portable_bench.operations.array_functions import ArrayFunction
 from portable_bench.operations.band import Band
 from portable_bench.operations.conv import Conv
+from portable_bench.operations.conv_layers import ConvLayers
 from portable_bench.operations.copy import Copy
 from portable_bench.operations.fft import Fft
 from portable_bench.operations.forward import Forward
@@ -20,6 +21,7 @@ from portable_bench.operations.gf2_matmul import Gf2Matmul
 from portable_bench.operations.launch import Launch
 from portable_bench.operations.lookup import Lookup
 from portable_bench.operations.multiply_add import MultiplyAdd
+from portable_bench.operations.stencil_gradient import StencilGradient
 from portable_bench.operations.svdvals import Svdvals
 from portable_bench.operations.train import Train
 
@@ -33,11 +35,13 @@ _ALL: Final = (
     GemmTn(),
     GemmBatch(),
     Conv(),
+    ConvLayers(),
     Band(),
     Svdvals(),
     Forward(),
     Train(),
     Fuse(),
+    StencilGradient(),
     ArrayFunction("add", takes=2, ulps=1),
     ArrayFunction("sum", gives=0, ulps=16),
     ArrayFunction("cumulative_sum", ulps=256),

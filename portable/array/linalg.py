@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from portable import linalg as factorisations
 from portable.array.array import Array
 from portable.array.base.operations import OPERATIONS
 from portable.array.base.real_operations import power_of_size
@@ -37,6 +38,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.linalg.singular_values.svdvals import svdvals as singular_values
 from portable.linalg.spectral import by_values, decompositions
 from portable.primitives.base.geometry import normalized_axes, reduced_shape
+from portable.primitives.base.promotion import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
@@ -130,30 +132,27 @@ def _check_matrices(name: str, x: Array) -> None:
 
 
 def cholesky(x: Array, /, *, upper: bool = False) -> Array:
-    """The Cholesky factor of positive definite matrices: LAPACK's ?potrf, on the host.
+    """The Cholesky factor of positive definite matrices, by `portable.linalg.cholesky`.
 
     Parameters
     ----------
     x : Array
-        ``(..., n, n)``, `float32`, `float64` or complex, symmetric or Hermitian; one triangle is
-        read.
+        ``(..., n, n)``, `float32`, `float64` or complex, symmetric or Hermitian; the triangle that
+        the factor has is read.
     upper : bool
         Whether to give the upper factor, ``U^H U = x``, and not the lower, ``L L^H = x``.
 
     Raises
     ------
     ValueError
-        If a matrix is not square or not positive definite.
+        If a matrix is not square or not positive definite (`numpy.linalg.LinAlgError`).
     """
-
-    def factor(a: Any) -> Any:
-        return np.linalg.cholesky(a, upper=upper)
-
-    return _on_host("cholesky", factor, x)  # type: ignore[no-any-return]
+    _check_matrices("cholesky", x)
+    return factorisations.cholesky(x, upper=upper)
 
 
 def det(x: Array, /) -> Array:
-    """Determinants, by LAPACK's ?getrf on the host.
+    """Determinants, by `portable.linalg.det`.
 
     Parameters
     ----------
@@ -170,7 +169,8 @@ def det(x: Array, /) -> Array:
     ValueError
         If matrices are not square.
     """
-    return _on_host("det", np.linalg.det, x)  # type: ignore[no-any-return]
+    _check_matrices("det", x)
+    return factorisations.det(x)
 
 
 def eigh(x: Array, /) -> EighResult:
@@ -220,7 +220,7 @@ def eigvalsh(x: Array, /) -> Array:
 
 
 def inv(x: Array, /) -> Array:
-    """Inverses, by LAPACK's ?gesv on the host.
+    """Inverses, by `portable.linalg.inv`.
 
     Parameters
     ----------
@@ -230,9 +230,10 @@ def inv(x: Array, /) -> Array:
     Raises
     ------
     ValueError
-        If a matrix is not square or singular.
+        If a matrix is not square or singular (`numpy.linalg.LinAlgError`).
     """
-    return _on_host("inv", np.linalg.inv, x)  # type: ignore[no-any-return]
+    _check_matrices("inv", x)
+    return factorisations.inv(x)
 
 
 def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
@@ -256,7 +257,7 @@ def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
 
 
 def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
-    """QR decompositions: LAPACK's ?geqrf and ?orgqr, on the host.
+    """QR decompositions, by `portable.linalg.qr`.
 
     Parameters
     ----------
@@ -272,11 +273,14 @@ def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRRe
     R : Array
         ``(..., k, n)``, upper triangular.
     """
-    return QRResult(*_on_host("qr", lambda a: tuple(np.linalg.qr(a, mode=mode)), x))
+    _check_matrices("qr", x)
+    if mode not in ("reduced", "complete"):
+        raise ValueError(f"mode={mode!r}; qr has reduced, complete")
+    return QRResult(*factorisations.qr(x, mode=mode))
 
 
 def slogdet(x: Array, /) -> SlogdetResult:
-    """Signs of determinants and logarithms of their sizes, by LAPACK's ?getrf on the host.
+    """Signs of determinants and logarithms of their sizes, by `portable.linalg.slogdet`.
 
     Parameters
     ----------
@@ -295,11 +299,12 @@ def slogdet(x: Array, /) -> SlogdetResult:
     ValueError
         If matrices are not square.
     """
-    return SlogdetResult(*_on_host("slogdet", lambda a: tuple(np.linalg.slogdet(a)), x))
+    _check_matrices("slogdet", x)
+    return SlogdetResult(*factorisations.slogdet(x))
 
 
 def solve(x1: Array, x2: Array, /) -> Array:
-    """The solution of ``x1 @ x = x2``: LAPACK's ?gesv, on the host.
+    """The solution of ``x1 @ x = x2``, by `portable.linalg.solve`.
 
     Parameters
     ----------
@@ -308,16 +313,22 @@ def solve(x1: Array, x2: Array, /) -> Array:
     x2 : Array
         ``(..., n, k)``, the right-hand sides as columns, or ``(n,)``, one for all matrices.
 
+    Returns
+    -------
+    Array
+        In the common dtype.
+
     Raises
     ------
     ValueError
-        If a matrix is not square or singular, or the shapes do not fit together.
+        If a matrix is not square or singular (`numpy.linalg.LinAlgError`), or the shapes do not fit
+        together.
     """
-
-    def solution(a: Any, b: Any) -> Any:
-        return np.linalg.solve(a, b[..., None])[..., 0] if b.ndim == 1 else np.linalg.solve(a, b)
-
-    return _on_host("solve", solution, x1, x2)  # type: ignore[no-any-return]
+    check_operands("solve", (x1, x2))
+    _check_matrices("solve", x1)
+    _check_matrices("solve", x2)
+    kind = promoted_on(x1.device, x1.dtype, x2.dtype)
+    return factorisations.solve(astype(x1, kind, copy=False), astype(x2, kind, copy=False))
 
 
 def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from portable.backend.faults import Fault
 
@@ -31,6 +31,10 @@ class Asked:
 
     def __set__(self, instance: object, value: int | Callable[[], int]) -> None:
         instance.__dict__[self._name] = value
+
+
+_AVX512: Final = 64
+"""Bytes of its vectors, for which it has twice as many registers as there are for narrower ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +79,9 @@ class Capabilities:
         Multiprocessors, or cores.
     vector_bytes : int
         Widest vector load worth issuing: 16 on GPUs, the SIMD register on CPUs.
+    vector_registers : int
+        Of a processor: how many SIMD registers there are, 32 with NEON or AVX-512, 16 with AVX2; 0
+        where nobody says (`most_vectors` tells then what to reckon with).
     vectorizes_work_items : bool
         Whether the compiler spreads a CPU's vector lanes over work-items by itself.
     lone_work_items : bool
@@ -133,6 +140,7 @@ class Capabilities:
     max_groups: tuple[int, int, int] = (2**31 - 1, 2**31 - 1, 2**31 - 1)
     compute_units: int = 1
     vector_bytes: int = 16
+    vector_registers: int = 0
     vectorizes_work_items: bool = False
     lone_work_items: bool = False
     cache_line: int = 64
@@ -156,6 +164,11 @@ class Capabilities:
     def local_memory_most(self) -> int:
         """Bytes per workgroup beyond which a kernel is refused."""
         return max(self.local_memory, self.local_memory_opt_in, self.local_memory_seen)
+
+    @property
+    def most_vectors(self) -> int:
+        """Vectors that a processor has registers for, by their width where it does not say."""
+        return self.vector_registers or (32 if self.vector_bytes >= _AVX512 else 16)
 
     def __hash__(self) -> int:
         """By what tells most devices apart: plans are looked up by capabilities at each call."""

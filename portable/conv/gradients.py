@@ -6,15 +6,14 @@ from math import prod
 from typing import Any, Unpack
 
 from portable.backend import Device
-from portable.conv.direct import direct
 from portable.conv.geometry import Geometry, geometry
-from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
+from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Epilogue
-from portable.conv.phases import Phase, phases
+from portable.conv.phases import make_from_phases
 from portable.conv.route import route
 from portable.conv.settings import Options, Settings, settings
 from portable.conv.sum_gradient import sum_gradient
-from portable.dtypes import DType, dtype
+from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
 from portable.interchange.libraries import takes_other_libraries
 from portable.linalg.base.operands import common_dtype, overlap
@@ -65,35 +64,8 @@ def conv2d_input_gradient(
     result = _target(device, out, tuple(x_shape), kind, {"dy": dy, "w": w})
     if not prod(x_shape):
         return result
-    parts = phases(shape) if dy.size else None
-    strided = shape.window.stride != (1, 1)
-    if given.algorithm not in ("auto", "direct") and (parts is None or strided):
-        raise UnsupportedError(
-            f'algorithm={given.algorithm!r} takes a stride of 1; use "direct" or "auto"'
-        )
-    gradient, target = (as_nchw(device, a, given.layout) for a in (dy, result))
-    if parts is None:
-        direct.image_gradient(device, shape, gradient, w, target)
-        return result
-    if any(part.shape is None for part in parts):
-        result[...] = 0
-    for part in parts:
-        if part.shape is not None:
-            _make_phase(device, part, part.shape, dy, w, target, given)
+    make_from_phases(device, shape, dy, w, result, given, Epilogue())
     return result
-
-
-def _make_phase(
-    device: Device, part: Phase, shape: Geometry, dy: Any, w: Any, target: Any, given: Settings
-) -> None:
-    """The gradient of some pixels of `target` (N, C, H, W)."""
-    kind = dtype(w.dtype)
-    method = route(device, shape, kind, given.layout, given.algorithm, state())
-    filters = method.method.filters(part.taps(w), turned=True)
-    pixels = part.pixels(target)
-    if given.layout == "NHWC":
-        pixels = device.namespace().permute_dims(pixels, (0, 2, 3, 1))
-    method.method.run(dy, filters, pixels, Epilogue(), method.new_workspace())
 
 
 @takes_other_libraries

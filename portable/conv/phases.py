@@ -12,9 +12,18 @@ from itertools import product
 from math import gcd
 from typing import Any, NamedTuple
 
+from portable.backend import Device
+from portable.conv.direct import direct
 from portable.conv.geometry import Geometry, Window
+from portable.conv.layouts import as_nchw
+from portable.conv.method import Epilogue
+from portable.conv.route import route
+from portable.conv.settings import Settings
+from portable.dtypes import dtype
+from portable.errors import UnsupportedError
+from portable.tune.table import state
 
-__all__ = ["Phase", "phases"]
+__all__ = ["Phase", "make_from_phases", "phases"]
 
 
 class _Side(NamedTuple):
@@ -107,3 +116,70 @@ def _phase(shape: Geometry, down: _Side, across: _Side) -> Phase:
         None if behind == before else behind,
     )  # fmt: skip
     return Phase(shape.window.stride, *places, own)
+
+
+def make_from_phases(
+    device: Device,
+    shape: Geometry,
+    dy: Any,
+    w: Any,
+    result: Any,
+    given: Settings,
+    epilogue: Epilogue,
+) -> None:
+    """Makes the gradient by images, or a transposed convolution.
+
+    Parameters
+    ----------
+    device : Device
+        Where the arrays are.
+    shape : Geometry
+        Of the convolution whose gradient it is.
+    dy, w : array
+        The gradient by results, and the filters.
+    result : array
+        Where to put the gradient by images, in the layout of `dy`.
+    given : Settings
+        Layout and algorithm.
+    epilogue : Epilogue
+        Without a residual; with a bias or an activation every pixel must be met by a tap.
+
+    Raises
+    ------
+    UnsupportedError
+        For Winograd's algorithms with strides.
+    """
+    parts = phases(shape) if dy.size else None
+    if given.algorithm not in ("auto", "direct") and (parts is None or len(parts) > 1):
+        raise UnsupportedError(
+            f'algorithm={given.algorithm!r} takes a stride of 1; use "direct" or "auto"'
+        )
+    target = as_nchw(device, result, given.layout)
+    if parts is None:
+        direct.image_gradient(device, shape, as_nchw(device, dy, given.layout), w, target, epilogue)
+        return
+    if any(part.shape is None for part in parts):
+        result[...] = 0
+    for part in parts:
+        if part.shape is not None:
+            _make_phase(device, part, part.shape, dy, w, target, given, epilogue)
+
+
+def _make_phase(
+    device: Device,
+    part: Phase,
+    shape: Geometry,
+    dy: Any,
+    w: Any,
+    target: Any,
+    given: Settings,
+    epilogue: Epilogue,
+) -> None:
+    """The gradient by some pixels of `target` (N, C, H, W)."""
+    kind = dtype(w.dtype)
+    way = route(device, shape, kind, given.layout, given.algorithm, state())
+    filters = way.method.filters(part.taps(w), turned=True)
+    pixels = part.pixels(target)
+    if given.layout == "NHWC":
+        pixels = device.namespace().permute_dims(pixels, (0, 2, 3, 1))
+    way.method.run(dy, filters, pixels, epilogue, way.new_workspace())

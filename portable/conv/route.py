@@ -12,6 +12,7 @@ from portable.conv.direct.boxes import boxes
 from portable.conv.direct.direct import Gathered
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
+from portable.conv.direct.product import Product, is_product
 from portable.conv.geometry import Geometry, Layout
 from portable.conv.method import Method
 from portable.conv.settings import Algorithm
@@ -121,6 +122,9 @@ def method_of(
         alone = device.capabilities.lone_work_items
         if has_few_channels(shape) and (layout == "NHWC" or not alone):
             return Grouped(device, shape, kind, layout)
+        flat = shape.window.stride == (1, 1) or layout == "NCHW"
+        if is_product(shape) and flat and (layout == "NHWC" or not alone) and choice is None:
+            return Product(device, shape, kind, layout)
         if alone and choice is None and shape.channels:
             return Lanes(device, shape, kind, layout)
         found = boxes(device, shape, kind, layout, choice)

@@ -7,6 +7,9 @@ from typing import Any
 from portable.conv.direct import direct
 from portable.conv.direct.box_gradient import BoxGradient
 from portable.conv.direct.boxes import Boxes
+from portable.conv.direct.group_gradient import MOST_TAPS, sum_groups
+from portable.conv.direct.grouped import has_few_channels
+from portable.conv.direct.product import Product, is_product
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Method
 from portable.conv.winograd.blocks import WinogradBlocks
@@ -29,6 +32,13 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
         Where to put the gradient.
     """
     device = method.device
+    shape = method.shape
+    if has_few_channels(shape) and shape.window.count <= MOST_TAPS and dy.size:
+        sum_groups(device, shape, method.layout, x, dy, dw)
+        return
+    if is_product(shape) and _is_exact(method) and not isinstance(method, Boxes) and dy.size:
+        Product(device, shape, method.kind, method.layout).sum_gradient(x, dy, dw)
+        return
     if isinstance(method, Boxes):
         BoxGradient(method).run(x, dy, dw)
         return
@@ -43,3 +53,8 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
     direct.filter_gradient(device, method.shape, images, gradient, partial, method.choice)
     space = device.namespace()
     dw[...] = space.astype(space.sum(partial, axis=0), dw.dtype, copy=False)
+
+
+def _is_exact(method: Method) -> bool:
+    """Whether sums over pixels of all images are not rounded on their way: one, or wide ones."""
+    return method.layout == "NHWC" or method.kind is method.kind.register

@@ -6,6 +6,7 @@ from typing import Any
 
 from portable.backend import Device
 from portable.conv.geometry import Geometry
+from portable.conv.launching import enqueue_call
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.errors import DTypeError, UnsupportedError
@@ -27,6 +28,9 @@ class Vendor(Method):
         DTypeError
             For activations other than relu.
         """
+        enqueue_call(self._made, x, filters, out, epilogue)
+
+    def _made(self, x: Any, filters: Any, out: Any, epilogue: Epilogue) -> None:
         x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
         bias, activation, _ = epilogue
         residual = epilogue.residual_nchw(self.device, self.layout)

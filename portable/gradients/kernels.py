@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from math import prod
 from typing import Any, Final
 
@@ -13,18 +14,21 @@ import numpy as np
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
-from portable.gradients.adjoint import Adjoint, adjoint_of
+from portable.gradients.adjoint import Adjoint, Shared, adjoint_of
+from portable.gradients.arguments import check_gradients, overlaps, views_of
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.signature import CompositeSpec, Specialisation, constant_key
-from portable.lang.arguments.structs import flattened
+from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
-from portable.lang.kernel import Kernel
+from portable.lang.kernel import Kernel, kernel
 from portable.lang.launch.definition import Parameters
+from portable.lang.launch.filling import owners_of
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
 from portable.namespace import device_of, elsewhere
+from portable.primitives import copy, fill, reduce
 from portable.system.locks import fork_safe_lock
 
 __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
@@ -32,26 +36,49 @@ __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
 _MOST_ADJOINTS: Final = 256
 
 
-class _Keeps(Exception):  # noqa: N818 - no error: the launch has to find out how much
-    """An adjoint keeps values of some types, for which it was given no arrays."""
+@dataclass(eq=False)
+class _Needs(Exception):  # noqa: N818 - no error: a launch has to do more first
+    """What a launch of an adjoint needs.
 
-    def __init__(self, kept: tuple[DType, ...]) -> None:
-        self.kept = kept
+    Attributes
+    ----------
+    kept : tuple of DType
+        The types of what it keeps.
+    written : frozenset of int
+        The arguments that the run which finds out how much writes, with those of structs in place.
+    gathers : tuple of (int, tuple of int)
+        Of kernels to be launched before: the argument, and the dimension of the ndrange of each
+        dimension.
+    shared : tuple of Shared
+        The sums over all work-items that are done behind it.
+    """
+
+    kept: tuple[DType, ...]
+    written: frozenset[int]
+    gathers: tuple[tuple[int, tuple[int, ...]], ...]
+    shared: tuple[Shared, ...]
+
+
+_MAIN: Final = -1
+_MEASURE: Final = -2
+_PARTS: Final = {_MAIN: ("adjoint", "kept"), _MEASURE: ("kept", "counts")}
 
 
 class _Derived(Kernel):
     """A kernel whose IR is made from another one's.
 
-    It takes three tuples: the arguments, their gradients, and the arrays of what is kept.
+    It takes three tuples: the arguments, their gradients, and what belongs to the part that it is:
+    of the adjoint itself the arrays of what is kept and None for each gather that was launched, of
+    the measurement the counts, of a gather the sizes of the ndrange.
     """
 
-    def __init__(self, primal: Kernel, dims: int, measures: bool) -> None:
+    def __init__(self, primal: Kernel, dims: int, part: int, made: dict[Any, Adjoint]) -> None:
         defaults = dict(primal.parameters.defaults)
-        third = "counts" if measures else "kept"
+        name, third = _PARTS.get(part, ("gather", "sizes"))
         takes = Parameters(("arguments", "gradients", third), (), defaults)
         Launchable.__init__(self, primal.options, takes)
         Marked.__init__(self, primal.python)
-        self.__name__ = f"{primal.__name__}_{'kept' if measures else 'adjoint'}"
+        self.__name__ = f"{primal.__name__}_{name}"
         self.state = type(primal.state)()
         self._states = [self.state]
         self._lock = fork_safe_lock()
@@ -59,11 +86,11 @@ class _Derived(Kernel):
         self._primal = primal
         self._of = primal.state
         self._dims = dims
-        self._measures = measures
-        self._made: dict[Any, Adjoint] = {}
+        self._part = part
+        self._made = made
 
     def __reduce__(self) -> Any:
-        return _Derived, (self._primal, self._dims, self._measures)
+        return _Derived, (self._primal, self._dims, self._part, {})
 
     @property
     def reads(self) -> Mapping[Any, Any]:
@@ -75,22 +102,39 @@ class _Derived(Kernel):
         state = self._primal.renewed()
         if state is not self._of:
             with self._lock:
-                self._of, self.state, self._made = state, type(state)(), {}
+                self._of, self.state = state, type(state)()
         return self.state
 
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
         """The checked IR of a specialisation."""
         adjoint = self._adjoint(wanted, capabilities)
-        made = adjoint.measure if self._measures else adjoint.kernel
-        given = wanted.parameters[2]
-        assert isinstance(given, CompositeSpec)
-        assert made is not None
-        if not self._measures and len(given.items) != len(adjoint.kept):
-            raise _Keeps(adjoint.kept)
+        if self._part == _MEASURE:
+            assert adjoint.measure is not None
+            made = adjoint.measure
+        elif self._part == _MAIN:
+            self._refuse_early(adjoint, wanted)
+            made = adjoint.kernel
+        else:
+            made = adjoint.gathers[self._part].kernel
         return replace(made, ragged=wanted.ragged) if wanted.ragged else made
 
+    def _refuse_early(self, adjoint: Adjoint, wanted: Specialisation) -> None:
+        """Says what has to be done before, unless it was."""
+        given = wanted.parameters[2]
+        assert isinstance(given, CompositeSpec)
+        parts = (adjoint.kept, adjoint.shared, adjoint.gathers)
+        if len(given.items) == sum(map(len, parts)):
+            return
+        owners, written = owners_of(wanted.parameters[:1]), frozenset[int]()
+        if adjoint.measure is not None:
+            pairs = zip(owners, adjoint.measure.parameters, strict=False)
+            written = frozenset(i for (i, _), x in pairs if x in adjoint.measure.written)
+        gathers = tuple((owners[x.parameter][0], x.dims) for x in adjoint.gathers)
+        raise _Needs(adjoint.kept, written, gathers, adjoint.shared)
+
     def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
-        key = (capabilities, replace(wanted, parameters=wanted.parameters[:2], ragged=()))
+        plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
+        key = (self._of, self._dims, capabilities, plain)
         with self._lock:
             found = self._made.get(key)
         if found is None:
@@ -128,11 +172,8 @@ class AdjointKernel:
             )
         self.primal: Final = primal
         self.__name__ = f"{primal.__name__}_adjoint"
-        self._kernels = {
-            (dims, measures): _Derived(primal, dims, measures)
-            for dims in (1, 2, 3)
-            for measures in (True, False)
-        }
+        self._made: dict[Any, Adjoint] = {}
+        self._kernels: dict[tuple[int, int], _Derived] = {}
         self._launchers: dict[Any, AdjointLauncher] = {}
 
     def __repr__(self) -> str:
@@ -152,9 +193,13 @@ class AdjointKernel:
             found = self._launchers[key] = AdjointLauncher(self, key)
         return found
 
-    def kernel(self, dims: int, *, measures: bool = False) -> Kernel:
-        """The kernel that is launched over so many dimensions, or measures what it keeps."""
-        return self._kernels[dims, measures]
+    def kernel(self, dims: int, part: int = _MAIN) -> Kernel:
+        """The kernel that is launched over so many dimensions, or one that is before it."""
+        found = self._kernels.get((dims, part))
+        if found is None:
+            found = _Derived(self.primal, dims, part, self._made)
+            found = self._kernels.setdefault((dims, part), found)
+        return found
 
 
 class AdjointLauncher:
@@ -165,7 +210,7 @@ class AdjointLauncher:
         self._key = key
         self._forward = adjoint.primal[key]
         self._launchers: dict[bool, Launcher] = {}
-        self._kept: dict[Any, tuple[DType, ...]] = {}
+        self._needs: dict[Any, _Needs] = {}
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launches the adjoint where its arrays live.
@@ -191,14 +236,15 @@ class AdjointLauncher:
         LaunchError
             If a gradient does not fit, or arrays share memory that the kernel writes.
         """
-        count = len(self._adjoint.primal.parameters.positional)
-        if len(args) != 2 * count:
+        half = len(self._adjoint.primal.parameters.positional)
+        if len(args) != 2 * half:
             names = ", ".join(self._adjoint.primal.parameters.positional)
             raise LaunchError(
-                f"{self._adjoint.__name__} takes the {count} arguments ({names}) and as many "
+                f"{self._adjoint.__name__} takes the {half} arguments ({names}) and as many "
                 f"gradients, None for what has none, not {len(args)} arguments"
             )
-        given, gradients = args[:count], args[count:]
+        given, gradients = args[:half], args[half:]
+        check_gradients(self._adjoint.primal.parameters.positional, given, gradients)
         self._launch(given, gradients, constants)
 
     def _launch(
@@ -207,6 +253,7 @@ class AdjointLauncher:
         arrays = [x for x in flattened((*given, *gradients)) if is_array(x)]
         away = elsewhere() if all(isinstance(x, np.ndarray) for x in arrays) else None
         device = away or device_of(*arrays)
+        self._check_overlaps(device, given, gradients, constants)
         padded = self._forward.padded(device)
         dims = max((dim + 1 for dim in range(3) if padded[dim] > 1), default=1)
         launcher = self._adjoint.kernel(dims)[self._key]
@@ -216,18 +263,78 @@ class AdjointLauncher:
             _signature(given, gradients),
             *map(constant_key, constants.items()),
         )
-        kinds = self._kept.get(key, ())
-        try:
-            kept: tuple[Any, ...] = ()
-            if kinds:
-                measure = self._adjoint.kernel(dims, measures=True)[self._key]
-                counts = _Counts(device, len(kinds), on_host=away is not None)
-                measure(given, gradients, (counts.array,), **constants)
-                kept = counts.room(kinds, prod(padded))
-            launcher(given, gradients, kept, **constants)
-        except _Keeps as found:
-            self._kept[key] = found.kept
-            self._launch(given, gradients, constants)
+        needs = self._needs.get(key)
+        if needs is None:
+            try:
+                launcher(given, gradients, (), **constants)
+            except _Needs as found:
+                self._needs[key] = needs = found
+            else:
+                return
+        kept: tuple[Any, ...] = ()
+        if needs.kept:
+            measure = self._adjoint.kernel(dims, _MEASURE)[self._key]
+            counts = _Counts(device, len(needs.kept), on_host=away is not None)
+            measure(_spared(given, needs.written), gradients, (counts.array,), **constants)
+            kept = counts.room(needs.kept, prod(padded))
+        sizes = self._forward.asked(device)
+        for number, (argument, order) in enumerate(needs.gathers):
+            shape = flattened(given)[argument].shape
+            ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
+            gather = self._adjoint.kernel(dims, number)[ndrange, None]
+            gather(given, gradients, sizes, **constants)
+        shares = tuple(_shares(x.dtype, prod(padded), arrays[0], device) for x in needs.shared)
+        done = (None for _ in needs.gathers)
+        launcher(given, gradients, (*kept, *shares, *done), **constants)
+        into = [x for x in flattened(gradients) if x is not None]
+        for x, share in zip(needs.shared, shares, strict=True):
+            _add_at[1](reduce(share).reshape(1), into[x.gradient], AT=x.index)
+
+    def _check_overlaps(
+        self,
+        device: Device,
+        given: tuple[Any, ...],
+        gradients: tuple[Any, ...],
+        constants: dict[str, Any],
+    ) -> None:
+        """Refuses gradients that share memory, and arguments that do where the kernel writes it."""
+        leaves = flattened(given)
+        arrays = [x if is_array(x) else None for x in (*leaves, *flattened(gradients))]
+        pairs = list(overlaps(device, arrays))
+        if not pairs:
+            return
+        if any(j >= len(leaves) for _, j in pairs):
+            raise LaunchError(
+                f"{self._adjoint.__name__} is given a gradient that shares memory with another "
+                "array; give each argument a gradient of its own"
+            )
+        views = views_of(device, leaves)
+        wanted = self._forward.specialised(device, given, views, constants)
+        written = self._adjoint.primal.written_in(wanted, device)
+        if any(not written.isdisjoint(pair) for pair in pairs):
+            raise LaunchError(
+                f"{self._adjoint.primal.__name__} is given arrays that share memory and writes one "
+                "of them; its gradient goes by arguments: have it read and write the same one"
+            )
+
+
+def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
+    """Arguments with copies of those that are written."""
+    number = count()
+    return mapped(given, lambda x: copy(x) if next(number) in written else x)
+
+
+def _shares(kind: DType, items: int, like: Any, device: Device) -> Any:
+    """Where each work-item puts its share of a sum."""
+    if isinstance(like, np.ndarray):
+        return np.zeros(items, kind.numpy)
+    return fill(device.empty((items,), kind), 0)
+
+
+@kernel
+def _add_at(total: Any, out: Any, *, AT: Any) -> None:
+    """Adds a sum to an element."""
+    out[AT] += total[0]
 
 
 class _Counts:
@@ -256,7 +363,7 @@ def _signature(given: tuple[Any, ...], gradients: tuple[Any, ...]) -> Any:
     )
 
 
-def vjp(kernel: Kernel) -> AdjointKernel:
+def vjp(forward: Kernel) -> AdjointKernel:
     """The adjoint of a kernel, itself a kernel: from gradients by results to those by the rest.
 
     It is made from the kernel's IR by reverse-mode differentiation (Griewank and Walther,
@@ -270,7 +377,7 @@ def vjp(kernel: Kernel) -> AdjointKernel:
 
     Parameters
     ----------
-    kernel : kernel
+    forward : kernel
         A function marked `portable.kernel`.
 
     Returns
@@ -297,11 +404,11 @@ def vjp(kernel: Kernel) -> AdjointKernel:
     >>> adjoint = pt.vjp(square)
     >>> adjoint[n](x, y, gradient_of_x, gradient_of_y)  # doctest: +SKIP
     """
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"portable.vjp takes a kernel, not {kernel!r}")
-    return _adjoint_of(kernel)
+    if not isinstance(forward, Kernel):
+        raise TypeError(f"portable.vjp takes a kernel, not {forward!r}")
+    return _adjoint_of(forward)
 
 
 @lru_cache(maxsize=_MOST_ADJOINTS)
-def _adjoint_of(kernel: Kernel) -> AdjointKernel:
-    return AdjointKernel(kernel)
+def _adjoint_of(forward: Kernel) -> AdjointKernel:
+    return AdjointKernel(forward)

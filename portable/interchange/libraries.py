@@ -19,7 +19,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 
-from portable import registry
+from portable import recording, registry
 from portable.backend import Device
 from portable.dtypes import bfloat16, dtype
 from portable.interchange import tensors
@@ -74,6 +74,8 @@ def takes_other_libraries(
 
     @wraps(function)
     def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        if recording.active and recording.current() is not None:
+            return cast(_Result, recording.operation(call, args, kwargs))
         on_host = False
         for x in args:
             if is_other(x):

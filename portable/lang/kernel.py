@@ -19,7 +19,7 @@ from portable.lang.emit import generate
 from portable.lang.emit.delays import perturbation
 from portable.lang.frontend.compile import too_deep, translate
 from portable.lang.frontend.names_read import NamesRead
-from portable.lang.frontend.source import LAMBDA, function_source
+from portable.lang.frontend.source import LAMBDA, function_source, require_plain
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
@@ -32,6 +32,7 @@ from portable.lang.launch.definition import (
 )
 from portable.lang.launch.filling import owners_of
 from portable.lang.launch.launchable import Launchable
+from portable.system.garbage import collected_later
 from portable.system.locks import fork_safe_lock
 from portable.system.notices import remark
 
@@ -42,6 +43,9 @@ _MAX_SPECIALISATIONS: Final = 512
 
 _MAX_STATES: Final = 16
 """Kept for names that stand for one thing and another in turn."""
+
+_OURS: Final = "portable."
+"""Modules whose kernels are read when they are first wanted: an import would read a hundred."""
 
 _KINDS: Final = inspect.Parameter
 _Key = TypeVar("_Key")
@@ -54,6 +58,7 @@ class _State:
     def __init__(self) -> None:
         self.names = NamesRead()
         self.compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
+        self.refused: dict[tuple[str, Specialisation, int | None, bool], str] = {}
         self.translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
 
 
@@ -97,7 +102,8 @@ class Kernel(Launchable, Marked):
             found = state.translated.get(key)
             if found is None:
                 names = NamesRead()
-                found = translate(self.python, whole, capabilities, names)
+                with collected_later():
+                    found = translate(self.python, whole, capabilities, names)
                 state.names.add(names)
                 _keep(state.translated, key, found)
         return replace(found, ragged=wanted.ragged) if wanted.ragged else found
@@ -146,10 +152,17 @@ class Kernel(Launchable, Marked):
             return found
         with compiling:
             with self._lock:
-                found = state.compiled.get(key)
+                found, refusal = state.compiled.get(key), state.refused.get(key)
+            if refusal is not None:
+                raise LaunchError(refusal)
             if found is None:
                 try:
-                    found = self._compile(wanted, device)
+                    with collected_later():
+                        found = self._compile(wanted, device)
+                except LaunchError as error:  # plans try choices in turn, again at each call
+                    with self._lock:
+                        _keep(state.refused, key, str(error))
+                    raise
                 except RecursionError:
                     ir = self.translated(wanted, device.capabilities)
                     raise too_deep(ir) from None
@@ -165,10 +178,10 @@ class Kernel(Launchable, Marked):
             return Compiled(ir, interpreted_arguments(ir), device.interpret(ir))
         if checking():
             program, arguments, executable = compile_checked(ir, device)
-            self._check_local(program.local_bytes, device)
+            self._check_local(program.shared_bytes, device)
             return Compiled(ir, arguments, executable, program)
         program = generate(ir, device.capabilities)
-        self._check_local(program.local_bytes, device)
+        self._check_local(program.shared_bytes, device)
         return Compiled(ir, program.arguments, device.compile(program), program)
 
     def _check_local(self, needed: int, device: Device) -> None:
@@ -280,7 +293,9 @@ def kernel(
 
 
 def _made(python: Callable[..., Any], options: Options) -> Kernel:
-    source = function_source(python)
-    if source.name == LAMBDA:
+    if getattr(python, "__name__", "") == LAMBDA:
         raise KernelError("a lambda is no kernel", hint="define it by 'def'")
+    require_plain(python)
+    if not str(python.__module__).startswith(_OURS):
+        function_source(python)  # says now what is wrong with it
     return Kernel(python, options)

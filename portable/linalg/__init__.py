@@ -2,6 +2,12 @@
 
 from portable.linalg.bands.band import band_to_bidiagonal
 from portable.linalg.dense.reduction import dense_to_band
+from portable.linalg.factorisations.cholesky import cholesky
+from portable.linalg.factorisations.determinants import det, slogdet
+from portable.linalg.factorisations.least_squares import LeastSquares, lstsq
+from portable.linalg.factorisations.lu import LUFactors, inv, lu_factor, lu_solve, solve
+from portable.linalg.factorisations.qr import QRFactors, qr
+from portable.linalg.factorisations.triangles import solve_triangular
 from portable.linalg.products.gemm import gemm, prepare_gemm
 from portable.linalg.singular_values.bidiagonal import bidiagonal_svdvals
 from portable.linalg.singular_values.svdvals import svdvals
@@ -10,18 +16,31 @@ from portable.linalg.spectral.decompositions import EighResult, SVDResult, eigh,
 
 __all__ = [
     "EighResult",
+    "LUFactors",
+    "LeastSquares",
     "PolarResult",
+    "QRFactors",
     "SVDResult",
     "band_to_bidiagonal",
     "bidiagonal_svdvals",
+    "cholesky",
     "dense_to_band",
+    "det",
     "eigh",
     "eigvalsh",
     "gemm",
+    "inv",
+    "lstsq",
+    "lu_factor",
+    "lu_solve",
     "matrix_rank",
     "pinv",
     "polar",
     "prepare_gemm",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
     "svd",
     "svdvals",
 ]

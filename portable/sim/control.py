@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from portable.lang.ir import statements as s
+from portable.lang.ir.pipeline import Pipeline, in_rounds
 from portable.lang.ir.walk import all_statements
 from portable.sim.active import Active, LoopMasks
 from portable.sim.expressions import Evaluate
@@ -120,6 +121,11 @@ def _(statement: s.For, b: Builder) -> Step:
         w.active = w.active.joined(loop.left)
 
     return Pauses(run)
+
+
+@step.register
+def _(statement: Pipeline, b: Builder) -> Step:
+    return step(in_rounds(statement), b)
 
 
 def _trips(start: Value, stop: Value, by: Value) -> Value:

@@ -23,6 +23,14 @@ CASES: dict[str, tuple[Case, str, str, Any, str]] = {
     "images of other orders": (
         Case((2, 40, 6, 5), (8, 40, 1, 2)), "direct", "NCHW", np.float16, "tensor.load.4",
     ),
+    "strides by the copy engine": (
+        Case((2, 64, 6, 8), (24, 64, 3, 3), stride=(2, 2), padding=(1, 1)),
+        "direct", "NHWC", np.float16, "tensor.load.5",
+    ),
+    "parts of long sums": (
+        Case((1, 512, 3, 5), (16, 512, 3, 3), padding=(1, 1)), "direct", "NHWC", np.float16,
+        "tensor.load.4",
+    ),
     "patches": (
         Case((2, 5, 9, 8), (8, 5, 3, 3), stride=(2, 1)), "direct", "NHWC", np.float16,
         "tensor.load.4",
@@ -63,7 +71,9 @@ def test_on_an_h200(name: str, ran: set[str]) -> None:
     assert error < (1e-3 if dtype is np.float16 else 1e-5)
 
 
-@pytest.mark.parametrize("name", ["boxes by the copy engine", "patches"])
+@pytest.mark.parametrize(
+    "name", ["boxes by the copy engine", "strides by the copy engine", "patches"]
+)
 def test_gradients_by_filters_on_an_h200(name: str, ran: set[str]) -> None:
     case, algorithm, _, dtype, wanted = CASES[name]
     x, w = case.images(dtype)

@@ -9,10 +9,11 @@ import pytest
 
 import portable as pt
 from portable.conv.direct.box_kernels import BoxPlan, multiply_boxes, sum_boxes
+from portable.conv.direct.grouped_kernels import GroupPlan, convolve_groups
 from portable.conv.geometry import Window
 from portable.conv.winograd.product_kernels import multiply_many
 from portable.dtypes import DType
-from portable.lang.arguments.signature import ArraySpec, Specialisation, StaticSpec
+from portable.lang.arguments.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
@@ -61,8 +62,37 @@ def test_they_compile() -> None:
     boxes = source(multiply_boxes, pt.float16, (4, 3, 4), BOXES, 384)
     assert "cp.async.bulk.tensor.4d" in boxes
     assert "wgmma" in boxes
+    plan = BOXES["PLAN"]._replace(window=Window((3, 3), (2, 2), (1, 1), (1, 1)))
+    strided = source(multiply_boxes, pt.float16, (5, 3, 4), {**BOXES, "PLAN": plan}, 384)
+    assert "cp.async.bulk.tensor.5d" in strided
+    assert "wgmma" in strided
     sums = source(sum_boxes, pt.float16, (4, 4, 4), SUMS, 288)
     assert "cp.async.bulk.tensor.4d" in sums
     assert "wgmma" in sums
     many = source(multiply_many, pt.float32, (5, 5, 5), MANY, 128)
     assert many.count("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") == 3 * 4 * 2 * 4
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tile", "filters", "lanes", "fast"),
+    [(pt.float16, (2, 4), 1, 4, True), (pt.float32, (8, 1), 1, 1, False)],
+)
+def test_depthwise_compiles(
+    dtype: DType, tile: tuple[int, int], filters: int, lanes: int, fast: bool
+) -> None:
+    """Vectors of halves are loaded at once where channels are neighbours."""
+    if cuda_missing():
+        pytest.skip(str(cuda_missing()))
+    window = Window((7, 7), (1, 1), (3, 3), (1, 1))
+    plan = GroupPlan(window, tile, filters, lanes, 1, True, fast, keep, lanewise=True)
+    layout = ("any", "unit", "any", "any") if fast else ("any", "any", "any", "unit")
+    images = ArraySpec(dtype, layout, aligned=True)
+    weights = ArraySpec(pt.float32, ("any", "any", "any", "unit"), aligned=True)
+    wanted = Specialisation(
+        (images, weights, images, StaticSpec(None), StaticSpec(None), ScalarSpec(pt.int32)),
+        (("PLAN", plan),), (128, 1, 1), False, True, Options(),
+    )  # fmt: skip
+    program = generate(translate(convolve_groups.python, wanted, HOPPER), HOPPER)
+    made = compile_cuda(program, "sm_90a", optimised=True)
+    assert made.count("fma.rn.f32") >= 49 * tile[0] * tile[1] * lanes
+    assert (".v4." in made or ".v2." in made) == fast

@@ -228,3 +228,29 @@ def test_the_first_choice_errs_at_most_four_times_as_much_as_direct_sums(device:
         )
         errors[algorithm] = np.abs(pt.to_numpy(found) - expected).max()
     assert errors["auto"] <= 4 * errors["direct"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["depthwise", "a first layer", "one tap", "one tap, strides"])
+def test_prepared_for_certain_arrays(device: Device, name: str, layout: Any) -> None:
+    """What the arrays hold is read at each call, and a residual may be the result itself."""
+    case = CASES[name]
+    x, w = case.images(np.float32)
+    sums = results(case, x, w)
+    residual = np.random.default_rng(1).standard_normal(sums.shape).astype(np.float32)
+    images = pt.asarray(laid_out(x, layout).copy(), device=device)
+    out = pt.asarray(laid_out(residual, layout).copy(), device=device)
+    plan = prepare(
+        images.shape,
+        pt.asarray(w, device=device),
+        layout=layout,
+        algorithm="direct",
+        **case.settings,
+    )
+    again = plan.prepare(images, out=out, residual=out)
+    assert np.allclose(as_nchw(out, layout), residual + sums, atol=1e-4)
+    images[...] = pt.asarray(laid_out(2 * x, layout), device=device)
+    again()
+    assert np.allclose(as_nchw(out, layout), residual + 3 * sums, atol=2e-4)
+    with pytest.raises(ValueError, match="out has shape"):
+        plan.prepare(images, out=out[:1, :1])

@@ -28,7 +28,7 @@ from tests.doors.doors import SETTINGS, Door, Setting, doors_of
 from tests.doors.ways import ELSEWHERE, PROFILES, STEPS, WAYS, Way
 from tests.support.devices import device_names, keep_no_binaries
 
-_ROOMS: Final = ("array", "conv", "gf2", "linalg", "numerics", "primitives", "random")
+_ROOMS: Final = ("array", "conv", "gf2", "linalg", "numerics", "primitives", "random", "sparse")
 """Packages of operations, whose kernels are ways or steps of them."""
 
 _EVERY: Final = 4

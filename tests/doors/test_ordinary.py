@@ -36,9 +36,13 @@ _WITHOUT_CASES: Final[dict[str, str]] = {
     "unique_all": "made of what the other three are",
     "fftfreq rfftfreq ifftshift hfft ihfft ifftn irfftn": "tests/array/test_fft.py",
     "conv2d_input_gradient conv2d_weight_gradient prepare prepare_shared": "tests/conv",
+    "conv1d conv3d conv_transpose2d": "tests/conv/test_dimensions.py",
     "workspace_size": "a number; tests/conv",
     "prepare_gemm": "tests/doors: a way through this door",
     "choice jump": "tests/random_numbers",
+    "Keyed TopK UniqueRows": "what functions give",
+    "allclose logspace": "tests/numerics/test_further_numerics.py",
+    "eig eigvals broadcast_shapes": "by LAPACK on the host, or of no arrays at all",
 }
 """Public names, several in a key, that ordinary sizes leave out, and why."""
 

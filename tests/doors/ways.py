@@ -251,11 +251,19 @@ ELSEWHERE: Final[dict[str, str]] = {
     "bidiagonalize_each": "tests/linalg/test_direct.py",
     "copy_tolerance count_values fill_line identities merge real_bidiagonal real_tridiagonal split "
     "turn unfold_complex": "tests/linalg/test_spectral.py",
+    # factorisations
+    "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
+    "copy_alone eliminate_panel exchange_alone exchange_rows order_rows gather_rows narrow_product "
+    "complex_product complex_product_alone solve_strips diagonal_products": "tests/linalg/test_lu.py",
+    "factor_columns small_diagonals sum_squares deviations": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
+    "add_parts": "tests/conv/test_plans.py",
     "sum_boxes": "tests/conv/test_gradients.py",
-    "arrange_group_filters convolve_groups": "tests/conv/test_ways.py",
+    "arrange_group_filters convolve_groups sum_group_channels sum_group_pixels": (
+        "tests/conv/test_ways.py"
+    ),
     # transforms
     "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
     # matrices of bits
@@ -270,6 +278,10 @@ ELSEWHERE: Final[dict[str, str]] = {
     "count_buckets place_in_buckets": "tests/array/test_sorting.py",
     "sizes_of": "tests/array/test_sets.py",
     "count": "tests/numerics/test_numerics.py",
+    "segments_by_item segments_by_workgroup": "tests/numerics/test_further_numerics.py",
+    # sparse matrices
+    "csr_long_rows_by_vector csr_rows_by_matrix csr_rows_by_vector csr_share_by_matrix "
+    "csr_share_by_vector": "tests/sparse/test_sparse.py",
 }
 """Kernels, several in a key, that only sizes or options beyond these doors reach, and their tests.
 

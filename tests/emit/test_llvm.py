@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from portable import dtypes as dt
-from portable.backend import Program
+from portable.backend import Program, profiles
 from portable.errors import UnsupportedError
 from portable.lang.emit import generate
 from portable.lang.emit.llvm.kernels import print_kernel
@@ -17,6 +17,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import Vector
+from portable.lang.tiles.micro_shape import MicroShape
 from tests.support import irbuilder as ir
 from tests.support.llvm import NATIVE, LLVMDevice, assembly, devices, emitted
 
@@ -130,7 +131,7 @@ def test_long_private_arrays_are_kept_in_the_room() -> None:
         [x], [*body, value, s.Store(x, (ir.gid(),), value.var, ir.LOC)], arrays=arrays
     )
     program = generate(kernel, NATIVE)
-    assert program.local_bytes == 40000
+    assert (program.local_bytes, program.shared_bytes) == (40000, 0)
     assert "alloca [64 x float]" in program.source
 
 
@@ -313,17 +314,17 @@ def test_neighbours_are_copied_as_far_as_they_are_valid(runtime: LLVMDevice, val
 # -- how fast it can be -----------------------------------------------------------------------
 
 
-def tile_kernel(rows: int, columns: int) -> Kernel:
+def tile_kernel(rows: int, columns: int, lanes: int = 16) -> Kernel:
     """A lone work-item that adds up products in a private array of vectors."""
-    kind = Vector(dt.float32, 16)
+    kind = Vector(dt.float32, lanes)
     a, b, c = (ir.array(name, strides=("any", "unit"), restrict=True) for name in "abc")
-    tile = ir.private("tile", dt.float32, (rows, columns), lanes=16)
+    tile = ir.private("tile", dt.float32, (rows, columns), lanes=lanes)
     places = [(ir.const(i), ir.const(j)) for i in range(rows) for j in range(columns)]
     zero = e.Splat(ir.const(0.0, dt.float32), kind)
     body: list[s.Statement] = [s.Store(tile, place, zero, ir.LOC) for place in places]
     k = ir.var("k")
     each: list[s.Statement] = [ir.load(f"a{i}", a, k, ir.const(i)) for i in range(rows)]
-    each += [ir.load(f"b{j}", b, k, ir.const(16 * j), kind=kind) for j in range(columns)]
+    each += [ir.load(f"b{j}", b, k, ir.const(lanes * j), kind=kind) for j in range(columns)]
     for i, j in places:
         held = ir.load(f"t{i.value}_{j.value}", tile, i, j, kind=kind)
         left = e.Splat(ir.var(f"a{i.value}", dt.float32), kind)
@@ -333,7 +334,7 @@ def tile_kernel(rows: int, columns: int) -> Kernel:
     body.append(s.For(k, ir.const(0), depth, ir.const(1), tuple(each), ir.LOC))
     for i, j in places:
         last = ir.load(f"c{i.value}_{j.value}", tile, i, j, kind=kind)
-        body += [last, s.Store(c, (i, ir.mul(j, 16)), last.var, ir.LOC)]
+        body += [last, s.Store(c, (i, ir.mul(j, lanes)), last.var, ir.LOC)]
     return ir.kernel([a, b, c], body, arrays=[tile])
 
 
@@ -342,6 +343,19 @@ def test_tiles_are_kept_in_registers() -> None:
     text = assembly(generate(tile_kernel(12, 2), NATIVE), "x86_64-linux-gnu", "skylake-avx512")
     assert len(re.findall(r"vfmadd\d+ps", text)) >= 24
     assert not re.search(r"zmm.*-byte (Folded )?(Spill|Reload)|\(%rsp\).*zmm|zmm.*\(%rsp\)", text)
+
+
+@pytest.mark.parametrize("name", ["neoverse", "apple-m1"])
+def test_tiles_for_narrow_vectors_are_kept_in_registers(name: str) -> None:
+    """NEON has 32 registers of 16 bytes."""
+    capabilities = profiles.load(name).capabilities
+    shape = MicroShape.choose(capabilities, dt.float32, [(240, 512)], padding=True)
+    assert shape == MicroShape(rows=6, vectors=4, lanes=4)
+    program = generate(tile_kernel(shape.rows, shape.vectors, shape.lanes), capabilities)
+    processor = {"neoverse": "neoverse-n1"}.get(name, name)
+    text = assembly(program, PROCESSORS[processor][0], processor)
+    assert len(re.findall(r"fmla(\.4s)?\s", text)) >= 24
+    assert not re.search(r"(st|ld)[pr]\s+q\d+.*\[sp", text)
 
 
 @on_devices

@@ -27,6 +27,7 @@ from tests.support.matrices import (
     ENGINE,
     HOPPER,
     OPENCL,
+    Reader,
     doubled,
     in_turn,
     operands,
@@ -43,26 +44,11 @@ def product(a: Any, b: Any, out: Any, *, BM: int, BN: int, BK: int, STAGES: int)
     tile_b = kl.local((STAGES, BK, BN), b.dtype)
     acc = kl.matrix((BM, BN), kl.accumulator(a.dtype), scope="workgroup")
     acc.fill(0)
+    tiles, reader = (tile_a, tile_b), Reader(a, b, row, column)
     for stage in kl.static_range(STAGES - 1):
-        kl.copy_async(tile_a[stage], a[row : row + BM, stage * BK : stage * BK + BK])
-        kl.copy_async(tile_b[stage], b[stage * BK : stage * BK + BK, column : column + BN])
+        reader.start(tile_a[stage], tile_b[stage], stage)
         kl.copy_commit()
-    for step in range(kl.cdiv(k, BK)):
-        if STAGES > 1:
-            kl.copy_wait(STAGES - 2)
-            kl.barrier()
-        ahead = step + (STAGES - 1)
-        slot, start = ahead % STAGES, ahead * BK
-        kl.copy_async(tile_a[slot], a[row : row + BM, start : start + BK])
-        kl.copy_async(tile_b[slot], b[start : start + BK, column : column + BN])
-        kl.copy_commit()
-        if STAGES == 1:
-            kl.copy_wait(0)
-            kl.barrier()
-        now = step % STAGES
-        kl.mma(acc, tile_a[now], tile_b[now])
-        if STAGES == 1:
-            kl.barrier()
+    kl.pipeline(acc, tiles, reader.start, 0, kl.cdiv(k, BK), ahead=STAGES - 1)
     for i, j, value in kl.elements(acc):
         if row + i < m and column + j < n:
             out[row + i, column + j] = value

@@ -9,15 +9,11 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
+from portable.backend import Device
 from tests.support.differences import assert_gradients
 
-DEVICES = ["cpu:native", "simulator"]
+pytestmark = pytest.mark.needs_float64
 N = 19
-
-
-@pytest.fixture(params=DEVICES)
-def where(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def numbers(*shape: int, seed: int = 0, low: float = 0.2, high: float = 0.9) -> Any:
@@ -33,8 +29,8 @@ def products(a, b, out):
     out[i] = total * total
 
 
-def test_sums(where: str) -> None:
-    assert_gradients(where, products, N, numbers(N, 7), numbers(7), np.zeros(N))
+def test_sums(device: Device) -> None:
+    assert_gradients(device.name, products, N, numbers(N, 7), numbers(7), np.zeros(N))
 
 
 @pt.kernel
@@ -47,8 +43,8 @@ def logistic(r, x, steps, out):
 
 
 @pytest.mark.parametrize("steps", [0, 1, 6])
-def test_values_that_rounds_hand_on(where: str, steps: int) -> None:
-    assert_gradients(where, logistic, N, 2.9, numbers(N), steps, np.zeros(N))
+def test_values_that_rounds_hand_on(device: Device, steps: int) -> None:
+    assert_gradients(device.name, logistic, N, 2.9, numbers(N), steps, np.zeros(N))
 
 
 @pt.kernel
@@ -63,8 +59,8 @@ def two_loops(x, out):
     out[i] = v * v
 
 
-def test_loops_in_loops(where: str) -> None:
-    assert_gradients(where, two_loops, N, numbers(N), np.zeros(N))
+def test_loops_in_loops(device: Device) -> None:
+    assert_gradients(device.name, two_loops, N, numbers(N), np.zeros(N))
 
 
 @pt.kernel
@@ -80,8 +76,8 @@ def newton(x, out):
     out[i] = v
 
 
-def test_while(where: str) -> None:
-    assert_gradients(where, newton, N, numbers(N, low=1.5, high=9), np.zeros(N))
+def test_while(device: Device) -> None:
+    assert_gradients(device.name, newton, N, numbers(N, low=1.5, high=9), np.zeros(N))
 
 
 @pt.kernel
@@ -100,8 +96,8 @@ def jumps(x, out):
     out[i] = v
 
 
-def test_jumps(where: str) -> None:
-    assert_gradients(where, jumps, N, numbers(N, low=0.5), np.zeros(N))
+def test_jumps(device: Device) -> None:
+    assert_gradients(device.name, jumps, N, numbers(N, low=0.5), np.zeros(N))
 
 
 @pt.kernel
@@ -122,8 +118,8 @@ def returns_inside(x, out):
     out[i] = v * v
 
 
-def test_returns_from_loops(where: str) -> None:
-    assert_gradients(where, returns_inside, N, numbers(N), np.zeros(N))
+def test_returns_from_loops(device: Device) -> None:
+    assert_gradients(device.name, returns_inside, N, numbers(N), np.zeros(N))
 
 
 @pt.kernel
@@ -136,12 +132,12 @@ def neighbour_list(start, which, x, out):
     out[i] = force * force
 
 
-def test_neighbour_lists(where: str) -> None:
+def test_neighbour_lists(device: Device) -> None:
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 6, N)
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     which = rng.integers(0, N, start[-1]).astype(np.int32)
-    assert_gradients(where, neighbour_list, N, start, which, numbers(N), np.zeros(N))
+    assert_gradients(device.name, neighbour_list, N, start, which, numbers(N), np.zeros(N))
 
 
 @pt.kernel
@@ -164,9 +160,9 @@ def tiles(a, b, c, *, T):
         c[row, col] = acc * acc
 
 
-def test_products_by_tiles(where: str) -> None:
+def test_products_by_tiles(device: Device) -> None:
     a, b = numbers(7, 10), numbers(10, 6)
-    assert_gradients(where, tiles, ((8, 8), (4, 4)), a, b, np.zeros((7, 6)), T=4)
+    assert_gradients(device.name, tiles, ((8, 8), (4, 4)), a, b, np.zeros((7, 6)), T=4)
 
 
 @pt.kernel
@@ -180,8 +176,8 @@ def softmax(x, out):
     out[row, lane] = weight / total
 
 
-def test_softmax(where: str) -> None:
-    assert_gradients(where, softmax, (pt.groups(5), 8), numbers(5, 8), np.zeros((5, 8)))
+def test_softmax(device: Device) -> None:
+    assert_gradients(device.name, softmax, (pt.groups(5), 8), numbers(5, 8), np.zeros((5, 8)))
 
 
 @pt.kernel
@@ -193,8 +189,8 @@ def scans(x, out):
     out[row, lane] = so_far * first
 
 
-def test_scans_and_broadcasts(where: str) -> None:
-    assert_gradients(where, scans, (pt.groups(5), 8), numbers(5, 8), np.zeros((5, 8)))
+def test_scans_and_broadcasts(device: Device) -> None:
+    assert_gradients(device.name, scans, (pt.groups(5), 8), numbers(5, 8), np.zeros((5, 8)))
 
 
 @pt.kernel
@@ -209,8 +205,8 @@ def sub_groups(x, out):
     out[i] = a * v + b * b + c * v + d * b + f * f
 
 
-def test_sub_groups(where: str) -> None:
-    assert_gradients(where, sub_groups, (64, 64), numbers(64), np.zeros(64))
+def test_sub_groups(device: Device) -> None:
+    assert_gradients(device.name, sub_groups, (64, 64), numbers(64), np.zeros(64))
 
 
 @pt.kernel
@@ -225,8 +221,8 @@ def polynomial(x, out):
     out[i] = total
 
 
-def test_private_arrays(where: str) -> None:
-    assert_gradients(where, polynomial, N, numbers(N), np.zeros(N))
+def test_private_arrays(device: Device) -> None:
+    assert_gradients(device.name, polynomial, N, numbers(N), np.zeros(N))
 
 
 @pt.kernel
@@ -236,8 +232,8 @@ def in_place(x, y):
         x[i] = x[i] * x[i] + y[i]
 
 
-def test_arrays_that_a_loop_writes_and_reads(where: str) -> None:
-    assert_gradients(where, in_place, N, numbers(N), numbers(N, seed=1))
+def test_arrays_that_a_loop_writes_and_reads(device: Device) -> None:
+    assert_gradients(device.name, in_place, N, numbers(N), numbers(N, seed=1))
 
 
 @pt.kernel
@@ -248,5 +244,5 @@ def squares(x, y):
     y[i] = x[i] * x[i]
 
 
-def test_scaling_in_a_loop(where: str) -> None:
-    assert_gradients(where, squares, N, numbers(N), np.zeros(N))
+def test_scaling_in_a_loop(device: Device) -> None:
+    assert_gradients(device.name, squares, N, numbers(N), np.zeros(N))

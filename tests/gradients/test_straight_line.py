@@ -10,15 +10,11 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
+from portable.backend import Device
 from tests.support.differences import assert_gradients
 
-DEVICES = ["cpu:native", "simulator"]
+pytestmark = pytest.mark.needs_float64
 N = 37
-
-
-@pytest.fixture(params=DEVICES)
-def where(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def numbers(*shape: int, seed: int = 0, low: float = 0.2, high: float = 0.9) -> Any:
@@ -32,8 +28,8 @@ def saxpy(a, x, y):
         y[i] = a * x[i] * x[i] + kl.sin(y[i])
 
 
-def test_a_number_an_array_and_one_in_place(where: str) -> None:
-    assert_gradients(where, saxpy, 64, 1.5, numbers(N), numbers(N, seed=1))
+def test_a_number_an_array_and_one_in_place(device: Device) -> None:
+    assert_gradients(device.name, saxpy, 64, 1.5, numbers(N), numbers(N, seed=1))
 
 
 ONE = {
@@ -52,14 +48,14 @@ def apply_one(x, y, *, f):
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_functions_of_one_number(name: str) -> None:
+def test_functions_of_one_number(device: Device, name: str) -> None:
     x = numbers(N, low=1.2, high=2.8) if name == "floor" else numbers(N)
-    assert_gradients("cpu:native", apply_one, N, x, np.zeros(N), f=ONE[name])
+    assert_gradients(device.name, apply_one, N, x, np.zeros(N), f=ONE[name])
 
 
-def test_acosh() -> None:
+def test_acosh(device: Device) -> None:
     x = numbers(N, low=1.1, high=3)
-    assert_gradients("cpu:native", apply_one, N, x, np.zeros(N), f=kl.acosh)
+    assert_gradients(device.name, apply_one, N, x, np.zeros(N), f=kl.acosh)
 
 
 TWO = {
@@ -77,9 +73,9 @@ def apply_two(x, y, z, *, f):
 
 
 @pytest.mark.parametrize("name", TWO)
-def test_functions_of_two_numbers(name: str) -> None:
+def test_functions_of_two_numbers(device: Device, name: str) -> None:
     x, y = numbers(N), numbers(N, seed=1)
-    assert_gradients("cpu:native", apply_two, N, x, y, np.zeros(N), f=TWO[name])
+    assert_gradients(device.name, apply_two, N, x, y, np.zeros(N), f=TWO[name])
 
 
 @pt.function
@@ -113,8 +109,8 @@ def branches(p, x, y):
     y[i] = w * v + kl.where(x[i] > 0.5, kl.sqrt(x[i] - 0.5), 0.0)
 
 
-def test_branches_structs_functions_and_early_returns(where: str) -> None:
-    assert_gradients(where, branches, 64, Shape(0.61, 1.7), numbers(N), np.zeros(N))
+def test_branches_structs_functions_and_early_returns(device: Device) -> None:
+    assert_gradients(device.name, branches, 64, Shape(0.61, 1.7), numbers(N), np.zeros(N))
 
 
 @pt.kernel
@@ -126,8 +122,8 @@ def stencil(x, y):
         y[i, j] = middle * (x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1] - 4 * middle)
 
 
-def test_elements_that_many_read_are_added_to(where: str) -> None:
-    assert_gradients(where, stencil, ((16, 16), None), numbers(13, 11), np.zeros((13, 11)))
+def test_elements_that_many_read_are_added_to(device: Device) -> None:
+    assert_gradients(device.name, stencil, ((16, 16), None), numbers(13, 11), np.zeros((13, 11)))
 
 
 @pt.kernel
@@ -139,9 +135,9 @@ def histogram(x, w, bins, count):
     kl.atomic_add(count, at, 1)
 
 
-def test_atomic_additions(where: str) -> None:
+def test_atomic_additions(device: Device) -> None:
     count = np.zeros(4, np.int32)
-    assert_gradients(where, histogram, N, numbers(N), numbers(N, seed=1), np.zeros(4), count)
+    assert_gradients(device.name, histogram, N, numbers(N), numbers(N, seed=1), np.zeros(4), count)
 
 
 @pt.kernel
@@ -153,8 +149,8 @@ def overwrites(x, y):
     x[i] = y[i] * y[i]
 
 
-def test_what_was_overwritten_gets_nothing(where: str) -> None:
-    assert_gradients(where, overwrites, N, numbers(N), numbers(N))
+def test_what_was_overwritten_gets_nothing(device: Device) -> None:
+    assert_gradients(device.name, overwrites, N, numbers(N), numbers(N))
 
 
 @pt.kernel
@@ -164,9 +160,9 @@ def waves(x, y):
     y[i] = kl.exp(z) / (x[i] + 2)
 
 
-def test_complex_numbers(where: str) -> None:
+def test_complex_numbers(device: Device) -> None:
     x = numbers(N) + 1j * numbers(N, seed=1)
-    assert_gradients(where, waves, N, x, np.zeros(N, complex))
+    assert_gradients(device.name, waves, N, x, np.zeros(N, complex))
 
 
 @pt.kernel
@@ -175,9 +171,9 @@ def neighbours(x, y):
     y[i] = x[i] * kl.conj(x[(i + 1) % x.shape[0]])
 
 
-def test_complex_numbers_that_several_read(where: str) -> None:
+def test_complex_numbers_that_several_read(device: Device) -> None:
     x = numbers(N) + 1j * numbers(N, seed=1)
-    assert_gradients(where, neighbours, N, x, np.zeros(N, complex))
+    assert_gradients(device.name, neighbours, N, x, np.zeros(N, complex))
 
 
 @pt.kernel
@@ -188,5 +184,5 @@ def lanes(x, y):
     kl.vstore(y, i, v * w + kl.splat(v[1], 4) * kl.vector(w[3], 1.0, v[0], w[2]))
 
 
-def test_vectors(where: str) -> None:
-    assert_gradients(where, lanes, 8, numbers(33), np.zeros(32))
+def test_vectors(device: Device) -> None:
+    assert_gradients(device.name, lanes, 8, numbers(33), np.zeros(32))

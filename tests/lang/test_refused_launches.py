@@ -304,3 +304,21 @@ def test_more_workgroups_than_a_device_launches() -> None:
     ):
         marks[(1, 65536), 1](np.zeros(1, np.int32))
     assert "(1, 65536, 1) workgroups" in str(told.value)
+
+
+def test_a_refused_kernel_is_not_translated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans try choices in turn at each call, and the first ones may need too much local memory."""
+
+    @pt.kernel
+    def greedy(x, *, COUNT):  # type: ignore[no-untyped-def]
+        held = kl.local(COUNT, kl.f32)
+        held[0] = x[0]
+        x[0] = held[0]
+
+    device = pt.device("simulator")
+    x = device.from_numpy(np.zeros(1, np.float32))
+    with pytest.raises(errors.LaunchError, match="bytes of local memory"):
+        greedy[1, 1](x, COUNT=1 << 28)
+    monkeypatch.setattr(greedy, "_compile", None)
+    with pytest.raises(errors.LaunchError, match="bytes of local memory"):
+        greedy[1, 1](x, COUNT=1 << 28)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ __all__ = [
     "ENGINE",
     "HOPPER",
     "OPENCL",
+    "Reader",
     "doubled",
     "in_turn",
     "operands",
@@ -36,6 +37,20 @@ AMPERE = replace(CUDA, architecture="sm_80")
 OPENCL = replace(AMPERE, dialect="opencl", sub_group_size=1, local_memory_opt_in=CUDA.local_memory)
 
 
+class Reader(NamedTuple):
+    """Tiles of two matrices, of the rows and columns from some on."""
+
+    a: Any
+    b: Any
+    row: Any
+    column: Any
+
+    def start(self, tile_a: Any, tile_b: Any, step: Any) -> None:
+        (BM, BK), BN, row, column = tile_a.shape, tile_b.shape[1], self.row, self.column
+        kl.copy_async(tile_a, self.a[row : row + BM, step * BK : step * BK + BK])
+        kl.copy_async(tile_b, self.b[step * BK : step * BK + BK, column : column + BN])
+
+
 @kernel
 def in_turn(a: Any, b: Any, out: Any, *, BM: int, BN: int, BK: int, STAGES: int) -> None:
     row, column = kl.group_id(1) * BM, kl.group_id(0) * BN
@@ -43,14 +58,8 @@ def in_turn(a: Any, b: Any, out: Any, *, BM: int, BN: int, BK: int, STAGES: int)
     tile_b = kl.local((STAGES, BK, BN), b.dtype)
     acc = kl.matrix((BM, BN), kl.f32, scope="workgroup")
     acc.fill(0)
-    for step in range(kl.cdiv(a.shape[1], BK)):
-        slot, start = step % STAGES, step * BK
-        kl.copy_async(tile_a[slot], a[row : row + BM, start : start + BK])
-        kl.copy_async(tile_b[slot], b[start : start + BK, column : column + BN])
-        kl.copy_commit()
-        kl.copy_wait(0)
-        kl.barrier()
-        kl.mma(acc, tile_a[slot], tile_b[slot])
+    reader, steps = Reader(a, b, row, column), kl.cdiv(a.shape[1], BK)
+    kl.pipeline(acc, (tile_a, tile_b), reader.start, 0, steps, ahead=0)
     acc.map(doubled)
     acc.store(out[row : row + BM, column : column + BN])
 

@@ -21,7 +21,10 @@ from portable.backend import Device
 from portable.errors import KernelError
 from portable_backends.simulator.backend import SimulatorDevice
 from tests.support import random_functions as functions
+from tests.support.differences import assert_gradients
 from tests.support.launch import run
+from tests.support.random_adjoints import ITEMS as DIFFERENTIATED
+from tests.support.random_adjoints import adjoint_arguments, random_adjoint
 from tests.support.random_arrays import CLOSE, random_program
 from tests.support.random_control import ITEMS as TOGETHER
 from tests.support.random_control import ROUNDS, VALUES, random_control
@@ -197,6 +200,12 @@ def _alike(name: str, found: Any, wanted: Any, text: str) -> None:
     np.testing.assert_allclose(found, wanted, near, near, err_msg=f"{name} in\n{text}")
 
 
+def _check_adjoints(device: Device, text: str, folder: Path) -> None:
+    kernel = imported(text, folder).kernel
+    arguments = adjoint_arguments()
+    assert_gradients(device.name, kernel, (DIFFERENTIATED, 4), *arguments, rtol=2e-5, retries=2)
+
+
 FAMILIES: Final[dict[str, Callable[[Random], Case]]] = {
     "scalars": lambda random: Case(random_kernel(random), _check_scalars),
     "exchange": lambda random: Case(random_exchange(random), _check_exchange),
@@ -205,10 +214,11 @@ FAMILIES: Final[dict[str, Callable[[Random], Case]]] = {
     "moves": _moves,
     "functions": _functions,
     "names": lambda random: Case(random_names(random), _check_names),
+    "adjoints": lambda random: Case(random_adjoint(random), _check_adjoints),
 }
 """Of scalars of each work-item; of vectors and complex numbers; of work-items that meet; of
 branches and loops around barriers; of tiles copied and multiplied; of functions that round; of
-names whose sources change."""
+names whose sources change; of floats whose gradients are those of finite differences."""
 
 PROGRAMS: Final[dict[str, Callable[[Random], Case]]] = {"arrays": _arrays}
 """Of functions of arrays."""

@@ -49,7 +49,8 @@ class BoxGradient:
         for at, first in enumerate(firsts):
             images, gradient = (a[first : first + batch] for a in (x, dy))
             target = sums[at * parts : (at + 1) * parts]
-            self._sum(forward.rearranged(images), self._rearranged(gradient), target)
+            seen = forward.in_phases(forward.rearranged(images))
+            self._sum(seen, self._rearranged(gradient), target)
         total = space.sum(sums, axis=0)
         taps = space.reshape(total, (prod(shape.window.taps), shape.filters, shape.channels))
         if forward.patches:  # whose one tap has all taps' channels
@@ -107,7 +108,7 @@ class BoxGradient:
         places, window = tuple(dy.shape[:3]), self._window
 
         def use(choice: Parameters) -> None:
-            tiles = -(-dy.shape[3] // choice["BM"]) * -(-x.shape[3] // choice["BN"])
+            tiles = -(-dy.shape[3] // choice["BM"]) * -(-self._matrices[2] // choice["BN"])
             box = box_of(choice["BK"], places, window.taps)
             sum_boxes[groups(prod(sums.shape[:2]) * tiles), (choice["WORKGROUP"], 1, 1)](
                 x,

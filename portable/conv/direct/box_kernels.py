@@ -19,7 +19,14 @@ from portable.linalg.products.kernels import tile_position
 from portable.linalg.products.operand_ring import multiply_steps, start_ring
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["BoxPlan", "arrange_filters", "gather_patches", "multiply_boxes", "sum_boxes"]
+__all__ = [
+    "BoxPlan",
+    "add_parts",
+    "arrange_filters",
+    "gather_patches",
+    "multiply_boxes",
+    "sum_boxes",
+]
 
 
 class BoxPlan(NamedTuple):
@@ -28,15 +35,18 @@ class BoxPlan(NamedTuple):
     Attributes
     ----------
     window : Window
-        Of stride 1.
+        Images whose strides are not 1 come apart in phases, (N, H / s, s, W / t, t C).
     box : (int, int, int)
         Images, rows and columns whose places are rows of a tile, or steps of a sum.
     tiling : Tiling
+    parts : int
+        Into how many sums are cut.
     """
 
     window: Window
     box: tuple[int, int, int]
     tiling: Tiling
+    parts: int = 1
 
 
 class Corner(NamedTuple):
@@ -55,6 +65,19 @@ class Corner(NamedTuple):
             self.column + across * WINDOW.dilation[1] - WINDOW.padding[1],
         )
 
+    def pixels(self, x: Any, PLAN: BoxPlan, tap: Any, first: Any, COUNT: int) -> Any:
+        """``COUNT`` channels, from `first` on, of what a tap sees from the box in images."""
+        WINDOW = PLAN.window
+        if WINDOW.stride == (1, 1):
+            return self.seen(tap, WINDOW).box(x, PLAN.box, first, COUNT)
+        images, height, width = PLAN.box
+        (DOWN, ACROSS), (TOP, LEFT) = WINDOW.stride, WINDOW.padding
+        i = tap // WINDOW.taps[1] * WINDOW.dilation[0] - TOP
+        j = tap % WINDOW.taps[1] * WINDOW.dilation[1] - LEFT
+        n, y, z = self.image, self.row + i // DOWN, self.column + j // ACROSS
+        phase, start = i % DOWN, j % ACROSS * (x.shape[4] // ACROSS) + first
+        return x[n : n + images, y : y + height, phase, z : z + width, start : start + COUNT]
+
     def box(self, x: Any, BOX: tuple[int, int, int], first: Any, COUNT: int) -> Any:
         """``COUNT`` channels, from `first` on, of the box in `x`."""
         images, height, width = BOX
@@ -63,27 +86,31 @@ class Corner(NamedTuple):
 
 
 class Products(NamedTuple):
-    """Filters from the `first` on, and boxes of images as their taps see them from a corner."""
+    """Filters from the `first` on, and boxes of images as their taps see them from a corner.
+
+    Steps are counted from one that sums `begin` with.
+    """
 
     x: Any
     w: Any
     corner: Any
     first: Any
     filters: Any
+    begin: Any
     PLAN: BoxPlan
 
     def start(self, tile_x: Any, tile_w: Any, step: Any) -> None:
         """Starts to copy what a step multiplies, channels of one tap."""
         (BK, BN), TAPS, first = tile_w.shape, self.PLAN.window.count, self.first
+        step += self.begin
         tap, channel = step % TAPS, step // TAPS * BK
-        seen = self.corner.seen(tap, self.PLAN.window)
-        kl.copy_async(tile_x, seen.box(self.x, self.PLAN.box, channel, BK))
+        kl.copy_async(tile_x, self.corner.pixels(self.x, self.PLAN, tap, channel, BK))
         kl.copy_async(tile_w, self.w[tap, channel : channel + BK, first : first + BN])
 
     def valid(self, step: Any) -> Any:
         """All places of the box, and the filters and channels that there are."""
         BM, _, BK = self.PLAN.tiling[0:3]
-        left = self.x.shape[3] - step // self.PLAN.window.count * BK
+        left = channels_of(self.x, self.PLAN) - (step + self.begin) // self.PLAN.window.count * BK
         return BM, self.filters - self.first, left
 
 
@@ -91,27 +118,61 @@ class Products(NamedTuple):
 def multiply_boxes(
     x: Any, w: Any, out: Any, bias: Any, residual: Any, *, PLAN: BoxPlan, ACTIVATION: Any, ACC: Any
 ) -> None:
-    """A workgroup per box of the results' places and tile of filters.
+    """A workgroup per box of the results' places, tile of filters and part of the sums.
 
-    Images `x` are (N, H, W, C), results `out` (N, H', W', K), filters `w` (taps, C, K); the
-    stride is 1. A step multiplies channels of one tap; the taps of a channel follow each other,
-    since they see nearly the same pixels. Local memory: ``stages (rows + columns) depth`` elements
+    Images `x` are (N, H, W, C), or in phases as of `BoxPlan`, whose channels steps divide; results
+    `out` (N, H', W', K), or of several parts (P, N, H', W', K), filters `w` (taps, C, K). A step
+    multiplies channels of one tap; the taps of a channel follow each other, since they see nearly
+    the same pixels. Local memory: ``stages (rows + columns) depth`` elements
     of the tiling, whose rows are the box's places, and padding.
     """
     BM, BN, BK, STAGES = PLAN.tiling[0:4]
-    boxes, columns = boxes_of(out, PLAN.box), kl.cdiv(out.shape[3], BN)
-    box, column = tile_position(kl.group_id(0), boxes, columns, PLAN.tiling.group)
-    corner, first = corner_of(out, box, PLAN.box), column * BN
+    index, part = kl.group_id(0), 0
+    target = out
+    if PLAN.parts > 1:
+        index, part = kl.group_id(0) // PLAN.parts, kl.group_id(0) % PLAN.parts
+        target = out[part]
+    boxes, columns = boxes_of(target, PLAN.box), kl.cdiv(target.shape[3], BN)
+    box, column = tile_position(index, boxes, columns, PLAN.tiling.group)
+    corner, first = corner_of(target, box, PLAN.box), column * BN
     tile_x = kl.local((STAGES, BM, BK), x.dtype)
     tile_w = kl.local((STAGES, BK, BN), w.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
     acc.fill(0)
-    products = Products(x, w, corner, first, out.shape[3], PLAN)
-    steps = PLAN.window.count * kl.cdiv(x.shape[3], BK)
+    steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), BK)
+    begin, end = part * steps // PLAN.parts, (part + 1) * steps // PLAN.parts
+    products = Products(x, w, corner, first, target.shape[3], begin, PLAN)
     start_ring((tile_x, tile_w), products, PLAN.tiling)
-    multiply_steps(acc, (tile_x, tile_w), products, (0, steps), PLAN.tiling)
-    acc.map(activated, first, bias, ACTIVATION, corner, residual, PLAN.box)
-    acc.store(corner.box(out, PLAN.box, first, BN))
+    multiply_steps(acc, (tile_x, tile_w), products, (0, end - begin), PLAN.tiling)
+    if PLAN.parts == 1:
+        acc.map(activated, first, bias, ACTIVATION, corner, residual, PLAN.box)
+        if residual is not None:  # which may be the result
+            kl.barrier()
+    acc.store(corner.box(target, PLAN.box, first, BN))
+
+
+@kernel
+def add_parts(parts: Any, out: Any, bias: Any, residual: Any, *, ACTIVATION: Any) -> None:
+    """Results (N, H', W', K) from parts (P, N, H', W', K) of their sums."""
+    at = kl.global_id(0)
+    if at < product_of(out.shape):
+        n, y, z, k = unravelled(at, out.shape)
+        total = parts[0, n, y, z, k]
+        for p in range(1, parts.shape[0]):
+            total += parts[p, n, y, z, k]
+        if bias is not None:
+            total += total.dtype(bias[k])
+        if residual is not None:
+            total += total.dtype(residual[n, y, z, k])
+        out[n, y, z, k] = ACTIVATION(total)
+
+
+@function
+def channels_of(x: Any, PLAN: BoxPlan) -> Any:
+    """How many channels images have, in phases or not."""
+    if PLAN.window.stride == (1, 1):
+        return x.shape[3]
+    return x.shape[4] // PLAN.window.stride[1]
 
 
 @function
@@ -149,22 +210,27 @@ def activated(
 
 
 class Sums(NamedTuple):
-    """Gradients, and images as a tap sees them, from a row and a column on."""
+    """Gradients, and images as a tap sees them, from a row and a column on, and a box on."""
 
     dy: Any
     x: Any
     tap: Any
     row: Any
     column: Any
+    first: Any
     PLAN: BoxPlan
 
-    def start(self, tile_dy: Any, tile_x: Any, corner: Any) -> None:
+    def start(self, tile_dy: Any, tile_x: Any, step: Any) -> None:
         """Starts to copy what a step multiplies, the places of a box."""
-        BOX = self.PLAN.box
-        seen = corner.seen(self.tap, self.PLAN.window)
-        kl.copy_async(tile_dy, corner.box(self.dy, BOX, self.row, tile_dy.shape[1]))
-        kl.copy_async(tile_x, seen.box(self.x, BOX, self.column, tile_x.shape[1]))
-        kl.copy_commit()
+        PLAN, COUNT = self.PLAN, tile_x.shape[1]
+        corner = corner_of(self.dy, self.first + step, PLAN.box)
+        kl.copy_async(tile_dy, corner.box(self.dy, PLAN.box, self.row, tile_dy.shape[1]))
+        kl.copy_async(tile_x, corner.pixels(self.x, PLAN, self.tap, self.column, COUNT))
+
+    def valid(self, step: Any) -> Any:
+        """The filters and channels that there are, and all places of the box."""
+        channels, PLACES = channels_of(self.x, self.PLAN), self.PLAN.tiling.depth
+        return self.dy.shape[3] - self.row, channels - self.column, PLACES
 
 
 @kernel
@@ -174,13 +240,12 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     The sum is over part s of the results' places, in boxes; each part but the last has as many. A
     workgroup per tile of filters by channels, tap and part, taps next to each other, since they see
     nearly the same pixels. Arrays and local memory as of `multiply_boxes`, a step being the places
-    of a box. The ring is not that of `portable.linalg.products.operand_ring`, with which gradients
-    took 1.01 to 1.6 times as long on an H200 through NVIDIA's OpenCL: there the next step's first
-    operands are loaded before this one's last are multiplied.
+    of a box. The pipeline is not rotated: gradients took 1.01 to 1.6 times as long so on an H200
+    through NVIDIA's OpenCL.
     """
     BM, BN, PLACES, STAGES = PLAN.tiling[0:4]
-    TAPS, AHEAD = PLAN.window.count, PLAN.tiling.ahead
-    rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(x.shape[3], BN)
+    TAPS = PLAN.window.count
+    rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(channels_of(x, PLAN), BN)
     tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS % (rows * columns)
     part = kl.group_id(0) // (TAPS * rows * columns)
     row, column = tile % rows * BM, tile // rows * BN
@@ -191,24 +256,10 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     tile_x = kl.local((STAGES, PLACES, BN), x.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
     acc.fill(0)
-    sums = Sums(dy, x, tap, row, column, PLAN)
-    for stage in kl.static_range(AHEAD):
-        corner = corner_of(dy, first + stage, PLAN.box)
-        sums.start(tile_dy[stage], tile_x[stage], corner)
-    for step in range(kl.maximum(kl.minimum(boxes - first, each), 0)):
-        if AHEAD > 0:
-            kl.copy_wait(AHEAD - 1)
-            kl.barrier()
-        slot, corner = (step + AHEAD) % STAGES, corner_of(dy, first + step + AHEAD, PLAN.box)
-        sums.start(tile_dy[slot], tile_x[slot], corner)
-        if AHEAD == 0:
-            kl.copy_wait(0)
-            kl.barrier()
-        now = step % STAGES
-        valid = (dy.shape[3] - row, x.shape[3] - column, PLACES)
-        kl.mma(acc, tile_dy[now].T, tile_x[now], valid=valid)
-        if STAGES == 1:
-            kl.barrier()
+    sums, tiles = Sums(dy, x, tap, row, column, first, PLAN), (tile_dy, tile_x)
+    steps = kl.maximum(kl.minimum(boxes - first, each), 0)
+    start_ring(tiles, sums, PLAN.tiling)
+    multiply_steps(acc, tiles, sums, (0, steps), PLAN.tiling, ROTATED=False, TRANSPOSED=True)
     acc.store(out[part, tap, row : row + BM, column : column + BN])
 
 
@@ -226,16 +277,23 @@ def arrange_filters(w: Any, out: Any, *, TURNED: bool) -> None:
 
 
 @kernel
-def gather_patches(x: Any, out: Any, *, WINDOW: Window) -> None:
-    """``out[n, y, z, (r S + s) C + c]``: what the window sees of images (N, C, H, W), or zero."""
-    at = kl.global_id(0)
-    if at < product_of(out.shape):
-        n, y, z, d = unravelled(at, out.shape)
+def gather_patches(x: Any, out: Any, *, WINDOW: Window, RUN: int) -> None:
+    """``out[n, y, z, (r S + s) C + c]``: what the window sees of images (N, C, H, W), or zero.
+
+    A work-item for one of these of `RUN` neighbouring results, so that it finds its tap once.
+    """
+    runs = kl.cdiv(out.shape[2], RUN)
+    n, y, run, d = unravelled(kl.global_id(0), (out.shape[0], out.shape[1], runs, out.shape[3]))
+    if n < out.shape[0]:
         tap, c = d // x.shape[1], d % x.shape[1]
         down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
         i = y * WINDOW.stride[0] + down * WINDOW.dilation[0] - WINDOW.padding[0]
-        j = z * WINDOW.stride[1] + across * WINDOW.dilation[1] - WINDOW.padding[1]
-        value = kl.accumulator(x.dtype)(0)
-        if i >= 0 and i < x.shape[2] and j >= 0 and j < x.shape[3]:
-            value = value.dtype(x[n, c, i, j])
-        out[n, y, z, d] = value
+        start = across * WINDOW.dilation[1] - WINDOW.padding[1]
+        inside, line = i >= 0 and i < x.shape[2], kl.clip(i, 0, x.shape[2] - 1)
+        for k in kl.static_range(RUN):
+            z = run * RUN + k
+            j = z * WINDOW.stride[1] + start
+            value = x[n, c, line, kl.clip(j, 0, x.shape[3] - 1)]
+            seen = inside and j >= 0 and j < x.shape[3]
+            if z < out.shape[2]:
+                out[n, y, z, d] = kl.where(seen, value, value.dtype(0))

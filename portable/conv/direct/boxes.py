@@ -10,11 +10,13 @@ from typing import Any, Final
 from portable.backend import Device
 from portable.conv.direct.box_kernels import (
     BoxPlan,
+    add_parts,
     arrange_filters,
     gather_patches,
     multiply_boxes,
 )
 from portable.conv.geometry import Geometry, Layout, Pair, Window
+from portable.conv.launching import enqueue, enqueue_call
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, most_workspace
 from portable.conv.tuning import direct_choices
@@ -22,6 +24,7 @@ from portable.dtypes import DType, float16
 from portable.lang.arguments.arguments import ALIGNMENT
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
+from portable.linalg.products.kernels import keep
 from portable.linalg.products.rows import copy_into
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
@@ -33,6 +36,12 @@ Box = tuple[int, int, int]
 
 _DEPTH: Final = 64
 """Channels of a step of the product: of fewer, patches are written out if that leaves half."""
+
+_RUN: Final = 8
+"""Neighbouring results of which a work-item copies what a tap sees."""
+
+_FEWEST_STEPS: Final = 8
+"""Of a part of a sum, beside which it costs little to write the part and to add it."""
 
 _HALO: Final = 0.02
 """What reading a pixel again for another tile costs, beside using it."""
@@ -56,12 +65,21 @@ def boxes(
     units = kind is float16 and "mma.f16" in device.capabilities.matrix_units
     if shape.groups > 1 or 0 in (*shape.result, shape.images, shape.channels, shape.filters):
         return None
-    patches = shape.window.stride != (1, 1) or (units and _shallow(shape))
+    phased = _comes_apart(shape, kind)
+    patches = not phased and (shape.window.stride != (1, 1) or (units and _shallow(shape)))
     rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
     if (patches or rows) and not units:
         return None
     aligned = rows and not patches
     return Boxes(device, shape, kind, layout, choice, patches=patches, rows=aligned)
+
+
+def _comes_apart(shape: Geometry, kind: DType) -> bool:
+    """Whether images come apart in phases of the stride, whose channels are whole steps."""
+    if shape.window.stride == (1, 1) or shape.channels % _DEPTH:
+        return False
+    extents = (shape.height, shape.width)
+    return not any(n % s for n, s in zip(extents, shape.window.stride, strict=True))
 
 
 def _shallow(shape: Geometry) -> bool:
@@ -98,7 +116,7 @@ class Boxes(Method):
         shape = self.shape
         taps, depth, count = prod(shape.window.taps), shape.channels, shape.filters
         room = self.device.empty((taps, depth, self.padded(count)), self.kind)
-        arrange_filters[(count, depth), None](w, room[..., :count], TURNED=turned)
+        enqueue(arrange_filters[(count, depth), None], w, room[..., :count], TURNED=turned)
         if self.patches:
             room = self.device.namespace().reshape(room, (1, taps * depth, room.shape[2]))
         return room[..., :count]
@@ -126,7 +144,16 @@ class Boxes(Method):
         extents = (count, *places, self.padded(filtered))
         room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
         self._multiply(images, filters, room, epilogue, window)
-        copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
+        enqueue_call(copy_into, room, space.permute_dims(out, (0, 2, 3, 1)))
+
+    def in_phases(self, x: Any) -> Any:
+        """Images (N, H, W, C) as they are, or apart in phases of the stride."""
+        down, across = self.shape.window.stride
+        if self.patches or (down, across) == (1, 1):
+            return x
+        n, height, width, channels = x.shape
+        extents = n, height // down, down, width // across, across * channels
+        return self.device.namespace().reshape(x, extents)
 
     def rearranged(self, x: Any) -> Any:
         """Some images as `run` multiplies them: as they are where that will do."""
@@ -146,11 +173,13 @@ class Boxes(Method):
         if not self.patches:
             return channels_last(self.device, x, room), size
         patches = room[..., :depth]
-        gather_patches[prod(patches.shape), None](x, patches, WINDOW=self.shape.window)
+        items = count * height * -(-width // _RUN) * depth
+        launcher = gather_patches[items, None]
+        enqueue(launcher, x, patches, WINDOW=self.shape.window, RUN=_RUN)
         return patches, size
 
     def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue, window: Window) -> None:
-        places = out.shape[:3]
+        places, images = out.shape[:3], self.in_phases(x)
         bias, activation, residual = epilogue
         if residual is not None and self.layout == "NCHW":
             residual = self.device.namespace().permute_dims(residual, (0, 2, 3, 1))
@@ -159,24 +188,43 @@ class Boxes(Method):
             box = box_of(choice["BM"], places, window.taps)
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * -(-out.shape[3] // choice["BN"])
-            multiply_boxes[groups(count), (choice["WORKGROUP"], 1, 1)](
-                x,
+            parts = self._parts(count, window.count * -(-w.shape[1] // choice["BK"]))
+            given = {"ACTIVATION": activation} if parts == 1 else {"ACTIVATION": keep}
+            sums = out
+            if parts > 1:
+                sums = self.device.empty((parts, *out.shape), self.kind.register)
+            beside = (bias, residual) if parts == 1 else (None, None)
+            enqueue(
+                multiply_boxes[groups(count * parts), (choice["WORKGROUP"], 1, 1)],
+                images,
                 w,
-                out,
-                bias,
-                residual,
-                PLAN=BoxPlan(window, box, Tiling.of(choice)),
-                ACTIVATION=activation,
+                sums,
+                *beside,
+                PLAN=BoxPlan(window, box, Tiling.of(choice), parts),
                 ACC=self.kind.register,
+                **given,
             )
+            if parts > 1:
+                launcher = add_parts[prod(out.shape), None]
+                enqueue(launcher, sums, out, bias, residual, ACTIVATION=activation)
 
         first_accepted(self._choices(), use)
+
+    def _parts(self, tiles: int, steps: int) -> int:
+        """Into how many parts sums are cut, where there are too few tiles for all units."""
+        units = self.device.capabilities.compute_units
+        if self.device.capabilities.lone_work_items:
+            return 1
+        return max(1, min(units // max(1, tiles), steps // _FEWEST_STEPS))
 
     def _choices(self) -> tuple[Parameters, ...]:
         if self.choice is not None:
             return (self.choice,)
         capabilities, kind = self.device.capabilities, self.kind
-        return direct_choices(capabilities, kind, self.shape, state())
+        choices = direct_choices(capabilities, kind, self.shape, state())
+        if self.patches or self.shape.window.stride == (1, 1):
+            return choices
+        return tuple(c for c in choices if self.shape.channels % c["BK"] == 0)
 
     @cached_property
     def rearranged_elements(self) -> tuple[int, int]:
@@ -222,7 +270,7 @@ def channels_last(device: Device, x: Any, room: Any) -> Any:
     space, (count, depth, height, width) = device.namespace(), x.shape
     pixels = space.reshape(x, (count, depth, height * width))
     rows = space.reshape(room, (count, height * width, room.shape[3]))
-    copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
+    enqueue_call(copy_into, space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
     return room[..., :depth]
 
 

@@ -13,6 +13,7 @@ from portable.conv.direct.kernels import (
     gathered_product,
 )
 from portable.conv.geometry import Geometry
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.dtypes import DType, dtype, float16
@@ -24,7 +25,7 @@ from portable.linalg.products.tuning import candidates, multiplying
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 
-__all__ = ["Gathered", "filter_gradient", "image_gradient", "parts", "tiles_for"]
+__all__ = ["Gathered", "filter_gradient", "image_gradient", "in_c_order", "parts", "tiles_for"]
 
 _ENOUGH: Final = 2
 """Tiles for each compute unit above which the images of a gradient are not cut further."""
@@ -50,7 +51,9 @@ class Gathered(Method):
         _launch(self.device, shape, Results, arguments, epilogue.activation, self.choice)
 
 
-def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -> None:
+def image_gradient(
+    device: Device, shape: Geometry, dy: Any, w: Any, out: Any, epilogue: Epilogue
+) -> None:
     """Makes the gradient by the images from that by the results.
 
     Parameters
@@ -65,6 +68,8 @@ def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -
         The filters.
     out : array, shape (N, C, H, W)
         Where to put it.
+    epilogue : Epilogue
+        Without a residual.
     """
     space, count = device.namespace(), shape.groups
     filters, depth = shape.filters // count, shape.channels // count
@@ -72,7 +77,8 @@ def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -
     parts = space.reshape(w, (count, filters, depth, down, across))
     turned = space.permute_dims(parts, (0, 2, 1, 3, 4))
     left = space.reshape(turned, (1, shape.channels, filters * down * across))
-    _launch(device, shape, ImageGradient, (left, dy, out, None, None, filters, shape.width), keep)
+    arguments = (left, dy, out, epilogue.bias, None, filters, shape.width)
+    _launch(device, shape, ImageGradient, arguments, epilogue.activation)
 
 
 def filter_gradient(
@@ -127,8 +133,8 @@ def _launch(
     kind = dtype(x.dtype)
     parts, channels, height, width = out.shape
     count, m, n = parts * shape.groups, channels // shape.groups, height * width
-    flat = shape.groups == 1 and _in_c_order(device, out)
-    flat = flat and (residual is None or _in_c_order(device, residual))
+    flat = shape.groups == 1 and in_c_order(device, out)
+    flat = flat and (residual is None or in_c_order(device, residual))
     if flat:
         out = device.namespace().reshape(out, (parts, channels, 1, n))
         if residual is not None:
@@ -139,7 +145,7 @@ def _launch(
         tiling = Tiling.of(choice)
         gathering = Gathering(product, shape.window, shape.groups, flat, tiling, activation)
         launcher = gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)]
-        launcher(left, x, out, bias, residual, *others, GATHERING=gathering)
+        enqueue(launcher, left, x, out, bias, residual, *others, GATHERING=gathering)
 
     rung = "auto" if kind is float16 else "register"
     choices = tiles_for(device, kind, rung, (m, n, count)) if tried is None else (tried,)
@@ -169,7 +175,7 @@ def tiles_for(
     return tuple(x for x in found if (x["BM"] + x["BN"]) * x["BK"] <= room) or found
 
 
-def _in_c_order(device: Device, x: Any) -> bool:
+def in_c_order(device: Device, x: Any) -> bool:
     """Whether elements follow each other in memory, the last dimension fastest."""
     view = device.view(x)
     size = view.dtype.itemsize

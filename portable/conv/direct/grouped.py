@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from portable.conv.direct.grouped_kernels import GroupPlan, arrange_group_filters, convolve_groups
 from portable.conv.geometry import Geometry, Pair
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.lang.function import Function
@@ -44,7 +45,7 @@ class Grouped(Method):
         depth = shape.channels // shape.groups
         extents = *shape.window.taps, depth, shape.filters
         u = self.device.empty(extents, self.kind.register)
-        arrange_group_filters[(shape.filters, depth), None](w, u, TURNED=turned)
+        enqueue(arrange_group_filters[(shape.filters, depth), None], w, u, TURNED=turned)
         return u
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
@@ -56,9 +57,9 @@ class Grouped(Method):
         tiles = prod(-(-n // extent) for n, extent in places)
         panels = self.shape.filters // (plan.filters * plan.lanes)
         alone = self.device.capabilities.lone_work_items
-        convolve_groups[self.shape.images * tiles * panels, None if alone else _WORKGROUP](
-            x, filters, out, epilogue.bias, residual, self.shape.groups, PLAN=plan
-        )
+        items = self.shape.images * tiles * panels
+        launcher = convolve_groups[items, None if alone else _WORKGROUP]
+        enqueue(launcher, x, filters, out, epilogue.bias, residual, self.shape.groups, PLAN=plan)
 
     def _with(self, activation: Function) -> GroupPlan:
         plan = self._activated.get(activation)

@@ -14,6 +14,7 @@ from portable.conv.direct.lane_kernels import (
     convolve_rows,
     pack_lane_filters,
 )
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.dtypes import DType
@@ -22,9 +23,6 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.products.kernels import keep, relu
 
 __all__ = ["Lanes"]
-
-_WIDE: Final = 64
-"""Bytes of the vectors of processors that have 32 registers for them; others have 16."""
 
 _SUMS: Final = 3 / 4
 """The part of the registers that hold sums."""
@@ -76,7 +74,7 @@ class Lanes(Method):
         u = self.device.empty(extents, self.workspace_kind)
         if self._depth:
             filters = shape.groups * self._panels * plan.filters
-            pack_lane_filters[(self._depth, filters), None](w, u, TURNED=turned)
+            enqueue(pack_lane_filters[(self._depth, filters), None], w, u, TURNED=turned)
         return u
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
@@ -90,9 +88,8 @@ class Lanes(Method):
             plain = activation in (keep, relu)
             plan = self.plan._replace(activation=activation, lanewise=plain)
             self._activated[activation] = plan
-        convolve_rows[groups(self._extents[0]), 1](
-            x, filters, v, out, bias, residual, self.blocks, PLAN=plan
-        )
+        launcher = convolve_rows[groups(self._extents[0]), 1]
+        enqueue(launcher, x, filters, v, out, bias, residual, self.blocks, PLAN=plan)
 
     @property
     def plan(self) -> LanePlan:
@@ -123,7 +120,7 @@ class Lanes(Method):
     def _tiles(self) -> list[LanePlan]:
         """Tiles of filters by vectors whose sums fill the registers, or most of them."""
         can, filters = self.device.capabilities, self.shape.filters // self.shape.groups
-        registers = int(_SUMS * (32 if can.vector_bytes >= _WIDE else 16))
+        registers = int(_SUMS * can.most_vectors)
         lanes = max(2, min(16, can.vector_bytes // self.workspace_kind.itemsize))
         base = LanePlan(self.shape.window, self._phases, 1, 1, lanes)
         sizes = [

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from portable.conv.launching import enqueue
 from portable.conv.method import Epilogue, Method, most_workspace
 from portable.conv.tuning import tiles_of_blocks
 from portable.conv.winograd.block_kernels import BlockPlan, convolve_blocks, pack_filters
@@ -30,9 +31,6 @@ _TILE_READ: Final = 3
 
 _FILTER_READ: Final = 20
 """Tiles for which reading an element of a filter takes as long as their products."""
-
-_WIDE: Final = 64
-"""Bytes of the vectors of processors that have 32 registers for them; others have 16."""
 
 _SUMS: Final = 3 / 4
 """The part of the registers that hold sums."""
@@ -69,7 +67,9 @@ class WinogradBlocks(Method):
         u = self.device.empty(extents, kind)
         if self._depth:
             filters = shape.groups * self._panels * self.plan.filters
-            pack_filters[(self._depth, filters), None](w, u, BY=self.plan.by, TURNED=turned)
+            enqueue(
+                pack_filters[(self._depth, filters), None], w, u, BY=self.plan.by, TURNED=turned
+            )
         return u
 
     def workspace(self) -> tuple[int, int]:
@@ -91,7 +91,8 @@ class WinogradBlocks(Method):
             blocks = min(step, -(-(total - first) // tiles))
             items = blocks * parts * self.shape.groups
             v = workspace[: blocks * self._each]
-            convolve_blocks[groups(items), 1](
+            enqueue(
+                convolve_blocks[groups(items), 1],
                 x,
                 filters,
                 self.device.namespace().reshape(v, (items, self._elements, self._depth + 1, tiles)),
@@ -128,7 +129,7 @@ class WinogradBlocks(Method):
     def _plans(self) -> list[BlockPlan]:
         """Those whose sums fill the registers, or two thirds of them."""
         can, by, padding = self.device.capabilities, self.stages.by, self.shape.window.padding
-        registers = int(_SUMS * (32 if can.vector_bytes >= _WIDE else 16))
+        registers = int(_SUMS * can.most_vectors)
         each = -(-LANES * self.workspace_kind.itemsize // can.vector_bytes)
         tuned = tiles_of_blocks(can, self.workspace_kind, self.shape, state())
         plans = []

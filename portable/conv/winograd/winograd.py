@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, Final
 
 from portable.conv.geometry import TAPS, Pair
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, most_workspace
 from portable.conv.tuning import winograd_choices
@@ -113,7 +114,7 @@ class Winograd(Method):
         u = self.device.empty((1, by.inputs**2, shape.groups, *matrix), self.workspace_kind)
         if depth:
             space = (depth, shape.filters)
-            transform_filters[space, None](w, self.turned(u)[0], BY=by, TURNED=turned)
+            enqueue(transform_filters[space, None], w, self.turned(u)[0], BY=by, TURNED=turned)
         return u
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
@@ -131,7 +132,8 @@ class Winograd(Method):
 
     def transform_images(self, x: Any, v: Any, first: int) -> None:
         """Transforms the blocks from tile `first` on, as many as `v` has."""
-        transform_images[self.launch(v.shape[0], self.shape.channels)](
+        enqueue(
+            transform_images[self.launch(v.shape[0], self.shape.channels)],
             x,
             self.turned(v),
             self.tiles_from(first),
@@ -146,7 +148,8 @@ class Winograd(Method):
         def use(choice: Parameters) -> None:
             tiles = -(-rows // choice["BM"]) * -(-columns // choice["BN"])
             runs = -(-blocks // choice["RUN"]) * prod(count)
-            multiply_many[groups(runs * tiles), (choice["WORKGROUP"], 1, 1)](
+            enqueue(
+                multiply_many[groups(runs * tiles), (choice["WORKGROUP"], 1, 1)],
                 left,
                 right,
                 m,
@@ -161,7 +164,8 @@ class Winograd(Method):
 
     def _transform_results(self, m: Any, out: Any, epilogue: Epilogue, first: int) -> None:
         staged = self.device.capabilities.local_memory_dedicated and not self.channels_fast
-        transform_results[self.launch(m.shape[0], self.shape.filters)](
+        enqueue(
+            transform_results[self.launch(m.shape[0], self.shape.filters)],
             self.turned(m),
             out,
             epilogue.bias,

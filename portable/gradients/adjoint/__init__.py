@@ -3,11 +3,12 @@
 `exits` writes control flow without jumps, `flatten` single steps on names, `sweeps` the way
 forwards and the way back by the `rules` of differentiation, with `memory` for arrays, a `stack` for
 what rounds of loops begin with and `logs` for what they loaded; `unused` leaves out the rest.
+`gathers` has stencils sum over neighbours instead of adding atomically.
 `reexecution` looks that nothing is worked out again from arrays that are no longer what they were.
 """
 
 from __future__ import annotations
 
-from portable.gradients.adjoint.assemble import Adjoint, Gradient, adjoint_of
+from portable.gradients.adjoint.assemble import Adjoint, Gather, Gradient, Shared, adjoint_of
 
-__all__ = ["Adjoint", "Gradient", "adjoint_of"]
+__all__ = ["Adjoint", "Gather", "Gradient", "Shared", "adjoint_of"]

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from portable.dtypes import DType, int32
+from portable.dtypes import DType, bool_, int32
 from portable.gradients.adjoint.activity import Activity
 from portable.gradients.adjoint.exits import without_jumps
 from portable.gradients.adjoint.flatten import flat
+from portable.gradients.adjoint.gathers import Moved, gatherable, moved_back
 from portable.gradients.adjoint.logs import with_logs
-from portable.gradients.adjoint.memory import Memory
-from portable.gradients.adjoint.names import Names, adjoint_type, refuse
+from portable.gradients.adjoint.memory import Gathering, Memory
+from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.reexecution import refuse_stale
 from portable.gradients.adjoint.scopes import kept_in_variables
 from portable.gradients.adjoint.stack import Stack
@@ -26,7 +27,7 @@ from portable.lang.ir.make import cast
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Adjoint", "Gradient", "adjoint_of"]
+__all__ = ["Adjoint", "Gather", "Gradient", "Shared", "adjoint_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,44 @@ class Gradient:
 
 
 @dataclass(frozen=True, slots=True)
+class Gather:
+    """A kernel that sums up the gradient of an array, each work-item that of an element.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Its parameters are the kernel's, then the gradients', then three numbers: the sizes of the
+        ndrange of the kernel.
+    parameter : int
+        The number of the array among the kernel's parameters.
+    dims : tuple of int
+        Which dimension of the ndrange each of the array's is.
+    """
+
+    kernel: Kernel
+    parameter: int
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """An element of gradients to which all work-items add.
+
+    Attributes
+    ----------
+    gradient : int
+        The number of the array of gradients, as given.
+    index : tuple of int
+    dtype : DType
+        Of the shares.
+    """
+
+    gradient: int
+    index: tuple[int, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
 class Adjoint:
     """The adjoint of a kernel.
 
@@ -59,11 +98,18 @@ class Adjoint:
         of int32, the greatest number for a work-item of each type in turn. None where none is.
     kept : tuple of DType
         The types of what is kept.
+    gathers : tuple of Gather
+        Kernels that are launched before it.
+    shared : tuple of Shared
+        Sums over all work-items that are left to do: an array of each is given after those of
+        `kept`, of as many elements as work-items.
     """
 
     kernel: Kernel
     measure: Kernel | None
     kept: tuple[DType, ...]
+    gathers: tuple[Gather, ...] = ()
+    shared: tuple[Shared, ...] = ()
 
 
 def adjoint_of(kernel: Kernel, gradients: Sequence[Gradient], dims: int = 1) -> Adjoint:
@@ -82,44 +128,137 @@ def adjoint_of(kernel: Kernel, gradients: Sequence[Gradient], dims: int = 1) -> 
     KernelError
         With the line of what has no gradient.
     """
-    return _Assembly(kernel, gradients, dims).made()
+    return _Assembly(kernel, gradients, dims, Names(kernel)).made()
+
+
+def _refuse_order(body: s.Block) -> None:
+    """Refuses what atomic operations return: run again, they return it in another order."""
+    for x in all_statements(body):
+        if isinstance(x, s.Atomic) and x.var is not None:
+            refuse(
+                f"through what kl.atomic_{x.op} returns, which depends on the order of work-items",
+                x,
+                "work out places that do not depend on it, and keep them in an array",
+            )
 
 
 class _Assembly:
-    def __init__(self, kernel: Kernel, gradients: Sequence[Gradient], dims: int) -> None:
+    def __init__(
+        self, kernel: Kernel, gradients: Sequence[Gradient], dims: int, names: Names
+    ) -> None:
         self.primal: Final = kernel
         self.gradients: Final = gradients
-        self.names: Final = Names(kernel)
+        self.dims: Final = dims
+        self.names: Final = names
         program = flat(without_jumps(kernel, self.names), self.names)
         self.stack: Final = Stack(program, self.names, dims)
         self.flat, logs = with_logs(program, self.names, self.stack)
         arrays = {x.parameter: x.array for x in gradients}
         self.activity: Final = Activity(self.flat, set(arrays))
         self.memory: Final = Memory(self.flat, arrays, self.activity, self.names, dims)
+        self.gathers = True
         self.sweeps: Final = Sweeps(
             self.flat, self.names, self.activity, self.memory, self.stack, logs
         )
 
     def made(self) -> Adjoint:
         loc = self.flat.loc
+        chosen = self._gatherable()
+        self.memory.gathered = frozenset(x.array for x in chosen)
         both, level = self.sweeps.whole()
+        numbers = self._numbers(level)
+        shared, shares, first, last = self._handed_on()
         body = (
             *self.memory.cleared(loc),
             *self.stack.empty(loc),
             *self.sweeps.zeros(),
+            *first,
             *both,
-            *self._numbers(level),
+            *numbers,
+            *last,
         )
-        into = [x.array for x in self.gradients]
+        into = [*(x.array for x in self.gradients), *shares]
         live = needed(body, into)
+        _refuse_order(live)
         touched = {y for x in all_statements(live) for y in x.touched()}
         self.stack.arrays = [x for x in self.stack.arrays if x in touched]
-        kernel = self._kernel(f"{self.primal.name}_adjoint", live, tuple(self.stack.arrays))
+        kernel = self._kernel(f"{self.primal.name}_adjoint", live, (*self.stack.arrays, *shares))
         refuse_stale(self.flat, kernel, self.sweeps.again)
         kernel = kept_in_variables(kernel, self.names)
         check(kernel)
         measure = self._measure() if self.stack.arrays else None
-        return Adjoint(kernel, measure, tuple(x.dtype for x in self.stack.arrays))
+        kept = tuple(x.dtype for x in self.stack.arrays)
+        if kept and chosen:
+            again = _Assembly(self.primal, self.gradients, self.dims, Names(self.primal))
+            again.gathers = False
+            return again.made()
+        return Adjoint(kernel, measure, kept, tuple(map(self._gather, chosen)), tuple(shared))
+
+    def _gatherable(self) -> list[Moved]:
+        """The arrays whose gradients kernels of their own sum up."""
+        if not self.gathers:
+            return []
+        with_gradient = {x.parameter for x in self.gradients}
+        arrays = [
+            x for x in self.flat.parameters if isinstance(x, Array) and x.name in with_gradient
+        ]
+        return gatherable(self.flat, arrays, self.dims)
+
+    def _gather(self, moved: Moved) -> Gather:
+        """The kernel that sums up the gradient of one."""
+        kind, loc = self.flat.index_type, self.flat.loc
+        into = next(x.array for x in self.gradients if x.parameter == moved.array.name)
+        sizes = tuple(self.names.variable("size", kind) for _ in range(3))
+        total = self.names.variable("total", into.dtype.register)
+        body: list[s.Statement] = [s.Assign(total, zero(total.type), loc)]
+        variables: list[e.Variable] = [total]
+        arrays: list[Array] = []
+        for number, move in enumerate(moved.moves):
+            part = _Assembly(self.primal, self.gradients, self.dims, self.names)
+            found = gatherable(part.flat, [moved.array], self.dims)[0]
+            loads = frozenset(x for x, at in found.loads.items() if at == number)
+            part.memory.gathering = Gathering(loads, total)
+            body += part._moved(move, sizes, total)
+            variables += [*part.flat.variables, *part.sweeps.cells]
+            arrays += [*part.flat.arrays, *part.memory.arrays]
+        place = tuple(e.WorkItem("global_id", dim, kind) for dim in moved.dims)
+        before = self.names.variable("before", total.type)
+        body.append(s.Load(before, into, place, loc))
+        body.append(s.Store(into, place, e.Binary("add", before, total), loc))
+        used = {v.name for x in all_statements(tuple(body)) for v in x.sets()}
+        made = replace(
+            self.flat,
+            name=f"{self.primal.name}_gather",
+            parameters=(*self.flat.parameters, *(x.array for x in self.gradients), *sizes),
+            variables=tuple(dict.fromkeys(x for x in variables if x.name in used)),
+            arrays=tuple(dict.fromkeys(arrays)),
+            body=tuple(body),
+        )
+        made = kept_in_variables(made, self.names)
+        check(made)
+        return Gather(made, self.flat.parameters.index(moved.array), moved.dims)
+
+    def _moved(
+        self, move: tuple[int, ...], sizes: Sequence[e.Variable], total: e.Variable
+    ) -> s.Block:
+        """What the work-item so far back would add, if there is one."""
+        kind, loc = self.flat.index_type, self.flat.loc
+        both, _ = self.sweeps.whole()
+        cleared = self.memory.cleared(loc)
+        live = needed((*cleared, *self.sweeps.zeros(), *both), (), cells=(total.name,))
+        out: list[s.Statement] = []
+        places: list[e.Expression] = []
+        inside: e.Expression = e.Const(True, bool_)
+        for dim, by in enumerate(move):
+            own: e.Expression = e.WorkItem("global_id", dim, kind)
+            place = self.names.variable("place", kind)
+            out.append(s.Let(place, e.Binary("sub", own, e.Const(by, kind)), loc))
+            places.append(place)
+            least = e.Compare("ge", place, e.Const(0, kind))
+            inside = e.Binary("and", inside, least)
+            inside = e.Binary("and", inside, e.Compare("lt", place, sizes[dim]))
+        out.append(s.If(inside, moved_back(live, places, sizes), (), loc))
+        return tuple(out)
 
     def _measure(self) -> Kernel:
         counts = Array(
@@ -129,6 +268,7 @@ class _Assembly:
         walked = self.sweeps.measured()
         body = (*self.stack.begun(loc), *walked, *self.stack.reported(counts, loc))
         live = needed(body, [counts])
+        _refuse_order(live)
         made = self._kernel(f"{self.primal.name}_kept", live, (counts,))
         made = kept_in_variables(made, self.names)
         check(made)
@@ -136,7 +276,8 @@ class _Assembly:
 
     def _kernel(self, name: str, body: s.Block, more: tuple[Array, ...]) -> Kernel:
         given = tuple(x.array for x in self.gradients)
-        cells = (*self.flat.variables, *self.sweeps.cells, *self.stack.cells)
+        totals = self.memory.totals.values()
+        cells = (*self.flat.variables, *self.sweeps.cells, *self.stack.cells, *totals)
         used = {v.name for x in all_statements(body) for v in x.sets()}
         touched = {y for x in all_statements(body) for y in x.touched()}
         return replace(
@@ -149,7 +290,7 @@ class _Assembly:
         )
 
     def _numbers(self, level: Level) -> s.Block:
-        """Adds the adjoints of numbers that all work-items are given to their gradients."""
+        """Adds the adjoints of numbers that all work-items are given."""
         out: list[s.Statement] = []
         parameters = {x.name: x for x in self.flat.parameters if isinstance(x, e.Variable)}
         for gradient in self.gradients:
@@ -161,20 +302,27 @@ class _Assembly:
             adjoint, before = level.adjoints.taken(var, self.flat.loc)
             if adjoint is None:
                 continue
-            value = cast(adjoint, gradient.array.dtype.register)
-            index = (e.Const(0, self.flat.index_type),) * gradient.array.ndim
-            out += before
-            out.append(
-                s.Atomic(
-                    None,
-                    "add",
-                    gradient.array,
-                    index,
-                    value,
-                    None,
-                    "relaxed",
-                    "device",
-                    self.flat.loc,
-                )
-            )
+            total = self.memory.total(gradient.array, (0,) * gradient.array.ndim)
+            value = e.Binary("add", total, cast(adjoint, gradient.array.dtype.register))
+            out += [*before, s.Assign(total, value, self.flat.loc)]
         return tuple(out)
+
+    def _handed_on(self) -> tuple[list[Shared], list[Array], s.Block, s.Block]:
+        """What sums over all work-items are made of: their places, arrays, beginning and end."""
+        loc = self.flat.loc
+        shared: list[Shared] = []
+        arrays: list[Array] = []
+        first: list[s.Statement] = []
+        last: list[s.Statement] = []
+        for (into, index), total in self.memory.totals.items():
+            number = next(i for i, x in enumerate(self.gradients) if x.array is into)
+            assert isinstance(total.type, DType)
+            shared.append(Shared(number, index, total.type))
+            array = Array(
+                self.names.fresh("shares"), total.type, "global", 1, strides=("unit",),
+                restrict=True,
+            )  # fmt: skip
+            arrays.append(array)
+            first.append(s.Assign(total, zero(total.type), loc))
+            last.append(s.Store(array, (self.stack.item(),), total, loc))
+        return shared, arrays, tuple(first), tuple(last)

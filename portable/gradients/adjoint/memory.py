@@ -8,7 +8,7 @@ nought, since what was there before did not reach the loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from portable.dtypes import DType
@@ -24,10 +24,33 @@ from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Memory"]
+__all__ = ["Gathering", "Memory"]
 
 _Of = Callable[[e.Expression], e.Expression]
 _ADDS: Final = ("add", "sub")
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """Some loads of an array whose adjoints a variable sums up.
+
+    Attributes
+    ----------
+    loads : frozenset of int
+        Their identities.
+    total : Variable
+    """
+
+    loads: frozenset[int]
+    total: e.Variable
+
+    def load(self, x: s.Load, adjoint: e.Expression) -> s.Block:
+        """Adds that of a load, if it is one of them."""
+        if id(x) not in self.loads:
+            return ()
+        assert isinstance(self.total.type, DType)
+        value = cast(adjoint, self.total.type)
+        return (s.Assign(self.total, e.Binary("add", self.total, value), x.loc),)
 
 
 class Memory:
@@ -48,6 +71,13 @@ class Memory:
     ----------
     arrays : list of Array
         Local and private arrays of adjoints.
+    gathered : frozenset of Array
+        Arrays whose adjoints other kernels sum up (`gathers`).
+    gathering : Gathering or None
+        The loads whose adjoints alone are summed up here.
+    totals : dict
+        By the array of gradients and the index: the variable that sums up a work-item's adjoints of
+        an element that all read.
     """
 
     def __init__(
@@ -59,6 +89,9 @@ class Memory:
         dims: int,
     ) -> None:
         self.arrays: list[Array] = []
+        self.gathered: frozenset[Array] = frozenset()
+        self.gathering: Gathering | None = None
+        self.totals: dict[tuple[Array, tuple[int, ...]], e.Variable] = {}
         self._kernel: Final = kernel
         self._names: Final = names
         self._activity: Final = activity
@@ -110,6 +143,10 @@ class Memory:
 
     def load(self, x: s.Load, of: _Of, adjoint: e.Expression) -> s.Block:
         """Adds the adjoint of what was read."""
+        if self.gathering is not None and x.array.space == "global":
+            return self.gathering.load(x, adjoint)
+        if x.array in self.gathered:
+            return ()
         into = self._adjoints.get(x.array)
         if into is None:
             if not self._activity.holds(x.array):
@@ -123,12 +160,39 @@ class Memory:
         if x.runs_on:
             refuse("of a load that runs on into the next rows", x, "load row by row")
         index = tuple(of(i) for i in x.index)
+        if not isinstance(adjoint.type, Vector) and self._is_shared(x):
+            return self._add_total(x, into, adjoint)
         if not isinstance(adjoint.type, Vector) or x.array.lanes > 1:
             return self._add(x, into, index, adjoint)
         out: list[s.Statement] = []
         for lane in range(adjoint.type.lanes):
             out += self._add(x, into, _moved(index, x.axis, lane), e.Lane(adjoint, lane))
         return tuple(out)
+
+    def _is_shared(self, x: s.Load) -> bool:
+        """Whether it reads an element that all work-items read, and none writes."""
+        constant = all(isinstance(i, e.Const) for i in x.index)
+        return constant and x.array.space == "global" and x.array not in self._written
+
+    def _add_total(self, x: s.Load, into: Array, adjoint: e.Expression) -> s.Block:
+        """Adds to what the work-item will hand on at its end."""
+        constants = (i for i in x.index if isinstance(i, e.Const))
+        index = tuple(int(i.value) for i in constants)
+        if x.component is not None:
+            index = (*index, x.component)
+            if into.dtype.is_complex:
+                return self._add(x, into, x.index, adjoint)
+        total = self.total(into, index)
+        value = cast(adjoint, into.dtype.register)
+        return (s.Assign(total, e.Binary("add", total, value), x.loc),)
+
+    def total(self, into: Array, index: tuple[int, ...]) -> e.Variable:
+        """The variable that sums up a work-item's adjoints of an element that all read."""
+        found = self.totals.get((into, index))
+        if found is None:
+            found = self._names.variable("total", into.dtype.register)
+            self.totals[into, index] = found
+        return found
 
     def _add(
         self, x: s.Load, into: Array, index: tuple[e.Expression, ...], adjoint: e.Expression
@@ -189,7 +253,8 @@ class Memory:
         wide = Vector(scalar, kind.lanes) if isinstance(kind, Vector) else scalar
         found = self._names.variable(f"d_{x.array.name}_at", wide)
         out: list[s.Statement] = [s.Load(found, into, index, x.loc, component=component)]
-        if isinstance(x, s.Store):
+        kept = self.gathering is not None and x.array.space == "global"
+        if isinstance(x, s.Store) and not kept:
             out.append(s.Store(into, index, zero(wide), x.loc, component=component))
         taken = cast(found, kind.dtype if isinstance(kind, Vector) else kind)
         if isinstance(x, s.Atomic) and x.op == "sub":

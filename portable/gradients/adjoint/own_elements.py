@@ -9,7 +9,7 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements, map_expression, subexpressions
 
-__all__ = ["own_elements"]
+__all__ = ["own_elements", "resolved_index", "values_of"]
 
 
 def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
@@ -19,16 +19,12 @@ def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
     work-items apart along it: the global id itself, or moved by a number that all share, or group
     and local id in two parts.
     """
-    values = {
-        x.var.name: x.value
-        for x in all_statements(kernel.body)
-        if isinstance(x, s.Let) and not _is_float(x.value)
-    }
+    values = values_of(kernel)
     indices: dict[Array, list[tuple[e.Expression, ...]]] = {}
     for x in all_statements(kernel.body):
         if isinstance(x, s.Load | s.Store | s.Atomic) and x.array.space == "global":
             whole = x.axis if not isinstance(x, s.Atomic) else None
-            index = tuple(_resolved(i, values) for i in x.index)
+            index = resolved_index(x.index, values)
             vector = not isinstance(x, s.Atomic) and _lanes(x)
             indices.setdefault(x.array, []).append(
                 _without(index, whole) if vector and whole is not None else index
@@ -36,6 +32,22 @@ def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
     return frozenset(
         array for array, found in indices.items() if _apart(found, max(dims, kernel.dimensions))
     )
+
+
+def values_of(kernel: Kernel) -> dict[str, e.Expression]:
+    """What names of a flat program that are no floats stand for."""
+    return {
+        x.var.name: x.value
+        for x in all_statements(kernel.body)
+        if isinstance(x, s.Let) and not _is_float(x.value)
+    }
+
+
+def resolved_index(
+    index: tuple[e.Expression, ...], values: dict[str, e.Expression]
+) -> tuple[e.Expression, ...]:
+    """An index in terms of places and parameters, as far as names say."""
+    return tuple(_resolved(i, values) for i in index)
 
 
 def _is_float(x: e.Expression) -> bool:
@@ -58,7 +70,6 @@ def _without(index: tuple[e.Expression, ...], axis: int) -> tuple[e.Expression, 
 
 
 def _resolved(x: e.Expression, values: dict[str, e.Expression]) -> e.Expression:
-    """An index in terms of places and parameters, as far as names say."""
     for _ in range(16):
         if names_in(x).isdisjoint(values):
             break

@@ -59,7 +59,7 @@ class Stack:
             kind = _kept_as(cell, loc)
             height, array = self._of(kind)
             value = cell if kind is cell.type else e.Cast(cell, kind)
-            out.append(s.Store(array, (height, self._item()), value, loc))
+            out.append(s.Store(array, (height, self.item()), value, loc))
             out.append(s.Assign(height, e.Binary("add", height, self._number(1)), loc))
         return tuple(out)
 
@@ -71,7 +71,7 @@ class Stack:
             height, array = self._of(kind)
             out.append(s.Assign(height, e.Binary("sub", height, self._number(1)), loc))
             kept = self._names.variable("kept", kind)
-            out.append(s.Load(kept, array, (height, self._item()), loc))
+            out.append(s.Load(kept, array, (height, self.item()), loc))
             value = kept if kind is cell.type else e.Cast(kept, cell.type)
             out.append(s.Assign(cell, value, loc))
         return tuple(out)
@@ -133,7 +133,7 @@ class Stack:
 
     def at(self, cursor: e.Expression) -> tuple[e.Expression, ...]:
         """The index of this work-item's entry."""
-        return cursor, self._item()
+        return cursor, self.item()
 
     def _array(self, name: str, kind: DType) -> Array:
         made = Array(
@@ -161,7 +161,7 @@ class Stack:
     def _number(self, value: int) -> e.Expression:
         return e.Const(value, self._index)
 
-    def _item(self) -> e.Expression:
+    def item(self) -> e.Expression:
         """The number of this work-item in the ndrange."""
         total: e.Expression | None = None
         for dim in reversed(range(self._dims)):

@@ -13,6 +13,7 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements, operands, subexpressions
 
@@ -82,7 +83,7 @@ class _Walk:
         if isinstance(x, s.Load | s.Store | s.Atomic):
             self._access(x, limited)
         inner = limited
-        if isinstance(x, s.If | s.For):
+        if isinstance(x, s.If | s.For | Pipeline):
             inner |= self._dims(*operands(x))
         after = limited
         for block in x.blocks():

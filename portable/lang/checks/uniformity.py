@@ -20,6 +20,7 @@ from portable.errors import KernelError, Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.walk import all_statements, children, operands
 
 __all__ = ["check_uniformity"]
@@ -61,6 +62,7 @@ _CALLED: Final[dict[type, str]] = {
     s.BulkWait: "kl.bulk_wait",
     s.CopyTile: "kl.copy_async or kl.copy",
     s.ForElements: "kl.elements",
+    Pipeline: "kl.pipeline",
     s.WorkgroupUniform: "kl.workgroup_uniform",
 } | dict.fromkeys(
     (s.FragmentFill, s.FragmentLoad, s.FragmentStore, s.Multiply), "a matrix operation"
@@ -199,7 +201,7 @@ class _Analysis:
                 return stay, stay
             case s.If():
                 return self._if(statement, flow)
-            case s.For() | s.Loop():
+            case s.For() | s.Loop() | Pipeline():
                 return stay, self._loop(statement, flow)
             case s.ForElements():
                 self._simple(statement, flow)
@@ -222,15 +224,17 @@ class _Analysis:
         left2, gone2 = self._block(statement.orelse, inner)
         return max(left1, left2, key=_grade_of), max(gone1, gone2, key=_grade_of)
 
-    def _loop(self, statement: s.For | s.Loop, flow: _Flow) -> _Flow:
+    def _loop(self, statement: s.For | s.Loop | Pipeline, flow: _Flow) -> _Flow:
         grade = _UNIFORM
-        if isinstance(statement, s.For):
+        if isinstance(statement, s.For | Pipeline):
             grade = self._worst((statement.start, statement.stop, statement.step))
             self._set(statement.var, max(grade, flow.grade))
         inner = _Flow(grade, statement.loc) if grade > flow.grade else flow
+        if isinstance(statement, Pipeline):
+            self.met[id(statement)] = statement, inner
         left, gone = self._block(statement.body, inner)
         again = max(inner, left, gone, key=_grade_of)
-        if isinstance(statement, s.For):
+        if isinstance(statement, s.For | Pipeline):
             self._set(statement.var, again.grade)
         if again is not inner:  # breaks leave some work-items out of later rounds
             self._block(statement.body, again)

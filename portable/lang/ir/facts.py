@@ -7,6 +7,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.intervals import Interval, exact, index_limit, interval, is_integer, whole
 from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.walk import all_statements
 
 __all__ = ["Facts"]
@@ -103,7 +104,7 @@ class Facts:
         match statement:
             case s.Let(value=value):
                 return self.bounds(value)
-            case s.For():
+            case s.For() | Pipeline():
                 return self._loop(statement)
             case s.ForElements(fragment=fragment, row=row):
                 return Interval(0, fragment.shape[0 if var == row else 1] - 1)
@@ -121,7 +122,7 @@ class Facts:
             both = Interval(min(old.low, found.low), max(old.high, found.high))
         self._bounds[name] = both
 
-    def _loop(self, loop: s.For) -> Interval | None:
+    def _loop(self, loop: s.For | Pipeline) -> Interval | None:
         start, stop, step = (self.bounds(x) for x in (loop.start, loop.stop, loop.step))
         if step.low > 0:
             return Interval(start.low, max(start.low, stop.high - 1))
@@ -199,7 +200,7 @@ def _integer_bindings(statement: s.Statement) -> list[tuple[str, e.Expression | 
     match statement:
         case s.Let(var=var, value=value) | s.Assign(var=var, value=value):
             return [(var.name, value)] if is_integer(var.type) else []
-        case s.For(var=var, start=start, step=step):
+        case s.For(var=var, start=start, step=step) | Pipeline(var=var, start=start, step=step):
             return [(var.name, start), (var.name, step)]
         case _:
             return [(var.name, None) for var in (*statement.binds(), *statement.sets())]

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from portable import recording
 from portable.backend import ArrayView, Device, Executable, Program
 from portable.errors import InterruptedLaunchError, LaunchError, PortableError, without_frames
 from portable.interchange.host_arrays import SentArrays
@@ -213,6 +214,19 @@ class Launcher:
         """The kernel that is launched."""
         return self._kernel
 
+    @property
+    def key(self) -> Any:
+        """What the kernel is indexed with for a launcher like this one."""
+        if self._flat:
+            assert not isinstance(self._ndrange, Groups)
+            return self._ndrange[0], self._workgroup
+        return self._ndrange, self._workgroup
+
+    def asked(self, device: Device) -> Three:
+        """The work-items along each dimension that the ndrange asks for."""
+        wide = self._workgroup or default_workgroup(_ndim(self._ndrange), device.capabilities)
+        return asked_sizes(self._ndrange, wide)
+
     def padded(self, device: Device) -> Three:
         """The work-items along each dimension, in whole workgroups."""
         wide = self._workgroup or default_workgroup(_ndim(self._ndrange), device.capabilities)
@@ -241,6 +255,8 @@ class Launcher:
             For arrays of different devices.
         """
         try:
+            if recording.active and (recorder := recording.current()) is not None:
+                recorder.launched(self, args, constants)
             if self._reads or self._kernel.state is not self._state:
                 self._renew()
             for recognise, launch, groups in self._familiar:

@@ -18,10 +18,10 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment
 from portable.lang.ir.walk import map_block
 from portable.lang.tiles.copies import lower_copies
-from portable.lang.tiles.issue_order import started_early
 from portable.lang.tiles.micro_kernel import Micro
 from portable.lang.tiles.mma_sync import MmaSync
 from portable.lang.tiles.parts import parts_of
@@ -61,9 +61,8 @@ def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
         top += strategy.declare()
         holders.update(dict.fromkeys(part.fragments, strategy))
         tiles.update(dict.fromkeys(part.tiles, strategy))
-    body = started_early(kernel.body, lambda x: holders[x.accumulator].early)
-    body = tuple(y for x in body for y in _loop_over_tiles(x, holders))
-    body = map_block(body, lambda x: _loop(x, holders))
+    body = tuple(y for x in kernel.body for y in _loop_over_tiles(x, holders))
+    body = map_block(body, lambda x: _pipeline(x, holders))
     body = top + map_block(body, lambda x: _lowered(x, holders, tiles))
     for kind in _STRATEGIES:
         if made := [x for x in dict.fromkeys(holders.values()) if type(x) is kind]:
@@ -79,25 +78,18 @@ def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
 
 
 def _loop_over_tiles(x: s.Statement, holders: dict[Fragment, Strategy]) -> s.Block:
-    """A loop around another with a multiplication, as the holder of this wants it."""
-    if not isinstance(x, s.For):
-        return (x,)
-    loops = (y for y in x.body if isinstance(y, s.For))
-    products = [z for y in loops for z in y.body if isinstance(z, s.Multiply)]
-    if len(products) != 1:
-        return (x,)
-    block = holders[products[0].accumulator].loop_over_tiles(x)
-    return (x,) if block is None else block
-
-
-def _loop(x: s.Statement, holders: dict[Fragment, Strategy]) -> s.Block:
-    """A loop in the order that the holder of its multiplication wants."""
-    products = [y for y in x.body if isinstance(y, s.Multiply)] if isinstance(x, s.For) else []
-    if len(products) != 1:
+    """A loop around a pipeline, as the holder of its sums wants it."""
+    pipelines = [y for y in x.body if isinstance(y, Pipeline)] if isinstance(x, s.For) else []
+    if len(pipelines) != 1:
         return (x,)
     assert isinstance(x, s.For)
-    block = holders[products[0].accumulator].loop(x)
+    block = holders[pipelines[0].multiply.accumulator].loop_over_tiles(x)
     return (x,) if block is None else block
+
+
+def _pipeline(x: s.Statement, holders: dict[Fragment, Strategy]) -> s.Block:
+    """A pipeline as the holder of its sums wants it."""
+    return holders[x.multiply.accumulator].pipeline(x) if isinstance(x, Pipeline) else (x,)
 
 
 def _lowered(

@@ -13,6 +13,7 @@ from typing import Final
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Region
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.parts import kept_dims
@@ -26,8 +27,8 @@ _MOST: Final = 12
 """Lines of one operand that are asked for before a micro-tile; where there are more, none are."""
 
 
-def next_sources(loop: s.For) -> list[Region]:
-    """The regions of global arrays that the next round of a loop copies, in terms of this one."""
+def next_sources(loop: Pipeline) -> list[Region]:
+    """The regions of global arrays that the next round copies, in terms of this one."""
     values = {x.var: x.value for x in loop.body if isinstance(x, s.Let)}
     after = {loop.var: add(loop.var, loop.step)}
     found = []

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from portable.dtypes import DType, bfloat16, float16
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Space, Use
 from portable.lang.tiles.ahead import fetch_ahead, next_sources
 from portable.lang.tiles.micro_shape import MicroShape
@@ -71,7 +72,7 @@ class Micro(Strategy):
         self._dtype = _sum_type(work, sums[0])
         plain = any(not _packs(tile) for tile in part.tiles.values())
         self._micro = MicroShape.choose(
-            work.capabilities.vector_bytes, self._dtype, [f.shape for f in sums], not plain
+            work.capabilities, self._dtype, [f.shape for f in sums], not plain
         )
         self._sums: dict[Fragment, Array] = {}
         self._panels: dict[Fragment | Array, Panels] = {}
@@ -325,16 +326,16 @@ class Micro(Strategy):
         held.copy(code, lead, source)
         return code.block
 
-    def loop(self, x: s.For) -> s.Block | None:
-        """Left as it is; what its next round copies is remembered.
+    def pipeline(self, x: Pipeline) -> s.Block:
+        """In rounds; what the next one copies is remembered.
 
         Sums that are finished in its last round are finished after it where it has none.
         """
-        (product,) = (y for y in x.body if isinstance(y, s.Multiply))
+        product, rounds = x.multiply, super().pipeline(x)
         self._next[product] = next_sources(x)
         fused = self._fused.get(product.accumulator)
         if fused is None:
-            return None
+            return rounds
         code, array = self.work.code(x.loc), self._sums[product.accumulator]
         registers = self._registers(product.accumulator)
         with (
@@ -344,7 +345,7 @@ class Micro(Strategy):
         ):
             self._begin(code, fused, registers)
             self._finish(code, fused, (i, j), registers)
-        return x, *code.block
+        return *rounds, *code.block
 
     def multiply(self, x: s.Multiply) -> s.Block:
         """Micro-tile by micro-tile down each panel of columns."""

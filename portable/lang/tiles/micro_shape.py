@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
+from portable.backend import Capabilities
 from portable.dtypes import DType
 
 __all__ = ["MicroShape"]
 
 _MOST_LANES = 16
+_MANY = 32
+"""Registers, as AVX-512 and NEON have."""
+_WIDE = 64
+"""Bytes of a vector, as AVX-512 has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +32,30 @@ class MicroShape:
 
     @staticmethod
     def choose(
-        vector_bytes: int, dtype: DType, shapes: list[tuple[int, int]], padding: bool
+        capabilities: Capabilities, dtype: DType, shapes: list[tuple[int, int]], padding: bool
     ) -> MicroShape:
         """The micro-tile for accumulators of the given shapes.
 
-        Of 32 registers of 64 bytes 12 x 2 hold sums, of 16 narrower ones 6 x 2. Without
+        Of 32 registers for vectors of 64 bytes 12 x 2 hold sums, of 32 narrower ones 6 x 4, whose
+        operands take fewer loads and leave none of LLVM's registers out; of 16 ones 6 x 2. Without
         `padding` the micro-tile divides every shape.
         """
         rows, columns = (gcd(*(shape[axis] for shape in shapes)) for axis in (0, 1))
-        most_rows = 12 if vector_bytes >= 64 else 6
-        most_lanes = min(_MOST_LANES, max(1, vector_bytes // dtype.itemsize))
+        wide, many = capabilities.vector_bytes >= _WIDE, capabilities.most_vectors >= _MANY
+        most_rows, most_vectors = 12 if many and wide else 6, 4 if many and not wide else 2
+        most_lanes = min(_MOST_LANES, max(1, capabilities.vector_bytes // dtype.itemsize))
         lanes = min(most_lanes, columns & -columns)
         if padding and 4 * lanes <= most_lanes:
             lanes = min(most_lanes, 1 << (columns - 1).bit_length())
-        exact = columns % (2 * lanes) == 0
-        vectors = 2 if exact or (padding and columns > lanes) else 1
+        vectors = _vectors(columns, most_vectors, lanes, padding)
         return MicroShape(_rows(rows, most_rows, padding), vectors, lanes)
+
+
+def _vectors(columns: int, most: int, lanes: int, padding: bool) -> int:
+    """As many as divide the columns, or of which padding leaves none without any of them."""
+    while most > 1 and columns % (most * lanes) and not (padding and 2 * columns > most * lanes):
+        most //= 2
+    return most
 
 
 def _rows(rows: int, most: int, padding: bool) -> int:

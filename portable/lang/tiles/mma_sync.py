@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd
 from typing import Final, Literal
 
 from portable.dtypes import DType, float64, uint32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Fragment, Region
 from portable.lang.ir.walk import all_statements
 from portable.lang.tiles.accumulators import Held
@@ -246,7 +246,7 @@ class MmaSync(Strategy):
             self._step(code, x, step)
         return code.block
 
-    def loop(self, x: s.For) -> s.Block | None:
+    def pipeline(self, x: Pipeline) -> s.Block:
         """Rotated, so that the next round's first operands are loaded in this one's last k-step.
 
         Copies begin behind the first k-step: what works out their addresses and what multiplies
@@ -259,7 +259,7 @@ class MmaSync(Strategy):
             or self._steps(found.product) % 2
             or not exist_always(found.following, self.work.facts)
         ):
-            return None
+            return super().pipeline(x)
         before, code = self.work.code(x.loc), self.work.code(x.loc)
         before.emit(*found.waits)
         self._fetch(before, found.first, 0)
@@ -273,7 +273,7 @@ class MmaSync(Strategy):
         code.emit(*found.waits)
         self._fetch(code, found.following, 0)
         self._step(code, found.product, last)
-        return *before.block, replace(x, body=code.block)
+        return *before.block, rounds_of(x, code.block)
 
     def _steps(self, x: s.Multiply) -> int:
         return x.a.shape[1] // self._shape.k

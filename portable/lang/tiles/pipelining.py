@@ -1,7 +1,6 @@
-"""Loops that wait for tiles, fill others and multiply, seen as what a rotation of them needs.
+"""Pipelines rotated: the pieces that whoever holds their sums puts in another order.
 
-Where a loop's body begins with a wait and a barrier and holds one multiplication beside copies, the
-barrier of the next round can come before the last k-step of this one, so that the first operands
+The barrier of the next round comes before the last k-step of this one, so that the first operands
 of the next tile are on their way while the matrix units work. Waits, copies and barriers keep
 their order; one wait and one barrier more follow the last round.
 """
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
+from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Fragment, Region
 from portable.lang.ir.walk import map_expression
 from portable.lang.tiles.work import add
@@ -25,7 +25,7 @@ _Change = Callable[[e.Expression], e.Expression]
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The pieces of such a loop.
+    """The pieces of a pipeline that is rotated.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Rotation:
         The round's multiplication.
     first, following : Multiply
         The same with the operands of the first and of the next round, which refer to no binding of
-        the body.
+        the round.
     """
 
     waits: s.Block
@@ -48,28 +48,19 @@ class Rotation:
     following: s.Multiply
 
 
-def rotation(x: s.For) -> Rotation | None:
-    """The pieces of a loop; None where it is of another form."""
-    barrier = next((i for i, y in enumerate(x.body) if isinstance(y, s.Barrier)), None)
-    if barrier is None:
+def rotation(x: Pipeline) -> Rotation | None:
+    """The pieces of a pipeline; None where it is not to be rotated, or has no slot to spare."""
+    if not x.rotated or not x.ahead or any(y.blocks() for y in x.body):
         return None
-    waits, rest = x.body[: barrier + 1], x.body[barrier + 1 :]
-    products = [y for y in rest if isinstance(y, s.Multiply)]
-    beside = tuple(y for y in rest if not isinstance(y, s.Multiply))
-    plain = all(isinstance(y, s.Let | s.CopyTile | s.CopyCommit) for y in beside)
-    if len(products) != 1 or not plain:
-        return None
-    if not all(isinstance(y, s.CopyWait) for y in waits[:-1]):
-        return None
-    (product,) = products
-    values = {y.var: y.value for y in beside if isinstance(y, s.Let)}
-    unbound = _moved(product, lambda y: resolved(y, values))
+    values = {y.var: y.value for y in x.body if isinstance(y, s.Let)}
+    unbound = _moved(x.multiply, lambda y: resolved(y, values))
     after = add(x.var, x.step)
+    copying = s.CopyTile | s.CopyCommit
     return Rotation(
-        waits,
-        tuple(y for y in beside if isinstance(y, s.Let)),
-        tuple(y for y in beside if not isinstance(y, s.Let)),
-        product,
+        x.waits,
+        tuple(y for y in x.body if not isinstance(y, s.Multiply | copying)),
+        (*(y for y in x.copies if isinstance(y, copying)), s.CopyCommit(x.loc)),
+        x.multiply,
         _moved(unbound, lambda y: resolved(y, {x.var: x.start})),
         _moved(unbound, lambda y: resolved(y, {x.var: after})),
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -18,6 +17,7 @@ from portable.dtypes import DType, bfloat16, float16
 from portable.errors import UnsupportedError
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
 from portable.lang.tiles.grid import Grid, Share
@@ -206,7 +206,7 @@ class Registers(Strategy):
             self._outer(code, *operands, total)
         return code.block
 
-    def loop(self, x: s.For) -> s.Block | None:
+    def pipeline(self, x: Pipeline) -> s.Block:
         """Rotated, so that the next round's first operands are loaded in this one's last step.
 
         Only where all steps are unrolled: operands of two steps take turns in the registers. On an
@@ -214,7 +214,7 @@ class Registers(Strategy):
         """
         found = rotation(x)
         if found is None or not self._rotates(found):
-            return None
+            return super().pipeline(x)
         before, code = self.work.code(x.loc), self.work.code(x.loc)
         turns = self._operands(found.product), self._operands(found.product)
         total, last = self._held[found.product.accumulator], found.product.a.shape[1] - 1
@@ -229,7 +229,7 @@ class Registers(Strategy):
         code.emit(*found.waits)
         self._fetch(code, found.following, code.index(0), turns[0])
         self._outer(code, *turns[last % 2], total)
-        return *before.block, replace(x, body=code.block)
+        return *before.block, rounds_of(x, code.block)
 
     def _rotates(self, found: Rotation) -> bool:
         """Whether a loop around a product is rotated."""

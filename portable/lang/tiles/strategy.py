@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from portable.lang.ir import statements as s
+from portable.lang.ir.pipeline import Pipeline, in_rounds
 from portable.lang.tiles.parts import Part
 from portable.lang.tiles.work import Work
 
@@ -67,15 +68,12 @@ class Strategy(ABC):
     def elements(self, x: s.ForElements) -> s.Block:
         """Runs a body, already without fragments, for each element that this work-item holds."""
 
-    def loop(self, x: s.For) -> s.Block | None:
-        """A loop with one multiplication in its body, before its statements are lowered.
-
-        What is returned takes its place, and what is left in it to lower is; None leaves it alone.
-        """
-        return None
+    def pipeline(self, x: Pipeline) -> s.Block:
+        """What a pipeline becomes; what is left in it to lower is lowered then."""
+        return (in_rounds(x, early=self.early),)
 
     def loop_over_tiles(self, x: s.For) -> s.Block | None:
-        """The same for a loop whose body holds a loop with the multiplication."""
+        """The same for a loop whose body holds a pipeline; None leaves it alone."""
         return None
 
     def copy(self, x: s.CopyTile) -> s.Block | None:

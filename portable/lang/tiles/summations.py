@@ -12,16 +12,13 @@ from typing import cast
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Fragment
 from portable.lang.ir.walk import all_expressions, all_statements, subexpressions
 from portable.lang.tiles.vector_bodies import is_for_vectors
 from portable.lang.tiles.work import add
 
 __all__ = ["Summation", "summations"]
-
-_LEAVING = (s.Break, s.Continue, s.Return)
-_AFTER = (s.Barrier, s.CopyCommit, s.CopyWait)
-"""What may follow a multiplication in its round: nothing that reads memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +29,7 @@ class Summation:
     ----------
     fill : FragmentFill
         With a constant.
-    loop : For
-        Around one multiplication, which nothing but waiting follows.
+    loop : Pipeline
     elements : ForElements or None
         What happens to each sum; it can be done to vectors of neighbours.
     store : FragmentStore
@@ -41,7 +37,7 @@ class Summation:
     """
 
     fill: s.FragmentFill
-    loop: s.For
+    loop: Pipeline
     elements: s.ForElements | None
     store: s.FragmentStore
 
@@ -82,11 +78,9 @@ def _blocks(block: s.Block) -> Iterator[s.Block]:
 def _summation(block: s.Block, at: int, uses: dict[Fragment, int]) -> Summation | None:
     """The summation whose loop is a statement of a block."""
     loop, after = block[at], block[at + 1 : at + 3]
-    product = _product(loop)
-    if product is None or not after:
+    if not isinstance(loop, Pipeline) or not after:
         return None
-    assert isinstance(loop, s.For)
-    total = product.accumulator
+    total = loop.multiply.accumulator
     fills = [x for x in block[:at] if isinstance(x, s.FragmentFill) and x.fragment is total]
     elements = after[0] if isinstance(after[0], s.ForElements) else None
     store = after[-1] if elements is not None else after[0]
@@ -96,20 +90,6 @@ def _summation(block: s.Block, at: int, uses: dict[Fragment, int]) -> Summation 
     alone = uses[total] == (3 if elements is None else 4)
     fused = Summation(fills[0], loop, elements, store)
     return fused if known and alone and _may_store_in_loop(fused) else None
-
-
-def _product(loop: s.Statement) -> s.Multiply | None:
-    """The one multiplication of a loop's rounds, if they end with it."""
-    if not isinstance(loop, s.For) or not isinstance(loop.step, e.Const) or loop.step.value < 1:
-        return None
-    rest = list(loop.body)
-    while rest and isinstance(rest[-1], _AFTER):
-        rest.pop()
-    inside = list(all_statements(loop.body))
-    products = [x for x in inside if isinstance(x, s.Multiply)]
-    if any(isinstance(x, _LEAVING) for x in inside) or len(products) != 1:
-        return None
-    return products[0] if rest[-1] is products[0] else None
 
 
 def _may_store_in_loop(x: Summation) -> bool:

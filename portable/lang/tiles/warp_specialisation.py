@@ -21,8 +21,9 @@ from typing import Final
 from portable.dtypes import uint64
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.places import linear_local_id
-from portable.lang.ir.types import Array, Layout, Region
+from portable.lang.ir.types import Array, Layout
 from portable.lang.ir.walk import all_statements
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.mma_shapes import LANES
@@ -46,7 +47,7 @@ _MOST_REGISTERS: Final = 216
 _OWN = s.FragmentFill, s.ForElements, s.FragmentStore
 """What of a loop over tiles those that multiply do alone."""
 
-_IN_TILES = s.Let, s.Assign, s.For, *_OWN
+_IN_TILES = s.Let, s.Assign, Pipeline, *_OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,12 @@ def cut(x: s.Statement, body: s.Block) -> Cut | None:
 
     `body` is the whole kernel's.
     """
-    if not isinstance(x, s.For):
+    if isinstance(x, Pipeline):
+        return _pieces(x) if _is(x.start, 0) else None
+    if not isinstance(x, s.For) or not all(isinstance(y, _IN_TILES) for y in x.body):
         return None
-    if _is(x.start, 0) and (found := _pieces(x)) is not None:
-        return found
-    within = [y for y in x.body if isinstance(y, s.For)]
-    if len(within) != 1 or not all(isinstance(y, _IN_TILES) for y in x.body):
+    within = [y for y in x.body if isinstance(y, Pipeline)]
+    if len(within) != 1:
         return None
     (loop,) = within
     found = _pieces(loop) if _goes_on(loop, x, body) else None
@@ -101,7 +102,7 @@ def cut_of(work: Work, multiplies: list[s.Multiply]) -> Cut | None:
     return None
 
 
-def _goes_on(loop: s.For, around: s.For, body: s.Block) -> bool:
+def _goes_on(loop: Pipeline, around: s.For, body: s.Block) -> bool:
     """Whether a loop begins with 0, and in further rounds of that around it where it ended."""
     values = {y.var: y.value for y in around.body if isinstance(y, s.Let)}
     counter = resolved(loop.start, values)
@@ -112,61 +113,14 @@ def _goes_on(loop: s.For, around: s.For, body: s.Block) -> bool:
     return moved[1] in after and resolved(moved[1].value, values) == resolved(loop.stop, values)
 
 
-def _pieces(x: s.For) -> Cut | None:
-    if not _is(x.step, 1):
+def _pieces(x: Pipeline) -> Cut | None:
+    if x.ahead or x.stages < _FEWEST_SLOTS or any(y.blocks() for y in x.copies):
         return None
-    barriers = [i for i, y in enumerate(x.body) if isinstance(y, s.Barrier)]
-    if len(barriers) != 1 or not barriers[0]:
-        return None
-    (at,) = barriers
-    *copies, wait = x.body[:at]
-    product = x.body[at + 1 :]
-    if not (isinstance(wait, s.CopyWait) and wait.pending == 0):
-        return None
-    if not all(isinstance(y, s.Let | s.CopyTile | s.CopyCommit) for y in copies):
-        return None
-    if not all(isinstance(y, s.Let | s.Multiply) for y in product):
-        return None
-    slots = _slots(x, (*copies, *product))
-    if slots is None:
-        return None
-    bindings = tuple(y for y in copies if isinstance(y, s.Let))
-    moved = tuple(y for y in copies if not isinstance(y, s.CopyCommit))
-    return Cut(x, moved, (*bindings, *product), slots)
+    return Cut(rounds_of(x, ()), x.copies, x.product, x.stages)
 
 
 def _is(x: e.Expression, value: int) -> bool:
     return isinstance(x, e.Const) and x.value == value
-
-
-def _slots(x: s.For, body: s.Block) -> int | None:
-    """How many slots there are; None unless all tiles lie in the round's."""
-    values = {y.var: y.value for y in body if isinstance(y, s.Let)}
-    products = [y for y in body if isinstance(y, s.Multiply)]
-    filled = [y.target for y in body if isinstance(y, s.CopyTile)]
-    operands = [y for product in products for y in (product.a, product.b)]
-    regions = [y for y in (*filled, *operands) if isinstance(y, Region)]
-    if len(products) != 1 or len(regions) != len(filled) + 2:
-        return None
-    if {y.array for y in filled} != {y.array for y in operands if isinstance(y, Region)}:
-        return None
-    found = {_slots_of(y, x.var, values) for y in regions}
-    slots = found.pop() if len(found) == 1 else None
-    return slots if slots is not None and slots >= _FEWEST_SLOTS else None
-
-
-def _slots_of(x: Region, turn: e.Variable, values: dict[e.Variable, e.Expression]) -> int | None:
-    """The extent of the dimension in which the region lies at the round's number, modulo that."""
-    outer = [dim for dim, extent in enumerate(x.extents) if extent is None]
-    if len(outer) != 1 or not x.array.shape:
-        return None
-    start = x.starts[outer[0]]
-    assert isinstance(start, e.Expression)
-    match resolved(start, values):
-        case e.Binary(op="mod", x=number, y=e.Const(value=slots)) if number == turn:
-            return int(slots) if slots == x.array.shape[outer[0]] else None
-        case _:
-            return None
 
 
 def cut_loop(
@@ -225,7 +179,7 @@ def _rounds(code: Code, pieces: Cut, finish: Callable[[], None] | None = None) -
     Those who hold the result `finish` after the loop; others leave out what is done to it.
     """
     loop, around = pieces.loop, pieces.around
-    at = around.body.index(loop) if around else 0
+    at = next((i for i, x in enumerate(around.body) if isinstance(x, Pipeline)), 0) if around else 0
     own = () if finish else _OWN
     before, after = (
         [x for x in part if not isinstance(x, own)]

@@ -14,6 +14,7 @@ from portable.dtypes import bfloat16, float16, float32, int32, uint64
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Layout, Region
 from portable.lang.tiles.accumulators import Held
 from portable.lang.tiles.boxes import boxed
@@ -252,8 +253,15 @@ class Wgmma(Strategy):
         code.emit(s.Instruction("wgmma.commit", (), (), (), x.loc))
         return code.block
 
-    def loop(self, x: s.For) -> s.Block | None:
+    def pipeline(self, x: Pipeline) -> s.Block:
         """Cut in two where a warpgroup is there for the copies."""
+        return self._cut(x) or super().pipeline(x)
+
+    def loop_over_tiles(self, x: s.For) -> s.Block | None:
+        """Cut in two likewise."""
+        return self._cut(x)
+
+    def _cut(self, x: s.Statement) -> s.Block | None:
         pieces = cut(x, self.work.kernel.body) if self._apart else None
         if pieces is None:
             return None
@@ -266,10 +274,6 @@ class Wgmma(Strategy):
         settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
         cut_loop(code, pieces, self._group, self._multiplying, forgotten, settled)
         return code.block
-
-    def loop_over_tiles(self, x: s.For) -> s.Block | None:
-        """Cut in two likewise."""
-        return self.loop(x)
 
     def _base(
         self, code: Code, which: int, tile: _Paneled, index: tuple[e.Expression, ...]

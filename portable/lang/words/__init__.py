@@ -16,5 +16,6 @@ from portable.lang.words.matrices import *  # noqa: F403
 from portable.lang.words.memory import *  # noqa: F403
 from portable.lang.words.numbers import *  # noqa: F403
 from portable.lang.words.order import *  # noqa: F403
+from portable.lang.words.pipelines import *  # noqa: F403
 from portable.lang.words.places import *  # noqa: F403
 from portable.lang.words.sub_groups import *  # noqa: F403

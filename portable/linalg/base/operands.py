@@ -97,11 +97,57 @@ def views_overlap(a: ArrayView, b: ArrayView) -> bool:
     """Whether two views of a device's arrays share an element, as `overlap`."""
     if a.owner != b.owner or not _meet(a, b):
         return False
+    blocks = _blocks_meet(a, b)
+    if blocks is not None:
+        return blocks
     shadows = np.asarray(_Shadow(a)), np.asarray(_Shadow(b))
     try:
         return np.shares_memory(*shadows, max_work=_MOST_WORK)
     except np.exceptions.TooHardError:
         return True
+
+
+def _blocks_meet(a: ArrayView, b: ArrayView) -> bool | None:
+    """Whether two blocks of one array share an element; None unless they are such.
+
+    NumPy thinks for milliseconds about blocks side by side, such as those of a factorisation.
+    """
+    ordered = [
+        sorted(zip(x.strides, x.shape, strict=True), key=lambda axis: -axis[0]) for x in (a, b)
+    ]
+    strides = tuple(stride for stride, _ in ordered[0])
+    if strides != tuple(stride for stride, _ in ordered[1]) or min(strides, default=1) <= 0:
+        return None
+    extents = [tuple(extent for _, extent in axes) for axes in ordered]
+    itemsize = a.dtype.itemsize
+    return _lattices_meet(b.address - a.address, strides, (extents[0], extents[1]), itemsize)
+
+
+def _lattices_meet(
+    apart: int,
+    strides: tuple[int, ...],
+    extents: tuple[tuple[int, ...], tuple[int, ...]],
+    itemsize: int,
+) -> bool | None:
+    """`_blocks_meet` for strides in descending order; None where rows reach into the next ones."""
+    if not strides:
+        return abs(apart) < itemsize
+    step, inner = strides[0], strides[1:]
+    spans = [
+        itemsize + sum((n - 1) * s for n, s in zip(own[1:], inner, strict=True)) for own in extents
+    ]
+    if max(spans) > step:
+        return None
+    found = False
+    for rows in range(apart // step, apart // step + 2):
+        if -extents[1][0] < rows < extents[0][0]:
+            below = _lattices_meet(
+                apart - rows * step, inner, (extents[0][1:], extents[1][1:]), itemsize
+            )
+            if below is None:
+                return None
+            found = found or below
+    return found
 
 
 def _meet(a: ArrayView, b: ArrayView) -> bool:

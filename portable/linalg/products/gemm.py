@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from portable import recording
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.errors import (
@@ -132,6 +133,11 @@ def gemm(
     >>> portable.linalg.gemm(a, a.T, alpha=2)[0, 0]
     6.0
     """
+    if recording.active and (recorder := recording.current()) is not None:
+        told: dict[str, Any] = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
+        told |= {"activation": activation, "accumulate": accumulate}
+        told |= {"algorithm": algorithm, "precision": precision}
+        return recorder.operation(gemm, (a, b), told)  # type: ignore[no-any-return]
     if type(a) is np.ndarray and (away := device_elsewhere((a, b, c, bias, out), {})):
         rest: dict[str, Any] = {"beta": beta, "c": c, "bias": bias, "activation": activation}
         rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}

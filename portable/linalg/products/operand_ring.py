@@ -25,7 +25,15 @@ def start_ring(tiles: Any, operands: Any, TILING: Tiling) -> None:
 
 
 @function
-def multiply_steps(acc: Any, tiles: Any, operands: Any, steps: Any, TILING: Tiling) -> None:
+def multiply_steps(
+    acc: Any,
+    tiles: Any,
+    operands: Any,
+    steps: Any,
+    TILING: Tiling,
+    ROTATED: bool = True,
+    TRANSPOSED: bool = False,
+) -> None:
     """Adds the products of some steps to `acc`, and asks for the tiles of those ahead.
 
     Parameters
@@ -40,20 +48,16 @@ def multiply_steps(acc: Any, tiles: Any, operands: Any, steps: Any, TILING: Tili
         The first one, and the one after the last; calls go on where those before ended.
     TILING : Tiling
         How many slots there are, and how far ahead copies go.
+    ROTATED, TRANSPOSED : bool
+        As `portable.lang.pipeline` has them.
     """
-    AHEAD, STAGES = TILING.ahead, TILING.stages
-    for step in range(steps[0], steps[1]):
-        if AHEAD > 0:
-            kl.copy_wait(AHEAD - 1)
-            kl.barrier()
-        ahead = step + AHEAD
-        slot = ahead % STAGES
-        operands.start(tiles[0][slot], tiles[1][slot], ahead)
-        kl.copy_commit()
-        if AHEAD == 0:
-            kl.copy_wait(0)
-            kl.barrier()
-        now = step % STAGES
-        kl.mma(acc, tiles[0][now], tiles[1][now], valid=operands.valid(step))
-        if STAGES == 1:
-            kl.barrier()
+    kl.pipeline(
+        acc,
+        tiles,
+        operands.start,
+        *steps,
+        ahead=TILING.ahead,
+        valid=operands.valid,
+        transposed=TRANSPOSED,
+        rotated=ROTATED,
+    )

@@ -153,10 +153,11 @@ def packing_for(
         Of each element of the result.
     """
     shape, halves = (_ROWS, 512), accumulator is float16
-    width = capabilities.vector_bytes
     size, cores = accumulator.itemsize, max(1, capabilities.compute_units)
     return Packing(
-        micro=_HALVES if halves else MicroShape.choose(width, accumulator, [shape], padding=True),
+        micro=_HALVES
+        if halves
+        else MicroShape.choose(capabilities, accumulator, [shape], padding=True),
         slab=_SLAB // size,
         rows=_ROWS,
         ahead=_AHEAD // size,

@@ -160,8 +160,8 @@ class _Arrays(NamedTuple):
 
     def of(self, number: int) -> _Arrays:
         """One of several matrices' own."""
-        left, right, _, totals = self.scratch
-        scratch = Scratch(left[number], right[number], None, totals[number])
+        whole = self.scratch
+        scratch = Scratch(whole.left[number], whole.right[number], None, whole.totals[number])
         work, most, _, *others = self
         return _Arrays(work[number], most[number], scratch, *(x[number] for x in others))
 

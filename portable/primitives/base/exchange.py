@@ -8,6 +8,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from portable import recording
 from portable.interchange.host_arrays import MovedCall
 from portable.interchange.libraries import device_elsewhere, exchanged, is_other
 from portable.lang.arguments.structs import flattened, mapped
@@ -28,6 +29,8 @@ def takes_other_libraries(
 
     @wraps(function)
     def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        if recording.active and recording.current() is not None:
+            return cast(_Result, recording.operation(call, args, kwargs))
         given = (*args, *kwargs.values())
         parts = flattened(given)
         others = any(map(is_other, parts))

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
 
+from portable import recording
 from portable.dtypes import DType
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.kernel import Kernel
@@ -245,6 +246,16 @@ def _sharing(arrays: tuple[Any, ...]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+def _told(work: Callable[..., Any], arrays: tuple[Any, ...]) -> Any:
+    """Does it, and tells the recorder if there is one."""
+    if not recording.active or (recorder := recording.current()) is None:
+        return work(*arrays)
+    with recording.unwatched():
+        found = work(*arrays)
+    recorder.unseen(arrays, found if isinstance(found, tuple) else (found,))
+    return found
+
+
 class Plans:
     """Recipes, or what else is to be done, by the arrays that they are for.
 
@@ -264,11 +275,11 @@ class Plans:
         found = self._known.get(key)
         if found is None:
             found = self._new(key, x, options)
-        return found(x)
+        return _told(found, (x,))
 
     def run(self, arrays: tuple[Any, ...], *options: Any) -> Any:
         """Does it to several arrays; `write` takes them as a tuple."""
-        return self.plan(arrays, *options)(*arrays)
+        return _told(self.plan(arrays, *options), arrays)
 
     def plan(self, arrays: tuple[Any, ...], *options: Any) -> Callable[..., Any]:
         """What is to be done for several arrays of a device; `write` takes them as a tuple."""

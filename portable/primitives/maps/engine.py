@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
-from portable import dtypes
+from portable import dtypes, recording
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError
@@ -38,6 +38,7 @@ __all__ = [
     "check_arrays",
     "check_operands",
     "recorded",
+    "result_type",
 ]
 
 _MAX_PLANS: Final = 8192
@@ -95,7 +96,12 @@ def apply(operation: Operation, *operands: Any, out: Any = None) -> Any:
     if out is None:
         device = next(x.device for x in operands if isinstance(x, Storage))
         out = device.empty(plan.shape, plan.result)
-    _launch(plan, operands, out)
+    if not recording.active or (recorder := recording.current()) is None:
+        _launch(plan, operands, out)
+        return out
+    recorder.applied(operation.real, operation.name, operands, out)
+    with recording.unwatched():
+        _launch(plan, operands, out)
     return out
 
 
@@ -128,6 +134,21 @@ def recorded(recipe: Recipe, operation: Operation, *operands: Any) -> Any:
     if out.size:
         applied(recipe, operation, *operands, out=out)
     return out
+
+
+def result_type(operation: Operation, operands: Sequence[Any], device: Device) -> DType:
+    """The dtype that `apply` gives.
+
+    Parameters
+    ----------
+    operation : Operation
+        What is done.
+    operands : sequence of Array or number
+        With what.
+    device : Device
+        Where.
+    """
+    return _types(operation, operands, device)[1]
 
 
 def _types(operation: Operation, operands: Sequence[Any], device: Device) -> tuple[DType, DType]:

@@ -11,7 +11,7 @@ __all__ = ["PRODUCTS", "UNITS"]
 LINALG: Final = "portable.linalg."
 GEMM: Final = LINALG + "products.kernels:"
 SHARES: Final = LINALG + "products.share_kernels:"
-RING: Final = LINALG + "products.operand_ring:"
+PIPELINE: Final = "portable.lang.ir.pipeline:"
 APART: Final = "portable.lang.tiles.warp_specialisation:"
 BULK: Final = "portable.lang.tiles.bulk:"
 SETTLE: Final = "portable.lang.tiles.wgmma_order:"
@@ -57,33 +57,35 @@ PRODUCTS: Final = (
     ),
     fault(
         "a copy is not waited for",
-        RING + "multiply_steps",
-        "kl.copy_wait(AHEAD - 1)",
-        "kl.copy_wait(AHEAD)",
+        PIPELINE + "_arrived",
+        "s.CopyWait(pending, loc)",
+        "s.CopyWait(pending + 1, loc)",
         "products_of_tiles",
         "copy",
     ),
-    without_barrier(
-        RING + "multiply_steps",
-        0,
-        3,
+    fault(
         "a tile is multiplied when only the own part of it has come",
+        PIPELINE + "_arrived",
+        "(s.CopyWait(pending, loc), s.Barrier(loc))",
+        "(s.CopyWait(pending, loc),)",
         "products_of_tiles",
+        "race",
     ),
     fault(
         "a slot is filled one step early",
-        RING + "multiply_steps",
+        "portable.lang.library.pipeline:read_slot",
         "ahead % STAGES",
         "(ahead + 1) % STAGES",
         "products_of_tiles",
         "copy",
     ),
-    without_barrier(
-        RING + "multiply_steps",
-        2,
-        3,
+    fault(
         "the only slot is filled while it is read",
+        PIPELINE + "in_rounds",
+        "(*body, s.Barrier(x.loc))",
+        "body",
         "products_of_tiles_in_turn",
+        "race",
     ),
     fault(
         "what is made next is asked for a step late",

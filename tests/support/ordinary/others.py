@@ -10,7 +10,7 @@ import numpy as np
 import portable
 from portable import conv, linalg, numerics, primitives
 from portable.namespace import device_of
-from tests.support.ordinary.model import Function
+from tests.support.ordinary.model import Array, Function
 
 __all__ = ["other_functions"]
 
@@ -19,7 +19,7 @@ _REAL: Final = "fiu"
 
 def other_functions() -> Iterator[Function]:
     """All of them."""
-    for made in (_primitives, _numerics, _matrices, _images, _fused, _random):
+    for made in (_primitives, _numerics, _matrices, _systems, _images, _fused, _random):
         yield from made()
 
 
@@ -139,6 +139,7 @@ def _numerics() -> Iterator[Function]:
         "numerics.convolve", lambda x: numerics.convolve(x, x[:33]),
         expected=lambda x: np.convolve(x, x[:33]), kinds="fi", dims=(1,), sizes="largest", units=64,
     )  # fmt: skip
+    yield from _more_numerics()
     for mode in ("constant", "edge", "reflect", "wrap"):
         yield _of(
             f"numerics.pad({mode!r})", lambda x, mode=mode: numerics.pad(x, 2, mode),
@@ -166,6 +167,63 @@ def _points(x: Any) -> Any:
     return portable.asarray(np.arange(3, dtype=portable.to_numpy(x[:1]).dtype), device=device_of(x))
 
 
+def _more_numerics() -> Iterator[Function]:
+    def offsets(n: int) -> Array:
+        return np.arange(0, n + 1, n // 100 or 1)
+
+    def segments(x: Any) -> Any:
+        places = portable.asarray(offsets(x.shape[0]), device=device_of(x).for_arrays())
+        return numerics.segmented_reduce(x, places)
+
+    def sums(x: Any) -> Any:
+        return np.add.reduceat(x, offsets(x.size)[:-1])[: offsets(x.size).size - 1]
+
+    for name in ("isclose", "digitize"):
+        yield _of(
+            f"numerics.{name}", lambda x, y, name=name: getattr(numerics, name)(x, y),
+            expected=getattr(np, name), operands=2, kinds="fi", few=True, dims=(1,),
+            without=("float16",), low=0, widened=False,
+        ) if name == "isclose" else _of(
+            "numerics.digitize", lambda x: numerics.digitize(x, x[:1]),
+            expected=lambda x: np.digitize(x, x[:1]), kinds="fi", dims=(1,), widened=False,
+        )  # fmt: skip
+    yield _of(
+        "numerics.norm", numerics.norm, expected=np.linalg.norm, kinds="f", units=64,
+        without=("float16",),
+    )  # fmt: skip
+    for name in ("cov", "corrcoef"):
+        yield _of(
+            f"numerics.{name}", lambda x, name=name: getattr(numerics, name)(x[:200]),
+            expected=lambda x, name=name: getattr(np, name)(x[:200]), kinds="f", dims=(2,),
+            sizes="largest", units=128, without=("float16",),
+        )  # fmt: skip
+    yield _of(
+        "numerics.gradient", lambda x: numerics.gradient(x, axis=-1),
+        expected=lambda x: np.gradient(x, axis=-1), kinds="f", few=True, sizes="largest", units=16,
+    )  # fmt: skip
+    yield _of(
+        "numerics.trapezoid", numerics.trapezoid, expected=np.trapezoid, kinds="f",
+        sizes=lambda x: np.trapezoid(abs(x)) + 1, units=64, without=("float16",),
+    )  # fmt: skip
+    yield _of(
+        "numerics.unique_rows", lambda x: numerics.unique_rows(x[:, :3]).values,
+        expected=lambda x: np.unique(x[:, :3], axis=0), kinds="iu", dims=(2,), widened=False,
+    )  # fmt: skip
+    yield _of(
+        "numerics.reduce_by_key", lambda x: numerics.reduce_by_key(x, x * 0 + 1).values,
+        expected=lambda x: np.unique(x, return_counts=True)[1].astype(x.dtype), kinds="i",
+        dims=(1,), widened=False,
+    )  # fmt: skip
+    yield _of(
+        "numerics.segmented_reduce", segments, expected=sums, kinds="fi", dims=(1,),
+        sizes=lambda x: sums(abs(x)) + 1, units=64, without=("float16",),
+    )  # fmt: skip
+    yield _of(
+        "primitives.topk", lambda x: primitives.topk(x, 3).values,
+        expected=lambda x: np.sort(x, axis=-1)[..., :-4:-1], kinds="fiu", widened=False,
+    )  # fmt: skip
+
+
 def _matrices() -> Iterator[Function]:
     yield _of(
         "linalg.gemm", lambda x: linalg.gemm(x[:2000, :1000], x[:2000, :1000].T, alpha=0.5),
@@ -189,6 +247,74 @@ def _matrices() -> Iterator[Function]:
         expected=lambda x: np.linalg.svd(x, compute_uv=False), kinds="f", dims=(2,), most=500,
         least=200, units=256, sizes="largest",
     )  # fmt: skip
+
+
+def _definite(x: Any) -> Any:
+    """A positive definite matrix of an array's first 300 rows and columns."""
+    part = x[:300, :300]
+    return linalg.gemm(part, part.T, c=_one(part), beta=float(10 * part.shape[0]))
+
+
+def _one(x: Any) -> Any:
+    eye = np.eye(*x.shape, dtype=portable.to_numpy(x[:1]).dtype)
+    return portable.asarray(eye, device=device_of(x))
+
+
+def _systems() -> Iterator[Function]:
+    """Factorisations, each judged by what it was made of."""
+
+    def definite(x: Any) -> Any:
+        part = x[:300, :300]
+        return part @ part.T + 10 * part.shape[0] * np.eye(part.shape[0], dtype=x.dtype)
+
+    def by_cholesky(x: Any) -> Any:
+        lower = linalg.cholesky(_definite(x))
+        return linalg.gemm(lower, lower.T)
+
+    def by_solution(x: Any) -> Any:
+        a, b = _definite(x), x[:300, :50]
+        return linalg.gemm(a, linalg.solve(a, b))
+
+    def by_factors(x: Any) -> Any:
+        a, b = _definite(x), x[:300, :50]
+        return linalg.gemm(a, linalg.lu_solve(linalg.lu_factor(a), b))
+
+    def by_triangle(x: Any) -> Any:
+        lower, b = linalg.cholesky(_definite(x)), x[:300, :50]
+        return linalg.gemm(lower, linalg.solve_triangular(lower, b))
+
+    def by_reflectors(x: Any) -> Any:
+        return linalg.gemm(*linalg.qr(x[:400, :300]))
+
+    def nearest(x: Any) -> Any:
+        return linalg.gemm(x[:, :100], linalg.lstsq(x[:, :100], x[:, 100:102]).x)
+
+    known: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+        "linalg.qr": (by_reflectors, lambda x: x[:400, :300]),
+        "linalg.lstsq": (
+            nearest, lambda x: x[:, :100] @ np.linalg.lstsq(x[:, :100], x[:, 100:102])[0]
+        ),
+        "linalg.cholesky": (by_cholesky, definite),
+        "linalg.solve": (by_solution, lambda x: x[:300, :50]),
+        "linalg.lu_factor, lu_solve": (by_factors, lambda x: x[:300, :50]),
+        "linalg.solve_triangular": (by_triangle, lambda x: x[:300, :50]),
+        "linalg.inv": (
+            lambda x: linalg.gemm(_definite(x), linalg.inv(_definite(x))),
+            lambda x: np.eye(min(300, x.shape[0]), dtype=x.dtype),
+        ),
+        "linalg.slogdet": (
+            lambda x: linalg.slogdet(_definite(x)).logabsdet,
+            lambda x: np.linalg.slogdet(definite(x))[1],
+        ),
+        "linalg.det": (
+            lambda x: linalg.det(_definite(x)[:4, :4]), lambda x: np.linalg.det(definite(x)[:4, :4])
+        ),
+    }  # fmt: skip
+    for name, (call, expected) in known.items():
+        yield _of(
+            name, call, expected=expected, kinds="f", dims=(2,), least=300, without=("float16",),
+            units=4096, sizes="largest",
+        )  # fmt: skip
 
 
 def _images() -> Iterator[Function]:

@@ -11,6 +11,7 @@ from portable.lang.frontend.handlers import (  # noqa: F401 - each registers its
     matrices,
     memory,
     numbers,
+    pipelines,
     places,
     sub_groups,
 )

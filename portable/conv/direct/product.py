@@ -1,0 +1,112 @@
+"""Convolution of one tap as the product of matrices that it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from portable.conv.direct.direct import in_c_order
+from portable.conv.geometry import Geometry
+from portable.conv.launching import enqueue_call
+from portable.conv.method import Epilogue, Method
+from portable.linalg.products.gemm import gemm, prepare_gemm
+from portable.linalg.products.kernels import keep
+from portable.linalg.products.rows import copy_into
+
+__all__ = ["Product", "is_product"]
+
+
+def is_product(shape: Geometry) -> bool:
+    """Whether filters have one tap, that sees no zeros, and all channels."""
+    window = shape.window
+    plain = window.taps == (1, 1) and window.padding == (0, 0) and shape.groups == 1
+    return plain and shape.behind in (None, (0, 0)) and shape.channels > 0
+
+
+@dataclass(frozen=True)
+class Product(Method):
+    """One product of pixels by filters with channels last, one for each image with them first.
+
+    Images that strides take apart, and others that are no matrices as they lie, are copied.
+    """
+
+    def filters(self, w: Any, turned: bool = False) -> Any:
+        """Filters (C, K) with channels last, else (K, C)."""
+        space, shape = self.device.namespace(), self.shape
+        lying = (shape.channels, shape.filters) if turned else (shape.filters, shape.channels)
+        matrix = space.reshape(w, lying)
+        if (self.layout == "NHWC") == turned:
+            return matrix
+        room = self.device.empty((lying[1], lying[0]), self.kind)
+        room[...] = space.permute_dims(matrix, (1, 0))
+        return room
+
+    def workspace(self) -> tuple[int, int]:
+        """Elements of workspace: the pixels that strides meet."""
+        shape = self.shape
+        if shape.window.stride == (1, 1):
+            return 0, 0
+        return (shape.images * shape.channels * prod(shape.result),) * 2
+
+    def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
+        """Makes results."""
+        space, bias, residual = self.device.namespace(), epilogue.bias, epilogue.residual
+        pixels = self.matrices(self._gathered(x, workspace))
+        target = out if in_c_order(self.device, out) else self.device.empty(out.shape, self.kind)
+        given: dict[str, Any] = {"activation": epilogue.activation, "out": self.matrices(target)}
+        if epilogue.activation is keep:
+            given["activation"] = None
+        if residual is not None:
+            given |= {"beta": 1.0, "c": self.matrices(residual)}
+        if self.layout == "NHWC":
+            factors = pixels, filters
+        else:
+            bias = None if bias is None else space.reshape(bias, (self.shape.filters, 1))
+            factors = filters, pixels
+        enqueue_call(gemm, *factors, prepare=prepare_gemm, bias=bias, **given)
+        if target is not out:
+            enqueue_call(_copied, target, out)
+
+    def _gathered(self, x: Any, workspace: Any) -> Any:
+        """The pixels that a stride meets, in their layout."""
+        met = self.met(x)
+        if in_c_order(self.device, met):
+            return met
+        if workspace is None:
+            room = self.device.empty(met.shape, self.kind)
+        else:
+            size = prod(met.shape)
+            room = self.device.namespace().reshape(workspace[:size], tuple(met.shape))
+        enqueue_call(copy_into, met, room)
+        return room
+
+    def met(self, x: Any) -> Any:
+        """The pixels that a stride meets."""
+        down, across = self.shape.window.stride
+        if (down, across) == (1, 1):
+            return x
+        return x[:, ::down, ::across] if self.layout == "NHWC" else x[:, :, ::down, ::across]
+
+    def matrices(self, x: Any) -> Any:
+        """Images as one matrix (pixels, channels), or one (channels, pixels) each."""
+        if self.layout == "NHWC":
+            extents: tuple[int, ...] = (prod(x.shape[:3]), x.shape[3])
+        else:
+            extents = (*x.shape[:2], prod(x.shape[2:]))
+        return self.device.namespace().reshape(x, extents)
+
+    def sum_gradient(self, x: Any, dy: Any, dw: Any) -> None:
+        """Makes the gradient by filters `dw` (K, C, 1, 1) of images and gradients."""
+        space, shape = self.device.namespace(), self.shape
+        pixels, slopes = self.matrices(self.met(x)), self.matrices(dy)
+        if self.layout == "NHWC":
+            found = gemm(space.permute_dims(slopes, (1, 0)), pixels)
+        else:
+            each = gemm(slopes, space.permute_dims(pixels, (0, 2, 1)))
+            found = space.sum(each, axis=0)
+        dw[...] = space.reshape(found, (shape.filters, shape.channels, 1, 1))
+
+
+def _copied(x: Any, out: Any) -> None:
+    out[...] = x

@@ -1,0 +1,139 @@
+"""Sums over neighbours instead of atomic additions.
+
+Where all work-items read an array at their own place moved by constants, as stencils do, an
+element's adjoint is the sum over these moves of what the work-item at the place moved back would
+add. So each element's work-item works that out by itself: more arithmetic, no atomic addition, and
+the same order of summation in each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from portable.gradients.adjoint.own_elements import resolved_index, values_of
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.types import Array, Vector
+from portable.lang.ir.walk import (
+    all_expressions,
+    all_statements,
+    map_block,
+    map_expression,
+    map_operands,
+)
+
+__all__ = ["Moved", "gatherable", "moved_back"]
+
+_MOST_MOVES: Final = 9
+_MOST_STATEMENTS: Final = 120
+"""Of a kernel whose work is done again for each move."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How an array is read: at the place of the work-item, moved.
+
+    Attributes
+    ----------
+    array : Array
+    dims : tuple of int
+        Which dimension of the ndrange each index is.
+    moves : tuple of tuple of int
+        By how much it is moved along each dimension of the ndrange.
+    loads : dict
+        The number of the move by the identity of each load.
+    """
+
+    array: Array
+    dims: tuple[int, ...]
+    moves: tuple[tuple[int, ...], ...]
+    loads: dict[int, int]
+
+
+def gatherable(program: Kernel, arrays: Sequence[Array], dims: int) -> list[Moved]:
+    """Those arrays of a flat program that are read so, and are not written.
+
+    Parameters
+    ----------
+    program : Kernel
+    arrays : sequence of Array
+        Those with gradients.
+    dims : int
+        How many dimensions the ndrange has.
+    """
+    statements = list(all_statements(program.body))
+    places = {x.word for x in all_expressions(program.body) if isinstance(x, e.WorkItem)}
+    together = any(x.together() != "work_item" for x in statements)
+    shared = any(x.space == "local" for x in program.arrays)
+    if together or shared or not places <= {"global_id", "global_size"}:
+        return []
+    if len(statements) > _MOST_STATEMENTS or any(isinstance(x, s.Atomic) for x in statements):
+        return []
+    written = program.written
+    read = {x.array for x in statements if isinstance(x, s.Load)}
+    if any(x in read and x in written for x in program.parameters):
+        return []
+    found = [_moved(program, x, max(dims, program.dimensions)) for x in arrays if x not in written]
+    return [x for x in found if x is not None]
+
+
+def _moved(program: Kernel, array: Array, dims: int) -> Moved | None:
+    values = values_of(program)
+    order: tuple[int, ...] | None = None
+    moves: list[tuple[int, ...]] = []
+    loads: dict[int, int] = {}
+    for x in all_statements(program.body):
+        if not isinstance(x, s.Load) or x.array is not array:
+            continue
+        parts = [_part(i) for i in resolved_index(x.index, values)]
+        known = [p for p in parts if p is not None]
+        own = tuple(dim for dim, _ in known)
+        plain = x.component is None and not isinstance(x.var.type, Vector) and not x.runs_on
+        if len(known) < len(parts) or not plain or sorted(own) != list(range(dims)):
+            return None
+        if order is not None and own != order:
+            return None
+        order = own
+        by = dict(known)
+        move = tuple(by[dim] for dim in range(dims))
+        if move not in moves:
+            moves.append(move)
+        loads[id(x)] = moves.index(move)
+    if order is None or not 1 < len(moves) <= _MOST_MOVES:
+        return None
+    return Moved(array, order, tuple(moves), loads)
+
+
+def _part(x: e.Expression) -> tuple[int, int] | None:
+    """The dimension of the global id that an index is, and by how much it is moved."""
+    match x:
+        case e.WorkItem(word="global_id"):
+            return x.dim, 0
+        case e.Binary(op="add" | "sub", y=e.Const(value=by)):
+            inner = _part(x.x)
+            by = int(by) if x.op == "add" else -int(by)
+            return None if inner is None else (inner[0], inner[1] + by)
+        case e.Binary(op="add", x=e.Const(value=by)):
+            inner = _part(x.y)
+            return None if inner is None else (inner[0], inner[1] + int(by))
+        case _:
+            return None
+
+
+def moved_back(
+    body: s.Block, places: Sequence[e.Expression], sizes: Sequence[e.Expression]
+) -> s.Block:
+    """A body as the work-item at other places, in an ndrange of other sizes, would run it."""
+
+    def other(x: e.Expression) -> e.Expression:
+        if not isinstance(x, e.WorkItem):
+            return x
+        return places[x.dim] if x.word == "global_id" else sizes[x.dim]
+
+    def change(x: s.Statement) -> s.Block:
+        return (map_operands(x, lambda y: map_expression(y, other)),)
+
+    return map_block(body, change)

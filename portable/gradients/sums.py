@@ -1,0 +1,91 @@
+"""The gradients of a tape's arrays while they grow, and how they are given back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from portable import lang as kl
+from portable.dtypes import dtype, float32
+from portable.lang.kernel import kernel
+from portable.namespace import device_of
+from portable.primitives import copy, fill
+
+__all__ = ["add_to", "as_given", "nought_for"]
+
+
+@kernel
+def _add(x: Any, out: Any) -> None:
+    """Adds to each element."""
+    i = kl.global_id(0)
+    out[i] += x[i]
+
+
+@kernel
+def _join(parts: Any, out: Any) -> None:
+    """Complex numbers of pairs."""
+    i = kl.global_id(0)
+    out[i] = kl.complex(parts[i, 0], parts[i, 1])
+
+
+@kernel
+def _part(x: Any, out: Any) -> None:
+    """Pairs of complex numbers."""
+    i = kl.global_id(0)
+    out[i, 0] = kl.real(x[i])
+    out[i, 1] = kl.imag(x[i])
+
+
+def nought_for(x: Any) -> Any:
+    """A gradient of nought for an array: single precision for half, pairs for complex numbers."""
+    kind, shape = dtype(x.dtype), tuple(x.shape)
+    real = float32 if kind.itemsize == 2 else kind.real
+    shape = (*shape, 2) if kind.is_complex else shape
+    return _zeros(x, shape, real)
+
+
+def _zeros(like: Any, shape: tuple[int, ...], kind: Any) -> Any:
+    if isinstance(like, np.ndarray):
+        return np.zeros(shape, kind.numpy)
+    made = device_of(like).empty(shape, kind)
+    if made.size:
+        fill(made, 0)
+    return made
+
+
+def flat(x: Any, last: int = 0) -> Any:
+    """An array in C order as one of one dimension, but for so many last ones."""
+    kept = tuple(x.shape[len(x.shape) - last :])
+    return x.reshape((-1, *kept))
+
+
+def add_to(total: Any, x: Any) -> None:
+    """Adds an array to another one of its shape, both in C order."""
+    if total.size:
+        _add[total.size](flat(x), flat(total))
+
+
+def as_given(gradient: Any, x: Any) -> Any:
+    """A gradient as an array of the dtype of `x`."""
+    kind = dtype(x.dtype)
+    if kind.is_complex:
+        out = _zeros(x, tuple(x.shape), kind)
+        if out.size:
+            _join[out.size](flat(gradient, 1), flat(out))
+        return out
+    if dtype(gradient.dtype) is kind:
+        return gradient
+    out = _zeros(x, tuple(x.shape), kind)
+    return copy(gradient, out) if out.size else out
+
+
+def as_pairs(x: Any) -> Any:
+    """A seed as gradients are kept: pairs of a complex one."""
+    kind = dtype(x.dtype)
+    if not kind.is_complex:
+        return x
+    out = _zeros(x, (*x.shape, 2), kind.real)
+    if x.size:
+        _part[x.size](flat(copy(x)), flat(out, 1))
+    return out

@@ -1,0 +1,274 @@
+"""``portable.Tape``: gradients of what launches and operations do one after the other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Self
+
+from portable import recording
+from portable.dtypes import dtype
+from portable.errors import DataError, LaunchError, UnsupportedError
+from portable.gradients.arguments import views_of
+from portable.gradients.custom import CustomFunction, own_adjoint
+from portable.gradients.kernels import vjp
+from portable.gradients.memory_of import Memory, is_real, memory_of
+from portable.gradients.operations import OPERATIONS, custom, elementwise
+from portable.gradients.records import Gradients, KernelRecord, Record, UnseenRecord, Value
+from portable.gradients.sums import as_given, as_pairs, nought_for
+from portable.lang.arguments.arguments import is_array
+from portable.lang.arguments.structs import flattened
+from portable.lang.ir import statements as s
+from portable.lang.ir.walk import all_statements
+from portable.lang.kernel import Kernel
+from portable.lang.launch.filling import owners_of
+from portable.namespace import device_of, elsewhere
+from portable.primitives import copy, fill
+
+__all__ = ["Tape"]
+
+
+class Tape:
+    """Takes down launches of kernels and operations, for the gradient of what they lead to.
+
+    It sees launches by ``kernel[...](...)``, the functions of `portable.primitives`, `gemm` and
+    element-wise functions and operators of `portable.array`. What else of Portable's is called has
+    no gradient here and is refused by its name where one would go through it. It does not see what
+    other libraries do with their arrays (``numpy.sin(x)``), nor launches that were prepared: their
+    results are constants to it.
+
+    Arrays that are written again after they were read are kept as copies. Arrays that share memory
+    without being the same view are refused.
+
+    Examples
+    --------
+    >>> with pt.Tape() as tape:  # doctest: +SKIP
+    ...     step[n](dt, x, v, out)
+    ...     loss = pt.primitives.reduce(out)
+    >>> gx, gv = tape.gradient(loss, (x, v))  # doctest: +SKIP
+    """
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+        self._values: dict[Memory, Value] = {}
+        self._watch: AbstractContextManager[None] | None = None
+
+    def __enter__(self) -> Self:
+        """Begins to take down what this context does."""
+        if self._watch is not None:
+            raise LaunchError("a tape is entered once at a time")
+        self._watch = recording.watching(self)
+        self._watch.__enter__()
+        return self
+
+    def __exit__(self, *caught: object) -> None:
+        """Ends it."""
+        assert self._watch is not None
+        self._watch.__exit__(None, None, None)
+        self._watch = None
+
+    # -- what it is told -------------------------------------------------------------------
+
+    def value(self, x: Any) -> Value:
+        """An array as it is now."""
+        memory = memory_of(x)
+        known = self._values.get(memory)
+        if known is None:
+            self._refuse_overlap(x, memory)
+            known = self._values[memory] = Value(x, memory)
+        return known
+
+    def _refuse_overlap(self, x: Any, memory: Memory) -> None:
+        for other in self._values.values():
+            if memory.overlaps(other.memory) and (is_real(x) or is_real(other.array)):
+                raise LaunchError(
+                    f"a tape is given an array of shape {memory.shape} that shares memory with one "
+                    f"of shape {other.memory.shape} without being the same view: gradients go by "
+                    "whole arrays; pass the same view each time, or copy it"
+                )
+
+    def record(self, record: Record) -> None:
+        """Adds one that was done, whose results nothing holds yet."""
+        self._records.append(record)
+
+    def overwrite(self, values: Sequence[Value]) -> None:
+        """Keeps what is about to be overwritten, where a gradient will need it."""
+        for value in values:
+            needed = any(value in record.kept() for record in self._records)
+            if self._values.get(value.memory) is not value:
+                continue
+            fresh = Value(value.array, value.memory)
+            if needed:
+                with recording.unwatched():
+                    value.array = copy(value.array)
+            self._values[value.memory] = fresh
+
+    def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> None:
+        """A kernel is about to be launched."""
+        kernel = launcher.kernel
+        ours = str(getattr(kernel, "__module__", "")).startswith("portable.")
+        if not isinstance(kernel, Kernel):
+            raise UnsupportedError(f"{kernel!r} was read from a package and has no gradient")
+        with recording.unwatched():
+            reads, writes, values = self._touched(launcher, tuple(args), constants)
+        both = {i for i in values if i in reads and i in writes}
+        if ours:
+            self._unseen([values[i] for i in reads], [values[i] for i in writes])
+            return
+        own = own_adjoint(kernel)
+        adjoint: Any = vjp(kernel) if own is None else own
+        record = KernelRecord(
+            adjoint, launcher.key, tuple(args), dict(constants), values, both,
+            [values[i] for i in sorted(reads)], [values[i] for i in sorted(writes)],
+        )  # fmt: skip
+        self.record(record)
+        self.overwrite(record.writes)
+
+    def _touched(
+        self, launcher: Any, args: tuple[Any, ...], constants: Mapping[str, Any]
+    ) -> tuple[set[int], set[int], dict[int, Value]]:
+        """Which arrays a launch reads and writes, by number, and all of them."""
+        leaves = flattened(args)
+        arrays = [x for x in leaves if is_array(x)]
+        device = elsewhere() or device_of(*arrays)
+        views = views_of(device, leaves)
+        wanted = launcher.specialised(device, args, views, dict(constants))
+        ir = launcher.kernel.translated(wanted, device.capabilities)
+        owners = owners_of(wanted.parameters)
+        loaded = {x.array for x in all_statements(ir.body) if isinstance(x, s.Load | s.Atomic)} | {
+            y for x in all_statements(ir.body) for y in x.touched() if y not in x.written()
+        }
+        written = ir.written
+        pairs = [(owners[i][0], x) for i, x in enumerate(ir.parameters)]
+        reads = {i for i, x in pairs if x in loaded}
+        writes = {i for i, x in pairs if x in written}
+        return reads, writes, {i: self.value(x) for i, x in enumerate(leaves) if is_array(x)}
+
+    def operation(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """An operation is called."""
+        if isinstance(function, CustomFunction):
+            return custom(self, function, args)
+        known = OPERATIONS.get(getattr(function, "__wrapped__", function))
+        if known is not None:
+            return known(self, function, args, kwargs)
+        with recording.unwatched():
+            result = function(*args, **kwargs)
+        reads = [self.value(x) for x in flattened((*args, *kwargs.values())) if _is_plain(x)]
+        written = [x for x in flattened((result,)) if _is_plain(x)]
+        name = f"{function.__module__.removesuffix('.' + function.__name__)}.{function.__name__}"
+        self._unseen(reads, [self.value(x) for x in written], name)
+        return result
+
+    def applied(self, function: Any, name: str, operands: Sequence[Any], result: Any) -> None:
+        """A function of numbers was applied to each element."""
+        elementwise(self, function, name, operands, result)
+
+    def unseen(self, reads: Sequence[Any], writes: Sequence[Any]) -> None:
+        """Something made arrays of others."""
+        given = [self.value(x) for x in reads if _is_plain(x)]
+        self._unseen(given, [self.value(x) for x in writes if _is_plain(x)])
+
+    def _unseen(self, reads: list[Value], writes: list[Value], name: str = "") -> None:
+        self.record(UnseenRecord(name or _called(), reads, writes))
+        self.overwrite(writes)
+
+    # -- gradients -------------------------------------------------------------------------
+
+    def gradient(self, loss: Any, sources: Any, *, seed: Any = None) -> Any:
+        """The gradient of a loss by arrays, as they were when the tape began.
+
+        Parameters
+        ----------
+        loss : array
+            What something on the tape wrote; of one element unless there is a `seed`.
+        sources : array, or tuple or list of arrays
+            What the loss depends on.
+        seed : array, optional
+            Of the shape of `loss`: the gradient of something by it.
+
+        Returns
+        -------
+        array, or tuple of arrays
+            Of the shape, dtype and device of each source. Of complex ones the derivative by the
+            real part plus ``1j`` times that by the imaginary one.
+
+        Raises
+        ------
+        DataError
+            If nothing on the tape wrote the loss, or it does not depend on a source.
+        KernelError, UnsupportedError
+            With the line or the name of what has no gradient.
+        """
+        if self._watch is not None:
+            raise LaunchError("ask for gradients after the tape: outside of its with statement")
+        several = isinstance(sources, tuple | list)
+        wanted = list(sources) if several else [sources]
+        memories = [memory_of(x) for x in wanted]
+        gradients = Gradients(self._dependent(set(memories)))
+        end = self._values.get(memory_of(loss)) if is_array(loss) else None
+        if end is None or not any(x.memory == end.memory for r in self._records for x in r.writes):
+            raise DataError("the loss is no array that something on the tape wrote")
+        gradients.found[end.memory] = _seed(loss, seed)
+        for record in reversed(self._records):
+            if any(x.memory in gradients.found for x in record.writes):
+                record.back(gradients)
+        out = tuple(
+            as_given(self._found(gradients, memory, i), x)
+            for i, (x, memory) in enumerate(zip(wanted, memories, strict=True))
+        )
+        return out if several else out[0]
+
+    def _dependent(self, memories: set[Memory]) -> set[Memory]:
+        """The arrays that depend on some, these among them."""
+        found = set(memories)
+        for record in self._records:
+            if any(x.memory in found for x in record.reads):
+                found |= {x.memory for x in record.writes if is_real(x.array)}
+        return found
+
+    def _found(self, gradients: Gradients, memory: Memory, number: int) -> Any:
+        found = gradients.found.get(memory)
+        if found is None:
+            raise DataError(
+                f"the loss does not depend on source {number}, as far as the tape saw: what other "
+                "libraries did with it is not on the tape"
+            )
+        return found
+
+
+def _is_plain(x: Any) -> bool:
+    return is_array(x) and hasattr(x, "dtype")
+
+
+def _seed(loss: Any, seed: Any) -> Any:
+    """The gradient to begin with."""
+    size = 1
+    for extent in loss.shape:
+        size *= extent
+    if seed is None:
+        if size != 1:
+            raise DataError(
+                f"the loss has {size} elements: give seed, an array of its shape, or reduce it"
+            )
+        made = nought_for(loss)
+        if dtype(loss.dtype).is_complex:
+            raise DataError("the loss is complex: give a seed, or take its real part")
+        fill(made, 1)
+        return made
+    if tuple(seed.shape) != tuple(loss.shape):
+        raise DataError(f"the seed has the shape {seed.shape}, the loss {loss.shape}")
+    total = nought_for(loss)
+    return copy(as_pairs(seed), total)
+
+
+def _called() -> str:
+    """What of Portable's the user called."""
+    frame, name = sys._getframe(1), "an operation"
+    while str(frame.f_globals.get("__name__", "")).startswith("portable"):
+        module = frame.f_globals["__name__"]
+        name = f"{module}.{frame.f_code.co_name}"
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return name

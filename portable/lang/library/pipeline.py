@@ -1,0 +1,28 @@
+"""What a step of a pipeline is made of: the slots of a ring, filled and multiplied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+
+__all__ = ["multiply_slot", "read_slot"]
+
+
+@function
+def read_slot(tiles: Any, read: Any, step: Any, AHEAD: int, STAGES: int) -> None:
+    """Asks for the tiles of a later step."""
+    ahead = step + AHEAD
+    slot = ahead % STAGES
+    read(tiles[0][slot], tiles[1][slot], ahead)
+
+
+@function
+def multiply_slot(
+    acc: Any, tiles: Any, valid: Any, step: Any, STAGES: int, TRANSPOSED: bool
+) -> None:
+    """Multiplies a step's tiles."""
+    now = step % STAGES
+    left = tiles[0][now].T if TRANSPOSED else tiles[0][now]
+    kl.mma(acc, left, tiles[1][now], valid=None if valid is None else valid(step))

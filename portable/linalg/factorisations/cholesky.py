@@ -1,0 +1,180 @@
+"""The Cholesky factorisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.dtypes import DType
+from portable.interchange.libraries import takes_other_libraries
+from portable.lang.launch.geometry import groups
+from portable.linalg.dense.kernels import clear
+from portable.linalg.factorisations.copy_kernels import LOWER, UPPER
+from portable.linalg.factorisations.factor_kernels import put_factors
+from portable.linalg.factorisations.layout import Layout, layout_of
+from portable.linalg.factorisations.matrices import (
+    batch_of,
+    checked_dtype,
+    copied,
+    lead_of,
+    order_of,
+    require_success,
+    workspace,
+)
+from portable.linalg.factorisations.products import subtract_product
+from portable.linalg.factorisations.triangle_kernels import cholesky_block, cholesky_rows
+from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.namespace import device_of_arrays
+from portable.typing import ArrayT
+
+__all__ = ["cholesky"]
+
+_NOT_DEFINITE = (
+    "cholesky: the matrix is not positive definite: the pivot of row {} is not a positive number"
+)
+_LINE = 64
+_STRIPS = 4
+"""Parts in which what is left of a matrix is changed: less than an eighth of it twice over."""
+
+
+@takes_other_libraries
+def cholesky(a: ArrayT, *, upper: bool = False) -> ArrayT:
+    """The Cholesky factor of positive definite matrices: ``L L^H = a``, or ``U^H U = a``.
+
+    Parameters
+    ----------
+    a : array, shape (..., n, n)
+        ``float16``, ``float32``, ``float64``, ``complex64`` or ``complex128``, symmetric or
+        Hermitian, any strides; it is not changed. Only the triangle that the factor has is read.
+    upper : bool
+        Whether to give the upper factor U, and not the lower one.
+
+    Returns
+    -------
+    array, shape (..., n, n)
+        The factor, its diagonal real and positive, zeros in the other triangle; on the device of
+        `a`, ``float32`` for ``float16``.
+
+    Raises
+    ------
+    ShapeError
+        Unless matrices are square.
+    DTypeError
+        For other dtypes.
+    numpy.linalg.LinAlgError
+        If a matrix is not positive definite or has NaN in it, which a flag tells that is read in
+        the end. It is a ``ValueError``.
+
+    Notes
+    -----
+    By blocks of rows (J. Dongarra et al., "Numerical Linear Algebra for High-Performance
+    Computers", SIAM, 1998): a workgroup factors a diagonal block in local memory, strips of the
+    rows right of it are solved for, and products change the rest. ``L L^H - a`` is a modest
+    multiple of the unit roundoff times the norm of `a`. Beside the result one copy of the matrix is
+    held.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable
+    >>> portable.linalg.cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
+    array([[2., 0.],
+           [1., 2.]])
+    """
+    device = device_of_arrays(a)
+    kind, n = checked_dtype("cholesky", a=a), order_of("cholesky", a)
+    out = device.empty(tuple(a.shape), kind)
+    batch = batch_of(a.shape)
+    if batch == 0 or n == 0:
+        return out  # type: ignore[no-any-return]
+    layout = layout_of(kind, device.capabilities)
+    work = workspace(device, batch, n, n, kind)
+    lead = lead_of(a.shape)
+    copied(device, a, work, from_lead=lead, turned=not upper)
+    factors, failures = factored(device, work, layout, kind)
+    kept = UPPER if upper else LOWER
+    copied(device, work, out, to_lead=lead, kept=kept, turned=not upper)
+    put_factors[groups(batch * factors.shape[1]), layout.items](
+        factors, out, lead, LAYOUT=layout, TURNED=not upper
+    )
+    require_success(device, failures, _NOT_DEFINITE)
+    return out  # type: ignore[no-any-return]
+
+
+def factored(device: Device, work: Any, layout: Layout, kind: DType) -> tuple[Any, Any]:
+    """Makes matrices U of ``U^H U`` in place, but for their diagonal blocks.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    work : array, shape (batch, n, n)
+        Matrices, of which the upper triangle is read.
+    layout : Layout
+        The layout.
+    kind : DType
+        Of the elements.
+
+    Returns
+    -------
+    factors : array, shape (batch, blocks, block, block)
+        U's diagonal blocks.
+    failures : array of i32, shape (batch,)
+        For each matrix 0, or the number of its first pivot that was not positive.
+    """
+    batch, n = int(work.shape[0]), int(work.shape[1])
+    block = layout.block
+    factors = device.empty((batch, -(-n // block), block, block), kind)
+    failures = device.empty((batch,), kl.i32)
+    clear[batch, _LINE](failures)
+    for outer in range(0, n, layout.wide):
+        stop = min(outer + layout.wide, n)
+        for first in range(outer, stop, block):
+            last = min(first + block, n)
+            if first > outer:
+                above = work[:, outer:first]
+                subtract_product(
+                    device,
+                    work[:, first:last, first:],
+                    above[:, :, first:last],
+                    above[:, :, first:],
+                    adjoint=True,
+                )
+            _factor_rows(device, work, (factors, failures), first, layout)
+        _change_rest(device, work, outer, stop)
+    return factors, failures
+
+
+def _factor_rows(
+    device: Device, work: Any, results: tuple[Any, Any], first: int, layout: Layout
+) -> None:
+    """A diagonal block, and the rows right of it."""
+    (batch, n), number = work.shape[:2], first // layout.block
+    strips = -(-(n - first - layout.block) // layout.strip)
+    if not device.capabilities.lone_work_items and strips > 0:
+        cholesky_rows[groups(batch * strips), layout.items](
+            work, *results, number, strips, LAYOUT=layout
+        )
+        return
+    cholesky_block[groups(batch), layout.items](work, *results, number, LAYOUT=layout)
+    if strips > 0:
+        rows = work[:, first : first + layout.block, first + layout.block :]
+        own = results[0][:, number]
+        solved_in_place(device, own, rows, Triangle(False, True, True, False), layout)
+
+
+def _change_rest(device: Device, work: Any, outer: int, stop: int) -> None:
+    """What is below a wide block of rows: its upper triangle, in strips."""
+    n = int(work.shape[1])
+    step = max(stop - outer, -(-(n - stop) // _STRIPS))
+    for first in range(stop, n, step):
+        last = min(first + step, n)
+        above = work[:, outer:stop]
+        subtract_product(
+            device,
+            work[:, first:last, first:],
+            above[:, :, first:last],
+            above[:, :, first:],
+            adjoint=True,
+        )

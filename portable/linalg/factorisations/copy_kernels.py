@@ -1,0 +1,200 @@
+"""The kernels that bring matrices to where they are worked on, and results back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.base.lanes import mixed
+
+__all__ = ["EVERYTHING", "LOWER", "UPPER", "conjugate", "copy_alone", "copy_matrices", "matrix_at"]
+
+EVERYTHING = "everything"
+UPPER = "upper"
+"""What lies on the diagonal and above it; zeros below."""
+LOWER = "lower"
+"""What lies on the diagonal and below it; zeros above."""
+
+
+@function
+def conjugate(x: Any) -> Any:
+    """The complex conjugate of a number, a real one's is itself."""
+    if x.dtype.is_complex:
+        return kl.conj(x)
+    return x
+
+
+@function
+def matrix_at(x: Any, lead: Any, batch: Any) -> Any:
+    """The `batch`-th matrix of `x`, whose leading dimensions broadcast to `lead`; in C order.
+
+    `lead` is None where they are one, counted through.
+    """
+    if lead is None:
+        return x[batch]
+    index = ()
+    rest = batch
+    for d in kl.static_range(len(lead) - 1, -1, -1):
+        own = d - (len(lead) - (x.ndim - 2))
+        if own >= 0:
+            index = (kl.where(x.shape[own] == 1, 0, rest % lead[d]), *index)  # type: ignore[assignment]
+        rest = rest // lead[d]
+    return x[*index]
+
+
+@kernel
+def copy_matrices(
+    source: Any,
+    from_lead: Any,
+    target: Any,
+    to_lead: Any,
+    edge: Any,
+    *,
+    KEPT: str,
+    TURNED: bool,
+    EYE: bool,
+    TILE: int,
+) -> None:
+    """Copies matrices, converted; `TURNED`: their conjugate transposes.
+
+    A workgroup copies a square tile by way of local memory, so that neighbours read and write
+    neighbouring places.
+
+    Parameters
+    ----------
+    source : array
+        The matrices. What the target has beyond them becomes zeros, with `EYE` ones on the
+        diagonal.
+    target : array
+        Where they go.
+    from_lead, to_lead : tuple of int or None
+        Leading dimensions that those of the arrays broadcast to; None where they are one dimension.
+    edge : int
+        Rows of the target from which on nothing is read, so that zeros stand there.
+    KEPT : str
+        What of the target is not made zeros: `EVERYTHING`, `UPPER` or `LOWER`.
+    """
+    kind = target.dtype.register
+    tile = kl.local((TILE, TILE + 1), kind)
+    rows, columns = target.shape[target.ndim - 2], target.shape[target.ndim - 1]
+    matrix = matrix_at(source, from_lead, kl.group_id(2))
+    out = matrix_at(target, to_lead, kl.group_id(2))
+    first, start = kl.group_id(1) * TILE, kl.group_id(0) * TILE
+    for place in kl.workgroup_range(TILE * TILE):
+        i, j = place // TILE, place % TILE
+        if TURNED:
+            row, column = start + i, first + j
+        else:
+            row, column = first + i, start + j
+        value = kl.cast(0, kind)
+        if row < matrix.shape[0] and column < matrix.shape[1]:
+            value = kl.cast(matrix[row, column], kind)
+        tile[i, j] = conjugate(value) if TURNED else value
+    kl.barrier()
+    for place in kl.workgroup_range(TILE * TILE):
+        i, j = place // TILE, place % TILE
+        row, column = first + i, start + j
+        if row < rows and column < columns:
+            value = tile[j, i] if TURNED else tile[i, j]
+            kept = row < edge
+            if KEPT == UPPER:
+                kept = kept and row <= column
+            if KEPT == LOWER:
+                kept = kept and row >= column
+            value = kl.where(kept, value, kl.cast(0, kind))
+            if EYE:
+                beyond = row >= matrix.shape[0] or column >= matrix.shape[1]
+                value = kl.where(beyond and row == column, kl.cast(1, kind), value)
+            out[row, column] = value
+
+
+@kernel
+def copy_alone(
+    source: Any,
+    from_lead: Any,
+    target: Any,
+    to_lead: Any,
+    edge: Any,
+    *,
+    KEPT: str,
+    TURNED: bool,
+    EYE: bool,
+    TILE: int,
+) -> None:
+    """As `copy_matrices`, a work-item a band of rows, by squares of vectors of `TILE` lanes."""
+    matrix = matrix_at(source, from_lead, kl.group_id(1))
+    out = matrix_at(target, to_lead, kl.group_id(1))
+    first = kl.group_id(0) * TILE
+    rows, columns = out.shape[0], out.shape[1]
+    given = (matrix.shape[1], matrix.shape[0]) if TURNED else (matrix.shape[0], matrix.shape[1])
+    last = kl.minimum(first + TILE, rows)
+    for start in range(0, columns, TILE):
+        stop = kl.minimum(start + TILE, columns)
+        whole = stop - start == TILE and last - first == TILE
+        inside = first + TILE <= kl.minimum(edge, given[0]) and start + TILE <= given[1]
+        if KEPT == UPPER:
+            inside = inside and first + TILE <= start
+        if KEPT == LOWER:
+            inside = inside and start + TILE <= first
+        if TILE > 1 and whole and inside:
+            copy_square(matrix, out, first, start, TURNED, TILE)
+        elif TILE > 1 and whole and not EYE and is_cleared(first, start, edge, given, KEPT, TILE):
+            for i in kl.static_range(TILE):
+                kl.vstore(out, first + i, start, kl.splat(kl.cast(0, out.dtype.register), TILE))
+        else:
+            for row in range(first, last):
+                for column in range(start, stop):
+                    put_element(matrix, out, row, column, edge, KEPT, TURNED, EYE)
+
+
+@function
+def is_cleared(first: Any, start: Any, edge: Any, given: Any, KEPT: str, TILE: int) -> Any:
+    """Whether a square becomes zeros."""
+    cleared = first >= kl.minimum(edge, given[0]) or start >= given[1]
+    if KEPT == UPPER:
+        cleared = cleared or first >= start + TILE
+    if KEPT == LOWER:
+        cleared = cleared or start >= first + TILE
+    return cleared
+
+
+@function
+def copy_square(matrix: Any, out: Any, first: Any, start: Any, TURNED: bool, TILE: int) -> None:
+    """Copies a square, or its transpose, by vectors."""
+    kind = out.dtype.register
+    rows = ()
+    for i in kl.static_range(TILE):
+        if TURNED:
+            row = kl.cast(kl.vload(matrix, start + i, first, lanes=TILE), kind)
+        else:
+            row = kl.cast(kl.vload(matrix, first + i, start, lanes=TILE), kind)
+        rows = (*rows, row)  # type: ignore[assignment]
+    if TURNED:
+        rows = mixed(rows, TILE, TILE)
+    for i in kl.static_range(TILE):
+        kl.vstore(out, first + i, start, rows[i])
+
+
+@function
+def put_element(
+    matrix: Any, out: Any, row: Any, column: Any, edge: Any, KEPT: str, TURNED: bool, EYE: bool
+) -> None:
+    """Writes one element, as `copy_matrices` says."""
+    kind = out.dtype.register
+    i, j = (column, row) if TURNED else (row, column)
+    value = kl.cast(0, kind)
+    beyond = i >= matrix.shape[0] or j >= matrix.shape[1]
+    kept = row < edge and not beyond
+    if KEPT == UPPER:
+        kept = kept and row <= column
+    if KEPT == LOWER:
+        kept = kept and row >= column
+    if kept:
+        value = kl.cast(matrix[i, j], kind)
+        if TURNED:
+            value = conjugate(value)
+    if EYE and beyond and row == column:
+        value = kl.cast(1, kind)
+    out[row, column] = value

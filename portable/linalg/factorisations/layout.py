@@ -1,0 +1,131 @@
+"""How factorisations are laid out on a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from portable.backend import Capabilities
+from portable.dtypes import DType
+
+__all__ = ["Layout", "layout_of", "room_of"]
+
+_BLOCK: Final = 64
+"""Rows of a diagonal block: what the kernels that work one at a time are given of a matrix."""
+
+_SOLVED: Final = 128
+"""Rows that are solved for in one launch at most."""
+
+_SEGMENT: Final = 16
+"""Rows of a strip that a work-item has in registers."""
+
+_CROWD: Final = 256
+_MANY: Final = 1024
+_STRIP: Final = 64
+_STRIP_ALONE: Final = 64
+_LINE_BYTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One layout, a constant of the kernels.
+
+    Attributes
+    ----------
+    block : int
+        Rows of a diagonal block.
+    solved : int
+        Rows that one launch solves for at most.
+    segment : int
+        Rows that a work-item has in registers.
+    lanes : int
+        Columns of a vector; 1 where work-items are many, and of complex numbers.
+    items : int
+        Work-items that factor a block or panel together.
+    strip_items : int
+        Work-items that solve a strip of columns.
+    strip : int
+        Its columns.
+    panel : int
+        Columns of a panel that is eliminated one by one.
+    held : int
+        Rows of a panel that each work-item may keep in registers; 0 where they stay in memory.
+    wide : int
+        Columns (rows) of the blocks whose products change the rest of a matrix.
+    """
+
+    block: int
+    solved: int
+    segment: int
+    lanes: int
+    items: int
+    strip_items: int
+    strip: int
+    panel: int
+    held: int
+    wide: int
+
+
+@lru_cache(maxsize=256)
+def layout_of(kind: DType, can: Capabilities) -> Layout:
+    """The layout for numbers that are computed in `kind`.
+
+    Parameters
+    ----------
+    kind : DType
+        ``float32``, ``float64`` or complex.
+    can : Capabilities
+        Of the device.
+    """
+    room = max(can.local_memory, can.local_memory_opt_in)
+    block, solved = _BLOCK, _SOLVED
+    while 2 * block * (block + 1) * kind.itemsize > room:
+        block //= 2
+    while solved > block and solved * (solved + 2) * kind.itemsize > room // 2:
+        solved //= 2
+    if can.lone_work_items:
+        lanes = 1 if kind.is_complex else max(1, can.vector_bytes // kind.itemsize)
+        return Layout(
+            block=block,
+            solved=block,
+            segment=_SEGMENT,
+            lanes=lanes,
+            items=1,
+            strip_items=1,
+            strip=_STRIP_ALONE,
+            panel=16,
+            held=0,
+            wide=256,
+        )
+    most = min(can.max_workgroup, can.max_workgroup_shape[0])
+    strip = min(_STRIP, most)
+    return Layout(
+        block=block,
+        solved=solved,
+        segment=_SEGMENT,
+        lanes=1,
+        items=min(_CROWD, most),
+        strip_items=strip,
+        strip=strip,
+        panel=16,
+        held=0,
+        wide=256,
+    )
+
+
+def room_of(columns: int, kind: DType) -> int:
+    """Places that a row is given.
+
+    Rows begin at lines of the caches, an odd number of them apart: a cache has few places for lines
+    whose addresses differ by a power of two.
+
+    Parameters
+    ----------
+    columns : int
+        Elements of a row.
+    kind : DType
+        Of the elements.
+    """
+    line = _LINE_BYTES // kind.itemsize
+    return line * (-(-columns // line) | 1)

@@ -1,0 +1,278 @@
+"""The kernels of LU with partial pivoting: panels, and rows that change places."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.factorisations.copy_kernels import matrix_at
+from portable.linalg.factorisations.layout import Layout
+
+__all__ = [
+    "Candidate",
+    "eliminate_panel",
+    "exchange_alone",
+    "exchange_rows",
+    "gather_rows",
+    "order_rows",
+]
+
+
+class Candidate(NamedTuple):
+    """The size of an element of a column, and its row."""
+
+    size: Any
+    row: Any
+
+
+@function
+def larger(x: Any, y: Any) -> Any:
+    """The larger of two candidates; of equal ones the one above, as LAPACK takes."""
+    first = x.size > y.size or (x.size == y.size and x.row <= y.row)
+    return kl.where(first, x, y)
+
+
+@function
+def size_of(x: Any) -> Any:
+    """What pivots are compared by: of complex numbers the sum of both parts' sizes, as LAPACK's."""
+    if x.dtype.is_complex:
+        return kl.abs(x.real) + kl.abs(x.imag)
+    return kl.abs(x)
+
+
+@kernel
+def eliminate_panel(
+    a: Any,
+    room: Any,
+    pivots: Any,
+    failures: Any,
+    first: Any,
+    stop: Any,
+    *,
+    LAYOUT: Layout,
+) -> None:
+    """``P A = L U`` of up to `panel` columns of each matrix, from the diagonal at `first` down.
+
+    Parameters
+    ----------
+    a : array, shape (batch, m, n)
+        The matrices; the columns of the panel become L and U.
+    room : array, shape (batch, m, panel)
+        Where the panel lies meanwhile, a row in neighbouring places.
+    pivots : array of i32, shape (batch, min(m, n))
+        With which row each has changed places.
+    failures : array of i32, shape (batch,)
+        The first column whose pivots are all 0, counted from 1.
+    first, stop : int
+        The panel's first row, which is its first column, and the column behind its last.
+    """
+    batch = kl.group_id(0)
+    width, m = stop - first, a.shape[1] - first
+    matrix, w = a[batch], room[batch]
+    PANEL, LANES = LAYOUT.panel, LAYOUT.lanes
+    best = Candidate(kl.cast(-1, w.dtype.real), 0)
+    for r in kl.workgroup_range(m):
+        fetch_row(matrix, w, first, r, width, LAYOUT)
+        best = larger(best, Candidate(size_of(w[r, 0]), r))
+    for k in range(kl.minimum(width, m)):
+        found = kl.workgroup_reduce(larger, best)
+        if kl.local_id(0) == 0:
+            pivots[batch, first + k] = first + found.row
+            if found.size == 0 and failures[batch] == 0:
+                failures[batch] = first + k + 1
+        kl.barrier()
+        for j in kl.workgroup_range(PANEL):
+            upper, lower = w[k, j], w[found.row, j]
+            w[k, j] = lower
+            w[found.row, j] = upper
+        kl.barrier()
+        best = Candidate(kl.cast(-1, w.dtype.real), k + 1)
+        after = kl.minimum(k + 1, PANEL - 1)
+        for r in kl.workgroup_range(k + 1, m):
+            eliminate_row(w, r, k, found.size, PANEL, LANES)
+            best = larger(best, Candidate(size_of(w[r, after]), r))
+    kl.barrier()
+    for r in kl.workgroup_range(m):
+        store_row(matrix, w, first, r, width, LAYOUT)
+
+
+@function
+def fetch_row(matrix: Any, w: Any, first: Any, r: Any, width: Any, LAYOUT: Layout) -> None:
+    """Copies a row of a panel from a matrix, zeros behind it."""
+    PANEL, LANES = LAYOUT.panel, LAYOUT.lanes
+    if width == PANEL:
+        for part in kl.static_range(0, PANEL, LANES):
+            row = kl.vload(matrix, first + r, first + part, lanes=LANES)
+            kl.vstore(w, r, part, row)
+    else:
+        for j in kl.static_range(PANEL):
+            w[r, j] = 0
+            if j < width:
+                w[r, j] = matrix[first + r, first + j]
+
+
+@function
+def store_row(matrix: Any, w: Any, first: Any, r: Any, width: Any, LAYOUT: Layout) -> None:
+    """Copies a row of a panel to a matrix."""
+    PANEL, LANES = LAYOUT.panel, LAYOUT.lanes
+    if width == PANEL:
+        for part in kl.static_range(0, PANEL, LANES):
+            row = kl.vload(w, r, part, lanes=LANES)
+            kl.vstore(matrix, first + r, first + part, row)
+    else:
+        for j in kl.static_range(PANEL):
+            if j < width:
+                matrix[first + r, first + j] = w[r, j]
+
+
+@function
+def eliminate_row(w: Any, r: Any, k: Any, size: Any, PANEL: int, LANES: int) -> None:
+    """A row less its multiple of the pivot's row; the multiple takes its place in the column."""
+    factor = w[r, k]
+    if size > 0:
+        factor = factor / w[k, k]
+    if LANES > 1:
+        for part in kl.static_range(0, PANEL, LANES):
+            numbers = kl.vector(*[part + lane for lane in range(LANES)])
+            row = kl.vload(w, r, part, lanes=LANES)
+            less = row - factor * kl.vload(w, k, part, lanes=LANES)
+            row = kl.where(numbers == k, kl.splat(factor, LANES), row)
+            kl.vstore(w, r, part, kl.where(numbers > k, less, row))
+    else:
+        for j in kl.static_range(PANEL):
+            if j > k:
+                w[r, j] = w[r, j] - factor * w[k, j]
+        w[r, k] = factor
+
+
+@function
+def moves_of(pivots: Any, first: Any, count: Any, sources: Any, COUNT: int) -> None:
+    """Which rows come to where a panel's exchanges have a part: see `exchange_rows`.
+
+    The place of the panel's i-th row is i, that of the row that it changes places with ``COUNT +
+    i``, unless that has a place already; then this one's source is -1.
+    """
+    for i in range(COUNT):
+        sources[i] = first + i
+        sources[COUNT + i] = -1
+    for k in range(count):
+        row = pivots[first + k]
+        place = row - first
+        if place >= COUNT:
+            place = COUNT + k
+            for earlier in range(k):
+                if pivots[first + earlier] == row:
+                    place = kl.minimum(place, COUNT + earlier)
+            if place == COUNT + k:
+                sources[place] = row
+        kept = sources[k]
+        sources[k] = sources[place]
+        sources[place] = kept
+
+
+@kernel
+def exchange_rows(
+    a: Any, pivots: Any, first: Any, stop: Any, strips: Any, *, STRIP: int, COUNT: int
+) -> None:
+    """Brings rows where a panel's pivots want them, in all columns but the panel's own.
+
+    A workgroup reads what changes places in a strip of columns, and then writes it. The panel is
+    that of columns from `first` to `stop`, at most `COUNT`. Local memory: ``2 COUNT STRIP``
+    elements.
+    """
+    batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
+    matrix, own = a[batch], pivots[batch]
+    held = kl.local((2 * COUNT, STRIP), a.dtype)
+    sources = kl.local(2 * COUNT, kl.i32)
+    columns = a.shape[2] - (stop - first)
+    if kl.local_id(0) == 0:
+        moves_of(own, first, kl.minimum(stop, pivots.shape[1]) - first, sources, COUNT)
+    kl.barrier()
+    for place in kl.workgroup_range(2 * COUNT * STRIP):
+        i, j = place // STRIP, strip * STRIP + place % STRIP
+        column = kl.where(j < first, j, j + (stop - first))
+        if j < columns and sources[i] >= 0 and sources[i] < a.shape[1]:
+            held[i, place % STRIP] = matrix[sources[i], column]
+    kl.barrier()
+    for place in kl.workgroup_range(2 * COUNT * STRIP):
+        i, j = place // STRIP, strip * STRIP + place % STRIP
+        column = kl.where(j < first, j, j + (stop - first))
+        if j < columns and sources[i] >= 0 and sources[i] < a.shape[1]:
+            row = first + i
+            if i >= COUNT:
+                row = own[first + i - COUNT]
+            matrix[row, column] = held[i, place % STRIP]
+
+
+@kernel
+def exchange_alone(
+    a: Any, pivots: Any, first: Any, stop: Any, strips: Any, *, STRIP: int, COUNT: int, LANES: int
+) -> None:
+    """As `exchange_rows`, a work-item a strip, whose rows change places in turn, by vectors."""
+    batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
+    matrix, own = a[batch], pivots[batch]
+    begin = strip * STRIP
+    end = kl.minimum(begin + STRIP, matrix.shape[1])
+    for k in range(first, kl.minimum(stop, pivots.shape[1])):
+        other = own[k]
+        if other != k:
+            swap_parts(matrix, (k, other), begin, kl.minimum(end, first), LANES)
+            swap_parts(matrix, (k, other), kl.maximum(begin, stop), end, LANES)
+
+
+@function
+def swap_parts(matrix: Any, rows: Any, begin: Any, end: Any, LANES: int) -> None:
+    """Exchanges two rows of some columns."""
+    for column, lanes in kl.vector_range(begin, end, lanes=LANES):
+        upper = kl.vload(matrix, rows[0], column, lanes=lanes)
+        lower = kl.vload(matrix, rows[1], column, lanes=lanes)
+        kl.vstore(matrix, rows[0], column, lower)
+        kl.vstore(matrix, rows[1], column, upper)
+
+
+@kernel
+def order_rows(pivots: Any, orders: Any, *, HELD: int) -> None:
+    """``orders[batch, i]``: the row that exchanges in turn bring to place i.
+
+    A work-item of each workgroup follows the exchanges of a matrix, in local memory where up to
+    `HELD` rows have room there.
+    """
+    batch, m = kl.group_id(0), orders.shape[1]
+    place = kl.local(HELD, kl.i32)
+    if m <= HELD:
+        for i in kl.workgroup_range(m):
+            place[i] = i
+        kl.barrier()
+        if kl.local_id(0) == 0:
+            for k in range(pivots.shape[1]):
+                other = pivots[batch, k]
+                kept = place[k]
+                place[k] = place[other]
+                place[other] = kept
+        kl.barrier()
+        for i in kl.workgroup_range(m):
+            orders[batch, i] = place[i]
+    else:
+        for i in kl.workgroup_range(m):
+            orders[batch, i] = i
+        kl.barrier()
+        if kl.local_id(0) == 0:
+            for k in range(pivots.shape[1]):
+                other = pivots[batch, k]
+                kept = orders[batch, k]
+                orders[batch, k] = orders[batch, other]
+                orders[batch, other] = kept
+
+
+@kernel
+def gather_rows(b: Any, lead: Any, orders: Any, out: Any, *, EYE: bool) -> None:
+    """``out[batch, i] = b[orders[batch, i]]``; with `EYE` of the identity instead of `b`."""
+    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if column < out.shape[2] and row < out.shape[1] and batch < out.shape[0]:
+        source = orders[batch, row]
+        if EYE:
+            out[batch, row, column] = kl.where(source == column, 1, 0)
+        else:
+            out[batch, row, column] = matrix_at(b, lead, batch)[source, column]

@@ -1,0 +1,204 @@
+"""The kernel that turns panels into triangles by Householder reflectors, one workgroup each.
+
+Of a panel's columns from a row on it leaves R, and ``Q = I - V T V^H``: V with ones on its diagonal
+and T, upper triangular (R. Schreiber, C. Van Loan, "A storage-efficient WY representation for
+products of Householder transformations", SIAM J. Sci. Stat. Comput. 10 (1989)). One pass over the
+panel applies a reflector and adds up the products that the next one is made of.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.base.magnitude import power_bits, scaled_by
+from portable.linalg.factorisations.copy_kernels import conjugate
+from portable.linalg.factorisations.layout import Layout
+from portable.linalg.factorisations.panel_kernels import fetch_row, size_of
+
+__all__ = ["factor_columns"]
+
+_CHAIN: Final = 256
+"""Products that a work-item adds up one after the other at most."""
+
+_TARGET: Final = 20
+"""The exponent that a panel's largest element is scaled to: squares neither overflow nor vanish."""
+
+
+@kernel
+def factor_columns(
+    a: Any,
+    v: Any,
+    t: Any,
+    room: Any,
+    where: Any,
+    *,
+    LAYOUT: Layout,
+    ROWS: int,
+) -> None:
+    """Factors columns from `first` to `stop` of each matrix, from the diagonal down.
+
+    Parameters
+    ----------
+    a : array, shape (batch, m, n)
+        The matrices; R takes the place of the triangle.
+    v : array, shape (batch, m, k)
+        V takes the place of these columns, from row `first` on.
+    t : array, shape (batch, k, wide)
+        T goes to rows from `first` and columns from `place` on.
+    room : array, shape (batch, m, panel)
+        Where the panel lies meanwhile, unless it has up to `ROWS` rows: then in local memory.
+    where : (int, int, int)
+        `first` and `stop`, at most `panel` columns, and no more than there are rows; and `place`.
+    """
+    first, stop, place = where
+    batch, PANEL, LANES = kl.group_id(0), LAYOUT.panel, LAYOUT.lanes
+    m, width = a.shape[1] - first, stop - first
+    matrix = a[batch]
+    w = kl.local((ROWS, PANEL), a.dtype) if ROWS else room[batch]
+    field = load_panel(matrix, w, first, width, m, LAYOUT)
+    factor = kl.local((PANEL, PANEL), a.dtype)
+    sums = kl.private(PANEL // LANES, w.dtype, lanes=LANES, fill=0)
+    for r in kl.workgroup_range(1, m):
+        add_products(w, r, 0, sums, LANES)
+    for k in range(width):
+        reflect(w, sums, factor, (k, m), LAYOUT)
+    kl.barrier()
+    for r in kl.workgroup_range(m):
+        for j in kl.static_range(PANEL):
+            if j < width:
+                below = kl.where(r == j, kl.cast(1, w.dtype), kl.cast(0, w.dtype))
+                v[batch, first + r, first + j] = kl.where(r > j, w[r, j], below)
+                if r <= j:
+                    matrix[first + r, first + j] = scaled(w[r, j], field, -1)
+    for entry in kl.workgroup_range(PANEL * PANEL):
+        i, j = entry // PANEL, entry % PANEL
+        if i < width and j < width:
+            t[batch, first + i, place + j] = factor[i, j]
+
+
+@function
+def scaled(x: Any, field: Any, sign: int) -> Any:
+    """A number times a power of two, or divided by it."""
+    if x.dtype.is_complex:
+        return kl.complex(scaled_by(x.real, field, sign), scaled_by(x.imag, field, sign))
+    return scaled_by(x, field, sign)
+
+
+@function
+def load_panel(matrix: Any, w: Any, first: Any, width: Any, m: Any, LAYOUT: Layout) -> Any:
+    """Copies a panel, zeros beyond it, scaled by a power of two, whose exponent field it gives."""
+    best = kl.cast(0, w.dtype.real)
+    PANEL = LAYOUT.panel
+    for r in kl.workgroup_range(m):
+        fetch_row(matrix, w, first, r, width, LAYOUT)
+        for j in kl.static_range(PANEL):
+            best = kl.maximum(best, size_of(w[r, j]))
+    field = power_bits(kl.workgroup_reduce(kl.maximum, best), _TARGET)
+    kl.barrier()
+    for r in kl.workgroup_range(m):
+        for j in kl.static_range(PANEL):
+            w[r, j] = scaled(w[r, j], field, 1)
+    kl.barrier()
+    return field
+
+
+@function
+def add_products(w: Any, r: Any, k: Any, sums: Any, LANES: int) -> None:
+    """Adds a row's part of the products of column `k`, conjugated, with all columns."""
+    x = conjugate(w[r, k])
+    for i in kl.static_range(sums.shape[0]):
+        sums[i] = sums[i] + x * kl.vload(w, r, i * LANES, lanes=LANES)
+
+
+@function
+def added(x: Any, y: Any) -> Any:
+    """Sums of tuples."""
+    return tuple([x[i] + y[i] for i in range(len(x))])
+
+
+@function
+def totals_of(sums: Any, out: Any, LANES: int) -> None:
+    """What all work-items have added up, number by number."""
+    if LANES > 1:
+        for i in kl.static_range(sums.shape[0]):
+            kl.vstore(out, i * LANES, sums[i])
+    else:
+        found = kl.workgroup_reduce(added, tuple([sums[i] for i in range(sums.shape[0])]))
+        for i in kl.static_range(sums.shape[0]):
+            out[i] = found[i]
+
+
+@function
+def reflector_of(alpha: Any, tail: Any) -> Any:
+    """``(beta, tau, factor)`` of ``I - tau v v^H``, whose adjoint maps x to ``(beta, 0, ..., 0)``.
+
+    `alpha` is the first number of x and `tail` the sum of the squares of the others; v is 1 and
+    the others times `factor`. Beta is real (LAPACK's ?larfg).
+    """
+    small = 2.0**-900 if tail.dtype == kl.f64 else 2.0**-100
+    beta, tau, factor = alpha, alpha * 0, alpha * 0
+    size = tail
+    if alpha.dtype.is_complex:
+        size = tail + kl.imag(alpha) * kl.imag(alpha)
+    if size > small or size != size:
+        real = -kl.copysign(kl.sqrt(kl.real(alpha) * kl.real(alpha) + size), kl.real(alpha))
+        beta = kl.cast(real, alpha.dtype)
+        tau = (beta - alpha) / beta
+        factor = 1 / (alpha - beta)
+    return beta, tau, factor
+
+
+@function
+def reflect(w: Any, sums: Any, factor: Any, where: Any, LAYOUT: Layout) -> None:
+    """The reflector of column `k` of `m` rows, applied to the columns after it.
+
+    `sums` are a work-item's part of the products of the column's tail, and become those of the
+    next column's. Column `k` of T goes to `factor`, each row of it written and read by one
+    work-item alone.
+    """
+    k, m = where
+    PANEL, LANES, kind = LAYOUT.panel, LAYOUT.lanes, w.dtype
+    totals, shares = kl.private(PANEL, kind), kl.private(PANEL, kind)
+    totals_of(sums, totals, LANES)
+    kl.barrier()
+    beta, tau, scale = reflector_of(w[k, k], kl.real(totals[k]))
+    for j in kl.static_range(PANEL):
+        totals[j] = w[k, j] + conjugate(scale) * totals[j]
+        shares[j] = kl.where(j > k, conjugate(tau) * totals[j], kl.cast(0, kind))
+    put_column(factor, totals, tau, k)
+    kl.barrier()
+    if kl.local_id(0) == 0:
+        for j in kl.static_range(PANEL):
+            w[k, j] = kl.where(j == k, beta, w[k, j] - shares[j])
+    after = kl.minimum(k + 1, PANEL - 1)
+    for i in kl.static_range(PANEL // LANES):
+        sums[i] = kl.splat(kl.cast(0, kind), LANES)
+    # In chains of bounded length, so that sums do not drift.
+    for begin in range(k + 1, m, _CHAIN * kl.local_size(0)):
+        chain = kl.private(PANEL // LANES, kind, lanes=LANES, fill=0)
+        for r in kl.workgroup_range(begin, kl.minimum(begin + _CHAIN * kl.local_size(0), m)):
+            x = scale * w[r, k]
+            for i in kl.static_range(PANEL // LANES):
+                share = kl.vload(shares, i * LANES, lanes=LANES)
+                row = kl.vload(w, r, i * LANES, lanes=LANES)
+                kl.vstore(w, r, i * LANES, row - x * share)
+            w[r, k] = x
+            if r > k + 1:  # the first row below is the next column's own
+                add_products(w, r, after, chain, LANES)
+        for i in kl.static_range(PANEL // LANES):
+            sums[i] = sums[i] + chain[i]
+
+
+@function
+def put_column(factor: Any, products: Any, tau: Any, k: Any) -> None:
+    """Column `k` of T from the products of the reflectors before with this one."""
+    PANEL = factor.shape[0]
+    for i in kl.workgroup_range(PANEL):
+        total = kl.cast(0, factor.dtype)
+        for j in range(k):
+            if j >= i:
+                total = total + factor[i, j] * conjugate(products[j])
+        factor[i, k] = kl.where(i == k, tau, -tau * total)

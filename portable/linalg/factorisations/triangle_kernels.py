@@ -1,0 +1,221 @@
+"""The kernel that solves triangular systems, and those that factor positive definite blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.factorisations.copy_kernels import conjugate
+from portable.linalg.factorisations.layout import Layout
+
+__all__ = ["Triangle", "cholesky_block", "cholesky_rows", "solve_strips"]
+
+
+@dataclass(frozen=True, slots=True)
+class Triangle:
+    """Which triangle of a block is meant, a constant of kernels.
+
+    Attributes
+    ----------
+    backward : bool
+        Whether the last row is solved for first: the triangle, having been turned, is an upper one.
+    turned : bool
+        Whether its transpose is meant.
+    conjugate : bool
+        Whether numbers are conjugated.
+    unit : bool
+        Whether ones stand for its diagonal.
+    """
+
+    backward: bool
+    turned: bool
+    conjugate: bool
+    unit: bool
+
+
+@function
+def placed(i: Any, order: Any, BACKWARD: bool) -> Any:
+    """Where the i-th row to be solved for stands."""
+    return order - 1 - i if BACKWARD else i
+
+
+@function
+def load_triangle(t: Any, w: Any, order: Any, WHICH: Triangle, EDGE: int) -> None:
+    """``w[k, i]``: what the i-th row to be solved for has of the k-th; ones beyond the diagonal."""
+    kind = w.dtype
+    for place in kl.workgroup_range(EDGE * EDGE):
+        k, i = place // EDGE, place % EDGE
+        value = kl.cast(0, kind)
+        if k <= i and i < order:
+            row, column = placed(i, order, WHICH.backward), placed(k, order, WHICH.backward)
+            if WHICH.turned:
+                row, column = column, row
+            value = t[row, column]
+            if WHICH.conjugate:
+                value = conjugate(value)
+        if k == i and (WHICH.unit or i >= order):
+            value = kl.cast(1, kind)
+        w[k, i] = value
+    kl.barrier()
+
+
+@kernel
+def solve_strips(
+    t: Any, b: Any, strips: Any, *, LAYOUT: Layout, WHICH: Triangle, EDGE: int
+) -> None:
+    """``B = T^-1 B`` for triangles of order ``t.shape[1]`` up to `EDGE`, a strip a workgroup.
+
+    Local memory: ``EDGE^2`` elements.
+    """
+    w = kl.local((EDGE, EDGE), b.dtype)
+    batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
+    load_triangle(t[batch], w, t.shape[1], WHICH, EDGE)
+    solve_strip(w, b[batch], strip * LAYOUT.strip, t.shape[1], WHICH.backward, LAYOUT)
+
+
+@function
+def solve_strip(w: Any, b: Any, start: Any, order: Any, BACKWARD: bool, LAYOUT: Layout) -> None:
+    """Solves for the columns of a strip; a work-item has a column, or goes through vectors."""
+    stop = kl.minimum(start + LAYOUT.strip, b.shape[1])
+    step = LAYOUT.lanes * kl.local_size(0)
+    whole = start + (stop - start) // LAYOUT.lanes * LAYOUT.lanes
+    for column in range(start + kl.local_id(0) * LAYOUT.lanes, whole, step):
+        solve_columns(w, b, column, order, BACKWARD, LAYOUT.segment, LAYOUT.lanes)
+    if LAYOUT.lanes > 1:
+        for column in range(whole, stop):
+            solve_columns(w, b, column, order, BACKWARD, LAYOUT.segment, 1)
+
+
+@function
+def solve_columns(
+    w: Any, b: Any, column: Any, order: Any, BACKWARD: bool, SEGMENT: int, LANES: int
+) -> None:
+    """Solves for `LANES` columns, a segment of rows after the other in registers."""
+    x = kl.private(SEGMENT, w.dtype, lanes=LANES)
+    for first in range(0, order, SEGMENT):
+        for i in kl.static_range(SEGMENT):
+            x[i] = kl.splat(kl.cast(0, w.dtype), LANES)
+            if first + i < order:
+                x[i] = kl.vload(b, placed(first + i, order, BACKWARD), column, lanes=LANES)
+        for k in kl.range(first, unroll=1):
+            known = kl.vload(b, placed(k, order, BACKWARD), column, lanes=LANES)
+            for i in kl.static_range(SEGMENT):
+                x[i] = x[i] - w[k, first + i] * known
+        for k in kl.static_range(SEGMENT):
+            if first + k < order:
+                x[k] = x[k] / w[first + k, first + k]
+                for i in kl.static_range(k + 1, SEGMENT):
+                    x[i] = x[i] - w[first + k, first + i] * x[k]
+                kl.vstore(b, placed(first + k, order, BACKWARD), column, x[k])
+
+
+# -- positive definite blocks ---------------------------------------------------------------------
+
+
+@kernel
+def cholesky_block(a: Any, factors: Any, failures: Any, number: Any, *, LAYOUT: Layout) -> None:
+    """``A = U^H U`` of the `number`-th diagonal block of each matrix, a workgroup each.
+
+    U goes to ``factors[batch, number]``, zeros below its diagonal, ones beyond the matrix. Where a
+    pivot is not positive ``failures[batch]`` becomes its number, counted from 1, unless one failed
+    before, and what follows is NaN. Local memory: ``block^2`` elements.
+    """
+    EDGE = LAYOUT.block
+    w = kl.local((EDGE, EDGE), a.dtype)
+    batch = kl.group_id(0)
+    rows = kl.minimum(a.shape[1] - number * EDGE, EDGE)
+    load_block(a[batch], w, number * EDGE, EDGE)
+    factor_block(w, failures, batch, (number * EDGE, rows), True, LAYOUT)
+    keep_factor(w, factors, batch, number, EDGE)
+
+
+@function
+def keep_factor(w: Any, factors: Any, batch: Any, number: Any, EDGE: int) -> None:
+    """Writes the factor of a block."""
+    for place in kl.workgroup_range(EDGE * EDGE):
+        i, j = place // EDGE, place % EDGE
+        factors[batch, number, i, j] = w[i, j]
+
+
+@function
+def load_block(a: Any, w: Any, first: Any, EDGE: int) -> None:
+    """The upper triangle of a diagonal block, ones on the diagonal beyond the matrix."""
+    kind = w.dtype
+    for place in kl.workgroup_range(EDGE * EDGE):
+        i, j = place // EDGE, place % EDGE
+        value = kl.cast(0, kind)
+        if i <= j and first + j < a.shape[1]:
+            value = a[first + i, first + j]
+        if i == j and first + j >= a.shape[1]:
+            value = kl.cast(1, kind)
+        w[i, j] = value
+    kl.barrier()
+
+
+@function
+def factor_block(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYOUT: Layout) -> None:
+    """Makes a block its factor, row by row; `tells` says whether it reports a failure.
+
+    `place` is the block's first row, and how many rows it has.
+    """
+    first, count = place
+    EDGE, LANES, kind = LAYOUT.block, LAYOUT.lanes, w.dtype
+    for k in range(count):
+        pivot = kl.real(w[k, k])
+        good = pivot > 0
+        root = kl.sqrt(kl.where(good, pivot, pivot * 0 + float("nan")))
+        kl.barrier()
+        if tells and kl.local_id(0) == 0 and not good and failures[batch] == 0:
+            failures[batch] = first + k + 1
+        for j in kl.workgroup_range(k, count):
+            w[k, j] = kl.where(j == k, kl.cast(root, kind), w[k, j] / root)
+        kl.barrier()
+        if LANES > 1:
+            for i in range(k + 1, count):
+                factor = w[k, i]
+                for j in range(i // LANES * LANES, count, LANES):
+                    row = kl.vload(w, i, j, lanes=LANES)
+                    kl.vstore(w, i, j, row - factor * kl.vload(w, k, j, lanes=LANES))
+        else:
+            rest = count - 1 - k
+            for place in kl.workgroup_range(rest * rest):
+                i, j = k + 1 + place // rest, k + 1 + place % rest
+                if j >= i:
+                    w[i, j] = w[i, j] - conjugate(w[k, i]) * w[k, j]
+        kl.barrier()
+    if LANES > 1:
+        for i in range(1, EDGE):
+            for j in range(i):
+                w[i, j] = 0
+
+
+@kernel
+def cholesky_rows(
+    a: Any, factors: Any, failures: Any, number: Any, strips: Any, *, LAYOUT: Layout
+) -> None:
+    """Factors the `number`-th diagonal block, and solves for the rows right of it.
+
+    Each workgroup factors the block for itself and then solves for a strip of columns, which spares
+    a launch and its wait; the first one of each matrix keeps the factor, as `cholesky_block` does.
+    Local memory: ``block^2`` elements.
+    """
+    EDGE = LAYOUT.block
+    w = kl.local((EDGE, EDGE), a.dtype)
+    batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
+    load_block(a[batch], w, number * EDGE, EDGE)
+    factor_block(w, failures, batch, (number * EDGE, EDGE), strip == 0, LAYOUT)
+    if strip == 0:
+        keep_factor(w, factors, batch, number, EDGE)
+    kl.barrier()
+    if w.dtype.is_complex:
+        for place in kl.workgroup_range(EDGE * EDGE):
+            i, j = place // EDGE, place % EDGE
+            w[i, j] = conjugate(w[i, j])
+        kl.barrier()
+    below = number * EDGE
+    rows = a[batch, below : below + EDGE]
+    start = below + EDGE + strip * LAYOUT.strip
+    solve_strip(w, rows, start, EDGE, False, LAYOUT)

@@ -1,0 +1,127 @@
+"""Triangular systems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable.backend import Device
+from portable.interchange.libraries import takes_other_libraries
+from portable.lang.launch.geometry import groups
+from portable.linalg.factorisations.layout import Layout, layout_of
+from portable.linalg.factorisations.matrices import (
+    checked_dtype,
+    copied,
+    order_of,
+    workspace,
+)
+from portable.linalg.factorisations.products import subtract_product
+from portable.linalg.factorisations.right_sides import right_sides
+from portable.linalg.factorisations.triangle_kernels import Triangle, solve_strips
+from portable.namespace import device_of_arrays
+from portable.typing import ArrayT
+
+__all__ = ["Triangle", "solve_triangular", "solved_in_place"]
+
+
+@takes_other_libraries
+def solve_triangular(
+    a: ArrayT,
+    b: ArrayT,
+    *,
+    upper: bool = False,
+    transposed: bool = False,
+    unit_diagonal: bool = False,
+) -> ArrayT:
+    """The solution of ``a @ x = b`` for triangular matrices.
+
+    Parameters
+    ----------
+    a : array, shape (..., n, n)
+        ``float16``, ``float32``, ``float64``, ``complex64`` or ``complex128``, any strides; of one
+        triangle nothing is read. It is not changed, nor is `b`.
+    b : array, shape (..., n, k) or (n,)
+        Of the same dtype and device: right-hand sides as columns, or one for all matrices. Leading
+        dimensions broadcast with those of `a`.
+    upper : bool
+        Whether the upper triangle of `a` is meant, and not the lower one.
+    transposed : bool
+        Whether ``a^H @ x = b`` is solved.
+    unit_diagonal : bool
+        Whether ones stand for the diagonal, which is not read.
+
+    Returns
+    -------
+    array, shape (..., n, k) or (..., n)
+        The solution; ``float32`` for ``float16``. Where a number on the diagonal is 0 it is not
+        finite, as by BLAS.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError
+        For shapes that do not fit together, other or mixed dtypes, arrays of two devices.
+
+    Notes
+    -----
+    By substitution in blocks, and products: ``|a x - b|`` is bounded by a modest multiple of n
+    units of roundoff times ``|a| |x|``, however ill-conditioned `a` is. One copy of `b` is made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable
+    >>> a = np.array([[2.0, 0.0], [1.0, 4.0]])
+    >>> portable.linalg.solve_triangular(a, np.array([2.0, 9.0]))
+    array([1., 2.])
+    """
+    device = device_of_arrays(a, b)
+    kind, n = checked_dtype("solve_triangular", a=a, b=b), order_of("solve_triangular", a)
+    sides = right_sides("solve_triangular", a, b)
+    if not sides.size:
+        return device.empty(sides.shape, kind)  # type: ignore[no-any-return]
+    work = sides.copied(device, b, kind)
+    triangles = workspace(device, sides.batch, n, n, kind)
+    copied(device, a, triangles, from_lead=sides.lead)
+    which = Triangle(upper != transposed, transposed, transposed, unit_diagonal)
+    solved_in_place(device, triangles, work, which, layout_of(kind, device.capabilities))
+    return sides.result(device, work)  # type: ignore[no-any-return]
+
+
+def solved_in_place(device: Device, t: Any, b: Any, which: Triangle, layout: Layout) -> None:
+    """``B = T^-1 B`` for triangles of a batch.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    t : array, shape (batch, m, m)
+        The triangles; from row and column n on they are not read.
+    b : array, shape (batch, n, k)
+        Is overwritten.
+    which : Triangle
+        Which triangle, and of what.
+    layout : Layout
+        The layout.
+    """
+    batch, n, columns = (int(x) for x in b.shape)
+    if 0 in b.shape:
+        return
+    strips = -(-columns // layout.strip)
+    edge = layout.segment
+    while edge < min(n, layout.solved):
+        edge *= 2
+    starts = range(0, n, layout.solved)
+    for first in reversed(starts) if which.backward else starts:
+        last = min(first + layout.solved, n)
+        solve_strips[groups(batch * strips), layout.strip_items](
+            t[:, first:last, first:last],
+            b[:, first:last],
+            strips,
+            LAYOUT=layout,
+            WHICH=which,
+            EDGE=edge,
+        )
+        rest = slice(0, first) if which.backward else slice(last, n)
+        if rest.start < rest.stop:
+            block = t[:, first:last, rest] if which.turned else t[:, rest, first:last]
+            own = b[:, first:last]
+            subtract_product(device, b[:, rest], block, own, adjoint=which.turned)

@@ -1,0 +1,68 @@
+"""Who is told of launches and operations while they run: a tape of gradients.
+
+Nothing is told where nobody asks, which `active` says at the price of a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
+
+__all__ = ["Recorder", "current", "operation", "unwatched", "watching"]
+
+active: int = 0
+"""How many recorders there are in all threads; 0 nearly always."""
+
+
+class Recorder(Protocol):
+    """What is told."""
+
+    def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> None:
+        """A kernel is about to be launched."""
+
+    def operation(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """An operation is called; gives what it gives."""
+
+    def applied(self, function: Any, name: str, operands: Sequence[Any], result: Any) -> None:
+        """A function of numbers is about to be applied to each element."""
+
+    def unseen(self, reads: Sequence[Any], writes: Sequence[Any]) -> None:
+        """Something made arrays of others, which nobody but its caller knows by name."""
+
+
+_current: Final[ContextVar[Recorder | None]] = ContextVar("portable_recorder", default=None)
+
+
+def current() -> Recorder | None:
+    """The recorder of this context."""
+    return _current.get()
+
+
+@contextmanager
+def watching(recorder: Recorder | None) -> Iterator[None]:
+    """Has a recorder told of what this context does inside the ``with``; None of nobody."""
+    global active  # noqa: PLW0603 - a look at it is all that launches can afford
+    token = _current.set(recorder)
+    active += 1
+    try:
+        yield
+    finally:
+        active -= 1
+        _current.reset(token)
+
+
+def unwatched() -> Any:
+    """Tells nobody inside the ``with``: what runs is part of what was told already."""
+    return watching(None)
+
+
+def operation(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Calls an operation, and tells the recorder if there is one."""
+    recorder = _current.get()
+    return (
+        function(*args, **kwargs)
+        if recorder is None
+        else recorder.operation(function, args, kwargs)
+    )

@@ -1,0 +1,119 @@
+"""Which kernels multiply a sparse matrix on a device, and with how many work-items."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from portable.backend import Device
+from portable.dtypes import DType, dtype
+from portable.interchange.libraries import takes_other_libraries
+from portable.lang.launch.geometry import groups
+from portable.namespace import device_of_arrays
+from portable.primitives.base.geometry import power_of_two
+from portable.primitives.base.promotion import promoted
+from portable.sparse.kernels import (
+    Rows,
+    csr_long_rows_by_vector,
+    csr_rows_by_matrix,
+    csr_rows_by_vector,
+    csr_share_by_matrix,
+    csr_share_by_vector,
+)
+
+__all__ = ["LONG", "by_matrix", "by_vector"]
+
+LONG: Final = 4096
+"""Numbers in a row beyond which a workgroup takes it, where many work-items do."""
+
+_SHARES_A_UNIT: Final = 8
+_LEAST_SHARE: Final = 2048
+_WORKGROUP: Final = 256
+_WIDE: Final = (32, 8)
+"""Work-items of a workgroup along and across the rows of a dense matrix."""
+
+
+@takes_other_libraries
+def by_vector(data: Any, columns: Any, offsets: Any, x: Any, long_rows: Any) -> Any:
+    """The product of a sparse matrix and a vector.
+
+    Parameters
+    ----------
+    data, columns, offsets : array
+        The matrix, as of `Rows`.
+    x : array, shape (n,)
+        The vector.
+    long_rows : array or None
+        Rows of more than `LONG` numbers, where there are such.
+
+    Returns
+    -------
+    array, shape (m,)
+        In the common dtype.
+    """
+    device = device_of_arrays(data, columns, offsets, x)
+    kind = promoted(dtype(data.dtype), dtype(x.dtype))
+    rows, numbers = int(offsets.shape[0]) - 1, int(data.shape[0])
+    out = device.empty((rows,), kind)
+    if not rows:
+        return out
+    a, acc = Rows(data, columns, offsets), kind.register
+    if device.capabilities.lone_work_items:
+        items, share = _shares(device, rows + numbers)
+        csr_share_by_vector[items, 1](a, x, out, share, ACC=acc)
+        return out
+    lanes = _lanes(device, kind, numbers / rows)
+    longest = numbers if long_rows is None else LONG
+    csr_rows_by_vector[groups(-(-rows * lanes // _WORKGROUP)), _WORKGROUP](
+        a, x, out, longest, ACC=acc, LANES=lanes
+    )
+    if long_rows is not None:
+        count = int(long_rows.shape[0])
+        csr_long_rows_by_vector[groups(count), _WORKGROUP](a, x, long_rows, out, ACC=acc)
+    return out
+
+
+@takes_other_libraries
+def by_matrix(data: Any, columns: Any, offsets: Any, x: Any) -> Any:
+    """The product of a sparse and a dense matrix.
+
+    Parameters
+    ----------
+    data, columns, offsets : array
+        The sparse matrix, as of `Rows`.
+    x : array, shape (n, k)
+        The dense one.
+
+    Returns
+    -------
+    array, shape (m, k)
+        In the common dtype.
+    """
+    device = device_of_arrays(data, columns, offsets, x)
+    kind = promoted(dtype(data.dtype), dtype(x.dtype))
+    rows, width = int(offsets.shape[0]) - 1, int(x.shape[1])
+    out = device.empty((rows, width), kind)
+    if not rows or not width:
+        return out
+    a, acc = Rows(data, columns, offsets), kind.register
+    if device.capabilities.lone_work_items:
+        items, share = _shares(device, rows + int(data.shape[0]))
+        lanes = 1 if kind.is_complex else max(device.capabilities.vector_bytes // acc.itemsize, 1)
+        csr_share_by_matrix[items, 1](a, x, out, share, ACC=acc, LANES=lanes)
+    else:
+        csr_rows_by_matrix[(width, rows), _WIDE](a, x, out, ACC=acc)
+    return out
+
+
+def _shares(device: Device, work: int) -> tuple[int, int]:
+    """How many work-items take how many rows and numbers each."""
+    most = max(device.capabilities.compute_units, 1) * _SHARES_A_UNIT
+    items = max(min(most, work // _LEAST_SHARE), 1)
+    return items, -(-work // items) + 1
+
+
+def _lanes(device: Device, kind: DType, mean: float) -> int:
+    """Work-items for a row: about as many as it has numbers on average, within a sub-group."""
+    if kind.is_complex:
+        return 1
+    most = min(device.capabilities.sub_group_size, 32)
+    return max(min(power_of_two(max(int(mean), 1)) // 2, most), 1)

@@ -1,0 +1,166 @@
+"""Lines, volumes and transposed convolutions are the sums of their definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.signal import correlate
+
+import portable as pt
+from portable.backend import Device
+from portable.conv import conv1d, conv3d, conv_transpose2d
+
+from .reference import Case, Host, gradients
+
+
+def there(device: Device, x: Host) -> Any:
+    return pt.asarray(x, device=device)
+
+
+def correlated(x: Host, w: Host, steps: Any, zeros: Any, spread: Any, groups: int) -> Host:
+    """In any number of dimensions, channels first."""
+    padded = np.pad(x.astype(float), [(0, 0), (0, 0), *((p, p) for p in zeros)])
+    wide = [d * (n - 1) + 1 for d, n in zip(spread, w.shape[2:], strict=True)]
+    filters = np.zeros((*w.shape[:2], *wide))
+    filters[(slice(None), slice(None), *(slice(None, None, d) for d in spread))] = w
+    each = w.shape[0] // groups
+    found = [
+        [
+            correlate(image[k // each * w.shape[1] :][: w.shape[1]], filters[k], mode="valid")[0]
+            for k in range(w.shape[0])
+        ]
+        for image in padded
+    ]
+    return np.array(found)[(slice(None), slice(None), *(slice(None, None, s) for s in steps))]
+
+
+@pytest.mark.parametrize("layout", ["NCW", "NWC"])
+@pytest.mark.parametrize(("stride", "padding", "dilation", "groups"), [(1, 2, 1, 1), (3, 1, 2, 2)])
+def test_lines(
+    device: Device, layout: Any, stride: int, padding: int, dilation: int, groups: int
+) -> None:
+    random = np.random.default_rng(1)
+    x = random.standard_normal((2, 4, 50)).astype(np.float32)
+    w = random.standard_normal((6, 4 // groups, 5)).astype(np.float32)
+    bias = random.standard_normal(6).astype(np.float32)
+    given = np.ascontiguousarray(x.transpose(0, 2, 1)) if layout == "NWC" else x
+    found = pt.to_numpy(
+        conv1d(
+            there(device, given),
+            there(device, w),
+            bias=there(device, bias),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            layout=layout,
+        )
+    )
+    found = found.transpose(0, 2, 1) if layout == "NWC" else found
+    expected = correlated(x, w, (stride,), (padding,), (dilation,), groups) + bias[:, None]
+    assert np.allclose(found, expected, atol=1e-4)
+
+
+def test_lines_of_the_same_length(device: Device) -> None:
+    x, w = np.ones((1, 1, 9), np.float32), np.ones((1, 1, 4), np.float32)
+    found = conv1d(there(device, x), there(device, w), padding="same")
+    assert pt.to_numpy(found)[0, 0].tolist() == [3, 4, 4, 4, 4, 4, 4, 3, 2]
+
+
+@pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
+@pytest.mark.parametrize("stride", [1, (2, 1, 2)])
+def test_volumes(device: Device, layout: Any, stride: Any) -> None:
+    random = np.random.default_rng(2)
+    x = random.standard_normal((2, 4, 6, 7, 8)).astype(np.float32)
+    w = random.standard_normal((4, 2, 3, 2, 3)).astype(np.float32)
+    padding, dilation = (1, 0, 2), (2, 1, 1)
+    given = np.ascontiguousarray(x.transpose(0, 2, 3, 4, 1)) if layout == "NDHWC" else x
+    found = pt.to_numpy(
+        conv3d(
+            there(device, given),
+            there(device, w),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=2,
+            layout=layout,
+        )
+    )
+    found = found.transpose(0, 4, 1, 2, 3) if layout == "NDHWC" else found
+    steps = stride if isinstance(stride, tuple) else (stride,) * 3
+    assert np.allclose(found, correlated(x, w, steps, padding, dilation, 2), atol=1e-4)
+
+
+TRANSPOSED = [
+    ({"stride": 2, "padding": 1}, (3, 3), 1, (1, 0)),
+    ({"stride": (3, 2), "padding": (0, 1), "dilation": (1, 3)}, (2, 3), 2, (2, 1)),
+    ({"stride": 3}, (2, 2), 1, (0, 0)),
+    ({}, (3, 3), 1, (0, 0)),
+]
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(("settings", "taps", "groups", "more"), TRANSPOSED)
+def test_transposed(
+    device: Device, layout: Any, settings: Any, taps: Any, groups: int, more: Any
+) -> None:
+    """Beside the gradient by images of the plain sums; bias and activation also where no tap is."""
+    random = np.random.default_rng(3)
+    x = random.standard_normal((2, 4, 5, 6)).astype(np.float32)
+    w = random.standard_normal((4, 6 // groups, *taps)).astype(np.float32)
+    bias = random.standard_normal(6).astype(np.float32)
+    pairs = {
+        name: value if isinstance(value, tuple) else (value,) * 2
+        for name, value in settings.items()
+    }
+    stride, padding, dilation = (
+        pairs.get(name, default)
+        for name, default in (("stride", (1, 1)), ("padding", (0, 0)), ("dilation", (1, 1)))
+    )
+    extents = [
+        (n - 1) * s - 2 * p + d * (t - 1) + 1 + o
+        for n, s, p, d, t, o in zip((5, 6), stride, padding, dilation, taps, more, strict=True)
+    ]
+    case = Case((2, 6, *extents), w.shape, stride, padding, dilation, groups)  # type: ignore[arg-type]
+    expected, _ = gradients(case, np.zeros(case.x), w, x)
+    expected = np.maximum(expected + bias[:, None, None], 0)
+    given = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
+    found = pt.to_numpy(
+        conv_transpose2d(
+            there(device, given),
+            there(device, w),
+            bias=there(device, bias),
+            activation="relu",
+            output_padding=more,
+            groups=groups,
+            layout=layout,
+            **settings,
+        )
+    )
+    found = found.transpose(0, 3, 1, 2) if layout == "NHWC" else found
+    assert found.shape == expected.shape
+    assert np.allclose(found, expected, atol=1e-4)
+
+
+def test_mistakes() -> None:
+    x, w = np.ones((1, 2, 5, 5), np.float32), np.ones((2, 3, 3, 3), np.float32)
+    with pytest.raises(ValueError, match="less than the stride"):
+        conv_transpose2d(x, w, output_padding=1)
+    with pytest.raises(ValueError, match="padding='same'"):
+        conv_transpose2d(x, w, padding="same")
+    with pytest.raises(ValueError, match="not shapes"):
+        conv_transpose2d(x, w[:1])
+    with pytest.raises(ValueError, match="bias of shape"):
+        conv_transpose2d(x, w, bias=np.ones(2, np.float32))
+    with pytest.raises(ValueError, match="3 dimensions"):
+        conv1d(x, w)
+    with pytest.raises(ValueError, match="layout='NCHW'"):
+        conv3d(x, w, layout="NCHW")  # type: ignore[arg-type]
+    volumes, filters = np.ones((1, 1, 2, 5, 5), np.float32), np.ones((1, 1, 3, 3, 3), np.float32)
+    with pytest.raises(ValueError, match="deeper than volumes of 2"):
+        conv3d(volumes, filters)
+    for stride in ((1, 2), 0, 1.5):
+        with pytest.raises(ValueError, match="three of them"):
+            conv3d(volumes, filters, stride=stride)  # type: ignore[arg-type]

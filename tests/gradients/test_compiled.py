@@ -1,0 +1,90 @@
+"""Adjoints as programs of devices that are not here, and without races under their profiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable.errors import PortableError
+from portable.lang.emit import generate
+from tests.gradients import test_loops as loops
+from tests.gradients import test_straight_line as straight
+from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
+from tests.support.differences import assert_gradients
+
+N = 19
+x, y = loops.numbers(N), loops.numbers(N, seed=1)
+CASES: dict[str, tuple[Any, Any, tuple[Any, ...], dict[str, Any]]] = {
+    "saxpy": (straight.saxpy, 64, (1.5, x, y), {}),
+    "branches": (straight.branches, 64, (straight.Shape(0.61, 1.7), x, np.zeros(N)), {}),
+    "stencil": (straight.stencil, ((16, 16), None), (loops.numbers(9, 7), np.zeros((9, 7))), {}),
+    "logistic": (loops.logistic, N, (2.9, x, 5, np.zeros(N)), {}),
+    "newton": (loops.newton, N, (loops.numbers(N, low=1.5, high=9), np.zeros(N)), {}),
+    "in_place": (loops.in_place, N, (x, y), {}),
+    "softmax": (loops.softmax, (pt.groups(5), 64), (loops.numbers(5, 64), np.zeros((5, 64))), {}),
+    "scans": (loops.scans, (pt.groups(3), 64), (loops.numbers(3, 64), np.zeros((3, 64))), {}),
+    "sub_groups": (loops.sub_groups, (64, 64), (loops.numbers(64), np.zeros(64)), {}),
+    "tiles": (
+        loops.tiles,
+        ((8, 8), (4, 4)),
+        (loops.numbers(7, 10), loops.numbers(10, 6), np.zeros((7, 6))),
+        {"T": 4},
+    ),
+}
+
+
+@pytest.mark.parametrize("profile", ["simulator:h200", "simulator:mi300"])
+@pytest.mark.parametrize("case", CASES)
+def test_no_races_under_profiles(case: str, profile: str) -> None:
+    try:
+        pt.device(profile)
+    except PortableError as error:
+        pytest.skip(str(error))
+    kernel, key, args, constants = CASES[case]
+    assert_gradients(profile, kernel, key, *args, count=1, **constants)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_adjoints_compile(case: str) -> None:
+    missing = cuda_missing()
+    if missing:
+        pytest.skip(missing)
+    kernel, key, args, constants = CASES[case]
+    for ir in _adjoint(kernel, key, args, constants, CUDA):
+        compile_cuda(generate(ir, CUDA))
+
+
+@pytest.mark.parametrize("case", ["sub_groups", "newton"])
+def test_adjoints_compile_for_hip(case: str) -> None:
+    missing = hip_missing()
+    if missing:
+        pytest.skip(missing)
+    kernel, key, args, constants = CASES[case]
+    for ir in _adjoint(kernel, key, args, constants, HIP):
+        compile_hip(generate(ir, HIP))
+
+
+def _adjoint(
+    kernel: Any, key: Any, args: tuple[Any, ...], constants: dict[str, Any], capabilities: Any
+) -> list[Any]:
+    """The IR of an adjoint, and of what measures it, for a device that is not here."""
+    from portable.gradients.adjoint import Gradient, adjoint_of
+    from portable.gradients.adjoint.names import Names
+    from portable.gradients.arguments import views_of
+    from portable.lang.arguments.structs import flattened
+    from portable.lang.ir.types import Array
+
+    device = pt.device("cpu:native")
+    wanted = kernel[key].specialised(device, args, views_of(device, flattened(args)), constants)
+    ir = kernel.translated(wanted, capabilities)
+    names = Names(ir)
+    gradients = []
+    for p in ir.parameters:
+        if isinstance(p, Array) and p.dtype.is_float:
+            own = Array(names.fresh(f"d_{p.name}"), p.dtype, "global", p.ndim, strides=p.strides)
+            gradients.append(Gradient(p.name, own))
+    found = adjoint_of(ir, gradients, 2)
+    return [found.kernel] if found.measure is None else [found.kernel, found.measure]

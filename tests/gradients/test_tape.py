@@ -1,0 +1,247 @@
+"""Gradients through several launches and operations."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import lang as kl
+from portable import primitives
+from portable.backend import Device
+from portable.errors import DataError, KernelError, LaunchError, UnsupportedError
+
+pytestmark = pytest.mark.needs_float64
+N = 11
+
+
+def numbers(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).uniform(0.2, 0.9, shape)
+
+
+def differences(loss: Callable[..., Any], *args: Any) -> list[Any]:
+    """Central differences of a loss by each element of each array."""
+    out = []
+    for number, x in enumerate(args):
+        slope = np.zeros_like(x)
+        for at in np.ndindex(x.shape):
+            values = []
+            for by in (1e-6, -1e-6):
+                moved = [y.copy() for y in args]
+                moved[number][at] += by
+                values.append(float(loss(*moved)))
+            slope[at] = (values[0] - values[1]) / 2e-6
+        out.append(slope)
+    return out
+
+
+def assert_taped(device: Device, program: Callable[..., Any], *args: Any) -> None:
+    """The gradients of a program's loss, which it gives as an array, are those of differences."""
+
+    def loss(*given: Any) -> float:
+        arrays = [device.from_numpy(x.copy()) for x in given]
+        return float(device.to_numpy(program(*arrays)).sum())
+
+    arrays = [device.from_numpy(x.copy()) for x in args]
+    with pt.Tape() as tape:
+        end = program(*arrays)
+    found = tape.gradient(end, arrays)
+    for ours, wanted in zip(found, differences(loss, *args), strict=True):
+        np.testing.assert_allclose(device.to_numpy(ours), wanted, rtol=1e-6, atol=1e-7)
+
+
+@pt.kernel
+def step(dt, x, v, out):
+    i = kl.global_id(0)
+    v[i] = v[i] - dt * kl.sin(x[i])
+    out[i] = x[i] + dt * v[i]
+
+
+def empty_like(x: Any) -> Any:
+    return pt.device(device_name(x)).from_numpy(np.zeros(x.shape))
+
+
+def device_name(x: Any) -> str:
+    from portable.namespace import device_of
+
+    return device_of(x).name
+
+
+def test_steps_that_write_arrays_again(device: Device) -> None:
+    def program(x: Any, v: Any) -> Any:
+        both = [x, empty_like(x)]
+        for k in range(4):
+            step[N](0.1, both[k % 2], v, both[(k + 1) % 2])
+        return primitives.reduce(both[0], each=kl.square)
+
+    assert_taped(device, program, numbers(N), numbers(N, seed=1))
+
+
+@pt.kernel
+def scales(x, w):
+    i = kl.global_id(0)
+    x[i] *= w[i] * x[i]
+
+
+def test_arrays_in_place(device: Device) -> None:
+    def program(x: Any, w: Any) -> Any:
+        for _ in range(3):
+            scales[N](x, w)
+        return primitives.reduce(x)
+
+    assert_taped(device, program, numbers(N), numbers(N, seed=1))
+
+
+@pytest.mark.parametrize(
+    "reduction",
+    [
+        primitives.reduce,
+        lambda x: primitives.reduce(primitives.reduce(x, axis=0), each=kl.exp),
+        lambda x: primitives.reduce(primitives.reduce(x, kl.maximum, axis=1)),
+        lambda x: primitives.reduce(x, kl.minimum),
+        lambda x: primitives.reduce(primitives.scan(x, axis=0), each=kl.square),
+        lambda x: primitives.reduce(primitives.scan(x, inclusive=False), each=kl.sin),
+        lambda x: primitives.reduce(primitives.map(kl.sqrt, x)),
+        lambda x: primitives.reduce(primitives.copy(x), each=kl.square),
+    ],
+)
+def test_operations(device: Device, reduction: Any) -> None:
+    assert_taped(device, reduction, numbers(3, 5))
+
+
+def test_products(device: Device) -> None:
+    def program(x: Any, y: Any) -> Any:
+        return primitives.reduce(pt.linalg.gemm(x, y, alpha=1.5), each=kl.square)
+
+    assert_taped(device, program, numbers(3, 5), numbers(5, 4, seed=1))
+
+
+def test_gathering(device: Device) -> None:
+    at = device.from_numpy(np.array([2, 0, 2, -1], np.int32))
+
+    def program(x: Any) -> Any:
+        return primitives.reduce(primitives.gather(x, at), each=kl.square)
+
+    assert_taped(device, program, numbers(4, 3))
+
+
+def test_functions_of_arrays() -> None:
+    xp = pt.xp("cpu:native-arrays")
+    x, y = numbers(N), numbers(N, seed=1)
+    a, b = xp.asarray(x), xp.asarray(y)
+    with pt.Tape() as tape:
+        z = xp.sin(a) * b + 2.0 / a
+        z *= b
+        loss = xp.exp(-z)
+    found = tape.gradient(loss, (a, b), seed=xp.ones(N))
+    wanted = differences(lambda p, q: np.exp(-(np.sin(p) * q + 2 / p) * q).sum(), x, y)
+    for ours, slope in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(pt.to_numpy(ours), slope, rtol=1e-6, atol=1e-8)
+
+
+def test_an_array_that_is_given_twice(device: Device) -> None:
+    def program(x: Any) -> Any:
+        return primitives.reduce(pt.linalg.gemm(x, x), each=kl.square)
+
+    assert_taped(device, program, numbers(3, 3))
+
+
+def test_what_has_no_gradient_is_refused_where_one_goes_through_it() -> None:
+    x = numbers(4, 4)
+    with pt.Tape() as tape:
+        values = pt.linalg.svdvals(x)
+        loss = primitives.reduce(x)
+        ordered = primitives.reduce(primitives.sort(x))
+        other = primitives.reduce(values)
+    assert np.array_equal(tape.gradient(loss, x), np.ones((4, 4)))
+    with pytest.raises(UnsupportedError, match="svdvals has no gradient"):
+        tape.gradient(other, x)
+    with pytest.raises(UnsupportedError, match="sort has no gradient"):
+        tape.gradient(ordered, x)
+
+
+@pt.kernel
+def greatest(x, y):
+    kl.atomic_max(y, 0, x[kl.global_id(0)])
+
+
+def test_a_kernel_without_a_gradient_is_refused_by_its_line() -> None:
+    x, y = numbers(N), np.zeros(1)
+    with pt.Tape() as tape:
+        greatest[N](x, y)
+    with pytest.raises(KernelError, match="atomic_max"):
+        tape.gradient(y, x)
+
+
+def test_sources_that_the_loss_does_not_depend_on() -> None:
+    x, y = numbers(N), numbers(N)
+    with pt.Tape() as tape:
+        loss = primitives.reduce(x)
+    with pytest.raises(DataError, match="does not depend on source 1"):
+        tape.gradient(loss, (x, y))
+    with pytest.raises(DataError, match="is no array that something"):
+        tape.gradient(x, x)
+
+
+def test_views_that_overlap() -> None:
+    x = numbers(N)
+    with pt.Tape():
+        primitives.reduce(x)
+        with pytest.raises(LaunchError, match="shares memory"):
+            primitives.reduce(x[1:])
+
+
+@pt.kernel
+def doubles(x, y):
+    i = kl.global_id(0)
+    y[i] = 2 * x[i]
+
+
+@pt.kernel
+def triples_back(x, y, dx, dy):
+    i = kl.global_id(0)
+    dx[i] += 3 * dy[i]
+    dy[i] = 0
+
+
+def test_adjoints_of_ones_own() -> None:
+    own = pt.custom_vjp(doubles, triples_back)
+    x, y = numbers(N), np.zeros(N)
+    with pt.Tape() as tape:
+        own[N](x, y)
+    assert np.allclose(tape.gradient(y, x, seed=np.ones(N)), 3)
+    sine = pt.custom_vjp(np.sin, lambda g, x: (g * np.cos(x),))
+    with pt.Tape() as tape:
+        loss = primitives.reduce(sine(x))
+    assert np.allclose(tape.gradient(loss, x), np.cos(x))
+
+
+def test_seeds_of_complex_and_half_precision() -> None:
+    x = (numbers(N) + 1j * numbers(N, seed=1)).astype(np.complex128)
+    with pt.Tape() as tape:
+        y = primitives.map(kl.square, x)
+    seed = np.ones(N) * (1 - 2j)
+    assert np.allclose(tape.gradient(y, x, seed=seed), seed * np.conj(2 * x))
+    half = numbers(N).astype(np.float16)
+    with pt.Tape() as tape:
+        loss = primitives.map(kl.square, half)
+    found = tape.gradient(loss, half, seed=np.ones(N, np.float16))
+    assert found.dtype == np.float16
+    assert np.allclose(found, 2 * half, rtol=1e-3)
+
+
+def test_functions_of_two_arrays_through_operators() -> None:
+    xp = pt.xp("cpu:native-arrays")
+    x, y = xp.asarray(numbers(N)), xp.asarray(numbers(N, seed=1))
+    for act in (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow):
+        with pt.Tape() as tape:
+            loss = primitives.reduce(act(x, y))
+        gx, gy = (pt.to_numpy(g) for g in tape.gradient(loss, (x, y)))
+        a, b = pt.to_numpy(x), pt.to_numpy(y)
+        wanted = differences(lambda p, q, act=act: act(p, q).sum(), a, b)
+        assert np.allclose(gx, wanted[0])
+        assert np.allclose(gy, wanted[1])

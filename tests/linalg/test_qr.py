@@ -1,0 +1,154 @@
+"""QR factorisations and least squares, on every device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable
+from portable.backend import Device
+from portable.errors import DTypeError, ShapeError
+from portable.linalg import lstsq, qr
+from tests.linalg.systems import DTYPES, adjoint, on, random, ratio, square_matrices
+
+
+def check(a: np.ndarray, q: np.ndarray, r: np.ndarray, mode: str = "reduced") -> None:
+    """Their product, orthonormal columns, and zeros below the diagonal."""
+    m, n = a.shape[-2:]
+    k = m if mode == "complete" else min(m, n)
+    assert q.shape == (*a.shape[:-1], k)
+    assert r.shape == (*a.shape[:-2], k, n)
+    assert not np.any(np.tril(r, -1))
+    wide = np.complex128 if np.iscomplexobj(q) else np.float64
+    difference = (q.astype(wide) @ r - a).astype(q.dtype)
+    assert ratio(difference, a) < 30
+    one = np.eye(k, dtype=q.dtype)
+    assert ratio(adjoint(q) @ q - one, one) < 30
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 7), (30, 18), (18, 30), (2, 3, 20, 17)], ids=str)
+def test_random_matrices(device: Device, shape: tuple[int, ...], mode: Any, dtype: str) -> None:
+    a = random(shape, dtype)
+    q, r = on(device, qr, a, mode=mode)
+    check(a, q, r, mode)
+    if mode == "reduced":
+        np.testing.assert_array_equal(on(device, qr, a, mode="r"), r)
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((600, 600), "float32"), ((3000, 40), "float32"), ((300, 260), "float64")],
+    ids=str,
+)
+def test_larger_matrices(device: Device, shape: tuple[int, int], dtype: str) -> None:
+    a = random(shape, dtype)
+    check(a, *on(device, qr, a))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", list(square_matrices()))
+def test_matrices_of_every_kind(device: Device, name: str, dtype: str) -> None:
+    a = square_matrices()[name].astype(dtype)
+    check(a, *on(device, qr, a))
+
+
+@pytest.mark.parametrize("name", ["zeros", "equal columns", "a zero column", "Lauchli"])
+def test_matrices_of_lower_rank(device: Device, name: str) -> None:
+    a = random((24, 20), "float32")
+    if name == "zeros":
+        a[:] = 0
+    elif name == "equal columns":
+        a[:, 1:] = a[:, :1]
+    elif name == "a zero column":
+        a[:, 5] = 0
+        a[7] = 0
+    else:
+        a[:] = 0
+        a[0] = 1
+        a[1:21] = 1e-8 * np.eye(20)
+    check(a, *on(device, qr, a))
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 4, 0), (0, 4, 3)], ids=str)
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+def test_empty_matrices(device: Device, shape: tuple[int, ...], mode: Any) -> None:
+    a = np.empty(shape, np.float32)
+    found, expected = on(device, qr, a, mode=mode), np.linalg.qr(a, mode=mode)
+    if mode == "r":
+        found, expected = (found,), (expected,)
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_what_is_not_finite_ends(device: Device) -> None:
+    for value in (np.nan, np.inf):
+        a = random((20, 18), "float32")
+        a[5, 6] = value
+        with portable.use(device.name):
+            q, _ = qr(device.from_numpy(a))
+            assert not np.all(np.isfinite(device.to_numpy(q)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [((1, 1), (1,)), ((30, 18), (30,)), ((30, 18), (30, 3)), ((18, 30), (18, 2)),
+     ((2, 20, 5), (20, 4)), ((2, 1, 9, 4), (3, 9, 2)), ((5, 8), (5,))],
+    ids=str,
+)  # fmt: skip
+def test_least_squares(device: Device, a: tuple[int, ...], b: tuple[int, ...], dtype: str) -> None:
+    matrix, sides = random(a, dtype), random(b, dtype, 1)
+    single = matrix.astype("float32" if dtype == "float16" else dtype)
+    x, residuals = on(device, lstsq, matrix, sides)
+    wide = np.complex128 if np.iscomplexobj(single) else np.float64
+    right = sides.astype(wide)[:, None] if len(b) == 1 else sides.astype(wide)
+    expected = np.linalg.pinv(matrix.astype(wide)) @ right
+    room = 2e-3 if single.real.dtype == np.float32 else 1e-10
+    column = x[..., None] if len(b) == 1 else x
+    np.testing.assert_allclose(column, expected, rtol=room, atol=room)
+    left = np.sum(np.abs(matrix.astype(wide) @ expected - right) ** 2, axis=-2)
+    np.testing.assert_allclose(residuals[..., None] if len(b) == 1 else residuals, left, atol=room)
+
+
+def test_least_squares_of_lower_rank(device: Device) -> None:
+    a, b = random((2, 20, 5), "float32"), random((20, 1), "float32")
+    a[1, :, 3] = a[1, :, 1]
+    for given in (a, np.ascontiguousarray(a.swapaxes(1, 2))):
+        with pytest.raises(np.linalg.LinAlgError, match=r"column 3 .*matrix 1 of 2"):
+            on(device, lstsq, given, b[: given.shape[1]])
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [((4, 0), (4, 2)), ((0, 3), (0, 2)), ((0, 4, 3), (4, 2)), ((4, 3), (4, 0))], ids=str
+)
+def test_least_squares_of_nothing(device: Device, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    x, residuals = on(device, lstsq, np.ones(a, np.float32), np.ones(b, np.float32))
+    assert x.shape == (*a[:-2], a[-1], b[-1])
+    assert residuals.shape == (*a[:-2], b[-1])
+    assert np.all(x == 0)
+
+
+def test_what_is_refused(device: Device) -> None:
+    a: Any = np.ones((3, 2), np.float32)
+    with pytest.raises(ValueError, match="mode='raw'"):
+        on(device, qr, a, mode="raw")
+    with pytest.raises(ShapeError, match="matrices"):
+        on(device, qr, a[0])
+    with pytest.raises(DTypeError, match="int32"):
+        on(device, qr, a.astype(np.int32))
+    with pytest.raises(ShapeError, match="right-hand sides"):
+        on(device, lstsq, a, a[:2])
+
+
+@pytest.mark.parametrize("profile", ["h200", "intel-cpu"])
+def test_as_other_devices_do_it(profile: str) -> None:
+    """With races looked for."""
+    device = portable.device(f"simulator:{profile}")
+    for dtype, shape in (("float32", (50, 40)), ("complex64", (20, 20))):
+        a = random(shape, dtype)
+        check(a, *on(device, qr, a))

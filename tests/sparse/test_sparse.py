@@ -1,0 +1,121 @@
+"""Sparse matrices and their products on every device, against SciPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import portable as pt
+from portable.backend import Device
+from portable.errors import DTypeError, ShapeError
+from portable.sparse import CSR, products
+
+RANDOM = np.random.default_rng(5)
+SHAPES = [(1, 1, 1.0), (7, 5, 0.0), (0, 4, 0.5), (30, 0, 0.5), (31, 17, 0.4), (301, 97, 0.03)]
+KINDS = ["float32", "float64", "float16", "complex64", "int32"]
+
+
+def matrix(m: int, n: int, density: float, kind: str) -> Any:
+    random = scipy.sparse.random(m, n, density, random_state=3, format="csr")
+    random.data = 1 + np.round(random.data * 16)  # sums of products are exact
+    return random.astype("float32" if kind == "float16" else kind)
+
+
+def held(device: Device, a: Any, kind: str) -> CSR:
+    parts = (a.data.astype(kind), a.indices, a.indptr)
+    moved = (pt.asarray(x, device=device.for_arrays()) for x in parts)
+    return CSR(*moved, shape=a.shape)
+
+
+def whole(shape: Any, kind: str) -> Any:
+    return RANDOM.integers(-4, 5, shape).astype(kind)
+
+
+def needs(device: Device, kind: str) -> None:
+    if kind == "float64" and not device.capabilities.float64:
+        pytest.skip(f"{device.name} lacks double precision")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_products(device: Device, shape: tuple[int, int, float], kind: str) -> None:
+    needs(device, kind)
+    a = matrix(*shape, kind)
+    sparse = held(device, a, kind)
+    assert (sparse.shape, sparse.nnz, sparse.ndim) == (a.shape, a.nnz, 2)
+    for x in (whole(shape[1], kind), whole((shape[1], 1), kind), whole((shape[1], 19), kind)):
+        found = pt.to_numpy(sparse @ pt.asarray(x, device=device.for_arrays()))
+        assert found.dtype == np.dtype(kind)
+        np.testing.assert_array_equal(found, (a @ x).astype(kind))
+
+
+def test_long_rows_among_short_ones(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "LONG", 40)
+    monkeypatch.setattr("portable.sparse.matrix.LONG", 40)
+    a = matrix(60, 300, 0.02, "float32").tolil()
+    a[7, :] = 2
+    a[59, ::2] = 3
+    a = a.tocsr()
+    x = whole(300, "float32")
+    sparse = held(device, a, "float32")
+    for _ in range(2):
+        found = sparse @ pt.asarray(x, device=device.for_arrays())
+        np.testing.assert_array_equal(pt.to_numpy(found), a @ x)
+
+
+def test_views_and_columns_that_come_twice(device: Device) -> None:
+    data = np.float32([1, 2, 3, 4, 5])
+    columns, offsets = np.int64([2, 2, 0, 1, 0]), np.int64([0, 3, 3, 5])
+    place = device.for_arrays()
+    a = CSR(*(pt.asarray(x, device=place) for x in (data, columns, offsets)), shape=(3, 3))
+    x = pt.asarray(np.arange(12, dtype=np.float32).reshape(6, 2), device=place)
+    dense = np.float32([[3, 0, 3], [0, 0, 0], [5, 4, 0]])
+    np.testing.assert_array_equal(pt.to_numpy(a @ x[::2, ::-1]), dense @ pt.to_numpy(x[::2, ::-1]))
+    np.testing.assert_array_equal(pt.to_numpy(a @ x[3:, 1]), dense @ pt.to_numpy(x[3:, 1]))
+
+
+def test_dtypes_promote_and_infinities_pass(device: Device) -> None:
+    a = held(device, matrix(20, 20, 0.3, "int32"), "int32")
+    x = np.where(np.arange(20) == 3, np.inf, 1).astype(np.float32)
+    found = pt.to_numpy(a @ pt.asarray(x, device=device.for_arrays()))
+    kept = a.to_scipy()
+    has = (kept != 0).toarray()[:, 3]
+    assert np.isinf(found[has]).all()
+    np.testing.assert_array_equal(found[~has], (kept @ np.ones(20))[~has])
+
+
+@pytest.mark.needs_namespace
+@pytest.mark.parametrize("shape", [(31, 17, 0.2), (9, 40, 0.5), (4, 4, 0.0)], ids=str)
+def test_other_forms(device: Device, shape: tuple[int, int, float]) -> None:
+    a = matrix(*shape, "float32")
+    sparse = CSR.from_scipy(a.tocoo(), device=device)
+    same = np.testing.assert_array_equal
+    same(sparse.to_scipy().toarray(), a.toarray())
+    same(pt.to_numpy(sparse.to_dense()), a.toarray())
+    same(sparse.T.to_scipy().toarray(), a.toarray().T)
+    same(pt.to_numpy(sparse.diagonal()), a.diagonal())
+    again = CSR.from_dense(sparse.to_dense())
+    same(again.to_scipy().toarray(), a.toarray())
+    assert again.nnz == a.count_nonzero()
+    assert f"{shape[0]} x {shape[1]}" in repr(sparse)
+
+
+@pytest.mark.needs_processor
+def test_what_is_no_matrix() -> None:
+    data, columns, offsets = np.ones(3, np.float32), np.int32([0, 1, 2]), np.int32([0, 1, 3])
+    assert CSR(data, columns, offsets, (2, 3)).nnz == 3
+    with pytest.raises(ValueError, match="out of range for 2 columns"):
+        CSR(data, columns, offsets, (2, 2))
+    with pytest.raises(ValueError, match="ascend from 0 to 3"):
+        CSR(data, columns, np.int32([0, 4, 3]), (2, 3))
+    with pytest.raises(ShapeError, match="3 rows take 4 offsets"):
+        CSR(data, columns, offsets, (3, 3))
+    with pytest.raises(ShapeError, match="vectors of one length"):
+        CSR(data[:2], columns, offsets, (2, 3))
+    with pytest.raises(DTypeError, match="columns are int32 or int64"):
+        CSR(data, columns.astype(np.float32), offsets, (2, 3))
+    with pytest.raises(ShapeError, match=r"expected \(3,\) or \(3, k\)"):
+        _ = CSR(data, columns, offsets, (2, 3)) @ np.ones(2, np.float32)
