@@ -267,6 +267,7 @@ class Sweeps:
         if any(isinstance(y, s.Barrier) for y in all_statements(x.body)):
             body = (s.Barrier(x.loc), *body)
         after = {v.name for v in self._adjoints.values()} | level.adjoints.all_names()
+        after |= self._memory.sums()
         live = needed(body, self._memory.roots(), cells=after)
         assigned = {v.name for y in all_statements(x.body) for v in y.sets()}
         return Round(var, [v for v in exposed(live) if v.name in assigned], live)
