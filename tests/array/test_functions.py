@@ -296,3 +296,17 @@ def test_norms_along_no_axes(ours: Device, dtype: str) -> None:
     same(xp.linalg.vector_norm(x[0, 0]), np.abs(a[0, 0]))
     same(xp.linalg.vector_norm(x, axis=()), np.abs(a))
     same(xp.linalg.vector_norm(x, axis=1, keepdims=True), np.linalg.norm(a, axis=1, keepdims=True))
+
+
+@pt.kernel
+def put_three(out: Any) -> None:
+    out[()] = 3
+
+
+def test_kernels_write_arrays_without_dimensions(ours: Device) -> None:
+    x = xp.zeros((), dtype=xp.float32, device=ours)
+    put_three[1, 1](x)
+    assert float(x) == 3
+    assert float(xp.linalg.det(xp.asarray([[2.0, 1.0], [1.0, 3.0]], device=ours))) == pytest.approx(
+        5
+    )
