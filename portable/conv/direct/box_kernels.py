@@ -146,6 +146,8 @@ def multiply_boxes(
     multiply_steps(acc, (tile_x, tile_w), products, (0, end - begin), PLAN.tiling)
     if PLAN.parts == 1:
         acc.map(activated, first, bias, ACTIVATION, corner, residual, PLAN.box)
+        if residual is not None:  # which may be the result
+            kl.barrier()
     acc.store(corner.box(target, PLAN.box, first, BN))
 
 

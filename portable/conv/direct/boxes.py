@@ -116,7 +116,7 @@ class Boxes(Method):
         shape = self.shape
         taps, depth, count = prod(shape.window.taps), shape.channels, shape.filters
         room = self.device.empty((taps, depth, self.padded(count)), self.kind)
-        arrange_filters[(count, depth), None](w, room[..., :count], TURNED=turned)
+        enqueue(arrange_filters[(count, depth), None], w, room[..., :count], TURNED=turned)
         if self.patches:
             room = self.device.namespace().reshape(room, (1, taps * depth, room.shape[2]))
         return room[..., :count]

@@ -74,7 +74,7 @@ class Lanes(Method):
         u = self.device.empty(extents, self.workspace_kind)
         if self._depth:
             filters = shape.groups * self._panels * plan.filters
-            pack_lane_filters[(self._depth, filters), None](w, u, TURNED=turned)
+            enqueue(pack_lane_filters[(self._depth, filters), None], w, u, TURNED=turned)
         return u
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
