@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ FOLDERS = {
     "data": "portable_data",
 }
 SHIPPED = {".py", ".typed", ".json", ".csv", ".txt", ".html", ".css", ".js", ".png", ".ll"}
-PAPERS = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md")
+PAPERS = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md")
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +110,18 @@ def test_the_namespace_of_arrays_is_imported_when_asked_for() -> None:
     subprocess.run([sys.executable, "-c", LATER], check=True)
     with pytest.raises(AttributeError, match="'portable' has no attribute 'arrays'"):
         _ = portable.arrays  # type: ignore[attr-defined]
+
+
+def test_one_version_everywhere(settings: dict[str, Any]) -> None:
+    version = settings["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f'version: "{version}"' in (ROOT / "conda" / "recipe.yaml").read_text()
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert version in headings[:2]
+
+
+def test_conda_asks_for_what_pip_does(settings: dict[str, Any]) -> None:
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text()
+    for wanted in settings["project"]["dependencies"]:
+        name, _, least = wanted.partition(";")[0].strip().partition(">=")
+        assert f"- {name} >={least}\n" in recipe

@@ -25,8 +25,8 @@ def check(program: Program, capabilities: Capabilities) -> None:
             f"workgroup {program.workgroup} has {items} work-items; {capabilities.name} takes at "
             f"most {most} in all and {shape} along each dimension"
         )
-    if program.local_bytes > capabilities.local_memory_most:
+    if program.shared_bytes > capabilities.local_memory_most:
         raise LaunchError(
-            f"{program.entry} needs {program.local_bytes} bytes of local memory; "
+            f"{program.entry} needs {program.shared_bytes} bytes of local memory; "
             f"{capabilities.name} has {capabilities.local_memory_most} per workgroup"
         )

@@ -84,6 +84,8 @@ class Program:
         Options for the device compiler.
     hazards : frozenset of Fault
         Faults of that compiler that may end the process in which it compiles this.
+    private_bytes : int
+        Of `local_bytes`, those of long private arrays, for which no device has a limit.
     """
 
     source: str
@@ -95,3 +97,9 @@ class Program:
     dynamic_local: bool
     flags: tuple[str, ...]
     hazards: frozenset[Fault] = frozenset()
+    private_bytes: int = 0
+
+    @property
+    def shared_bytes(self) -> int:
+        """What the arrays take that a workgroup shares."""
+        return self.local_bytes - self.private_bytes

@@ -232,6 +232,7 @@ def program_of(program: Program) -> _Json:
         "arguments": [_argument(x) for x in program.arguments],
         "workgroup": list(program.workgroup),
         "local_bytes": program.local_bytes,
+        "private_bytes": program.private_bytes,
         "dynamic_local": program.dynamic_local,
         "flags": list(program.flags),
     }
@@ -257,6 +258,7 @@ def program_from(found: Mapping[str, Any]) -> Program:
         arguments=tuple(_argument_from(x) for x in found["arguments"]),
         workgroup=_three(found["workgroup"]),
         local_bytes=int(found["local_bytes"]),
+        private_bytes=int(found.get("private_bytes", 0)),
         dynamic_local=bool(found["dynamic_local"]),
         flags=tuple(found["flags"]),
     )

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable.lang.launch.launch import Launcher
 
-__all__ = ["Repeated", "enqueue", "enqueue_call", "repeated"]
+__all__ = ["Launch", "Repeated", "Step", "enqueue", "enqueue_call", "recorded", "repeated"]
 
 Repeated = Callable[[], None]
 
-_recording: Final[ContextVar[list[Callable[[], Repeated]] | None]] = ContextVar(
-    "recording", default=None
-)
+
+class Launch(NamedTuple):
+    """A launch that was done."""
+
+    launcher: Launcher
+    args: tuple[Any, ...]
+    constants: dict[str, Any]
+
+    def prepared(self) -> Repeated:
+        """What does it again for the same arrays."""
+        return self.launcher.prepare(*self.args, **self.constants)
+
+
+class _Work(NamedTuple):
+    """Other work that was done, and what prepares it or does it again."""
+
+    prepared: Callable[[], Repeated]
+
+
+Step = Launch | _Work
+
+_recording: Final[ContextVar[list[Step] | None]] = ContextVar("recording", default=None)
 
 
 def enqueue(launcher: Launcher, *args: Any, **constants: Any) -> None:
@@ -30,7 +50,7 @@ def enqueue(launcher: Launcher, *args: Any, **constants: Any) -> None:
     launcher(*args, **constants)
     steps = _recording.get()
     if steps is not None:
-        steps.append(partial(launcher.prepare, *args, **constants))
+        steps.append(Launch(launcher, args, constants))
 
 
 def enqueue_call(
@@ -49,7 +69,8 @@ def enqueue_call(
     steps = _recording.get()
     if steps is not None:
         again = partial(work, *args, **more)
-        steps.append(partial(prepare, *args, **more) if prepare else partial(_wrapped, again))
+        made = partial(prepare, *args, **more) if prepare else partial(_wrapped, again)
+        steps.append(_Work(made))
 
 
 def _wrapped(work: Callable[[], object]) -> Repeated:
@@ -57,6 +78,17 @@ def _wrapped(work: Callable[[], object]) -> Repeated:
         work()
 
     return again
+
+
+@contextmanager
+def recorded() -> Iterator[list[Step]]:
+    """What `enqueue` and `enqueue_call` do in it, in order."""
+    steps: list[Step] = []
+    token = _recording.set(steps)
+    try:
+        yield steps
+    finally:
+        _recording.reset(token)
 
 
 def repeated(work: Callable[[], object]) -> Repeated:
@@ -67,13 +99,9 @@ def repeated(work: Callable[[], object]) -> Repeated:
     work : callable
         Whose launches are all made by `enqueue` and `enqueue_call`.
     """
-    steps: list[Callable[[], Repeated]] = []
-    token = _recording.set(steps)
-    try:
+    with recorded() as steps:
         work()
-    finally:
-        _recording.reset(token)
-    launches = [step() for step in steps]
+    launches = [step.prepared() for step in steps]
     return launches[0] if len(launches) == 1 else partial(_in_turn, tuple(launches))
 
 

@@ -178,10 +178,10 @@ class Kernel(Launchable, Marked):
             return Compiled(ir, interpreted_arguments(ir), device.interpret(ir))
         if checking():
             program, arguments, executable = compile_checked(ir, device)
-            self._check_local(program.local_bytes, device)
+            self._check_local(program.shared_bytes, device)
             return Compiled(ir, arguments, executable, program)
         program = generate(ir, device.capabilities)
-        self._check_local(program.local_bytes, device)
+        self._check_local(program.shared_bytes, device)
         return Compiled(ir, program.arguments, device.compile(program), program)
 
     def _check_local(self, needed: int, device: Device) -> None:
@@ -296,6 +296,6 @@ def _made(python: Callable[..., Any], options: Options) -> Kernel:
     if getattr(python, "__name__", "") == LAMBDA:
         raise KernelError("a lambda is no kernel", hint="define it by 'def'")
     require_plain(python)
-    if not python.__module__.startswith(_OURS):
+    if not str(python.__module__).startswith(_OURS):
         function_source(python)  # says now what is wrong with it
     return Kernel(python, options)

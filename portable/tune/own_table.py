@@ -70,12 +70,16 @@ class _Watch:
         self._last: tuple[State, float] = (("", 0, 0, 0), 0.0)
 
     def state(self) -> State:
-        """As of the last look, which was less than a second ago."""
+        """As of the last look, which was less than a second ago; the same object until it changes.
+
+        Operations that repeat what they did compare it by `is`.
+        """
         path = _user_table()
         found, due = self._last
         now = monotonic()
         if now >= due or found[0] != path:
-            found = _look(path)
+            seen = _look(path)
+            found = found if seen == found else seen
             self._last = (found, now + _SECONDS_BETWEEN_LOOKS)
         return found
 

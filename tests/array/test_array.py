@@ -229,3 +229,34 @@ def test_dtypes() -> None:
     assert xp.isdtype(xp.float32, ("integral", "real floating"))
     assert xp.finfo(xp.complex64).bits == 32
     assert xp.iinfo(xp.uint8).max == 255
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [("int32", "int64"), ("float32", "float64"), ("float16", "float32"), ("float32", "int64")],
+)
+def test_results_of_the_same_kind_are_held_in_place(ours: Device, mine: str, theirs: str) -> None:
+    a, b = np.array([[1, 2], [3, 4]], mine), np.array([5, 6], theirs)
+    x, y = ours.from_numpy(a.copy()), ours.from_numpy(b)
+    before = x
+    x += y
+    a += b
+    assert x is before
+    np.testing.assert_array_equal(portable.to_numpy(x), a)
+    with pytest.raises(ValueError, match=r"broadcast|cannot hold"):
+        x += xp.ones((3, 2, 2), dtype=y.dtype, device=ours)
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [("int32", "float32"), ("uint8", "int32")])
+def test_results_of_another_kind_are_refused_in_place(ours: Device, mine: str, theirs: str) -> None:
+    x = ours.from_numpy(np.ones(2, mine))
+    with pytest.raises(TypeError, match="cannot hold"):
+        x += ours.from_numpy(np.ones(2, theirs))
+
+
+def test_the_truth_of_one_element(ours: Device) -> None:
+    assert bool(ours.from_numpy(np.ones((1, 1), np.int32)))
+    assert not ours.from_numpy(np.zeros(1, np.float32))
+    for size in (0, 2):
+        with pytest.raises(TypeError, match="without dimensions"):
+            bool(ours.from_numpy(np.ones(size, np.float32)))

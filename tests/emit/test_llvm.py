@@ -131,7 +131,7 @@ def test_long_private_arrays_are_kept_in_the_room() -> None:
         [x], [*body, value, s.Store(x, (ir.gid(),), value.var, ir.LOC)], arrays=arrays
     )
     program = generate(kernel, NATIVE)
-    assert program.local_bytes == 40000
+    assert (program.local_bytes, program.shared_bytes) == (40000, 0)
     assert "alloca [64 x float]" in program.source
 
 

@@ -101,6 +101,17 @@ def test_what_another_process_writes_is_noticed_within_a_second(
     assert table.lookup(SPACE, float32, CAN) == [SMALL]
 
 
+def test_what_has_not_changed_is_the_same_state(own: Path) -> None:
+    """Products that are known are compared with it by `is`, each time that it was looked at."""
+    own_table._watch.renew()
+    before = own_table.recent_state()
+    own_table._watch.renew()
+    assert own_table.recent_state() is before
+    own.write_text("{}", encoding="utf-8")
+    own_table._watch.renew()
+    assert own_table.recent_state() is not before
+
+
 # -- what is wrong with a file ------------------------------------------------------------------
 
 

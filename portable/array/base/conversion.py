@@ -92,9 +92,10 @@ def item(x: Storage, word: str) -> Any:
     Raises
     ------
     TypeError
-        If there are dimensions, or a complex number is to become a real one.
+        If there are dimensions, but for the truth of one element, or a complex number is to
+        become a real one.
     """
-    if x.shape:
+    if x.shape and not (word == "bool" and x.size == 1):
         raise TypeError(f"{word}(x) takes an array without dimensions, not one of shape {x.shape}")
     if x.dtype.is_complex and word in ("int", "float"):
         raise TypeError(f"{word}(x) of a complex number; take real(x) or abs(x)")

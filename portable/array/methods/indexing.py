@@ -21,7 +21,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.geometry import broadcast_shapes
 from portable.primitives.base.promotion import kind_of
 from portable.primitives.base.storage import Storage
-from portable.primitives.maps.engine import check_operands
+from portable.primitives.maps.engine import check_operands, result_type
 from portable.primitives.maps.operation import Operation
 from portable.primitives.masks.compaction import compacted
 from portable.primitives.masks.mask_assignment import assigned, filled
@@ -104,6 +104,9 @@ def put(x: Any, key: Any, value: Any) -> None:
 def updated(operation: Operation, x: _A, other: Any) -> _A:
     """The in-place form of an operator: `x` holds the result afterwards.
 
+    A result of another dtype is converted where that is of the same kind, as NumPy's rule is:
+    int64 to int32, float64 to float32, but no float to an integer.
+
     Parameters
     ----------
     operation : Operation
@@ -120,6 +123,13 @@ def updated(operation: Operation, x: _A, other: Any) -> _A:
     if isinstance(other, Storage) and other.overlaps(x):
         same = (other.offset, other.strides, other.shape) == (x.offset, x.strides, x.shape)
         other = other if same else copied(other)
+    if isinstance(other, Storage) and other.dtype is not x.dtype:
+        given = result_type(operation, (x, other), x.device)
+        if given is not x.dtype and np.can_cast(given.numpy, x.dtype.numpy, "same_kind"):
+            found = apply(operation, x, other)
+            _fits(x, found)
+            copy_into(x, found)
+            return x
     apply(operation, x, other, out=x)
     return x
 
@@ -137,7 +147,9 @@ def _check_value(x: Any, value: Any) -> None:
 
 def _fits(part: Any, value: Any) -> None:
     if isinstance(value, Storage) and broadcast_shapes([value.shape, part.shape]) != part.shape:
-        raise ShapeError(f"a value of shape {value.shape} assigned to a part of shape {part.shape}")
+        raise ShapeError(
+            f"a value of shape {value.shape} does not broadcast to a part of shape {part.shape}"
+        )
 
 
 # -- bools as indices ----------------------------------------------------------------------

@@ -45,7 +45,7 @@ class Grouped(Method):
         depth = shape.channels // shape.groups
         extents = *shape.window.taps, depth, shape.filters
         u = self.device.empty(extents, self.kind.register)
-        arrange_group_filters[(shape.filters, depth), None](w, u, TURNED=turned)
+        enqueue(arrange_group_filters[(shape.filters, depth), None], w, u, TURNED=turned)
         return u
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:

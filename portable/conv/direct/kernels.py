@@ -200,6 +200,8 @@ def gathered_product(
             by_row[ahead % 2, k] = product.by_row((ahead + 2) % deep * BK + k)
     if GATHERING.flat:
         acc.map(finished, (part, row, column), out, bias, residual, GATHERING.activation)
+        if residual is not None:  # which may be the result
+            kl.barrier()
         acc.store(out[part, row : row + BM, 0, column : column + BN])
     else:
         for i, j, value in kl.elements(acc):

@@ -67,7 +67,9 @@ class WinogradBlocks(Method):
         u = self.device.empty(extents, kind)
         if self._depth:
             filters = shape.groups * self._panels * self.plan.filters
-            pack_filters[(self._depth, filters), None](w, u, BY=self.plan.by, TURNED=turned)
+            enqueue(
+                pack_filters[(self._depth, filters), None], w, u, BY=self.plan.by, TURNED=turned
+            )
         return u
 
     def workspace(self) -> tuple[int, int]:

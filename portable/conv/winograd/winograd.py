@@ -114,7 +114,7 @@ class Winograd(Method):
         u = self.device.empty((1, by.inputs**2, shape.groups, *matrix), self.workspace_kind)
         if depth:
             space = (depth, shape.filters)
-            transform_filters[space, None](w, self.turned(u)[0], BY=by, TURNED=turned)
+            enqueue(transform_filters[space, None], w, self.turned(u)[0], BY=by, TURNED=turned)
         return u
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:

@@ -29,7 +29,7 @@ from portable.nn.layers import (
 )
 from portable.nn.stages.activation import ActivationStage
 from portable.nn.stages.blocks import ChainStage, ResidualStage
-from portable.nn.stages.convolution import ConvolutionStage
+from portable.nn.stages.convolution import ConvolutionStage, NormalizedConvolutionStage
 from portable.nn.stages.dropout import DropoutStage
 from portable.nn.stages.linear import LinearStage
 from portable.nn.stages.normalization import BatchNormStage, LayerNormStage
@@ -66,6 +66,12 @@ class Build:
         takes = isinstance(layer, _APPLYING)
         return takes and (activation.by_value or not self.training)
 
+    def folds(self, layer: Layer, following: Layer) -> bool:
+        """Whether a convolution takes the normalization that follows it into its weights."""
+        return (
+            not self.training and isinstance(layer, Conv2d) and isinstance(following, BatchNorm2d)
+        )
+
     def skips(self, layer: Layer) -> bool:
         """Whether a layer leaves memory as it is."""
         return isinstance(layer, Flatten) or (isinstance(layer, Dropout) and not self.training)
@@ -99,32 +105,35 @@ def stages_of(
     """
     shapes = [shape, *output_shapes(layers, shape)]
     stages: list[Stage] = []
-    before: Layer | None = None
+    after = 0
     for i, layer in enumerate(layers):
-        own = _activation(layer)
-        if own is not None and before is not None and build.applies(before, own):
-            before = None
+        if i < after or build.skips(layer):
             continue
-        if build.skips(layer):
-            continue
-        follows = _activation(_next(build, layers, i))
-        applied = follows if follows is not None and build.applies(layer, follows) else None
         place = Place(
             build.device, build.kind, i, shapes[i], shapes[i + 1], parameters[i], buffers[i],
-            own or applied,
+            _activation(layer),
         )  # fmt: skip
-        stages.append(_stage(build, place, layer))
-        before = layer
+        following, norm = _next(build, layers, i), None
+        if following is not None and build.folds(layer, layers[following]):
+            norm = replace(
+                place, index=following, parameters=parameters[following], buffers=buffers[following]
+            )
+            following = _next(build, layers, following)
+        after = i + 1 if norm is None else norm.index + 1
+        activation = None if following is None else _activation(layers[following])
+        if activation is not None and following is not None and build.applies(layer, activation):
+            place, after = replace(place, activation=activation), following + 1
+        stages.append(_stage(build, place, layer, norm, layers))
     return stages
 
 
-def _next(build: Build, layers: tuple[Layer, ...], i: int) -> Layer | None:
+def _next(build: Build, layers: tuple[Layer, ...], i: int) -> int | None:
     """The layer after the i-th that does something."""
-    return next((layer for layer in layers[i + 1 :] if not build.skips(layer)), None)
+    return next((j for j in range(i + 1, len(layers)) if not build.skips(layers[j])), None)
 
 
-def _activation(layer: Layer | None) -> Activation | None:
-    return None if layer is None or layer.activation is None else ACTIVATIONS[layer.activation]
+def _activation(layer: Layer) -> Activation | None:
+    return None if layer.activation is None else ACTIVATIONS[layer.activation]
 
 
 _STAGES: Final[tuple[tuple[Any, Callable[[Place, Any], Stage]], ...]] = (
@@ -140,7 +149,12 @@ _STAGES: Final[tuple[tuple[Any, Callable[[Place, Any], Stage]], ...]] = (
 """What is made of each kind of layer; activations and what is made of layers stand apart."""
 
 
-def _stage(build: Build, place: Place, layer: Layer) -> Stage:
+def _stage(
+    build: Build, place: Place, layer: Layer, norm: Place | None, layers: Sequence[Layer]
+) -> Stage:
+    """The stage of a layer, with the normalization that it takes into its weights, if any."""
+    if norm is not None:
+        return _normalized(place, norm, layer, layers[norm.index])
     if layer.is_worked_out_by_itself():
         return OwnStage(place, layer)
     if isinstance(layer, Chain):
@@ -151,6 +165,10 @@ def _stage(build: Build, place: Place, layer: Layer) -> Stage:
         if isinstance(layer, kinds):
             return make(place, layer)
     return ActivationStage(place)
+
+
+def _normalized(place: Place, norm: Place, layer: Any, normalization: Any) -> Stage:
+    return NormalizedConvolutionStage(place, layer, norm, normalization)
 
 
 def _chain(build: Build, place: Place, chain: Chain) -> ChainStage:

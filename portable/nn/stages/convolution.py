@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
+from portable import lang as kl
 from portable.conv import (
     conv2d,
     conv2d_input_gradient,
     conv2d_weight_gradient,
     workspace_size,
 )
+from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.nn.layers import Conv2d
+from portable.nn.layers import BatchNorm2d, Conv2d
 from portable.nn.layers.layer import Flow
 from portable.nn.stages import slope_kernels as kernels
 from portable.nn.stages.stage import Place, Stage
 
-__all__ = ["ConvolutionStage"]
+__all__ = ["ConvolutionStage", "NormalizedConvolutionStage"]
 
 _WORKGROUP: Final = 64
 _ENOUGH: Final = 2048
@@ -64,12 +67,15 @@ class ConvolutionStage(Stage):
 
     def forward(self, x: Any, y: Any, scratch: Any) -> None:
         """The convolution, with bias and activation."""
+        self._convolve(x, y, scratch, self.place.weight, self.place.bias)
+
+    def _convolve(self, x: Any, y: Any, scratch: Any, weight: Any, bias: Any) -> None:
         place = self.place
         size = self._workspace(int(x.shape[0]))
         conv2d(
             x,
-            place.weight,
-            bias=place.bias,
+            weight,
+            bias=bias,
             activation=None if place.activation is None else place.activation.function,
             algorithm=self._algorithm,
             out=y,
@@ -114,3 +120,75 @@ class ConvolutionStage(Stage):
             )
         if partial is not None:
             kernels.add_sections(place.device, partial, bias[0])
+
+
+@kernel
+def fold(weight: Any, bias: Any, moments: Any, scale: Any, eps: Any, out: Any, shift: Any) -> None:
+    """Weights and biases that do what a convolution's and the normalization after it do.
+
+    Parameters
+    ----------
+    weight, out : array, shape (filters, taps)
+    bias : array, shape (filters,), or None
+    moments : (array, array)
+        Running means and variances, shape (filters,).
+    scale : (array, array) or None
+        The normalization's own weights and biases.
+    eps : float
+        Is added to variances.
+    shift : array, shape (filters,)
+        Where the biases go.
+    """
+    tap, channel = kl.global_id(0), kl.global_id(1)
+    if tap < out.shape[1] and channel < out.shape[0]:
+        factor = 1 / kl.sqrt(moments[1][channel] + eps)
+        if scale is not None:
+            factor = factor * scale[0][channel]
+        out[channel, tap] = weight[channel, tap] * factor
+        if tap == 0:
+            middle = -moments[0][channel]
+            if bias is not None:
+                middle = middle + bias[channel]
+            middle = middle * factor
+            shift[channel] = middle if scale is None else middle + scale[1][channel]
+
+
+class NormalizedConvolutionStage(ConvolutionStage):
+    """A convolution and the batch normalization after it, in predictions: one convolution.
+
+    Parameters
+    ----------
+    place : Place
+        The convolution's.
+    layer : Conv2d
+    norm : Place
+        The normalization's.
+    normalization : BatchNorm2d
+    """
+
+    def __init__(
+        self, place: Place, layer: Conv2d, norm: Place, normalization: BatchNorm2d
+    ) -> None:
+        super().__init__(place, layer)
+        self._norm = norm
+        self._eps = normalization.eps
+        self._folded: tuple[Any, Any] | None = None
+
+    def forward(self, x: Any, y: Any, scratch: Any) -> None:
+        """The convolution with weights that are folded anew: they may have changed."""
+        place = self.place
+        if self._folded is None:
+            shape = tuple(place.weight.shape)
+            self._folded = (
+                place.device.empty(shape, place.kind),
+                place.device.empty(shape[:1], place.kind),
+            )
+        weight, shift = self._folded
+        filters = int(weight.shape[0])
+        matrix = filters, prod(weight.shape[1:])
+        reshape = place.device.namespace().reshape
+        fold[matrix[::-1], None](
+            reshape(place.weight, matrix), place.bias, self._norm.buffers,
+            self._norm.parameters or None, self._eps, reshape(weight, matrix), shift,
+        )  # fmt: skip
+        self._convolve(x, y, scratch, weight, shift)

@@ -72,7 +72,7 @@ class _Printer:
     def program(self) -> Program:
         """Prints the body first: it tells what is needed before it."""
         kernel = self._kernel
-        room = self._arrays()
+        shared, room = self._arrays()
         self._variables()
         self._parameters()
         self._statements.kernel()
@@ -85,6 +85,7 @@ class _Printer:
             arguments=tuple(arguments),
             workgroup=kernel.launched,
             local_bytes=room,
+            private_bytes=room - shared,
             dynamic_local=False,
             flags=(),
         )
@@ -159,15 +160,17 @@ class _Printer:
             name = self._builder.argument(f"variable {variable.name}", slot)
             self._statements.expressions.slots[variable.name] = name
 
-    def _arrays(self) -> int:
-        """Gives local and private arrays their places; the bytes of the room that they take."""
-        end = 0
+    def _arrays(self) -> tuple[int, int]:
+        """Gives arrays their places; the bytes of the room that local ones take, and all."""
+        shared = end = 0
         for array in self._in_room():
             alignment = max(_ALIGNMENT, _turn_bytes(array))
             start = -(-end // alignment) * alignment
             end = start + bytes_of(array)
             place = f"getelementptr inbounds i8, ptr %room, i64 {start}"
             self._context.pointers[array] = self._builder.argument(f"array {array.name}", place)
+            if array.space == "local":
+                shared = end
         vector = max(16, self._context.capabilities.vector_bytes)
         for array in self._kernel.arrays:
             if array not in self._context.pointers:
@@ -176,7 +179,7 @@ class _Printer:
                 slot = f"alloca [{size} x {element_type(array)}], align {vector}"
                 name = self._builder.argument(f"array {array.name}", slot)
                 self._context.pointers[array] = name
-        return end
+        return shared, end
 
     def _in_room(self) -> list[Array]:
         """Local arrays, and of private ones the longest, until the others fit on the stack."""
