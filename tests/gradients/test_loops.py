@@ -246,3 +246,21 @@ def squares(x, y):
 
 def test_scaling_in_a_loop(device: Device) -> None:
     assert_gradients(device.name, squares, N, numbers(N), np.zeros(N))
+
+
+@pt.kernel
+def unneeded(p, x, w):
+    i = kl.global_id(0)
+    q = kl.private(3, x.dtype, fill=0)
+    a = x[i] * p
+    b = w[i]
+    t = 0
+    while t < i % 3:
+        t += 1
+        b += 0.4 * (kl.where(t % 2 == 0, a, b) + q[1] * x[i])
+    x[i] = a * b
+
+
+def test_rounds_do_nothing_again_that_no_gradient_needs(device: Device) -> None:
+    """The load of `x` in the loop would be read where nothing says how far its log is."""
+    assert_gradients(device.name, unneeded, (12, 4), 0.7, numbers(12), numbers(12, seed=1))

@@ -267,7 +267,7 @@ class Sweeps:
         after = {v.name for v in self._adjoints.values()} | level.adjoints.all_names()
         live = needed(body, self._memory.roots(), cells=after)
         assigned = {v.name for y in all_statements(x.body) for v in y.sets()}
-        return Round(var, [v for v in exposed(live) if v.name in assigned], body)
+        return Round(var, [v for v in exposed(live) if v.name in assigned], live)
 
     def _backwards(self, block: s.Block, level: Level) -> s.Block:
         out: list[s.Statement] = []
