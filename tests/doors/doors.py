@@ -456,6 +456,25 @@ SINGULAR_VALUES: Final = Operation(
         Door("xp.linalg.svdvals", lambda xp, a: xp.linalg.svdvals(a)),
     ),
 )
+SINGULAR_VECTORS: Final = Operation(
+    "singular values with vectors",
+    lambda a: np.linalg.svd(a, compute_uv=False),
+    (
+        Door("linalg.svd", lambda _, a: linalg.svd(a).S, any_library=True),
+        Door("xp.linalg.svd", lambda xp, a: xp.linalg.svd(a).S),
+        Door("linalg.polar", lambda _, a: linalg.svd(linalg.polar(a).P).S, any_library=True),
+    ),
+)
+EIGENVECTORS: Final = Operation(
+    "eigenvalues with vectors",
+    np.linalg.eigvalsh,
+    (
+        Door("linalg.eigh", lambda _, a: linalg.eigh(a).eigenvalues, any_library=True),
+        Door("linalg.eigvalsh", lambda _, a: linalg.eigvalsh(a), any_library=True),
+        Door("xp.linalg.eigh", lambda xp, a: xp.linalg.eigh(a).eigenvalues),
+        Door("xp.linalg.eigvalsh", lambda xp, a: xp.linalg.eigvalsh(a)),
+    ),
+)
 
 
 def _convolved(x: Array, w: Array) -> Array:

@@ -193,6 +193,16 @@ WAYS: Final[tuple[Way, ...]] = (
         "directly", doors.SINGULAR_VALUES, "load_dense bidiagonalize bisect", ((60, 60),),
         _compiled,
     ),
+    # singular vectors and eigenvectors
+    _way("by rotations", doors.SINGULAR_VECTORS, "svd_by_rotations", ((20, 20),)),
+    _way("by rotations", doors.EIGENVECTORS, "hermitian_by_rotations", ((20, 20),)),
+    _way(
+        "in stages", doors.SINGULAR_VECTORS, "bidiagonalize_keeping solve_secular", ((60, 60),),
+        _compiled,
+    ),
+    _way(
+        "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((60, 60),), _compiled
+    ),
     # images
     _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd),
     _way(
@@ -208,14 +218,37 @@ WAYS: Final[tuple[Way, ...]] = (
 
 STEPS: Final = frozenset(
     {
+        "bidiagonal_leaves",
         "clear",
+        "clear_all",
         "clear_below",
+        "collect",
         "copy_several",
         "count_table",
+        "deflate",
+        "form_factor",
+        "join",
         "largest_kernel",
+        "largest_of_each",
+        "largest_parts",
+        "load_scaled",
+        "make_hermitian",
+        "merge_totals",
+        "pad_diagonals",
+        "place_roots",
+        "refine_weights",
+        "reflector_triangles",
+        "scale_rows",
+        "settle_bidiagonal",
         "spaced",
+        "spread",
         "squares",
+        "store_spectrum",
         "store_values",
+        "tridiagonal_leaves",
+        "unfold_columns",
+        "unfold_rows",
+        "unrotate",
     }
 )
 """Kernels that come before, between or behind those of several ways."""
@@ -231,6 +264,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
+    "copy_tolerance count_values fill_line identities merge real_bidiagonal real_tridiagonal split "
+    "turn unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
     "copy_alone eliminate_panel eliminate_together exchange_alone exchange_rows order_rows "

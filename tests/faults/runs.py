@@ -28,10 +28,10 @@ from portable.linalg.singular_values.direct import Direct
 from portable.linalg.singular_values.direct_kernels import DirectShape
 from portable.linalg.singular_values.svdvals import directly
 from portable.nn import fused
-from tests.faults import array_runs
+from tests.faults import array_runs, spectral_runs
 from tests.faults.running import RUNS, close, device, empty, random, run
 
-__all__ = ["RUNS", "array_runs"]
+__all__ = ["RUNS", "array_runs", "spectral_runs"]
 
 # -- products --------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from tests.faults.table.dense import DENSE
 from tests.faults.table.factorisations import FACTORISATIONS
 from tests.faults.table.networks import NETWORKS
 from tests.faults.table.products import PRODUCTS, UNITS
+from tests.faults.table.spectral import SPECTRAL
 
 __all__ = ["FAULTS"]
 
@@ -20,6 +21,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *BANDS,
     *DENSE,
     *FACTORISATIONS,
+    *SPECTRAL,
     *NETWORKS,
     *ARRAYS,
 )
