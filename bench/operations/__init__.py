@@ -8,6 +8,7 @@ from portable_bench.operations.band import Band
 from portable_bench.operations.conv import Conv
 from portable_bench.operations.conv_layers import ConvLayers
 from portable_bench.operations.copy import Copy
+from portable_bench.operations.eigh import Eigh
 from portable_bench.operations.fft import Fft
 from portable_bench.operations.forward import Forward
 from portable_bench.operations.fuse import Fuse
@@ -22,6 +23,7 @@ from portable_bench.operations.launch import Launch
 from portable_bench.operations.lookup import Lookup
 from portable_bench.operations.multiply_add import MultiplyAdd
 from portable_bench.operations.stencil_gradient import StencilGradient
+from portable_bench.operations.svd import Svd
 from portable_bench.operations.svdvals import Svdvals
 from portable_bench.operations.train import Train
 
@@ -38,6 +40,8 @@ _ALL: Final = (
     ConvLayers(),
     Band(),
     Svdvals(),
+    Svd(),
+    Eigh(),
     Forward(),
     Train(),
     Fuse(),
