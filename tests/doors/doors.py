@@ -289,6 +289,13 @@ TOTAL: Final = _total(None, _fused_total)
 TOTAL_OF_ROWS: Final = _total(-1, _fused_last)
 TOTAL_OF_COLUMNS: Final = _total(0, _fused_first)
 
+COMPLEX_TOTAL: Final = Operation(
+    "a sum of complex numbers",
+    np.sum,
+    (Door("xp.sum", lambda xp, x: xp.sum(x)),),
+    stacks=False,
+)
+
 FUSED_TOTAL: Final = Operation(
     "a fused sum", lambda x: np.sum(x, axis=-1), (Door("fuse", lambda _, x: _fused_last(x), True),)
 )

@@ -8,6 +8,7 @@ from tests.faults.fault import Fault
 from tests.faults.table.arrays import ARRAYS
 from tests.faults.table.bands import BANDS
 from tests.faults.table.dense import DENSE
+from tests.faults.table.factorisations import FACTORISATIONS
 from tests.faults.table.networks import NETWORKS
 from tests.faults.table.products import PRODUCTS, UNITS
 from tests.faults.table.spectral import SPECTRAL
@@ -19,6 +20,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *UNITS,
     *BANDS,
     *DENSE,
+    *FACTORISATIONS,
     *SPECTRAL,
     *NETWORKS,
     *ARRAYS,
