@@ -51,6 +51,16 @@ def test_writes_what_numpy_reads(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npy", "values.npy"]
 
 
+def test_writes_vectors_too(tmp_path: Path) -> None:
+    a = np.random.default_rng(0).standard_normal((6, 4))
+    out = tmp_path / "vectors.npz"
+    done = _run(_saved(tmp_path, a), "--vectors", out)
+    assert f"Written to {out}" in done.output
+    with np.load(out) as found:
+        np.testing.assert_allclose((found["u"] * found["s"]) @ found["vh"], a, atol=1e-12)
+    assert "names" in _run(_saved(tmp_path, a), "--vectors", tmp_path / "a.npy").output
+
+
 @pytest.mark.parametrize(
     ("given", "options", "expected"),
     [

@@ -9,6 +9,7 @@ from portable_bench.operations.cholesky import Cholesky
 from portable_bench.operations.conv import Conv
 from portable_bench.operations.conv_layers import ConvLayers
 from portable_bench.operations.copy import Copy
+from portable_bench.operations.eigh import Eigh
 from portable_bench.operations.fft import Fft
 from portable_bench.operations.forward import Forward
 from portable_bench.operations.fuse import Fuse
@@ -27,6 +28,7 @@ from portable_bench.operations.qr import Qr
 from portable_bench.operations.solve import Solve
 from portable_bench.operations.spmv import Spmv
 from portable_bench.operations.stencil_gradient import StencilGradient
+from portable_bench.operations.svd import Svd
 from portable_bench.operations.svdvals import Svdvals
 from portable_bench.operations.train import Train
 
@@ -44,6 +46,8 @@ _ALL: Final = (
     Band(),
     Svdvals(),
     Spmv(),
+    Svd(),
+    Eigh(),
     Cholesky(),
     Lu(),
     Qr(),

@@ -1,8 +1,6 @@
 """The ``linalg`` extension of the Array API.
 
-Products, norms, diagonals, powers, and what comes of singular values and eigenvalues run on the
-device. The other decompositions and the solvers go through the host and NumPy, as their docstrings
-say.
+All of it runs on the device: decompositions and solvers are those of `portable.linalg`.
 """
 
 from __future__ import annotations
@@ -10,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 from typing import Any, Final, Literal, NamedTuple
-
-import numpy as np
 
 from portable import linalg as factorisations
 from portable.array.array import Array
@@ -103,22 +99,7 @@ class SVDResult(NamedTuple):
     Vh: Array
 
 
-# -- through the host -----------------------------------------------------------------------
-
-
-def _on_host(name: str, function: Callable[..., Any], *arrays: Array) -> Any:
-    """A function of NumPy on copies of the arrays; its results on their device."""
-    device = check_operands(name, arrays)
-    for x in arrays:
-        _check_matrices(name, x)
-    try:
-        with np.errstate(all="ignore"):
-            found = function(*[device.to_numpy(x) for x in arrays])
-    except np.linalg.LinAlgError as error:
-        raise ValueError(f"{name}: {error}") from None
-    if isinstance(found, tuple):
-        return tuple(device.from_numpy(np.asarray(x)) for x in found)
-    return device.from_numpy(np.asarray(found))
+# -- decompositions and solvers ----------------------------------------------------------------
 
 
 def _check_matrices(name: str, x: Array) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,7 @@ from portable.dtypes import dtype as dtype_of
 from portable.errors import PortableError
 from portable.linalg.singular_values.svdvals import Progress as Follow
 from portable.linalg.singular_values.svdvals import svdvals
+from portable.linalg.spectral.decompositions import svd as decomposed
 from portable.system.console import printable, show
 from portable.system.files import write_whole
 
@@ -49,6 +51,11 @@ _Array = NDArray[Any]
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to write the singular values, as a .npy file.",
 )
+@click.option(
+    "--vectors",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write singular vectors too, as a .npz file of u, s and vh.",
+)
 @click.option("--device", "device_name", help="A device's name; the one in use, if left out.")
 @click.option(
     "--dtype",
@@ -56,22 +63,36 @@ _Array = NDArray[Any]
     type=click.Choice([name for kind in _DTYPES for name in (kind.short, kind.name)]),
     help="What to convert the matrix to; left as it is, if left out.",
 )
-def svd(file: Path, out: Path | None, device_name: str | None, dtype_name: str | None) -> None:
+def svd(
+    file: Path,
+    out: Path | None,
+    vectors: Path | None,
+    device_name: str | None,
+    dtype_name: str | None,
+) -> None:
     """Singular values of the matrix (or matrices, in the last two dimensions) in FILE.
 
     FILE is a .npy file, or text: a row a line, numbers separated by commas (.csv) or spaces (.txt).
     Up to 20 are listed, the largest first; of more, and of several matrices, a summary is given.
     """
-    if out is not None and _same(file, out):
-        raise click.UsageError(f"--out names {printable(str(out))}, which is what is read")
+    for option, written in (("--out", out), ("--vectors", vectors)):
+        if written is not None and _same(file, written):
+            raise click.UsageError(
+                f"{option} names {printable(str(written))}, which is what is read"
+            )
     device = _device(device_name)
     a = _converted(_read(file), device, dtype_name, file)
-    values = _computed(device, a)
+    if vectors is None:
+        values = _computed(device, a)
+    else:
+        u, values, vh = _decomposed(device, a)
+        _write(vectors, partial(np.savez, u=u, s=values, vh=vh))
     if out is not None:
-        _write(out, values)
+        _write(out, partial(np.save, arr=values))
     show(_table(values, a.shape))
-    if out is not None:
-        click.echo(f"Written to {printable(str(out))}.")
+    for written in (out, vectors):
+        if written is not None:
+            click.echo(f"Written to {printable(str(written))}.")
 
 
 def _same(file: Path, out: Path) -> bool:
@@ -178,6 +199,16 @@ def _computed(device: Device, a: _Array) -> _Array:
         raise click.ClickException(str(error)) from None
 
 
+def _decomposed(device: Device, a: _Array) -> tuple[_Array, _Array, _Array]:
+    try:
+        with registry.use(device):
+            given = a if device.owns(a) else device.from_numpy(a)
+            u, s, vh = (device.to_numpy(x) for x in decomposed(given))
+            return u, s, vh
+    except PortableError as error:
+        raise click.ClickException(str(error)) from None
+
+
 @contextmanager
 def _followed(a: _Array) -> Iterator[Follow | None]:
     """What shows how far the work is, for one large matrix, on the error output."""
@@ -197,9 +228,9 @@ def _followed(a: _Array) -> Iterator[Follow | None]:
         yield lambda stage, done: bar.update(tasks[stage], completed=done)
 
 
-def _write(out: Path, values: _Array) -> None:
+def _write(out: Path, save: Callable[[io.BytesIO], object]) -> None:
     buffer = io.BytesIO()
-    np.save(buffer, values)
+    save(buffer)
     try:
         write_whole(out, buffer.getvalue())
     except OSError as error:

@@ -66,6 +66,11 @@ class DirectShape:
         return _AHEAD if self.items > 1 else 1
 
     @property
+    def unrolled(self) -> int:
+        """How often loops over columns are: work-items that are many wait long for each load."""
+        return 4 if self.items > 1 else 0
+
+    @property
     def items(self) -> int:
         """Work-items of a workgroup."""
         return self.team * self.teams
@@ -321,7 +326,7 @@ def multiply(
     i, own, _, c = block
     for r in kl.static_range(ROWS):
         own[r], c[r] = a[i + r, kl.maximum(k, 0)], a[i + r, k + 1]
-    for j in range(start, a.shape[1], SHAPE.team * LANES):
+    for j in kl.range(start, a.shape[1], SHAPE.team * LANES, unroll=SHAPE.unrolled):
         by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
         for r in kl.static_range(ROWS):
             value = kl.vload(a, i + r, j, lanes=LANES) - own[r] * by_left
@@ -334,7 +339,7 @@ def change(a: Any, by: Any, block: Block, sums: Any, start: Any, SHAPE: DirectSh
     LANES = SHAPE.lanes
     left, right = by
     i, own, x, c = block
-    for j in range(start, a.shape[1], SHAPE.team * LANES):
+    for j in kl.range(start, a.shape[1], SHAPE.team * LANES, unroll=SHAPE.unrolled):
         by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
         total = kl.vload(sums, j, lanes=LANES)
         for r in kl.static_range(SHAPE.rows):

@@ -16,7 +16,7 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.operands import common_dtype
 from portable.linalg.singular_values.svdvals import svdvals
 from portable.linalg.spectral.decompositions import svd
-from portable.linalg.spectral.products import multiplied
+from portable.linalg.spectral.products import multiplied, turned
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
@@ -218,7 +218,7 @@ def polar(a: ArrayT, *, side: Literal["right", "left"] = "right") -> PolarResult
     direction, factor = device.empty((count, m, n), kind), device.empty((count, order, order), kind)
     if 0 not in (count, m, n):
         direction = multiplied(device, left, right)
-        rows = right if side == "right" else _turned(device, left)
+        rows = right if side == "right" else turned(device, left)
         scaled = device.empty((count, k, order), kind)
         scale_rows[(order, k, count), _TILE](rows, values, None, scaled, INVERSE=False)
         product = multiplied(device, rows, scaled, turned=(True, False))
@@ -228,23 +228,6 @@ def polar(a: ArrayT, *, side: Literal["right", "left"] = "right") -> PolarResult
         fill_line[int(flat.shape[0]), _LINE](flat, 0)
     reshape = device.namespace().reshape
     return PolarResult(reshape(direction, (*lead, m, n)), reshape(factor, (*lead, order, order)))
-
-
-@kernel
-def turn(x: Any, out: Any) -> None:
-    """Conjugate transposes; dimension 2 is the matrices."""
-    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    if matrix < out.shape[0] and row < out.shape[1] and column < out.shape[2]:
-        value = x[matrix, column, row]
-        out[matrix, row, column] = kl.conj(value) if x.dtype.is_complex else value
-
-
-def _turned(device: Device, x: Any) -> Any:
-    """Conjugate transposes."""
-    count, m, n = (int(size) for size in x.shape)
-    out = device.empty((count, n, m), dtype(x.dtype))
-    turn[(m, n, count), _TILE](x, out)
-    return out
 
 
 def _in_a_row(device: Device, parts: Any) -> Any:

@@ -10,11 +10,13 @@ import numpy as np
 
 from portable import lang as kl
 from portable.backend import Capabilities, Device
-from portable.dtypes import DType
+from portable.dtypes import DType, dtype
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
 from portable.linalg.base.operands import common_dtype
+from portable.linalg.factorisations.qr import qr
+from portable.linalg.spectral.products import multiplied, turned
 from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
 from portable.linalg.spectral.stages import hermitian_in_stages, svd_in_stages
 from portable.namespace import device_of_arrays
@@ -32,6 +34,9 @@ _FEW_OF_MANY: Final = 96
 
 _TALL: Final = 8
 """How many times as tall as wide a matrix may be for rotations."""
+
+_LONG: Final = 2
+"""How many times as long as wide a matrix has to be for its triangle to be decomposed instead."""
 
 _AT_ONCE: Final = 1 << 28
 """Bytes of matrices that are decomposed at the same time."""
@@ -113,7 +118,9 @@ def svd(a: ArrayT, *, full_matrices: bool = False) -> SVDResult:
     Matrices of up to 48 columns (96 where many are decomposed by many work-items) are decomposed by
     one-sided Jacobi rotations, all in one launch. Others are reduced to bidiagonal form by
     reflectors, which is decomposed by divide and conquer: M. Gu, S. Eisenstat, SIAM J. Matrix Anal.
-    Appl. 16 (1995). Vectors are led back by blocks of reflectors, as products.
+    Appl. 16 (1995). Vectors are led back by blocks of reflectors, as products. Of matrices more
+    than twice as long as wide the triangle of a QR factorisation is decomposed instead (T. Chan,
+    ACM TOMS 8 (1982)), unless full matrices are wanted.
 
     Examples
     --------
@@ -302,7 +309,28 @@ def _raise_if_bad(operation: str, flags: np.ndarray[Any, Any]) -> None:
 
 
 def _svd(device: Device, a: Any, results: tuple[Any, ...], small: bool) -> tuple[Any, ...]:
+    shortest, longest = sorted(int(x) for x in a.shape[1:])
+    narrow = shortest == int(results[1].shape[2]) == int(results[2].shape[1])
+    if not small and narrow and longest > _LONG * shortest:
+        return _by_triangle(device, a, results)
     return (svd_rotated(device, a, *results),) if small else svd_in_stages(device, a, *results)
+
+
+def _by_triangle(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Those of matrices that are much longer than wide, or turned so: of their triangles R."""
+    values, left, right = results
+    wide = a.shape[1] < a.shape[2]
+    basis, triangle = qr(turned(device, a) if wide else a)
+    count, k, kind = int(a.shape[0]), int(values.shape[1]), dtype(left.dtype)
+    own, other = device.empty((count, k, k), kind), device.empty((count, k, k), kind)
+    small = _small(count, k, k, kind, device.capabilities)
+    flags = _svd(device, triangle, (values, own, other if wide else right), small)
+    if wide:
+        turned(device, other, left)
+        turned(device, multiplied(device, basis, own), right)
+    else:
+        multiplied(device, basis, own, out=left)
+    return flags
 
 
 def _hermitian(device: Device, a: Any, results: tuple[Any, ...], small: bool) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.parts import conjugate
 from portable.linalg.products.gemm import gemm
 
-__all__ = ["multiplied"]
+__all__ = ["multiplied", "turn", "turned"]
 
 _TILE: Final = (32, 8, 1)
 
@@ -35,7 +35,12 @@ def merge(real: Any, imag: Any, out: Any) -> None:
 
 
 def multiplied(
-    device: Device, a: Any, b: Any, *, turned: tuple[bool, bool] = (False, False)
+    device: Device,
+    a: Any,
+    b: Any,
+    *,
+    turned: tuple[bool, bool] = (False, False),
+    out: Any = None,
 ) -> Any:
     """``a @ b`` for a row of matrices, of which each may be taken conjugate and transposed.
 
@@ -47,6 +52,8 @@ def multiplied(
         The matrices, turned where `turned` says so.
     turned : (bool, bool)
         Whether conjugate transposes of the matrices in `a`, and in `b`, are multiplied.
+    out : array, shape (count, m, n), optional
+        Where to put the result.
 
     Returns
     -------
@@ -58,15 +65,43 @@ def multiplied(
             space.permute_dims(x, (0, 2, 1)) if flag else x
             for x, flag in zip((a, b), turned, strict=True)
         )
-        return gemm(first, second)
+        return gemm(first, second, out=out)
     p, q = _parts(device, a, turned[0])
     r, s = _parts(device, b, turned[1])
     real = gemm(p, r)
     gemm(q, s, alpha=-1, beta=1, c=real, out=real)
     imag = gemm(p, s)
     gemm(q, r, beta=1, c=imag, out=imag)
-    out = device.empty(tuple(int(n) for n in real.shape), kind)
+    if out is None:
+        out = device.empty(tuple(int(n) for n in real.shape), kind)
     merge[tuple(int(n) for n in reversed(real.shape)), _TILE](real, imag, out)
+    return out
+
+
+@kernel
+def turn(x: Any, out: Any) -> None:
+    """Conjugate transposes; dimension 2 is the matrices."""
+    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if matrix < out.shape[0] and row < out.shape[1] and column < out.shape[2]:
+        out[matrix, row, column] = conjugate(x[matrix, column, row])
+
+
+def turned(device: Device, x: Any, out: Any = None) -> Any:
+    """Conjugate transposes, in `out` if that is given.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    x : array, shape (count, m, n)
+        The matrices.
+    out : array, shape (count, n, m), optional
+        Where to put them.
+    """
+    count, m, n = (int(size) for size in x.shape)
+    if out is None:
+        out = device.empty((count, n, m), dtype(x.dtype).register)
+    turn[(m, n, count), _TILE](x, out)
     return out
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from threading import local
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Capabilities, Device
@@ -48,6 +51,12 @@ _CACHED: Final = 512 << 10
 
 _ALONE: Final = 128
 """Columns up to which one workgroup makes all steps in no more time than launches take."""
+
+_KEPT: Final = 8
+"""Plans that a thread keeps: their arrays, and what replays their launches."""
+
+_KEPT_BYTES: Final = 32 << 20
+"""Bytes of a matrix up to which launches take longer to enqueue than to run."""
 
 _ROWS: Final = 4
 _TEAM: Final = 32
@@ -96,6 +105,14 @@ class Reduced(NamedTuple):
     rows: Reflectors | None
 
 
+class _Plan(NamedTuple):
+    """Arrays for a reduction, and what enqueues its steps; a later call overwrites them."""
+
+    work: Any
+    out: Any
+    run: Callable[[], object]
+
+
 @lru_cache(maxsize=1024)
 def _layout(m: int, n: int, kind: DType, can: Capabilities) -> Direct:
     """How a reduction's pass is shared out."""
@@ -132,17 +149,35 @@ def largest_magnitudes(device: Device, a: Any, *, hermitian: bool) -> Any:
     return largest
 
 
-def _loaded(device: Device, a: Any, largest: Any, layout: Direct, form: Form) -> Any:
-    """Scaled copies, columns made up to whole vectors, rows to whole blocks."""
-    shape, kind = layout.shape, dtype(a.dtype).register
-    count, m, n = (int(x) for x in a.shape)
-    m, n = (n, m) if form == "turned" else (m, n)
-    pitch = -(-n // shape.lanes) * shape.lanes
-    work = device.empty((count, m + shape.rows - 1, pitch), kind)
-    load_scaled[(pitch, m + shape.rows - 1, count), _TILE](
-        a, largest, work, TARGET=SCALED_TO, FORM=form
-    )
-    return work
+def _work(device: Device, size: tuple[int, int, int], kind: DType, layout: Direct) -> Any:
+    """Room for copies, columns made up to whole vectors, rows to whole blocks."""
+    (count, m, n), shape = size, layout.shape
+    return device.empty((count, m + shape.rows - 1, -(-n // shape.lanes) * shape.lanes), kind)
+
+
+def _load(a: Any, largest: Any, work: Any, form: Form) -> None:
+    """Puts scaled copies there."""
+    extents = tuple(int(x) for x in reversed(work.shape))
+    load_scaled[extents, _TILE](a, largest, work, TARGET=SCALED_TO, FORM=form)
+
+
+_threads: Final = local()
+"""Each thread has plans of its own: nobody else's launches come between those of a call."""
+
+
+def _plan(device: Device, size: int, key: Any, make: Callable[[], _Plan]) -> _Plan:
+    """What was made for a key before, where launches are replayed and arrays are not large."""
+    if size > _KEPT_BYTES or not device.capabilities.replays:
+        return make()
+    plans: OrderedDict[Any, _Plan] = _threads.__dict__.setdefault("plans", OrderedDict())
+    key = device.name, device.current_queue(), key
+    plan = plans.get(key)
+    if plan is None:
+        plan = plans[key] = make()
+        if len(plans) > _KEPT:
+            plans.popitem(last=False)
+    plans.move_to_end(key)
+    return plan
 
 
 def _whole_blocks(reflectors: int) -> int:
@@ -171,7 +206,34 @@ def reduced_to_tridiagonal(
     count, n, _ = (int(x) for x in a.shape)
     kind, can = dtype(a.dtype).register, device.capabilities
     layout = layout or _layout(n, n, kind, can)
-    work = _loaded(device, a, largest, layout, "hermitian")
+    size = count * n * n * kind.itemsize
+    key = "tridiagonal", (count, n), kind, layout
+    plan = _plan(device, size, key, lambda: _tridiagonal_plan(device, (count, n), kind, layout))
+    _load(a, largest, plan.work, "hermitian")
+    plan.run()
+    out = plan.out
+    if not kind.is_complex:
+        return Reduced(out.d, out.e, Reflectors(out.vectors, out.factors, 1, None), None)
+    off, phases = device.empty((count, n), kind.real), device.empty((count, n), kind)
+    real_tridiagonal[count, _LINE](out.e, off, phases)
+    vectors, factors = _real_room(device, count, n, n, kind)
+    unfold_complex[(n, int(vectors.shape[1]) // 2, count), _TILE](
+        out.vectors, out.factors, vectors, factors
+    )
+    return Reduced(out.d, off, Reflectors(vectors, factors, 2, phases), None)
+
+
+def _real_room(device: Device, count: int, reflectors: int, rows: int, kind: DType) -> Any:
+    """Room for real reflectors in place of so many."""
+    parts = 2 if kind.is_complex else 1
+    shape = count, _whole_blocks(parts * reflectors), parts * rows
+    return device.empty(shape, kind.real), device.empty(shape[:2], kind.real)
+
+
+def _tridiagonal_plan(device: Device, size: tuple[int, int], kind: DType, layout: Direct) -> _Plan:
+    """Room for so many matrices of an order, and their steps."""
+    count, n = size
+    work = _work(device, (count, n, n), kind, layout)
     pitch = max(int(x) for x in work.shape[1:])
     reflectors = n if kind.is_complex else _whole_blocks(n)
 
@@ -186,28 +248,34 @@ def reduced_to_tridiagonal(
         empty(2, pitch),
         empty(layout.groups, 4, pitch),
     )
+    steps = _Steps(n - 1, layout, count)
+    return _Plan(work, out, device.replay(lambda: _tridiagonalize(work, out, steps)))
+
+
+def _tridiagonalize(work: Any, out: Tridiagonal, steps: _Steps) -> None:
     for zeros in (out.vectors, out.products):
         clear_all[tuple(int(x) for x in reversed(zeros.shape)), _TILE](zeros)
-    launch = tridiagonalize[groups(layout.groups, count), layout.shape.items]
-    for first in range(-1, n - 1) if layout.groups > 1 else (-1,):
-        last = first + 1 if layout.groups > 1 else n - 1
-        launch(work, out, first, last, SHAPE=layout.shape)
-    if not kind.is_complex:
-        return Reduced(out.d, out.e, Reflectors(out.vectors, out.factors, 1, None), None)
-    off, phases = empty(n, of=kind.real), empty(n)
-    real_tridiagonal[count, _LINE](out.e, off, phases)
-    vectors, factors = _real_room(device, count, n, n, kind)
-    unfold_complex[(n, int(vectors.shape[1]) // 2, count), _TILE](
-        out.vectors, out.factors, vectors, factors
-    )
-    return Reduced(out.d, off, Reflectors(vectors, factors, 2, phases), None)
+    for first, last in steps.bounds:
+        steps.launch(tridiagonalize)(work, out, first, last, SHAPE=steps.layout.shape)
 
 
-def _real_room(device: Device, count: int, reflectors: int, rows: int, kind: DType) -> Any:
-    """Room for real reflectors in place of so many."""
-    parts = 2 if kind.is_complex else 1
-    shape = count, _whole_blocks(parts * reflectors), parts * rows
-    return device.empty(shape, kind.real), device.empty(shape[:2], kind.real)
+class _Steps(NamedTuple):
+    """The steps of reductions: up to which, how they are laid out, and of how many matrices."""
+
+    end: int
+    layout: Direct
+    matrices: int
+
+    @property
+    def bounds(self) -> Iterator[tuple[int, int]]:
+        """The steps of each launch: of several workgroups a launch makes one."""
+        if self.layout.groups == 1:
+            return iter([(-1, self.end)])
+        return ((first, first + 1) for first in range(-1, self.end))
+
+    def launch(self, kernel: Any) -> Any:
+        """A kernel with its workgroups."""
+        return kernel[groups(self.layout.groups, self.matrices), self.layout.shape.items]
 
 
 # -- bidiagonal -----------------------------------------------------------------------------------
@@ -233,28 +301,16 @@ def reduced_to_bidiagonal(
     m, n = max(rows, columns), min(rows, columns)
     kind, can = dtype(a.dtype).register, device.capabilities
     layout = layout or _layout(m, n, kind, can)
-    work = _loaded(device, a, largest, layout, "turned" if rows < columns else "plain")
-    shape, pitch = layout.shape, int(work.shape[2])
+    size = count * m * n * kind.itemsize
+    key = "bidiagonal", (count, m, n), kind, layout
+    plan = _plan(device, size, key, lambda: _bidiagonal_plan(device, (count, m, n), kind, layout))
+    work, (d, e, kept) = plan.work, plan.out
+    _load(a, largest, work, "turned" if rows < columns else "plain")
+    plan.run()
 
     def empty(*extents: int, of: DType = kind) -> Any:
         return device.empty((count, *extents), of)
 
-    several = layout.groups > 1
-    scratch = Scratch(
-        left=empty(layout.groups, pitch),
-        right=empty(layout.groups, pitch),
-        sums=empty(layout.groups, shape.teams, pitch) if several else None,
-        totals=empty(2, layout.groups if several else shape.teams, pitch),
-        merged=empty(2, 1, pitch) if layout.groups >= _MANY else None,
-    )
-    d, e = empty(n), empty(n)
-    kept = KeptReflectors(empty(n, pitch), empty(2, n, of=kind.real), empty(2, n))
-    launch = bidiagonalize_keeping[groups(layout.groups, count), shape.items]
-    for first in range(-1, n) if several else (-1,):
-        launch(work, scratch, d, e, kept, first, first + 1 if several else n, SHAPE=shape)
-        if scratch.merged is not None and first + 1 < n:
-            add_up = merge_totals[(pitch, count), (_LINE, 1)]
-            add_up(scratch.totals, scratch.merged, first + 1, LANES=shape.lanes)
     parts, tile = (2 if kind.is_complex else 1), _TILE
     vectors, factors = _real_room(device, count, n, m, kind)
     extents = m, int(vectors.shape[1]) // parts, count
@@ -273,3 +329,36 @@ def reduced_to_bidiagonal(
         Reflectors(vectors, factors, 0, row_phases),
         Reflectors(others, other_factors, parts, column_phases),
     )
+
+
+def _bidiagonal_plan(
+    device: Device, size: tuple[int, int, int], kind: DType, layout: Direct
+) -> _Plan:
+    """Room for so many matrices of a size, and their steps."""
+    (count, _, n), shape, several = size, layout.shape, layout.groups > 1
+    work = _work(device, size, kind, layout)
+    pitch = int(work.shape[2])
+
+    def empty(*extents: int, of: DType = kind) -> Any:
+        return device.empty((count, *extents), of)
+
+    scratch = Scratch(
+        left=empty(layout.groups, pitch),
+        right=empty(layout.groups, pitch),
+        sums=empty(layout.groups, shape.teams, pitch) if several else None,
+        totals=empty(2, layout.groups if several else shape.teams, pitch),
+        merged=empty(2, 1, pitch) if layout.groups >= _MANY else None,
+    )
+    kept = KeptReflectors(empty(n, pitch), empty(2, n, of=kind.real), empty(2, n))
+    out, steps = (empty(n), empty(n), kept), _Steps(n, layout, count)
+    return _Plan(work, out, device.replay(lambda: _bidiagonalize(work, scratch, out, steps)))
+
+
+def _bidiagonalize(work: Any, scratch: Scratch, out: Any, steps: _Steps) -> None:
+    d, e, kept = out
+    shape, pitch = steps.layout.shape, int(work.shape[2])
+    for first, last in steps.bounds:
+        steps.launch(bidiagonalize_keeping)(work, scratch, d, e, kept, first, last, SHAPE=shape)
+        if scratch.merged is not None and last < steps.end:
+            add_up = merge_totals[(pitch, steps.matrices), (_LINE, 1)]
+            add_up(scratch.totals, scratch.merged, last, LANES=shape.lanes)

@@ -118,7 +118,7 @@ def make_reflector(a: Any, out: Tridiagonal, k: Any, n: Any, SHAPE: DirectShape)
     at, step = k + 1, SHAPE.items * LANES
     begin = at // LANES * LANES + kl.local_id(0) * LANES
     share = kl.splat(kl.cast(0, real), LANES)
-    for j in kl.range(begin, a.shape[1], step, unroll=unrolled(SHAPE)):
+    for j in kl.range(begin, a.shape[1], step, unroll=SHAPE.unrolled):
         x = kl.vload(column, j, lanes=LANES)
         if j <= at:
             x = zeros_up_to(x, at - j)
@@ -126,7 +126,7 @@ def make_reflector(a: Any, out: Tridiagonal, k: Any, n: Any, SHAPE: DirectShape)
     tail = kl.workgroup_reduce(kl.add, lane_sum(share))
     beta, tau, factor = reflector_of(column[at], tail)
     share = kl.splat(kl.cast(0, real), LANES)
-    for j in kl.range(begin, a.shape[1], step, unroll=unrolled(SHAPE)):
+    for j in kl.range(begin, a.shape[1], step, unroll=SHAPE.unrolled):
         v = factor * kl.vload(column, j, lanes=LANES)
         if j <= at:
             v = headed(zeros_up_to(v, at - j), at - j)
@@ -160,7 +160,7 @@ def make_column(a: Any, out: Tridiagonal, k: Any, by: Any, SHAPE: DirectShape) -
         out.scratch[3],
     )
     begin = at // LANES * LANES + kl.local_id(0) * LANES
-    for j in kl.range(begin, a.shape[1], SHAPE.items * LANES, unroll=unrolled(SHAPE)):
+    for j in kl.range(begin, a.shape[1], SHAPE.items * LANES, unroll=SHAPE.unrolled):
         v = kl.vload(reflected, j, lanes=LANES)
         w = kl.vload(product, j, lanes=LANES) - inner * v
         x = conjugate(kl.vload(a, at, j, lanes=LANES)) - v * conjugate(taken_head)
@@ -182,12 +182,6 @@ def headed(x: Any, place: Any) -> Any:
 
 
 @function
-def unrolled(SHAPE: DirectShape) -> Any:
-    """How often loops are unrolled: where work-items are many they wait long for each load."""
-    return 4 if SHAPE.items > 1 else 1
-
-
-@function
 def change_rows(a: Any, out: Tridiagonal, k: Any, SHAPE: DirectShape) -> None:
     """Changes the rows below ``k + 1``, and multiplies them with the next column."""
     kind, LANES, ROWS, TEAM, TEAMS = a.dtype, SHAPE.lanes, SHAPE.rows, SHAPE.team, SHAPE.teams
@@ -204,7 +198,7 @@ def change_rows(a: Any, out: Tridiagonal, k: Any, SHAPE: DirectShape) -> None:
             if there:
                 own[r], other[r] = reflected[i + r], taken[i + r]
         if there:
-            for j in kl.range(start, a.shape[1], TEAM * LANES, unroll=unrolled(SHAPE)):
+            for j in kl.range(start, a.shape[1], TEAM * LANES, unroll=SHAPE.unrolled):
                 v = conjugate(kl.vload(reflected, j, lanes=LANES))
                 w = conjugate(kl.vload(taken, j, lanes=LANES))
                 x = kl.vload(column, j, lanes=LANES)

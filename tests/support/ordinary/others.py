@@ -241,6 +241,21 @@ def _matrices() -> Iterator[Function]:
         kinds="f", dims=(2,), most=600, units=256, sizes="largest",
     )  # fmt: skip
     yield _of(
+        "linalg.svd", lambda x: linalg.svd(x).S,
+        expected=lambda x: np.linalg.svd(x, compute_uv=False), kinds="f", dims=(2,), most=600,
+        units=256, sizes="largest",
+    )  # fmt: skip
+    yield _of(
+        "linalg.eigh", lambda x: linalg.eigh(x[:200, :200]).eigenvalues,
+        expected=lambda x: np.linalg.eigvalsh(x[:200, :200]), kinds="f", dims=(2,), most=600,
+        units=256, sizes="largest",
+    )  # fmt: skip
+    yield _of(
+        "linalg.polar", lambda x: linalg.svdvals(linalg.polar(x).P),
+        expected=lambda x: np.linalg.svd(x.T @ x, compute_uv=False) ** 0.5, kinds="f", dims=(2,),
+        most=300, units=2048, sizes="largest",
+    )  # fmt: skip
+    yield _of(
         "linalg.dense_to_band, band_to_bidiagonal, bidiagonal_svdvals",
         lambda x: linalg.bidiagonal_svdvals(
             *linalg.band_to_bidiagonal(linalg.dense_to_band(x, 16))
