@@ -172,12 +172,12 @@ def band_by_products() -> None:
 
 @run
 def band_by_items() -> None:
-    chased(24, 3, Stage(3, 3, "items", items=8, sweeps=2))
+    chased(24, 3, Stage(3, 3, "items", items=8))
 
 
 @run
 def band_by_few_items() -> None:
-    chased(15, 3, Stage(3, 3, "items", items=4, sweeps=2))
+    chased(15, 3, Stage(3, 3, "items", items=4))
 
 
 @run
@@ -187,7 +187,7 @@ def band_in_waves() -> None:
 
 @run
 def band_in_steps() -> None:
-    chased(14, 5, Stage(5, 3, "items", items=8, sweeps=2), Stage(3, 3, "items", items=8, sweeps=2))
+    chased(14, 5, Stage(5, 3, "items", items=8), Stage(3, 3, "items", items=8))
 
 
 @run
