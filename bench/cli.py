@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from errno import EPIPE
 from pathlib import Path
@@ -25,9 +26,10 @@ from portable_bench.heat_plot import plot_heat
 from portable_bench.join import joined
 from portable_bench.ladder_plot import plot_ladders
 from portable_bench.operation import Effort, Operation
+from portable_bench.operations import OPERATIONS
 from portable_bench.page import page
 from portable_bench.peer_tables import peer_tables, remarks
-from portable_bench.plan import devices_named, dtypes_named, operations_named, plan
+from portable_bench.plan import PRECISIONS, devices_named, dtypes_named, operations_named, plan
 from portable_bench.predictions import predictions
 from portable_bench.results import Cell, Results, load, write
 from portable_bench.roof import roofs, with_roofs
@@ -48,6 +50,11 @@ __all__ = ["bench"]
 _QUICK: Final = 108.0
 _PATH: Final = click.Path(dir_okay=False, path_type=Path)
 _GIVEN: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+_CHOICES: Final = (
+    f"Operations: {', '.join(sorted(OPERATIONS))}. Precisions: {', '.join(sorted(PRECISIONS))}."
+)
+_LEFT_OUT: Final = 3
+"""The status of a strict run that left cells out."""
 _PICTURES: Final = (".png", ".svg", ".pdf")
 
 
@@ -69,9 +76,11 @@ bench.add_command(scale)
 bench.add_command(cliffs)
 
 
-@bench.command()
+@bench.command(epilog=_CHOICES)
 @click.argument("operations", nargs=-1, metavar="[OPERATION]...")
-@click.option("--device", "device_names", default="all", help="Names, separated by commas.")
+@click.option(
+    "--device", "device_names", default="all", help="Names, separated by commas; all by default."
+)
 @click.option("--dtype", "dtype_names", help="Such as f16,f32,f64.")
 @click.option("--size", "size_names", help="Such as 512,1024; 256..4096 doubles; 1024..8192x32.")
 @click.option("--quick", "effort", flag_value="quick", default=True, help="A look at everything.")
@@ -91,6 +100,7 @@ bench.add_command(cliffs)
 @click.option("--html", "html_path", type=_PATH, help="Write a report to this file.")
 @click.option("--plot", "plot_path", type=_PATH, help="Draw the ladder: .png, .svg or .pdf.")
 @click.option("--baseline", "baseline_path", type=_GIVEN, help="Results to compare with.")
+@click.option("--strict", is_flag=True, help="End with status 3 if cells were left out.")
 def run(
     operations: Sequence[str],
     device_names: str,
@@ -107,6 +117,7 @@ def run(
     html_path: Path | None,
     plot_path: Path | None,
     baseline_path: Path | None,
+    strict: bool,
 ) -> None:
     """Measure operations on the devices found here, beside the libraries of their vendors.
 
@@ -159,6 +170,8 @@ def run(
             _tell("interrupted")
         except PortableError as error:  # no process to measure in
             raise click.ClickException(str(error)) from None
+    if not endings.status and _tell_left_out(results.cells) and strict:
+        click.get_current_context().exit(_LEFT_OUT)
     if endings.status:
         click.get_current_context().exit(endings.status)
 
@@ -315,6 +328,20 @@ def _show(made: Sequence[Table]) -> None:
     for table in made:
         show(table)
         click.echo()
+
+
+def _tell_left_out(cells: Sequence[Cell]) -> bool:
+    """Says last how many cells have no time of ours, and why most of them."""
+    out = [cell for cell in cells if not any(outcome.timed for outcome in cell.ours)]
+    if not out:
+        return False
+    reasons = Counter(
+        cell.failure or next((o.failure for o in cell.ours), "no result") for cell in out
+    )
+    reason, count = reasons.most_common(1)[0]
+    most = "" if count == len(out) else f" ({count} of them)"
+    _tell(f"{len(out)} of {len(cells)} cells were left out: {reason}{most}")
+    return True
 
 
 def _tell(line: str) -> None:

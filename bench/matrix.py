@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from math import inf
 from typing import Final, Protocol
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from portable_bench.harness import Pace, failed
+from portable_bench.heartbeat import Heartbeat
 from portable_bench.operation import Case, Operation, Size
 from portable_bench.plan import Planned
 from portable_bench.results import Cell
@@ -76,14 +78,21 @@ def measure_all(
     cells: list[Cell] = []
     deadline = inf if budget is None else clock() + budget
     pace = measurer.pace
-    with _progress() as progress:
+    now = "compiling"
+    with ExitStack() as entered:
+        progress = entered.enter_context(_progress())
+        tell = None if progress.console.is_terminal else progress.console.print
+        entered.enter_context(
+            Heartbeat(lambda: f"{len(cells)} of {len(planned)} cells; now {now}", tell)
+        )
         try:
             if ahead:
                 soon = clock() + min(_COMPILING, _COMPILING_SHARE * (deadline - clock()))
                 _compile(planned, measurer, progress, lambda: clock() > soon)
             task = progress.add_task("", total=len(planned))
             for operation, case in planned if budget is None else _in_rounds(planned):
-                progress.update(task, description=_described(operation, case))
+                now = _described(operation, case)
+                progress.update(task, description=now)
                 share = (deadline - clock()) / (len(planned) - len(cells))
                 measurer.pace = pace if budget is None else _in_time(pace, share)
                 if share < 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from portable import registry
 from portable.backend import Device
@@ -12,9 +13,14 @@ from portable.errors import PortableError
 from portable_bench.operation import Case, Effort, Operation, Size
 from portable_bench.operations import OPERATIONS
 
-__all__ = ["Planned", "devices_named", "dtypes_named", "operations_named", "plan"]
+__all__ = ["PRECISIONS", "Planned", "devices_named", "dtypes_named", "operations_named", "plan"]
 
 Planned = tuple[Operation, Case]
+
+PRECISIONS: Final = {
+    kind.short: kind for operation in OPERATIONS.values() for kind in operation.all_dtypes
+}
+"""All that an operation is measured in, by their short names."""
 
 
 def plan(
@@ -86,12 +92,15 @@ def _sizes(operation: Operation, names: str) -> list[Size]:
 def operations_named(names: Iterable[str], effort: Effort) -> list[Operation]:
     """The operations of these names; all that an effort includes, if there are none.
 
+    A name may be several, separated by commas.
+
     Raises
     ------
     ValueError
         For unknown ones, with those that there are.
     """
-    found = [_known("operation", name, OPERATIONS) for name in names]
+    given = [name.strip() for several in names for name in several.split(",")]
+    found = [_known("operation", name, OPERATIONS) for name in given if name]
     if found:
         return [OPERATIONS[name] for name in dict.fromkeys(found)]
     return [op for op in OPERATIONS.values() if op.brief or effort != "quick"]
@@ -124,10 +133,7 @@ def dtypes_named(names: str | None) -> list[DType] | None:
     """
     if names is None:
         return None
-    kinds = dict.fromkeys(
-        kind for operation in OPERATIONS.values() for kind in operation.all_dtypes
-    )
-    by_name = {kind.short: kind for kind in kinds} | {kind.name: kind for kind in kinds}
+    by_name = PRECISIONS | {kind.name: kind for kind in PRECISIONS.values()}
     return [by_name[_known("element type", name.strip(), by_name)] for name in names.split(",")]
 
 

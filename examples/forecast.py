@@ -33,7 +33,7 @@ def main() -> None:
     plt.xlabel("interval")
     plt.ylabel("Mbit/s")
     plt.legend()
-    picture = Path(__file__).with_suffix(".png")
+    picture = Path("forecast.png")
     plt.savefig(picture, dpi=120)
     print(f"drawn in {picture}")
 

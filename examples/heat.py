@@ -45,7 +45,7 @@ def main() -> None:
     print(f"{pt.device().name}: mean temperature {plate.mean():.4f}")
     import matplotlib.pyplot as plt
 
-    picture = Path(__file__).with_suffix(".png")
+    picture = Path("heat.png")
     plt.imsave(picture, plate, cmap="inferno")
     print(f"drawn in {picture}")
 

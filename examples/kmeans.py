@@ -63,7 +63,7 @@ def main() -> None:
     print(f"{pt.device().name}: centres {np.round(centres, 2).tolist()}")
     import matplotlib.pyplot as plt
 
-    picture = Path(__file__).with_suffix(".png")
+    picture = Path("kmeans.png")
     plt.scatter(points[:, 0], points[:, 1], c=nearest, s=1, cmap="viridis")
     plt.plot(centres[:, 0], centres[:, 1], "rx")
     plt.savefig(picture, dpi=150)

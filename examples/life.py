@@ -49,7 +49,7 @@ def main() -> None:
     print(f"{pt.device().name}: {start.sum()} cells live at first, {board.sum()} after 200 steps")
     import matplotlib.pyplot as plt
 
-    picture = Path(__file__).with_suffix(".png")
+    picture = Path("life.png")
     plt.imsave(picture, board, cmap="binary")
     print(f"drawn in {picture}")
 

@@ -45,7 +45,7 @@ def main() -> None:
     print(f"{pt.device().name}: {(counts == 200).mean():.1%} of the picture is in the set")
     import matplotlib.pyplot as plt
 
-    picture = Path(__file__).with_suffix(".png")
+    picture = Path("mandelbrot.png")
     plt.imsave(picture, np.log1p(counts), cmap="magma")
     print(f"drawn in {picture}")
 

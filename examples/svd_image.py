@@ -46,7 +46,7 @@ def main() -> None:
         axis.imshow((u[:, :rank] * s[:rank]) @ vt[:rank], cmap="gray")
         axis.set_title(f"rank {rank}: {held(sigma, rank):.2%}")
         axis.axis("off")
-    file = Path(__file__).with_suffix(".png")
+    file = Path("svd_image.png")
     figure.savefig(file, dpi=120, bbox_inches="tight")
     print(f"drawn in {file}")
 

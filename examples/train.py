@@ -49,7 +49,7 @@ def main() -> None:
     points, sides = spirals(300)
     plt.contourf(x, y, belief, levels=20, cmap="RdBu")
     plt.scatter(points[:, 0], points[:, 1], c=sides, s=4, cmap="RdBu", edgecolors="k")
-    picture = Path(__file__).with_suffix(".png")
+    picture = Path("train.png")
     plt.savefig(picture, dpi=120)
     print(f"drawn in {picture}")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -37,6 +38,25 @@ def by_rows(a, sums):
         for column in range(a.shape[1]):
             total += a[row, column]
         sums[row] = total
+
+
+class Span(NamedTuple):
+    first: Any
+    stop: Any
+
+
+@dataclass(frozen=True)
+class Weighted:
+    x: Any
+    span: Span
+
+
+@pt.kernel
+def weigh(what, into):
+    i = kl.global_id(0)
+    out, factor = into
+    if i < out.shape[0] and what.span.first <= i and i < what.span.stop:
+        out[i] = factor * what.x[i]
 
 
 @pytest.fixture
@@ -99,6 +119,25 @@ def test_a_package_runs_without_a_compiler(
     assert "float, float32[::1], float32[::1]) in workgroups of (64, 1, 1)" in str(caught.value)
     assert "(32, 1, 1)" in str(caught.value)
     assert "portable compile" in str(caught.value)
+
+
+def test_structs_and_tuples(
+    keeping: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, path = keeping, tmp_path / "kernels.zip"
+    signature = "Weighted(f32[:], Span(int, int)), (f32[:], float)"
+    made = compiled.compile_kernel(weigh, signature, devices=[device], workgroup=64)
+    compiled.save_compiled(path, [made])
+    forbid_compilers(monkeypatch, device)
+    package = pt.load_compiled(path, device=device)
+    with pt.use(device):
+        x, out = on(device, np.arange(10)), on(device, np.zeros(10))
+        package.weigh[10, 64](Weighted(x, Span(2, 5)), (out, 0.5))
+        np.testing.assert_array_equal(pt.to_numpy(out), [0, 0, 1, 1.5, 2, 0, 0, 0, 0, 0])
+        package.weigh[5, 64](Weighted(x[::2], Span(0, 5)), (out[5:], 1.0))  # the general program
+        np.testing.assert_array_equal(pt.to_numpy(out)[5:], [0, 2, 4, 6, 8])
+        with pytest.raises(LaunchError, match=r"Span\(int, int\)"):
+            package.weigh[10, 64](Weighted(x, Span(2, 5.0)), (out, 0.5))
 
 
 def test_misfits_are_told(keeping: Device, tmp_path: Path) -> None:
@@ -191,6 +230,9 @@ def test_what_keeps_no_programs_says_so(device: Device) -> None:
         ("float, f32[x], f32[:]", "in a signature"),
         ("float, f31[:], f32[:]", "in a signature"),
         ("float, f32[::1, :], f32[:]", "in a signature"),
+        ("float, (f32[:], f32[:]", "in a signature"),
+        ("float, Nonsuch(int), f32[:]", "no struct"),
+        ("float, Span(int), f32[:]", r"2 fields \(first, stop\); the signature gives 1"),
     ],
 )
 def test_bad_signatures(signature: str, match: str) -> None:
@@ -218,7 +260,10 @@ def test_the_command(tmp_path: Path) -> None:
         assert done.exit_code != 0
         assert message in done.output
     done = CliRunner().invoke(main, ["compile", "json:dumps", *arguments[2:]])
-    assert "json has no kernel dumps" in done.output
+    assert "json has no kernel dumps; it has none" in done.output
+    done = CliRunner().invoke(main, ["compile", f"{__file__}:sacspy", *arguments[2:]])
+    assert "no kernel sacspy; it has " in done.output
+    assert "saxpy" in done.output.partition("it has ")[2]
 
 
 def test_the_cache_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

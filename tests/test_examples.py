@@ -23,6 +23,7 @@ TESTED = {
     "digits",
     "forecast",
     "heat",
+    "heat_fit",
     "histogram",
     "kmeans",
     "life",
@@ -35,6 +36,7 @@ TESTED = {
     "softmax",
     "spmv",
     "svd_image",
+    "target",
     "train",
 }
 
@@ -87,6 +89,18 @@ def test_heat(used: Device) -> None:
         around = expected[1:-1, :-2] + expected[1:-1, 2:] + expected[:-2, 1:-1] + expected[2:, 1:-1]
         expected[1:-1, 1:-1] = inner + 0.2 * (around - 4 * inner)
     assert np.allclose(load("heat").run(9, 5), expected, atol=1e-6)
+
+
+def test_heat_fit(used: Device) -> None:
+    found, off = load("heat_fit").main(n=20, steps=4, rounds=25)
+    assert found.conductivity == pytest.approx(0.8, rel=0.05)
+    assert found.loss == pytest.approx(0.1, abs=0.05)
+    assert off < 1e-3
+
+
+def test_target(used: Device) -> None:
+    misses = load("target").main(n=12, steps=5, rounds=15)
+    assert misses[-1] < 0.2 * misses[0]
 
 
 def test_nbody(used: Device) -> None:

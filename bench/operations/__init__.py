@@ -21,6 +21,7 @@ from portable_bench.operations.gf2_matmul import Gf2Matmul
 from portable_bench.operations.launch import Launch
 from portable_bench.operations.lookup import Lookup
 from portable_bench.operations.multiply_add import MultiplyAdd
+from portable_bench.operations.stencil_gradient import StencilGradient
 from portable_bench.operations.svdvals import Svdvals
 from portable_bench.operations.train import Train
 
@@ -40,6 +41,7 @@ _ALL: Final = (
     Forward(),
     Train(),
     Fuse(),
+    StencilGradient(),
     ArrayFunction("add", takes=2, ulps=1),
     ArrayFunction("sum", gives=0, ulps=16),
     ArrayFunction("cumulative_sum", ulps=256),

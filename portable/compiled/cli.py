@@ -30,7 +30,12 @@ __all__ = ["compile_kernels"]
     required=True,
     help="Types of the arguments, such as 'float, f32[:], f32[:, :]'; may be given several times.",
 )
-@click.option("--device", "devices", multiple=True, help="For which; the one in use, if left out.")
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    help="For which; may be given several times; the one in use, if left out.",
+)
 @click.option("--workgroup", help="As launches will give it, such as 256 or 16x16.")
 @click.option("--dimensions", default=1, type=click.IntRange(1, 3), help="Of the ndrange.")
 @click.option("--constant", "constants", multiple=True, help="Such as TILE=16; several times.")
@@ -83,7 +88,9 @@ def _kernel(text: str) -> Kernel:
     for part in name.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, Kernel):
-        raise click.UsageError(f"KERNEL {text}: {place} has no kernel {name}")
+        there = sorted(n for n, x in vars(_module(place)).items() if isinstance(x, Kernel))
+        listed = f"it has {', '.join(there)}" if there else "it has none"
+        raise click.UsageError(f"KERNEL {text}: {place} has no kernel {name}; {listed}")
     return found
 
 

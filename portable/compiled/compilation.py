@@ -74,7 +74,8 @@ def compile_kernel(
     kernel : kernel
         What to compile.
     signature : str
-        The types of its arguments: ``"float, f32[:], f32[:, :]"``.
+        The types of its arguments: ``"float, f32[:], f32[:, :]"``; of structs by their names in the
+        kernel's module, ``"Points(f32[:], f32[:], int)"``, and of tuples, ``"(f32[:], f32[:])"``.
     devices : sequence of str or Device
         For which devices; the one in use if none is named.
     workgroup : int or sequence of int, optional
@@ -96,13 +97,17 @@ def compile_kernel(
         If a device keeps no compiled programs, as the simulator does.
     """
     chosen = [registry.device(name) for name in devices] or [registry.device()]
+    scope = getattr(kernel.python, "__globals__", {})
     variants = []
     for device in chosen:
         local = default_workgroup(dimensions, device.capabilities)
         if workgroup is not None:
             local = sizes(workgroup, "the workgroup")
         check_workgroup(local, device.capabilities)
-        for specs, restrict in ((fastest(signature), True), (general(signature), False)):
+        for specs, restrict in (
+            (fastest(signature, scope), True),
+            (general(signature, scope), False),
+        ):
             _check_count(kernel, specs, signature)
             wanted = Specialisation(
                 specs, kernel.constants(constants), local, index64, restrict, kernel.options

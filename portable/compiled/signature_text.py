@@ -1,13 +1,21 @@
-"""Signatures of kernels as text, such as ``"float, f32[:], f32[:, ::1]"``."""
+"""Signatures of kernels as text, such as ``"float, Points(f32[:], f32[:, ::1])"``."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, LaunchError
-from portable.lang.arguments.signature import ArraySpec, ParameterSpec, ScalarSpec, StaticSpec
+from portable.lang.arguments.signature import (
+    ArraySpec,
+    CompositeSpec,
+    ParameterSpec,
+    ScalarSpec,
+    StaticSpec,
+)
+from portable.lang.arguments.structs import field_names, is_composite
 from portable.lang.ir.types import StrideClass
 
 __all__ = ["fastest", "general"]
@@ -19,41 +27,69 @@ _PYTHON: Final[dict[str, ParameterSpec]] = {
     "complex": ScalarSpec("complex"),
     "None": StaticSpec(None),
 }
+Scope = Mapping[str, Any]
+EMPTY: Final[Scope] = {}
+_COMPOSITE: Final = re.compile(r"([\w.]*)\((.*)\)", re.DOTALL)
 _ARRAY: Final = re.compile(r"(\w+)\[([^\]]*)\]")
 _MOST_BOXED: Final = 5
 
 
-def fastest(text: str) -> tuple[ParameterSpec, ...]:
+def fastest(text: str, scope: Scope = EMPTY) -> tuple[ParameterSpec, ...]:
     """What launches with aligned, contiguous arrays specialise on.
 
+    Parameters
+    ----------
+    text : str
+        The signature.
+    scope : mapping
+        Where the classes of structs are looked up by name.
+
     Raises
     ------
     LaunchError
         For text that is no signature.
     """
-    return tuple(_parameter(part, fast=True) for part in _parts(text))
+    return tuple(_parameter(part, scope, fast=True) for part in _parts(text))
 
 
-def general(text: str) -> tuple[ParameterSpec, ...]:
+def general(text: str, scope: Scope = EMPTY) -> tuple[ParameterSpec, ...]:
     """What serves arrays anywhere in memory, with any strides but those said to be contiguous.
 
+    Parameters
+    ----------
+    text, scope
+        As of `fastest`.
+
     Raises
     ------
     LaunchError
         For text that is no signature.
     """
-    return tuple(_parameter(part, fast=False) for part in _parts(text))
+    return tuple(_parameter(part, scope, fast=False) for part in _parts(text))
 
 
 def _parts(text: str) -> list[str]:
-    """The parameters, split at commas outside of brackets."""
-    parts = [part.strip() for part in re.split(r",(?![^\[]*\])", text)]
-    return parts if text.strip() else []
+    """The parameters, split at commas outside of brackets and parentheses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth:
+        raise _strange(text)
+    found = [part.strip() for part in parts]
+    return found if found[-1] else found[:-1]  # as in (f32[:],)
 
 
-def _parameter(text: str, *, fast: bool) -> ParameterSpec:
+def _parameter(text: str, scope: Scope, *, fast: bool) -> ParameterSpec:
     if text in _PYTHON:
         return _PYTHON[text]
+    composite = _COMPOSITE.fullmatch(text)
+    if composite is not None:
+        items = tuple(_parameter(part, scope, fast=fast) for part in _parts(composite[2]))
+        return CompositeSpec(_class_of(composite[1], len(items), scope), items)
     array = _ARRAY.fullmatch(text)
     if array is None:
         kind = _dtype(text, text)
@@ -68,6 +104,26 @@ def _parameter(text: str, *, fast: bool) -> ParameterSpec:
     return ArraySpec(kind, tuple(strides), aligned=fast, boxed=boxed)
 
 
+def _class_of(name: str, count: int, scope: Scope) -> Any:
+    """The class of a struct with so many fields; without a name a tuple."""
+    if not name:
+        return tuple
+    found: Any = scope.get(name.partition(".")[0])
+    for part in name.split(".")[1:]:
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and is_composite(found)):
+        raise LaunchError(
+            f"{name}(...) in a signature: the kernel's module has no struct of that name, a "
+            "NamedTuple or a frozen dataclass"
+        )
+    fields = field_names(found)
+    if len(fields) != count:
+        raise LaunchError(
+            f"{name} has {len(fields)} fields ({', '.join(fields)}); the signature gives {count}"
+        )
+    return found
+
+
 def _dtype(name: str, text: str) -> DType:
     try:
         return dtype(name)
@@ -79,5 +135,6 @@ def _strange(text: str) -> LaunchError:
     return LaunchError(
         f"{text!r} in a signature: write int, float, bool or complex for Python's numbers, a dtype "
         "such as f32 for NumPy's, f32[:] for an array of one dimension, f32[:, :] of two, "
-        "f32[:, ::1] for one whose rows are contiguous, None for None"
+        "f32[:, ::1] for one whose rows are contiguous, None for None, (f32[:], int) for a tuple, "
+        "Name(f32[:], int) for a struct"
     )

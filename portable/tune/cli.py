@@ -31,7 +31,16 @@ _INTERRUPTED: Final = 130
 _SECONDS: Final = click.FloatRange(min=0, min_open=True)
 
 
-@click.command()
+class _Tune(click.Command):
+    """A command whose help lists what can be tuned."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        names = sorted(entry.name for entry in entry_points(group=TUNABLES))
+        formatter.write_paragraph()
+        formatter.write_text(f"Kernels: {', '.join(names)}.")
+
+
+@click.command(cls=_Tune)
 @click.argument("kernel")
 @click.option("--device", "device_name", help="A device's name; the one in use, if left out.")
 @click.option("--dtype", "dtype_names", help="Such as f16,f32,f64; all, if left out.")

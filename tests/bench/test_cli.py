@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
@@ -15,6 +16,7 @@ from portable.dtypes import float32
 from portable_bench import m4ri, run
 from portable_bench.cli import bench
 from portable_bench.harness import Harness, Pace
+from portable_bench.heartbeat import Heartbeat
 from portable_bench.operation import Case, Operation
 from portable_bench.operations import OPERATIONS
 from portable_bench.results import load
@@ -153,3 +155,44 @@ def test_adding_an_operation_is_a_short_file() -> None:
     assert len(lines) >= len(OPERATIONS) - 3
     del lines["__init__.py"]  # the list of all, a line or two each
     assert max(lines.values()) <= 50, lines
+
+
+def test_help_lists_what_there_is() -> None:
+    done = typed("--help")
+    listed = " ".join(done.output.split())
+    assert "gemm, gemm_batch" in listed
+    assert "f16, f32, f64" in listed
+
+
+@pytest.mark.needs_processor
+def test_operations_are_named_as_devices_are() -> None:
+    done = typed("launch,gem", "--device", "cpu")
+    assert done.exit_code == 2
+    assert "did you mean gemm?" in done.output
+
+
+@pytest.mark.needs_processor
+@pytest.mark.parametrize("strict", [False, True])
+def test_cells_left_out_are_told_last(strict: bool) -> None:
+    words = ["gemm", "--device", "cpu", "--dtype", "f32", "--size", "16,32", "--budget", "0"]
+    done = typed(*words, "--no-roof", *(["--strict"] if strict else []))
+    assert done.exit_code == (3 if strict else 0), done.output
+    assert done.output.rstrip().endswith("2 of 2 cells were left out: the 0 s were over")
+
+
+def test_a_long_run_tells_of_itself() -> None:
+    lines: list[str] = []
+    enough = threading.Event()
+
+    def tell(line: str) -> None:
+        lines.append(line)
+        if len(lines) == 2:
+            enough.set()
+
+    with Heartbeat(lambda: "3 of 7 cells", tell, seconds=0.01):
+        assert enough.wait(30)
+    told = len(lines)
+    assert set(lines) == {"3 of 7 cells"}
+    with Heartbeat(lambda: "never", None, seconds=0.0):
+        pass
+    assert len(lines) == told

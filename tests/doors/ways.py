@@ -218,9 +218,9 @@ ELSEWHERE: Final[dict[str, str]] = {
     "bidiagonalize_each": "tests/linalg/test_direct.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
-    "eliminate_panel exchange_rows order_rows gather_rows narrow_product complex_product "
-    "complex_product_alone solve_strips diagonal_products": "tests/linalg/test_lu.py",
-    "factor_columns small_diagonals sum_squares": "tests/linalg/test_qr.py",
+    "copy_alone eliminate_panel exchange_alone exchange_rows order_rows gather_rows "
+    "narrow_product complex_product complex_product_alone solve_strips diagonal_products": "tests/linalg/test_lu.py",
+    "factor_columns small_diagonals sum_squares deviations": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",

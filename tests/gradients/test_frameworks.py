@@ -41,7 +41,7 @@ def test_a_kernel_in_a_training_loop_of_pytorch() -> None:
         loss = ((layer(w, x.detach()) - target) ** 2).sum()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert losses[-1] < 0.01 * losses[0]
 
 

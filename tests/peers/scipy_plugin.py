@@ -1,7 +1,8 @@
 """A plugin of pytest that gives SciPy's own tests the arrays of `portable.array`.
 
 They take the place of array-api-strict, since SciPy's tests have a list of the libraries that they
-know. Assertions, and they alone, may copy to the host.
+know. As with that library ``np.asarray(x)`` copies to the host here, for assertions and for what
+SciPy has compiled for the processor.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ def _stand_in() -> None:
     arrays.set_array_api_strict_flags = lambda **_: None  # type: ignore[attr-defined]
     given = Information.devices  # SciPy 1.17 asks for a list, which versions before 2025.12 give
     Information.devices = lambda self: list(given(self))  # type: ignore[method-assign]
+    Array.__array__ = lambda x, dtype=None, copy=None: to_numpy(x).astype(dtype or x.dtype.numpy)  # type: ignore[method-assign,assignment]
     arrays.Device = lambda _: None  # type: ignore[attr-defined]
     sys.modules["array_api_strict"] = arrays
 

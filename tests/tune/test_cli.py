@@ -161,3 +161,7 @@ def test_bad_words(words: list[str], expected: str) -> None:
     done = typed(*words)
     assert done.exit_code == 2
     assert expected in done.output
+
+
+def test_help_lists_what_can_be_tuned() -> None:
+    assert "argmax_columns, compact, conv" in " ".join(typed("--help").output.split())

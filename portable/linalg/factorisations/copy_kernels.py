@@ -7,8 +7,9 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.base.lanes import mixed
 
-__all__ = ["EVERYTHING", "LOWER", "UPPER", "conjugate", "copy_matrices", "matrix_at"]
+__all__ = ["EVERYTHING", "LOWER", "UPPER", "conjugate", "copy_alone", "copy_matrices", "matrix_at"]
 
 EVERYTHING = "everything"
 UPPER = "upper"
@@ -107,3 +108,93 @@ def copy_matrices(
                 beyond = row >= matrix.shape[0] or column >= matrix.shape[1]
                 value = kl.where(beyond and row == column, kl.cast(1, kind), value)
             out[row, column] = value
+
+
+@kernel
+def copy_alone(
+    source: Any,
+    from_lead: Any,
+    target: Any,
+    to_lead: Any,
+    edge: Any,
+    *,
+    KEPT: str,
+    TURNED: bool,
+    EYE: bool,
+    TILE: int,
+) -> None:
+    """As `copy_matrices`, a work-item a band of rows, by squares of vectors of `TILE` lanes."""
+    matrix = matrix_at(source, from_lead, kl.group_id(1))
+    out = matrix_at(target, to_lead, kl.group_id(1))
+    first = kl.group_id(0) * TILE
+    rows, columns = out.shape[0], out.shape[1]
+    given = (matrix.shape[1], matrix.shape[0]) if TURNED else (matrix.shape[0], matrix.shape[1])
+    last = kl.minimum(first + TILE, rows)
+    for start in range(0, columns, TILE):
+        stop = kl.minimum(start + TILE, columns)
+        whole = stop - start == TILE and last - first == TILE
+        inside = first + TILE <= kl.minimum(edge, given[0]) and start + TILE <= given[1]
+        if KEPT == UPPER:
+            inside = inside and first + TILE <= start
+        if KEPT == LOWER:
+            inside = inside and start + TILE <= first
+        if TILE > 1 and whole and inside:
+            copy_square(matrix, out, first, start, TURNED, TILE)
+        elif TILE > 1 and whole and not EYE and is_cleared(first, start, edge, given, KEPT, TILE):
+            for i in kl.static_range(TILE):
+                kl.vstore(out, first + i, start, kl.splat(kl.cast(0, out.dtype.register), TILE))
+        else:
+            for row in range(first, last):
+                for column in range(start, stop):
+                    put_element(matrix, out, row, column, edge, KEPT, TURNED, EYE)
+
+
+@function
+def is_cleared(first: Any, start: Any, edge: Any, given: Any, KEPT: str, TILE: int) -> Any:
+    """Whether a square becomes zeros."""
+    cleared = first >= kl.minimum(edge, given[0]) or start >= given[1]
+    if KEPT == UPPER:
+        cleared = cleared or first >= start + TILE
+    if KEPT == LOWER:
+        cleared = cleared or start >= first + TILE
+    return cleared
+
+
+@function
+def copy_square(matrix: Any, out: Any, first: Any, start: Any, TURNED: bool, TILE: int) -> None:
+    """Copies a square, or its transpose, by vectors."""
+    kind = out.dtype.register
+    rows = ()
+    for i in kl.static_range(TILE):
+        if TURNED:
+            row = kl.cast(kl.vload(matrix, start + i, first, lanes=TILE), kind)
+        else:
+            row = kl.cast(kl.vload(matrix, first + i, start, lanes=TILE), kind)
+        rows = (*rows, row)  # type: ignore[assignment]
+    if TURNED:
+        rows = mixed(rows, TILE, TILE)
+    for i in kl.static_range(TILE):
+        kl.vstore(out, first + i, start, rows[i])
+
+
+@function
+def put_element(
+    matrix: Any, out: Any, row: Any, column: Any, edge: Any, KEPT: str, TURNED: bool, EYE: bool
+) -> None:
+    """Writes one element, as `copy_matrices` says."""
+    kind = out.dtype.register
+    i, j = (column, row) if TURNED else (row, column)
+    value = kl.cast(0, kind)
+    beyond = i >= matrix.shape[0] or j >= matrix.shape[1]
+    kept = row < edge and not beyond
+    if KEPT == UPPER:
+        kept = kept and row <= column
+    if KEPT == LOWER:
+        kept = kept and row >= column
+    if kept:
+        value = kl.cast(matrix[i, j], kind)
+        if TURNED:
+            value = conjugate(value)
+    if EYE and beyond and row == column:
+        value = kl.cast(1, kind)
+    out[row, column] = value

@@ -23,6 +23,7 @@ from portable.linalg.factorisations.matrices import (
 )
 from portable.linalg.factorisations.panel_kernels import (
     eliminate_panel,
+    exchange_alone,
     exchange_rows,
     gather_rows,
     order_rows,
@@ -369,7 +370,19 @@ class _Elimination(NamedTuple):
         )
         others = int(self.lu.shape[2]) - (stop - first)
         if others > 0:
-            strips = -(-others // layout.strip)
-            exchange_rows[groups(batch * strips), layout.items](
-                self.lu, self.pivots, first, stop, strips, STRIP=layout.strip, COUNT=layout.panel
+            self._exchange(first, stop, others)
+
+    def _exchange(self, first: int, stop: int, others: int) -> None:
+        """Rows of all columns but a panel's change places as it has it."""
+        layout, batch = self.layout, int(self.lu.shape[0])
+        strip = {"STRIP": layout.strip, "COUNT": layout.panel}
+        if self.device.capabilities.lone_work_items:
+            strips = -(-int(self.lu.shape[2]) // layout.strip)
+            exchange_alone[groups(batch * strips), 1](
+                self.lu, self.pivots, first, stop, strips, LANES=layout.lanes, **strip
             )
+            return
+        strips = -(-others // layout.strip)
+        exchange_rows[groups(batch * strips), layout.items](
+            self.lu, self.pivots, first, stop, strips, **strip
+        )

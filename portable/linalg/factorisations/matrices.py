@@ -9,12 +9,16 @@ from typing import Any, Final
 import numpy as np
 
 from portable import lang as kl
-from portable.backend import Device
+from portable.backend import Capabilities, Device
 from portable.dtypes import DType, complex64, complex128, dtype
 from portable.errors import ShapeError
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.operands import common_dtype
-from portable.linalg.factorisations.copy_kernels import EVERYTHING, copy_matrices
+from portable.linalg.factorisations.copy_kernels import (
+    EVERYTHING,
+    copy_alone,
+    copy_matrices,
+)
 from portable.linalg.factorisations.layout import room_of
 
 __all__ = [
@@ -32,6 +36,7 @@ __all__ = [
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64, complex64, complex128)
 _TILE: Final = 32
 _ITEMS: Final = 256
+_MOST_LANES: Final = 16
 
 
 def checked_dtype(operation: str, **arrays: Any) -> DType:
@@ -92,22 +97,27 @@ def copied(
     """Copies matrices to `target`, and gives it; see `copy_matrices`."""
     rows, columns = (int(x) for x in target.shape[-2:])
     batch = prod(to_lead) if to_lead is not None else int(target.shape[0])
-    count = groups(-(-columns // _TILE), -(-rows // _TILE), batch)
-    can = device.capabilities
-    items = 1 if can.lone_work_items else min(_ITEMS, can.max_workgroup)
+    can, given = device.capabilities, (source, from_lead, target, to_lead)
     last = rows if edge is None else edge
-    copy_matrices[count, (items, 1, 1)](
-        source,
-        from_lead,
-        target,
-        to_lead,
-        last,
-        KEPT=kept,
-        TURNED=turned,
-        EYE=eye,
-        TILE=_TILE,
+    if can.lone_work_items:
+        tile = _square(can, source, target)
+        copy_alone[groups(-(-rows // tile), batch), 1](
+            *given, last, KEPT=kept, TURNED=turned, EYE=eye, TILE=tile
+        )
+        return target
+    count = groups(-(-columns // _TILE), -(-rows // _TILE), batch)
+    copy_matrices[count, (min(_ITEMS, can.max_workgroup), 1, 1)](
+        *given, last, KEPT=kept, TURNED=turned, EYE=eye, TILE=_TILE
     )
     return target
+
+
+def _square(can: Capabilities, source: Any, target: Any) -> int:
+    """Lanes of vectors that matrices are copied by; complex numbers go one by one."""
+    kinds = dtype(source.dtype), dtype(target.dtype)
+    if any(kind.is_complex for kind in kinds):
+        return 1
+    return max(1, min(can.vector_bytes // max(kind.itemsize for kind in kinds), _MOST_LANES))
 
 
 def turned(x: Any) -> Any:

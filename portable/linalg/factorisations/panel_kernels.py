@@ -10,7 +10,14 @@ from portable.lang.kernel import kernel
 from portable.linalg.factorisations.copy_kernels import matrix_at
 from portable.linalg.factorisations.layout import Layout
 
-__all__ = ["Candidate", "eliminate_panel", "exchange_rows", "gather_rows", "order_rows"]
+__all__ = [
+    "Candidate",
+    "eliminate_panel",
+    "exchange_alone",
+    "exchange_rows",
+    "gather_rows",
+    "order_rows",
+]
 
 
 class Candidate(NamedTuple):
@@ -67,10 +74,7 @@ def eliminate_panel(
     PANEL, LANES = LAYOUT.panel, LAYOUT.lanes
     best = Candidate(kl.cast(-1, w.dtype.real), 0)
     for r in kl.workgroup_range(m):
-        for j in kl.static_range(PANEL):
-            w[r, j] = 0
-            if j < width:
-                w[r, j] = matrix[first + r, first + j]
+        fetch_row(matrix, w, first, r, width, LAYOUT)
         best = larger(best, Candidate(size_of(w[r, 0]), r))
     for k in range(kl.minimum(width, m)):
         found = kl.workgroup_reduce(larger, best)
@@ -91,6 +95,33 @@ def eliminate_panel(
             best = larger(best, Candidate(size_of(w[r, after]), r))
     kl.barrier()
     for r in kl.workgroup_range(m):
+        store_row(matrix, w, first, r, width, LAYOUT)
+
+
+@function
+def fetch_row(matrix: Any, w: Any, first: Any, r: Any, width: Any, LAYOUT: Layout) -> None:
+    """Copies a row of a panel from a matrix, zeros behind it."""
+    PANEL, LANES = LAYOUT.panel, LAYOUT.lanes
+    if width == PANEL:
+        for part in kl.static_range(0, PANEL, LANES):
+            row = kl.vload(matrix, first + r, first + part, lanes=LANES)
+            kl.vstore(w, r, part, row)
+    else:
+        for j in kl.static_range(PANEL):
+            w[r, j] = 0
+            if j < width:
+                w[r, j] = matrix[first + r, first + j]
+
+
+@function
+def store_row(matrix: Any, w: Any, first: Any, r: Any, width: Any, LAYOUT: Layout) -> None:
+    """Copies a row of a panel to a matrix."""
+    PANEL, LANES = LAYOUT.panel, LAYOUT.lanes
+    if width == PANEL:
+        for part in kl.static_range(0, PANEL, LANES):
+            row = kl.vload(w, r, part, lanes=LANES)
+            kl.vstore(matrix, first + r, first + part, row)
+    else:
         for j in kl.static_range(PANEL):
             if j < width:
                 matrix[first + r, first + j] = w[r, j]
@@ -107,12 +138,13 @@ def eliminate_row(w: Any, r: Any, k: Any, size: Any, PANEL: int, LANES: int) -> 
             numbers = kl.vector(*[part + lane for lane in range(LANES)])
             row = kl.vload(w, r, part, lanes=LANES)
             less = row - factor * kl.vload(w, k, part, lanes=LANES)
+            row = kl.where(numbers == k, kl.splat(factor, LANES), row)
             kl.vstore(w, r, part, kl.where(numbers > k, less, row))
     else:
         for j in kl.static_range(PANEL):
             if j > k:
                 w[r, j] = w[r, j] - factor * w[k, j]
-    w[r, k] = factor
+        w[r, k] = factor
 
 
 @function
@@ -172,6 +204,32 @@ def exchange_rows(
             if i >= COUNT:
                 row = own[first + i - COUNT]
             matrix[row, column] = held[i, place % STRIP]
+
+
+@kernel
+def exchange_alone(
+    a: Any, pivots: Any, first: Any, stop: Any, strips: Any, *, STRIP: int, COUNT: int, LANES: int
+) -> None:
+    """As `exchange_rows`, a work-item a strip, whose rows change places in turn, by vectors."""
+    batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
+    matrix, own = a[batch], pivots[batch]
+    begin = strip * STRIP
+    end = kl.minimum(begin + STRIP, matrix.shape[1])
+    for k in range(first, kl.minimum(stop, pivots.shape[1])):
+        other = own[k]
+        if other != k:
+            swap_parts(matrix, (k, other), begin, kl.minimum(end, first), LANES)
+            swap_parts(matrix, (k, other), kl.maximum(begin, stop), end, LANES)
+
+
+@function
+def swap_parts(matrix: Any, rows: Any, begin: Any, end: Any, LANES: int) -> None:
+    """Exchanges two rows of some columns."""
+    for column, lanes in kl.vector_range(begin, end, lanes=LANES):
+        upper = kl.vload(matrix, rows[0], column, lanes=lanes)
+        lower = kl.vload(matrix, rows[1], column, lanes=lanes)
+        kl.vstore(matrix, rows[0], column, lower)
+        kl.vstore(matrix, rows[1], column, upper)
 
 
 @kernel

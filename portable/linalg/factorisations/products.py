@@ -22,6 +22,9 @@ _NARROW: Final = 32
 """Columns up to which a product on a processor would be a program for each number of rows."""
 
 _BAND: Final = 32
+_CHAIN: Final = 256
+"""Products that are added up one after the other at most, so that sums do not drift."""
+
 _ROWS: Final = 8
 """Rows whose sums registers hold."""
 
@@ -103,10 +106,14 @@ def add_rows(alpha: Any, a: Any, b: Any, out: Any, place: Any, LANES: int, KEEP:
     """Adds a product to some rows of neighbouring columns; what is beyond the last row is not."""
     (row, column), last = place, out.shape[0] - 1
     sums = kl.private(_ROWS, out.dtype, lanes=LANES, fill=0)
-    for k in kl.range(b.shape[0], unroll=1):
-        right = kl.vload(b, k, column, lanes=LANES)
+    for begin in range(0, b.shape[0], _CHAIN):
+        chain = kl.private(_ROWS, out.dtype, lanes=LANES, fill=0)
+        for k in kl.range(begin, kl.minimum(begin + _CHAIN, b.shape[0]), unroll=1):
+            right = kl.vload(b, k, column, lanes=LANES)
+            for i in kl.static_range(_ROWS):
+                chain[i] = chain[i] + a[kl.minimum(row + i, last), k] * right
         for i in kl.static_range(_ROWS):
-            sums[i] = sums[i] + a[kl.minimum(row + i, last), k] * right
+            sums[i] = sums[i] + chain[i]
     for i in kl.static_range(_ROWS):
         if row + i <= last:
             total = kl.cast(alpha, out.dtype) * sums[i]

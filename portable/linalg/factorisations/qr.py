@@ -17,6 +17,7 @@ from portable.linalg.factorisations.matrices import (
     workspace,
 )
 from portable.linalg.factorisations.reflectors import triangularised
+from portable.linalg.factorisations.tall import is_tall, orthonormalised
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
@@ -59,8 +60,7 @@ def qr(a: ArrayT, *, mode: Mode = "reduced") -> Any:
     Returns
     -------
     QRFactors, or array of shape (..., k, n) with ``mode="r"``
-        On the device of `a`; ``float32`` for ``float16``. R's diagonal is real and of either sign,
-        as LAPACK's.
+        On the device of `a`; ``float32`` for ``float16``. R's diagonal is real and of either sign.
 
     Raises
     ------
@@ -74,6 +74,8 @@ def qr(a: ArrayT, *, mode: Mode = "reduced") -> Any:
     WY representation for products of Householder transformations", SIAM J. Sci. Stat. Comput. 10
     (1989)), its halves one after the other (E. Elmroth, F. Gustavson, "Applying recursion to serial
     and parallel QR factorization leads to better performance", IBM J. Res. Dev. 44 (2000)).
+    Tall real matrices with well-conditioned columns, which is found out, take two Cholesky factors
+    of Gram matrices instead: see `portable.linalg.factorisations.tall`.
     ``Q R - a`` and ``Q^H Q - 1`` are modest multiples of the unit roundoff, whatever the rank.
     Beside the results two copies of the matrix are held.
 
@@ -111,6 +113,14 @@ def _factor(device: Device, a: Any, kind: DType, q: Any, r: Any) -> None:
                 copied(device, a, out, from_lead=lead, to_lead=lead, eye=out is q)
         return
     work = copied(device, a, workspace(device, batch, m, n, kind), from_lead=lead)
+    if r.shape[-2] == n and is_tall((m, n), kind, device):
+        triangle = orthonormalised(device, work, kind)
+        if triangle is not None:
+            copied(device, triangle, r, to_lead=lead, kept=UPPER)
+            if q is not None:
+                copied(device, work, q, to_lead=lead)
+            return
+        copied(device, a, work, from_lead=lead)
     reflectors = triangularised(device, work, kind)
     if r.shape[-2]:
         copied(device, work, r, to_lead=lead, kept=UPPER, edge=min(m, n))

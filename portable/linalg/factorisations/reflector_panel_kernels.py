@@ -8,7 +8,7 @@ panel applies a reflector and adds up the products that the next one is made of.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -16,10 +16,14 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits, scaled_by
 from portable.linalg.factorisations.copy_kernels import conjugate
 from portable.linalg.factorisations.layout import Layout
+from portable.linalg.factorisations.panel_kernels import fetch_row, size_of
 
 __all__ = ["factor_columns"]
 
-_TARGET = 20
+_CHAIN: Final = 256
+"""Products that a work-item adds up one after the other at most."""
+
+_TARGET: Final = 20
 """The exponent that a panel's largest element is scaled to: squares neither overflow nor vanish."""
 
 
@@ -54,7 +58,7 @@ def factor_columns(
     m, width = a.shape[1] - first, stop - first
     matrix = a[batch]
     w = kl.local((ROWS, PANEL), a.dtype) if ROWS else room[batch]
-    field = load_panel(matrix, w, first, width, m, PANEL)
+    field = load_panel(matrix, w, first, width, m, LAYOUT)
     factor = kl.local((PANEL, PANEL), a.dtype)
     sums = kl.private(PANEL // LANES, w.dtype, lanes=LANES, fill=0)
     for r in kl.workgroup_range(1, m):
@@ -84,16 +88,14 @@ def scaled(x: Any, field: Any, sign: int) -> Any:
 
 
 @function
-def load_panel(matrix: Any, w: Any, first: Any, width: Any, m: Any, PANEL: int) -> Any:
+def load_panel(matrix: Any, w: Any, first: Any, width: Any, m: Any, LAYOUT: Layout) -> Any:
     """Copies a panel, zeros beyond it, scaled by a power of two, whose exponent field it gives."""
     best = kl.cast(0, w.dtype.real)
+    PANEL = LAYOUT.panel
     for r in kl.workgroup_range(m):
+        fetch_row(matrix, w, first, r, width, LAYOUT)
         for j in kl.static_range(PANEL):
-            value = kl.cast(0, w.dtype)
-            if j < width:
-                value = matrix[first + r, first + j]
-            best = kl.maximum(best, kl.maximum(kl.abs(kl.real(value)), kl.abs(kl.imag(value))))
-            w[r, j] = value
+            best = kl.maximum(best, size_of(w[r, j]))
     field = power_bits(kl.workgroup_reduce(kl.maximum, best), _TARGET)
     kl.barrier()
     for r in kl.workgroup_range(m):
@@ -174,16 +176,20 @@ def reflect(w: Any, sums: Any, factor: Any, where: Any, LAYOUT: Layout) -> None:
     after = kl.minimum(k + 1, PANEL - 1)
     for i in kl.static_range(PANEL // LANES):
         sums[i] = kl.splat(kl.cast(0, kind), LANES)
-    # All but the next column's own row, which is the first below, have a part in its products.
-    for r in kl.workgroup_range(k + 1, m):
-        x = scale * w[r, k]
+    # In chains of bounded length, so that sums do not drift.
+    for begin in range(k + 1, m, _CHAIN * kl.local_size(0)):
+        chain = kl.private(PANEL // LANES, kind, lanes=LANES, fill=0)
+        for r in kl.workgroup_range(begin, kl.minimum(begin + _CHAIN * kl.local_size(0), m)):
+            x = scale * w[r, k]
+            for i in kl.static_range(PANEL // LANES):
+                share = kl.vload(shares, i * LANES, lanes=LANES)
+                row = kl.vload(w, r, i * LANES, lanes=LANES)
+                kl.vstore(w, r, i * LANES, row - x * share)
+            w[r, k] = x
+            if r > k + 1:  # the first row below is the next column's own
+                add_products(w, r, after, chain, LANES)
         for i in kl.static_range(PANEL // LANES):
-            share = kl.vload(shares, i * LANES, lanes=LANES)
-            row = kl.vload(w, r, i * LANES, lanes=LANES)
-            kl.vstore(w, r, i * LANES, row - x * share)
-        w[r, k] = x
-        if r > k + 1:
-            add_products(w, r, after, sums, LANES)
+            sums[i] = sums[i] + chain[i]
 
 
 @function
