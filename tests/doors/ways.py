@@ -219,7 +219,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
     "copy_alone eliminate_panel exchange_alone exchange_rows order_rows gather_rows "
-    "narrow_product complex_product complex_product_alone solve_strips diagonal_products": "tests/linalg/test_lu.py",
+    "narrow_product complex_product complex_product_alone solve_strips "
+    "diagonal_products": "tests/linalg/test_lu.py",
     "factor_columns small_diagonals sum_squares deviations": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "

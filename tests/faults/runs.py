@@ -51,7 +51,7 @@ def products_of_squares() -> None:
 
 
 def tiles(stages: int, apart: bool = False) -> None:
-    tiling = Tiling(8, 8, 4, stages, units=False, apart=apart, group=2)
+    tiling = Tiling(8, 8, 4, stages, units=False, warp_specialised=apart, group=2)
     multiplied(gemm_tiles[4 * 8, 8], 11, 22, 13, TILING=tiling)
 
 
