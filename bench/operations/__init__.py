@@ -5,6 +5,7 @@ from typing import Final
 from portable_bench.operation import Operation
 from portable_bench.operations.array_functions import ArrayFunction
 from portable_bench.operations.band import Band
+from portable_bench.operations.cholesky import Cholesky
 from portable_bench.operations.conv import Conv
 from portable_bench.operations.conv_layers import ConvLayers
 from portable_bench.operations.copy import Copy
@@ -20,7 +21,10 @@ from portable_bench.operations.gf2_eliminate import Gf2Eliminate
 from portable_bench.operations.gf2_matmul import Gf2Matmul
 from portable_bench.operations.launch import Launch
 from portable_bench.operations.lookup import Lookup
+from portable_bench.operations.lu import Lu
 from portable_bench.operations.multiply_add import MultiplyAdd
+from portable_bench.operations.qr import Qr
+from portable_bench.operations.solve import Solve
 from portable_bench.operations.stencil_gradient import StencilGradient
 from portable_bench.operations.svdvals import Svdvals
 from portable_bench.operations.train import Train
@@ -38,6 +42,10 @@ _ALL: Final = (
     ConvLayers(),
     Band(),
     Svdvals(),
+    Cholesky(),
+    Lu(),
+    Qr(),
+    Solve(),
     Forward(),
     Train(),
     Fuse(),

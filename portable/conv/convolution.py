@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, Literal, Unpack
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from portable import registry
 from portable.backend import ArrayView, Device
 from portable.conv.again import key_of, known_convolution, learn, pays_to_learn
-from portable.conv.geometry import geometry
+from portable.conv.geometry import Geometry, geometry
 from portable.conv.launching import Step, recorded, repeated
 from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Epilogue
@@ -244,11 +244,16 @@ def _kind(given: Any) -> DType:
     return found
 
 
+@lru_cache(maxsize=1024)
+def _shape_of(x: tuple[int, ...], w: tuple[int, ...], given: Settings) -> Geometry:
+    images = extents_nchw(x, given.layout)
+    return geometry(images, w, given.stride, given.padding, given.dilation, given.groups)
+
+
 def _route(
     device: Device, x: tuple[int, ...], w: tuple[int, ...], given: Settings, kind: DType
 ) -> Route:
-    images = extents_nchw(x, given.layout)
-    shape = geometry(images, w, given.stride, given.padding, given.dilation, given.groups)
+    shape = _shape_of(x, w, given)
     return route(device, shape, kind, given.layout, given.algorithm, state())
 
 

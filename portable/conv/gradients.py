@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any, Unpack
 
@@ -118,6 +119,7 @@ def conv2d_weight_gradient(
     return result
 
 
+@lru_cache(maxsize=1024)
 def _shape(
     x: tuple[int, ...], w: tuple[int, ...], dy: tuple[int, ...], given: Settings
 ) -> Geometry:

@@ -8,6 +8,7 @@ ways of convolving make gradients by images too.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import gcd
 from typing import Any, NamedTuple
@@ -75,7 +76,8 @@ class Phase:
         return filters[:, :, row::down, column::across]
 
 
-def phases(shape: Geometry) -> list[Phase] | None:
+@lru_cache(maxsize=1024)
+def phases(shape: Geometry) -> tuple[Phase, ...] | None:
     """Those of a convolution; None where dilation and stride have a common divisor.
 
     Parameters
@@ -87,7 +89,7 @@ def phases(shape: Geometry) -> list[Phase] | None:
     if any(gcd(s, d) > 1 for s, d in zip(window.stride, window.dilation, strict=True)):
         return None
     sides = [_sides(shape, d) for d in (0, 1)]
-    return [_phase(shape, down, across) for down, across in product(*sides)]
+    return tuple(_phase(shape, down, across) for down, across in product(*sides))
 
 
 def _sides(shape: Geometry, d: int) -> list[_Side]:

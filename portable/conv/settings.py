@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import index
-from typing import Final, Literal, TypedDict, get_args
+from typing import Any, Final, Literal, TypedDict, get_args
 
 from portable.conv.geometry import Layout, Padding, Pair, padding_of, pair
 
@@ -72,6 +73,28 @@ def settings(
     TypeError
         For others.
     """
+    try:
+        return _settings(
+            stride, padding, dilation, groups, layout, algorithm, precision, *sorted(unknown)
+        )
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+    given = stride, padding, dilation, groups, layout, algorithm, precision, *sorted(unknown)
+    return _settings.__wrapped__(*given)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _settings(
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+    layout: Any,
+    algorithm: Any,
+    precision: Any,
+    *unknown: str,
+) -> Settings:
     if unknown:
         known = ", ".join(Options.__annotations__)
         raise TypeError(f"convolutions have no setting {', '.join(unknown)}; they have {known}")

@@ -299,6 +299,12 @@ class AdjointLauncher:
     ) -> None:
         """Refuses gradients that share memory, and arguments that do where the kernel writes it."""
         leaves = flattened(given)
+        for view in views_of(device, flattened(gradients)):
+            if view is not None and any(
+                stride == 0 and extent > 1
+                for stride, extent in zip(view.strides, view.shape, strict=True)
+            ):
+                raise LaunchError("a gradient has elements that lie in the same place; copy it")
         arrays = [x if is_array(x) else None for x in (*leaves, *flattened(gradients))]
         pairs = list(overlaps(device, arrays))
         if not pairs:

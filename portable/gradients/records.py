@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
-from portable.errors import UnsupportedError
+import numpy as np
+
+from portable.errors import DataError, UnsupportedError
 from portable.gradients.memory_of import Memory, is_real
 from portable.gradients.sums import add_to, nought_for
 from portable.lang.arguments.arguments import is_array
@@ -26,10 +28,42 @@ class Value:
     ----------
     array : array
     memory : Memory
+    sample : bytes or None
+        Some of its elements when something read it, of NumPy's arrays, which anybody may write.
     """
 
     array: Any
     memory: Memory
+    sample: bytes | None = None
+
+    def take_sample(self) -> None:
+        """Remembers some elements."""
+        if self.sample is None and isinstance(self.array, np.ndarray):
+            self.sample = _sample(self.array)
+
+    def check(self) -> None:
+        """Refuses it where something else wrote to it, as far as some elements tell.
+
+        Raises
+        ------
+        DataError
+            If it did.
+        """
+        if self.sample is not None and _sample(self.array) != self.sample:
+            raise DataError(
+                f"an array of shape {self.memory.shape} was written after something on the tape "
+                "read it, by what the tape does not see; write to it by a kernel or by "
+                "portable.primitives.copy, or to another array"
+            )
+
+
+_SAMPLED: Final = 256
+
+
+def _sample(x: np.ndarray[Any, Any]) -> bytes:
+    """Elements from all over an array."""
+    step = max(1, x.size // _SAMPLED)
+    return bytes(x.flat[np.arange(0, x.size, step)].tobytes())
 
 
 class Gradients:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
+import numpy as np
+
 from portable import recording
 from portable.dtypes import dtype
 from portable.errors import DataError, LaunchError, UnsupportedError
@@ -23,7 +25,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
 from portable.lang.kernel import Kernel
 from portable.lang.launch.filling import owners_of
-from portable.namespace import device_of, elsewhere
+from portable.namespace import device_of, elsewhere, synchronize
 from portable.primitives import copy, fill
 
 __all__ = ["Tape"]
@@ -89,8 +91,13 @@ class Tape:
                 )
 
     def record(self, record: Record) -> None:
-        """Adds one that was done, whose results nothing holds yet."""
+        """Adds one that is about to be done, or was, and whose results nothing has read."""
         self._records.append(record)
+        needed = record.kept()
+        if any(isinstance(x.array, np.ndarray) and x.sample is None for x in needed):
+            synchronize()
+            for value in needed:
+                value.take_sample()
 
     def overwrite(self, values: Sequence[Value]) -> None:
         """Keeps what is about to be overwritten, where a gradient will need it."""
@@ -210,8 +217,11 @@ class Tape:
         if end is None or not any(x.memory == end.memory for r in self._records for x in r.writes):
             raise DataError("the loss is no array that something on the tape wrote")
         gradients.found[end.memory] = _seed(loss, seed)
+        synchronize()
         for record in reversed(self._records):
             if any(x.memory in gradients.found for x in record.writes):
+                for value in record.kept():
+                    value.check()
                 record.back(gradients)
         out = tuple(
             as_given(self._found(gradients, memory, i), x)

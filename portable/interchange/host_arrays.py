@@ -9,7 +9,7 @@ get arrays of the device and give NumPy's. Profiles show the copies.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from portable.backend import ArrayView, Device
 from portable.errors import LaunchError
 from portable.system.notices import warn_once
 
-__all__ = ["MovedCall", "SentArrays", "tell_of_copies"]
+__all__ = ["MovedCall", "SentArrays", "rebuilt", "tell_of_copies"]
 
 _HostArray = np.ndarray[Any, Any]
 _SAMPLE: Final = np.empty(0, np.float32)
@@ -217,8 +217,8 @@ class MovedCall:
         return self._given(found)
 
     def _moved(self, x: Any) -> Any:
-        if type(x) is tuple:
-            return tuple(map(self._moved, x))
+        if isinstance(x, tuple):
+            return rebuilt(x, map(self._moved, x))
         if not isinstance(x, np.ndarray):
             return x
         key = (_address(x), x.shape, x.strides, x.dtype)
@@ -239,13 +239,17 @@ class MovedCall:
 
     def _given(self, found: Any) -> Any:
         if isinstance(found, tuple):
-            parts = map(self._given, found)
-            return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
+            return rebuilt(found, map(self._given, found))
         known = self._taken.get(id(found))
         if known is not None:
             _write_back(self._device.to_numpy(found), known[1])
             return known[1]
         return self._device.to_numpy(found) if self._device.owns(found) else found
+
+
+def rebuilt(like: tuple[Any, ...], parts: Iterable[Any]) -> Any:
+    """A tuple, or a named one of the same type, of other parts."""
+    return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
 
 
 def _write_back(found: _HostArray, x: _HostArray) -> None:

@@ -23,7 +23,7 @@ from portable import recording, registry
 from portable.backend import Device
 from portable.dtypes import bfloat16, dtype
 from portable.interchange import tensors
-from portable.interchange.host_arrays import MovedCall
+from portable.interchange.host_arrays import MovedCall, rebuilt
 from portable.interchange.tensors import is_tensor, tensor_over
 from portable.namespace import device_of, elsewhere, on_device, takes_numpys
 
@@ -78,7 +78,7 @@ def takes_other_libraries(
             return cast(_Result, recording.operation(call, args, kwargs))
         on_host = False
         for x in args:
-            if is_other(x):
+            if is_other(x) or (isinstance(x, tuple) and any(map(is_other, x))):
                 return exchanged(function, args, kwargs)
             on_host = on_host or type(x) is np.ndarray
         for x in kwargs.values():
@@ -177,7 +177,7 @@ def exchanged(
 
 def _leaves(values: Iterable[Any]) -> Iterable[Any]:
     for x in values:
-        if type(x) is tuple:
+        if isinstance(x, tuple):
             yield from x
         else:
             yield x
@@ -204,8 +204,8 @@ class _Exchange:
         kind = type(x)
         if kind in _NONE:
             return x
-        if kind is tuple:
-            return tuple(map(self.taken, x))
+        if isinstance(x, tuple):
+            return rebuilt(x, map(self.taken, x))
         if not is_other(x):
             return x
         seen = on_device(self._device, x)
@@ -215,8 +215,7 @@ class _Exchange:
     def given(self, found: Any) -> Any:
         """A result as the caller gets it."""
         if isinstance(found, tuple):
-            parts = map(self.given, found)
-            return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
+            return rebuilt(found, map(self.given, found))
         if id(found) in self._taken:
             return self._taken[id(found)][1]
         return self._in_library(found) if self._device.owns(found) else found

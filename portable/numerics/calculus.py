@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable.errors import ShapeError
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import axes_of, floating, namespace_of
 
 __all__ = ["gradient", "trapezoid"]
@@ -12,6 +13,7 @@ __all__ = ["gradient", "trapezoid"]
 _KINDS = ("real floating", "complex floating")
 
 
+@runs_where_chosen
 def gradient(f: Any, /, *spacing: Any, axis: int | tuple[int, ...] | None = None) -> Any:
     """Derivatives along axes: central differences inside, one-sided ones at the ends.
 
@@ -85,6 +87,7 @@ def _widths(xp: Any, f: Any, spacing: Any) -> Any:
     return places[1:] - places[:-1]
 
 
+@runs_where_chosen
 def trapezoid(y: Any, x: Any = None, /, *, dx: float = 1.0, axis: int = -1) -> Any:
     """The integral along an axis by the trapezoidal rule.
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import floating, like, namespace_of
 
 __all__ = ["allclose", "isclose"]
@@ -13,6 +14,7 @@ __all__ = ["allclose", "isclose"]
 _KINDS: Final = ("real floating", "complex floating")
 
 
+@runs_where_chosen
 def isclose(
     a: Any, b: Any, /, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
@@ -46,6 +48,7 @@ def isclose(
     return xp.asarray(found | (xp.isnan(a) & xp.isnan(b)) if equal_nan else found)
 
 
+@runs_where_chosen
 def allclose(
     a: Any, b: Any, /, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from portable.errors import ShapeError
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import floating, namespace_of
 
 __all__ = ["corrcoef", "cov"]
 
 
+@runs_where_chosen
 def cov(m: Any, /, *, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Any:
     """The covariances of variables with each other.
 
@@ -57,6 +59,7 @@ def cov(m: Any, /, *, rowvar: bool = True, bias: bool = False, ddof: int | None 
     return xp.reshape(found, ()) if found.shape == (1, 1) else found
 
 
+@runs_where_chosen
 def corrcoef(x: Any, /, *, rowvar: bool = True) -> Any:
     """Pearson's coefficients of correlation: covariances over standard deviations.
 

@@ -6,11 +6,13 @@ from typing import Any
 
 from portable import namespace
 from portable.errors import ShapeError
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import namespace_of
 
 __all__ = ["digitize", "logspace"]
 
 
+@runs_where_chosen
 def digitize(x: Any, bins: Any, /, *, right: bool = False) -> Any:
     """In which of a row of intervals each element lies.
 

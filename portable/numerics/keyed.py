@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.errors import ShapeError
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import like, namespace_of
 from portable.primitives.segments import segmented_reduce
 
@@ -27,6 +28,7 @@ class Keyed(NamedTuple):
     values: Any
 
 
+@runs_where_chosen
 def reduce_by_key(
     keys: Any, values: Any, op: Any = kl.add, *, neutral: Any = None, dtype: Any = None
 ) -> Keyed:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from portable.errors import ShapeError
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import axes_of, floating, namespace_of
 
 __all__ = ["norm"]
 
 
+@runs_where_chosen
 def norm(
     x: Any,
     /,

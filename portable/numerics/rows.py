@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from portable.errors import DTypeError, ShapeError
+from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import like, namespace_of
 
 __all__ = ["UniqueRows", "unique_rows"]
@@ -31,6 +32,7 @@ class UniqueRows(NamedTuple):
     counts: Any
 
 
+@runs_where_chosen
 def unique_rows(x: Any, /) -> UniqueRows:
     """The distinct rows of a matrix, where they stand and how often they occur.
 

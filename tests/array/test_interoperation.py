@@ -103,7 +103,8 @@ MORE = {
     "Rotation.from_rotvec": lambda x: Rotation.from_rotvec(x[:, :3]).as_quat(),
     "Rotation.inv": lambda x: Rotation.from_quat(x[:, :4]).inv().as_rotvec(),
     "Rotation.magnitude": lambda x: Rotation.from_quat(x[:, :4]).magnitude(),
-    "Rotation.mean": lambda x: Rotation.from_quat(x[:, :4]).mean().as_quat(),
+    # A quaternion and its negative are one rotation: eigenvectors have either sign.
+    "Rotation.mean": lambda x: Rotation.from_quat(x[:, :4]).mean().as_matrix(),
 }
 # Compilers take their time: the rest are run where nothing is compiled.
 chosen = FEW | MORE if device.interprets else dict(list(FEW.items())[::3])

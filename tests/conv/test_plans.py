@@ -10,6 +10,7 @@ import pytest
 import portable as pt
 from portable import sim
 from portable.conv import conv2d, conv2d_weight_gradient, prepare
+from portable.conv.direct.box_kernels import arrange_filters
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
 
@@ -121,3 +122,21 @@ def test_few_tiles_are_shared_out_by_filters() -> None:
     assert units > 1
     assert one._route.method._parts == units
     assert many._route.method._parts == 1
+
+
+@pytest.mark.parametrize(("stride", "channels"), [(2, 3), (1, 12)])
+def test_rows_are_written_whole(stride: int, channels: int) -> None:
+    """Copies take vectors of 16 bytes, also those that reach beyond the last channel of a row."""
+    x = np.ones((2, 6, 8, channels), np.float16)
+    w = np.ones((12, channels, 3, 3), np.float16)
+    with pt.use("simulator:h200"):
+        method: Any = prepare(
+            x.shape, w, stride=stride, algorithm="direct", layout="NHWC"
+        )._route.method
+        room = np.full(2 * method.rearranged_elements[0], np.nan, np.float16)
+        method._rearrange(x, room)
+        filters = np.full((9, channels, 16), np.nan, np.float16)
+        arrange_filters[(16, channels), None](w, filters, TURNED=False)
+    assert room.size
+    assert not np.isnan(room).any()
+    assert (filters == (np.arange(16) < 12)).all()

@@ -289,6 +289,13 @@ TOTAL: Final = _total(None, _fused_total)
 TOTAL_OF_ROWS: Final = _total(-1, _fused_last)
 TOTAL_OF_COLUMNS: Final = _total(0, _fused_first)
 
+COMPLEX_TOTAL: Final = Operation(
+    "a sum of complex numbers",
+    np.sum,
+    (Door("xp.sum", lambda xp, x: xp.sum(x)),),
+    stacks=False,
+)
+
 FUSED_TOTAL: Final = Operation(
     "a fused sum", lambda x: np.sum(x, axis=-1), (Door("fuse", lambda _, x: _fused_last(x), True),)
 )
@@ -447,6 +454,25 @@ SINGULAR_VALUES: Final = Operation(
     (
         Door("linalg.svdvals", lambda _, a: linalg.svdvals(a), any_library=True),
         Door("xp.linalg.svdvals", lambda xp, a: xp.linalg.svdvals(a)),
+    ),
+)
+SINGULAR_VECTORS: Final = Operation(
+    "singular values with vectors",
+    lambda a: np.linalg.svd(a, compute_uv=False),
+    (
+        Door("linalg.svd", lambda _, a: linalg.svd(a).S, any_library=True),
+        Door("xp.linalg.svd", lambda xp, a: xp.linalg.svd(a).S),
+        Door("linalg.polar", lambda _, a: linalg.svd(linalg.polar(a).P).S, any_library=True),
+    ),
+)
+EIGENVECTORS: Final = Operation(
+    "eigenvalues with vectors",
+    np.linalg.eigvalsh,
+    (
+        Door("linalg.eigh", lambda _, a: linalg.eigh(a).eigenvalues, any_library=True),
+        Door("linalg.eigvalsh", lambda _, a: linalg.eigvalsh(a), any_library=True),
+        Door("xp.linalg.eigh", lambda xp, a: xp.linalg.eigh(a).eigenvalues),
+        Door("xp.linalg.eigvalsh", lambda xp, a: xp.linalg.eigvalsh(a)),
     ),
 )
 

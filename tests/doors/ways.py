@@ -51,10 +51,15 @@ class Way:
     dtype: str = "float32"
 
     def operands(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """Quarters from -4 to 4, the same in each run; whole numbers where the dtype asks so."""
+        """Quarters from -4 to 4, the same in each run; whole numbers where the dtype asks so.
+
+        Complex numbers have others for their imaginary parts.
+        """
         random = np.random.default_rng(len(self.name))
         drawn = [random.integers(-16, 17, shape) for shape in self.shapes]
         step = 1 if np.dtype(self.dtype).kind == "i" else 4
+        if np.dtype(self.dtype).kind == "c":
+            drawn = [x + 1j * np.flip(x) for x in drawn]
         return tuple((x / step).astype(self.dtype) for x in drawn)
 
 
@@ -119,8 +124,18 @@ WAYS: Final[tuple[Way, ...]] = (
         _crowd,
     ),
     _way("integers", doors.ARRAY_PRODUCT, "plain_product", ((9, 11), (11, 7)), dtype="int32"),
+    _way(
+        "complex numbers", doors.ARRAY_PRODUCT, "elementwise gemm_slim", ((20, 24), (24, 17)),
+        _alone, "complex64",
+    ),
+    _way(
+        "few rows of complex numbers", doors.ARRAY_PRODUCT, "elementwise", ((2, 24), (24, 40)),
+        _alone, "complex64",
+    ),
     # sums
     _way("by workgroup", doors.TOTAL_OF_ROWS, "reduce_by_workgroup", ((50, 40),)),
+    _way("short rows alone", doors.TOTAL_OF_ROWS, "reduce_by_workgroup", ((5000, 3),), _alone),
+    _way("in pairs", doors.COMPLEX_TOTAL, "reduce_columns", ((4096,),), _alone, "complex64"),
     _way("at once", doors.TOTAL, "reduce_at_once", ((70000,),)),
     _way("columns", doors.TOTAL_OF_COLUMNS, "reduce_columns", ((50, 40),), _alone),
     _way("strips", doors.TOTAL_OF_COLUMNS, "reduce_strips", ((50, 40),), _crowd),
@@ -178,6 +193,16 @@ WAYS: Final[tuple[Way, ...]] = (
         "directly", doors.SINGULAR_VALUES, "load_dense bidiagonalize bisect", ((60, 60),),
         _compiled,
     ),
+    # singular vectors and eigenvectors
+    _way("by rotations", doors.SINGULAR_VECTORS, "svd_by_rotations", ((20, 20),)),
+    _way("by rotations", doors.EIGENVECTORS, "hermitian_by_rotations", ((20, 20),)),
+    _way(
+        "in stages", doors.SINGULAR_VECTORS, "bidiagonalize_keeping solve_secular", ((60, 60),),
+        _compiled,
+    ),
+    _way(
+        "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((60, 60),), _compiled
+    ),
     # images
     _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd),
     _way(
@@ -193,14 +218,37 @@ WAYS: Final[tuple[Way, ...]] = (
 
 STEPS: Final = frozenset(
     {
+        "bidiagonal_leaves",
         "clear",
+        "clear_all",
         "clear_below",
+        "collect",
         "copy_several",
         "count_table",
+        "deflate",
+        "form_factor",
+        "join",
         "largest_kernel",
+        "largest_of_each",
+        "largest_parts",
+        "load_scaled",
+        "make_hermitian",
+        "merge_totals",
+        "pad_diagonals",
+        "place_roots",
+        "refine_weights",
+        "reflector_triangles",
+        "scale_rows",
+        "settle_bidiagonal",
         "spaced",
+        "spread",
         "squares",
+        "store_spectrum",
         "store_values",
+        "tridiagonal_leaves",
+        "unfold_columns",
+        "unfold_rows",
+        "unrotate",
     }
 )
 """Kernels that come before, between or behind those of several ways."""
@@ -216,12 +264,15 @@ ELSEWHERE: Final[dict[str, str]] = {
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
+    "copy_tolerance count_values fill_line identities merge real_bidiagonal real_tridiagonal split "
+    "turn unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
-    "copy_alone eliminate_panel exchange_alone exchange_rows order_rows gather_rows "
-    "narrow_product complex_product complex_product_alone solve_strips "
+    "copy_alone eliminate_panel eliminate_together exchange_alone exchange_rows order_rows "
+    "gather_rows narrow_product complex_product complex_product_alone solve_strips "
     "diagonal_products": "tests/linalg/test_lu.py",
-    "factor_columns small_diagonals sum_squares deviations": "tests/linalg/test_qr.py",
+    "factor_columns reflect_together small_diagonals sum_squares "
+    "deviations": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",

@@ -6,6 +6,8 @@ slots. A run raises what the simulator reports, or AssertionError where its resu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -19,16 +21,17 @@ from portable.linalg.base.magnitude import largest_magnitude
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.dense.reduction import reduced
 from portable.linalg.dense.shapes import DenseShape
+from portable.linalg.factorisations import sharing
 from portable.linalg.products.kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
 from portable.linalg.products.shares import Sharing, first_launch
 from portable.linalg.singular_values.direct import Direct
 from portable.linalg.singular_values.direct_kernels import DirectShape
 from portable.linalg.singular_values.svdvals import directly
 from portable.nn import fused
-from tests.faults import array_runs
+from tests.faults import array_runs, spectral_runs
 from tests.faults.running import RUNS, close, device, empty, random, run
 
-__all__ = ["RUNS", "array_runs"]
+__all__ = ["RUNS", "array_runs", "spectral_runs"]
 
 # -- products --------------------------------------------------------------------------------
 
@@ -240,6 +243,54 @@ def panels_by_sub_groups() -> None:
 @run
 def panels_in_vectors() -> None:
     banded(21, 9, 4, DenseShape(4, 2, 4, 1, (1, 1), 8, 1, 0, True))
+
+
+# -- factorisations ---------------------------------------------------------------------------
+
+
+@run
+def positive_definite_by_tiles() -> None:
+    x = random(70, 70).astype(float)
+    a = (x @ x.T / 70 + np.eye(70)).astype(np.float32)
+    lower = pt.linalg.cholesky(a)
+    close(lower @ lower.T, a)
+
+
+@run
+def panels_with_pivots_by_several_workgroups() -> None:
+    a = random(140, 20)
+    with _few_items():
+        lu, pivots = pt.linalg.lu_factor(a)
+    order = np.arange(140)
+    for i, pivot in enumerate(pivots):
+        order[[i, pivot]] = order[[pivot, i]]
+    close((np.tril(lu, -1) + np.eye(140, 20)) @ np.triu(lu[:20]), a[order])
+
+
+@run
+def panels_of_reflectors_by_several_workgroups() -> None:
+    a = random(140, 20)
+    with _few_items():
+        q, r = pt.linalg.qr(a)
+    close(q @ r, a)
+    close(q.T @ q, np.eye(20))
+
+
+@contextmanager
+def _few_items() -> Iterator[None]:
+    """Workgroups so small that a short panel takes several, as on a GPU."""
+    before, sharing._ITEMS = sharing._ITEMS, 32  # type: ignore[misc]
+    try:
+        with pt.use("simulator:h200"):
+            yield
+    finally:
+        sharing._ITEMS = before  # type: ignore[misc]
+
+
+@run
+def a_system_of_equations() -> None:
+    a, b = random(40, 40), random(40, 70)
+    close(a @ pt.linalg.solve(a, b), b)
 
 
 @run

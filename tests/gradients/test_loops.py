@@ -246,3 +246,34 @@ def squares(x, y):
 
 def test_scaling_in_a_loop(device: Device) -> None:
     assert_gradients(device.name, squares, N, numbers(N), np.zeros(N))
+
+
+@pt.kernel
+def unneeded(p, x, w):
+    i = kl.global_id(0)
+    q = kl.private(3, x.dtype, fill=0)
+    a = x[i] * p
+    b = w[i]
+    t = 0
+    while t < i % 3:
+        t += 1
+        b += 0.4 * (kl.where(t % 2 == 0, a, b) + q[1] * x[i])
+    x[i] = a * b
+
+
+def test_rounds_do_nothing_again_that_no_gradient_needs(device: Device) -> None:
+    """The load of `x` in the loop would be read where nothing says how far its log is."""
+    assert_gradients(device.name, unneeded, (12, 4), 0.7, numbers(12), numbers(12, seed=1))
+
+
+@pt.kernel
+def constants_in_a_loop(n, x, y):
+    i = kl.global_id(0)
+    q = kl.private(3, x.dtype, fill=0)
+    for _ in range(n):
+        q[1] = 0.5
+    y[i] = x[i] * q[1]
+
+
+def test_what_a_loop_stores_is_there_after_it(device: Device) -> None:
+    assert_gradients(device.name, constants_in_a_loop, N, 2, numbers(N), np.zeros(N))

@@ -49,6 +49,12 @@ def test_gradients_have_the_shapes_of_arguments() -> None:
         pt.vjp(twice)[N](x, y, 1.0, dy)
 
 
+def test_gradients_do_not_repeat_elements() -> None:
+    x, y, dy = arrays(3)
+    with pytest.raises(LaunchError, match="lie in the same place"):
+        pt.vjp(twice)[N](x, y, np.lib.stride_tricks.as_strided(np.zeros(1), (N,), (0,)), dy)
+
+
 def test_integers_have_none() -> None:
     x = np.ones(N, np.int32)
     with pytest.raises(LaunchError, match="x holds no real or complex numbers"):

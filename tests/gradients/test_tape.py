@@ -195,6 +195,16 @@ def test_views_that_overlap() -> None:
             primitives.reduce(x[1:])
 
 
+def test_arrays_that_something_else_wrote() -> None:
+    x = numbers(1000)
+    with pt.Tape() as tape:
+        loss = primitives.reduce(primitives.map(kl.square, x))
+    assert np.allclose(tape.gradient(loss, x), 2 * x)
+    x *= 2
+    with pytest.raises(DataError, match="by what the tape does not see"):
+        tape.gradient(loss, x)
+
+
 @pt.kernel
 def doubles(x, y):
     i = kl.global_id(0)

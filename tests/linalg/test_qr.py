@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,8 +11,12 @@ import pytest
 import portable
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
-from portable.linalg import lstsq, qr
+from portable.linalg import lstsq, lu_factor, qr
+from portable.linalg.factorisations import qr as module
+from portable.linalg.factorisations import sharing
+from portable.sim import checks
 from tests.linalg.systems import DTYPES, adjoint, on, random, ratio, square_matrices
+from tests.linalg.test_lu import check_factors
 
 
 def check(a: np.ndarray, q: np.ndarray, r: np.ndarray, mode: str = "reduced") -> None:
@@ -152,3 +157,31 @@ def test_as_other_devices_do_it(profile: str) -> None:
     for dtype, shape in (("float32", (50, 40)), ("complex64", (20, 20))):
         a = random(shape, dtype)
         check(a, *on(device, qr, a))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_panels_of_several_workgroups(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a GPU shares them, with races and endless waits looked for."""
+    monkeypatch.setattr(sharing, "_ITEMS", 32)
+    device = portable.device("simulator:h200")
+    for shape in ((2, 140, 18), (200, 20)):
+        a = random(shape, dtype)
+        with checks(resident=8):
+            check(a, *on(device, qr, a))
+            lu, pivots = on(device, lu_factor, a)
+        for index in np.ndindex(*shape[:-2]):
+            check_factors(a[index], lu[index], pivots[index])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("condition", [1e2, 1e5, 1e14, np.inf])
+def test_tall_matrices(condition: float, dtype: str) -> None:
+    """By Gram matrices, and by reflectors where columns depend on each other."""
+    u, v = np.linalg.qr(random((9000, 30), "float64"))[0], np.linalg.qr(random((30, 30), "f8"))[0]
+    sizes = np.logspace(0, -np.log10(min(condition, 1e16)), 30)
+    sizes[-1] = 0 if condition == np.inf else sizes[-1]
+    a = ((u * sizes) @ v).astype(dtype)
+    q, r = on(portable.device("cpu"), qr, a)
+    check(a, q, r)
+    with mock.patch.object(module, "is_tall", return_value=False):
+        check(a, *on(portable.device("cpu"), qr, a))

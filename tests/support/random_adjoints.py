@@ -23,7 +23,7 @@ def helper(x, y):
 
 
 @kernel
-def kernel(p, n, x, y, w, z):
+def kernel(p, n, x, y, w, z, s, o):
     i = kl.global_id(0)
     l = kl.local_id(0)
     tile = kl.local(4, x.dtype)
@@ -37,11 +37,11 @@ _TAIL: Final = """    x[i] = a * b + c * q[1]
 
 
 def adjoint_arguments() -> list[Any]:
-    """A number, a count, an element and a row for each work-item, what all read, and sums."""
+    """A number, a count, an element and a row for each work-item, neighbours, sums, parameters."""
     rng = np.random.default_rng(5)
-    x, w = rng.uniform(-0.9, 0.9, ITEMS), rng.uniform(-0.9, 0.9, ITEMS)
+    x, w = rng.uniform(-0.9, 0.9, ITEMS), rng.uniform(-0.9, 0.9, ITEMS + 6)
     y, z = rng.uniform(-0.9, 0.9, (ITEMS, _COLUMNS)), rng.uniform(-0.9, 0.9, _COLUMNS)
-    return [0.7, 2, x, y, w, z]
+    return [0.7, 2, x, y, w, z, rng.uniform(-0.9, 0.9, 3), np.zeros(ITEMS)]
 
 
 def random_adjoint(random: Random) -> str:
@@ -53,6 +53,7 @@ class _Text:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._meets = random.random() < 0.4
+        self._only_reads = not self._meets and random.random() < 0.4
         self._loops: list[str] = []
         self._count = 0
 
@@ -61,7 +62,11 @@ class _Text:
         lines = self._block(1, self._random.randint(2, 4), uniform=True)
         used = "tile" in "".join(lines)
         head = _HEAD if used else _HEAD.replace("    tile = kl.local(4, x.dtype)\n", "")
-        return head + "".join(lines) + _TAIL
+        return (
+            head
+            + "".join(lines)
+            + (_TAIL.replace("x[i] =", "o[i] =") if self._only_reads else _TAIL)
+        )
 
     def _block(self, depth: int, count: int, *, uniform: bool = False) -> list[str]:
         out: list[str] = []
@@ -74,6 +79,8 @@ class _Text:
         kind = random.random()
         if kind < 0.3 or depth > 3:
             return [f"{pad}{self._target()} {random.choice(('=', '=', '+='))} {self._bounded()}\n"]
+        if kind < 0.46 and self._only_reads:
+            return [f"{pad}o[i] = {self._bounded()}\n"]
         if kind < 0.38:
             return [f"{pad}kl.atomic_add(z, {self._index()}, {self._bounded()})\n"]
         if kind < 0.46:
@@ -133,13 +140,16 @@ class _Text:
         if not words:
             return [f"{pad}{self._target()} = {self._bounded()}\n"]
         word = random.choice(words)
-        before = f"{pad}    x[i] = {self._bounded()}\n" if random.random() < 0.5 else ""
+        place = "o[i]" if self._only_reads else "x[i]"
+        before = f"{pad}    {place} = {self._bounded()}\n" if random.random() < 0.5 else ""
         return [f"{pad}if {self._condition()}:\n{before}{pad}    {word}\n"]
 
     # -- expressions -----------------------------------------------------------------------
 
     def _target(self) -> str:
         places = ("a", "b", "c", "a", "b", "x[i]", f"y[i, {self._index()}]", f"q[{self._index()}]")
+        if self._only_reads:
+            places = ("a", "b", "c", "a", "b", f"q[{self._index()}]")
         return self._random.choice(places)
 
     def _index(self) -> str:
@@ -157,7 +167,9 @@ class _Text:
         random = self._random
         shift = random.randint(0, 5)
         leaves = ("a", "b", "c", "p", "x[i]", f"y[i, {self._index()}]", f"q[{self._index()}]")
-        others = (f"w[(i + {shift}) % {ITEMS}]", f"{random.uniform(-1, 1):.2f}")
+        wrapped = f"w[(i + {shift}) % {ITEMS}]"
+        near = f"w[i + {shift}]" if self._only_reads or random.random() < 0.5 else wrapped
+        others = (near, f"{random.uniform(-1, 1):.2f}", f"s[{random.randint(0, 2)}]", near)
         return random.choice((*leaves, *others, "a", "b"))
 
     def _sum(self) -> str:

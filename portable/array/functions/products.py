@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from portable.array.base.engine import ArrayT
 from portable.array.base.operations import OPERATIONS
+from portable.array.functions.complex_products import complex_product
 from portable.array.functions.manipulation import (
     broadcast_to,
     expand_dims,
@@ -52,6 +53,8 @@ _SHORT: Final = 256
 """Products of a sum below which a workgroup for each has too little to do."""
 _FEW: Final = 32
 """Results for each compute unit below which they leave it idle, a work-item each."""
+_SMALL: Final = 1 << 21
+"""Products of a complex matrix below which the preparations of a real one do not pay on GPUs."""
 _FEWEST_PRODUCTS: Final = 1 << 13
 _MOST_PRODUCTS: Final = 1 << 16
 """Products that a work-item alone adds up: fewer do not pay, and sums of more drift."""
@@ -135,12 +138,21 @@ def _multiplied(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
         product = recorded(recipe, OPERATIONS["multiply"], expand_dims(a, axis=-2), columns)
         sums = summed_in(recipe, product, (product.ndim - 1,), kind)
         return sums.viewed(shape, contiguous_strides(shape, kind.itemsize))
+    if kind.is_complex and _pays_as_real(a, out):
+        complex_product(recipe, a, b, out, _launch_product)
+        return out
     edge = 1 if a.device.capabilities.lone_work_items else _EDGE
     ndrange = (out.shape[-1], out.shape[-2], prod(lead))
     group = (_EDGE * _EDGE // edge, edge, 1)
     accumulator = kind if kind.is_complex else kind.register
     recipe.launch(plain_product, ndrange, group, a, b, out, ACC=accumulator)
     return out
+
+
+def _pays_as_real(a: Any, out: Any) -> bool:
+    """Whether a product of complex matrices is one of real ones, for which tiles are made."""
+    small = 1 if a.device.capabilities.lone_work_items else _SMALL
+    return bool(prod(out.shape[-2:]) * a.shape[-1] >= small)
 
 
 def _few_and_long(a: Any, out: Any) -> bool:

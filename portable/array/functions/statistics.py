@@ -13,6 +13,7 @@ from portable import lang as kl
 from portable.array.base.defaults import default_dtype
 from portable.array.base.engine import ArrayT, filled, filling
 from portable.array.base.operations import OPERATIONS
+from portable.array.functions.complex_sums import sum_of_pairs
 from portable.array.functions.elementwise import not_equal
 from portable.array.functions.manipulation import astype, expand_dims, permute_dims
 from portable.dtypes import DType, bool_, int8, int64, uint64
@@ -113,6 +114,10 @@ def _write_reduction(
     if not axes:
         return lambda x: astype(x if merge.first is None else not_equal(x, 0), result)
     recipe = Recipe(x)
+    if statistic is _SUM and x.dtype.is_complex and result is x.dtype:
+        found = sum_of_pairs(recipe, x, axes)
+        if found is not None:
+            return recipe.finish(found.viewed(kept, contiguous_strides(kept, result.itemsize)))
     if result.is_integer and not x.dtype.is_integer and statistic is not _COUNT:
         x = converted(recipe, x, result)
         merge = statistic.merge(result, result)
@@ -286,7 +291,9 @@ def summed_in(recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType) -> Any
         if out.size:
             applied(recipe, filling(kind), 0, out=out)
         return out
-    found = reduced(recipe, x, axes, Merge(kl.add, accumulator(kind), 0), kind)
+    found = sum_of_pairs(recipe, x, axes) if kind is x.dtype else None
+    if found is None:
+        found = reduced(recipe, x, axes, Merge(kl.add, accumulator(kind), 0), kind)
     return found.viewed(shape, contiguous_strides(shape, kind.itemsize))
 
 

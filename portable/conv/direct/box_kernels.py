@@ -265,11 +265,17 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
 
 @kernel
 def arrange_filters(w: Any, out: Any, *, TURNED: bool) -> None:
-    """``out[r S + s, c, k] = w[k, c, r, s]``; `TURNED`, ``w[c, k, R - 1 - r, S - 1 - s]``."""
+    """``out[r S + s, c, k] = w[k, c, r, s]``; `TURNED`, ``w[c, k, R - 1 - r, S - 1 - s]``.
+
+    Zero beyond the filters: vectors are read whole.
+    """
     k, c = kl.global_id(0), kl.global_id(1)
+    filters = w.shape[1] if TURNED else w.shape[0]
     if k < out.shape[2] and c < out.shape[1]:
         for tap in range(out.shape[0]):
-            if TURNED:
+            if k >= filters:
+                out[tap, c, k] = 0
+            elif TURNED:
                 last = out.shape[0] - 1 - tap
                 out[tap, c, k] = w[c, k, last // w.shape[3], last % w.shape[3]]
             else:
@@ -280,7 +286,8 @@ def arrange_filters(w: Any, out: Any, *, TURNED: bool) -> None:
 def gather_patches(x: Any, out: Any, *, WINDOW: Window, RUN: int) -> None:
     """``out[n, y, z, (r S + s) C + c]``: what the window sees of images (N, C, H, W), or zero.
 
-    A work-item for one of these of `RUN` neighbouring results, so that it finds its tap once.
+    A work-item for one of these of `RUN` neighbouring results, so that it finds its tap once. Zero
+    beyond the last tap: vectors are read whole.
     """
     runs = kl.cdiv(out.shape[2], RUN)
     n, y, run, d = unravelled(kl.global_id(0), (out.shape[0], out.shape[1], runs, out.shape[3]))
@@ -294,6 +301,6 @@ def gather_patches(x: Any, out: Any, *, WINDOW: Window, RUN: int) -> None:
             z = run * RUN + k
             j = z * WINDOW.stride[1] + start
             value = x[n, c, line, kl.clip(j, 0, x.shape[3] - 1)]
-            seen = inside and j >= 0 and j < x.shape[3]
+            seen = inside and j >= 0 and j < x.shape[3] and down < WINDOW.taps[0]
             if z < out.shape[2]:
                 out[n, y, z, d] = kl.where(seen, value, value.dtype(0))

@@ -36,6 +36,15 @@ _BESIDE: Final = 4
 _UNALIGNED: Final = 1.75
 """Loads that a vector of pixels counts for, since most lie in two lines of the cache."""
 
+_LOADED: Final = 0.15
+"""What a load costs beside products that hide it."""
+
+_CALM: Final = 0.7
+"""The part of the registers whose use costs nothing else."""
+
+_CROWDED: Final = 1.1
+"""What it costs to use more of them."""
+
 _LATENCY: Final = 4.75
 """Cycles after which a sum can be added to again, in products of vectors."""
 
@@ -51,7 +60,8 @@ _ROW: Final = 12
 _ITEMS: Final = 2
 """Work-items for each core."""
 
-_POWERS: Final = tuple(2**n for n in range(16))
+_SHARES: Final = (1, 2, 3, 4, 5, 6, 7, *(k * 2**n for n in range(14) for k in (8, 10, 12, 14)))
+"""Into how many parts the rows of images, or filters, may be cut."""
 
 
 @dataclass(frozen=True)
@@ -150,13 +160,15 @@ class Lanes(Method):
             for n, d, s in zip(window.taps, window.dilation, window.stride, strict=True)
         ]
         each = self._depth * prod(map(len, self._phases)) * self.workspace_kind.itemsize
+        shares = [n for n in _SHARES if n <= units]
         found = []
-        for down in sorted({*range(1, min(height, 2 * units) + 1), *_POWERS}):
-            rows = -(-height // min(down, height))
+        for rows in sorted({-(-height // n) for n in _SHARES if n <= height}):
             seen = (rows + more[0]) * (width + more[1])
             if rows == 1 or seen * each <= _CACHE:
                 cut = RowBlocks(rows, rows + more[0], width + more[1], 1, self._filters)
-                found += [cut._replace(parts=parts) for parts in range(1, units + 1)]
+                found += [cut._replace(parts=parts) for parts in shares]
+        if not found:
+            found = [RowBlocks(1, 1 + more[0], width + more[1], n, self._filters) for n in shares]
         return found
 
     def _cost(self, plan: LanePlan, blocks: RowBlocks) -> float:
@@ -167,7 +179,10 @@ class Lanes(Method):
         panels = ceil(ceil(self._filters / plan.filters) / blocks.parts)
         sums = plan.filters * plan.vectors
         loads = plan.filters + _UNALIGNED * plan.vectors
-        each = max(sums, loads, _LATENCY * 2) / 2
+        each = max(sums + _LOADED * loads, loads, _LATENCY * 2) / 2
+        each *= (
+            _CROWDED if sums + plan.vectors > _CALM * self.device.capabilities.most_vectors else 1
+        )
         steps = self._depth * shape.window.count
         packed = self._depth * len(plan.planes) * blocks.height * (blocks.width + _ROW) * _PACKED
         block = packed + panels * tiles * (each * steps + _WRITTEN * sums)

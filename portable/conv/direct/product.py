@@ -12,7 +12,6 @@ from portable.conv.launching import enqueue_call
 from portable.conv.method import Epilogue, Method
 from portable.linalg.products.gemm import gemm, prepare_gemm
 from portable.linalg.products.kernels import keep
-from portable.linalg.products.rows import copy_into
 
 __all__ = ["Product", "is_product"]
 
@@ -78,7 +77,7 @@ class Product(Method):
         else:
             size = prod(met.shape)
             room = self.device.namespace().reshape(workspace[:size], tuple(met.shape))
-        enqueue_call(copy_into, met, room)
+        enqueue_call(_copied, met, room)
         return room
 
     def met(self, x: Any) -> Any:

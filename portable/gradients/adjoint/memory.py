@@ -114,6 +114,11 @@ class Memory:
         self.arrays.append(made)
         return made
 
+    def sums(self) -> set[str]:
+        """The names of the variables that sum up adjoints of elements."""
+        gathering = set() if self.gathering is None else {self.gathering.total.name}
+        return gathering | {x.name for x in self.totals.values()}
+
     def roots(self) -> set[Array]:
         """The arrays for which a part of the adjoint is run."""
         written = {x for x in self._written if isinstance(x, Array)}

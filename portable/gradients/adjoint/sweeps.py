@@ -10,7 +10,7 @@ keeps as much as both have rounds, not as the product, and what is not needed is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from portable.dtypes import int32
@@ -190,6 +190,8 @@ class Sweeps:
             return bound[y] if isinstance(y, e.Variable) and y in bound else level.of(y)
 
         made = map_operands(x, change)
+        if made is x:  # each is an object of its own, by which it is known later
+            made = replace(x)  # type: ignore[type-var]
         level.env.update({v.name: new for v, new in bound.items()})
         log = self._logs.get(id(x))
         if not isinstance(x, s.Load) or self._measuring or (log is None and not self._depth):
@@ -265,9 +267,10 @@ class Sweeps:
         if any(isinstance(y, s.Barrier) for y in all_statements(x.body)):
             body = (s.Barrier(x.loc), *body)
         after = {v.name for v in self._adjoints.values()} | level.adjoints.all_names()
+        after |= self._memory.sums()
         live = needed(body, self._memory.roots(), cells=after)
         assigned = {v.name for y in all_statements(x.body) for v in y.sets()}
-        return Round(var, [v for v in exposed(live) if v.name in assigned], body)
+        return Round(var, [v for v in exposed(live) if v.name in assigned], live)
 
     def _backwards(self, block: s.Block, level: Level) -> s.Block:
         out: list[s.Statement] = []
@@ -297,7 +300,7 @@ class Sweeps:
             case s.SubGroup() | s.WorkgroupUniform():
                 return self._back_together(x, level)
             case s.Barrier():
-                return (x,)
+                return (replace(x),)
             case s.Fence() | s.Print() | s.Check():
                 return ()
             case _:

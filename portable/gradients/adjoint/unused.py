@@ -47,6 +47,7 @@ class _Needed:
     def _place(self, block: s.Block, loop: int) -> None:
         """Numbers the statements in order, and tells in which outermost loop each is, if any."""
         for x in block:
+            assert id(x) not in self._places, "a statement stands in two places"
             self._places[id(x)] = len(self._places) + 1, loop
             inner = id(x) if not loop and isinstance(x, s.For | s.Loop) else loop
             for part in x.blocks():

@@ -20,8 +20,8 @@ _SOLVED: Final = 128
 _SEGMENT: Final = 16
 """Rows of a strip that a work-item has in registers."""
 
+_PANEL: Final = 16
 _CROWD: Final = 256
-_MANY: Final = 1024
 _STRIP: Final = 64
 _STRIP_ALONE: Final = 64
 _LINE_BYTES: Final = 64
@@ -94,7 +94,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
             items=1,
             strip_items=1,
             strip=_STRIP_ALONE,
-            panel=16,
+            panel=_PANEL,
             held=0,
             wide=256,
         )
@@ -103,12 +103,12 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
     return Layout(
         block=block,
         solved=solved,
-        segment=_SEGMENT,
+        segment=_SEGMENT if kind.is_complex else 2 * _SEGMENT,
         lanes=1,
         items=min(_CROWD, most),
         strip_items=strip,
         strip=strip,
-        panel=16,
+        panel=_PANEL,
         held=0,
         wide=256,
     )

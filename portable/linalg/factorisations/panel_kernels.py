@@ -16,6 +16,7 @@ __all__ = [
     "exchange_alone",
     "exchange_rows",
     "gather_rows",
+    "larger",
     "order_rows",
 ]
 

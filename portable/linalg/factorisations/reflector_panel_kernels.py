@@ -18,12 +18,12 @@ from portable.linalg.factorisations.copy_kernels import conjugate
 from portable.linalg.factorisations.layout import Layout
 from portable.linalg.factorisations.panel_kernels import fetch_row, size_of
 
-__all__ = ["factor_columns"]
+__all__ = ["TARGET", "added", "factor_columns", "put_column", "reflector_of", "scaled"]
 
 _CHAIN: Final = 256
 """Products that a work-item adds up one after the other at most."""
 
-_TARGET: Final = 20
+TARGET: Final = 20
 """The exponent that a panel's largest element is scaled to: squares neither overflow nor vanish."""
 
 
@@ -96,7 +96,7 @@ def load_panel(matrix: Any, w: Any, first: Any, width: Any, m: Any, LAYOUT: Layo
         fetch_row(matrix, w, first, r, width, LAYOUT)
         for j in kl.static_range(PANEL):
             best = kl.maximum(best, size_of(w[r, j]))
-    field = power_bits(kl.workgroup_reduce(kl.maximum, best), _TARGET)
+    field = power_bits(kl.workgroup_reduce(kl.maximum, best), TARGET)
     kl.barrier()
     for r in kl.workgroup_range(m):
         for j in kl.static_range(PANEL):

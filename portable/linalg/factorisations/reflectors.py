@@ -12,6 +12,8 @@ from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import copied, workspace
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflector_panel_kernels import factor_columns
+from portable.linalg.factorisations.shared_panel_kernels import reflect_together
+from portable.linalg.factorisations.sharing import Board, board_for, sharing_for
 
 __all__ = ["Reflectors", "triangularised"]
 
@@ -99,7 +101,10 @@ def triangularised(device: Device, work: Any, kind: DType) -> Reflectors:
     t = copied(device, work[:, :0, :0], workspace(device, batch, count, wide, kind))
     reflectors = Reflectors(device, v, t, kind, wide)
     room = device.empty((batch, m, layout.panel), kind)
-    making = _Making(device, work, reflectors, room, layout)
+    board = None
+    if sharing_for(device, batch, m, layout) is not None:
+        board = board_for(device, batch, m, 2 * -(-count // layout.panel), kind, layout.panel)
+    making = _Making(device, work, reflectors, room, layout, board)
     for first in range(0, count, wide):
         stop = min(first + wide, count)
         making.columns(first, stop)
@@ -116,6 +121,7 @@ class _Making:
     reflectors: Reflectors
     room: Any
     layout: Layout
+    board: Board | None
 
     def columns(self, first: int, stop: int) -> None:
         """Columns of one block: the left half, what it leaves of the right one, both T in one."""
@@ -149,6 +155,15 @@ class _Making:
     def _panel(self, first: int, stop: int) -> None:
         layout, own = self.layout, self.reflectors
         batch, m = int(self.work.shape[0]), int(self.work.shape[1]) - first
+        sharing = sharing_for(self.device, batch, m, layout)
+        if self.board is not None and sharing is not None:
+            how, items = sharing
+            place = first // layout.panel * batch
+            reflect_together[groups(batch * how.groups), items](
+                self.work, own.v, own.t, self.board.rows, self.board.counts,
+                (first, stop, first % own.wide, place), SHARING=how,
+            )  # fmt: skip
+            return
         rows = 0
         if not self.device.capabilities.lone_work_items:
             rows = _held_rows(m, layout.panel * own.kind.itemsize)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -12,6 +13,9 @@ from portable.linalg.factorisations.copy_kernels import conjugate
 from portable.linalg.factorisations.layout import Layout
 
 __all__ = ["Triangle", "cholesky_block", "cholesky_rows", "solve_strips"]
+
+_TILE: Final = 4
+"""Rows and columns of a block that a work-item holds in registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def solve_columns(
             x[i] = kl.splat(kl.cast(0, w.dtype), LANES)
             if first + i < order:
                 x[i] = kl.vload(b, placed(first + i, order, BACKWARD), column, lanes=LANES)
-        for k in kl.range(first, unroll=1):
+        for k in kl.range(first, unroll=1 if LANES > 1 else 4):
             known = kl.vload(b, placed(k, order, BACKWARD), column, lanes=LANES)
             for i in kl.static_range(SEGMENT):
                 x[i] = x[i] - w[k, first + i] * known
@@ -161,6 +165,64 @@ def factor_block(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYO
 
     `place` is the block's first row, and how many rows it has.
     """
+    if LAYOUT.lanes == 1 and LAYOUT.items * _TILE * _TILE >= LAYOUT.block * LAYOUT.block:
+        factor_tiles(w, failures, batch, place, tells, LAYOUT)
+    else:
+        factor_lines(w, failures, batch, place, tells, LAYOUT)
+
+
+@function
+def tell_failure(failures: Any, batch: Any, row: Any, tells: Any) -> None:
+    """Keeps the number of the first row whose pivot is not positive."""
+    if tells and kl.local_id(0) == 0 and failures[batch] == 0:
+        failures[batch] = row + 1
+
+
+@function
+def factor_tiles(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYOUT: Layout) -> None:
+    """`factor_block` by work-items that hold a square tile each in registers.
+
+    They meet once a row: who holds it hands it to all, in one of two places in turn.
+    """
+    first, count = place
+    EDGE, kind = LAYOUT.block, w.dtype
+    ACROSS = EDGE // _TILE
+    row, column = kl.local_id(0) // ACROSS * _TILE, kl.local_id(0) % ACROSS * _TILE
+    handed = kl.local((2, EDGE), kind)
+    tile = kl.private((_TILE, _TILE), kind, fill=0)
+    mine = row <= column and row < EDGE
+    if mine:
+        for i, j in product(kl.static_range(_TILE), kl.static_range(_TILE)):
+            tile[i, j] = w[row + i, column + j]
+    for k in range(count):
+        if mine:
+            for i, j in product(kl.static_range(_TILE), kl.static_range(_TILE)):
+                if row + i == k:
+                    handed[k % 2, column + j] = tile[i, j]
+        kl.barrier()
+        pivot = kl.real(handed[k % 2, k])
+        good = pivot > 0
+        if not good:
+            tell_failure(failures, batch, first + k, tells)
+        scale = 1 / kl.sqrt(kl.where(good, pivot, pivot * 0 + float("nan")))
+        if mine and row + _TILE > k:
+            for i, j in product(kl.static_range(_TILE), kl.static_range(_TILE)):
+                above = scale * handed[k % 2, column + j]
+                left = scale * conjugate(handed[k % 2, row + i])
+                if row + i == k:
+                    tile[i, j] = above
+                if row + i > k:
+                    tile[i, j] = tile[i, j] - left * above
+    kl.barrier()
+    if mine:
+        for i, j in product(kl.static_range(_TILE), kl.static_range(_TILE)):
+            w[row + i, column + j] = kl.where(row + i <= column + j, tile[i, j], tile[i, j] * 0)
+    kl.barrier()
+
+
+@function
+def factor_lines(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYOUT: Layout) -> None:
+    """`factor_block` in local memory, a row after the other."""
     first, count = place
     EDGE, LANES, kind = LAYOUT.block, LAYOUT.lanes, w.dtype
     for k in range(count):
@@ -168,8 +230,8 @@ def factor_block(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYO
         good = pivot > 0
         root = kl.sqrt(kl.where(good, pivot, pivot * 0 + float("nan")))
         kl.barrier()
-        if tells and kl.local_id(0) == 0 and not good and failures[batch] == 0:
-            failures[batch] = first + k + 1
+        if not good:
+            tell_failure(failures, batch, first + k, tells)
         for j in kl.workgroup_range(k, count):
             w[k, j] = kl.where(j == k, kl.cast(root, kind), w[k, j] / root)
         kl.barrier()
@@ -181,8 +243,8 @@ def factor_block(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYO
                     kl.vstore(w, i, j, row - factor * kl.vload(w, k, j, lanes=LANES))
         else:
             rest = count - 1 - k
-            for place in kl.workgroup_range(rest * rest):
-                i, j = k + 1 + place // rest, k + 1 + place % rest
+            for entry in kl.workgroup_range(rest * rest):
+                i, j = k + 1 + entry // rest, k + 1 + entry % rest
                 if j >= i:
                     w[i, j] = w[i, j] - conjugate(w[k, i]) * w[k, j]
         kl.barrier()

@@ -35,9 +35,6 @@ __all__ = [
     "zeros_up_to",
 ]
 
-_LANES: Final = 16
-"""Columns of vectors at most."""
-
 _AHEAD: Final = 8
 """Sums that are loaded side by side where work-items are many, which wait long for each load."""
 
@@ -144,10 +141,10 @@ def bidiagonalize_each(a: Any, scratch: Scratch, d: Any, e: Any, *, SHAPE: Direc
 
 
 @kernel
-def merge_totals(totals: Any, merged: Any, k: Any) -> None:
+def merge_totals(totals: Any, merged: Any, k: Any, *, LANES: int) -> None:
     """Adds up what workgroups have for step `k`; dimension 1 is the matrices."""
     j, own, slot = kl.global_id(0), kl.global_id(1), k % 2
-    if own < totals.shape[0] and k // _LANES * _LANES <= j and j < totals.shape[3]:
+    if own < totals.shape[0] and k // LANES * LANES <= j and j < totals.shape[3]:
         total = kl.cast(0, totals.dtype)
         for part in kl.range(totals.shape[2], unroll=_AHEAD):
             total = total + totals[own, slot, part, j]

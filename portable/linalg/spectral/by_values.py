@@ -70,7 +70,7 @@ def count_values(values: Any, tolerance: Any, ranks: Any) -> None:
 
 
 @kernel
-def fill(x: Any, value: Any) -> None:
+def fill_line(x: Any, value: Any) -> None:
     """The same number everywhere."""
     i = kl.global_id(0)
     if i < x.shape[0]:
@@ -170,7 +170,7 @@ def matrix_rank(a: ArrayT, *, rtol: Any = None) -> ArrayT:
         tolerance = _tolerance(device, rtol, size, values)
         count_values[prod(lead), _LINE](values, tolerance, ranks)
     elif prod(lead):
-        fill[prod(lead), _LINE](ranks, 0)
+        fill_line[prod(lead), _LINE](ranks, 0)
     return device.namespace().reshape(ranks, lead)  # type: ignore[no-any-return]
 
 
@@ -225,7 +225,7 @@ def polar(a: ArrayT, *, side: Literal["right", "left"] = "right") -> PolarResult
         make_hermitian[(order, order, count), _TILE](product, factor)
     elif count and order:
         flat = device.namespace().reshape(factor, (-1,))
-        fill[int(flat.shape[0]), _LINE](flat, 0)
+        fill_line[int(flat.shape[0]), _LINE](flat, 0)
     reshape = device.namespace().reshape
     return PolarResult(reshape(direction, (*lead, m, n)), reshape(factor, (*lead, order, order)))
 
@@ -273,7 +273,7 @@ def _tolerance(device: Device, rtol: Any, size: tuple[int, ...], values: Any) ->
             raise ShapeError(f"rtol of shape {tuple(rtol.shape)} does not go with {count} matrices")
         copy_tolerance[count, _LINE](given, tolerance)
     else:
-        fill[count, _LINE](tolerance, float(rtol))
+        fill_line[count, _LINE](tolerance, float(rtol))
     return tolerance
 
 

@@ -25,15 +25,17 @@ from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeSha
 from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
 from portable.linalg.spectral.secular_kernels import place_roots, refine_weights, solve_secular
 
-__all__ = ["bidiagonal_vectors", "tridiagonal_vectors"]
+__all__ = ["LEAF", "bidiagonal_vectors", "tridiagonal_vectors"]
 
-_LEAF: Final = 32
+LEAF: Final = 32
+"""Rows of blocks that are decomposed by rotations."""
+
 _ITEMS: Final = 64
 _MOST: Final = 256
 _TILE: Final = (32, 8)
 
 
-def tridiagonal_vectors(device: Device, d: Any, e: Any) -> tuple[Blocks, Any]:
+def tridiagonal_vectors(device: Device, d: Any, e: Any, *, most: int = LEAF) -> tuple[Blocks, Any]:
     """Eigenvalues and eigenvectors of symmetric tridiagonal matrices.
 
     Parameters
@@ -44,6 +46,8 @@ def tridiagonal_vectors(device: Device, d: Any, e: Any) -> tuple[Blocks, Any]:
         Diagonals, n at least 1.
     e : array, shape (count, n)
         Subdiagonals; the last element is not read.
+    most : int
+        Rows of blocks that are decomposed by rotations, at most.
 
     Returns
     -------
@@ -52,7 +56,7 @@ def tridiagonal_vectors(device: Device, d: Any, e: Any) -> tuple[Blocks, Any]:
     array of i32
         Not 0 where rotations did not end.
     """
-    size, leaf, more = _padded(device, d, e, d.shape[1], singular=False)
+    size, leaf, more = _padded(device, (d, e), d.shape[1], most, singular=False)
     count, kind = size[0] * (size[1] // leaf), dtype(d.dtype)
     leaves = device.empty((count, leaf, leaf), kind)
     tridiagonal_leaves[(leaf, leaf, count), (*_TILE, 1)](*more, leaves)
@@ -61,7 +65,9 @@ def tridiagonal_vectors(device: Device, d: Any, e: Any) -> tuple[Blocks, Any]:
     return _merged(device, Blocks(values, vectors, None), more, False), status
 
 
-def bidiagonal_vectors(device: Device, d: Any, e: Any, *, left: bool = True) -> tuple[Blocks, Any]:
+def bidiagonal_vectors(
+    device: Device, d: Any, e: Any, *, left: bool = True, most: int = LEAF
+) -> tuple[Blocks, Any]:
     """Singular values and vectors of upper bidiagonal matrices.
 
     Parameters
@@ -74,6 +80,8 @@ def bidiagonal_vectors(device: Device, d: Any, e: Any, *, left: bool = True) -> 
         Superdiagonals; the last element is not read.
     left : bool
         Whether left vectors are wanted.
+    most : int
+        Rows of blocks that are decomposed by rotations, at most.
 
     Returns
     -------
@@ -82,7 +90,7 @@ def bidiagonal_vectors(device: Device, d: Any, e: Any, *, left: bool = True) -> 
     array of i32
         Not 0 where rotations did not end.
     """
-    size, leaf, more = _padded(device, d, e, d.shape[1] + 1, singular=True)
+    size, leaf, more = _padded(device, (d, e), d.shape[1] + 1, most, singular=True)
     count, kind = size[0] * (size[1] // leaf), dtype(d.dtype)
     leaves = device.empty((count, leaf, leaf - 1), kind)
     bidiagonal_leaves[(leaf - 1, leaf, count), (*_TILE, 1)](*more, leaves)
@@ -95,10 +103,10 @@ def bidiagonal_vectors(device: Device, d: Any, e: Any, *, left: bool = True) -> 
     return _merged(device, blocks, more, True), status
 
 
-def _padded(device: Device, d: Any, e: Any, least: int, *, singular: bool) -> Any:
+def _padded(device: Device, diagonals: Any, least: int, most: int, *, singular: bool) -> Any:
     """Longer diagonals, of a number of leaves that is a power of two."""
-    leaves = 1
-    while -(-least // leaves) > _LEAF:
+    (d, e), leaves = diagonals, 1
+    while -(-least // leaves) > most:
         leaves *= 2
     leaf = max(2, -(-least // leaves))
     size = int(d.shape[0]), leaf * leaves

@@ -17,6 +17,7 @@ from portable.linalg.base.parts import conjugate, largest_part, scaled
 
 __all__ = [
     "Form",
+    "clear_all",
     "collect",
     "largest_of_each",
     "largest_parts",
@@ -100,6 +101,14 @@ def lower_at(matrix: Any, row: Any, column: Any, kind: Any) -> Any:
         y = kl.where(row < column, -y, y)
         x = kl.complex(kl.real(x), kl.where(row == column, y * 0, y))
     return x
+
+
+@kernel
+def clear_all(x: Any) -> None:
+    """Zeros in matrices; dimension 2 is the matrices."""
+    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if matrix < x.shape[0] and row < x.shape[1] and column < x.shape[2]:
+        x[matrix, row, column] = 0
 
 
 # -- real diagonals -------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from portable.linalg.singular_values.direct_kernels import (
 from portable.linalg.spectral.bidiagonal_kernels import bidiagonalize_keeping
 from portable.linalg.spectral.reduction_kernels import (
     Form,
+    clear_all,
     largest_of_each,
     largest_parts,
     load_scaled,
@@ -151,7 +152,9 @@ def _whole_blocks(reflectors: int) -> int:
 # -- tridiagonal ----------------------------------------------------------------------------------
 
 
-def reduced_to_tridiagonal(device: Device, a: Any, largest: Any) -> Reduced:
+def reduced_to_tridiagonal(
+    device: Device, a: Any, largest: Any, layout: Direct | None = None
+) -> Reduced:
     """Hermitian matrices in tridiagonal form, scaled.
 
     Parameters
@@ -162,10 +165,12 @@ def reduced_to_tridiagonal(device: Device, a: Any, largest: Any) -> Reduced:
         The matrices, of which lower triangles are read.
     largest : array, shape (count,)
         Their largest magnitudes.
+    layout : Direct, optional
+        How a pass is shared out; what suits the device if left out.
     """
     count, n, _ = (int(x) for x in a.shape)
     kind, can = dtype(a.dtype).register, device.capabilities
-    layout = _layout(n, n, kind, can)
+    layout = layout or _layout(n, n, kind, can)
     work = _loaded(device, a, largest, layout, "hermitian")
     pitch = max(int(x) for x in work.shape[1:])
     reflectors = n if kind.is_complex else _whole_blocks(n)
@@ -179,8 +184,10 @@ def reduced_to_tridiagonal(device: Device, a: Any, largest: Any) -> Reduced:
         empty(reflectors, n),
         empty(reflectors, of=kind.real),
         empty(2, pitch),
-        empty(layout.groups, 3, pitch),
+        empty(layout.groups, 4, pitch),
     )
+    for zeros in (out.vectors, out.products):
+        clear_all[tuple(int(x) for x in reversed(zeros.shape)), _TILE](zeros)
     launch = tridiagonalize[groups(layout.groups, count), layout.shape.items]
     for first in range(-1, n - 1) if layout.groups > 1 else (-1,):
         last = first + 1 if layout.groups > 1 else n - 1
@@ -206,7 +213,9 @@ def _real_room(device: Device, count: int, reflectors: int, rows: int, kind: DTy
 # -- bidiagonal -----------------------------------------------------------------------------------
 
 
-def reduced_to_bidiagonal(device: Device, a: Any, largest: Any) -> Reduced:
+def reduced_to_bidiagonal(
+    device: Device, a: Any, largest: Any, layout: Direct | None = None
+) -> Reduced:
     """Matrices, or conjugate transposes of wide ones, in upper bidiagonal form, scaled.
 
     Parameters
@@ -217,11 +226,13 @@ def reduced_to_bidiagonal(device: Device, a: Any, largest: Any) -> Reduced:
         The matrices.
     largest : array, shape (count,)
         Their largest magnitudes.
+    layout : Direct, optional
+        How a pass is shared out; what suits the device if left out.
     """
     count, rows, columns = (int(x) for x in a.shape)
     m, n = max(rows, columns), min(rows, columns)
     kind, can = dtype(a.dtype).register, device.capabilities
-    layout = _layout(m, n, kind, can)
+    layout = layout or _layout(m, n, kind, can)
     work = _loaded(device, a, largest, layout, "turned" if rows < columns else "plain")
     shape, pitch = layout.shape, int(work.shape[2])
 
@@ -242,7 +253,8 @@ def reduced_to_bidiagonal(device: Device, a: Any, largest: Any) -> Reduced:
     for first in range(-1, n) if several else (-1,):
         launch(work, scratch, d, e, kept, first, first + 1 if several else n, SHAPE=shape)
         if scratch.merged is not None and first + 1 < n:
-            merge_totals[(pitch, count), (_LINE, 1)](scratch.totals, scratch.merged, first + 1)
+            add_up = merge_totals[(pitch, count), (_LINE, 1)]
+            add_up(scratch.totals, scratch.merged, first + 1, LANES=shape.lanes)
     parts, tile = (2 if kind.is_complex else 1), _TILE
     vectors, factors = _real_room(device, count, n, m, kind)
     extents = m, int(vectors.shape[1]) // parts, count

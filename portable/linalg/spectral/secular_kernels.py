@@ -28,6 +28,10 @@ _PATIENCE: Final = 8
 """Steps after which every second one halves the interval."""
 
 
+_TOGETHER: Final = 32
+"""Squares that are added up before they are added to the rest."""
+
+
 @function
 def distance(x: Any, y: Any, SHAPE: MergeShape) -> Any:
     """``x - y``, or of singular values ``x^2 - y^2``."""
@@ -267,20 +271,26 @@ def unscaled(x: Any, field: Any) -> Any:
 def measure_some(
     kept: Kept, roots: Roots, merge: Any, number: Any, count: Any, SHAPE: MergeShape
 ) -> None:
-    """One divided by the lengths of the vectors of the roots from `number` on."""
+    """One divided by the lengths of the vectors of the roots from `number` on.
+
+    Squares are added up some at a time: many small ones behind a large one would be lost.
+    """
     poles, kind = kept.poles[merge], kept.poles.dtype
     scratch = kl.private(SHAPE.lanes, kind)
     for lane in kl.range(SHAPE.lanes, unroll=1):
         scratch[lane] = poles[roots.origins[merge, kl.minimum(number + lane, count - 1)]]
     origin = kl.vload(scratch, 0, lanes=SHAPE.lanes)
     t = loaded(roots.offsets[merge], number, count - 1, SHAPE)
-    right = kl.splat(kl.cast(0, kind), SHAPE.lanes)
-    left = kl.splat(kl.cast(1, kind), SHAPE.lanes)
-    for j in range(count):
-        pole = kl.splat(poles[j], SHAPE.lanes)
-        ratio = roots.weights[merge, j] / (distance(pole, origin, SHAPE) - t)
-        right = right + ratio * ratio
-        left = left + (pole * ratio) * (pole * ratio)
+    zero = kl.splat(kl.cast(0, kind), SHAPE.lanes)
+    right, left = zero, kl.splat(kl.cast(1, kind), SHAPE.lanes)
+    for first in range(0, count, _TOGETHER):
+        some, others = zero, zero
+        for j in range(first, kl.minimum(first + _TOGETHER, count)):
+            pole = kl.splat(poles[j], SHAPE.lanes)
+            ratio = roots.weights[merge, j] / (distance(pole, origin, SHAPE) - t)
+            some = some + ratio * ratio
+            others = others + (pole * ratio) * (pole * ratio)
+        right, left = right + some, left + others
     lengths = kl.private((2, SHAPE.lanes), kind)
     kl.vstore(lengths, 0, 0, 1 / kl.sqrt(right))
     kl.vstore(lengths, 1, 0, 1 / kl.sqrt(left))

@@ -35,14 +35,16 @@ class Tridiagonal(NamedTuple):
     e : array, shape (count, reflectors)
         What is below it, zeros behind that.
     vectors : array, shape (count, reflectors, n)
-        Row k is the vector of the k-th reflector, zeros up to its element k; from row n - 1 on
-        zeros.
+        Row k is the vector of the k-th reflector from its element ``k + 1`` on, which is 1; zeros
+        elsewhere, which they are before.
     factors : array, shape (count, reflectors)
         The tau of ``I - tau v v^H``, real; 0 where none is needed.
     products : array, shape (count, 2, pitch)
-        The matrix' rows times the next column, after this step and the one before in turn.
-    scratch : array, shape (count, groups, 3, pitch)
-        Each workgroup's reflector, what is subtracted with it, and the next column.
+        The matrix' rows times the next column, after this step and the one before in turn; zeros
+        before.
+    scratch : array, shape (count, groups, 4, pitch)
+        Each workgroup's reflector, what is subtracted with it, the next column, and the matrix
+        times the reflector.
     """
 
     d: Any
@@ -81,64 +83,108 @@ def tridiagonalize(a: Any, out: Tridiagonal, first: Any, last: Any, *, SHAPE: Di
 def make_vectors(a: Any, out: Tridiagonal, k: Any, n: Any, SHAPE: DirectShape) -> None:
     """The reflector of column `k`, what it does to the matrix, and column ``k + 1`` after that.
 
-    Of step -1 there is no reflector, and column 0 is the next one.
+    Of step -1 there is no reflector, and column 0 is the next one. Elements of vectors up to `k`
+    mean nothing.
     """
-    kind, real = a.dtype, a.dtype.real
-    reflected, taken, column = out.scratch[0], out.scratch[1], out.scratch[2]
     writes = kl.group_id(0) == 0
-    at = k + 1
-    tau = kl.cast(0, real)
+    taken_head = kl.cast(0, a.dtype)
+    inner = kl.cast(0, a.dtype.real)
     if k >= 0:
-        head = column[at]
-        share = kl.cast(0, real)
-        for j in range(kl.local_id(0), n, SHAPE.items):
-            if j > at:
-                share = share + absolute_square(column[j])
-        beta, tau, factor = reflector_of(head, kl.workgroup_reduce(kl.add, share))
-        inner = kl.cast(0, real)
-        for j in range(kl.local_id(0), n, SHAPE.items):
-            v = kl.cast(0, kind)
-            p = kl.cast(0, kind)
-            if j >= at:
-                v = kl.where(j == at, kl.cast(1, kind), factor * column[j])
-                p = tau * (conjugate(a[at, j]) + factor * out.products[k % 2, j])
-            reflected[j], taken[j] = v, p
-            inner = inner + real_part(conjugate(v) * p)
-            if writes:
-                out.vectors[k, j] = v
-        inner = kl.workgroup_reduce(kl.add, inner) * (tau * 0.5)
-        for j in range(kl.local_id(0), n, SHAPE.items):
-            taken[j] = taken[j] - inner * reflected[j]
-        if writes and kl.local_id(0) == 0:
-            out.e[k] = beta
-            out.factors[k] = tau
+        inner = make_reflector(a, out, k, n, SHAPE)
+        kl.barrier()
+        taken_head = out.scratch[3, k + 1] - inner
     else:
         for j in range(kl.local_id(0), out.scratch.shape[1], SHAPE.items):
-            reflected[j], taken[j], column[j] = 0, 0, 0
-        if writes:
-            clear_last(out, n, SHAPE)
-    kl.barrier()
-    by, by_taken = conjugate(taken[at]), conjugate(reflected[at])
-    for j in range(kl.local_id(0), n, SHAPE.items):
-        x = kl.cast(0, kind)
-        if j >= at:
-            x = conjugate(a[at, j]) - reflected[j] * by - taken[j] * by_taken
-        if j == at:
-            if writes:
-                out.d[at] = real_part(x)
-            x = x * 0
-        column[j] = x
+            for row in kl.static_range(4):
+                out.scratch[row, j] = 0
+        if writes and kl.local_id(0) == 0:
+            for last in range(n - 1, out.factors.shape[0]):
+                out.factors[last], out.e[last] = 0, 0
+        kl.barrier()
+    if writes and kl.local_id(0) == 0:
+        own = real_part(a[k + 1, k + 1])
+        out.d[k + 1] = own - 2 * real_part(taken_head) if k >= 0 else own
+    make_column(a, out, k, (inner, taken_head), SHAPE)
 
 
 @function
-def clear_last(out: Tridiagonal, n: Any, SHAPE: DirectShape) -> None:
-    """No reflectors from the last column on."""
-    for k in range(n - 1, out.vectors.shape[0]):
-        for j in range(kl.local_id(0), n, SHAPE.items):
-            out.vectors[k, j] = 0
-        if kl.local_id(0) == 0:
-            out.factors[k] = 0
-            out.e[k] = 0
+def make_reflector(a: Any, out: Tridiagonal, k: Any, n: Any, SHAPE: DirectShape) -> Any:
+    """The reflector v of column `k`, and ``tau A v``, from which the part of v is to be taken.
+
+    Returns how much of v that is.
+    """
+    LANES, real = SHAPE.lanes, a.dtype.real
+    reflected, column, product = out.scratch[0], out.scratch[2], out.scratch[3]
+    at, step = k + 1, SHAPE.items * LANES
+    begin = at // LANES * LANES + kl.local_id(0) * LANES
+    share = kl.splat(kl.cast(0, real), LANES)
+    for j in kl.range(begin, a.shape[1], step, unroll=unrolled(SHAPE)):
+        x = kl.vload(column, j, lanes=LANES)
+        if j <= at:
+            x = zeros_up_to(x, at - j)
+        share = share + absolute_square(x)
+    tail = kl.workgroup_reduce(kl.add, lane_sum(share))
+    beta, tau, factor = reflector_of(column[at], tail)
+    share = kl.splat(kl.cast(0, real), LANES)
+    for j in kl.range(begin, a.shape[1], step, unroll=unrolled(SHAPE)):
+        v = factor * kl.vload(column, j, lanes=LANES)
+        if j <= at:
+            v = headed(zeros_up_to(v, at - j), at - j)
+        p = conjugate(kl.vload(a, at, j, lanes=LANES))
+        p = tau * (p + factor * kl.vload(out.products, k % 2, j, lanes=LANES))
+        kl.vstore(reflected, j, v)
+        kl.vstore(product, j, p)
+        share = share + real_part(conjugate(v) * p)
+        if kl.group_id(0) == 0:
+            for lane in kl.static_range(LANES):
+                if j + lane < n:
+                    out.vectors[k, j + lane] = v if LANES == 1 else v[lane]
+    if kl.group_id(0) == 0 and kl.local_id(0) == 0:
+        out.e[k], out.factors[k] = beta, tau
+    return kl.workgroup_reduce(kl.add, lane_sum(share)) * (tau * 0.5)
+
+
+@function
+def make_column(a: Any, out: Tridiagonal, k: Any, by: Any, SHAPE: DirectShape) -> None:
+    """What is subtracted with the reflector, and the next column after that.
+
+    `by` is the part of the reflector that is to be taken of the product, and what that leaves of
+    its first element.
+    """
+    LANES, at = SHAPE.lanes, k + 1
+    inner, taken_head = by
+    reflected, taken, column, product = (
+        out.scratch[0],
+        out.scratch[1],
+        out.scratch[2],
+        out.scratch[3],
+    )
+    begin = at // LANES * LANES + kl.local_id(0) * LANES
+    for j in kl.range(begin, a.shape[1], SHAPE.items * LANES, unroll=unrolled(SHAPE)):
+        v = kl.vload(reflected, j, lanes=LANES)
+        w = kl.vload(product, j, lanes=LANES) - inner * v
+        x = conjugate(kl.vload(a, at, j, lanes=LANES)) - v * conjugate(taken_head)
+        if k >= 0:
+            x = x - w
+        if j <= at:
+            x = zeros_up_to(x, at - j)
+        kl.vstore(taken, j, w)
+        kl.vstore(column, j, x)
+
+
+@function
+def headed(x: Any, place: Any) -> Any:
+    """A vector with 1 in its lane `place`."""
+    one = kl.cast(1, x.dtype)
+    if x.dtype.is_complex or x.lanes == 1:
+        return kl.where(place == 0, one, x)
+    return kl.vector(*[kl.where(place == i, one, x[i]) for i in kl.static_range(x.lanes)])
+
+
+@function
+def unrolled(SHAPE: DirectShape) -> Any:
+    """How often loops are unrolled: where work-items are many they wait long for each load."""
+    return 4 if SHAPE.items > 1 else 1
 
 
 @function
@@ -158,7 +204,7 @@ def change_rows(a: Any, out: Tridiagonal, k: Any, SHAPE: DirectShape) -> None:
             if there:
                 own[r], other[r] = reflected[i + r], taken[i + r]
         if there:
-            for j in range(start, a.shape[1], TEAM * LANES):
+            for j in kl.range(start, a.shape[1], TEAM * LANES, unroll=unrolled(SHAPE)):
                 v = conjugate(kl.vload(reflected, j, lanes=LANES))
                 w = conjugate(kl.vload(taken, j, lanes=LANES))
                 x = kl.vload(column, j, lanes=LANES)

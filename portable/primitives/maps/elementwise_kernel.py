@@ -10,6 +10,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
+    "EVERY_OTHER",
     "FULL",
     "NUMBER",
     "REVERSED",
@@ -28,6 +29,8 @@ FULL = "full"
 """An operand with a dimension for each of the result's."""
 REVERSED = "reversed"
 """The same, the last dimension counted from its end."""
+EVERY_OTHER = "every other"
+"""The same, its elements every other one of a row that is given whole."""
 ROW = "row"
 """An operand without the last dimension, along which it is the same."""
 NUMBER = "number"
@@ -63,6 +66,21 @@ def lane_numbers(kind: Any, lanes: Any) -> Any:
 
 
 @function
+def every_other(x: Any, outer: Any, j: Any, lanes: Any) -> Any:
+    """Every other one of a row's elements from twice `j` on, and nothing behind the last of them.
+
+    Two vectors hold them, the second of which begins an element earlier than it could.
+    """
+    if lanes == 1:
+        return x[*outer, 2 * j]
+    low = kl.vload(x, *outer, 2 * j, lanes=lanes)
+    high = kl.vload(x, *outer, 2 * j + lanes - 1, lanes=lanes)
+    first = [low[2 * lane] for lane in kl.static_range(lanes // 2)]
+    second = [high[2 * lane + 1] for lane in kl.static_range(lanes // 2)]
+    return kl.vector(*first, *second)
+
+
+@function
 def taken(x: Any, how: Any, kind: Any, outer: Any, j: Any, lanes: Any) -> Any:
     """An operand's element, or `lanes` of them, converted."""
     if how == NUMBER:
@@ -73,6 +91,8 @@ def taken(x: Any, how: Any, kind: Any, outer: Any, j: Any, lanes: Any) -> Any:
         last = x.shape[x.ndim - 1] - lanes - j
         ahead = kl.vload(x, *outer, last, lanes=lanes)
         value = kl.vector(*[ahead[lane] for lane in kl.static_range(lanes - 1, -1, -1)])
+    elif how == EVERY_OTHER:
+        value = every_other(x, outer, j, lanes)
     else:
         value = kl.vload(x, *outer, j, lanes=lanes)
     if kind is not None:

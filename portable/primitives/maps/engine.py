@@ -19,6 +19,7 @@ from portable.primitives.base.numbers import number_for
 from portable.primitives.base.recipe import Launch, Recipe, repeatable, shifted
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import (
+    EVERY_OTHER,
     FULL,
     NUMBER,
     REVERSED,
@@ -50,13 +51,15 @@ _WORDS: Final = {dtypes.bool_: dtypes.uint8, dtypes.complex64: dtypes.uint64}
 class _ElementwisePlan:
     """What calls with the same dtypes, shapes and strides share.
 
-    `numbers` says as what to pass the operands that are Python numbers.
+    `numbers` says as what to pass the operands that are Python numbers. A new result has this shape
+    in memory; where its operands lie in another order of axes, `back` is how to see it.
     """
 
     shape: tuple[int, ...]
     result: DType
     launch: Launch | None
     numbers: tuple[tuple[int, DType], ...]
+    back: tuple[int, ...] | None = None
 
 
 _plans: dict[Any, _ElementwisePlan] = {}
@@ -64,6 +67,9 @@ _plans: dict[Any, _ElementwisePlan] = {}
 
 def apply(operation: Operation, *operands: Any, out: Any = None) -> Any:
     """The operation on arrays and Python numbers, at least one of them, or `out`, an array.
+
+    A new result lies in memory as its operands do, where these lie alike without gaps (transposes
+    of contiguous arrays), as NumPy's; else, and where elements are converted, in C order.
 
     Parameters
     ----------
@@ -96,13 +102,16 @@ def apply(operation: Operation, *operands: Any, out: Any = None) -> Any:
     if out is None:
         device = next(x.device for x in operands if isinstance(x, Storage))
         out = device.empty(plan.shape, plan.result)
+        result = out if plan.back is None else _turned(out, plan.back)
+    else:
+        result = out
     if not recording.active or (recorder := recording.current()) is None:
         _launch(plan, operands, out)
-        return out
-    recorder.applied(operation.real, operation.name, operands, out)
+        return result
+    recorder.applied(operation.real, operation.name, operands, result)
     with recording.unwatched():
         _launch(plan, operands, out)
-    return out
+    return result
 
 
 def applied(recipe: Recipe, operation: Operation, *operands: Any, out: Any) -> None:
@@ -221,7 +230,13 @@ def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Ele
     aliased = out is not None and any(
         isinstance(x, Storage) and x.buffer is out.buffer for x in operands
     )
+    back = None
     if out is None:
+        order = None if operation.fixed else _shared_order(arrays, shape)  # copies are in C order
+        if order is not None:
+            operands = tuple(_turned(x, order) if isinstance(x, Storage) else x for x in operands)
+            shape = tuple(shape[axis] for axis in order)
+            back = tuple(order.index(axis) for axis in range(len(order)))
         out = device.empty(shape, result)
     elif out.shape != shape:
         raise ShapeError(
@@ -236,7 +251,23 @@ def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Ele
     if prod(shape) == 0:
         return _ElementwisePlan(shape, result, None, numbers)
     launch = _bind(operation, operands, out, compute, disjoint=not aliased)
-    return _ElementwisePlan(shape, result, launch, numbers)
+    return _ElementwisePlan(shape, result, launch, numbers, back)
+
+
+def _shared_order(arrays: Sequence[Storage], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes, outermost first, by which all arrays lie without gaps; None for C order."""
+    if 0 in shape or any(x.shape != shape for x in arrays) or arrays[0].is_contiguous:
+        return None
+    steps = arrays[0].strides
+    order = tuple(sorted(range(len(shape)), key=lambda axis: -steps[axis]))
+    return order if all(_turned(x, order).is_contiguous for x in arrays) else None
+
+
+def _turned(x: Any, order: tuple[int, ...]) -> Any:
+    """The view of an array with its axes in another order."""
+    return x.viewed(
+        tuple(x.shape[axis] for axis in order), tuple(x.strides[axis] for axis in order)
+    )
 
 
 def _bind(
@@ -317,6 +348,9 @@ def _seen(x: Storage, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple
     if step == -size:
         start = x.offset + (shape[-1] - 1) * step
         return REVERSED, x.viewed(shape, (*strides[:-1], size), start)
+    alone = x.device.capabilities.lone_work_items and not x.dtype.is_complex
+    if alone and step == 2 * size and shape[-1] > 1:
+        return EVERY_OTHER, x.viewed((*shape[:-1], 2 * shape[-1] - 1), (*strides[:-1], size))
     return FULL, x.viewed(shape, strides)
 
 
@@ -335,7 +369,7 @@ def _lies_crosswise(x: Any) -> bool:
 def _lanes(args: Sequence[Any], how: Sequence[str], out: Storage, *, streaming: bool) -> int:
     """How many neighbours the kernel takes at a time."""
     kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
-    full = [x for x, word in zip(args, how, strict=True) if word == FULL] + [out]
+    full = [x for x, word in zip(args, how, strict=True) if word in (FULL, EVERY_OTHER)] + [out]
     if any(x.strides[-1] != x.dtype.itemsize for x in full):
         return 1
     return vector_lanes(kinds, out.shape[-1], out.device.capabilities, streaming=streaming)

@@ -7,7 +7,7 @@ to 0.99; at 2^24, where a launch is a tenth of the time, at 0.8 to 0.84.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
@@ -37,6 +37,10 @@ __all__ = [
 
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64
+_FEW: Final = 1 << 10
+"""Elements below which a work-item that is alone does several rows."""
+_SHARES: Final = 8
+"""Such work-items that are wanted for each compute unit."""
 _LONGEST: Final = 1 << 16
 """Elements that a work-item that is alone adds up at most; see `merging` for why."""
 
@@ -161,9 +165,22 @@ def launch_by_workgroup(
     recipe: Recipe, arrays: tuple[Any, ...], outs: tuple[Any, ...], fold: Any, how: Cut
 ) -> None:
     """The launch of `reduce_by_workgroup`, which says what it takes, over rows that are cut so."""
-    items = how.groups * how.items
-    constants = {"FOLD": fold, "CUT": how.constant}
+    each = _rows_of_each(arrays[0], how)
+    items = -(-how.groups // each) * how.items
+    constants = {"FOLD": fold, "CUT": replace(how.constant, rows=each)}
     recipe.launch(reduce_by_workgroup, items, how.items, arrays, outs, **constants)
+
+
+def _rows_of_each(x: Any, how: Cut) -> int:
+    """Rows for a work-item that has rows to itself: enough elements that beginning costs little.
+
+    A power of two, so that many lengths share one compiled program.
+    """
+    if how.items > 1 or how.sections > 1:
+        return 1
+    wanted = max(1, x.device.capabilities.compute_units * _SHARES)
+    most: int = min(_FEW // x.shape[-1], how.groups // wanted)
+    return 1 << max(1, most).bit_length() - 1
 
 
 def _pass_at_once(recipe: Recipe, x: Any, width: int, merge: Merge, result: DType) -> Any:

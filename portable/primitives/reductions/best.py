@@ -27,6 +27,10 @@ __all__ = ["best_along_last"]
 _BLOCK: Final = 8192
 _LONG: Final = 64
 """Elements of a column from which on making it a row pays, and finding its best value first."""
+_LONG_OF_WHOLE: Final = 1 << 13
+"""The same of finding the best value of integers, where positions are as wide as these."""
+_WIDE: Final = 4
+"""Bytes of such integers."""
 
 
 def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
@@ -75,7 +79,8 @@ def _by_workgroup(
     recipe: Recipe, x: Any, places: Any, largest: bool, place: DType
 ) -> tuple[Any, Any]:
     kind, alone = x.dtype.register, x.device.capabilities.lone_work_items
-    in_blocks = alone and places is None and x.shape[-1] >= _LONG
+    long = _LONG_OF_WHOLE if kind.is_integer and x.dtype.itemsize >= _WIDE else _LONG
+    in_blocks = alone and places is None and x.shape[-1] >= long
     lanes = lanes_for(x, x.dtype if in_blocks else place, -1) if places is None else 1
     how = cut(x, lanes)
     found = _new(recipe, x, how.sections)

@@ -53,19 +53,27 @@ class Sections:
         Work-items of a workgroup along a row, and of how many rows it does a section.
     one : bool
         Whether a row is a single section.
+    rows : int
+        Rows that a work-item does one after the other, where it has short ones to itself.
     """
 
     size: int
     width: int = 1
     tall: int = 1
     one: bool = False
+    rows: int = 1
 
-    def own(self, lead: Any, length: Any) -> Any:
-        """The section of this work-item, of rows of a length counted by the extents `lead`."""
+    def own(self, lead: Any, length: Any, turn: Any = 0) -> Any:
+        """The section of this work-item, of rows of a length counted by the extents `lead`.
+
+        Of several `rows` it is the one whose `turn` it is.
+        """
         group = kl.group_id(0)
         sections = 1 if self.one else kl.cdiv(length, self.size)
         s = 0 if self.one else group % sections
         row = group // sections * self.tall + kl.local_id(0) // self.width
+        if self.rows > 1:
+            row = row * self.rows + turn
         first = s * self.size
         stop = kl.minimum(first + self.size, length)
         return Section(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
+from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.library.arrivals import arrived_last
 from portable.primitives.maps.elementwise_kernel import unravelled
@@ -33,7 +34,17 @@ def reduce_by_workgroup(arrays: Any, outs: Any, *, FOLD: Any, CUT: Any) -> None:
         How rows are cut, and shared.
     """
     shape = arrays[0].shape
-    own = CUT.own(shape[: len(shape) - 1], shape[len(shape) - 1])
+    lead, length = shape[: len(shape) - 1], shape[len(shape) - 1]
+    if CUT.rows == 1:
+        reduce_section(arrays, outs, CUT.own(lead, length), FOLD, CUT)
+    else:
+        for turn in range(CUT.rows):
+            reduce_section(arrays, outs, CUT.own(lead, length, turn), FOLD, CUT)
+
+
+@function
+def reduce_section(arrays: Any, outs: Any, own: Any, FOLD: Any, CUT: Any) -> None:
+    """Reduces one section for each row of a workgroup."""
     total = FOLD.nothing()
     if own.inside:
         total = FOLD.of_section(arrays, own, CUT.width)

@@ -1,0 +1,44 @@
+"""What factorisations of square matrices have in common: inputs, and whether factors are right."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from portable.dtypes import float32, float64
+from portable_bench.operation import Array, Case, Operation, Sizes
+
+__all__ = ["LIBRARIES", "Factorisation", "excess"]
+
+LIBRARIES: Final = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "cpu": "LAPACK"}
+"""What factors matrices beneath the array libraries."""
+
+_ALLOWED: Final = 30.0
+"""Units of roundoff of a norm that an error may come to."""
+
+
+class Factorisation(Operation):
+    """An operation on a matrix of some order."""
+
+    axes: ClassVar[tuple[str, ...]] = ("N",)
+    dtypes = (float32, float64)
+    sizes: ClassVar[dict[str, Sizes]] = {
+        "cpu": Sizes("500", full="200,500,1000,2000", sweep="64..2048"),
+        "gpu": Sizes("4096", full="512..8192", sweep="256..8192"),
+        "simulator": Sizes("20"),
+    }
+
+    def matrix(self, case: Case) -> Array:
+        """Of normal distribution."""
+        n = case.size[0]
+        return np.random.default_rng(1).standard_normal((n, n)).astype(case.dtype.numpy)
+
+
+def excess(difference: Any, *factors: Any) -> float:
+    """An error as a multiple of what is allowed, which is so many units of the norms' product."""
+    if not np.all(np.isfinite(difference)):
+        return float("inf")
+    eps = float(np.finfo(factors[0].dtype).eps)
+    norms = [float(np.linalg.norm(x.astype(np.float64))) for x in factors]
+    return float(np.linalg.norm(difference)) / float(np.prod(norms)) / eps / _ALLOWED

@@ -1,0 +1,377 @@
+"""Panels that several workgroups factor together, their rows in registers.
+
+Each workgroup has some rows of a panel. For each column the workgroups meet once: what a column
+needs of all rows, a pivot or products, they put on a board, in one of two places in turn, since who
+has met the others has read what they wrote the time before. So they have to run at the same time:
+there are no more of them than the device has compute units.
+
+The column that is eliminated is the first one that a work-item holds; then all move up by one, and
+what is left of the column becomes the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.base.magnitude import power_bits
+from portable.linalg.factorisations.copy_kernels import conjugate
+from portable.linalg.factorisations.panel_kernels import Candidate, larger, size_of
+from portable.linalg.factorisations.reflector_panel_kernels import (
+    TARGET,
+    added,
+    put_column,
+    reflector_of,
+    scaled,
+)
+
+__all__ = ["Sharing", "eliminate_together", "reflect_together"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How workgroups share a panel, a constant of the kernels.
+
+    Attributes
+    ----------
+    groups : int
+        Workgroups.
+    rows : int
+        Rows that each work-item holds at most.
+    panel : int
+        Columns.
+    """
+
+    groups: int
+    rows: int
+    panel: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a work-item.
+
+    Attributes
+    ----------
+    held : array, shape (rows, panel)
+        What it holds.
+    first : int
+        Its first row, counted from the panel's first.
+    step : int
+        How far apart they are.
+    """
+
+    held: Any
+    first: Any
+    step: Any
+
+    def number(self, i: int) -> Any:
+        """The i-th row's, counted from the panel's first."""
+        return self.first + i * self.step
+
+
+@function
+def rows_of(matrix: Any, first: Any, group: Any, width: Any, SHARING: Sharing) -> Any:
+    """Loads a work-item's rows, zeros beyond the matrix and the panel."""
+    m, items = matrix.shape[0] - first, kl.local_size(0)
+    held = kl.private((SHARING.rows, SHARING.panel), matrix.dtype)
+    own = Rows(held, group * (SHARING.rows * items) + kl.local_id(0), items)
+    for i in kl.static_range(SHARING.rows):
+        row = own.number(i)
+        for j in kl.static_range(SHARING.panel):
+            held[i, j] = 0
+            if row < m and j < width:
+                held[i, j] = matrix[first + row, first + j]
+    return own
+
+
+@function
+def store_rows(own: Any, matrix: Any, first: Any, width: Any, SHARING: Sharing) -> None:
+    """Stores a work-item's rows."""
+    m = matrix.shape[0] - first
+    for i in kl.static_range(SHARING.rows):
+        row = own.number(i)
+        for j in kl.static_range(SHARING.panel):
+            if row < m and j < width:
+                matrix[first + row, first + j] = own.held[i, j]
+
+
+@function
+def meet(counts: Any, place: Any, times: Any, GROUPS: int) -> None:
+    """All workgroups of a panel meet for so many times; what they wrote before is seen after."""
+    kl.barrier()
+    if GROUPS > 1:
+        if kl.local_id(0) == 0:
+            kl.atomic_add(counts, place, 1, order="acq_rel")
+            while kl.atomic_load(counts, place, order="acquire") < times * GROUPS:
+                pass
+        kl.barrier()
+
+
+@function
+def put_row(own: Any, row: Any, board: Any, SHARING: Sharing) -> None:
+    """Who holds a row puts it on the board."""
+    for i in kl.static_range(SHARING.rows):
+        if own.number(i) == row:
+            for j in kl.static_range(SHARING.panel):
+                board[j] = own.held[i, j]
+
+
+@function
+def take_row(own: Any, row: Any, values: Any, SHARING: Sharing) -> None:
+    """Who holds a row holds others' values from now on."""
+    for i in kl.static_range(SHARING.rows):
+        if own.number(i) == row:
+            for j in kl.static_range(SHARING.panel):
+                own.held[i, j] = values[j]
+
+
+@kernel
+def eliminate_together(
+    a: Any, board: Any, choices: Any, pivots: Any, failures: Any, counts: Any, where: Any,
+    *, SHARING: Sharing,
+) -> None:  # fmt: skip
+    """As `panel_kernels.eliminate_panel`, by several workgroups for each matrix.
+
+    Parameters
+    ----------
+    a, pivots, failures
+        As there.
+    board : array, shape (batch, 2, groups + 1, panel)
+        Where each workgroup puts its candidate's row, and who has it the row that is to change.
+    choices : array, shape (batch, 2, groups, 2)
+        The candidates' sizes and rows, whole numbers that the dtype holds.
+    counts : array of i32
+        How often workgroups have met, zeros at first.
+    where : (int, int, int)
+        The panel's first column, the one behind its last, and its place in `counts`.
+    """
+    first, stop, place = where
+    GROUPS, PANEL = SHARING.groups, SHARING.panel
+    batch, group = kl.group_id(0) // GROUPS, kl.group_id(0) % GROUPS
+    matrix, width = a[batch], stop - first
+    m = matrix.shape[0] - first
+    own = rows_of(matrix, first, group, width, SHARING)
+    top, pivot = kl.private(PANEL, a.dtype), kl.private(PANEL, a.dtype)
+    for k in range(PANEL):
+        if k < kl.minimum(width, m):
+            slot = k % 2
+            found = workgroup_candidate(own, k, m, SHARING)
+            put_row(own, found.row, board[batch, slot, group], SHARING)
+            put_row(own, k, board[batch, slot, GROUPS], SHARING)
+            if kl.local_id(0) == 0:
+                choices[batch, slot, group, 0] = found.size
+                choices[batch, slot, group, 1] = kl.cast(found.row, choices.dtype)
+            meet(counts, place + batch, k + 1, GROUPS)
+            chosen, best = 0, candidate_at(choices[batch, slot], 0)
+            for other in range(1, GROUPS):
+                there = candidate_at(choices[batch, slot], other)
+                better = there.size > best.size or (
+                    there.size == best.size and there.row < best.row
+                )
+                better = better or not best.size >= 0
+                chosen = kl.where(better, other, chosen)
+                best = kl.where(better, there, best)
+            for j in kl.static_range(PANEL):
+                top[j] = board[batch, slot, GROUPS, j]
+                pivot[j] = board[batch, slot, chosen, j]
+            take_row(own, best.row, top, SHARING)
+            take_row(own, k, pivot, SHARING)
+            if group == 0 and kl.local_id(0) == 0:
+                pivots[batch, first + k] = first + best.row
+                if best.size == 0 and failures[batch] == 0:
+                    failures[batch] = first + k + 1
+            eliminate_held(own, pivot, best.size, k, SHARING)
+        else:
+            pivot[0] = 1
+            eliminate_held(own, pivot, pivot[0] * 0, PANEL + m, SHARING)
+    store_rows(own, matrix, first, width, SHARING)
+
+
+@function
+def candidate_at(choices: Any, group: Any) -> Any:
+    """A workgroup's candidate."""
+    return Candidate(choices[group, 0], kl.cast(choices[group, 1], kl.i32))
+
+
+@function
+def workgroup_candidate(own: Any, k: Any, m: Any, SHARING: Sharing) -> Any:
+    """The largest of a workgroup's elements of the column, from row `k` on; else less than 0."""
+    best = Candidate(kl.cast(-1, own.held.dtype.real), k)
+    for i in kl.static_range(SHARING.rows):
+        row = own.number(i)
+        if row >= k and row < m:
+            best = larger(best, Candidate(size_of(own.held[i, 0]), row))
+    return kl.workgroup_reduce(larger, best)
+
+
+@function
+def eliminate_held(own: Any, pivot: Any, size: Any, k: Any, SHARING: Sharing) -> None:
+    """Rows below the `k`-th less their multiples of the pivot's row, a column further.
+
+    The last columns are those of L, which are done.
+    """
+    PANEL = SHARING.panel
+    done = kl.maximum(PANEL - k, 0)
+    for i in kl.static_range(SHARING.rows):
+        below = own.number(i) > k
+        head = own.held[i, 0]
+        factor = head
+        if kl.real(size) > 0:
+            factor = kl.where(below, head / pivot[0], head)
+        for j in kl.static_range(1, PANEL):
+            share = kl.where(below and j < done, pivot[j], pivot[j] * 0)
+            own.held[i, j - 1] = own.held[i, j] - factor * share
+        own.held[i, PANEL - 1] = factor
+
+
+@kernel
+def reflect_together(
+    a: Any, v: Any, t: Any, board: Any, counts: Any, where: Any, *, SHARING: Sharing
+) -> None:
+    """As `reflector_panel_kernels.factor_columns`, by several workgroups for each matrix.
+
+    Parameters
+    ----------
+    a, v, t
+        As there.
+    board : array, shape (batch, 2, groups + 1, panel)
+        Where each workgroup puts its part of products, and who has it the row that is to change.
+    counts : array of i32
+        How often workgroups have met, zeros at first.
+    where : (int, int, int, int)
+        The panel's first column, the one behind its last, the place of T, and that in `counts`.
+    """
+    first, stop, corner, place = where
+    GROUPS, PANEL = SHARING.groups, SHARING.panel
+    batch, group = kl.group_id(0) // GROUPS, kl.group_id(0) % GROUPS
+    matrix, width = a[batch], stop - first
+    own = rows_of(matrix, first, group, width, SHARING)
+    field = scale_together(own, board[batch], counts, (place + batch, group), SHARING)
+    factor, shared = kl.local((PANEL, PANEL), a.dtype), kl.local((2, PANEL), a.dtype)
+    totals = kl.private(PANEL, a.dtype)
+    for k in range(PANEL):
+        slot = (k + 1) % 2
+        if k < width:
+            put_products(own, k, board[batch, slot, group], SHARING)
+            put_row(own, k, board[batch, slot, GROUPS], SHARING)
+            meet(counts, place + batch, k + 2, GROUPS)
+            if kl.local_id(0) < PANEL:
+                j = kl.local_id(0)
+                total = board[batch, slot, 0, j]
+                for other in range(1, GROUPS):
+                    total = total + board[batch, slot, other, j]
+                shared[0, j] = total
+                shared[1, j] = board[batch, slot, GROUPS, j]
+            kl.barrier()
+            beta, tau, scale = reflector_of(shared[1, 0], kl.real(shared[0, 0]))
+            for j in kl.static_range(PANEL):
+                totals[j] = shared[1, j] + conjugate(scale) * shared[0, j]
+            reflect_held(own, totals, (beta, tau, scale), k, SHARING)
+            kl.barrier()
+            # Column l of V, which is at PANEL - k + l by now, is wanted at l.
+            if kl.local_id(0) < PANEL and kl.local_id(0) >= PANEL - k:
+                j = kl.local_id(0)
+                shared[0, j] = shared[1, j] + conjugate(scale) * shared[0, j]
+            kl.barrier()
+            put_column(factor, Turned(shared, PANEL - k), tau, k)
+        else:
+            for j in kl.static_range(PANEL):
+                totals[j] = 0
+            reflect_held(own, totals, (totals[0], totals[0], totals[0] + 1), -1, SHARING)
+    kl.barrier()
+    store_reflectors(own, matrix, v[batch], (first, width), field, SHARING)
+    if group == 0:
+        for entry in kl.workgroup_range(PANEL * PANEL):
+            i, j = entry // PANEL, entry % PANEL
+            if i < width and j < width:
+                t[batch, first + i, corner + j] = factor[i, j]
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Numbers in local memory that begin at a place."""
+
+    values: Any
+    start: Any
+
+    def __getitem__(self, j: Any) -> Any:
+        return self.values[0, self.start + j]
+
+
+@function
+def scale_together(own: Any, board: Any, counts: Any, place: Any, SHARING: Sharing) -> Any:
+    """Scales a panel by a power of two, whose exponent field it gives, to a large element of 1."""
+    GROUPS, group = SHARING.groups, place[1]
+    best = kl.cast(0, own.held.dtype.real)
+    for i in kl.static_range(SHARING.rows):
+        for j in kl.static_range(SHARING.panel):
+            best = kl.maximum(best, size_of(own.held[i, j]))
+    best = kl.workgroup_reduce(kl.maximum, best)
+    if kl.local_id(0) == 0:
+        board[0, group, 0] = kl.cast(best, board.dtype)
+    meet(counts, place[0], 1, GROUPS)
+    for other in range(GROUPS):
+        best = kl.maximum(best, kl.real(board[0, other, 0]))
+    field = power_bits(best, TARGET)
+    for i in kl.static_range(SHARING.rows):
+        for j in kl.static_range(SHARING.panel):
+            own.held[i, j] = scaled(own.held[i, j], field, 1)
+    return field
+
+
+@function
+def put_products(own: Any, k: Any, board: Any, SHARING: Sharing) -> None:
+    """A workgroup's part of the products of the first column, below row `k`, with all columns."""
+    PANEL = SHARING.panel
+    sums = kl.private(PANEL, own.held.dtype, fill=0)
+    for i in kl.static_range(SHARING.rows):
+        zero = kl.cast(0, own.held.dtype)
+        head = conjugate(kl.where(own.number(i) > k, own.held[i, 0], zero))
+        for j in kl.static_range(PANEL):
+            sums[j] = sums[j] + head * own.held[i, j]
+    found = kl.workgroup_reduce(added, tuple([sums[j] for j in range(PANEL)]))
+    if kl.local_id(0) == 0:
+        for j in kl.static_range(PANEL):
+            board[j] = found[j]
+
+
+@function
+def reflect_held(own: Any, totals: Any, made: Any, k: Any, SHARING: Sharing) -> None:
+    """Applies a reflector to rows from the `k`-th on, a column further.
+
+    The last columns are those of V, which are done.
+    """
+    PANEL, zero = SHARING.panel, kl.cast(0, own.held.dtype)
+    beta, tau, scale = made
+    for i in kl.static_range(SHARING.rows):
+        row = own.number(i)
+        head = own.held[i, 0]
+        below = kl.where(row > k, scale * head, zero)
+        below = kl.where(row == k, kl.cast(1, own.held.dtype), below)
+        share = conjugate(tau) * below
+        for j in kl.static_range(1, PANEL):
+            part = kl.where(j < PANEL - k, totals[j], zero)
+            own.held[i, j - 1] = own.held[i, j] - share * part
+        last = kl.where(row > k, scale * head, head)
+        own.held[i, PANEL - 1] = kl.where(row == k, beta, last)
+
+
+@function
+def store_reflectors(
+    own: Any, matrix: Any, v: Any, columns: Any, field: Any, SHARING: Sharing
+) -> None:
+    """Stores R, scaled back, and V."""
+    first, width = columns
+    m = matrix.shape[0] - first
+    for i in kl.static_range(SHARING.rows):
+        row = own.number(i)
+        for j in kl.static_range(SHARING.panel):
+            if row < m and j < width:
+                one = kl.where(row == j, kl.cast(1, v.dtype), kl.cast(0, v.dtype))
+                v[first + row, first + j] = kl.where(row > j, own.held[i, j], one)
+                if row <= j:
+                    matrix[first + row, first + j] = scaled(own.held[i, j], field, -1)

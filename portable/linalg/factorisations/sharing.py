@@ -1,0 +1,75 @@
+"""Whether several workgroups factor a panel together, and how many."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.dtypes import DType
+from portable.linalg.dense.kernels import clear
+from portable.linalg.factorisations.layout import Layout
+from portable.linalg.factorisations.shared_panel_kernels import Sharing
+from portable.sim.settings import current
+
+__all__ = ["Board", "board_for", "sharing_for"]
+
+_ROWS: Final = 2
+_FEWEST: Final = 32
+_ITEMS: Final = 256
+_LINE: Final = 64
+
+
+class Board(NamedTuple):
+    """Where workgroups that work together put what all have to know.
+
+    Attributes
+    ----------
+    rows : array, shape (batch, 2, groups + 1, panel)
+        Of numbers like the matrix'.
+    choices : array, shape (batch, 2, groups, 2)
+        Of real numbers.
+    counts : array of i32, shape (panels * batch,)
+        How often they have met.
+    """
+
+    rows: Any
+    choices: Any
+    counts: Any
+
+
+def sharing_for(
+    device: Device, batch: int, rows: int, layout: Layout
+) -> tuple[Sharing, int] | None:
+    """How panels of so many rows are shared, and by how many work-items a workgroup.
+
+    None where they had better not be: work-items are few, or workgroups cannot wait for each other,
+    which takes that all of them run at once. A device runs one for each compute unit; what was
+    launched before ends by itself.
+    """
+    can = device.capabilities
+    if can.lone_work_items:
+        return None
+    most = min(_ITEMS, can.max_workgroup, can.max_workgroup_shape[0])
+    items = _FEWEST
+    while items < most and items < rows:
+        items *= 2
+    count = -(-rows // (items * _ROWS))
+    if count > 1 and not (can.forward_progress and can.memory_orders == "acq_rel"):
+        return None
+    at_once = current().resident if device.interprets else can.compute_units
+    if items < layout.panel or (count > 1 and count * batch > at_once):
+        return None
+    return Sharing(count, _ROWS, layout.panel), items
+
+
+def board_for(device: Device, batch: int, rows: int, panels: int, kind: DType, panel: int) -> Board:
+    """A board for all panels of matrices, which are at most so many rows long."""
+    most = -(-rows // (_FEWEST * _ROWS))
+    counts = device.empty((panels * batch,), kl.i32)
+    clear[panels * batch, _LINE](counts)
+    return Board(
+        device.empty((batch, 2, most + 1, panel), kind),
+        device.empty((batch, 2, most, 2), kind.real),
+        counts,
+    )

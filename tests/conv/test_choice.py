@@ -1,0 +1,130 @@
+"""What is chosen for layers that nobody tuned, counted on the profile of every device."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable.backend import Device
+from portable.conv.direct.boxes import Boxes
+from portable.conv.direct.direct import Gathered, tiles_for
+from portable.conv.direct.grouped import Grouped
+from portable.conv.direct.lanes import Lanes
+from portable.conv.direct.product import Product
+from portable.conv.geometry import Geometry, geometry
+from portable.conv.method import Method
+from portable.conv.route import method_of, route
+from portable.conv.winograd.blocks import WinogradBlocks
+from portable.conv.winograd.winograd import Winograd
+from portable.dtypes import DType, float16, float32
+from portable.tune.table import state
+
+PROFILES = ("a100", "apple-opencl", "arc", "h100", "h200", "intel-cpu", "mi300", "native-cpu",
+            "neoverse", "nvidia-opencl", "pocl")  # fmt: skip
+COUNT = 300
+
+
+def layers() -> list[tuple[Geometry, Any, DType]]:
+    """Random ones as networks have them: depthwise, of few and of many channels, of one tap."""
+    random = np.random.default_rng(33)
+    found = []
+    for _ in range(COUNT):
+        taps = int(random.choice([1, 1, 3, 3, 3, 5, 7]))
+        stride = int(random.choice([1, 1, 1, 2]))
+        side = int(random.choice([7, 14, 20, 28, 56, 112]))
+        kind = random.choice(["dense", "dense", "depthwise", "groups", "first"])
+        channels = int(random.integers(1, 65)) * 8
+        filters = int(random.integers(1, 65)) * 8
+        groups = 1
+        if kind == "depthwise":
+            groups = filters = channels
+        elif kind == "groups":
+            groups = int(random.choice([2, 4, 8]))
+        elif kind == "first":
+            channels = 3
+        images = int(random.choice([1, 8, 32]))
+        shape = geometry(
+            (images, channels, side, side),
+            (filters, channels // groups, taps, taps),
+            (stride, stride),
+            (taps // 2, taps // 2),
+            (1, 1),
+            groups,
+        )
+        layout = random.choice(["NCHW", "NHWC"])
+        found.append((shape, str(layout), float16 if random.integers(2) else float32))
+    return found
+
+
+def products(method: Method) -> float:
+    """Multiplications that a method makes, with those of tiles' edges and of padding."""
+    shape = method.shape
+    results, depth = shape.images * prod(shape.result), shape.depth
+    if isinstance(method, Grouped):
+        tile = method.plan.tile
+        places = prod(
+            -(-n // extent) * extent for n, extent in zip(shape.result, tile, strict=True)
+        )
+        return float(shape.images * places * depth * shape.filters)
+    if isinstance(method, Lanes):
+        plan, blocks = method.plan, method.blocks
+        pixels = (blocks.rows - 1) * blocks.width + shape.result[1]
+        tiles = -(-pixels // plan.pixels) * -(-shape.result[0] // blocks.rows) * shape.images
+        panels = -(-blocks.filters // plan.filters) * shape.groups
+        return float(tiles * plan.pixels * panels * plan.filters * depth)
+    if isinstance(method, WinogradBlocks | Winograd):
+        stages = method.stages if isinstance(method, WinogradBlocks) else method
+        each = shape.channels // shape.groups * shape.filters
+        return float(stages.by.inputs**2 * stages.total * each)
+    if isinstance(method, Product):
+        return float(results * depth * shape.filters)
+    choice = tiles_of(method)
+    rows, columns = shape.filters // shape.groups, prod(shape.result)
+    if isinstance(method, Boxes):
+        columns, images = results, 1
+    else:
+        images = shape.images
+    edges = -(-rows // choice["BM"]) * choice["BM"], -(-columns // choice["BN"]) * choice["BN"]
+    if isinstance(method, Boxes):
+        edges = -(-rows // choice["BN"]) * choice["BN"], -(-columns // choice["BM"]) * choice["BM"]
+    return float(images * shape.groups * prod(edges) * -(-depth // choice["BK"]) * choice["BK"])
+
+
+def tiles_of(method: Any) -> Any:
+    if isinstance(method, Boxes):
+        return method._choices[0]
+    shape = method.shape
+    count = shape.images * shape.groups
+    size = shape.filters // shape.groups, prod(shape.result), count
+    rung = "auto" if method.kind is float16 else "register"
+    return tiles_for(method.device, method.kind, rung, size)[0]
+
+
+def sensible(device: Device, shape: Geometry, layout: Any, kind: DType) -> list[Method]:
+    """Ways that all do the layer: the one for few channels, the gathered one, the first choice."""
+    direct = method_of(device, shape, kind, layout, "direct")
+    return [direct, Gathered(device, shape, kind, layout)]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_choice_makes_more_products_than_the_slowest_sensible_way(profile: str) -> None:
+    """Edges of tiles make at most three times the products, where there is much to do.
+
+    Depthwise layers go by no tiles of products, whose rows would be one filter of many.
+    """
+    with pt.use(f"simulator:{profile}"):
+        device = pt.device()
+        for shape, layout, kind in layers():
+            method = route(device, shape, kind, layout, "auto", state()).method
+            told = (shape, layout, kind.name, method)
+            made = products(method)
+            assert made <= max(map(products, sensible(device, shape, layout, kind))), told
+            useful = shape.images * prod(shape.result) * shape.depth * shape.filters
+            if useful > 1e8 and shape.groups == 1:
+                assert made <= 3 * useful, told
+            if shape.groups == shape.channels > 1:
+                assert isinstance(method, Grouped | Lanes), told

@@ -1,0 +1,95 @@
+"""Small runs of decompositions with vectors in the simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import portable as pt
+from portable.linalg.singular_values.direct import Direct
+from portable.linalg.singular_values.direct_kernels import DirectShape
+from portable.linalg.spectral import reductions
+from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
+from portable.linalg.spectral.reflections import reflect
+from tests.faults.running import close, device, random, run
+
+__all__: list[str] = []
+
+
+@run
+def vectors_by_rotations() -> None:
+    a = random(2, 7, 5)
+    a[1, :, 2] = 0
+    u, s, vh = pt.linalg.svd(a, full_matrices=True)
+    close((u[..., :5] * s[:, None]) @ vh, a)
+    close(np.swapaxes(u, 1, 2) @ u, np.broadcast_to(np.eye(7), u.shape))
+
+
+@run
+def eigenvectors_by_rotations() -> None:
+    a = random(2, 6, 6)
+    a = a + np.swapaxes(a, 1, 2)
+    a[1] = np.eye(6)[::-1]
+    values, vectors = pt.linalg.eigh(a)
+    close(a @ vectors, vectors * values[:, None])
+
+
+def tridiagonal(groups: int) -> None:
+    a = random(9, 9)
+    a = (a + a.T)[None]
+    largest = reductions.largest_magnitudes(device(), a, hermitian=True)
+    layout = Direct(DirectShape(lanes=1, rows=2, team=2, teams=2), groups)
+    reduced = reductions.reduced_to_tridiagonal(device(), a, largest, layout)
+    d, e = np.asarray(reduced.d)[0], np.asarray(reduced.e)[0, :8]
+    found = np.linalg.eigvalsh(np.diag(d) + np.diag(e, 1) + np.diag(e, -1))
+    wanted = np.linalg.eigvalsh(a[0])
+    close(found / np.max(np.abs(found)), wanted / np.max(np.abs(wanted)))
+
+
+@run
+def tridiagonal_by_one() -> None:
+    tridiagonal(1)
+
+
+@run
+def tridiagonal_by_several() -> None:
+    tridiagonal(2)
+
+
+def check_tridiagonal(d: Any, e: Any) -> None:
+    blocks, _ = tridiagonal_vectors(device(), d[None], e[None], most=3)
+    n = len(d)
+    a = np.diag(d) + np.diag(e[:-1], 1) + np.diag(e[:-1], -1)
+    q = np.asarray(blocks.right)[0, :n, :n]
+    close(a @ q, q * np.asarray(blocks.values)[0, :n])
+    close(q.T @ q, np.eye(n))
+
+
+@run
+def merges_of_blocks() -> None:
+    check_tridiagonal(random(11), random(11))
+    d, e = random(10), random(10)
+    blocks, _ = bidiagonal_vectors(device(), d[None], e[None], most=3)
+    u, v = (np.asarray(x)[0, :10, :10] for x in (blocks.left, blocks.right))
+    close((u * np.asarray(blocks.values)[0, :10]) @ v.T, np.diag(d) + np.diag(e[:-1], 1))
+
+
+@run
+def merges_of_equal_blocks() -> None:
+    half, off = random(3), random(2)
+    d = np.concatenate([half, half[::-1]])
+    e = np.concatenate([off, random(1), off[::-1], np.zeros(1, np.float32)])
+    check_tridiagonal(d, e)
+
+
+@run
+def vectors_led_back() -> None:
+    vectors, x = random(1, 64, 70), random(1, 70, 3)
+    vectors = np.triu(vectors)
+    factors = 2 / np.sum(vectors * vectors, axis=2)
+    wanted = x[0].astype(float)
+    for v, tau in list(zip(vectors[0].astype(float), factors[0], strict=True))[::-1]:
+        wanted = wanted - tau * np.outer(v, v @ wanted)
+    reflect(device(), vectors, factors, x)
+    close(x[0], wanted)

@@ -1,0 +1,98 @@
+"""Faults in factorisations: diagonal blocks, panels, exchanges of rows and triangles."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.fault import fault, without_barrier
+
+__all__ = ["FACTORISATIONS"]
+
+FACTORS: Final = "portable.linalg.factorisations."
+TRIANGLES: Final = FACTORS + "triangle_kernels:"
+PANELS: Final = FACTORS + "panel_kernels:"
+SHARED: Final = FACTORS + "shared_panel_kernels:"
+
+FACTORISATIONS: Final = (
+    without_barrier(
+        TRIANGLES + "factor_tiles",
+        0,
+        3,
+        "a row is read before it is handed over",
+        "positive_definite_by_tiles",
+    ),
+    fault(
+        "rows that are handed over have one place",
+        TRIANGLES + "factor_tiles",
+        "handed[k % 2, column + j] = tile[i, j]",
+        "handed[0, column + j] = tile[i, j]",
+        "positive_definite_by_tiles",
+        "race",
+    ),
+    without_barrier(
+        TRIANGLES + "load_triangle",
+        0,
+        1,
+        "a triangle is solved with before it is there",
+        "a_system_of_equations",
+    ),
+    without_barrier(
+        PANELS + "exchange_rows",
+        1,
+        2,
+        "rows change places before they are read",
+        "a_system_of_equations",
+    ),
+    without_barrier(
+        PANELS + "exchange_rows",
+        0,
+        2,
+        "rows are read before it is known which",
+        "a_system_of_equations",
+    ),
+    fault(
+        "workgroups go on when one of them has not come",
+        SHARED + "meet",
+        "kl.atomic_load(counts, place, order='acquire') < times * GROUPS",
+        "kl.atomic_load(counts, place, order='acquire') < times * GROUPS - 1",
+        "panels_with_pivots_by_several_workgroups",
+        "race",
+    ),
+    fault(
+        "workgroups meet without acquiring",
+        SHARED + "meet",
+        "kl.atomic_load(counts, place, order='acquire') < times * GROUPS",
+        "kl.atomic_load(counts, place) < times * GROUPS",
+        "panels_of_reflectors_by_several_workgroups",
+        "race",
+    ),
+    without_barrier(
+        SHARED + "meet",
+        0,
+        2,
+        "a workgroup says that it has come before all have written",
+        "panels_with_pivots_by_several_workgroups",
+    ),
+    without_barrier(
+        SHARED + "meet",
+        1,
+        2,
+        "work-items go on before their workgroup has met the others",
+        "panels_of_reflectors_by_several_workgroups",
+    ),
+    fault(
+        "candidates have one place on the board",
+        SHARED + "eliminate_together",
+        "slot = k % 2",
+        "slot = k % 1",
+        "panels_with_pivots_by_several_workgroups",
+        "race",
+    ),
+    without_barrier(
+        SHARED + "reflect_together",
+        0,
+        4,
+        "totals of products are read before they are there",
+        "panels_of_reflectors_by_several_workgroups",
+    ),
+)

@@ -1,0 +1,117 @@
+"""Faults in decompositions with vectors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.fault import fault, without_barrier
+
+__all__ = ["SPECTRAL"]
+
+SPECTRAL_ROOM: Final = "portable.linalg.spectral."
+ROTATIONS: Final = SPECTRAL_ROOM + "rotation_kernels:"
+TRIDIAGONAL: Final = SPECTRAL_ROOM + "tridiagonal_kernels:"
+SECULAR: Final = SPECTRAL_ROOM + "secular_kernels:"
+MERGES: Final = SPECTRAL_ROOM + "merge_kernels:"
+REDUCTIONS: Final = SPECTRAL_ROOM + "reduction_kernels:"
+
+SPECTRAL: Final = (
+    without_barrier(
+        ROTATIONS + "one_sweep", 0, 1, "rounds of one-sided rotations touch", "vectors_by_rotations"
+    ),
+    without_barrier(
+        ROTATIONS + "measure", 0, 1, "lengths of columns are read too early", "vectors_by_rotations"
+    ),
+    without_barrier(
+        ROTATIONS + "complete",
+        1,
+        7,
+        "a unit vector overwrites what it is chosen by",
+        "vectors_by_rotations",
+    ),
+    fault(
+        "a completed vector is not made orthogonal to others",
+        ROTATIONS + "complete",
+        "total = total - long_at(out, row, k, SHAPE) * shares[k]",
+        "total = total - long_at(out, row, k, SHAPE) * shares[k] * 0.75",
+        "vectors_by_rotations",
+        "result",
+    ),
+    fault(
+        "eigenvalues lose their shift",
+        ROTATIONS + "hermitian_by_rotations",
+        "w[column, column] = w[column, column] + shift",
+        "w[column, column] = w[column, column] + 0 * shift",
+        "eigenvectors_by_rotations",
+        "result",
+    ),
+    without_barrier(
+        TRIDIAGONAL + "tridiagonalize",
+        0,
+        2,
+        "rows are changed by vectors that are not there",
+        "tridiagonal_by_one",
+    ),
+    without_barrier(
+        TRIDIAGONAL + "tridiagonalize",
+        1,
+        2,
+        "a step begins before the last one ends",
+        "tridiagonal_by_one",
+    ),
+    fault(
+        "a step's products are put over the last one's",
+        TRIDIAGONAL + "change_rows",
+        "out.products[(k + 1) % 2, i + r] = total",
+        "out.products[(k + 2) % 2, i + r] = total",
+        "tridiagonal_by_several",
+        "race",
+    ),
+    without_barrier(
+        TRIDIAGONAL + "make_vectors",
+        0,
+        2,
+        "a product's first element is read before it is there",
+        "tridiagonal_by_one",
+    ),
+    fault(
+        "a reflector is made of half the squares",
+        TRIDIAGONAL + "make_reflector",
+        "share = share + absolute_square(x)",
+        "share = share + absolute_square(x) * 0.5",
+        "tridiagonal_by_one",
+        "result",
+    ),
+    fault(
+        "poles of both blocks take one place",
+        MERGES + "join",
+        "place = at + low",
+        "place = at + kl.maximum(low, 1) - 1",
+        "merges_of_equal_blocks",
+        "race",
+    ),
+    fault(
+        "rotations of deflation are made once more",
+        MERGES + "unrotate",
+        "factor[merge, q, column] = s * x + c * y",
+        "factor[merge, q, column] = c * y - s * x",
+        "merges_of_equal_blocks",
+        "result",
+    ),
+    fault(
+        "weights are those of the given poles",
+        SECULAR + "refine_some",
+        "weight = kl.copysign(scratch[lane], kept.weights[merge, number + lane])",
+        "weight = kept.weights[merge, number + lane] * 1.01",
+        "merges_of_blocks",
+        "result",
+    ),
+    fault(
+        "a reflector's triangle is not made of those before it",
+        REDUCTIONS + "reflector_triangles",
+        "value = -tau * total",
+        "value = tau * total",
+        "vectors_led_back",
+        "result",
+    ),
+)
