@@ -25,6 +25,7 @@ from portable_bench.operations.lu import Lu
 from portable_bench.operations.multiply_add import MultiplyAdd
 from portable_bench.operations.qr import Qr
 from portable_bench.operations.solve import Solve
+from portable_bench.operations.spmv import Spmv
 from portable_bench.operations.stencil_gradient import StencilGradient
 from portable_bench.operations.svdvals import Svdvals
 from portable_bench.operations.train import Train
@@ -42,6 +43,7 @@ _ALL: Final = (
     ConvLayers(),
     Band(),
     Svdvals(),
+    Spmv(),
     Cholesky(),
     Lu(),
     Qr(),
