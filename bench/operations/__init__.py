@@ -26,6 +26,7 @@ from portable_bench.operations.lu import Lu
 from portable_bench.operations.multiply_add import MultiplyAdd
 from portable_bench.operations.qr import Qr
 from portable_bench.operations.solve import Solve
+from portable_bench.operations.spmv import Spmv
 from portable_bench.operations.stencil_gradient import StencilGradient
 from portable_bench.operations.svd import Svd
 from portable_bench.operations.svdvals import Svdvals
@@ -46,6 +47,7 @@ _ALL: Final = (
     Svdvals(),
     Svd(),
     Eigh(),
+    Spmv(),
     Cholesky(),
     Lu(),
     Qr(),

@@ -20,7 +20,7 @@ from portable.lang.launch.launch import Familiar
 from portable.linalg.base.operands import views_overlap
 from portable.tune.table import recent_state, state
 
-__all__ = ["Known", "key_of", "known_convolution", "learn", "pays_to_learn"]
+__all__ = ["Known", "is_kept", "key_of", "known_convolution", "learn", "pays_to_learn"]
 
 _AFTER: Final = 4
 """Calls after which it pays to compile what recognises more of them."""
@@ -103,6 +103,11 @@ class _OfThread(threading.local):
 _of_thread = _OfThread()
 
 
+def is_kept(room: int) -> bool:
+    """Whether a known convolution keeps so many bytes of room."""
+    return room <= _MOST_KEPT
+
+
 def key_of(x: Any, w: Any, bias: Any, residual: Any, out: Any, options: tuple[Any, ...]) -> Any:
     """What convolutions alike have in common, as far as it is cheap to say; None where it is not.
 
@@ -169,7 +174,7 @@ def learn(
         Shape and type of what it gives.
     """
     views = [device.view(x) for x in room]
-    if sum(_extent(view) for view in views) > _MOST_KEPT:
+    if not is_kept(sum(_extent(view) for view in views)):
         return
     arrays = list(given)
     again = [_again(device, step, arrays, views) for step in steps]

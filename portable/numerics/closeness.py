@@ -37,7 +37,7 @@ def isclose(
     Raises
     ------
     ShapeError, ValueError
-        If shapes do not broadcast together, as the library says it.
+        If shapes cannot be broadcast together, as the library says it.
     """
     xp = namespace_of(a, b)
     a, b = _operands(xp, a, b)

@@ -166,7 +166,8 @@ def _bind(array: Array, x: Any, writes: bool, blank: bool) -> _Bound:
     reach = [(extent - 1) * stride for extent, stride in zip(x.shape, strides, strict=True)]
     origin = -sum(r for r in reach if r < 0)
     span = origin + sum(r for r in reach if r > 0) + 1
-    corner = x[tuple(slice(-1, None) if r < 0 else slice(0, 1) for r in reach)]
+    # An ellipsis, or an array without dimensions would give a copy of its element.
+    corner = x[..., *(slice(-1, None) if r < 0 else slice(0, 1) for r in reach)]
     data = as_strided(corner, (span,), (x.itemsize,)).view(kind)
     low = x.__array_interface__["data"][0] - origin * x.itemsize
     buffer = Buffer(array, data, x.shape, strides, origin, width)

@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 __all__ = ["collected_later"]
+
+
+class _Pause:
+    """Whether looks are put off now."""
+
+    def __init__(self) -> None:
+        self.lasts = False
+
+    def begin(self) -> None:
+        """No looks from now on."""
+        gc.disable()
+        self.lasts = True
+
+    def end(self) -> None:
+        """Looks again; also in a forked child, which lacks the thread that would end the pause."""
+        if self.lasts:
+            self.lasts = False
+            gc.enable()
+
+
+_pause: Final = _Pause()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pause.end)
 
 
 @contextmanager
@@ -19,8 +44,8 @@ def collected_later() -> Iterator[None]:
     if not gc.isenabled():  # by the user, or by another thread, which will enable it
         yield
         return
-    gc.disable()
+    _pause.begin()
     try:
         yield
     finally:
-        gc.enable()
+        _pause.end()

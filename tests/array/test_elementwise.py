@@ -201,7 +201,7 @@ def test_refusals(ours: Device) -> None:
     x = xp.ones((2, 3), dtype=xp.int32, device=ours)
     with pytest.raises(DTypeError, match="less takes real numbers"):
         xp.less(x, 1j)
-    with pytest.raises(ShapeError, match="do not broadcast"):
+    with pytest.raises(ShapeError, match="cannot be broadcast"):
         x + xp.ones((2,), dtype=xp.int32, device=ours)
     with pytest.raises(TypeError):
         x + np.ones((2, 3), np.int32)
@@ -223,9 +223,9 @@ def test_in_place(ours: Device) -> None:
     close(x, expected)
     with pytest.raises(ShapeError):
         part += xp.ones((4, 6), device=ours)
-    whole = xp.ones((3,), dtype=xp.float32, device=ours)
+    whole = xp.ones((3,), dtype=xp.int32, device=ours)
     with pytest.raises(DTypeError):
-        whole += xp.ones((3,), dtype=xp.float64, device=ours)
+        whole += xp.ones((3,), dtype=xp.float32, device=ours)
 
 
 def test_where_and_clip(ours: Device) -> None:

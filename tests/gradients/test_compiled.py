@@ -87,4 +87,5 @@ def _adjoint(
             own = Array(names.fresh(f"d_{p.name}"), p.dtype, "global", p.ndim, strides=p.strides)
             gradients.append(Gradient(p.name, own))
     found = adjoint_of(ir, gradients, 2)
-    return [found.kernel] if found.measure is None else [found.kernel, found.measure]
+    measures = [] if found.measure is None else [found.measure]
+    return [found.kernel, *measures, *(x.kernel for x in found.gathers)]

@@ -329,7 +329,7 @@ def broadcast_arrays(*arrays: ArrayT) -> tuple[ArrayT, ...]:
     Parameters
     ----------
     *arrays : Array
-        In any dtypes; shapes that do not broadcast together are a `ShapeError`.
+        In any dtypes; shapes that cannot be broadcast together are a `ShapeError`.
     """
     check_arrays("broadcast_arrays", *arrays)
     if not arrays:
@@ -349,7 +349,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     Raises
     ------
     ShapeError
-        If they do not broadcast together, or one has a negative extent.
+        If they cannot be broadcast together, or one has a negative extent.
     """
     extents = [whole_numbers(shape) for shape in shapes]
     for shape in extents:

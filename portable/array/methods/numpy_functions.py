@@ -76,6 +76,9 @@ class NumPyFunctions:
                 raise TypeError(_mixed(name, self))
         if not all(isinstance(x, _OPERANDS) for x in operands):
             return NotImplemented
+        if method == "__call__" and options.keys() == {"dtype"} and options["dtype"] is not None:
+            wanted = options.pop("dtype")
+            operands = tuple(x.astype(wanted) if hasattr(x, "astype") else x for x in operands)
         if method == "__call__" and not options:
             if ufunc is np.matmul:
                 return _namespace("numpy").matmul(*operands)
@@ -109,6 +112,8 @@ def _found(function: Any, args: Any) -> Callable[..., Any] | None:
     if function.__module__ == "numpy" and args and isinstance(args[0], Storage):
         if name in _ATTRIBUTES:
             return lambda x: getattr(x, name)
+        if name == "transpose":
+            return lambda a, axes=None: a.transpose(axes)
         if name in _METHODS:
             return getattr(type(args[0]), name, None)
     space = _namespace(function.__module__)

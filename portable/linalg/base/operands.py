@@ -53,7 +53,7 @@ def broadcast_shape(operation: str, *shapes: tuple[int, ...]) -> tuple[int, ...]
         return tuple(np.broadcast_shapes(*shapes))
     except ValueError:
         listed = " and ".join(map(str, shapes))
-        raise ShapeError(f"{operation}: shapes {listed} do not broadcast together") from None
+        raise ShapeError(f"{operation}: shapes {listed} cannot be broadcast together") from None
 
 
 def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

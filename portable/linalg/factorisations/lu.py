@@ -322,10 +322,10 @@ def eliminated(
     clear[batch, _LINE](failures)
     room = device.empty((batch, m, layout.panel), kind)
     board = None
-    if sharing_for(device, batch, m, layout) is not None:
+    if sharing_for(device, batch, m, kind, layout) is not None:
         panels = 2 * -(-min(m, n) // layout.panel)
         board = board_for(device, batch, m, panels, kind, layout.panel)
-    elimination = _Elimination(device, lu, room, pivots, failures, layout, board)
+    elimination = _Elimination(device, lu, room, pivots, failures, kind, layout, board)
     elimination.columns(0, min(m, n))
     if n > m:
         elimination.solve(0, m, n)
@@ -340,6 +340,7 @@ class _Elimination(NamedTuple):
     room: Any
     pivots: Any
     failures: Any
+    kind: DType
     layout: Layout
     board: Board | None
 
@@ -372,7 +373,7 @@ class _Elimination(NamedTuple):
 
     def _panel(self, first: int, stop: int) -> None:
         layout, (batch, m) = self.layout, self.lu.shape[:2]
-        sharing = sharing_for(self.device, batch, m - first, layout)
+        sharing = sharing_for(self.device, batch, m - first, self.kind, layout)
         if self.board is not None and sharing is not None:
             how, items = sharing
             rows, choices, counts = self.board

@@ -102,7 +102,7 @@ def triangularised(device: Device, work: Any, kind: DType) -> Reflectors:
     reflectors = Reflectors(device, v, t, kind, wide)
     room = device.empty((batch, m, layout.panel), kind)
     board = None
-    if sharing_for(device, batch, m, layout) is not None:
+    if sharing_for(device, batch, m, kind, layout) is not None:
         board = board_for(device, batch, m, 2 * -(-count // layout.panel), kind, layout.panel)
     making = _Making(device, work, reflectors, room, layout, board)
     for first in range(0, count, wide):
@@ -155,7 +155,7 @@ class _Making:
     def _panel(self, first: int, stop: int) -> None:
         layout, own = self.layout, self.reflectors
         batch, m = int(self.work.shape[0]), int(self.work.shape[1]) - first
-        sharing = sharing_for(self.device, batch, m, layout)
+        sharing = sharing_for(self.device, batch, m, own.kind, layout)
         if self.board is not None and sharing is not None:
             how, items = sharing
             place = first // layout.panel * batch

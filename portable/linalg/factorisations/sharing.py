@@ -14,9 +14,11 @@ from portable.sim.settings import current
 
 __all__ = ["Board", "board_for", "sharing_for"]
 
-_ROWS: Final = 2
+_HELD_BYTES: Final = 256
+"""What a work-item has of a panel in registers at most."""
+_ROWS: Final = 4
 _FEWEST: Final = 32
-_ITEMS: Final = 256
+_ITEMS: Final = 512
 _LINE: Final = 64
 
 
@@ -39,7 +41,7 @@ class Board(NamedTuple):
 
 
 def sharing_for(
-    device: Device, batch: int, rows: int, layout: Layout
+    device: Device, batch: int, rows: int, kind: DType, layout: Layout
 ) -> tuple[Sharing, int] | None:
     """How panels of so many rows are shared, and by how many work-items a workgroup.
 
@@ -54,18 +56,19 @@ def sharing_for(
     items = _FEWEST
     while items < most and items < rows:
         items *= 2
-    count = -(-rows // (items * _ROWS))
+    held = max(1, min(_ROWS, _HELD_BYTES // (layout.panel * kind.itemsize)))
+    count = -(-rows // (items * held))
     if count > 1 and not (can.forward_progress and can.memory_orders == "acq_rel"):
         return None
     at_once = current().resident if device.interprets else can.compute_units
     if items < layout.panel or (count > 1 and count * batch > at_once):
         return None
-    return Sharing(count, _ROWS, layout.panel), items
+    return Sharing(count, held, layout.panel), items
 
 
 def board_for(device: Device, batch: int, rows: int, panels: int, kind: DType, panel: int) -> Board:
     """A board for all panels of matrices, which are at most so many rows long."""
-    most = -(-rows // (_FEWEST * _ROWS))
+    most = -(-rows // _FEWEST)
     counts = device.empty((panels * batch,), kl.i32)
     clear[panels * batch, _LINE](counts)
     return Board(

@@ -14,6 +14,7 @@ from portable.conv import (
     conv2d_weight_gradient,
     workspace_size,
 )
+from portable.conv.again import is_kept
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.nn.layers import BatchNorm2d, Conv2d
@@ -26,6 +27,7 @@ __all__ = ["ConvolutionStage", "NormalizedConvolutionStage"]
 _WORKGROUP: Final = 64
 _ENOUGH: Final = 2048
 """Pixels whose slopes a workgroup sums, in whole images."""
+_MOST_COUNTS: Final = 64
 _MOST_PADDING: Final = 2
 """With more, gradients by images do not go by Winograd's algorithms."""
 
@@ -45,6 +47,7 @@ class ConvolutionStage(Stage):
         }
         pixels = place.outputs[1] * place.outputs[2]
         self._section = max(1, -(-_ENOUGH // pixels))
+        self._workspaces: dict[int, int] = {}
 
     def scratch(self, count: int) -> int:
         """The convolution's workspace, or sums of slopes, which are made later."""
@@ -52,6 +55,17 @@ class ConvolutionStage(Stage):
         return max(sums, self._workspace(count))
 
     def _workspace(self, count: int) -> int:
+        """Elements of workspace that a convolution of so many images is given."""
+        if count not in self._workspaces:
+            if len(self._workspaces) >= _MOST_COUNTS:
+                self._workspaces.clear()
+            size = self._asked_workspace(count)
+            # What little a convolution needs it keeps itself, and is then launched at less cost.
+            kept = is_kept(size * self.place.kind.register.itemsize)
+            self._workspaces[count] = 0 if kept else size
+        return self._workspaces[count]
+
+    def _asked_workspace(self, count: int) -> int:
         place = self.place
         if place.kind is not place.kind.register:
             return 0  # which type it has depends on the algorithm, and conv2d makes its own

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
+from portable.dtypes import uint8, uint32
 from portable.lang.launch.geometry import groups
 from portable.nn.layers import AvgPool2d, MaxPool2d
 from portable.nn.layers.layer import Flow
@@ -14,6 +15,8 @@ from portable.nn.stages.stage import Place, Stage
 __all__ = ["GlobalPoolStage", "PoolStage"]
 
 _WORKGROUP: Final = 64
+_MOST_IN_BYTES: Final = 255
+"""Taps of a window whose numbers fit in a byte."""
 
 
 class PoolStage(Stage):
@@ -23,16 +26,35 @@ class PoolStage(Stage):
         super().__init__(place)
         self._pool = Pool(*layer.window())
         self._greatest = isinstance(layer, MaxPool2d)
+        self._taps: Any = None
 
     def forward(self, x: Any, y: Any, scratch: Any) -> None:
         """A work-item for each window."""
-        pool[prod(y.shape), _WORKGROUP](x, y, POOL=self._pool, GREATEST=self._greatest)
+        pool[_pixels(y), None](x, y, None, POOL=self._pool, GREATEST=self._greatest)
+
+    def train(self, x: Any, y: Any, scratch: Any) -> None:
+        """Likewise; which pixel was the greatest is kept."""
+        taps = self._taps_of(y) if self._greatest else None
+        pool[_pixels(y), None](x, y, taps, POOL=self._pool, GREATEST=self._greatest)
+
+    def _taps_of(self, y: Any) -> Any:
+        """Memory for a number of each window, of its own from the way there to the way back."""
+        count = prod(y.shape)
+        if self._taps is None or self._taps.shape[0] < count:
+            few = prod(self._pool.taps) <= _MOST_IN_BYTES
+            self._taps = self.place.device.empty((count,), uint8 if few else uint32)
+        return self.place.device.namespace().reshape(self._taps[:count], tuple(y.shape))
 
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
-        """A work-item for each pixel, which looks again which one was the greatest."""
+        """A work-item for each pixel."""
         if flow.dx is not None:
-            x = flow.x if self._greatest else None
-            pool_back[prod(flow.dx.shape), _WORKGROUP](x, flow.dy, flow.dx, POOL=self._pool)
+            taps = self._taps_of(flow.dy) if self._greatest else None
+            pool_back[_pixels(flow.dx), None](taps, flow.dy, flow.dx, POOL=self._pool)
+
+
+def _pixels(x: Any) -> tuple[int, int]:
+    """Work-items for the pixels of images: columns, and rows of all of them."""
+    return x.shape[3], prod(x.shape[:3])
 
 
 class GlobalPoolStage(Stage):

@@ -30,13 +30,25 @@ class Pool:
         """The first row and column of a window, which may lie outside of the image."""
         return y * self.stride[0] - self.padding[0], z * self.stride[1] - self.padding[1]
 
+    def windows(self, d: int) -> int:
+        """How many windows a pixel is in at most, along a dimension."""
+        return -(-self.taps[d] // self.stride[d])
+
 
 @function
-def place_of(i: Any, shape: Any) -> Any:
-    """Image, channel, row and column of the i-th pixel in C order."""
-    column, rest = i % shape[3], i // shape[3]
+def place_of(shape: Any) -> Any:
+    """Image, channel, row and column of a work-item; neighbours lie side by side in a row."""
+    column, rest = kl.global_id(0), kl.global_id(1)
     row, rest = rest % shape[2], rest // shape[2]
     return rest // shape[1], rest % shape[1], row, column
+
+
+@function
+def is_inside(x: Any, row: Any, column: Any, POOL: Any) -> Any:
+    """Whether a pixel of a window is one of the image; known where there is no padding."""
+    if POOL.padding == (0, 0):
+        return True
+    return (row >= 0) & (row < x.shape[2]) & (column >= 0) & (column < x.shape[3])
 
 
 @function
@@ -44,15 +56,14 @@ def greatest_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) ->
     """The greatest of a window and where it is among the taps: the first of them, or a NaN."""
     kind = kl.accumulator(x.dtype)
     best = kind(float("-inf"))
-    found = kl.i32(-1)
+    tap = kl.i32(-1)
     for r, s in product(kl.static_range(POOL.taps[0]), kl.static_range(POOL.taps[1])):
-        row, column = top + r, left + s
-        if row >= 0 and row < x.shape[2] and column >= 0 and column < x.shape[3]:
-            value = kind(x[n, channel, row, column])
-            if found < 0 or value > best or kl.isnan(value):
-                best = value
-                found = kl.i32(r * POOL.taps[1] + s)
-    return best, found
+        if is_inside(x, top + r, left + s, POOL):
+            value = kind(x[n, channel, top + r, left + s])
+            greater = (tap < 0) | (value > best) | kl.isnan(value)
+            best = kl.where(greater, value, best)
+            tap = kl.where(greater, kl.i32(r * POOL.taps[1] + s), tap)
+    return best, tap
 
 
 @function
@@ -60,52 +71,59 @@ def mean_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) -> Any
     """The mean of a window, with zeros outside of the image."""
     total = kl.cast(0, kl.accumulator(x.dtype))
     for r, s in product(kl.static_range(POOL.taps[0]), kl.static_range(POOL.taps[1])):
-        inside = top + r >= 0 and top + r < x.shape[2]
-        if inside and left + s >= 0 and left + s < x.shape[3]:
+        if is_inside(x, top + r, left + s, POOL):
             total += x[n, channel, top + r, left + s]
     return total / (POOL.taps[0] * POOL.taps[1])
 
 
 @kernel
-def pool(x: Any, y: Any, *, POOL: Pool, GREATEST: bool) -> None:
-    """The greatest of each window, or the mean."""
-    i = kl.global_id(0)
-    if i < y.shape[0] * y.shape[1] * y.shape[2] * y.shape[3]:
-        n, channel, row, column = place_of(i, y.shape)
+def pool(x: Any, y: Any, taps: Any, *, POOL: Pool, GREATEST: bool) -> None:
+    """The greatest of each window, or the mean; a work-item for each, by column and row.
+
+    Parameters
+    ----------
+    x, y : array, shape (n, channels, height, width)
+    taps : array of int, shape of `y`, or None
+        Where to note which tap was the greatest.
+    POOL : Pool
+    GREATEST : bool
+    """
+    n, channel, row, column = place_of(y.shape)
+    if n < y.shape[0] and column < y.shape[3]:
         top, left = POOL.corner(row, column)
         if GREATEST:
-            y[n, channel, row, column] = greatest_of(x, n, channel, top, left, POOL)[0]
+            best, tap = greatest_of(x, n, channel, top, left, POOL)
+            y[n, channel, row, column] = best
+            if taps is not None:
+                taps[n, channel, row, column] = tap
         else:
             y[n, channel, row, column] = mean_of(x, n, channel, top, left, POOL)
 
 
-@function
-def windows_over(pixel: Any, count: Any, POOL: Any, d: int) -> Any:
-    """The first window along a dimension that holds a pixel, and the one after the last."""
-    there = pixel + POOL.padding[d]
-    first = kl.maximum(there - POOL.taps[d] + POOL.stride[d], 0) // POOL.stride[d]
-    return first, kl.minimum(there // POOL.stride[d] + 1, count)
-
-
 @kernel
-def pool_back(x: Any, dy: Any, dx: Any, *, POOL: Pool) -> None:
-    """Each window's slope goes to the pixel that is its greatest; without `x` in equal parts."""
-    i = kl.global_id(0)
-    if i < dx.shape[0] * dx.shape[1] * dx.shape[2] * dx.shape[3]:
-        n, channel, row, column = place_of(i, dx.shape)
-        above, below = windows_over(row, dy.shape[2], POOL, 0)
-        before, after = windows_over(column, dy.shape[3], POOL, 1)
+def pool_back(taps: Any, dy: Any, dx: Any, *, POOL: Pool) -> None:
+    """Each window's slope goes to its greatest pixel; without `taps` in equal parts to all.
+
+    Parameters
+    ----------
+    taps : array of int, shape of `dy`, or None
+        Of `pool`.
+    dy, dx : array, shape (n, channels, height, width)
+    POOL : Pool
+    """
+    n, channel, row, column = place_of(dx.shape)
+    if n < dx.shape[0] and column < dx.shape[3]:
+        down, across = row + POOL.padding[0], column + POOL.padding[1]
         total = kl.cast(0, kl.accumulator(dy.dtype))
-        for y in range(above, below):
-            for z in range(before, after):
-                if x is None:
-                    total += dy[n, channel, y, z]
-                else:
-                    top, left = POOL.corner(y, z)
-                    _, found = greatest_of(x, n, channel, top, left, POOL)
-                    if found == (row - top) * POOL.taps[1] + (column - left):
-                        total += dy[n, channel, y, z]
-        if x is None:
+        over = kl.static_range(POOL.windows(0)), kl.static_range(POOL.windows(1))
+        for i, j in product(*over):
+            y, z = down // POOL.stride[0] - i, across // POOL.stride[1] - j
+            r, s = down - y * POOL.stride[0], across - z * POOL.stride[1]
+            inside = (y >= 0) & (y < dy.shape[2]) & (z >= 0) & (z < dy.shape[3])
+            if inside & (r < POOL.taps[0]) & (s < POOL.taps[1]):
+                own = taps is None or taps[n, channel, y, z] == kl.u32(r * POOL.taps[1] + s)
+                total += kl.where(own, dy[n, channel, y, z], 0)
+        if taps is None:
             total = total / (POOL.taps[0] * POOL.taps[1])
         dx[n, channel, row, column] = total
 

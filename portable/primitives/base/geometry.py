@@ -41,7 +41,7 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
         for i, extent in enumerate(shape, ndim - len(shape)):
             if extent != 1 and result[i] not in (1, extent):
                 listed = " and ".join(map(str, shapes))
-                raise ShapeError(f"shapes {listed} do not broadcast together")
+                raise ShapeError(f"shapes {listed} cannot be broadcast together")
             if extent != 1:
                 result[i] = extent
     return tuple(result)

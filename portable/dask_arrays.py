@@ -1,0 +1,67 @@
+"""Dask's arrays with blocks on a device, for who outgrows a device's memory or a machine.
+
+Dask cuts the work and runs it; each block is an array of the device. Importing this module, which
+needs Dask, registers arrays of `portable.array` with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from dask.array.dispatch import numel_lookup
+
+from portable import namespace, registry
+from portable.array import Array
+from portable.backend import Device
+
+__all__ = ["on_device", "on_host"]
+
+
+def on_device(x: Any, device: str | Device | None = None) -> Any:
+    """A Dask array whose blocks are moved to a device when they are computed.
+
+    Parameters
+    ----------
+    x : dask.array.Array
+        Any chunks and shape.
+    device : Device or str, optional
+        Where to; by default the device in use. Workers in other processes find it by its name.
+
+    Returns
+    -------
+    dask.array.Array
+        Of the same chunks. Maps of blocks, element-wise functions, reductions, products, slices,
+        concatenations and changes of chunks run on the device. Dask goes on believing that blocks
+        are NumPy's, so that what makes arrays of its own between them (`var`, `cumsum`) does not.
+    """
+    name = registry.device(device).for_arrays().name
+    return x.map_blocks(_moved, name, dtype=x.dtype, meta=np.empty((0,) * x.ndim, x.dtype))
+
+
+def on_host(x: Any) -> Any:
+    """A Dask array whose blocks are copied to the host, as NumPy's, when they are computed.
+
+    Parameters
+    ----------
+    x : dask.array.Array
+        As `on_device` gives it, or what was made of that.
+    """
+    return x.map_blocks(namespace.to_numpy, dtype=x.dtype, meta=np.empty((0,) * x.ndim, x.dtype))
+
+
+def _moved(block: Any, name: str) -> Any:
+    return namespace.asarray(block, device=name)
+
+
+def _count(x: Array, *, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
+    """How many elements a reduction takes together, in the shape of its result."""
+    axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    gone = {a % x.ndim for a in axes} if x.ndim else set()
+    shape = [1 if a in gone else n for a, n in enumerate(x.shape) if keepdims or a not in gone]
+    count = int(np.prod([n for a, n in enumerate(x.shape) if a in gone], dtype=np.int64))
+    held = x.dtype.numpy if x.dtype.is_float else np.dtype(np.int64)
+    return x.device.from_numpy(np.full(shape, count, held))
+
+
+numel_lookup.register(Array, _count)

@@ -1,0 +1,64 @@
+"""The kernels of factorisations, compiled for GPUs that are not here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from portable import dtypes
+from portable.backend import Capabilities, Program
+from portable.linalg.factorisations.layout import layout_of
+from portable.linalg.factorisations.panel_kernels import exchange_rows
+from portable.linalg.factorisations.shared_panel_kernels import (
+    Sharing,
+    eliminate_together,
+    reflect_together,
+)
+from portable.linalg.factorisations.triangle_kernels import Triangle, cholesky_rows, solve_strips
+from tests.linalg.test_band_sources import program
+from tests.support.compilers import (
+    CUDA,
+    HIP,
+    compile_cuda,
+    compile_hip_together,
+    cuda_missing,
+    hip_missing,
+)
+
+DTYPES = ["float32", "float64", "complex64"]
+
+
+def programs(can: Capabilities, dtype: str) -> list[Program]:
+    """Those that have most to do, as they are launched for large matrices."""
+    kind = dtypes.dtype(dtype)
+    layout = layout_of(kind, can)
+    a, rows = np.empty((2, 99, 99), kind.numpy), np.empty((2, 2, 9, 16), kind.numpy)
+    choices, whole = np.empty((2, 2, 8, 2), kind.real.numpy), np.empty((2, 99), np.int32)
+    counts, factors = np.empty(99, np.int32), np.empty((2, 2, 64, 64), kind.numpy)
+    sharing = Sharing(8, 4 if kind.itemsize == 4 else 2, layout.panel)
+    many, items, strip = (512, 1, 1), (layout.items, 1, 1), (layout.strip_items, 1, 1)
+    which = Triangle(backward=True, turned=True, conjugate=True, unit=False)
+    return [
+        program(
+            eliminate_together, can, many, a, rows, choices, whole, counts, counts, (0, 16, 0),
+            SHARING=sharing,
+        ),
+        program(reflect_together, can, many, a, a, a, rows, counts, (0, 16, 0, 0), SHARING=sharing),
+        program(cholesky_rows, can, items, a, factors, counts, 0, 2, LAYOUT=layout),
+        program(
+            solve_strips, can, strip, a, a, 2, LAYOUT=layout, WHICH=which, EDGE=layout.solved
+        ),
+        program(exchange_rows, can, items, a, whole, 0, 16, 2, STRIP=layout.strip, COUNT=16),
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernels_compile_for_cuda(dtype: str) -> None:
+    for each in programs(CUDA, dtype):
+        assert each.entry in compile_cuda(each)
+
+
+@pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
+def test_kernels_compile_for_hip() -> None:
+    compile_hip_together([each for dtype in DTYPES for each in programs(HIP, dtype)])

@@ -1,0 +1,61 @@
+"""Dask's arrays with blocks on a device, against NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import array
+from portable.backend import Device
+
+da = pytest.importorskip("dask.array")
+dask_arrays = pytest.importorskip("portable.dask_arrays")
+
+HOST = np.random.default_rng(4).standard_normal((60, 80)).astype(np.float32)
+
+
+def _twice(x: Any) -> Any:
+    return x * 2 + 1
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "a map of blocks": lambda x: x.map_blocks(_twice) if hasattr(x, "chunks") else _twice(x),
+    "elements": lambda x: np.sqrt(abs(x)) + x,
+    "a sum": lambda x: x.sum(axis=0),
+    "a sum of all": lambda x: x.sum(),
+    "means": lambda x: x.mean(axis=1),
+    "a mean of all": lambda x: x.mean(),
+    "squares": lambda x: (x * x).mean(axis=0),
+    "the greatest": lambda x: x.max(axis=1),
+    "where the least are": lambda x: x.argmin(axis=0),
+    "a product": lambda x: x @ x.T,
+    "a slice": lambda x: x[3:51:2, ::-3],
+    "a turn": lambda x: x.T,
+    "a shape": lambda x: x.reshape(4800),
+    "any": lambda x: (x > 2).any(axis=1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_on_a_device(device: Device, name: str) -> None:
+    x = dask_arrays.on_device(da.from_array(HOST, chunks=(25, 40)), device)
+    lazy = CASES[name](x)
+    found = lazy.compute(scheduler="synchronous")
+    if not device.for_arrays().owns(HOST):
+        assert isinstance(found, array.Array)
+    expected = CASES[name](HOST)
+    assert tuple(found.shape) == expected.shape
+    np.testing.assert_allclose(pt.to_numpy(found), expected, rtol=1e-4, atol=1e-4)
+    whole = dask_arrays.on_host(lazy).compute(scheduler="synchronous")
+    assert isinstance(np.asarray(whole), np.ndarray)
+
+
+def test_other_chunks_on_two_threads(device: Device) -> None:
+    x = dask_arrays.on_device(da.from_array(HOST, chunks=(25, 40)), device)
+    found = (x.rechunk((60, 20)) * 2).sum(axis=0)
+    host = dask_arrays.on_host(found).compute(scheduler="threads", num_workers=2)
+    np.testing.assert_allclose(host, (HOST * 2).sum(axis=0), rtol=1e-4, atol=1e-4)
