@@ -34,6 +34,7 @@ TESTED = {
     "pca",
     "residual",
     "softmax",
+    "sparse_solver",
     "spmv",
     "svd_image",
     "target",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Final
 
 from portable.backend import Device
 from portable.conv.choice import chosen
-from portable.conv.direct.boxes import boxes
+from portable.conv.direct.boxes import boxes, by_matrix_units
 from portable.conv.direct.direct import Gathered
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
@@ -23,6 +23,11 @@ from portable.dtypes import DType
 from portable.tune.space import Parameters
 
 __all__ = ["Route", "method_of", "route"]
+
+
+_FEW_FILTERS: Final = 64
+"""Up to which boxes take less time than a product: 26 us instead of 34 for 256 channels of 32
+images of 56 x 56 on an H200."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,11 @@ def method_of(
             return Grouped(device, shape, kind, layout)
         flat = shape.window.stride == (1, 1) or layout == "NCHW"
         if is_product(shape) and flat and (layout == "NHWC" or not alone) and choice is None:
-            return Product(device, shape, kind, layout)
+            thin = None
+            if layout == "NHWC" and shape.filters <= _FEW_FILTERS:
+                thin = boxes(device, shape, kind, layout)
+            by_units = thin is not None and by_matrix_units(device, kind) and not thin.rows
+            return thin if thin and by_units else Product(device, shape, kind, layout)
         if alone and choice is None and shape.channels:
             return Lanes(device, shape, kind, layout)
         found = boxes(device, shape, kind, layout, choice)

@@ -36,7 +36,8 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
     if has_few_channels(shape) and shape.window.count <= MOST_TAPS and dy.size:
         sum_groups(device, shape, method.layout, x, dy, dw)
         return
-    if is_product(shape) and _is_exact(method) and not isinstance(method, Boxes) and dy.size:
+    flat = shape.window.stride == (1, 1) or not isinstance(method, Boxes)
+    if is_product(shape) and _is_exact(method) and flat and dy.size:
         Product(device, shape, method.kind, method.layout).sum_gradient(x, dy, dw)
         return
     if isinstance(method, Boxes):

@@ -125,8 +125,9 @@ def csr_share_by_matrix(a: Any, x: Any, out: Any, share: Any, *, ACC: Any, LANES
 @kernel
 def csr_rows_by_matrix(a: Any, x: Any, out: Any, *, ACC: Any) -> None:
     """``out = a x`` of a dense matrix, a work-item for each element, neighbours along rows."""
-    j, row = kl.global_id(0), kl.global_id(1)
-    if (row < out.shape[0]) & (j < out.shape[1]):
+    width = out.shape[1]
+    row, j = kl.global_id(0) // width, kl.global_id(0) % width
+    if row < out.shape[0]:
         total = kl.cast(0, ACC)
         for k in range(a.offsets[row], a.offsets[row + 1]):
             total = total + kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k], j], ACC)

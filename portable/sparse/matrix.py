@@ -13,7 +13,7 @@ from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays, to_numpy
 from portable.sparse.arrays import ascends, like, namespace_of
-from portable.sparse.products import LONG, by_matrix, by_vector
+from portable.sparse.products import by_matrix, by_vector, longest_shared
 
 __all__ = ["CSR"]
 
@@ -200,10 +200,11 @@ class CSR:
     @cached_property
     def _long_rows(self) -> Any:
         """Rows that a whole workgroup takes, found at the first product; None without such."""
-        if self.nnz <= LONG or self.device.capabilities.lone_work_items:
+        longest = longest_shared(self.shape[0], self.nnz)
+        if self.nnz <= longest or self.device.capabilities.lone_work_items:
             return None
         xp = namespace_of(self.offsets)
-        found = xp.nonzero(self.offsets[1:] - self.offsets[:-1] > LONG)[0]
+        found = xp.nonzero(self.offsets[1:] - self.offsets[:-1] > longest)[0]
         return found if found.shape[0] else None
 
     @property

@@ -20,16 +20,26 @@ from portable.sparse.kernels import (
     csr_share_by_vector,
 )
 
-__all__ = ["LONG", "by_matrix", "by_vector"]
+__all__ = ["by_matrix", "by_vector", "longest_shared"]
 
-LONG: Final = 4096
-"""Numbers in a row beyond which a workgroup takes it, where many work-items do."""
+_LONG: Final = 512
+_TIMES_MEAN: Final = 8
+"""A workgroup takes rows of more numbers than both, the second times what rows have on average."""
 
 _SHARES_A_UNIT: Final = 8
 _LEAST_SHARE: Final = 2048
 _WORKGROUP: Final = 256
-_WIDE: Final = (32, 8)
-"""Work-items of a workgroup along and across the rows of a dense matrix."""
+
+
+def longest_shared(rows: int, numbers: int) -> int:
+    """The most numbers of a row that some work-items of a sub-group take, and no workgroup.
+
+    Parameters
+    ----------
+    rows, numbers : int
+        Of the matrix.
+    """
+    return max(_LONG, _TIMES_MEAN * numbers // max(rows, 1))
 
 
 @takes_other_libraries
@@ -43,7 +53,7 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, long_rows: Any) -> 
     x : array, shape (n,)
         The vector.
     long_rows : array or None
-        Rows of more than `LONG` numbers, where there are such.
+        Rows of more numbers than `longest_shared`, where there are such.
 
     Returns
     -------
@@ -62,7 +72,7 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, long_rows: Any) -> 
         csr_share_by_vector[items, 1](a, x, out, share, ACC=acc)
         return out
     lanes = _lanes(device, kind, numbers / rows)
-    longest = numbers if long_rows is None else LONG
+    longest = numbers if long_rows is None else longest_shared(rows, numbers)
     csr_rows_by_vector[groups(-(-rows * lanes // _WORKGROUP)), _WORKGROUP](
         a, x, out, longest, ACC=acc, LANES=lanes
     )
@@ -100,7 +110,7 @@ def by_matrix(data: Any, columns: Any, offsets: Any, x: Any) -> Any:
         lanes = 1 if kind.is_complex else max(device.capabilities.vector_bytes // acc.itemsize, 1)
         csr_share_by_matrix[items, 1](a, x, out, share, ACC=acc, LANES=lanes)
     else:
-        csr_rows_by_matrix[(width, rows), _WIDE](a, x, out, ACC=acc)
+        csr_rows_by_matrix[rows * width, _WORKGROUP](a, x, out, ACC=acc)
     return out
 
 

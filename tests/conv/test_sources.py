@@ -29,12 +29,12 @@ HOPPER = replace(
 )
 WINDOW = Window((3, 3), (1, 1), (1, 1), (1, 1))
 BOXES = {
-    "PLAN": BoxPlan(WINDOW, (1, 8, 16), Tiling(128, 64, 64, 4, units=True, apart=True)),
+    "PLAN": BoxPlan(WINDOW, (1, 8, 16), Tiling(128, 64, 64, 4, units=True, warp_specialised=True)),
     "ACTIVATION": keep,
     "ACC": pt.float32,
 }
 SUMS = {
-    "PLAN": BoxPlan(WINDOW, (1, 8, 8), Tiling(128, 64, 64, 4, units=True, apart=True)),
+    "PLAN": BoxPlan(WINDOW, (1, 8, 8), Tiling(128, 64, 64, 4, units=True, warp_specialised=True)),
     "ACC": pt.float32,
 }
 MANY = {

@@ -54,7 +54,7 @@ def products_of_squares() -> None:
 
 
 def tiles(stages: int, apart: bool = False) -> None:
-    tiling = Tiling(8, 8, 4, stages, units=False, apart=apart, group=2)
+    tiling = Tiling(8, 8, 4, stages, units=False, warp_specialised=apart, group=2)
     multiplied(gemm_tiles[4 * 8, 8], 11, 22, 13, TILING=tiling)
 
 
@@ -175,12 +175,12 @@ def band_by_products() -> None:
 
 @run
 def band_by_items() -> None:
-    chased(24, 3, Stage(3, 3, "items", items=8, sweeps=2))
+    chased(24, 3, Stage(3, 3, "items", items=8))
 
 
 @run
 def band_by_few_items() -> None:
-    chased(15, 3, Stage(3, 3, "items", items=4, sweeps=2))
+    chased(15, 3, Stage(3, 3, "items", items=4))
 
 
 @run
@@ -190,7 +190,7 @@ def band_in_waves() -> None:
 
 @run
 def band_in_steps() -> None:
-    chased(14, 5, Stage(5, 3, "items", items=8, sweeps=2), Stage(3, 3, "items", items=8, sweeps=2))
+    chased(14, 5, Stage(5, 3, "items", items=8), Stage(3, 3, "items", items=8))
 
 
 @run

@@ -255,3 +255,19 @@ def test_functions_of_two_arrays_through_operators() -> None:
         wanted = differences(lambda p, q, act=act: act(p, q).sum(), a, b)
         assert np.allclose(gx, wanted[0])
         assert np.allclose(gy, wanted[1])
+
+
+@pytest.mark.parametrize("name", ["matmul", "fft", "concat", "sum", "sort", "roll", "tril"])
+def test_array_functions_without_gradients_are_refused(name: str) -> None:
+    xp = pt.xp("cpu:native-arrays")
+    act = {
+        "matmul": lambda x: x @ x,
+        "fft": lambda x: xp.abs(xp.fft.fft(x)),
+        "concat": lambda x: xp.concat([x, x]),
+        "roll": lambda x: xp.roll(x, 1),
+    }.get(name) or getattr(xp, name)
+    x = xp.asarray(numbers(4, 4))
+    with pt.Tape() as tape:
+        loss = primitives.reduce(act(x)) + primitives.reduce(x)
+    with pytest.raises(UnsupportedError, match="has no gradient here"):
+        tape.gradient(loss, x)

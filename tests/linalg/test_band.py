@@ -138,7 +138,7 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
     tile = tile_shape(8, sub_group, parts=2, tall=True)
     tall = tile.order if tile else 8
     c = panels(sub_group, 4, 2).sweeps
-    beside: dict[str, Any] = {"residency": "items", "items": 16, "sweeps": 4}
+    beside: dict[str, Any] = {"residency": "items", "items": 16}
     blocks: dict[str, Any] = {"residency": "ring", "items": 2 * sub_group}
     found = {
         "vectors": [Stage(8, 8, "vectors", lanes=4, rows=2, sweeps=3, every=2)],
@@ -150,9 +150,9 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
             Stage(12, 5, "products", lanes=4, rows=4, sweeps=3),
             Stage(8, 8, "vectors", lanes=4, rows=2),
         ],
-        "items": [Stage(5, 5, "items", items=12, sweeps=2)],
-        "items in turn": [Stage(5, 5, "items", items=4, sweeps=3)],
-        "steps": [Stage(5, 3, "items", items=8, sweeps=3), Stage(3, 3, "items", items=8, sweeps=2)],
+        "items": [Stage(5, 5, "items", items=12)],
+        "items in turn": [Stage(5, 5, "items", items=4)],
+        "steps": [Stage(5, 3, "items", items=8), Stage(3, 3, "items", items=8)],
         "panels and steps": [
             panels(sub_group, 4, 2),
             Stage(2 * c, c + 1, **beside),
@@ -166,7 +166,7 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
         "direct": [Stage(tall, tall, "direct", items=4 * sub_group, parts=2)],
         "direct and side by side": [Stage(tall, tall, "direct", items=2 * sub_group, sweeps=2)],
         "steps and ring": [
-            Stage(12, 5, "items", items=8, sweeps=2),
+            Stage(12, 5, "items", items=8),
             Stage(8, 8, sweeps=3, **blocks),
         ],
     }

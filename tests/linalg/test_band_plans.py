@@ -30,6 +30,7 @@ ALONE = Stage(8, 8, "vectors", lanes=4, rows=2)
         ({"residency": "vectors", "reflector": 4}, "bidiagonal"),
         ({"residency": "vectors", "lanes": 3}, "whole vectors"),
         ({"residency": "vectors", "lanes": 8, "rows": 4}, "whole parts"),
+        ({"sweeps": 2}, "one sweep"),
         ({"residency": "vectors", "items": 2}, "a sweep to itself"),
         ({"residency": "products", "reflector": 5, "rows": 3}, "whole tiles"),
         ({"residency": "products", "reflector": 5, "rows": 4, "lanes": 3}, "whole tiles"),

@@ -16,8 +16,6 @@ from portable.lang.arguments.structs import flattened
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.linalg.bands.kernels import (
-    CREW,
-    item_packs,
     item_wave,
     load_band,
     move_band,
@@ -76,9 +74,8 @@ def hops(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
             whole, shape = (stage.items, 1, 1), stage.panel_shape
             found.append(program(panel_packs, capabilities, whole, work, sync, 9, SHAPE=shape))
             continue
-        items, alone = (stage.items * stage.sweeps + CREW, 1, 1), (stage.items, 1, 1)
+        alone = (stage.items, 1, 1)
         how = {"SHAPE": stage.item_shape(plan.layout(stage))}
-        found.append(program(item_packs, capabilities, items, work, sync, 9, b, **how))
         found.append(program(item_wave, capabilities, alone, work, 9, 1, 0, b, **how))
     return found
 

@@ -90,7 +90,7 @@ def test_which_products_are_slim() -> None:
     long = slim_for(alone, float32, (10, 10), 100_000)
     assert long is not None
     assert long[1] > 1
-    assert long[0].in_parts
+    assert long[0].split_k
     assert slim_for(alone, float32, (512, 512), 512) is None
     assert slim_for(alone, float32, (4, 100_000), 50) is None
     assert slim_for(alone, int32, (8, 8), 8) is None

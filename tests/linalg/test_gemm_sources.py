@@ -95,17 +95,17 @@ def test_a_bias_is_read_without_branches(dtype: DType) -> None:
     assert added == without
 
 
-@pytest.mark.parametrize("in_turn", [False, True])
-def test_a_warpgroup_that_asks_for_copies_lends_registers(in_turn: bool) -> None:
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_warpgroup_that_asks_for_copies_lends_registers(persistent: bool) -> None:
     """For tiles in turn, where sums and a bias for the next ones took more than there are."""
     specialised = wanted(pt.float16, HOPPER, False)
     constants = dict(specialised.constants)
-    constants["TILING"] = constants["TILING"]._replace(in_turn=in_turn)
+    constants["TILING"] = constants["TILING"]._replace(persistent=persistent)
     specialised = replace(specialised, constants=tuple(constants.items()))
     program = generate(translate(gemm_tiles.python, specialised, HOPPER), HOPPER)
     copies, multiplies = program.source.split("cp.async.bulk.tensor", 1)
-    assert ("setmaxnreg.dec.sync.aligned.u32" in copies) == in_turn
-    assert ("setmaxnreg.inc.sync.aligned.u32" in multiplies) == in_turn
+    assert ("setmaxnreg.dec.sync.aligned.u32" in copies) == persistent
+    assert ("setmaxnreg.inc.sync.aligned.u32" in multiplies) == persistent
 
 
 def test_the_kernel_that_shares_tiles_out_compiles() -> None:
@@ -134,13 +134,13 @@ def test_warpgroups_that_trade_halves_are_seen_to_be_together() -> None:
     assert "wgmma.wait_group.sync.aligned 0" in before[before.rindex("if (") :]
 
 
-@pytest.mark.parametrize("in_turn", [False, True])
-def test_opencl_has_warpgroup_instructions_in_comments(in_turn: bool) -> None:
+@pytest.mark.parametrize("persistent", [False, True])
+def test_opencl_has_warpgroup_instructions_in_comments(persistent: bool) -> None:
     """For its compiler must not see them; local memory begins where swizzled rows have to."""
     target = profiles.load("nvidia-opencl").capabilities
     specialised = wanted(pt.float16, HOPPER, False)
     constants = dict(specialised.constants)
-    constants["TILING"] = constants["TILING"]._replace(in_turn=in_turn)
+    constants["TILING"] = constants["TILING"]._replace(persistent=persistent)
     specialised = replace(specialised, constants=tuple(constants.items()))
     source = generate(translate(gemm_tiles.python, specialised, target), target).source
     for word in ("wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group"):
@@ -152,17 +152,17 @@ def test_opencl_has_warpgroup_instructions_in_comments(in_turn: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", [pt.float32, pt.float64])
-@pytest.mark.parametrize("in_parts", [False, True])
-def test_a_rounds_operands_are_loaded_in_the_round_before(in_parts: bool, dtype: DType) -> None:
+@pytest.mark.parametrize("split_k", [False, True])
+def test_a_rounds_operands_are_loaded_in_the_round_before(split_k: bool, dtype: DType) -> None:
     """So the first ones are waited for before the loop: a seventh of the time on an H200.
 
     Copies begin behind what multiplies these, which can start at once; those of doubles have
     multiplications between them.
     """
     specialised = wanted(dtype, CUDA, False)
-    if in_parts:
+    if split_k:
         known = dict(specialised.constants)
-        tiling = known["TILING"]._replace(in_parts=True)
+        tiling = known["TILING"]._replace(split_k=True)
         constants = tuple((known | {"TILING": tiling}).items())
         sums = ArraySpec(dtype, ("any", "any", "unit"), aligned=True)
         parameters = (*specialised.parameters[:-1], sums)

@@ -106,7 +106,7 @@ def test_many_tiles_are_made_in_turn_where_nothing_is_added(
     device: Any = SimpleNamespace(capabilities=H200)
     how = {"ACC": float32, "ACTIVATION": keep}
     tried = launches(device, float16, (8192, columns), k, "auto", how, False, Beside(added=added))
-    turns = [launch.constants["TILING"].in_turn for launch in tried]
+    turns = [launch.constants["TILING"].persistent for launch in tried]
     assert turns[0] != added
     assert any(turns) != added
 
@@ -164,7 +164,7 @@ def test_tiles_that_are_copied_apart_are_for_warpgroups_alone() -> None:
             device, float16, (4096, 4096), 4096, "auto", {"ACC": float32, "ACTIVATION": keep},
             b_columns, Beside(plain=plain),
         )  # fmt: skip
-        apart = [x.constants["TILING"].apart for x in found]
+        apart = [x.constants["TILING"].warp_specialised for x in found]
         assert apart[0] == (plain and not b_columns)
 
 

@@ -53,8 +53,8 @@ def test_products(device: Device, shape: tuple[int, int, float], kind: str) -> N
 
 
 def test_long_rows_among_short_ones(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "LONG", 40)
-    monkeypatch.setattr("portable.sparse.matrix.LONG", 40)
+    monkeypatch.setattr(products, "_LONG", 40)
+    monkeypatch.setattr(products, "_TIMES_MEAN", 2)
     a = matrix(60, 300, 0.02, "float32").tolil()
     a[7, :] = 2
     a[59, ::2] = 3
@@ -64,6 +64,15 @@ def test_long_rows_among_short_ones(device: Device, monkeypatch: pytest.MonkeyPa
     for _ in range(2):
         found = sparse @ pt.asarray(x, device=device.for_arrays())
         np.testing.assert_array_equal(pt.to_numpy(found), a @ x)
+
+
+@pytest.mark.needs_compiler
+def test_more_rows_than_groups_along_a_dimension(device: Device) -> None:
+    n = 70000 * 8
+    a = scipy.sparse.eye_array(n, dtype=np.float32, format="csr")
+    x = np.arange(n, dtype=np.float32).reshape(n, 1)
+    found = held(device, a, "float32") @ pt.asarray(x, device=device.for_arrays())
+    np.testing.assert_array_equal(pt.to_numpy(found), x)
 
 
 def test_views_and_columns_that_come_twice(device: Device) -> None:

@@ -16,7 +16,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.kernels import tile_position
-from portable.linalg.products.operand_ring import multiply_steps, start_ring
+from portable.linalg.products.mainloop import mainloop, prologue
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
 __all__ = [
@@ -142,8 +142,8 @@ def multiply_boxes(
     steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), BK)
     begin, end = part * steps // PLAN.parts, (part + 1) * steps // PLAN.parts
     products = Products(x, w, corner, first, target.shape[3], begin, PLAN)
-    start_ring((tile_x, tile_w), products, PLAN.tiling)
-    multiply_steps(acc, (tile_x, tile_w), products, (0, end - begin), PLAN.tiling)
+    prologue((tile_x, tile_w), products, PLAN.tiling)
+    mainloop(acc, (tile_x, tile_w), products, (0, end - begin), PLAN.tiling)
     if PLAN.parts == 1:
         acc.map(activated, first, bias, ACTIVATION, corner, residual, PLAN.box)
         if residual is not None:  # which may be the result
@@ -258,8 +258,8 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     acc.fill(0)
     sums, tiles = Sums(dy, x, tap, row, column, first, PLAN), (tile_dy, tile_x)
     steps = kl.maximum(kl.minimum(boxes - first, each), 0)
-    start_ring(tiles, sums, PLAN.tiling)
-    multiply_steps(acc, tiles, sums, (0, steps), PLAN.tiling, ROTATED=False, TRANSPOSED=True)
+    prologue(tiles, sums, PLAN.tiling)
+    mainloop(acc, tiles, sums, (0, steps), PLAN.tiling, ROTATED=False, TRANSPOSED=True)
     acc.store(out[part, tap, row : row + BM, column : column + BN])
 
 

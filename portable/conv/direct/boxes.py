@@ -31,7 +31,7 @@ from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state
 
-__all__ = ["ONE_TAP", "Boxes", "box_of", "boxes", "channels_last"]
+__all__ = ["ONE_TAP", "Boxes", "box_of", "boxes", "by_matrix_units", "channels_last"]
 
 Box = tuple[int, int, int]
 
@@ -66,7 +66,7 @@ def boxes(
         As of `Method`.
     """
     channels_last = layout == "NHWC"
-    units = kind is float16 and "mma.f16" in device.capabilities.matrix_units
+    units = by_matrix_units(device, kind)
     if shape.groups > 1 or 0 in (*shape.result, shape.images, shape.channels, shape.filters):
         return None
     phased = _comes_apart(shape, kind)
@@ -78,6 +78,11 @@ def boxes(
         return None
     aligned = rows and not patches
     return Boxes(device, shape, kind, layout, choice, patches=patches, rows=aligned)
+
+
+def by_matrix_units(device: Device, kind: DType) -> bool:
+    """Whether matrix units multiply images of a dtype."""
+    return kind is float16 and "mma.f16" in device.capabilities.matrix_units
 
 
 def _worth_copying(device: Device, shape: Geometry) -> bool:

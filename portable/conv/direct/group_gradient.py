@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, prod
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
@@ -224,7 +224,7 @@ def _by_channels(device: Device, shape: Geometry, kind: DType, x: Any, dy: Any) 
     sums = device.empty((parts, *shape.window.taps, depth, shape.filters), kind)
     plan = SumPlan(shape.window, lanes, depthwise)
     sum_group_channels[vectors * parts, None](x, dy, sums, depth, PLAN=plan)
-    return space.permute_dims(_total(sums), (3, 2, 0, 1))
+    return space.permute_dims(_total(device, sums), (3, 2, 0, 1))
 
 
 def _by_pixels(device: Device, shape: Geometry, kind: DType, x: Any, dy: Any) -> Any:
@@ -239,9 +239,13 @@ def _by_pixels(device: Device, shape: Geometry, kind: DType, x: Any, dy: Any) ->
         groups(shape.filters * depth * parts), (1 if alone else _WORKGROUP, 1, 1)
     ]
     launcher(x, dy, sums, depth, PLAN=SumPlan(shape.window, lanes, depthwise=False))
-    return _total(sums)
+    return _total(device, sums)
 
 
-def _total(parts: Any) -> Any:
+def _total(device: Device, parts: Any) -> Any:
     """The sum of parts, by our own reduction: of many short ones libraries' take longer."""
-    return reduce(parts, axis=0) if parts.shape[0] > 1 else parts[0]
+    if parts.shape[0] == 1:
+        return parts[0]
+    space, extents = device.namespace(), tuple(parts.shape)
+    lines = space.reshape(parts, (extents[0], prod(extents[1:])))
+    return space.reshape(reduce(lines, axis=0), extents[1:])

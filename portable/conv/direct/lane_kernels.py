@@ -24,6 +24,10 @@ MOST_UNROLLED: Final = 25
 """Taps that are unrolled; of more, those of a row are."""
 
 
+_NARROWEST: Final = 2
+"""Lanes of vectors."""
+
+
 class LanePlan(NamedTuple):
     """How a work-item convolves rows, a constant of kernels.
 
@@ -54,9 +58,10 @@ class LanePlan(NamedTuple):
         return self.vectors * self.lanes
 
     @property
-    def even(self) -> tuple[int, ...]:
-        """Every second lane of two vectors."""
-        return tuple(range(0, 2 * self.lanes, 2))
+    def widths(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Lanes of the vectors by which rows are copied, and every second lane of two of them."""
+        widths = [n for n in (self.lanes, self.lanes // 2, self.lanes // 4) if n >= _NARROWEST]
+        return tuple((n, tuple(range(0, 2 * n, 2))) for n in widths)
 
     @property
     def planes(self) -> tuple[Pair, ...]:
@@ -208,31 +213,23 @@ def clear(line: Any, start: Any, count: Any, LANES: int) -> None:
 @function
 def copy_steps(source: Any, at: Any, line: Any, to: Any, count: Any, PLAN: LanePlan) -> None:
     """Copies every stride-th pixel of a row from one on."""
-    LANES, STEP = PLAN.lanes, PLAN.window.stride[1]
-    if STEP == 1:
-        copy_run(source, at, line, to, count, LANES)
-    else:
-        vectors = 0
-        if STEP == 2:
-            vectors = kl.minimum(count, (source.shape[0] - at) // 2) // LANES
+    STEP = PLAN.window.stride[1]
+    done = 0
+    if STEP <= 2:
+        # Of pairs that a last vector would read, the second may lie beyond the row.
+        most = count if STEP == 1 else kl.minimum(count, (source.shape[0] - at) // 2)
+        for w in kl.static_range(len(PLAN.widths)):
+            WIDTH, EVEN = PLAN.widths[w]
+            vectors = kl.maximum(most - done, 0) // WIDTH
             for j in range(vectors):
-                low = kl.vload(source, at + 2 * j * LANES, lanes=LANES)
-                high = kl.vload(source, at + (2 * j + 1) * LANES, lanes=LANES)
-                kl.vstore(line, to + j * LANES, kl.shuffle2(low, high, PLAN.even))
-        for j in range(vectors * LANES, count):
-            line[to + j] = line.dtype(source[at + j * STEP])
-
-
-@function
-def copy_run(source: Any, at: Any, line: Any, to: Any, count: Any, LANES: int) -> None:
-    """Copies neighbours by vectors, of which the last may overlap the one before."""
-    if count >= LANES:
-        for j in range(0, count, LANES):
-            part = kl.minimum(j, count - LANES)
-            kl.vstore(line, to + part, kl.vload(source, at + part, lanes=LANES))
-    else:
-        for j in range(count):
-            line[to + j] = line.dtype(source[at + j])
+                first = at + (done + j * WIDTH) * STEP
+                value = kl.vload(source, first, lanes=WIDTH)
+                if STEP == 2:
+                    value = kl.shuffle2(value, kl.vload(source, first + WIDTH, lanes=WIDTH), EVEN)
+                kl.vstore(line, to + done + j * WIDTH, value)
+            done += vectors * WIDTH
+    for j in range(done, count):
+        line[to + j] = line.dtype(source[at + j * STEP])
 
 
 @function
@@ -280,9 +277,8 @@ def finish_line(
     """Writes a filter's results of a tile: those of each row, without what lies between rows."""
     bias, residual = beside
     added = lines.dtype(0 if bias is None else bias[channel])
-    q = 0
+    q, i, z = 0, run.first // blocks.width, run.first % blocks.width
     while q < run.count:
-        i, z = (run.first + q) // blocks.width, (run.first + q) % blocks.width
         count = kl.maximum(kl.minimum(out.shape[3] - z, run.count - q), 0)
         y = run.row + i
         target = out[run.image, channel, y]
@@ -290,7 +286,7 @@ def finish_line(
             put_run(lines[f], q, target, z, count, added, None, PLAN)
         else:
             put_run(lines[f], q, target, z, count, added, residual[run.image, channel, y], PLAN)
-        q += blocks.width - z
+        q, i, z = q + blocks.width - z, i + 1, 0
 
 
 @function
@@ -298,14 +294,18 @@ def put_run(
     line: Any, at: Any, target: Any, to: Any, count: Any, added: Any, more: Any, PLAN: LanePlan
 ) -> None:
     """Finishes neighbouring results of a row: adds to them, and applies the activation."""
-    LANES, start = PLAN.lanes, 0
+    start = 0
     if PLAN.lanewise:
-        start = count // LANES * LANES
-        for j in range(0, start, LANES):
-            value = kl.vload(line, at + j, lanes=LANES) + kl.splat(added, LANES)
-            if more is not None:
-                value = value + kl.vload(more, to + j, lanes=LANES)
-            kl.vstore(target, to + j, PLAN.activation(value))
+        for w in kl.static_range(len(PLAN.widths)):
+            WIDTH = PLAN.widths[w][0]
+            vectors = (count - start) // WIDTH
+            for j in range(vectors):
+                z = start + j * WIDTH
+                value = kl.vload(line, at + z, lanes=WIDTH) + kl.splat(added, WIDTH)
+                if more is not None:
+                    value = value + kl.vload(more, to + z, lanes=WIDTH)
+                kl.vstore(target, to + z, PLAN.activation(value))
+            start += vectors * WIDTH
     for j in range(start, count):
         value = line[at + j] + added
         if more is not None:

@@ -8,7 +8,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.operand_ring import multiply_steps, start_ring
+from portable.linalg.products.mainloop import mainloop, prologue
 
 __all__ = ["multiply_many"]
 
@@ -16,7 +16,7 @@ NOWHERE: Final = 2**30
 """Beyond every matrix; a power of two, so that what begins there is known to be aligned."""
 
 
-class Operands(NamedTuple):
+class Reader(NamedTuple):
     """What the tiles of a workgroup are made of: `count` matrices in turn, from the `first` on."""
 
     a: Any
@@ -79,12 +79,12 @@ def multiply_many(
         results, steps = 1, kl.minimum(count * deep, rest // k * deep + kl.cdiv(rest % k, BK))
     tile_a, tile_b = kl.local((STAGES, BM, BK), a.dtype), kl.local((STAGES, BK, BN), b.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
-    operands, tiles = Operands(a, b, e, g, row, column, first, count, BK), (tile_a, tile_b)
-    start_ring(tiles, operands, TILING)
+    reader, tiles = Reader(a, b, e, g, row, column, first, count, BK), (tile_a, tile_b)
+    prologue(tiles, reader, TILING)
     for i in range(results):
         acc.fill(0)
         ends = i * steps, (i + 1) * steps
-        multiply_steps(acc, tiles, operands, ends, TILING, ROTATED=False)
+        mainloop(acc, tiles, reader, ends, TILING, ROTATED=False)
         acc.store(out[part if SUMS else first + i, e, g, row : row + BM, column : column + BN])
 
 

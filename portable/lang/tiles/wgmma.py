@@ -181,7 +181,7 @@ class Wgmma(Strategy):
         self._lanes = Lanes.of(code)
         self._group = code.let("warpgroup", divided(self._lanes.warp, 4))
         self._multiplying = _multiplying(self.work, self.part)
-        self._apart = self._multiplying * GROUP < self.work.items
+        self._specialised = self._multiplying * GROUP < self.work.items
         self._tiles = {array: self._paneled(tile) for array, tile in self.part.tiles.items()}
         self._grids = {f: self._grid(f) for f in self.part.fragments}
         self._held = {f: self._hold(code, f) for f in self.part.fragments}
@@ -233,7 +233,9 @@ class Wgmma(Strategy):
         registers = tuple(
             self.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(len(offsets))
         )
-        together = (wait(code.loc),) if self._apart else ()  # for nothing: what it says counts
+        together = (
+            (wait(code.loc),) if self._specialised else ()
+        )  # for nothing: what it says counts
         return Held(fragment, self._lanes, row, column, offsets, registers, together)
 
     # -- multiplication ---------------------------------------------------------------------
@@ -262,7 +264,7 @@ class Wgmma(Strategy):
         return self._cut(x)
 
     def _cut(self, x: s.Statement) -> s.Block | None:
-        pieces = cut(x, self.work.kernel.body) if self._apart else None
+        pieces = cut(x, self.work.kernel.body) if self._specialised else None
         if pieces is None:
             return None
         pieces = boxed(pieces, self.copy, self.work)
@@ -305,7 +307,7 @@ class Wgmma(Strategy):
     @classmethod
     def finish(cls, body: s.Block, made: Sequence[Self]) -> s.Block:
         """Fences where barriers and copies are, and waits where multiplications may be running."""
-        return settled(body, waiting=not all(x._apart for x in made))
+        return settled(body, waiting=not all(x._specialised for x in made))
 
     # -- the accumulator --------------------------------------------------------------------
 
@@ -320,16 +322,16 @@ class Wgmma(Strategy):
         The others must not: a warp that copies is no warpgroup, and what it does in vain as one is
         undefined.
         """
-        return () if self._apart else self._settled(fragment, loc)
+        return () if self._specialised else self._settled(fragment, loc)
 
     def fill(self, x: s.FragmentFill) -> s.Block:
         """Sets every element."""
-        waiting = () if self._apart else (wait(x.loc),)
+        waiting = () if self._specialised else (wait(x.loc),)
         return waiting + self._held[x.fragment].fill(self.work, x)
 
     def load(self, x: s.FragmentLoad) -> s.Block:
         """Reads the elements."""
-        waiting = () if self._apart else (wait(x.loc),)
+        waiting = () if self._specialised else (wait(x.loc),)
         return waiting + self._own(self._held[x.fragment].load(self.work, x), x.loc)
 
     def store(self, x: s.FragmentStore) -> s.Block:
@@ -344,7 +346,7 @@ class Wgmma(Strategy):
 
     def _own(self, block: s.Block, loc: Location) -> s.Block:
         """For the warpgroups that hold something."""
-        if not self._apart:
+        if not self._specialised:
             return block
         code = self.work.code(loc)
         with code.when(smaller(self._group, self._multiplying)):

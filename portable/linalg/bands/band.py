@@ -11,8 +11,6 @@ from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.linalg.bands.kernels import (
-    CREW,
-    item_packs,
     item_wave,
     load_band,
     move_band,
@@ -180,8 +178,8 @@ def chase(device: Device, ab: Any, largest: Any, out: tuple[Any, Any], plan: Pla
             move_band[work.shape[0], _WORKGROUP](source, work, BEFORE=before, LAYOUT=layout)
         start = sum(needed[:number])
         own = sync[start : start + needed[number]]
-        if plan.persistent:
-            _run_packs(work, own, n, stage, layout)
+        if plan.in_packs(stage):
+            _run_packs(work, own, n, stage)
         else:
             _run_waves(work, n, stage, layout)
     last = e if n > 1 else None
@@ -196,9 +194,8 @@ def _exponent(storage: DType, u: int) -> int:
     return 14 - u.bit_length() if storage is kl.f16 else _SCALED_TO
 
 
-def _run_packs(work: Any, sync: Any, n: int, stage: Stage, layout: Layout) -> None:
+def _run_packs(work: Any, sync: Any, n: int, stage: Stage) -> None:
     b, packs = stage.bandwidth, groups(stage.pack_count(n))
-    items = stage.items * stage.sweeps + CREW
     match stage.residency:
         case "vectors":
             ahead = {"SWEEPS": stage.sweeps, "EVERY": stage.every}
@@ -207,8 +204,6 @@ def _run_packs(work: Any, sync: Any, n: int, stage: Stage, layout: Layout) -> No
         case "products":
             tiles = {"SHAPE": stage.product_shape, "SWEEPS": stage.sweeps}
             product_packs[packs, 1](work, sync, n, **tiles)
-        case "items":
-            item_packs[packs, items](work, sync, n, b, SHAPE=stage.item_shape(layout))
         case "panels":
             panel_packs[packs, stage.items](work, sync, n, SHAPE=stage.panel_shape)
         case "ring" | "direct":

@@ -31,18 +31,15 @@ class ItemShape:
     reflector : int
         The length of reflectors.
     items : int
-        Work-items of a sweep.
-    sweeps : int
-        Sweeps of a workgroup.
+        Work-items of a sweep, a workgroup.
     pitch, top : int
         Places of a column in the working storage, and the diagonal's.
     lag : int
-        Hops between neighbouring sweeps of a pack.
+        Hops between neighbouring sweeps, but for one.
     """
 
     reflector: int
     items: int
-    sweeps: int
     pitch: int = 0
     top: int = 0
     lag: int = 2
@@ -60,22 +57,21 @@ class ItemShape:
     @property
     def elements(self) -> int:
         """Elements of local memory that a workgroup takes."""
-        return self.sweeps * (self.items * self.column + 2 * self.vector)
+        return self.items * self.column + 2 * self.vector
 
 
 @function
-def hop_by_items(w: Any, hop: Any, parts: Any, B: Any, SHAPE: ItemShape, FRESH: bool) -> None:
+def hop_by_items(w: Any, hop: Any, parts: Any, B: Any, SHAPE: ItemShape) -> None:
     """A hop by the work-items of a sweep; all of the workgroup come to its barriers.
 
     `hop` is its number, its place, and whether there is one. `parts` is what the sweep has in local
-    memory: the row that the right reflector is made of, which the hop before left there unless
-    `FRESH`; the column for the left one; and a tile.
+    memory: the row that the right reflector is made of, the column for the left one, and a tile.
     """
     k, s, active = hop
     rows, _, tile = parts
     T, ITEMS = SHAPE.reflector, SHAPE.items
     own = kl.local_id(0) % ITEMS
-    if active and (FRESH or k == 0):
+    if active:
         p = kl.where(k == 0, s - (B - T + 1), s - B)
         for c in range(own, T, ITEMS):
             rows[c] = w[at(p, s + c, SHAPE.pitch, SHAPE.top)]
@@ -91,7 +87,7 @@ def hop_by_items(w: Any, hop: Any, parts: Any, B: Any, SHAPE: ItemShape, FRESH: 
             tile_from_band(w, tile, s, chunk, count, SHAPE)
         kl.barrier()
         if active and chunk + own < B + T:
-            combined_column(own, chunk + own, parts, B, SHAPE)
+            combined_column(own, chunk + own, parts, SHAPE)
         kl.barrier()
         if active:
             band_from_tile(w, tile, s, chunk, count, SHAPE)
@@ -143,18 +139,16 @@ def combined_row(w: Any, hop: Any, i: Any, parts: Any, B: Any, SHAPE: ItemShape)
 
 
 @function
-def combined_column(own: Any, i: Any, parts: Any, B: Any, SHAPE: ItemShape) -> None:
+def combined_column(own: Any, i: Any, parts: Any, SHAPE: ItemShape) -> None:
     """The left reflector on column ``s + i``, which stands in column `own` of the tile."""
-    rows, columns, tile = parts
+    _, columns, tile = parts
     T = SHAPE.reflector
-    x = kl.private(T, rows.dtype)
+    x = kl.private(T, tile.dtype)
     for r in kl.range(T, unroll=-1):
         x[r] = tile[own * SHAPE.column + r]
     reflected(x, columns, i == 0, T)
     for r in kl.range(T, unroll=-1):
         tile[own * SHAPE.column + r] = x[r]
-    if i >= B:
-        rows[i - B] = x[0]
 
 
 @function

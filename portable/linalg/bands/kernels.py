@@ -26,9 +26,7 @@ from portable.linalg.bands.items import ItemShape, hop_by_items
 from portable.linalg.base.magnitude import power_bits, scaled_by
 
 __all__ = [
-    "CREW",
     "FINISHED",
-    "item_packs",
     "item_wave",
     "load_band",
     "move_band",
@@ -39,9 +37,6 @@ __all__ = [
 
 FINISHED: Final = 2**30
 """The progress of a pack that has no steps left."""
-
-CREW: Final = 64
-"""Work-items that a workgroup has besides those that compute, to follow and to publish."""
 
 
 @kernel
@@ -189,40 +184,4 @@ def item_wave(w: Any, n: Any, wave: Any, first: Any, B: Any, *, SHAPE: ItemShape
     k = wave - (SHAPE.lag + 1) * sweep
     s = sweep + 1 + B - T + k * B
     active = k >= 0 and s <= n - 2
-    hop_by_items(w, (k, s, active), (rows, columns, tile), B, SHAPE, True)
-
-
-@kernel
-def item_packs(w: Any, sync: Any, n: Any, B: Any, *, SHAPE: ItemShape) -> None:
-    """All hops: a workgroup for each pack of sweeps, which go side by side.
-
-    While the others make step t, one work-item more waits for what step t + 1 needs of the pack
-    before and another publishes step t - 1, so that neither is waited for in its turn.
-    """
-    kind = kl.accumulator(w.dtype)
-    T, ITEMS, SWEEPS = SHAPE.reflector, SHAPE.items, SHAPE.sweeps
-    AHEAD = SHAPE.lag * SWEEPS
-    rows, columns = kl.local((SWEEPS, SHAPE.vector), kind), kl.local((SWEEPS, SHAPE.vector), kind)
-    tile = kl.local((SWEEPS, ITEMS * SHAPE.column), kind)
-    pack = taken_pack(sync)
-    own = kl.local_id(0)
-    sweep = kl.minimum(own // ITEMS, SWEEPS - 1)
-    computes = own < ITEMS * SWEEPS
-    begin = pack * SWEEPS + 1 + B - T
-    steps = (n - 2 - begin) // B + 1 + SHAPE.lag * (SWEEPS - 1)
-    if own == ITEMS * SWEEPS:
-        follow(sync, pack, 1 + AHEAD)
-    kl.barrier()
-    for step in range(steps):
-        k = step - SHAPE.lag * sweep
-        s = begin + sweep + k * B
-        active = computes and k >= 0 and s <= n - 2
-        if own == ITEMS * SWEEPS and step + 1 < steps:
-            follow(sync, pack, step + 2 + AHEAD)
-        if own == ITEMS * SWEEPS + CREW // 2 and step > 0:
-            publish(sync, pack, step)
-        parts = rows[sweep], columns[sweep], tile[sweep]
-        hop_by_items(w, (k, s, active), parts, B, SHAPE, False)
-    kl.barrier()
-    if own == 0:
-        publish(sync, pack, FINISHED)
+    hop_by_items(w, (k, s, active), (rows, columns, tile), B, SHAPE)

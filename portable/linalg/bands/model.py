@@ -105,7 +105,7 @@ def stage_time(
     units: float = max(1, capabilities.compute_units)
     if stage.residency == "panels" and stage.spare:
         units *= _SHARED
-    if not persistent:
+    if not persistent or stage.residency == "items":
         return _waves(stage, n, rates, units)
     step = _step(stage, rates)
     packs = stage.pack_count(n)
@@ -148,10 +148,8 @@ def _apart(stage: Stage) -> float:
             return stage.every + (stage.lag - 1) * stage.sweeps + 1
         case "panels":
             return stage.lag
-        case "ring" | "direct":
-            return 1.5 * stage.sweeps + 0.5
         case _:
-            return stage.lag * stage.sweeps + 1
+            return 1.5 * stage.sweeps + 0.5
 
 
 def _waves(stage: Stage, n: int, rates: Rates, units: float) -> float:

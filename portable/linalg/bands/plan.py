@@ -45,7 +45,8 @@ class Stage:
         where the band becomes bidiagonal.
     residency : {"vectors", "products", "items", "panels", "ring", "direct"}
         Where the band is worked on: by a work-item alone in `lanes` wide vectors, by reflectors or
-        by products with panels of them; by work-items side by side, in global memory; in panels,
+        by products with panels of them; by work-items side by side, in global memory, a wave of
+        hops in a launch; in panels,
         whose reflectors sub-groups apply to lines in registers; or by sub-groups with blocks in
         registers, which they hand on through local memory or, direct, through global memory.
     lanes : int
@@ -101,6 +102,8 @@ class Stage:
                     "a sweep has two blocks",
                 )
                 _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
+            case "items":
+                _require(self.sweeps == 1, "work-items side by side have one sweep")
             case "products":
                 _require(self.product_shape.fits, "panels and bands are whole tiles of vectors")
                 _require(self.items == 1, "a work-item has a panel to itself")
@@ -167,8 +170,7 @@ class Stage:
 
     def item_shape(self, layout: Layout) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""
-        extents = self.reflector, self.items, self.sweeps
-        return ItemShape(*extents, layout.pitch, layout.top, self.lag)
+        return ItemShape(self.reflector, self.items, layout.pitch, layout.top, self.lag)
 
     @property
     def lag(self) -> int:
@@ -197,7 +199,8 @@ class Plan:
     stages : tuple of Stage
         One after another.
     persistent : bool
-        Whether one launch makes all hops of a stage; else each wave is one.
+        Whether one launch makes all hops of a stage, whose packs wait for each other; else, and for
+        work-items side by side, each wave is one.
     storage : DType
         The type of the working storage. Half precision stays in half where the band is only in
         global memory; in vectors and in the ring it is kept in single: converting costs more than
@@ -235,6 +238,10 @@ class Plan:
                 self.layout(self.stages[-1]) == Layout(3 * b, 2 * b),
                 "vectors find columns 3 b apart",
             )
+
+    def in_packs(self, stage: Stage) -> bool:
+        """Whether one launch makes all hops of a stage."""
+        return self.persistent and stage.residency != "items"
 
     def layout(self, stage: Stage) -> Layout:
         """The working storage of a stage: that of blocks or panels, or one of all the others."""

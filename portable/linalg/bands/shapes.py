@@ -11,7 +11,6 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.linalg.bands.items import ItemShape
-from portable.linalg.bands.kernels import CREW
 from portable.linalg.bands.model import predicted, stage_time
 from portable.linalg.bands.panels import PanelShape
 from portable.linalg.bands.plan import Plan, Stage, rounded
@@ -180,14 +179,14 @@ def _stages(
 
     def last(b: int) -> Stage:
         blocks = _in_blocks(b, n, dtype, capabilities) if persistent else None
-        return blocks or _by_items(b, b, dtype, capabilities, persistent)
+        return blocks or _by_items(b, b, dtype, capabilities)
 
     def time(stage: Stage) -> float:
         return stage_time(stage, n, persistent, dtype.register, capabilities)
 
     blocks = [b for b in _BLOCK_WIDTHS if persistent and _in_blocks(b, n, dtype, capabilities)]
     widths = blocks or [_NARROW]
-    found = [(*_steps(u, b, dtype, capabilities, persistent), last(min(u, b))) for b in widths]
+    found = [(*_steps(u, b, dtype, capabilities), last(min(u, b))) for b in widths]
     if capabilities.sub_group_size > 1:
         found += [
             (*steps, last(b))
@@ -197,13 +196,11 @@ def _stages(
     return min(found, key=lambda stages: sum(map(time, stages)))
 
 
-def _steps(
-    u: int, narrow: int, dtype: DType, capabilities: Capabilities, persistent: bool
-) -> Iterator[Stage]:
+def _steps(u: int, narrow: int, dtype: DType, capabilities: Capabilities) -> Iterator[Stage]:
     """Stages of work-items side by side, each of which leaves a band narrower by the same."""
     for wide in range(u, narrow, -_STEP):
         narrower = max(narrow, wide - _STEP)
-        yield _by_items(wide, wide - narrower + 1, dtype, capabilities, persistent)
+        yield _by_items(wide, wide - narrower + 1, dtype, capabilities)
 
 
 def _panel_steps(
@@ -242,19 +239,15 @@ def _spare_of_panels(shape: PanelShape, room: int) -> int:
     return max(0, (room // 3 - shape.elements) // (2 * shape.length) + 1)
 
 
-def _by_items(
-    b: int, reflector: int, dtype: DType, capabilities: Capabilities, persistent: bool
-) -> Stage:
-    """As many work-items as rows, as many sweeps as fit."""
+def _by_items(b: int, reflector: int, dtype: DType, capabilities: Capabilities) -> Stage:
+    """As many work-items as rows, in three quarters of a workgroup."""
     size = dtype.register.itemsize
     most = min(_REGISTERS // size, capabilities.max_workgroup, capabilities.max_workgroup_shape[0])
-    most -= CREW
-    items = min(rounded(b + reflector, 32), most, _ITEMS)
+    items = min(rounded(b + reflector, 32), most * 3 // 4, _ITEMS)
     room = capabilities.local_memory_most // size
-    while items > 32 and ItemShape(reflector, items, 1).elements > room:
+    while items > 32 and ItemShape(reflector, items).elements > room:
         items //= 2
-    fitting = min(most // items, room // ItemShape(reflector, items, 1).elements, 4)
-    return Stage(b, reflector, "items", items=items, sweeps=max(1, fitting) if persistent else 1)
+    return Stage(b, reflector, "items", items=items)
 
 
 def _in_blocks(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage | None:

@@ -24,16 +24,17 @@ class Tiling(NamedTuple):
     split : bool or "first"
         Whether they may multiply single precision, as sums of two numbers of 11 bits, or rounded
         to the first of them.
-    apart : bool
-        Whether a tile is only asked for when it is wanted: where multiplications run on their own,
-        the device has work-items that do nothing but copy, or ask its copy engine, and run ahead.
+    warp_specialised : bool
+        Whether warps that do nothing but copy, or ask the device's copy engine, run ahead of those
+        that multiply, as far as there are slots; elsewhere a tile is only asked for when it is
+        wanted.
     group : int
         Rows of tiles that are worked off side by side (`tile_position`).
-    in_parts : bool
+    split_k : bool
         Whether sums are cut into parts, for results of too few tiles to keep a device busy.
-    in_turn : bool
+    persistent : bool
         Whether a workgroup makes tiles in turn, of which the next one's operands are asked for
-        while one is stored; those that are `apart` alone.
+        while one is stored; those that are `warp_specialised` alone.
     """
 
     rows: int
@@ -42,18 +43,18 @@ class Tiling(NamedTuple):
     stages: int
     units: bool
     split: Any = False
-    apart: bool = False
+    warp_specialised: bool = False
     group: int = 8
-    in_parts: bool = False
-    in_turn: bool = False
+    split_k: bool = False
+    persistent: bool = False
 
     @property
     def ahead(self) -> int:
         """Steps that operands are asked for before they are multiplied."""
-        return 0 if self.apart else self.stages - 1
+        return 0 if self.warp_specialised else self.stages - 1
 
     @classmethod
-    def of(cls, choice: Parameters, *, split: Any = False, in_parts: bool = False) -> Tiling:
+    def of(cls, choice: Parameters, *, split: Any = False, split_k: bool = False) -> Tiling:
         """That of a choice of the tuning table, of which some say whether to split."""
         return _tiling(
             choice["BM"],
@@ -64,7 +65,7 @@ class Tiling(NamedTuple):
             choice.get("SPLIT", split),
             choice.get("APART", False),
             choice.get("GROUP", 8),
-            in_parts,
+            split_k,
             bool(choice.get("APART", False) and choice.get("RESIDENT", 0)),
         )
 

@@ -45,12 +45,12 @@ def sharing_for(
 ) -> tuple[Sharing, int] | None:
     """How panels of so many rows are shared, and by how many work-items a workgroup.
 
-    None where they had better not be: work-items are few, or workgroups cannot wait for each other,
-    which takes that all of them run at once. A device runs one for each compute unit; what was
-    launched before ends by itself.
+    None where they had better not be: matrices are many, work-items are few, or workgroups cannot
+    wait for each other, which takes that all of them run at once. A device runs one for each
+    compute unit; what was launched before ends by itself.
     """
     can = device.capabilities
-    if can.lone_work_items:
+    if can.lone_work_items or batch > 1:
         return None
     most = min(_ITEMS, can.max_workgroup, can.max_workgroup_shape[0])
     items = _FEWEST

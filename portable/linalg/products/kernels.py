@@ -12,7 +12,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.operand_ring import multiply_steps, start_ring
+from portable.linalg.products.mainloop import mainloop, prologue
 from portable.primitives.reductions.merging import CHAIN
 
 __all__ = ["gemm_naive", "gemm_sums", "gemm_tiled", "gemm_tiles", "keep", "relu"]
@@ -202,7 +202,7 @@ def gemm_tiled(
         result[row, column] = finished(total, terms, out, place, ACTIVATION)
 
 
-class Operands(NamedTuple):
+class Reader(NamedTuple):
     """What a tile of a result is made of: matrices and their extents, and where it begins."""
 
     left: Any
@@ -240,14 +240,14 @@ def multiply_tile(
     left, right, result = matrices(a, b, out, batch)
     m, n, k = result.shape[0], result.shape[1], left.shape[1]
     first, steps = 0, kl.cdiv(k, BK)
-    if TILING.in_parts:
+    if TILING.split_k:
         most = kl.cdiv(steps, out.shape[0])
         before = batch // matrices_of(out, 1) * most
         first, steps = before * BK, kl.minimum(steps - before, most)
-    operands = Operands(left, right, row, column, first - done * BK, (m, n, k), BK)
+    reader = Reader(left, right, row, column, first - done * BK, (m, n, k), BK)
     acc.fill(0)
-    start_ring(tiles, operands, TILING)
-    multiply_steps(acc, tiles, operands, (done, done + steps), TILING)
+    prologue(tiles, reader, TILING)
+    mainloop(acc, tiles, reader, (done, done + steps), TILING)
     acc.map(finished_in_tile, terms, out, (batch, row, column), ACTIVATION)
     if c is not None:  # which may be the result
         kl.barrier()
@@ -271,7 +271,7 @@ def gemm_tiles(
     alpha, a, b, beta, c, bias, out, ACC, ACTIVATION
         As in `gemm_naive`.
     TILING : Tiling
-        The tiles. Where it sums `in_parts`, `out` has a matrix of partial sums for each of them
+        The tiles. With `split_k`, `out` has a matrix of partial sums for each of them
         along its first dimension, which `gemm_sums` adds up.
     """
     BM, BN, BK, STAGES = TILING[0:4]
@@ -279,7 +279,7 @@ def gemm_tiles(
     tile_b = kl.local((STAGES, BK, BN), b.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
     terms, tiles, given = (alpha, beta, c, bias), (tile_a, tile_b), (a, b, out)
-    if TILING.in_turn:
+    if TILING.persistent:
         done = 0
         for index in range(kl.group_id(0), tiles_of(out, BM, BN), kl.num_groups(0)):
             done += multiply_tile(acc, tiles, given, terms, (index, done), TILING, ACTIVATION)

@@ -160,7 +160,7 @@ def launches(
                 yield from shared_launch(device, choice, shape, k, constants)
             else:
                 own = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
-                yield _in_parts(device, own, max(parts, least), shape, constants)
+                yield _split_k(device, own, max(parts, least), shape, constants)
 
 
 def _slim(
@@ -221,7 +221,7 @@ def _parts_against_drift(device: Device, kind: DType, product: Product, accumula
     return min(-(-k // longest), max(1, (m + n) * k // (m * n))) if k > 2 * longest else 1
 
 
-def _in_parts(
+def _split_k(
     device: Device,
     choice: Parameters,
     parts: int,
@@ -300,9 +300,9 @@ def tiles_launch(
     """
     own = dict(constants)
     split = own.pop("SPLIT", False)
-    tiling = Tiling.of(parameters, split=split, in_parts=parts > 1)
+    tiling = Tiling.of(parameters, split=split, split_k=parts > 1)
     workgroup = (parameters["WORKGROUP"], 1, 1)
-    most = compute_units * parameters["RESIDENT"] if tiling.in_turn else 0
+    most = compute_units * parameters["RESIDENT"] if tiling.persistent else 0
     launcher = _over_tiles(gemm_tiles, shape, tiling.rows, tiling.columns, workgroup, most)
     return TileLaunch(launcher, {"TILING": tiling, **own}, parts)
 

@@ -23,7 +23,7 @@ from portable.linalg.products.kernels import (
     tile_place,
     tiles_of,
 )
-from portable.linalg.products.operand_ring import multiply_steps, start_ring
+from portable.linalg.products.mainloop import mainloop, prologue
 
 __all__ = ["gemm_share_sums", "gemm_shares"]
 
@@ -101,7 +101,7 @@ class Place(NamedTuple):
     first: Any
 
 
-class Operands(NamedTuple):
+class Reader(NamedTuple):
     """What a piece is made of, up to a step of the ring; from there on what the next one is."""
 
     given: Any
@@ -159,7 +159,7 @@ def gemm_shares(
     shares = Shares(kl.num_groups(0), tiles_of(out, BM, BN), steps, TILING.ahead)
     count, rounds = pieces_of(shares), shares.rounds()
     here = place_of(piece_of(shares, 0), out, 0, count > 0, TILING)
-    start_ring(tiles, Operands(given, here, here, 0, BK), TILING)
+    prologue(tiles, Reader(given, here, here, 0, BK), TILING)
     done = 0
     for number in range(count):
         piece, following = piece_of(shares, number), piece_of(shares, number + 1)
@@ -167,8 +167,8 @@ def gemm_shares(
         here = place_of(piece, out, done, True, TILING)
         there = place_of(following, out, end, number + 1 < count, TILING)
         acc.fill(0)
-        operands = Operands(given, here, there, end, BK)
-        multiply_steps(acc, tiles, operands, (done, end), TILING)
+        reader = Reader(given, here, there, end, BK)
+        mainloop(acc, tiles, reader, (done, end), TILING)
         done = end
         batch, row, column, _ = here
         if number < rounds:

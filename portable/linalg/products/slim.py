@@ -49,7 +49,7 @@ class Slim(NamedTuple):
         before it ends.
     many : int
         Tiles of a work-item.
-    in_parts : bool
+    split_k : bool
         Whether the first dimension of the result is that of parts of sums.
     levels : int
         In how many numbers the total of chains of products is kept, as
@@ -60,7 +60,7 @@ class Slim(NamedTuple):
     lanes: int
     vectors: int
     many: int
-    in_parts: bool = False
+    split_k: bool = False
     levels: int = 0
 
 
@@ -176,7 +176,7 @@ def gemm_slim(
         batch, row = index // bands, index % bands * ROWS
         left, right, result = matrices(a, b, out, batch)
         first, depth = 0, left.shape[1]
-        if SLIM.in_parts:
+        if SLIM.split_k:
             each = kl.cdiv(depth, out.shape[0])
             first = kl.minimum(batch // matrices_of(out, 1) * each, depth)
             depth = kl.minimum(first + each, depth)

@@ -89,7 +89,7 @@ PRODUCTS: Final = (
     ),
     fault(
         "what is made next is asked for a step late",
-        SHARES + "Operands.start",
+        SHARES + "Reader.start",
         "step < self.end",
         "step <= self.end",
         "products_whose_last_round_is_shared_out",
@@ -112,7 +112,7 @@ PRODUCTS: Final = (
     ),
     fault(
         "more columns are said to be zeros than are",
-        GEMM + "Operands.valid",
+        GEMM + "Reader.valid",
         "k - step * BK",
         "k - step * BK - 1",
         "products_of_tiles",
@@ -262,8 +262,8 @@ UNITS: Final = (
     fault(
         "the ring begins anew with each tile",
         GEMM + "multiply_tile",
-        "multiply_steps(acc, tiles, operands, (done, done + steps), TILING)",
-        "multiply_steps(acc, tiles, operands, (0, steps), TILING)",
+        "mainloop(acc, tiles, reader, (done, done + steps), TILING)",
+        "mainloop(acc, tiles, reader, (0, steps), TILING)",
         "products_in_turn_by_a_warpgroup",
         "result",
     ),

@@ -1,8 +1,9 @@
-"""A ring of slots in local memory through which tiles of operands pass on their way to a product.
+"""The mainloop of products: tiles of operands pass through slots of local memory to the sums.
 
-While the tiles of one step are multiplied those of the next steps are on their way. A struct of
-*operands* knows what they are: its method ``start(left, right, step)`` starts to copy the tiles of
-a step, and ``valid(step)`` says how many rows, columns and products of it count.
+While the tiles of one step are multiplied those of the next steps are on their way. A *reader*, a
+struct, knows what they are: its method ``start(left, right, step)`` starts to copy the tiles of a
+step, and ``valid(step)`` says how many rows, columns and products of it count. Which tile of the
+result a workgroup makes, and what is done to its sums before they are stored, is up to the kernel.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.base.tiling import Tiling
 
-__all__ = ["multiply_steps", "start_ring"]
+__all__ = ["mainloop", "prologue"]
 
 
 @function
-def start_ring(tiles: Any, operands: Any, TILING: Tiling) -> None:
+def prologue(tiles: Any, reader: Any, TILING: Tiling) -> None:
     """Asks for the tiles of the first steps."""
     for step in kl.static_range(TILING.ahead):
-        operands.start(tiles[0][step], tiles[1][step], step)
+        reader.start(tiles[0][step], tiles[1][step], step)
         kl.copy_commit()
 
 
 @function
-def multiply_steps(
+def mainloop(
     acc: Any,
     tiles: Any,
-    operands: Any,
+    reader: Any,
     steps: Any,
     TILING: Tiling,
     ROTATED: bool = True,
@@ -42,7 +43,7 @@ def multiply_steps(
         Of the tiling.
     tiles : (array, array)
         Slots, ``TILING.stages`` of them, for left tiles (rows, depth) and right (depth, columns).
-    operands : struct
+    reader : struct
         As the module has it.
     steps : (int, int)
         The first one, and the one after the last; calls go on where those before ended.
@@ -54,10 +55,10 @@ def multiply_steps(
     kl.pipeline(
         acc,
         tiles,
-        operands.start,
+        reader.start,
         *steps,
         ahead=TILING.ahead,
-        valid=operands.valid,
+        valid=reader.valid,
         transposed=TRANSPOSED,
         rotated=ROTATED,
     )
