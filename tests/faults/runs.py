@@ -257,17 +257,6 @@ def positive_definite_by_tiles() -> None:
 
 
 @run
-def panels_with_pivots_by_several_workgroups() -> None:
-    a = random(140, 20)
-    with _few_items():
-        lu, pivots = pt.linalg.lu_factor(a)
-    order = np.arange(140)
-    for i, pivot in enumerate(pivots):
-        order[[i, pivot]] = order[[pivot, i]]
-    close((np.tril(lu, -1) + np.eye(140, 20)) @ np.triu(lu[:20]), a[order])
-
-
-@run
 def panels_of_reflectors_by_several_workgroups() -> None:
     a = random(140, 20)
     with _few_items():

@@ -11,7 +11,6 @@ from portable.linalg.factorisations.layout import layout_of
 from portable.linalg.factorisations.panel_kernels import exchange_rows
 from portable.linalg.factorisations.shared_panel_kernels import (
     Sharing,
-    eliminate_together,
     reflect_together,
 )
 from portable.linalg.factorisations.triangle_kernels import Triangle, cholesky_rows, solve_strips
@@ -33,16 +32,12 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
     kind = dtypes.dtype(dtype)
     layout = layout_of(kind, can)
     a, rows = np.empty((2, 99, 99), kind.numpy), np.empty((2, 2, 9, 16), kind.numpy)
-    choices, whole = np.empty((2, 2, 8, 2), kind.real.numpy), np.empty((2, 99), np.int32)
+    whole = np.empty((2, 99), np.int32)
     counts, factors = np.empty(99, np.int32), np.empty((2, 2, 64, 64), kind.numpy)
     sharing = Sharing(8, 4 if kind.itemsize == 4 else 2, layout.panel)
     many, items, strip = (512, 1, 1), (layout.items, 1, 1), (layout.strip_items, 1, 1)
     which = Triangle(backward=True, turned=True, conjugate=True, unit=False)
     return [
-        program(
-            eliminate_together, can, many, a, rows, choices, whole, counts, counts, (0, 16, 0),
-            SHARING=sharing,
-        ),
         program(reflect_together, can, many, a, a, a, rows, counts, (0, 16, 0, 0), SHARING=sharing),
         program(cholesky_rows, can, items, a, factors, counts, 0, 2, LAYOUT=layout),
         program(

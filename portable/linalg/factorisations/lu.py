@@ -30,8 +30,6 @@ from portable.linalg.factorisations.panel_kernels import (
 )
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.right_sides import RightSides, right_sides
-from portable.linalg.factorisations.shared_panel_kernels import eliminate_together
-from portable.linalg.factorisations.sharing import Board, board_for, sharing_for
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
@@ -104,8 +102,9 @@ def lu_factor(a: ArrayT) -> LUFactors:
     Notes
     -----
     By halves of the columns (S. Toledo, "Locality of reference in LU decomposition with partial
-    pivoting", SIAM J. Matrix Anal. Appl. 18 (1997)); a workgroup eliminates a panel of a few
-    columns, rows change places in one pass for each panel, and all else is products.
+    pivoting", SIAM J. Matrix Anal. Appl. 18 (1997)); on every device one workgroup
+    for each matrix eliminates a panel of a few columns through memory, rows change places in one
+    pass for each panel, and all else is products.
 
     Examples
     --------
@@ -321,11 +320,7 @@ def eliminated(
     pivots, failures = device.empty((batch, min(m, n)), kl.i32), device.empty((batch,), kl.i32)
     clear[batch, _LINE](failures)
     room = device.empty((batch, m, layout.panel), kind)
-    board = None
-    if sharing_for(device, batch, m, kind, layout) is not None:
-        panels = 2 * -(-min(m, n) // layout.panel)
-        board = board_for(device, batch, m, panels, kind, layout.panel)
-    elimination = _Elimination(device, lu, room, pivots, failures, kind, layout, board)
+    elimination = _Elimination(device, lu, room, pivots, failures, layout)
     elimination.columns(0, min(m, n))
     if n > m:
         elimination.solve(0, m, n)
@@ -340,9 +335,7 @@ class _Elimination(NamedTuple):
     room: Any
     pivots: Any
     failures: Any
-    kind: DType
     layout: Layout
-    board: Board | None
 
     def columns(self, first: int, stop: int) -> None:
         """Factors columns from the diagonal down: the left half, then what it leaves of the right.
@@ -372,27 +365,13 @@ class _Elimination(NamedTuple):
         solved_in_place(self.device, triangle, rows, _UNIT_LOWER, self.layout)
 
     def _panel(self, first: int, stop: int) -> None:
-        layout, (batch, m) = self.layout, self.lu.shape[:2]
-        sharing = sharing_for(self.device, batch, m - first, self.kind, layout)
-        if self.board is not None and sharing is not None:
-            how, items = sharing
-            rows, choices, counts = self.board
-            place = first // layout.panel * batch
-            eliminate_together[groups(batch * how.groups), items](
-                self.lu, rows, choices, self.pivots, self.failures, counts, (first, stop, place),
-                SHARING=how,
-            )  # fmt: skip
-        else:
-            self._panel_by_one(first, stop)
-        others = int(self.lu.shape[2]) - (stop - first)
-        if others > 0:
-            self._exchange(first, stop, others)
-
-    def _panel_by_one(self, first: int, stop: int) -> None:
         layout, batch = self.layout, int(self.lu.shape[0])
         eliminate_panel[groups(batch), layout.items](
             self.lu, self.room, self.pivots, self.failures, first, stop, LAYOUT=layout
         )
+        others = int(self.lu.shape[2]) - (stop - first)
+        if others > 0:
+            self._exchange(first, stop, others)
 
     def _exchange(self, first: int, stop: int, others: int) -> None:
         """Rows of all columns but a panel's change places as it has it."""

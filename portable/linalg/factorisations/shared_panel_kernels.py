@@ -1,11 +1,11 @@
 """Panels that several workgroups factor together, their rows in registers.
 
 Each workgroup has some rows of a panel. For each column the workgroups meet once: what a column
-needs of all rows, a pivot or products, they put on a board, in one of two places in turn, since who
+needs of all rows, products, they put on a board, in one of two places in turn, since who
 has met the others has read what they wrote the time before. So they have to run at the same time:
 there are no more of them than the device has compute units.
 
-The column that is eliminated is the first one that a work-item holds; then all move up by one, and
+The column that is reflected is the first one that a work-item holds; then all move up by one, and
 what is left of the column becomes the last.
 """
 
@@ -19,7 +19,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits
 from portable.linalg.factorisations.copy_kernels import conjugate
-from portable.linalg.factorisations.panel_kernels import Candidate, larger, size_of
+from portable.linalg.factorisations.panel_kernels import size_of
 from portable.linalg.factorisations.reflector_panel_kernels import (
     TARGET,
     added,
@@ -28,7 +28,7 @@ from portable.linalg.factorisations.reflector_panel_kernels import (
     scaled,
 )
 
-__all__ = ["Sharing", "eliminate_together", "reflect_together"]
+__all__ = ["Sharing", "reflect_together"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,114 +118,6 @@ def put_row(own: Any, row: Any, board: Any, SHARING: Sharing) -> None:
         if own.number(i) == row:
             for j in kl.static_range(SHARING.panel):
                 board[j] = own.held[i, j]
-
-
-@function
-def take_row(own: Any, row: Any, values: Any, SHARING: Sharing) -> None:
-    """Who holds a row holds others' values from now on."""
-    for i in kl.static_range(SHARING.rows):
-        if own.number(i) == row:
-            for j in kl.static_range(SHARING.panel):
-                own.held[i, j] = values[j]
-
-
-@kernel
-def eliminate_together(
-    a: Any, board: Any, choices: Any, pivots: Any, failures: Any, counts: Any, where: Any,
-    *, SHARING: Sharing,
-) -> None:  # fmt: skip
-    """As `panel_kernels.eliminate_panel`, by several workgroups for each matrix.
-
-    Parameters
-    ----------
-    a, pivots, failures
-        As there.
-    board : array, shape (batch, 2, groups + 1, panel)
-        Where each workgroup puts its candidate's row, and who has it the row that is to change.
-    choices : array, shape (batch, 2, groups, 2)
-        The candidates' sizes and rows, whole numbers that the dtype holds.
-    counts : array of i32
-        How often workgroups have met, zeros at first.
-    where : (int, int, int)
-        The panel's first column, the one behind its last, and its place in `counts`.
-    """
-    first, stop, place = where
-    GROUPS, PANEL = SHARING.groups, SHARING.panel
-    batch, group = kl.group_id(0) // GROUPS, kl.group_id(0) % GROUPS
-    matrix, width = a[batch], stop - first
-    m = matrix.shape[0] - first
-    own = rows_of(matrix, first, group, width, SHARING)
-    top, pivot = kl.private(PANEL, a.dtype), kl.private(PANEL, a.dtype)
-    for k in range(PANEL):
-        if k < kl.minimum(width, m):
-            slot = k % 2
-            found = workgroup_candidate(own, k, m, SHARING)
-            put_row(own, found.row, board[batch, slot, group], SHARING)
-            put_row(own, k, board[batch, slot, GROUPS], SHARING)
-            if kl.local_id(0) == 0:
-                choices[batch, slot, group, 0] = found.size
-                choices[batch, slot, group, 1] = kl.cast(found.row, choices.dtype)
-            meet(counts, place + batch, k + 1, GROUPS)
-            chosen, best = 0, candidate_at(choices[batch, slot], 0)
-            for other in range(1, GROUPS):
-                there = candidate_at(choices[batch, slot], other)
-                better = there.size > best.size or (
-                    there.size == best.size and there.row < best.row
-                )
-                better = better or not best.size >= 0
-                chosen = kl.where(better, other, chosen)
-                best = kl.where(better, there, best)
-            for j in kl.static_range(PANEL):
-                top[j] = board[batch, slot, GROUPS, j]
-                pivot[j] = board[batch, slot, chosen, j]
-            take_row(own, best.row, top, SHARING)
-            take_row(own, k, pivot, SHARING)
-            if group == 0 and kl.local_id(0) == 0:
-                pivots[batch, first + k] = first + best.row
-                if best.size == 0 and failures[batch] == 0:
-                    failures[batch] = first + k + 1
-            eliminate_held(own, pivot, best.size, k, SHARING)
-        else:
-            pivot[0] = 1
-            eliminate_held(own, pivot, pivot[0] * 0, PANEL + m, SHARING)
-    store_rows(own, matrix, first, width, SHARING)
-
-
-@function
-def candidate_at(choices: Any, group: Any) -> Any:
-    """A workgroup's candidate."""
-    return Candidate(choices[group, 0], kl.cast(choices[group, 1], kl.i32))
-
-
-@function
-def workgroup_candidate(own: Any, k: Any, m: Any, SHARING: Sharing) -> Any:
-    """The largest of a workgroup's elements of the column, from row `k` on; else less than 0."""
-    best = Candidate(kl.cast(-1, own.held.dtype.real), k)
-    for i in kl.static_range(SHARING.rows):
-        row = own.number(i)
-        if row >= k and row < m:
-            best = larger(best, Candidate(size_of(own.held[i, 0]), row))
-    return kl.workgroup_reduce(larger, best)
-
-
-@function
-def eliminate_held(own: Any, pivot: Any, size: Any, k: Any, SHARING: Sharing) -> None:
-    """Rows below the `k`-th less their multiples of the pivot's row, a column further.
-
-    The last columns are those of L, which are done.
-    """
-    PANEL = SHARING.panel
-    done = kl.maximum(PANEL - k, 0)
-    for i in kl.static_range(SHARING.rows):
-        below = own.number(i) > k
-        head = own.held[i, 0]
-        factor = head
-        if kl.real(size) > 0:
-            factor = kl.where(below, head / pivot[0], head)
-        for j in kl.static_range(1, PANEL):
-            share = kl.where(below and j < done, pivot[j], pivot[j] * 0)
-            own.held[i, j - 1] = own.held[i, j] - factor * share
-        own.held[i, PANEL - 1] = factor
 
 
 @kernel

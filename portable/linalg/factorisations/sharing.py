@@ -29,14 +29,11 @@ class Board(NamedTuple):
     ----------
     rows : array, shape (batch, 2, groups + 1, panel)
         Of numbers like the matrix'.
-    choices : array, shape (batch, 2, groups, 2)
-        Of real numbers.
     counts : array of i32, shape (panels * batch,)
         How often they have met.
     """
 
     rows: Any
-    choices: Any
     counts: Any
 
 
@@ -73,6 +70,5 @@ def board_for(device: Device, batch: int, rows: int, panels: int, kind: DType, p
     clear[panels * batch, _LINE](counts)
     return Board(
         device.empty((batch, 2, most + 1, panel), kind),
-        device.empty((batch, 2, most, 2), kind.real),
         counts,
     )

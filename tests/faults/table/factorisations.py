@@ -55,7 +55,7 @@ FACTORISATIONS: Final = (
         SHARED + "meet",
         "kl.atomic_load(counts, place, order='acquire') < times * GROUPS",
         "kl.atomic_load(counts, place, order='acquire') < times * GROUPS - 1",
-        "panels_with_pivots_by_several_workgroups",
+        "panels_of_reflectors_by_several_workgroups",
         "race",
     ),
     fault(
@@ -71,7 +71,7 @@ FACTORISATIONS: Final = (
         0,
         2,
         "a workgroup says that it has come before all have written",
-        "panels_with_pivots_by_several_workgroups",
+        "panels_of_reflectors_by_several_workgroups",
     ),
     without_barrier(
         SHARED + "meet",
@@ -79,14 +79,6 @@ FACTORISATIONS: Final = (
         2,
         "work-items go on before their workgroup has met the others",
         "panels_of_reflectors_by_several_workgroups",
-    ),
-    fault(
-        "candidates have one place on the board",
-        SHARED + "eliminate_together",
-        "slot = k % 2",
-        "slot = k % 1",
-        "panels_with_pivots_by_several_workgroups",
-        "race",
     ),
     without_barrier(
         SHARED + "reflect_together",
