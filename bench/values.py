@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from portable_bench.operation import Array
 
-__all__ = ["ValuesCheck", "tolerance"]
+__all__ = ["ValuesCheck", "tolerance", "worst_of"]
 
 _FULL: Final = 1024
 _TOLERANCES: Final = {2: 5e-3, 4: 2e-6, 8: 1e-13}
@@ -19,6 +20,23 @@ _TOLERANCES: Final = {2: 5e-3, 4: 2e-6, 8: 1e-13}
 def tolerance(x: Array) -> float:
     """Error allowed in a precision, of a singular value by the largest, of a norm by itself."""
     return _TOLERANCES[x.itemsize]
+
+
+def worst_of(values: Array, allowed: float) -> Callable[[Any], float]:
+    """The worst error by the largest of these values, as a multiple of what is allowed.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        The right ones, in the same order.
+    allowed : float
+    """
+
+    def error(given: Any) -> float:
+        apart = np.abs(np.asarray(given, np.float64) - values)
+        return float(np.max(apart) / np.max(np.abs(values))) / allowed
+
+    return error
 
 
 class ValuesCheck:

@@ -1,6 +1,5 @@
 """Eigenvectors of symmetric matrices, beside the array libraries' and LAPACK's."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,7 @@ from portable.dtypes import float16
 from portable.linalg import eigh
 from portable_bench.operation import Case, Operation, Run, Sizes, Verifier, Work
 from portable_bench.peers import Peers, in_libraries
-from portable_bench.values import tolerance
+from portable_bench.values import tolerance, worst_of
 
 _NAMES = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "cpu": "LAPACK"}
 
@@ -33,7 +32,7 @@ class Eigh(Operation):
         return Work(10.0 / 3 * n**3, case.bytes(2 * n * n))
 
     def verifier(self, case: Case, a: Any) -> Verifier:
-        return _checked(np.linalg.eigvalsh(a.astype(np.float64)), tolerance(a))
+        return worst_of(np.linalg.eigvalsh(a.astype(np.float64)), tolerance(a))
 
     def prepare(self, case: Case, a: Any) -> Run:
         return partial(_values, a)
@@ -41,16 +40,6 @@ class Eigh(Operation):
     def peers(self, case: Case) -> Peers:
         """None in half precision, which no library takes."""
         return [] if case.dtype is float16 else in_libraries(case, _theirs, _NAMES)
-
-
-def _checked(values: Any, room: float) -> Callable[[Any], float]:
-    """The worst error as a multiple of what is allowed."""
-
-    def error(found: Any) -> float:
-        apart = np.abs(np.asarray(found, np.float64) - values)
-        return float(np.max(apart) / np.max(np.abs(values))) / room
-
-    return error
 
 
 def _values(a: Any) -> Any:

@@ -9,6 +9,7 @@ from portable.namespace import device_of_arrays
 from portable.primitives.base.borrowed import released, stored
 from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import normalized_axis
+from portable.primitives.mapping import copy
 from portable.primitives.moves.gathering import gathered_along
 from portable.primitives.sorting import argsort
 
@@ -70,7 +71,8 @@ def topk(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> TopK:
         raise ValueError(f"topk of k={k}; axis {axis} has {extent} elements")
     order = stored(device, argsort(x, axis=place, descending=largest))
     part = (*((slice(None),) * place), slice(k))
-    first = order.part(part)
-    held = stored(device, x)
-    values = gathered_along(held, first, place) if first.size else held.part(part)
-    return TopK(released(values), released(first))
+    # What is released is contiguous: a copy of the order's first places, not a view of them.
+    positions = copy(released(order)[part])
+    held, first = stored(device, x), stored(device, positions)
+    values = gathered_along(held, first, place) if first.size else stored(device, copy(x[part]))
+    return TopK(released(values), positions)

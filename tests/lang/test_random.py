@@ -26,7 +26,7 @@ from tests.support.random_coverage import LEFT_OUT, covered_statements, covered_
 FUZZ = int(os.environ.get("PORTABLE_FUZZ", "0"))
 _EXAMPLES = {
     "scalars": 8, "exchange": 5, "workgroups": 3, "control": 3, "moves": 4, "functions": 2,
-    "names": 2,
+    "names": 2, "adjoints": 3,
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from portable.nn import (
     Conv2d,
     CrossEntropyLoss,
     Flatten,
+    Flow,
     Layer,
     Linear,
     MaxPool2d,
@@ -102,9 +103,7 @@ def test_pools_of_ties_and_infinities(device: Device, kind: type[MaxPool2d]) -> 
     layer = kind(3, stride=(1, 2), padding=1)
     model = Sequential(Conv2d(3, 3, 1, bias=False), layer, device=device)
     model.load_state_dict({"0.weight": np.eye(3)[:, :, None, None]})
-    (_, stage) = model.stages((3, 7, 8))
-    from portable.nn.stages.stage import Flow
-
+    (_, stage) = model.stages((3, 7, 8), training=True)
     images = torch.from_numpy(x).requires_grad_()
     exact = in_torch(layer)(images)
     dy = random.standard_normal(tuple(exact.shape)).astype(np.float32)
@@ -112,7 +111,7 @@ def test_pools_of_ties_and_infinities(device: Device, kind: type[MaxPool2d]) -> 
     with pt.use(device):
         there, y = device.from_numpy(x), device.empty(tuple(exact.shape), model.dtype)
         dx = device.empty(x.shape, model.dtype)
-        stage.forward(there, y, None)
+        stage.train(there, y, None)
         stage.backward(Flow(there, y, device.from_numpy(dy), dx), (), None)
     np.testing.assert_allclose(device.to_numpy(y), exact.detach().numpy(), atol=1e-6)
     np.testing.assert_allclose(device.to_numpy(dx), images.grad.numpy(), atol=1e-6)

@@ -107,7 +107,7 @@ CASES: dict[str, Case] = {
     ),
     "topk": (
         lambda m: primitives.topk(m(F), 2, axis=1),
-        (np.sort(F, axis=1)[:, :-3:-1], np.argsort(F, axis=1)[:, :-3:-1]),
+        (np.sort(F, axis=1)[:, :-3:-1], np.argsort(-F, axis=1, stable=True)[:, :2]),
     ),
     "least ones": (
         lambda m: primitives.topk(m(KEYS), 7, largest=False),

@@ -25,7 +25,7 @@ SPECTRAL: Final = (
     without_barrier(
         ROTATIONS + "complete",
         1,
-        7,
+        8,
         "a unit vector overwrites what it is chosen by",
         "vectors_by_rotations",
     ),

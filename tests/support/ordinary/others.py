@@ -246,8 +246,8 @@ def _matrices() -> Iterator[Function]:
         units=256, sizes="largest",
     )  # fmt: skip
     yield _of(
-        "linalg.eigh", lambda x: linalg.eigh(_square(x, 200)).eigenvalues,
-        expected=lambda x: np.linalg.eigvalsh(_square(x, 200)), kinds="f", dims=(2,), most=600,
+        "linalg.eigh", lambda x: linalg.eigh(_leading(x)).eigenvalues,
+        expected=lambda x: np.linalg.eigvalsh(_leading(x)), kinds="f", dims=(2,), most=600,
         units=256, sizes="largest",
     )  # fmt: skip
     yield _of(
@@ -263,6 +263,12 @@ def _matrices() -> Iterator[Function]:
         expected=lambda x: np.linalg.svd(x, compute_uv=False), kinds="f", dims=(2,), most=500,
         least=200, units=256, sizes="largest",
     )  # fmt: skip
+
+
+def _leading(x: Any) -> Any:
+    """The largest square at the beginning of a matrix, of at most 200 rows."""
+    n = min(200, *x.shape)
+    return x[:n, :n]
 
 
 def _definite(x: Any) -> Any:
@@ -416,9 +422,3 @@ def _random() -> Iterator[Function]:
         lambda x: primitives.sort(portable.random.Generator(7).permutation(x), axis=0),
         expected=lambda x: np.sort(x, axis=0), kinds=_REAL, dims=(1,),
     )  # fmt: skip
-
-
-def _square(x: Any, most: int) -> Any:
-    """The upper left of a matrix, square, at most so many rows."""
-    n = min(*x.shape, most)
-    return x[:n, :n]
