@@ -14,6 +14,8 @@ from dask.array.dispatch import numel_lookup
 from portable import namespace, registry
 from portable.array import Array
 from portable.backend import Device
+from portable.dtypes import float32
+from portable.errors import UnsupportedError
 
 __all__ = ["on_device", "on_host"]
 
@@ -34,8 +36,15 @@ def on_device(x: Any, device: str | Device | None = None) -> Any:
         Of the same chunks. Maps of blocks, element-wise functions, reductions, products, slices,
         concatenations and changes of chunks run on the device. Dask goes on believing that blocks
         are NumPy's, so that what makes arrays of its own between them (`var`, `cumsum`) does not.
+
+    Raises
+    ------
+    UnsupportedError
+        For devices whose arrays Dask cannot join, as dpnp's.
     """
-    name = registry.device(device).for_arrays().name
+    there = registry.device(device).for_arrays()
+    _check_known(there)
+    name = there.name
     return x.map_blocks(_moved, name, dtype=x.dtype, meta=np.empty((0,) * x.ndim, x.dtype))
 
 
@@ -48,6 +57,16 @@ def on_host(x: Any) -> Any:
         As `on_device` gives it, or what was made of that.
     """
     return x.map_blocks(namespace.to_numpy, dtype=x.dtype, meta=np.empty((0,) * x.ndim, x.dtype))
+
+
+def _check_known(device: Device) -> None:
+    """Dask joins what NumPy's functions take, and what is registered with it."""
+    kind = type(device.empty((0,), float32))
+    if not issubclass(kind, Array) and not hasattr(kind, "__array_function__"):
+        raise UnsupportedError(
+            f"Dask cannot join arrays of {kind.__module__}.{kind.__name__}, which {device.name} "
+            "has; take an OpenCL device of the same hardware, or a device with NumPy's arrays"
+        )
 
 
 def _moved(block: Any, name: str) -> Any:
