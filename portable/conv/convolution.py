@@ -99,8 +99,8 @@ def conv2d(
         largest pixel times a filter's largest tap, g = 64, 249, 752, 4263 and 4579 for m = 2 to 6
         at worst; of unit-normal numbers the largest errors are 0.4, 1.4, 1.8, 8 and 9 times those
         of direct sums in order, with matrix units up to 2.2 for m = 4. An infinite number in a tile
-        makes all of it NaN there, and pixels may grow
-        by up to 4, 25, 33, 225 and 225 times on the way.
+        makes all of it NaN there, and pixels may grow by up to 4, 25, 33, 225 and 225 times on the
+        way.
 
     Raises
     ------
