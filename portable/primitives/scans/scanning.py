@@ -32,6 +32,8 @@ from portable.primitives.scans.tuning import columns_for, rows_for
 __all__ = ["scanned"]
 
 _COLUMN_GROUP: Final = 64
+_SHARES: Final = 8
+"""Sections wanted for each compute unit where work-items are alone: a power of two each, they differ."""
 _NARROWEST: Final = 16
 _FEW: Final = 32
 _SHALLOWEST: Final = 16
@@ -121,7 +123,7 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     strip = _strip(-(-rows // lanes), capabilities) if cpu else 1
     strips = -(-rows // (lanes * strip))
     group = 1 if cpu else _COLUMN_GROUP
-    wanted = -(-capabilities.compute_units * (1 if cpu else 512) // strips)
+    wanted = -(-capabilities.compute_units * (_SHARES if cpu else 512) // strips)
     section = max(_shallowest(length), power_of_two(-(-length // wanted)))
     sections = -(-length // section)
     if sections > 1 and strips_may_wait(rows // lanes, capabilities):
@@ -129,15 +131,16 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
         return
     starts = None
     merge, items = merge.taking(lanes), strips * sections
+    full = strips * lanes * strip == rows
     if sections > 1:
         starts = _crosswise(recipe, x, sections, merge.kind)
-        totals_alone = ColumnScan(merge, strip, section, totals=True)
+        totals_alone = ColumnScan(merge, strip, section, totals=True, full=full)
         recipe.launch(scan_columns, items, group, x, None, starts, SCAN=totals_alone)
         if sections > _FEW:
             totals, starts = starts, _crosswise(recipe, x, sections, merge.kind)
             scanned(recipe, totals, starts, merge, 0)
     streaming, last = streams(out.nbytes, capabilities), 1 if sections > _FEW else _FEW
-    how = ColumnScan(merge, strip, section, last, shift, streaming)
+    how = ColumnScan(merge, strip, section, last, shift, streaming, full=full)
     recipe.launch(scan_columns, items, group, x, starts, out, SCAN=how)
 
 
