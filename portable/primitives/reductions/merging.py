@@ -53,8 +53,8 @@ def folded_lanes(value: Any, lanes: Any, op: Any) -> Any:
     half = lanes // 2
     if lanes == 1:
         return value
-    low = kl.shuffle2(value, value, tuple([k for k in range(half)]))
-    high = kl.shuffle2(value, value, tuple([k for k in range(half, lanes)]))
+    low = kl.shuffle2(value, value, tuple([0 + k for k in range(half)]))
+    high = kl.shuffle2(value, value, tuple([half + k for k in range(half)]))
     return folded_lanes(op(low, high), half, op)
 
 

@@ -122,7 +122,7 @@ def _most_strips(held: int, given: int, size: int, lanes: int, room: int) -> int
 
 _COLUMN_GROUP: Final = 64
 _SHARES: Final = 8
-"""Sections wanted for each compute unit where work-items are alone: a power of two each, they differ."""
+"""Sections wanted for each compute unit where work-items are alone; the last one is shorter."""
 _NARROWEST: Final = 16
 _FEW: Final = 32
 _SHALLOWEST: Final = 16
