@@ -228,7 +228,7 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
     if target.owns(x):
         return x
     if target is owner:
-        return target.adopt(x)
+        return on_device(target, x)
     return _from_host(target, owner.to_numpy(on_device(owner, x)))
 
 
