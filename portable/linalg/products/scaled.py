@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import dtype
+from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
@@ -137,9 +137,17 @@ def scaled_matmul(
         out = device.empty(shape, result)
     elif tuple(out.shape) != shape:
         raise ShapeError(f"scaled_matmul: out has shape {tuple(out.shape)}, the result {shape}")
-    if 0 in shape:
-        return out
-    k = a.shape[-1]
+    if 0 not in shape:
+        _multiply(device, kind, (a, b), (a_scales, b_scales), out)
+    return out
+
+
+def _multiply(
+    device: Device, kind: DType, rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any
+) -> None:
+    """The product of what was checked."""
+    (a, b), (a_scales, b_scales) = rows, scales
+    shape, k = tuple(out.shape), a.shape[-1]
     whole = a_scales.shape[-1] == b_scales.shape[-1] == 1 and k > 0
     products = prod(shape) * k
     columns, factors = b.swapaxes(-1, -2), (a_scales, b_scales.swapaxes(-1, -2))
@@ -149,7 +157,6 @@ def scaled_matmul(
         product_with_factors(a, columns, factors, out)
     else:
         _multiplied_first(device, (a, a_scales), (b, b_scales), out)
-    return out
 
 
 def _checked_shape(a: Any, b: Any, a_scales: Any, b_scales: Any) -> tuple[int, ...]:
