@@ -79,8 +79,9 @@ def gemm(
     Parameters
     ----------
     a : array, shape (..., M, K)
-        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32``, ``float64`` or ``int8``,
-        of which all but `b` is ``int32``; any strides, so that a transpose is a view.
+        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32``, ``float64``; ``int8``,
+        of which all but `b` is ``int32``; ``float8_e4m3fn`` or ``float8_e5m2``, of which it is
+        ``float32``, or as `out`. Any strides, so that a transpose is a view.
     b : array, shape (..., K, N)
         Of the same dtype and device; leading dimensions broadcast with those of `a`.
     alpha, beta : float
