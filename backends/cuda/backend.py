@@ -35,7 +35,7 @@ from portable.backend import (
     bytes_of,
 )
 from portable.backend.queues import Mark, MarkTimer, Queue
-from portable.dtypes import DType
+from portable.dtypes import NARROW, DType
 from portable.errors import (
     DeviceError,
     DeviceFaultError,
@@ -53,6 +53,8 @@ from portable_backends.cuda.waits import before_waits, get_ready
 
 __all__ = ["CUDABackend", "CuPyDevice", "ROCmBackend"]
 
+_BYTES = tuple(kind.numpy for kind in NARROW if kind.itemsize == 1)
+"""Floats of which CuPy makes no arrays; views of its bytes are such."""
 _DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
 _MAX_DYNAMIC_SHARED = 8
 _MAX_THREADS = 0
@@ -292,6 +294,8 @@ class CuPyDevice(Device):
         bytes_of(shape, dtype.itemsize)
         try:
             with self.stream_scope():
+                if dtype.numpy in _BYTES:
+                    return self._cupy.empty(shape, np.uint8).view(dtype.numpy)
                 return self._cupy.empty(shape, dtype.numpy)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise OutOfMemoryError(f"{self.name}: {error}") from error
@@ -319,7 +323,9 @@ class CuPyDevice(Device):
         get_ready()
         try:
             with self.stream_scope(), timeline.copying(self, "to device", array.nbytes):
-                return self._cupy.array(array, order="C")
+                words = array.view(np.uint8) if array.dtype in _BYTES else array
+                made = self._cupy.array(words, order="C")
+                return made if words is array else made.view(array.dtype)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise OutOfMemoryError(f"{self.name}: {error}") from error
 
@@ -328,7 +334,8 @@ class CuPyDevice(Device):
         get_ready()
         try:
             with self.stream_scope(), timeline.copying(self, "from device", array.nbytes):
-                return np.array(self._cupy.asnumpy(array), order="C")
+                words = array.view(np.uint8) if array.dtype in _BYTES else array
+                return np.array(self._cupy.asnumpy(words), order="C").view(array.dtype)
         except RuntimeError as error:
             raise _translated(error, f"copying from {self.name}") from error
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from portable import recording, registry
 from portable.backend import Device
-from portable.dtypes import bfloat16, dtype
+from portable.dtypes import NARROW, dtype
 from portable.interchange import tensors
 from portable.interchange.host_arrays import MovedCall, rebuilt
 from portable.interchange.tensors import is_tensor, tensor_over
@@ -221,16 +221,17 @@ class _Exchange:
         return self._in_library(found) if self._device.owns(found) else found
 
     def _in_library(self, found: Any) -> Any:
-        is_bfloat16 = dtype(found.dtype) is bfloat16
-        shared = found.view(np.int16) if is_bfloat16 else found
+        kind = dtype(found.dtype)
+        narrow = kind in NARROW
+        shared = found.view(np.uint8 if kind.itemsize == 1 else np.int16) if narrow else found
         if is_tensor(self._sample):
             tensor = tensor_over(shared)
-            return tensor.view(sys.modules["torch"].bfloat16) if is_bfloat16 else tensor
+            return tensor.view(getattr(sys.modules["torch"], kind.name)) if narrow else tensor
         from array_api_compat import array_namespace
 
         xp = array_namespace(self._sample)
         array = xp.from_dlpack(shared)
-        return array.view(xp.bfloat16) if is_bfloat16 else array
+        return array.view(getattr(xp, kind.name)) if narrow else array
 
 
 def stream_of(arguments: Sequence[Any]) -> int | None:

@@ -258,6 +258,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "gemm_naive gemm_tiled": "tests/linalg/test_gemm.py",
     "multiply_halves pack_halves": "tests/linalg/test_gemm_packed.py",
     "copy_into_rows": "tests/linalg/test_gemm_rows.py",
+    "scale_rows scale_sums": "tests/linalg/test_scaled_matmul.py",
     "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
     # bands and singular values
     "item_wave load_band move_band store_bidiagonal vector_packs vector_wave "
