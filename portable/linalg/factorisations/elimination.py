@@ -40,15 +40,14 @@ _TILE: Final = (32, 8, 1)
 _TILE_ALONE: Final = (64, 1, 1)
 _ORDERED_BYTES: Final = 32 * 1024
 
-_ITEMS: Final = 1024
-"""Work-items that hold a panel at most."""
+_ITEMS: Final = (64, 256, 1024)
+"""Work-items that hold a panel: few sizes, of which each is a program."""
 
 _HELD_BYTES: Final = 128
 """What each of them holds of it: all registers of an H200's compute unit would be twice as much."""
 
 _PANEL_HELD: Final = 32
 _COLUMNS_HELD: Final = 8
-_FEWEST_ITEMS: Final = 32
 
 
 class Eliminated(NamedTuple):
@@ -323,16 +322,17 @@ def holding_for(device: Device, rows: int, kind: DType) -> tuple[Holding, int] |
     can = device.capabilities
     if can.lone_work_items:
         return None
-    most = min(_ITEMS, can.max_workgroup, can.max_workgroup_shape[0])
-    items = min(_FEWEST_ITEMS, most)
-    while items < most and items < rows:
-        items *= 2
+    most = min(can.max_workgroup, can.max_workgroup_shape[0])
+    sizes = [size for size in _ITEMS if size <= most]
+    if not sizes:
+        return None
+    items = next((size for size in sizes if size >= rows), sizes[-1])
     held = 1
     while held * items < rows:
         held *= 2
     columns = _COLUMNS_HELD
     while columns > 1 and columns * held * kind.itemsize > _HELD_BYTES:
         columns //= 2
-    if columns == 1 or items < columns or items & (items - 1):
+    if columns == 1:
         return None
     return Holding(held, columns, _panel_of(kind)), items
