@@ -13,6 +13,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -466,13 +467,24 @@ class CuPyDevice(Device):
 
     def _over(self, tensor: Any) -> Any:
         """A CuPy array over a tensor's memory, which is no matter for streams."""
-        kind = dtype_of(tensor).numpy
-        shape = tuple(tensor.shape)
-        strides = tuple([s * kind.itemsize for s in tensor.stride()])
-        nbytes = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + kind.itemsize
+        shape, kind, strides, nbytes = _layout(dtype_of(tensor), tensor.shape, tensor.stride())
         cuda = self._cupy.cuda
-        memory = cuda.UnownedMemory(tensor.data_ptr(), max(nbytes, 0), tensor, self.index)
-        return self._array(shape, kind, cuda.MemoryPointer(memory, 0), strides)
+        memory = cuda.UnownedMemory(tensor.data_ptr(), nbytes, tensor, self.index)
+        pointer = cuda.MemoryPointer(memory, 0)
+        if kind not in _BYTES:
+            return self._array(shape, kind, pointer, strides)
+        return self._array(shape, np.uint8, pointer, strides).view(kind)
+
+
+@lru_cache(maxsize=4096)
+def _layout(
+    dtype: DType, shape: tuple[int, ...], apart: tuple[int, ...]
+) -> tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...], int]:
+    """A tensor's shape, its dtype and strides in NumPy's words, and the bytes from end to end."""
+    kind = dtype.numpy
+    strides = tuple(s * kind.itemsize for s in apart)
+    nbytes = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + kind.itemsize
+    return tuple(shape), kind, strides, max(nbytes, 0)
 
 
 def _level(architecture: str) -> tuple[int, int]:

@@ -31,7 +31,13 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable.interchange.host_arrays import MovedCall
-from portable.interchange.libraries import device_elsewhere, exchanged, is_other
+from portable.interchange.libraries import (
+    device_elsewhere,
+    exchanged,
+    is_other,
+    tensors_viewed,
+)
+from portable.interchange.tensors import is_tensor
 from portable.lang.function import Function, settled
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
@@ -144,6 +150,14 @@ def gemm(
         rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
         moved = MovedCall(away)
         return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest})  # type: ignore[no-any-return]
+    if is_tensor(a) and (viewed := tensors_viewed((a, b, c, bias, out))) is not None:
+        a, b, c, bias, out = viewed.values
+        with viewed.scope:
+            found = gemm(
+                a, b, alpha=alpha, beta=beta, c=c, bias=bias, out=out, activation=activation,
+                accumulate=accumulate, algorithm=algorithm, precision=precision,
+            )  # fmt: skip
+            return viewed.given(found)  # type: ignore[no-any-return]
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     options = settled(activation), accumulate, algorithm, precision
