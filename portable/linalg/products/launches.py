@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import prod
+from math import gcd, prod
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
@@ -13,7 +13,15 @@ from portable.lang.kernel import Kernel
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.kernels import gemm_naive, gemm_sums, gemm_tiled, gemm_tiles, keep
+from portable.linalg.products.kernels import (
+    gemm_naive,
+    gemm_share_sums,
+    gemm_shares,
+    gemm_sums,
+    gemm_tiled,
+    gemm_tiles,
+    keep,
+)
 from portable.linalg.products.model import Product, shares_out
 from portable.linalg.products.packed import (
     Packing,
@@ -22,18 +30,33 @@ from portable.linalg.products.packed import (
     packing_for,
     packing_pays,
 )
-from portable.linalg.products.shares import Sharing, first_launch, sharing_for
 from portable.linalg.products.slim import gemm_slim, slim_for
 from portable.linalg.products.tuning import has_engine, schemes
 from portable.tune.space import Parameters
 
-__all__ = ["Beside", "TileLaunch", "in_order", "launches", "sums_launch", "tiles_launch"]
+__all__ = [
+    "Beside",
+    "Sharing",
+    "TileLaunch",
+    "first_launch",
+    "in_order",
+    "launches",
+    "sharing_for",
+    "sums_launch",
+    "tiles_launch",
+]
 
 _EDGE: Final = 16
 """Edge of the square tiles of the rungs "naive" and "tiled", one work-item per element."""
 
 _LINE: Final = 256
 """Work-items of a workgroup that adds partial sums up."""
+
+_EACH: Final = 8
+"""Elements of each of them at most, where they add up parts of tiles."""
+
+_LEAST: Final = 2
+"""Times as many steps as copies run ahead, of a share or a tile that is cut."""
 
 _LONGEST: Final = 1 << 10
 """Products that tiles of a lone work-item add up in one chain, where sums are rounded."""
@@ -43,6 +66,88 @@ _LONGEST_OF_CROWDS: Final = 1 << 13
 
 _LONGEST_OF_FEWER_BITS: Final = 1 << 20
 """The same where a result has fewer bits than what it is summed in: that drifts unseen for long."""
+
+
+class Sharing(NamedTuple):
+    """Who makes what of a product.
+
+    Attributes
+    ----------
+    tiling : Tiling
+        The tiles.
+    groups : int
+        Workgroups that run at once.
+    shared : int
+        Tiles that are left when each has made as many whole ones as the others.
+    depth : int
+        The extent that is summed over.
+    """
+
+    tiling: Tiling
+    groups: int
+    shared: int
+    depth: int
+
+    def steps(
+        self,
+        launcher: Launcher,
+        args: tuple[Any, ...],
+        constants: dict[str, Any],
+        activation: Function,
+        empty: Callable[[tuple[int, ...], DType], Any],
+    ) -> Iterator[tuple[Launcher, tuple[Any, ...], dict[str, Any]]]:
+        """The launches, each with its arguments and constants.
+
+        Parameters
+        ----------
+        launcher : Launcher
+            The first one.
+        args : tuple
+            ``(alpha, a, b, beta, c, bias, out)``, of which beta and c are not used.
+        constants : dict
+            Of the first one.
+        activation : Function
+            What is applied at last.
+        empty : callable
+            Makes room for parts of sums.
+        """
+        alpha, a, b, _, _, bias, out = args
+        area = self.tiling.rows, self.tiling.columns
+        parts = empty((2 * self.groups if self.shared else 1, *area), constants["ACC"])
+        yield launcher, (alpha, a, b, bias, parts, out), constants
+        if self.shared:
+            count = prod(area)
+            each = gcd(_EACH, count // _LINE)
+            pieces = self.shared * count // (each * _LINE)
+            how = {"TILING": self.tiling, "EACH": each, "ACTIVATION": activation}
+            own = parts, alpha, bias, self.depth, self.groups, out
+            yield gemm_share_sums[groups(pieces), (_LINE, 1, 1)], own, how
+
+
+def sharing_for(tiling: Tiling, tiles: int, most: int, depth: int) -> Sharing | None:
+    """How to share out the tiles of a result; None for few tiles, or sums too short to be cut.
+
+    Parameters
+    ----------
+    tiling : Tiling
+        The tiles, whose operands are asked for ahead.
+    tiles : int
+        How many there are.
+    most : int
+        Workgroups that run at once.
+    depth : int
+        The extent that is summed over.
+    """
+    steps, least = -(-depth // tiling.depth), _LEAST * tiling.ahead
+    shared = tiles % most
+    if tiles < most or steps < least or shared * steps < least * most * (shared > 0):
+        return None
+    return Sharing(tiling, most, shared, depth)
+
+
+def first_launch(sharing: Sharing, items: int) -> Launcher:
+    """The kernel that makes tiles and shares, of so many work-items each."""
+    return gemm_shares[groups(sharing.groups), (items, 1, 1)]
 
 
 class TileLaunch(NamedTuple):
