@@ -336,7 +336,7 @@ def gemm_shares(
     tiles, given, steps = (tile_a, tile_b), (a, b, out), kl.cdiv(a.shape[a.ndim - 1], BK)
     epilogue = Epilogue((alpha, 0, None, bias), out, ACTIVATION)
     shares = Shares(kl.num_groups(0), tiles_of(out, 0, BM, BN), steps, TILING.ahead)
-    count, rounds = shares.count(), shares.rounds()
+    count, rounds = shares.pieces(), shares.rounds()
     here = place_of(shares.piece(0), out, 0, count > 0, TILING)
     prologue(tiles, ReaderOn(given, here, here, 0, BK), TILING)
     done = 0

@@ -33,6 +33,7 @@ from portable.linalg.products.packed import (
 from portable.linalg.products.slim import gemm_slim, slim_for
 from portable.linalg.products.tuning import has_engine, schemes
 from portable.tune.space import Parameters
+from portable.tune.ways import Way, Ways
 
 __all__ = [
     "Beside",
@@ -237,48 +238,62 @@ def launches(
     beside : Beside
         What is done to sums of products.
     """
+    asked = Asked(device, kind, shape, k, algorithm, constants, b_columns, beside)
+    return iter(()) if algorithm == "vendor" or 0 in shape else PRODUCTS.of(asked)
+
+
+class Asked(NamedTuple):
+    """What the ways of a product are told: the arguments of `launches`."""
+
+    device: Device
+    kind: DType
+    shape: tuple[int, ...]
+    k: int
+    algorithm: str
+    constants: dict[str, Any]
+    b_columns: bool
+    beside: Beside
+
+    @property
+    def best(self) -> bool:
+        """Whether any kernel may be taken, not a rung of the ladder alone."""
+        return self.algorithm in ("auto", "matrix")
+
+    @property
+    def product(self) -> Product:
+        """The extents."""
+        *lead, m, n = self.shape
+        return Product(m, n, self.k, prod(lead), self.beside.biased)
+
+    @property
+    def in_single(self) -> dict[str, Any]:
+        """The constants of all but packed products, which alone sum in half precision."""
+        halves = self.constants["ACC"] is float16
+        return {**self.constants, "ACC": float32} if halves else self.constants
+
+
+def _naive(asked: Asked) -> Iterator[TileLaunch]:
     square = (_EDGE, _EDGE, 1)
-    if algorithm == "vendor" or 0 in shape:
-        return
-    given, halves = constants, constants["ACC"] is float16
-    if halves:  # packed products alone sum in half precision
-        constants = {**constants, "ACC": float32}
-    if algorithm == "naive":
-        yield TileLaunch(_over_tiles(gemm_naive, shape, _EDGE, _EDGE, square), constants)
-    elif algorithm == "tiled":
-        launcher = _over_tiles(gemm_tiled, shape, _EDGE, _EDGE, square)
-        yield TileLaunch(launcher, {"TILE": _EDGE, **constants})
-    else:
-        *lead, m, n = shape
-        product = Product(m, n, k, prod(lead), beside.biased)
-        best = algorithm in ("auto", "matrix")
-        if best and not b_columns:
-            yield from _slim(device, kind, shape, k, constants, beside)
-        if beside.packable and best and packing_pays(product, device.capabilities, halves):
-            yield _packed(device, m, given)
-        usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
-        least = _parts_against_drift(device, kind, product, constants["ACC"])
-        for choice, parts in schemes(device, kind, algorithm, product, b_columns):
-            if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
-                continue
-            if shares_out(choice) and least == 1:
-                yield from shared_launch(device, choice, shape, k, constants)
-            else:
-                own = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
-                yield _split_k(device, own, max(parts, least), shape, constants)
+    launcher = _over_tiles(gemm_naive, asked.shape, _EDGE, _EDGE, square)
+    yield TileLaunch(launcher, asked.in_single)
 
 
-def _slim(
-    device: Device,
-    kind: DType,
-    shape: tuple[int, ...],
-    k: int,
-    constants: dict[str, Any],
-    beside: Beside,
-) -> Iterator[TileLaunch]:
+def _in_squares(asked: Asked) -> Iterator[TileLaunch]:
+    square = (_EDGE, _EDGE, 1)
+    launcher = _over_tiles(gemm_tiled, asked.shape, _EDGE, _EDGE, square)
+    yield TileLaunch(launcher, {"TILE": _EDGE, **asked.in_single})
+
+
+def _is_slim(asked: Asked) -> bool:
+    rounded = not asked.kind.is_integer and "SPLIT" not in asked.constants
+    return asked.best and not asked.b_columns and rounded
+
+
+def _slim(asked: Asked) -> Iterator[TileLaunch]:
     """The kernel for few columns and small matrices, where it pays."""
-    found = slim_for(device.capabilities, constants["ACC"], shape, k)
-    if found is None or kind.is_integer or "SPLIT" in constants:
+    constants, shape, beside = asked.in_single, asked.shape, asked.beside
+    found = slim_for(asked.device.capabilities, constants["ACC"], shape, asked.k)
+    if found is None:
         return
     slim, parts, items = found
     own = {**constants, "ACTIVATION": keep} if parts > 1 else constants
@@ -288,12 +303,52 @@ def _slim(
     yield TileLaunch(gemm_slim[items, 1], {**given, **own}, parts)
 
 
-def _packed(device: Device, rows: int, constants: dict[str, Any]) -> TileLaunch:
+def _is_packed(asked: Asked) -> bool:
+    halves, can = asked.constants["ACC"] is float16, asked.device.capabilities
+    possible = asked.best and asked.beside.packable
+    return possible and packing_pays(asked.product, can, halves)
+
+
+def _packed(asked: Asked) -> Iterator[TileLaunch]:
     """The kernel for packed operands, after those that pack (`in_order`)."""
-    accumulator = constants["ACC"]
-    packing = packing_for(device.capabilities, accumulator, constants["ACTIVATION"])
+    constants, accumulator = asked.constants, asked.constants["ACC"]
+    packing = packing_for(asked.device.capabilities, accumulator, constants["ACTIVATION"])
     own = {"PLAN": packing, "ACC": accumulator}
-    return TileLaunch(packed_launcher(packing, rows), own, packing=packing)
+    yield TileLaunch(packed_launcher(packing, asked.shape[-2]), own, packing=packing)
+
+
+def _tiles(asked: Asked) -> Iterator[TileLaunch]:
+    """Tiles by a device's table, ranked by a model, in one of the schedules."""
+    device, kind, shape, k, algorithm, _, b_columns, beside = asked
+    constants, product = asked.in_single, asked.product
+    usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
+    least = _parts_against_drift(device, kind, product, constants["ACC"])
+    for choice, parts in schemes(device, kind, algorithm, product, b_columns):
+        if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
+            continue
+        if shares_out(choice) and least == 1:
+            yield from shared_launch(device, choice, shape, k, constants)
+        else:
+            own = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
+            yield _split_k(device, own, max(parts, least), shape, constants)
+
+
+_RUNGS: Final = "naive", "tiled"
+
+PRODUCTS: Final = Ways[Asked, TileLaunch](
+    "product",
+    Way("element by element", "gemm_naive", _naive, lambda x: x.algorithm == "naive"),
+    Way("in squares", "gemm_tiled", _in_squares, lambda x: x.algorithm == "tiled"),
+    Way("slim", "gemm_slim gemm_sums", _slim, _is_slim),
+    Way("packed", "pack_right multiply pack_halves multiply_halves", _packed, _is_packed),
+    Way(
+        "in tiles",
+        "gemm_tiles gemm_sums gemm_shares gemm_share_sums",
+        _tiles,
+        lambda x: x.algorithm not in _RUNGS,
+    ),
+)
+"""How matrices are multiplied."""
 
 
 def shared_launch(

@@ -113,9 +113,9 @@ class Shares(NamedTuple):
 
     def turns(self) -> Any:
         """Whole tiles, then up to two parts of others."""
-        return 0, self.count(), 1
+        return 0, self.pieces(), 1
 
-    def count(self) -> Any:
+    def pieces(self) -> Any:
         """How many pieces this workgroup has."""
         begin, end = self.begin(kl.group_id(0)), self.begin(kl.group_id(0) + 1)
         shared = kl.cdiv(end, self.steps) - begin // self.steps
