@@ -1,7 +1,9 @@
 """The kernels behind `portable.linalg.gemm`, from the plainest to the one that is fast everywhere.
 
-All work out ``out = activation(alpha a @ b + beta c + bias)``; `c` and `bias` may be None. Arrays
-have any strides; the leading dimensions of `a`, `b`, `c`, `bias` broadcast against those of `out`.
+All work out ``out = activation(alpha a @ b + beta c + bias)``; `c` and `bias` may be None. Where
+`alpha` is, each row and each column of the product has a factor of its own, which `beta` holds.
+Arrays have any strides; the leading dimensions of `a`, `b`, `c`, `bias` broadcast against those of
+`out`.
 """
 
 from __future__ import annotations
@@ -78,12 +80,24 @@ def element_of(x: Any, row: Any, column: Any) -> Any:
 
 
 @function
+def scaled(total: Any, factors: Any, out: Any, place: Any) -> Any:
+    """A sum by the factors of its row, of shape (..., M, 1), and of its column, (..., 1, N)."""
+    batch, row, column = place
+    value = total
+    for x in factors:
+        value = value * element_of(matrix_of(x, out, batch), row, column)
+    return value
+
+
+@function
 def finished(total: Any, terms: Any, out: Any, place: Any, activation: Any) -> Any:
     """The element of the result that belongs to a sum of products.
 
     Its `terms` are alpha, beta, c and bias, its `place` the number of the matrix, row and column.
     """
     (alpha, beta, c, bias), (batch, row, column) = terms, place
+    if alpha is None:
+        return activation(scaled(total, beta, out, place))
     value = alpha * total
     if c is not None:
         value = value + beta * element_of(matrix_of(c, out, batch), row, column)
@@ -117,7 +131,7 @@ def gemm_naive(
 
     Parameters
     ----------
-    alpha, beta : float or int
+    alpha, beta : float or int, or None and (array, array)
         Factors, of the type to sum in.
     a, b, c, bias, out : array
         As `portable.linalg.gemm` has them; `c` and `bias` may be None.

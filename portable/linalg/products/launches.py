@@ -431,7 +431,7 @@ def in_order(
     alpha, a, b, beta, c, bias, out = args
     shape = tuple(out.shape)
     partial = empty((launch.parts, *shape), launch.constants["ACC"])
-    one = type(alpha)(1)
+    one = 1.0 if alpha is None else type(alpha)(1)
     yield launch, (one, a, b, 0 * one, None, None, partial)
     yield sums_launch(shape, activation), (partial, alpha, beta, c, bias, out)
 
