@@ -330,7 +330,7 @@ def _products() -> Iterator[Function]:
         return x @ np.swapaxes(x, -1, -2)
 
     yield Function(
-        name="x @ x.T", call=gram, kinds="fiuc", dims=(2,), sizes=sizes, units=64, longer=True,
+        name="x @ x.T", call=gram, kinds="fiuc", dims=(2,), sizes=sizes, units=256, longer=True,
     )  # fmt: skip
     yield Function(
         name="matmul of matrices and a vector", call=lambda xp, x: xp.matmul(x, x[0, :]),
