@@ -120,6 +120,10 @@ WAYS: Final[tuple[Way, ...]] = (
     ),
     _way("a vector", doors.ARRAY_PRODUCT, "matrix_by_vector", ((20, 24), (24, 1)), _alone),
     _way(
+        "a vector of complex numbers", doors.ARRAY_PRODUCT, "pairs_by_vector",
+        ((20, 24), (24, 1)), _alone, "complex64",
+    ),
+    _way(
         "a vector by workgroup", doors.ARRAY_PRODUCT, "rows_by_vector", ((20, 700), (700, 1)),
         _crowd,
     ),
