@@ -82,11 +82,8 @@ def element_of(x: Any, row: Any, column: Any) -> Any:
 @function
 def scaled(total: Any, factors: Any, out: Any, place: Any) -> Any:
     """A sum by the factors of its row, of shape (..., M, 1), and of its column, (..., 1, N)."""
-    batch, row, column = place
-    value = total
-    for x in factors:
-        value = value * element_of(matrix_of(x, out, batch), row, column)
-    return value
+    (left, right), (batch, row, column) = factors, place
+    return total * matrix_of(left, out, batch)[row, 0] * matrix_of(right, out, batch)[0, column]
 
 
 @function
