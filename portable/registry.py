@@ -173,20 +173,20 @@ class _Choice:
     block has ended in the usual way, what still sees its choice are tasks that began in it.
     """
 
-    __slots__ = ("_block", "device", "ended", "outer")
+    __slots__ = ("block", "device", "ended", "outer")
 
     def __init__(self, block: use, outer: _Choice | None) -> None:
-        self._block = weakref.ref(block)
+        self.block = weakref.ref(block)
         self.device = block.device
         self.outer = outer
         self.ended = False
 
     @property
     def holds(self) -> bool:
-        return self.ended or self._block() is not None
+        return self.ended or self.block() is not None
 
     def is_of(self, block: use) -> bool:
-        return self._block() is block
+        return self.block() is block
 
 
 class Registry:
@@ -269,7 +269,10 @@ class Registry:
 
     def chosen_device(self) -> Device | None:
         """The device in use, where `use` or the environment variable chose it; None else."""
-        if self.chosen.get() is not None or self._claims:  # asked at launches of NumPy's arrays
+        choice = self.chosen.get()  # asked at launches of NumPy's arrays
+        if choice is not None or self._claims:
+            if choice is not None and choice.block() is not None:
+                return choice.device
             used = self._used()
             if used is not None:
                 return used
