@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from threading import local
 from typing import Any, Final, NamedTuple
 
+from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, dtype
 from portable.lang.launch.geometry import groups
+from portable.linalg.products.gemm import gemm
 from portable.linalg.singular_values.direct import Direct
 from portable.linalg.singular_values.direct_kernels import (
     DirectShape,
@@ -19,6 +21,7 @@ from portable.linalg.singular_values.direct_kernels import (
     merge_totals,
 )
 from portable.linalg.spectral.bidiagonal_kernels import bidiagonalize_keeping
+from portable.linalg.spectral.products import multiplied
 from portable.linalg.spectral.reduction_kernels import (
     Form,
     clear_all,
@@ -32,7 +35,9 @@ from portable.linalg.spectral.reduction_kernels import (
     unfold_rows,
 )
 from portable.linalg.spectral.reflections import BLOCK
+from portable.linalg.spectral.step_kernels import StepShape, subtract
 from portable.linalg.spectral.tridiagonal_kernels import Tridiagonal, tridiagonalize
+from portable.sim.settings import current
 
 __all__ = [
     "SCALED_TO",
@@ -65,6 +70,13 @@ _ROWS_OF_GROUP: Final = 32
 _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
 _PARTS: Final = 128
+_PANEL: Final = 64
+_PANEL_ALONE: Final = 32
+"""Reflectors of a panel, where work-items are many and where they are alone."""
+
+_SHAPES: Final = 4
+"""How many shapes of products there are, each of which is planned by itself."""
+
 _MANY: Final = 24
 """Workgroups from which on a launch of its own adds up what they have, and not each of them."""
 
@@ -111,6 +123,19 @@ class _Plan(NamedTuple):
     work: Any
     out: Any
     run: Callable[[], object]
+
+
+@lru_cache(maxsize=1024)
+def _step_shape(n: int, kind: DType, can: Capabilities) -> StepShape:
+    """How steps made in panels are shared out."""
+    lanes = 1 if kind.is_complex else max(can.vector_bytes // kind.itemsize, 1)
+    if can.lone_work_items:
+        cores = 1 if n * n * kind.itemsize <= _CACHED else max(1, can.compute_units)
+        return StepShape(lanes, lanes, _ROWS, 1, 1, cores, _PANEL_ALONE)
+    team = can.sub_group_size if can.sub_group_size > 1 else min(_TEAM, can.max_workgroup)
+    most = min(_ITEMS, can.max_workgroup, can.max_workgroup_shape[0])
+    several = 1 if n <= _ALONE else min(-(-n // _ROWS_OF_GROUP), max(1, can.compute_units))
+    return StepShape(lanes, 1, _ROWS, team, max(most // team, 1), several, _PANEL)
 
 
 @lru_cache(maxsize=1024)
@@ -188,7 +213,7 @@ def _whole_blocks(reflectors: int) -> int:
 
 
 def reduced_to_tridiagonal(
-    device: Device, a: Any, largest: Any, layout: Direct | None = None
+    device: Device, a: Any, largest: Any, shape: StepShape | None = None
 ) -> Reduced:
     """Hermitian matrices in tridiagonal form, scaled.
 
@@ -200,21 +225,37 @@ def reduced_to_tridiagonal(
         The matrices, of which lower triangles are read.
     largest : array, shape (count,)
         Their largest magnitudes.
-    layout : Direct, optional
-        How a pass is shared out; what suits the device if left out.
+    shape : StepShape, optional
+        How steps are shared out; what suits the device if left out.
     """
     count, n, _ = (int(x) for x in a.shape)
     kind, can = dtype(a.dtype).register, device.capabilities
-    layout = layout or _layout(n, n, kind, can)
-    size = count * n * n * kind.itemsize
-    key = "tridiagonal", (count, n), kind, layout
-    plan = _plan(device, size, key, lambda: _tridiagonal_plan(device, (count, n), kind, layout))
-    _load(a, largest, plan.work, "hermitian")
-    plan.run()
-    out = plan.out
+    shape = shape or _step_shape(n, kind, can)
+    lanes = max(shape.lanes, shape.across)
+    pitch, panels = -(-n // lanes) * lanes, -(-n // shape.block)
+    reflectors = n if kind.is_complex else _whole_blocks(n)
+
+    def empty(*extents: int, of: DType = kind) -> Any:
+        return device.empty((count, *extents), of)
+
+    work, counts = empty(n + 4 * shape.block, pitch), empty(1, panels, of=kl.i32)
+    out = Tridiagonal(
+        empty(n, of=kind.real),
+        empty(reflectors),
+        empty(reflectors, n),
+        empty(reflectors, of=kind.real),
+        empty(pitch),
+        empty(pitch + 2 * shape.block),
+        empty(2, shape.groups, of=kind.real),
+    )
+    _load(a, largest, work, "hermitian")
+    reshape = device.namespace().reshape
+    for zeros in (out.vectors, reshape(out.products, (count, 1, -1)), counts):
+        clear_all[tuple(int(x) for x in reversed(zeros.shape)), _TILE](zeros)
+    _tridiagonalize(device, work, out, reshape(counts, (count, -1)), shape)
     if not kind.is_complex:
         return Reduced(out.d, out.e, Reflectors(out.vectors, out.factors, 1, None), None)
-    off, phases = device.empty((count, n), kind.real), device.empty((count, n), kind)
+    off, phases = empty(n, of=kind.real), empty(n)
     real_tridiagonal[count, _LINE](out.e, off, phases)
     vectors, factors = _real_room(device, count, n, n, kind)
     unfold_complex[(n, int(vectors.shape[1]) // 2, count), _TILE](
@@ -230,33 +271,44 @@ def _real_room(device: Device, count: int, reflectors: int, rows: int, kind: DTy
     return device.empty(shape, kind.real), device.empty(shape[:2], kind.real)
 
 
-def _tridiagonal_plan(device: Device, size: tuple[int, int], kind: DType, layout: Direct) -> _Plan:
-    """Room for so many matrices of an order, and their steps."""
-    count, n = size
-    work = _work(device, (count, n, n), kind, layout)
-    pitch = max(int(x) for x in work.shape[1:])
-    reflectors = n if kind.is_complex else _whole_blocks(n)
-
-    def empty(*shape: int, of: DType = kind) -> Any:
-        return device.empty((count, *shape), of)
-
-    out = Tridiagonal(
-        empty(n, of=kind.real),
-        empty(reflectors),
-        empty(reflectors, n),
-        empty(reflectors, of=kind.real),
-        empty(2, pitch),
-        empty(layout.groups, 4, pitch),
-    )
-    steps = _Steps(n - 1, layout, count)
-    return _Plan(work, out, device.replay(lambda: _tridiagonalize(work, out, steps)))
+def _tridiagonalize(
+    device: Device, work: Any, out: Tridiagonal, counts: Any, shape: StepShape
+) -> None:
+    """All panels: their phases, and what they leave of the matrix."""
+    count, n = (int(x) for x in out.d.shape)
+    launch = tridiagonalize[groups(shape.groups, count), shape.items]
+    for panel, start in enumerate(range(0, max(n - 1, 1), shape.block)):
+        stop = min(start + shape.block, n - 1)
+        for first, last in _phases(device, shape, count, int(panel > 0), 2 * (stop - start) + 1):
+            launch(work, out, counts, panel, first, last, SHAPE=shape)
+        if stop < n - 1:
+            _take_panel(device, work, n, stop, shape)
 
 
-def _tridiagonalize(work: Any, out: Tridiagonal, steps: _Steps) -> None:
-    for zeros in (out.vectors, out.products):
-        clear_all[tuple(int(x) for x in reversed(zeros.shape)), _TILE](zeros)
-    for first, last in steps.bounds:
-        steps.launch(tridiagonalize)(work, out, first, last, SHAPE=steps.layout.shape)
+def _phases(
+    device: Device, shape: StepShape, count: int, first: int, last: int
+) -> Iterable[tuple[int, int]]:
+    """The phases of each launch: all where one workgroup makes them, or several can meet."""
+    can = device.capabilities
+    at_once = current().resident if device.interprets else can.compute_units
+    meets = can.forward_progress and can.memory_orders == "acq_rel" and not can.lone_work_items
+    if shape.groups == 1 or (meets and shape.groups * count <= at_once):
+        return [(first, last)]
+    return ((phase, phase + 1) for phase in range(first, last))
+
+
+def _take_panel(device: Device, work: Any, n: int, stop: int, shape: StepShape) -> None:
+    """Takes the lines of a panel off what is left of matrices, from column `stop` on."""
+    step = shape.block * -(-n // (shape.block * _SHAPES))
+    start, middle, end = stop // step * step, n + 2 * shape.block, n + 4 * shape.block
+    rest = work[:, start:n, start:]
+    rows = device.namespace().permute_dims(work[:, middle:end, start:n], (0, 2, 1))
+    lines = work[:, n:middle, start:]
+    if not dtype(work.dtype).is_complex:
+        gemm(rows, lines, alpha=-1, beta=1, c=rest, out=rest)
+        return
+    extents = tuple(int(x) for x in reversed(rest.shape))
+    subtract[extents, _TILE](multiplied(device, rows, lines), rest)
 
 
 class _Steps(NamedTuple):
