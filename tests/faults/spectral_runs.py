@@ -57,6 +57,27 @@ def tridiagonal_by_several() -> None:
     tridiagonal(2)
 
 
+def bidiagonal(groups: int) -> None:
+    """The same of panels of 4 pairs of reflectors."""
+    a = random(11, 9)[None]
+    largest = reductions.largest_magnitudes(device(), a, hermitian=False)
+    shape = StepShape(lanes=1, across=1, rows=2, team=2, teams=2, groups=groups, block=4)
+    reduced = reductions.reduced_to_bidiagonal(device(), a, largest, shape)
+    d, e = np.asarray(reduced.d)[0], np.asarray(reduced.e)[0, :8]
+    found = np.linalg.svd(np.diag(d) + np.diag(e, 1), compute_uv=False)
+    close(found / found[0], np.linalg.svd(a[0], compute_uv=False) / np.linalg.norm(a[0], 2))
+
+
+@run
+def bidiagonal_by_one() -> None:
+    bidiagonal(1)
+
+
+@run
+def bidiagonal_by_several() -> None:
+    bidiagonal(3)
+
+
 def check_tridiagonal(d: Any, e: Any) -> None:
     blocks, _ = tridiagonal_vectors(device(), d[None], e[None], most=3)
     n = len(d)

@@ -7,6 +7,7 @@ import pytest
 
 from portable import dtypes
 from portable.backend import Capabilities, Program
+from portable.linalg.spectral.bidiagonal_kernels import Bidiagonal, bidiagonalize_in_panels
 from portable.linalg.spectral.merge_kernels import form_factor
 from portable.linalg.spectral.merge_shapes import Kept, MergeShape, Roots
 from portable.linalg.spectral.rotation_kernels import Factors, svd_by_rotations
@@ -34,12 +35,26 @@ def reductions(capabilities: Capabilities, dtype: str) -> list[Program]:
     a, values = np.empty((2, 9, 9), kind.numpy), np.empty((2, 9), real)
     shares, flags = np.empty((2, 2, 9), real), np.empty((2, 9), np.int32)
     out = Tridiagonal(values, a[:, 0], a, values, a[:, 0], a[:, 0], shares)
+    line = a[:, 0]
+    pairs = Bidiagonal(line, line, a, a, values, values, a, line, line, a, line, line, shares)
     shape = rotation_shape(RotationShape(9, 9, 9, squares=True), kind, capabilities)
     lanes = 1 if kind.is_complex else 16 // kind.itemsize
     steps = StepShape(lanes, 1, 4, capabilities.sub_group_size, 2, 9, 64)
     factors = Factors(values, a, a, flags[:, 0])
     return [
         program(svd_by_rotations, capabilities, (20, 1, 1), a, factors, a, SHAPE=shape),
+        program(
+            bidiagonalize_in_panels,
+            capabilities,
+            (steps.items, 1, 1),
+            a,
+            pairs,
+            flags,
+            0,
+            0,
+            1,
+            SHAPE=steps,
+        ),
         program(
             tridiagonalize, capabilities, (steps.items, 1, 1), a, out, flags, 0, 0, 1, SHAPE=steps
         ),

@@ -117,7 +117,7 @@ def line_sums(a: Any, lines: Any, i: Any, by: Any, parts: Any, SHAPE: StepShape)
 
 @function
 def multiply_rows(a: Any, rows: Any, x: Any, at: Any, sums: Any, SHAPE: StepShape) -> None:
-    """Products of a team's rows with what is behind element `at` of `x`; all its work-items get them.
+    """Products of a team's rows with what is behind element `at` of `x`, for all its work-items.
 
     Parameters
     ----------

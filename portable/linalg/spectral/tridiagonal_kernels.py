@@ -1,10 +1,10 @@
 """The kernel that reduces Hermitian matrices to tridiagonal form, and keeps the reflectors.
 
-Householder reflectors eliminate a column (and row) at a time (A. Householder, J. ACM 5 (1958)). They
-are made in panels: inside one the matrix stays as it is, and what its reflectors ``I - tau v v^H``
-have to do to it, ``A - v w^H - w v^H`` each, is taken of the columns and products that are wanted;
-at the end a product of matrices does it to the rest (J. Dongarra, S. Hammarling, D. Sorensen, J.
-Comput. Appl. Math. 27 (1989)). So a step reads what is left of the matrix once.
+Householder reflectors eliminate a column (and row) at a time (A. Householder, J. ACM 5 (1958)).
+They are made in panels: inside one the matrix stays as it is, and what its reflectors ``I - tau v
+v^H`` have to do to it, ``A - v w^H - w v^H`` each, is taken of the columns and products that are
+wanted; at the end a product of matrices does it to the rest (J. Dongarra, S. Hammarling, D.
+Sorensen, J. Comput. Appl. Math. 27 (1989)). So a step reads what is left of the matrix once.
 
 A step has two phases, after which all workgroups meet, or which are a launch each. Then each of
 them has a part of the rows, or columns.
@@ -50,7 +50,8 @@ class Tridiagonal(NamedTuple):
     column : array, shape (count, pitch)
         The column of which the next reflector is made.
     products : array, shape (count, pitch + 2 block)
-        The matrix times the last reflector's v, zeros up to `pitch`, and the panel's lines times it.
+        The matrix times the last reflector's v, zeros up to `pitch`, and the panel's lines times
+        that.
     shares : array, shape (count, 2, groups)
         Each workgroup's part of the squares behind the column's first element, and of ``v^H A v``.
     """
@@ -131,7 +132,7 @@ def make_column(a: Any, out: Tridiagonal, k: Any, made: Any, SHAPE: StepShape) -
     WIDTH = SHAPE.team * SHAPE.across
     parts = kl.local((SHAPE.teams, 2, WIDTH), kind)
     squares = kl.splat(kl.cast(0, real), SHAPE.across)
-    begin = k // SHAPE.across * SHAPE.across + kl.group_id(0) * WIDTH
+    begin = k // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
     for at in range(begin, a.shape[1], SHAPE.groups * WIDTH):
         i = at + kl.local_id(0) % SHAPE.team * SHAPE.across
         sums = line_sums(a, (n, kl.maximum(lines, 0)), i, coefficients, parts, SHAPE)

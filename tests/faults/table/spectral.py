@@ -11,6 +11,7 @@ __all__ = ["SPECTRAL"]
 SPECTRAL_ROOM: Final = "portable.linalg.spectral."
 ROTATIONS: Final = SPECTRAL_ROOM + "rotation_kernels:"
 TRIDIAGONAL: Final = SPECTRAL_ROOM + "tridiagonal_kernels:"
+BIDIAGONAL: Final = SPECTRAL_ROOM + "bidiagonal_kernels:"
 STEPS: Final = SPECTRAL_ROOM + "step_kernels:"
 SECULAR: Final = SPECTRAL_ROOM + "secular_kernels:"
 MERGES: Final = SPECTRAL_ROOM + "merge_kernels:"
@@ -81,6 +82,36 @@ SPECTRAL: Final = (
         "squares = squares + absolute_square(x)",
         "squares = squares + absolute_square(x) * 0.5",
         "tridiagonal_by_one",
+        "result",
+    ),
+    fault(
+        "workgroups go on from columns to rows alone",
+        BIDIAGONAL + "bidiagonalize_in_panels",
+        "meet(counts[own], panel, phase - first, SHAPE.groups)",
+        "meet(counts[own], panel, phase - first - 1, SHAPE.groups)",
+        "bidiagonal_by_several",
+        "race",
+    ),
+    without_barrier(
+        BIDIAGONAL + "add_columns",
+        0,
+        2,
+        "parts of columns are read before they are there",
+        "bidiagonal_by_one",
+    ),
+    without_barrier(
+        BIDIAGONAL + "make_row",
+        0,
+        2,
+        "a row's coefficients are read before they are there",
+        "bidiagonal_by_one",
+    ),
+    fault(
+        "a pair is taken off the column without its x",
+        BIDIAGONAL + "make_column",
+        "value = value - x",
+        "value = value - 0 * x",
+        "bidiagonal_by_one",
         "result",
     ),
     fault(
