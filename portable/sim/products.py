@@ -100,7 +100,7 @@ class Products:
             raise report.registers_unfenced(w, product.site)
         first = warpgroup * WARPGROUP
         for access in product.factors:
-            access.items = np.full_like(access.items, first)
+            access.made_by(first)
             shadow = access.buffer.shadow
             if shadow is not None:
                 shadow.check(w, access, "read")
@@ -148,7 +148,7 @@ class Products:
         thread = w.launch.threads.warpgroups + warpgroup
         for product in finished:
             for access in product.factors:
-                access.items = np.full_like(access.items, thread)
+                access.made_by(thread)
                 shadow = access.buffer.shadow
                 if shadow is not None:
                     if shadow.flights is not None:

@@ -269,7 +269,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "turn unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
-    "copy_alone eliminate_panel exchange_alone exchange_rows order_rows "
+    "copy_alone eliminate_in_registers exchange_and_solve eliminate_panel exchange_alone "
+    "exchange_rows order_rows "
     "gather_rows narrow_product complex_product complex_product_alone solve_strips "
     "diagonal_products": "tests/linalg/test_lu.py",
     "factor_columns reflect_together small_diagonals sum_squares "

@@ -14,8 +14,9 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.operands import broadcast_shape, common_dtype
 from portable.linalg.products.again import key_of, known_product
 from portable.linalg.products.gemm import gemm, product_with_factors
-from portable.linalg.products.kernels import matrices_of, matrix_of, scaled
+from portable.linalg.products.kernels import matrix_of, scaled
 from portable.linalg.products.rows import bytes_by_units
+from portable.linalg.products.schedules import matrices_of
 from portable.namespace import device_of_arrays
 from portable.primitives.mapping import copy
 from portable.typing import ArrayT

@@ -304,7 +304,7 @@ ARRAYS: Final = (
         "bounds",
     ),
     without_barrier(
-        PRIMITIVES + "moves.scatter_kernels:in_range",
+        PRIMITIVES + "moves.scattering:in_range",
         1,
         2,
         "an index counts as good before all have looked",
