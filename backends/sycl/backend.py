@@ -130,6 +130,7 @@ class SYCLExecutable(Executable):
         self._queue = device.sycl_queue
         self._kernel = kernel
         self._entry = program.entry
+        self._name = program.name
         self._workgroup = program.workgroup
         self._local = list(program.workgroup[::-1])
         self._converters = [_converter(a) for a in program.arguments]
@@ -154,7 +155,7 @@ class SYCLExecutable(Executable):
         self, recording: timeline.Recording, groups: tuple[int, int, int]
     ) -> AbstractContextManager[None]:
         """A context in which one launch is noted."""
-        entry = timeline.Entry(self._entry, "launch", groups, self._workgroup)
+        entry = timeline.Entry(self._name, "launch", groups, self._workgroup)
         return recording.between(self._device, entry, self._device.current_queue())
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
