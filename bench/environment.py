@@ -115,8 +115,8 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tu
 
 def _by_name(environment: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Kernels and threads of libraries; none in files of releases that did not look."""
-    found = [Library(**entry) for entry in environment.get("peers", {}).get("libraries", ())]
-    return {str(x): {"kernels": x.kernels, "threads": x.threads} for x in found}
+    libraries = [Library(**entry) for entry in environment.get("peers", {}).get("libraries", ())]
+    return {str(x): {"kernels": x.kernels, "threads": x.threads} for x in libraries}
 
 
 def _values(
@@ -138,13 +138,13 @@ def _described(device: Device) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for name in _LIBRARIES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _processor() -> str:

@@ -67,11 +67,11 @@ class Library:
 
 def libraries() -> list[dict[str, Any]]:
     """Those that this process has loaded by now, as `Library` has it."""
-    found: list[Library] = []
+    result: list[Library] = []
     for source in (_of_threads, _pytorch, _dpnp, _cupy):
         with suppress(Exception):  # a release that says it otherwise must not cost a cell
-            found += source()
-    return [asdict(library) for library in found]
+            result += source()
+    return [asdict(library) for library in result]
 
 
 def _of_threads() -> Iterator[Library]:
@@ -165,8 +165,12 @@ def held_back(found: Sequence[Library], cores: int, flags: frozenset[str]) -> li
     ]
     for library in found:
         for flag, name, kernels in _WIDER:
-            own = library.kernels.lower()
-            if library.name not in ("OpenBLAS", "BLIS") or not own or own in kernels:
+            kernels_here = library.kernels.lower()
+            if (
+                library.name not in ("OpenBLAS", "BLIS")
+                or not kernels_here
+                or kernels_here in kernels
+            ):
                 break
             if flag in flags:
                 notes.append(f"{library} runs kernels for {library.kernels}, not for {name}")

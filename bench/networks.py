@@ -49,12 +49,12 @@ def problem(samples: Shapes, widths: Sequence[int], kind: DType) -> tuple[Array,
 
 def _parameters(widths: Sequence[int], random: np.random.Generator) -> list[Array]:
     """Weights (outputs, inputs) and biases of each layer, within Xavier's range."""
-    found: list[Array] = []
+    parameters: list[Array] = []
     for inputs, outputs in pairwise(widths):
         limit = (6 / (inputs + outputs)) ** 0.5
-        found += [random.uniform(-limit, limit, (outputs, inputs))]
-        found += [random.uniform(-limit, limit, outputs)]
-    return found
+        parameters += [random.uniform(-limit, limit, (outputs, inputs))]
+        parameters += [random.uniform(-limit, limit, outputs)]
+    return parameters
 
 
 def outputs(xp: Any, *given: Any) -> Run:

@@ -33,9 +33,9 @@ def tables(cells: Sequence[Cell]) -> list[Table]:
     limits = roofs(cells)
     made = []
     for name in dict.fromkeys(cell.operation for cell in cells):
-        own = [cell for cell in cells if cell.operation == name]
-        counted = any(cell.work for cell in own)
-        table = _matrix(name, own, limits) if counted else _overhead(name, own)
+        rows = [cell for cell in cells if cell.operation == name]
+        counted = any(cell.work for cell in rows)
+        table = _matrix(name, rows, limits) if counted else _overhead(name, rows)
         made.append(_marked(table))
     return made
 

@@ -55,13 +55,13 @@ def remembered(
     if kept is not None and kept.isdigit():
         return int(kept)
     try:
-        found = ask()
+        result = ask()
     except cl.Error:
-        found = None
-    if found is None:
+        result = None
+    if result is None:
         return otherwise
-    cache.store(name, b"%d" % found)
-    return found
+    cache.store(name, b"%d" % result)
+    return result
 
 
 def asked_apart(module: str, device: cl.Device) -> bool | None:

@@ -28,8 +28,8 @@ def takes_dense(function: Callable[_Parameters, _Result]) -> Callable[_Parameter
         if not arrays:
             return function(*args, **kwargs)
         packed = [BitMatrix.from_dense(x) if hasattr(x, "shape") else x for x in _opened(args)]
-        found = cast(Callable[..., _Result], function)(*packed, **kwargs)
-        return cast(_Result, _like(found, arrays[0]))
+        result = cast(Callable[..., _Result], function)(*packed, **kwargs)
+        return cast(_Result, _like(result, arrays[0]))
 
     return call
 

@@ -135,8 +135,8 @@ def _first_numbers(
     ends = starts.copy()
     while (digit := (text[ends] >= _ZERO) & (text[ends] <= _NINE)).any():
         ends = ends + digit
-    found = ends > starts
-    return starts[found], ends[found]
+    nonempty = ends > starts
+    return starts[nonempty], ends[nonempty]
 
 
 def _pieces(

@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 
 @kernel
-def fill(out: Any, first: Any, low: Any, size: Any, *, DRAW: Any) -> None:
+def fill(out: Any, first: Place, low: Any, size: Any, *, DRAW: Any) -> None:
     """``out[C i:C (i + 1)]`` of block i from the `first` on, C being ``DRAW.count``.
 
     Parameters
@@ -39,8 +39,8 @@ def fill(out: Any, first: Any, low: Any, size: Any, *, DRAW: Any) -> None:
     """
     i, COUNT = kl.global_id(0), DRAW.count
     if i * COUNT < out.shape[0]:
-        place = Place(first.seed, first.block + uint64(i), first.stream)
-        numbers = DRAW.numbers(place, low, size)
+        origin = Place(first.seed, first.block + uint64(i), first.stream)
+        numbers = DRAW.numbers(origin, low, size)
         if (i + 1) * COUNT <= out.shape[0]:
             kl.vstore(out, i * COUNT, kl.vector(*numbers))
         else:
@@ -67,7 +67,7 @@ class Floats:
     moved: Any
     count: int
 
-    def numbers(self, place: Any, low: Any, size: Any) -> Any:
+    def numbers(self, place: Place, low: Any, size: Any) -> Any:
         """Those of a block."""
         return [self.moved(x, low, size) for x in self.standard(*place)]
 
@@ -109,13 +109,13 @@ class Integers:
 
     count: int
 
-    def numbers(self, place: Any, low: Any, size: Any) -> Any:
+    def numbers(self, place: Place, low: Any, size: Any) -> Any:
         """Those of a block."""
         words = random.bits(*place)
         lanes = range(0, 4, 4 // self.count)
         return [low + low.dtype(self.bounded(words, lane, place, size)) for lane in lanes]
 
-    def bounded(self, words: Any, lane: int, place: Any, size: Any) -> Any:
+    def bounded(self, words: Any, lane: int, place: Place, size: Any) -> Any:
         """A number below `size` from the words of a block, drawn again until it is fair."""
         x = self.word(words, lane)
         attempt = uint32(0)

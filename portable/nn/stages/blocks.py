@@ -19,7 +19,7 @@ _WORKGROUP: Final = 64
 
 
 @kernel
-def add(x: Any, y: Any, out: Any, *, FUNCTION: Any = None) -> None:
+def add(x: kl.Array, y: kl.Array, out: kl.Array, *, FUNCTION: Any = None) -> None:
     """A function of the sum of two vectors."""
     i = kl.global_id(0)
     if i < out.shape[0]:
@@ -29,7 +29,7 @@ def add(x: Any, y: Any, out: Any, *, FUNCTION: Any = None) -> None:
 
 
 @kernel
-def split_slopes(values: Any, slopes: Any, beside: Any, *, SLOPE: Any) -> None:
+def split_slopes(values: kl.Array, slopes: kl.Array, beside: kl.Array, *, SLOPE: Any) -> None:
     """Slopes before an activation, of those after it, in place and in a vector `beside` them."""
     i = kl.global_id(0)
     if i < slopes.shape[0]:
@@ -58,22 +58,22 @@ class ChainStage(Stage):
 
     def forward(self, x: Any, y: Any, scratch: Any) -> None:
         """One after the other."""
-        place, count = self.place, int(x.shape[0])
+        at, count = self.place, int(x.shape[0])
         if not self._stages:
             copy(x, self._like(y, x))
             return
         if self._forward is None or self._forward.count != count:
-            self._forward = ForwardPass(place.device, place.kind, self._stages, count)
+            self._forward = ForwardPass(at.device, at.kind, self._stages, count)
         self._forward(x, y)
 
     def train(self, x: Any, y: Any, scratch: Any) -> None:
         """Likewise; what comes out of each is kept."""
-        place, count = self.place, int(x.shape[0])
+        at, count = self.place, int(x.shape[0])
         if not self._stages:
             copy(x, self._like(y, x))
             return
         if self._through is None or self._through.batch < count:
-            self._through = Through(place.device, place.kind, self._stages, count)
+            self._through = Through(at.device, at.kind, self._stages, count)
         self._through.forward(x, y)
 
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:

@@ -142,21 +142,21 @@ def stages_of(
     for i, layer in enumerate(layers):
         if i < after or build.skips(layer):
             continue
-        place = Place(
+        spot = Place(
             build.device, build.kind, i, shapes[i], shapes[i + 1], parameters[i], buffers[i],
             _activation(layer),
         )  # fmt: skip
         following, norm = _next(build, layers, i), None
         if following is not None and build.folds(layer, layers[following]):
             norm = replace(
-                place, index=following, parameters=parameters[following], buffers=buffers[following]
+                spot, index=following, parameters=parameters[following], buffers=buffers[following]
             )
             following = _next(build, layers, following)
         after = i + 1 if norm is None else norm.index + 1
         activation = None if following is None else _activation(layers[following])
         if activation is not None and following is not None and build.applies(layer, activation):
-            place, after = replace(place, activation=activation), following + 1
-        stages.append(_stage(build, place, layer, norm, layers))
+            spot, after = replace(spot, activation=activation), following + 1
+        stages.append(_stage(build, spot, layer, norm, layers))
     return stages
 
 
@@ -216,8 +216,8 @@ def _residual(build: Build, place: Place, layer: Residual) -> ResidualStage:
     parameters = _shared_out(parts, place.parameters, lambda part: part.parameters())
     buffers = _shared_out(parts, place.buffers, lambda part: part.buffers())
     body, shortcut = (
-        _chain(build, replace(place, parameters=own, buffers=kept), part)
-        for part, own, kept in zip(parts, parameters, buffers, strict=True)
+        _chain(build, replace(place, parameters=part_parameters, buffers=kept), part)
+        for part, part_parameters, kept in zip(parts, parameters, buffers, strict=True)
     )
     return ResidualStage(place, body, shortcut if layer.shortcut else None)
 

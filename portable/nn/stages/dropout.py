@@ -22,13 +22,13 @@ _DRAWN: Final = 4
 
 
 @kernel
-def count_step(steps: Any) -> None:
+def count_step(steps: kl.Array) -> None:
     """One more."""
     steps[0] = steps[0] + 1
 
 
 @kernel
-def drop(x: Any, y: Any, steps: Any, seed: Any, share: Any) -> None:
+def drop(x: kl.Array, y: kl.Array, steps: kl.Array, seed: kl.Scalar, share: kl.Scalar) -> None:
     """Leaves out a share of a vector, the same in a step each time; the rest becomes larger.
 
     Parameters
