@@ -15,7 +15,8 @@ from portable.errors import OutOfMemoryError
 from portable.lang.arguments.arguments import ALIGNMENT, array_spec
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.linalg.products.kernels import matrix_of, tile_of_workgroup
+from portable.linalg.products.kernels import matrix_of
+from portable.linalg.products.schedules import tile_of_workgroup
 
 __all__ = [
     "Rows",

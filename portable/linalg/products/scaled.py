@@ -12,9 +12,11 @@ from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
 from portable.linalg.base.operands import broadcast_shape, common_dtype
+from portable.linalg.products.again import key_of, known_product
 from portable.linalg.products.gemm import gemm, product_with_factors
-from portable.linalg.products.kernels import matrices_of, matrix_of, scaled
+from portable.linalg.products.kernels import matrix_of, scaled
 from portable.linalg.products.rows import bytes_by_units
+from portable.linalg.products.schedules import matrices_of
 from portable.namespace import device_of_arrays
 from portable.primitives.mapping import copy
 from portable.typing import ArrayT
@@ -123,6 +125,10 @@ def scaled_matmul(
     array([[32., 32.],
            [32., 32.]], dtype=float32)
     """
+    key = ("scaled", preferred_element_type)
+    key = key_of(a, b, 0.0, a_scales, b_scales, out, key)
+    if (known := _made_again(key, (a, b), (a_scales, b_scales), out)) is not None:
+        return known  # type: ignore[no-any-return]
     others = [] if out is None else [out]
     device = device_of_arrays(a, b, a_scales, b_scales, *others)
     shape = _checked_shape(a, b, a_scales, b_scales)
@@ -138,23 +144,37 @@ def scaled_matmul(
     elif tuple(out.shape) != shape:
         raise ShapeError(f"scaled_matmul: out has shape {tuple(out.shape)}, the result {shape}")
     if 0 not in shape:
-        _multiply(device, kind, (a, b), (a_scales, b_scales), out)
+        _multiply(device, kind, (a, b), (a_scales, b_scales), out, key)
     return out
 
 
+def _made_again(key: Any, rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any) -> Any:
+    """The product of arrays like some before, by one launch; None where it is not known."""
+    known = known_product(key)
+    if known is None:
+        return None
+    result = known.make() if out is None else out
+    args = (None, rows[0], _turned(rows[1]), (scales[0], _turned(scales[1])), None, None, result)
+    return result if known.familiar.launched(args, known.constants) else None
+
+
+def _turned(x: Any) -> Any:
+    return x.swapaxes(-1, -2)
+
+
 def _multiply(
-    device: Device, kind: DType, rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any
+    device: Device, kind: DType, rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, key: Any
 ) -> None:
     """The product of what was checked."""
     (a, b), (a_scales, b_scales) = rows, scales
     shape, k = tuple(out.shape), a.shape[-1]
     whole = a_scales.shape[-1] == b_scales.shape[-1] == 1 and k > 0
     products = prod(shape) * k
-    columns, factors = b.swapaxes(-1, -2), (a_scales, b_scales.swapaxes(-1, -2))
+    columns, factors = _turned(b), (a_scales, _turned(b_scales))
     if whole and kind is kl.i8:
         scale_sums[prod(shape), _LINE](gemm(a, columns), factors, out)
     elif whole and bytes_by_units(device.capabilities, kind, shape[-2:], products):
-        product_with_factors(a, columns, factors, out)
+        product_with_factors(a, columns, factors, out, key)
     else:
         _multiplied_first(device, (a, a_scales), (b, b_scales), out)
 
@@ -188,9 +208,9 @@ def _multiplied_first(
     """In single precision, each block by its factor first."""
     a, b = _in_singles(device, *left), _in_singles(device, *right)
     if dtype(out.dtype) is kl.f32:
-        gemm(a, b.swapaxes(-1, -2), out=out)
+        gemm(a, _turned(b), out=out)
     else:
-        copy(gemm(a, b.swapaxes(-1, -2)), out=out)
+        copy(gemm(a, _turned(b)), out=out)
 
 
 def _in_singles(device: Device, x: Any, scales: Any) -> Any:

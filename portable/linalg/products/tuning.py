@@ -232,11 +232,17 @@ def _ranked(
 def _ranked_of_bytes(
     capabilities: Capabilities, algorithm: str, product: Product, table: Any
 ) -> tuple[tuple[Parameters, int], ...]:
-    """Those of matrix units for bytes: as for halves of a sum half as long, which are as many."""
+    """Those of matrix units for bytes: as for halves of a sum half as long, which are as many.
+
+    Of bytes twice as many rows of tiles stay in caches: products of 8192 took 0.95 of the time so.
+    """
     halves = replace(product, k=-(-product.k // 2))
     ranked = _ranked(capabilities, float16, algorithm, halves, False, table)
-    twice = (({**choice, "BK": 2 * choice["BK"]}, parts) for choice, parts in ranked)
-    return tuple((choice, parts) for choice, parts in twice if choice["APART"])
+    return tuple(
+        ({**choice, "BK": 2 * choice["BK"], "GROUP": 2 * choice["GROUP"]}, parts)
+        for choice, parts in ranked
+        if choice["APART"]
+    )
 
 
 def _cost(choice: Parameters, product: Product, units: int) -> float:
