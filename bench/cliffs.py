@@ -250,18 +250,18 @@ def _measured(device: Device, peer: Library | None, question: Question, seconds:
     return Cliff(str(question), question.dtype, median(ours), median(others), ratio)
 
 
-def _wrong(found: Any, wanted: Any) -> str:
+def _wrong(result: Any, wanted: Any) -> str:
     """What is wrong with a result beside NumPy's, in words; nothing if it is right."""
-    if found.shape != wanted.shape:
-        return f"shape {found.shape}, not {wanted.shape}"
-    close = _CLOSE.get(found.dtype.name)
+    if result.shape != wanted.shape:
+        return f"shape {result.shape}, not {wanted.shape}"
+    close = _CLOSE.get(result.dtype.name)
     if close is None:
-        same = np.array_equal(found, wanted)
+        same = np.array_equal(result, wanted)
     else:
         # NumPy's product of many floats may be infinite, as ours is then.
         scale = np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0)
-        least = close * scale + np.finfo(found.dtype).tiny
-        same = np.allclose(found, wanted, rtol=close, atol=least, equal_nan=True)
+        least = close * scale + np.finfo(result.dtype).tiny
+        same = np.allclose(result, wanted, rtol=close, atol=least, equal_nan=True)
     return "" if same else "wrong: not what NumPy gives"
 
 

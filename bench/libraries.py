@@ -146,12 +146,12 @@ def _cupy() -> Iterator[Library]:
 # -- what is not at its best --------------------------------------------------------------------
 
 
-def held_back(found: Sequence[Library], cores: int, flags: frozenset[str]) -> list[str]:
+def held_back(libraries: Sequence[Library], cores: int, flags: frozenset[str]) -> list[str]:
     """What still holds libraries back, a sentence each.
 
     Parameters
     ----------
-    found : sequence of Library
+    libraries : sequence of Library
         As they are.
     cores : int
         Those that ours are given.
@@ -160,10 +160,10 @@ def held_back(found: Sequence[Library], cores: int, flags: frozenset[str]) -> li
     """
     notes = [
         f"{library} works with {library.threads} of the {cores} cores that ours are given"
-        for library in found
+        for library in libraries
         if library.threads is not None and library.threads < cores
     ]
-    for library in found:
+    for library in libraries:
         for flag, name, kernels in _WIDER:
             kernels_here = library.kernels.lower()
             if (

@@ -34,9 +34,9 @@ class SpectrumCheck:
         # The fewer diagonals, the more hops in a row.
         self._tolerance: float = tolerance(ab) * max(1, _NARROW / (ab.shape[0] - 1))
 
-    def error(self, found: tuple[Array, Array]) -> float:
+    def error(self, diagonals: tuple[Array, Array]) -> float:
         """The worst error of ``(d, e)`` as a multiple of what is allowed."""
-        d, e = (np.asarray(x, np.float64) for x in found)
+        d, e = (np.asarray(x, np.float64) for x in diagonals)
         if not (np.isfinite(d).all() and np.isfinite(e).all()):
             return float("inf")
         if d.size > _FULL:

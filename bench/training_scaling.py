@@ -40,14 +40,14 @@ class Network:
         return self.batch * members if scaling == "weak" else self.batch
 
 
-def predicted(own: float, collectives: float) -> float:
+def predicted(seconds: float, collectives: float) -> float:
     """Seconds for a step with its sums, from what either takes alone, for two layers alike.
 
     Of the five products of a step, one (the first layer's weights) is still to come when the
     second layer's gradients, half of all, begin to be summed. The other half comes last.
     """
     half = collectives / 2
-    return own + max(0.0, half - own / 5) + half
+    return seconds + max(0.0, half - seconds / 5) + half
 
 
 class _Apart(Together):

@@ -390,14 +390,14 @@ def _rank(device: Device) -> tuple[int, int]:
     return kinds.index(device.capabilities.kind), rank
 
 
-def _select(found: Sequence[Device], rest: Sequence[str]) -> tuple[list[Device], int | None]:
+def _select(devices: Sequence[Device], rest: Sequence[str]) -> tuple[list[Device], int | None]:
     """The devices that a selector matches, and the index asked for (None if malformed)."""
     words, numbers = list(rest), "0"
     if words and _INDEX.fullmatch(words[-1]):
         numbers = words.pop()
     if len(words) > 1:
         return [], None
-    return [d for d in found if not words or words[0] in d.words], int(numbers)
+    return [d for d in devices if not words or words[0] in d.words], int(numbers)
 
 
 def _no_such(name: str, existing: Iterable[str], meant: Sequence[str] = ()) -> str:
@@ -445,9 +445,9 @@ def device(name: str | Device | None = None) -> Device:
     return registry.device(name)
 
 
-def _named_again(found: Device) -> tuple[Callable[[str], Device], tuple[str]]:
+def _named_again(device_given: Device) -> tuple[Callable[[str], Device], tuple[str]]:
     """How `copy` and `pickle` come by a device."""
-    return device, (found.name,)
+    return device, (device_given.name,)
 
 
 def given_work(device: Device) -> None:

@@ -109,7 +109,7 @@ def _profile(entry: Any, where: str) -> Profile:
     return Profile(entry["name"], entry["source"], capabilities_of(stated, where))
 
 
-def capabilities_of(found: Mapping[str, Any], where: str) -> Capabilities:
+def capabilities_of(stated: Mapping[str, Any], where: str) -> Capabilities:
     """Capabilities from their names and JSON values; those with a default may be left out.
 
     Raises
@@ -118,10 +118,10 @@ def capabilities_of(found: Mapping[str, Any], where: str) -> Capabilities:
         If a name is unknown or missing, or a value is none of its kind.
     """
     kinds = _kinds()
-    unknown = sorted(set(found) - set(kinds))
+    unknown = sorted(set(stated) - set(kinds))
     if unknown:
         raise DataError(f"{where} has the capability {unknown[0]!r}, which there is not")
-    complete = (_OF_PROCESSORS if found.get("kind") == "cpu" else {}) | dict(found)
+    complete = (_OF_PROCESSORS if stated.get("kind") == "cpu" else {}) | dict(stated)
     values = {name: _value(x, kinds[name], f"{where}: {name}") for name, x in complete.items()}
     try:
         return Capabilities(**values)

@@ -111,8 +111,8 @@ def _coverage(value: Any) -> float | None:
     raise ValueError(f"{value!r} is no share")
 
 
-def _scaling(found: Mapping[str, Any]) -> Scaling:
-    scaling = Scaling(float(found["low"]), float(found["high"]))
+def _scaling(stored: Mapping[str, Any]) -> Scaling:
+    scaling = Scaling(float(stored["low"]), float(stored["high"]))
     if not 0 < scaling.span < float("inf"):
         raise ValueError(f"{scaling} takes nothing to 0 and 1")
     return scaling

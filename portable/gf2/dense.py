@@ -39,9 +39,9 @@ def _opened(args: tuple[Any, ...]) -> list[Any]:
     return [x.to_dense() if isinstance(x, BitMatrix) else x for x in args]
 
 
-def _like(found: Any, sample: Any) -> Any:
-    if isinstance(found, BitMatrix):
-        return found.to_dense(like=None if isinstance(sample, np.ndarray) else sample)
-    if isinstance(found, tuple) and hasattr(found, "_fields"):
-        return type(found)(*(_like(part, sample) for part in found))
-    return found
+def _like(words: Any, sample: Any) -> Any:
+    if isinstance(words, BitMatrix):
+        return words.to_dense(like=None if isinstance(sample, np.ndarray) else sample)
+    if isinstance(words, tuple) and hasattr(words, "_fields"):
+        return type(words)(*(_like(part, sample) for part in words))
+    return words

@@ -195,7 +195,7 @@ def advance(
 def add_sums(
     state: State,
     x: kl.Array,
-    place: tuple[kl.Scalar, ...],
+    position: tuple[kl.Scalar, ...],
     row: kl.Scalar,
     tables: kl.Array,
     begin: kl.Scalar,
@@ -208,11 +208,11 @@ def add_sums(
         named = named | sum_of(state, panel, row, shape)
     if named != 0:
         for at in kl.static_range(0, shape.width, shape.lanes):
-            words = kl.vload(x, *place, at, lanes=shape.lanes)
+            words = kl.vload(x, *position, at, lanes=shape.lanes)
             for panel in range(begin, end):
                 entries = tables[panel - begin, :, :, :]
                 words = words ^ combination(entries, sum_of(state, panel, row, shape), at, shape)
-            kl.vstore(x, *place, at, words)
+            kl.vstore(x, *position, at, words)
 
 
 # -- many workgroups to a stripe ------------------------------------------------------------------
@@ -224,7 +224,7 @@ def take_step(
     transform: Transform,
     words: kl.Array,
     stripe: kl.Scalar,
-    own: kl.Scalar,
+    index: kl.Scalar,
     odd: kl.Scalar,
     *,
     shape: Shape,
@@ -232,7 +232,7 @@ def take_step(
 ) -> None:
     """Eliminates the columns of a panel from its stripe, and chooses the pivots of the next one.
 
-    The stripe is the held one `own`, and has a step more than panels: the first eliminates nothing,
+    The stripe is the held one `index`, and has a step more than panels: the first eliminates nothing,
     the last chooses nothing. The first workgroup chooses, from rows as they were before the panel
     that the others eliminate at the same time, a workgroup to some rows; all read one of two places
     in `words`, and the others write the other one. Which step it is the device knows, so that the
@@ -251,13 +251,13 @@ def take_step(
         if number < last:
             after = Transform(*(x[1 - rows.slot, :] for x in transform))
             room = Room(names, pivots, sums)
-            elect_ahead(state, before, after, rows, room, Panel(number, own), shape)
+            elect_ahead(state, before, after, rows, room, Panel(number, index), shape)
         if kl.local_linear_id() == 0:
             state.cursor[2 - odd] = taken + 1
     elif step == 0:
-        copy_rows(state, rows, own, shape)
+        copy_rows(state, rows, index, shape)
     else:
-        room, panel = Room(names, pivots, sums), Panel(number - 1, own)
+        room, panel = Room(names, pivots, sums), Panel(number - 1, index)
         advance_rows(state, before, rows, tables, room, panel, number == last, shape, reduced)
 
 
@@ -312,26 +312,26 @@ def elect_ahead(
 
 @function
 def pivot_words_of(
-    state: State, rows: Rows, source: kl.Scalar, own: kl.Scalar, at: kl.Scalar, lanes: int
+    state: State, rows: Rows, source: kl.Scalar, number: kl.Scalar, at: kl.Scalar, lanes: int
 ) -> Any:
     """A pivot's words of its own stripe as they were before its panel."""
     words = nothing(lanes)
     if source >= 0:
         words = kl.vload(rows.words, rows.slot, source, at, lanes=lanes)
     elif source != NO_SOURCE:
-        words = kl.vload(state.eliminators, own, eliminator_source(source), at, lanes=lanes)
+        words = kl.vload(state.eliminators, number, eliminator_source(source), at, lanes=lanes)
     return words
 
 
 @function
-def copy_rows(state: State, rows: Rows, own: kl.Scalar, shape: Shape) -> None:
+def copy_rows(state: State, rows: Rows, number: kl.Scalar, shape: Shape) -> None:
     """Some rows of a stripe to where the next step reads them, by a workgroup."""
     top = (kl.group_id(0) - 1) * shape.batch
     last = kl.minimum(top + shape.batch, state.work.shape[1])
     for row in range(top + kl.local_id(1), last, kl.local_size(1)):
         for part in kl.static_range(0, shape.width, kl.local_size(0) * shape.lanes):
             at = kl.local_id(0) * shape.lanes + part
-            words = kl.vload(state.work, own, row, at, lanes=shape.lanes)
+            words = kl.vload(state.work, number, row, at, lanes=shape.lanes)
             kl.vstore(rows.words, 1 - rows.slot, row, at, words)
 
 

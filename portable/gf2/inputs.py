@@ -83,9 +83,9 @@ def shape_of(path: Name, columns: int | None = None) -> tuple[int, int]:
     return len(mapped), width
 
 
-def _require_columns(path: Name, found: int, columns: int | None) -> None:
-    if columns is not None and found != columns:
-        raise ShapeError(f"{os.fspath(path)} has {found} columns, not {columns}")
+def _require_columns(path: Name, width: int, columns: int | None) -> None:
+    if columns is not None and width != columns:
+        raise ShapeError(f"{os.fspath(path)} has {width} columns, not {columns}")
 
 
 def widened(words: Words, columns: int) -> Words:

@@ -81,12 +81,12 @@ def to_stripes(
 
 @function
 def turned_words(
-    words: kl.Array, row: kl.Scalar, place: kl.Scalar, lanes: int, backward: bool
+    words: kl.Array, row: kl.Scalar, position: kl.Scalar, lanes: int, backward: bool
 ) -> Any:
     """The words of a row at some places in the order of elimination."""
     if not backward:
-        return reversed_bits(kl.vload(words, row, place, lanes=lanes))
-    values = kl.vload(words, row, words.shape[1] - lanes - place, lanes=lanes)
+        return reversed_bits(kl.vload(words, row, position, lanes=lanes))
+    values = kl.vload(words, row, words.shape[1] - lanes - position, lanes=lanes)
     return reversed_lanes(values, lanes)
 
 
@@ -138,14 +138,19 @@ def from_stripes(
 
 @function
 def put_turned(
-    words: kl.Array, row: kl.Scalar, place: kl.Scalar, found: kl.Scalar, lanes: int, backward: bool
+    words: kl.Array,
+    row: kl.Scalar,
+    position: kl.Scalar,
+    word: kl.Scalar,
+    lanes: int,
+    backward: bool,
 ) -> None:
     """Writes what `turned_words` reads."""
     if backward:
-        at = words.shape[1] - lanes - place
-        kl.vstore(words, row, at, reversed_lanes(found, lanes))
+        at = words.shape[1] - lanes - position
+        kl.vstore(words, row, at, reversed_lanes(word, lanes))
     else:
-        kl.vstore(words, row, place, reversed_bits(found))
+        kl.vstore(words, row, position, reversed_bits(word))
 
 
 @kernel

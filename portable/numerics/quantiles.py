@@ -168,10 +168,10 @@ def _as_last(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
     return xp.reshape(moved, (*(x.shape[a] for a in rest), prod(x.shape[a] for a in axes)))
 
 
-def _shaped(xp: Any, found: Any, shape: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _shaped(xp: Any, values: Any, shape: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     if not keepdims:
-        return found
-    return xp.reshape(found, tuple(1 if a in axes else n for a, n in enumerate(shape)))
+        return values
+    return xp.reshape(values, tuple(1 if a in axes else n for a, n in enumerate(shape)))
 
 
 def _between(xp: Any, ordered: Any, parts: np.ndarray[Any, Any], method: str) -> list[Any]:
@@ -198,6 +198,6 @@ def _interpolated(low: Any, high: Any, fraction: float) -> Any:
     return high - (high - low) * (1 - fraction)
 
 
-def _with_nan(xp: Any, rows: Any, found: Any) -> Any:
+def _with_nan(xp: Any, rows: Any, values: Any) -> Any:
     """NaN for rows that have one, wherever sorting puts it."""
-    return xp.where(xp.any(xp.isnan(rows), axis=-1), xp.full_like(found, xp.nan), found)
+    return xp.where(xp.any(xp.isnan(rows), axis=-1), xp.full_like(values, xp.nan), values)

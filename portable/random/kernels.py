@@ -67,9 +67,9 @@ class Floats:
     moved: Any
     count: int
 
-    def numbers(self, place: Place, low: Any, size: Any) -> Any:
+    def numbers(self, origin: Place, low: Any, size: Any) -> Any:
         """Those of a block."""
-        return [self.moved(x, low, size) for x in self.standard(*place)]
+        return [self.moved(x, low, size) for x in self.standard(*origin)]
 
 
 @function
@@ -109,13 +109,13 @@ class Integers:
 
     count: int
 
-    def numbers(self, place: Place, low: Any, size: Any) -> Any:
+    def numbers(self, origin: Place, low: Any, size: Any) -> Any:
         """Those of a block."""
-        words = random.bits(*place)
+        words = random.bits(*origin)
         lanes = range(0, 4, 4 // self.count)
-        return [low + low.dtype(self.bounded(words, lane, place, size)) for lane in lanes]
+        return [low + low.dtype(self.bounded(words, lane, origin, size)) for lane in lanes]
 
-    def bounded(self, words: Any, lane: int, place: Place, size: Any) -> Any:
+    def bounded(self, words: Any, lane: int, origin: Place, size: Any) -> Any:
         """A number below `size` from the words of a block, drawn again until it is fair."""
         x = self.word(words, lane)
         attempt = uint32(0)
@@ -123,7 +123,7 @@ class Integers:
             threshold = (size.dtype(0) - size) % size
             while x * size < threshold:
                 attempt += 1
-                x = self.word(random.bits(*place, attempt), lane)
+                x = self.word(random.bits(*origin, attempt), lane)
         upper = kl.mulhi(x, size)
         return upper if self.count == 4 else kl.where(size == 0, x, upper)
 

@@ -76,10 +76,10 @@ def _alone(item: int) -> tuple[Value, Value]:
     return np.array([item]), np.zeros(1, np.int64)
 
 
-def _counted(w: Workgroup, place: Place, transfer: Transfer) -> None:
+def _counted(w: Workgroup, completion: Place, transfer: Transfer) -> None:
     """Start a copy whose bytes an mbarrier counts, which the engine must see."""
-    for mbarrier, items in place.each(w, transfer.items, "atomic update"):
-        w.proxies.check(w, place.access(w, items), "atomic update")
+    for mbarrier, items in completion.each(w, transfer.items, "atomic update"):
+        w.proxies.check(w, completion.access(w, items), "atomic update")
         mbarrier.count_bytes(transfer)
     w.engine.start(w, transfer)
 

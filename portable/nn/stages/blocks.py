@@ -50,8 +50,8 @@ class ChainStage(Stage):
         Of none, samples stay what they are.
     """
 
-    def __init__(self, place: Place, stages: Sequence[Stage]) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, stages: Sequence[Stage]) -> None:
+        super().__init__(at)
         self._stages = stages
         self._forward: ForwardPass | None = None
         self._through: Through | None = None
@@ -98,13 +98,13 @@ class ResidualStage(Stage):
         `shortcut` is None where samples are added as they are.
     """
 
-    def __init__(self, place: Place, body: ChainStage, shortcut: ChainStage | None) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, body: ChainStage, shortcut: ChainStage | None) -> None:
+        super().__init__(at)
         self._body = body
         self._shortcut = shortcut
         self._split = len(body.place.parameters)
         self._memory: dict[str, Any] = {}
-        activation = place.activation
+        activation = at.activation
         self._function = None if activation is None else activation.function
         self._slope = None if activation is None else activation.slope
 

@@ -35,8 +35,8 @@ _MOST_PADDING: Final = 2
 class ConvolutionStage(Stage):
     """``activation(conv2d(x, weight) + bias)``."""
 
-    def __init__(self, place: Place, layer: Conv2d) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, layer: Conv2d) -> None:
+        super().__init__(at)
         stride, padding, dilation = layer.window()
         self._algorithm = layer.algorithm
         self._settings: dict[str, Any] = {
@@ -45,7 +45,7 @@ class ConvolutionStage(Stage):
             "dilation": dilation,
             "groups": layer.groups,
         }
-        pixels = place.outputs[1] * place.outputs[2]
+        pixels = at.outputs[1] * at.outputs[2]
         self._section = max(1, -(-_ENOUGH // pixels))
         self._workspaces: dict[int, int] = {}
 
@@ -188,10 +188,8 @@ class NormalizedConvolutionStage(ConvolutionStage):
     normalization : BatchNorm2d
     """
 
-    def __init__(
-        self, place: Place, layer: Conv2d, norm: Place, normalization: BatchNorm2d
-    ) -> None:
-        super().__init__(place, layer)
+    def __init__(self, at: Place, layer: Conv2d, norm: Place, normalization: BatchNorm2d) -> None:
+        super().__init__(at, layer)
         self._norm = norm
         self._eps = normalization.eps
         self._folded: tuple[Any, Any] | None = None

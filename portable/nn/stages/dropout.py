@@ -52,8 +52,8 @@ def drop(x: kl.Array, y: kl.Array, steps: kl.Array, seed: kl.Scalar, share: kl.S
 class DropoutStage(Stage):
     """Leaves out numbers at random, and the slopes by them."""
 
-    def __init__(self, place: Place, layer: Dropout) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, layer: Dropout) -> None:
+        super().__init__(at)
         self._share = float(layer.p)
         self._seed = layer.seed
         self._steps: Any = None

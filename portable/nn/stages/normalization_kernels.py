@@ -222,17 +222,17 @@ class Elements:
             return kl.global_id(1), i, kl.i32(0)
         return kl.global_id(1) // shape[1], kl.global_id(1) % shape[1], i
 
-    def of(self, x: kl.Array, place: tuple[kl.Scalar, ...]) -> Any:
+    def of(self, x: kl.Array, first: tuple[kl.Scalar, ...]) -> Any:
         """The numbers, of an array that may have one for each channel."""
         if x.ndim == 3:
-            return kl.vload(x, *place, lanes=self.lanes, axis=1 if self.across else 2)
+            return kl.vload(x, *first, lanes=self.lanes, axis=1 if self.across else 2)
         if self.across:
-            return kl.vload(x, place[1], lanes=self.lanes)
-        return x[place[1]]
+            return kl.vload(x, first[1], lanes=self.lanes)
+        return x[first[1]]
 
-    def put(self, x: kl.Array, place: tuple[kl.Scalar, ...], value: kl.Scalar) -> None:
+    def put(self, x: kl.Array, first: tuple[kl.Scalar, ...], value: kl.Scalar) -> None:
         """Writes the numbers."""
-        kl.vstore(x, *place, value, axis=1 if self.across else 2)
+        kl.vstore(x, *first, value, axis=1 if self.across else 2)
 
 
 @kernel

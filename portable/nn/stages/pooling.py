@@ -182,8 +182,8 @@ _MOST_IN_BYTES: Final = 255
 class PoolStage(Stage):
     """The greatest of each window, or the mean."""
 
-    def __init__(self, place: Place, layer: MaxPool2d | AvgPool2d) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, layer: MaxPool2d | AvgPool2d) -> None:
+        super().__init__(at)
         self._pool = Pool(*layer.window())
         self._greatest = isinstance(layer, MaxPool2d)
         self._taps: Any = None
