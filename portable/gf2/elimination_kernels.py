@@ -232,11 +232,11 @@ def take_step(
 ) -> None:
     """Eliminates the columns of a panel from its stripe, and chooses the pivots of the next one.
 
-    The stripe is the held one `index`, and has a step more than panels: the first eliminates nothing,
-    the last chooses nothing. The first workgroup chooses, from rows as they were before the panel
-    that the others eliminate at the same time, a workgroup to some rows; all read one of two places
-    in `words`, and the others write the other one. Which step it is the device knows, so that the
-    host prepares two launches for all of them, of even numbers and of odd ones.
+    The stripe is the held one `index`, and has a step more than panels: the first eliminates
+    nothing, the last chooses nothing. The first workgroup chooses, from rows as they were before
+    the panel that the others eliminate at the same time, a workgroup to some rows; all read one of
+    two places in `words`, and the others write the other one. Which step it is the device knows, so
+    that the host prepares two launches for all of them, of even numbers and of odd ones.
     """
     taken = kl.assume_uniform(state.cursor[1 + odd])
     step = taken % (shape.width + 1)
