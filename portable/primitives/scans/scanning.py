@@ -129,6 +129,8 @@ def _most_strips(held: int, given: int, size: int, lanes: int, room: int) -> int
 
 
 _COLUMN_GROUP: Final = 64
+_SHARES: Final = 8
+"""Sections wanted for each compute unit where work-items are alone; the last one is shorter."""
 _NARROWEST: Final = 16
 _FEW: Final = 32
 _SHALLOWEST: Final = 16
@@ -271,7 +273,7 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     strip = _strip(-(-rows // lanes), capabilities) if cpu else 1
     strips = -(-rows // (lanes * strip))
     group = 1 if cpu else _COLUMN_GROUP
-    wanted = -(-capabilities.compute_units * (1 if cpu else 512) // strips)
+    wanted = -(-capabilities.compute_units * (_SHARES if cpu else 512) // strips)
     section = max(_shallowest(length), power_of_two(-(-length // wanted)))
     sections = -(-length // section)
     if sections > 1 and strips_may_wait(rows // lanes, capabilities):
@@ -279,15 +281,16 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
         return
     starts = None
     merge, items = merge.taking(lanes), strips * sections
+    full = strips * lanes * strip == rows
     if sections > 1:
         starts = _crosswise(recipe, x, sections, merge.kind)
-        totals_alone = ColumnScan(merge, strip, section, totals=True)
+        totals_alone = ColumnScan(merge, strip, section, totals=True, full=full)
         recipe.launch(scan_columns, items, group, x, None, starts, SCAN=totals_alone)
         if sections > _FEW:
             totals, starts = starts, _crosswise(recipe, x, sections, merge.kind)
             scanned(recipe, totals, starts, merge, 0)
     streaming, last = streams(out.nbytes, capabilities), 1 if sections > _FEW else _FEW
-    how = ColumnScan(merge, strip, section, last, shift, streaming)
+    how = ColumnScan(merge, strip, section, last, shift, streaming, full=full)
     recipe.launch(scan_columns, items, group, x, starts, out, SCAN=how)
 
 
