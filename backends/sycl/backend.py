@@ -103,8 +103,8 @@ def _converter(argument: Argument) -> Callable[[Any], Any]:
     """What turns a Python value into the object that dpctl takes for this argument."""
     if argument.kind == "pointer":
         return _as_is
-    found: Callable[[Any], Any] = _SCALARS.get(argument.type.name, _half)
-    return found
+    convert: Callable[[Any], Any] = _SCALARS.get(argument.type.name, _half)
+    return convert
 
 
 def _create(queue: Any, source: str, options: str) -> Any:
@@ -451,13 +451,13 @@ class SYCLBackend(Backend):
             self._reason = f"{' and '.join(missing)} cannot be imported"
             return ()
         try:
-            found = _working(self._refused)
-            if not found and was_used_before("dpctl"):
+            devices = _working(self._refused)
+            if not devices and was_used_before("dpctl"):
                 self._reason += (
                     f"; dpctl was imported before, and may not know them all: {remedy()}"
                 )
                 self._warn_of_hidden()
-            return _offer(found)
+            return _offer(devices)
         except (ImportError, OSError, RuntimeError) as error:
             self._reason = f"dpctl cannot be used ({error})"
             return ()

@@ -168,10 +168,10 @@ def _size(entry: Entry) -> str:
 
 def _trimmed(sizes: Iterator[int]) -> list[int]:
     """Without the ones at the end."""
-    found = list(sizes)
-    while len(found) > 1 and found[-1] == 1:
-        found.pop()
-    return found
+    extents = list(sizes)
+    while len(extents) > 1 and extents[-1] == 1:
+        extents.pop()
+    return extents
 
 
 def _time(seconds: float) -> str:

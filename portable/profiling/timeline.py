@@ -161,12 +161,12 @@ class Recording:
 
     def _base(self, device: Marking) -> _Base:
         with self._lock:
-            found = self._bases.get(device.name)
-            if found is None:
+            base = self._bases.get(device.name)
+            if base is None:
                 mark = device.mark()
                 mark.wait()
-                found = self._bases[device.name] = _Base(mark, perf_counter())
-            return found
+                base = self._bases[device.name] = _Base(mark, perf_counter())
+            return base
 
     def once(self, key: object, start: Callable[[], None], stop: Callable[[], None]) -> None:
         """Call `start` now, unless this was done for `key` before, and `stop` at the end."""
@@ -179,7 +179,7 @@ class Recording:
         """What was noted, in the order of the starts; the devices have to be done with it."""
         queues: dict[tuple[str, object], int] = {}
         counts: dict[str, int] = {}
-        found = []
+        spans = []
         for noted in self._noted:
             key = (noted.device, noted.queue)
             if key not in queues:
@@ -187,8 +187,8 @@ class Recording:
                 counts[noted.device] = queues[key] + 1
             start, stop = noted.times()
             times = (noted.enqueued - self.began, start - self.began, stop - self.began)
-            found.append(Span(noted.entry, noted.device, queues[key], *times))
-        return tuple(sorted(found, key=lambda span: span.start))
+            spans.append(Span(noted.entry, noted.device, queues[key], *times))
+        return tuple(sorted(spans, key=lambda span: span.start))
 
     def close(self) -> None:
         """What backends wanted to have called at the end."""
