@@ -21,7 +21,7 @@ from portable.linalg.base.magnitude import largest_magnitude
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.dense.reduction import reduced
 from portable.linalg.dense.shapes import DenseShape
-from portable.linalg.factorisations import elimination, sharing
+from portable.linalg.factorisations import holding, sharing
 from portable.linalg.products.kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
 from portable.linalg.products.shares import Sharing, first_launch
 from portable.linalg.singular_values.direct import Direct
@@ -284,11 +284,11 @@ def a_system_of_equations() -> None:
 
 @run
 def a_system_of_equations_through_memory() -> None:
-    before, elimination._HELD_BYTES = elimination._HELD_BYTES, 0  # type: ignore[misc]
+    before, holding._HELD_BYTES = holding._HELD_BYTES, 0  # type: ignore[misc]
     try:
         a_system_of_equations()
     finally:
-        elimination._HELD_BYTES = before  # type: ignore[misc]
+        holding._HELD_BYTES = before  # type: ignore[misc]
 
 
 @run

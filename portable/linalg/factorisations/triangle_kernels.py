@@ -40,6 +40,9 @@ class Triangle:
     unit: bool
 
 
+_ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False)
+
+
 @function
 def placed(i: Any, order: Any, BACKWARD: bool) -> Any:
     """Where the i-th row to be solved for stands."""
@@ -77,28 +80,34 @@ def solve_strips(
     w = kl.local((EDGE, EDGE), b.dtype)
     batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
     load_triangle(t[batch], w, t.shape[1], WHICH, EDGE)
-    solve_strip(w, b[batch], strip * LAYOUT.strip, t.shape[1], WHICH.backward, LAYOUT)
+    solve_strip(w, b[batch], strip * LAYOUT.strip, t.shape[1], WHICH, LAYOUT)
 
 
 @function
-def solve_strip(w: Any, b: Any, start: Any, order: Any, BACKWARD: bool, LAYOUT: Layout) -> None:
+def solve_strip(w: Any, b: Any, start: Any, order: Any, WHICH: Triangle, LAYOUT: Layout) -> None:
     """Solves for the columns of a strip; a work-item has a column, or goes through vectors."""
     stop = kl.minimum(start + LAYOUT.strip, b.shape[1])
+    if LAYOUT.lanes == 1 and LAYOUT.strip_items >= LAYOUT.strip:
+        # Not in a loop: what it hoists would not fit into registers.
+        column = start + kl.local_id(0)
+        if column < stop:
+            solve_columns(w, b, column, order, WHICH, LAYOUT.segment, 1)
+        return
     step = LAYOUT.lanes * kl.local_size(0)
     whole = start + (stop - start) // LAYOUT.lanes * LAYOUT.lanes
     for column in range(start + kl.local_id(0) * LAYOUT.lanes, whole, step):
-        solve_columns(w, b, column, order, BACKWARD, LAYOUT.segment, LAYOUT.lanes)
+        solve_columns(w, b, column, order, WHICH, LAYOUT.segment, LAYOUT.lanes)
     if LAYOUT.lanes > 1:
         for column in range(whole, stop):
-            solve_columns(w, b, column, order, BACKWARD, LAYOUT.segment, 1)
+            solve_columns(w, b, column, order, WHICH, LAYOUT.segment, 1)
 
 
 @function
 def solve_columns(
-    w: Any, b: Any, column: Any, order: Any, BACKWARD: bool, SEGMENT: int, LANES: int
+    w: Any, b: Any, column: Any, order: Any, WHICH: Triangle, SEGMENT: int, LANES: int
 ) -> None:
     """Solves for `LANES` columns, a segment of rows after the other in registers."""
-    x = kl.private(SEGMENT, w.dtype, lanes=LANES)
+    x, BACKWARD = kl.private(SEGMENT, w.dtype, lanes=LANES), WHICH.backward
     for first in range(0, order, SEGMENT):
         for i in kl.static_range(SEGMENT):
             x[i] = kl.splat(kl.cast(0, w.dtype), LANES)
@@ -110,7 +119,8 @@ def solve_columns(
                 x[i] = x[i] - w[k, first + i] * known
         for k in kl.static_range(SEGMENT):
             if first + k < order:
-                x[k] = x[k] / w[first + k, first + k]
+                if not WHICH.unit:
+                    x[k] = x[k] / w[first + k, first + k]
                 for i in kl.static_range(k + 1, SEGMENT):
                     x[i] = x[i] - w[first + k, first + i] * x[k]
                 kl.vstore(b, placed(first + k, order, BACKWARD), column, x[k])
@@ -280,4 +290,4 @@ def cholesky_rows(
     below = number * EDGE
     rows = a[batch, below : below + EDGE]
     start = below + EDGE + strip * LAYOUT.strip
-    solve_strip(w, rows, start, EDGE, False, LAYOUT)
+    solve_strip(w, rows, start, EDGE, _ADJOINT, LAYOUT)
