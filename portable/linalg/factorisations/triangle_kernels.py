@@ -32,15 +32,18 @@ class Triangle:
         Whether numbers are conjugated.
     unit : bool
         Whether ones stand for its diagonal.
+    inverse : bool
+        Whether its diagonal holds reciprocals.
     """
 
     backward: bool
     turned: bool
     conjugate: bool
     unit: bool
+    inverse: bool = False
 
 
-_ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False)
+_ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False, inverse=True)
 
 
 @function
@@ -119,7 +122,9 @@ def solve_columns(
                 x[i] = x[i] - w[k, first + i] * known
         for k in kl.static_range(SEGMENT):
             if first + k < order:
-                if not WHICH.unit:
+                if WHICH.inverse:
+                    x[k] = x[k] * w[first + k, first + k]
+                elif not WHICH.unit:
                     x[k] = x[k] / w[first + k, first + k]
                 for i in kl.static_range(k + 1, SEGMENT):
                     x[i] = x[i] - w[first + k, first + i] * x[k]
@@ -214,7 +219,7 @@ def factor_tiles(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYO
         good = pivot > 0
         if not good:
             tell_failure(failures, batch, first + k, tells)
-        scale = 1 / kl.sqrt(kl.where(good, pivot, pivot * 0 + float("nan")))
+        scale = kl.rsqrt(kl.where(good, pivot, pivot * 0 + float("nan")))
         if mine and row + _TILE > k:
             for i, j in product(kl.static_range(_TILE), kl.static_range(_TILE)):
                 above = scale * handed[k % 2, column + j]
@@ -287,6 +292,9 @@ def cholesky_rows(
             i, j = place // EDGE, place % EDGE
             w[i, j] = conjugate(w[i, j])
         kl.barrier()
+    for i in kl.workgroup_range(EDGE):
+        w[i, i] = 1 / w[i, i]
+    kl.barrier()
     below = number * EDGE
     rows = a[batch, below : below + EDGE]
     start = below + EDGE + strip * LAYOUT.strip
