@@ -257,6 +257,14 @@ def positive_definite_by_tiles() -> None:
 
 
 @run
+def reflectors_in_registers() -> None:
+    a = random(40, 20)
+    q, r = pt.linalg.qr(a)
+    close(q @ r, a)
+    close(q.T @ q, np.eye(20))
+
+
+@run
 def panels_of_reflectors_by_several_workgroups() -> None:
     a = random(140, 20)
     with _few_items():
@@ -268,12 +276,13 @@ def panels_of_reflectors_by_several_workgroups() -> None:
 @contextmanager
 def _few_items() -> Iterator[None]:
     """Workgroups so small that a short panel takes several, as on a GPU."""
-    before, sharing._ITEMS = sharing._ITEMS, 32  # type: ignore[misc]
+    before = sharing._ITEMS, holding._HELD_BYTES
+    sharing._ITEMS, holding._HELD_BYTES = 32, 0  # type: ignore[misc]
     try:
         with pt.use("simulator:h200"):
             yield
     finally:
-        sharing._ITEMS = before  # type: ignore[misc]
+        sharing._ITEMS, holding._HELD_BYTES = before  # type: ignore[misc]
 
 
 @run
