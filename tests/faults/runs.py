@@ -23,7 +23,7 @@ from portable.linalg.dense.reduction import reduced
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.factorisations import holding, sharing
 from portable.linalg.products.kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
-from portable.linalg.products.shares import Sharing, first_launch
+from portable.linalg.products.launches import Sharing, first_launch
 from portable.linalg.singular_values.direct import Direct
 from portable.linalg.singular_values.direct_kernels import DirectShape
 from portable.linalg.singular_values.svdvals import directly
