@@ -11,7 +11,7 @@ from portable.conv.geometry import TAPS, Geometry, suits_winograd
 from portable.conv.settings import Algorithm
 from portable.conv.tuning import best_known
 from portable.conv.winograd.points import transforms
-from portable.dtypes import DType, float16
+from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.tune.table import state
 
@@ -101,7 +101,7 @@ def _best(capabilities: Capabilities, shape: Geometry, kind: DType) -> Algorithm
 
     So do few channels a group, which are bound by memory.
     """
-    if kind is float16 or not suits_winograd(shape) or has_few_channels(shape):
+    if kind.itemsize == 2 or not suits_winograd(shape) or has_few_channels(shape):
         return "direct"
     by = _DEDICATED if capabilities.local_memory_dedicated else _CACHED
     costs: dict[Algorithm, float] = {"direct": _direct_cost(shape, by)}

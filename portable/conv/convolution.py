@@ -255,7 +255,8 @@ def _route(
     device: Device, x: tuple[int, ...], w: tuple[int, ...], given: Settings, kind: DType
 ) -> Route:
     shape = _shape_of(x, w, given)
-    return route(device, shape, kind, given.layout, given.algorithm, state())
+    layout, asked, precision = given.layout, given.algorithm, given.precision
+    return route(device, shape, kind, layout, asked, state(), precision=precision)
 
 
 class Convolution:

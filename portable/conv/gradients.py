@@ -113,8 +113,8 @@ def conv2d_weight_gradient(
     result = _target(device, out, tuple(w_shape), kind, {"x": x, "dy": dy})
     if not prod(w_shape):
         return result
-    layout, algorithm = given.layout, given.algorithm
-    forward = route(device, shape, kind, layout, algorithm, state(), weights=True).method
+    layout, asked, precision = given.layout, given.algorithm, given.precision
+    forward = route(device, shape, kind, layout, asked, state(), True, precision).method
     sum_gradient(forward, x, dy, result)
     return result
 

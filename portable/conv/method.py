@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from portable.backend import Device
 from portable.conv.geometry import Geometry, Layout
@@ -14,7 +14,9 @@ from portable.lang.function import Function
 from portable.linalg.products.kernels import keep
 from portable.tune.space import Parameters
 
-__all__ = ["Epilogue", "Method", "most_workspace"]
+__all__ = ["Epilogue", "Method", "Split", "most_workspace"]
+
+Split = bool | Literal["first"]
 
 _LEAST: Final = 2**28
 _MOST: Final = 2**30
@@ -66,6 +68,8 @@ class Method(ABC):
         Of images and results.
     choice : mapping, optional
         What to use instead of the table of tuned parameters.
+    split : bool or "first"
+        Whether matrix units may multiply single precision, as of `Tiling`.
     """
 
     device: Device
@@ -73,6 +77,7 @@ class Method(ABC):
     kind: DType
     layout: Layout
     choice: Parameters | None = None
+    split: Split = False
 
     @property
     def workspace_kind(self) -> DType:

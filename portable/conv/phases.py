@@ -179,7 +179,7 @@ def _make_phase(
 ) -> None:
     """The gradient by some pixels of `target` (N, C, H, W)."""
     kind = dtype(w.dtype)
-    way = route(device, shape, kind, given.layout, given.algorithm, state())
+    way = route(device, shape, kind, given.layout, given.algorithm, state(), False, given.precision)
     filters = way.method.filters(part.taps(w), turned=True)
     pixels = part.pixels(target)
     if given.layout == "NHWC":

@@ -14,12 +14,13 @@ from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
 from portable.conv.direct.product import Product, is_product
 from portable.conv.geometry import Geometry, Layout
-from portable.conv.method import Method
-from portable.conv.settings import Algorithm
+from portable.conv.method import Method, Split
+from portable.conv.settings import Algorithm, Precision
 from portable.conv.vendor import Vendor
 from portable.conv.winograd.blocks import WinogradBlocks
 from portable.conv.winograd.winograd import Winograd
-from portable.dtypes import DType
+from portable.dtypes import DType, float32
+from portable.errors import DTypeError
 from portable.tune.space import Parameters
 
 __all__ = ["Route", "method_of", "route"]
@@ -28,6 +29,8 @@ __all__ = ["Route", "method_of", "route"]
 _FEW_FILTERS: Final = 64
 """Up to which boxes take less time than a product: 26 us instead of 34 for 256 channels of 32
 images of 56 x 56 on an H200."""
+
+_SPLIT: Final[dict[Precision, Split]] = {"usual": False, "full": False, "tf32": "first"}
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ def route(
     asked: Algorithm,
     table: object,
     weights: bool = False,
+    precision: Precision = "usual",
 ) -> Route:
     """The way of a convolution.
 
@@ -94,14 +98,20 @@ def route(
         The state of the user's table of tuned parameters.
     weights : bool
         Whether the gradient by filters of the convolution is wanted.
+    precision : {"usual", "full", "tf32"}
 
     Raises
     ------
     UnsupportedError
         For an algorithm that cannot do the shape.
+    DTypeError
+        For "tf32" of other than single precision.
     """
+    if precision == "tf32" and kind is not float32:
+        raise DTypeError(f'precision="tf32" is for float32, not {kind.name}')
     algorithm = chosen(asked, device.capabilities, shape, kind, weights)
-    return Route(algorithm, method_of(device, shape, kind, layout, algorithm))
+    split = _SPLIT[precision]
+    return Route(algorithm, method_of(device, shape, kind, layout, algorithm, split=split))
 
 
 def method_of(
@@ -111,12 +121,13 @@ def method_of(
     layout: Layout,
     algorithm: Algorithm,
     choice: Parameters | None = None,
+    split: Split = False,
 ) -> Method:
     """The method of an algorithm.
 
     Parameters
     ----------
-    device, shape, kind, layout, choice
+    device, shape, kind, layout, choice, split
         As of `Method`.
     algorithm : str
         Any but "auto".
@@ -131,13 +142,13 @@ def method_of(
         if is_product(shape) and flat and (layout == "NHWC" or not alone) and choice is None:
             thin = None
             if layout == "NHWC" and shape.filters <= _FEW_FILTERS:
-                thin = boxes(device, shape, kind, layout)
-            by_units = thin is not None and by_matrix_units(device, kind) and not thin.rows
-            return thin if thin and by_units else Product(device, shape, kind, layout)
+                thin = boxes(device, shape, kind, layout, split=split)
+            by_units = thin is not None and by_matrix_units(device, kind, split) and not thin.rows
+            return thin if thin and by_units else Product(device, shape, kind, layout, None, split)
         if alone and choice is None and shape.channels:
             return Lanes(device, shape, kind, layout)
-        found = boxes(device, shape, kind, layout, choice)
-        return found or Gathered(device, shape, kind, layout, choice)
+        found = boxes(device, shape, kind, layout, choice, split)
+        return found or Gathered(device, shape, kind, layout, choice, split)
     alone = device.capabilities.lone_work_items and layout == "NCHW"
     winograd = WinogradBlocks if alone else Winograd
     return winograd(device, shape, kind, layout, choice, results=int(algorithm[-1]))

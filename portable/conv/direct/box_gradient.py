@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, Final
 
 from portable.conv.direct.box_kernels import BoxPlan, sum_boxes
-from portable.conv.direct.boxes import ONE_TAP, Boxes, box_of, channels_last
+from portable.conv.direct.boxes import ONE_TAP, Boxes, box_of, by_matrix_units, channels_last
 from portable.conv.geometry import Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import most_workspace
@@ -94,7 +94,9 @@ class BoxGradient:
             return (forward.choice,)
         capabilities = forward.device.capabilities
         taps, *size = self._matrices
-        return sum_choices(capabilities, forward.kind, forward.shape, (*size, taps), state())
+        split = by_matrix_units(forward.device, forward.kind, forward.split) and forward.split
+        given = forward.kind, forward.shape, (*size, taps), state(), split
+        return sum_choices(capabilities, *given)
 
     def _parts(self, images: int) -> int:
         """Into how many parts the sums over so many images are cut, to have all units at work."""
@@ -114,7 +116,7 @@ class BoxGradient:
                 x,
                 dy,
                 sums,
-                PLAN=BoxPlan(window, box, Tiling.of(choice)),
+                PLAN=BoxPlan(window, box, Tiling.of(choice, split=self.forward.split)),
                 ACC=self.forward.kind.register,
             )
 

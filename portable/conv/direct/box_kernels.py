@@ -137,7 +137,8 @@ def multiply_boxes(
     corner, first = corner_of(target, box, PLAN.box), column * BN
     tile_x = kl.local((STAGES, BM, BK), x.dtype)
     tile_w = kl.local((STAGES, BK, BN), w.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
+    UNITS, SPLIT = PLAN.tiling.units, PLAN.tiling.split
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS, split=SPLIT)
     acc.fill(0)
     steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), BK)
     begin, end = part * steps // PLAN.parts, (part + 1) * steps // PLAN.parts
@@ -254,7 +255,8 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     first = part * each
     tile_dy = kl.local((STAGES, PLACES, BM), dy.dtype)
     tile_x = kl.local((STAGES, PLACES, BN), x.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
+    UNITS, SPLIT = PLAN.tiling.units, PLAN.tiling.split
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS, split=SPLIT)
     acc.fill(0)
     sums, tiles = Sums(dy, x, tap, row, column, first, PLAN), (tile_dy, tile_x)
     steps = kl.maximum(kl.minimum(boxes - first, each), 0)

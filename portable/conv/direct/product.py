@@ -56,6 +56,7 @@ class Product(Method):
         given: dict[str, Any] = {"activation": epilogue.activation, "out": self.matrices(target)}
         if epilogue.activation is keep:
             given["activation"] = None
+        given |= self._precision
         if residual is not None:
             given |= {"beta": 1.0, "c": self.matrices(residual)}
         if self.layout == "NHWC":
@@ -66,6 +67,10 @@ class Product(Method):
         enqueue_call(gemm, *factors, prepare=prepare_gemm, bias=bias, **given)
         if target is not out:
             enqueue_call(_copied, target, out)
+
+    @property
+    def _precision(self) -> dict[str, Any]:
+        return {"precision": "tf32"} if self.split == "first" else {}
 
     def _gathered(self, x: Any, workspace: Any) -> Any:
         """The pixels that a stride meets, in their layout."""
@@ -100,9 +105,9 @@ class Product(Method):
         space, shape = self.device.namespace(), self.shape
         pixels, slopes = self.matrices(self.met(x)), self.matrices(dy)
         if self.layout == "NHWC":
-            found = gemm(space.permute_dims(slopes, (1, 0)), pixels)
+            found = gemm(space.permute_dims(slopes, (1, 0)), pixels, **self._precision)
         else:
-            each = gemm(slopes, space.permute_dims(pixels, (0, 2, 1)))
+            each = gemm(slopes, space.permute_dims(pixels, (0, 2, 1)), **self._precision)
             found = space.sum(each, axis=0)
         dw[...] = space.reshape(found, (shape.filters, shape.channels, 1, 1))
 
