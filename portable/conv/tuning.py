@@ -243,7 +243,7 @@ def _listed(
 ) -> tuple[Parameters, ...]:
     """The table's choices for this shape and for all; `table` is the user's table's state."""
     own = (shape.channels, shape.height, shape.width, shape.filters, shape.images)
-    plain = shape.groups == 1 and suits_winograd(shape)
+    plain = shape.groups == 1 and shape.window.taps == (3, 3) and suits_winograd(shape)
     dtype = tiles_like(dtype)
     found = [x for x in lookup(SPACE, dtype, capabilities) if not (weights and x["C"])]
     if weights:

@@ -202,7 +202,7 @@ class Network(ABC):
             with computing_on(self.device):
                 ready(x, out)
 
-        return again
+        return self.device.replay(again)
 
     def _pass(self, x: Any) -> ForwardPass:
         stages = self.stages(tuple(x.shape[1:]))

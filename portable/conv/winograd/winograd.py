@@ -7,7 +7,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, Final
 
-from portable.conv.geometry import TAPS, Pair
+from portable.conv.geometry import Pair
 from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, most_workspace
@@ -36,7 +36,7 @@ _CHANNELS: Final = 128
 
 @dataclass(frozen=True, kw_only=True)
 class Winograd(Method):
-    """F(m x m, 3 x 3) for images of one shape.
+    """F(m x m, r x r) for images of one shape.
 
     Tiles are taken in blocks of ``T``. A block's transformed tiles lie together in memory: for each
     element of a tile a matrix of channels by tiles, the tiles fastest, or the channels.
@@ -62,7 +62,7 @@ class Winograd(Method):
     @cached_property
     def by(self) -> Transforms:
         """The transforms."""
-        return transforms(self.results, TAPS)
+        return transforms(self.results, self.shape.window.taps[0])
 
     @cached_property
     def tiles(self) -> Pair:
