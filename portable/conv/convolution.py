@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, Final, Literal, Unpack
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from portable import registry
 from portable.backend import ArrayView, Device
-from portable.conv.again import key_of, known_convolution, learn, pays_to_learn
+from portable.conv.again import remembered
 from portable.conv.geometry import Geometry, geometry
-from portable.conv.launching import Step, recorded, repeated
+from portable.conv.launching import repeated
 from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Epilogue
 from portable.conv.route import Route, route
@@ -130,29 +130,16 @@ def conv2d(
     >>> conv2d(x, w, padding=1)[0, 0, 0].tolist()
     [8.0, 12.0, 12.0, 8.0]
     """
-    key = None
-    if scale is None and workspace is None:
-        function = None if activation is None else settled(activation)
-        key = key_of(x, w, bias, residual, out, (function, *options.items()))
-    known = known_convolution(key)
-    if known is not None:
-        result = known.make() if out is None else out
-        if known.launched((x, w, bias, residual, result)):
-            return result
-    more: dict[str, Any] = {
-        "bias": bias,
-        "scale": scale,
-        "activation": activation,
-        "workspace": workspace,
-    }
-    plan = partial(prepare, x.shape, w, **more, **options)
-    if not pays_to_learn(key):
-        return plan()(x, residual=residual, out=out)
-    with recorded() as steps:
-        made = plan()
-        result = made(x, residual=residual, out=out)
-    made.remember(key, (x, w, bias, residual, result), steps)
-    return result
+    def work() -> Any:
+        more: dict[str, Any] = {"bias": bias, "scale": scale, "workspace": workspace}
+        plan = prepare(x.shape, w, activation=activation, **more, **options)
+        return plan(x, residual=residual, out=out)
+
+    if scale is not None:
+        return work()  # type: ignore[no-any-return]
+    function = None if activation is None else settled(activation)
+    arrays = x, w, bias, workspace, residual
+    return remembered(arrays, out, (function, *options.items()), work, beside=4)  # type: ignore[no-any-return]
 
 
 def prepare(
@@ -241,7 +228,8 @@ def workspace_size(
 def _kind(given: Any) -> DType:
     found = dtype(given)
     if found not in DTYPES:
-        raise DTypeError(f"conv2d takes float16, float32, float64, not {found.name}")
+        names = ", ".join(known.name for known in DTYPES)
+        raise DTypeError(f"conv2d takes {names}, not {found.name}")
     return found
 
 
@@ -292,22 +280,6 @@ class Convolution:
     def reads_bias_of(self, bias: np.ndarray[Any, Any] | None) -> None:
         """Takes the bias at each call from the host."""
         self._host_bias = bias
-
-    def remember(self, key: Any, given: tuple[Any, ...], steps: Sequence[Step]) -> None:
-        """Gets ready for calls of `conv2d` like the one that it was made for.
-
-        Parameters
-        ----------
-        key : tuple
-            What such calls have in common.
-        given : tuple
-            Images, filters, bias, residual and results.
-        steps : sequence
-            What was done.
-        """
-        room = [a for a in (self._filters, self._workspace) if a is not None and a is not given[1]]
-        result = self.result_shape, self._route.method.kind
-        learn(key, given, room, steps, self.device, result)
 
     @property
     def result_shape(self) -> tuple[int, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, Unpack
 
 from portable.backend import Device
+from portable.conv.again import remembered
 from portable.conv.geometry import Geometry, geometry
 from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Epilogue
@@ -58,6 +59,11 @@ def conv2d_input_gradient(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d`.
     """
+    work = partial(_by_images, dy, w, x_shape, out, options)
+    return remembered((dy, w), out, ("images", x_shape, *options.items()), work)
+
+
+def _by_images(dy: Any, w: Any, x_shape: tuple[int, ...], out: Any, options: Options) -> Any:
     kind = common_dtype("conv2d_input_gradient", DTYPES, dy=dy, w=w, out=out)
     device = device_of_arrays(*(a for a in (dy, w, out) if a is not None))
     given = settings(**options)
@@ -104,6 +110,11 @@ def conv2d_weight_gradient(
     ShapeError, DTypeError, DeviceMismatchError, ValueError
         As `conv2d`.
     """
+    work = partial(_by_filters, x, dy, w_shape, out, options)
+    return remembered((x, dy), out, ("filters", w_shape, *options.items()), work)
+
+
+def _by_filters(x: Any, dy: Any, w_shape: tuple[int, ...], out: Any, options: Options) -> Any:
     kind = common_dtype("conv2d_weight_gradient", DTYPES, x=x, dy=dy, out=out)
     device = device_of_arrays(*(a for a in (x, dy, out) if a is not None))
     given = settings(**options)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from portable.backend import Device
+from portable.conv.direct.grouped_kernels import arrange_group_filters
 from portable.conv.geometry import Geometry, Layout
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
-from portable.dtypes import DType
+from portable.dtypes import DType, dtype
 from portable.lang.function import Function
 from portable.linalg.products.kernels import keep
 from portable.tune.space import Parameters
@@ -110,8 +112,8 @@ class Method(ABC):
 
 def _turned(device: Device, shape: Geometry, w: Any) -> Any:
     """Filters (C, K / groups, R, S) as (K, C / groups, R, S), their taps in the other order."""
-    space, groups = device.namespace(), shape.groups
-    filters, depth = shape.filters // groups, shape.channels // groups
-    parts = space.reshape(space.flip(w, axis=(2, 3)), (groups, depth, filters, *w.shape[2:]))
-    turned = space.permute_dims(parts, (0, 2, 1, 3, 4))
-    return space.reshape(turned, (shape.filters, depth, *w.shape[2:]))
+    depth = shape.channels // shape.groups
+    room = device.empty((shape.filters, depth, *w.shape[2:]), dtype(w.dtype))
+    view = device.namespace().permute_dims(room, (2, 3, 1, 0))
+    enqueue(arrange_group_filters[(shape.filters, max(1, depth)), None], w, view, TURNED=True)
+    return room

@@ -12,7 +12,6 @@ import pytest
 import portable as pt
 from portable import conv
 from portable.backend import Device
-from portable.conv import again
 from portable.errors import ShapeError
 
 from .reference import Case, results
@@ -92,4 +91,3 @@ def test_a_call_like_earlier_ones_makes_few_calls_of_python() -> None:
     finally:
         sys.setprofile(None)
     assert len(called) <= 25
-    assert again.known_convolution(None) is None

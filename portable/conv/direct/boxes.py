@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, Final
 
 from portable.backend import Device
+from portable.conv.direct.adding import clear
 from portable.conv.direct.box_kernels import (
     BoxPlan,
     add_parts,
@@ -16,7 +17,7 @@ from portable.conv.direct.box_kernels import (
     multiply_boxes,
 )
 from portable.conv.geometry import Geometry, Layout, Pair, Window
-from portable.conv.launching import enqueue, enqueue_call
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, Split, most_workspace
 from portable.conv.tuning import direct_choices
@@ -169,7 +170,7 @@ class Boxes(Method):
         extents = (count, *places, self.padded(filtered))
         room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
         self._multiply(images, filters, room, epilogue, window)
-        enqueue_call(copy_into, room, space.permute_dims(out, (0, 2, 3, 1)))
+        copy_into(room, space.permute_dims(out, (0, 2, 3, 1)), enqueue)
 
     def in_phases(self, x: Any) -> Any:
         """Images (N, H, W, C) as they are, or apart in phases of the stride."""
@@ -306,13 +307,9 @@ def channels_last(device: Device, x: Any, room: Any) -> Any:
     pixels = space.reshape(x, (count, depth, height * width))
     rows = space.reshape(room, (count, height * width, room.shape[3]))
     if depth < room.shape[3]:
-        enqueue_call(_cleared, rows[..., depth:])  # vectors are read whole
-    enqueue_call(copy_into, space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
+        clear(room[..., depth:])  # vectors are read whole
+    copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth], enqueue)
     return room[..., :depth]
-
-
-def _cleared(x: Any) -> None:
-    x[...] = 0
 
 
 ONE_TAP: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
