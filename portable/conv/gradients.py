@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from math import prod
 from typing import Any, Unpack
@@ -9,6 +10,7 @@ from typing import Any, Unpack
 from portable.backend import Device
 from portable.conv.again import remembered
 from portable.conv.geometry import Geometry, geometry
+from portable.conv.launching import repeated
 from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Epilogue
 from portable.conv.phases import make_from_phases
@@ -22,7 +24,12 @@ from portable.linalg.base.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
 from portable.tune.table import state
 
-__all__ = ["conv2d_input_gradient", "conv2d_weight_gradient"]
+__all__ = [
+    "conv2d_input_gradient",
+    "conv2d_weight_gradient",
+    "prepare_input_gradient",
+    "prepare_weight_gradient",
+]
 
 
 @takes_other_libraries
@@ -128,6 +135,53 @@ def _by_filters(x: Any, dy: Any, w_shape: tuple[int, ...], out: Any, options: Op
     forward = route(device, shape, kind, layout, asked, state(), True, precision).method
     sum_gradient(forward, x, dy, result)
     return result
+
+
+def prepare_input_gradient(
+    dy: Any, w: Any, *, out: Any, **options: Unpack[Options]
+) -> Callable[[], None]:
+    """`conv2d_input_gradient` of the same arrays again and again, at the cost of a launch a kernel.
+
+    Parameters
+    ----------
+    dy, w, out, **options
+        As of `conv2d_input_gradient`, all on one device. They must stay where they are, and what
+        they hold is read at each call. The gradient is made once at once.
+
+    Returns
+    -------
+    callable
+        Without arguments; it puts the gradient into `out`.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
+        As `conv2d_input_gradient`.
+    """
+    return repeated(partial(_by_images, dy, w, tuple(out.shape), out, options))
+
+
+def prepare_weight_gradient(
+    x: Any, dy: Any, *, out: Any, **options: Unpack[Options]
+) -> Callable[[], None]:
+    """`conv2d_weight_gradient` of the same arrays again and again, as `prepare_input_gradient`.
+
+    Parameters
+    ----------
+    x, dy, out, **options
+        As of `conv2d_weight_gradient`, all on one device. They must stay where they are.
+
+    Returns
+    -------
+    callable
+        Without arguments; it puts the gradient into `out`.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
+        As `conv2d_weight_gradient`.
+    """
+    return repeated(partial(_by_filters, x, dy, tuple(out.shape), out, options))
 
 
 @lru_cache(maxsize=1024)
