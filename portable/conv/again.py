@@ -8,7 +8,7 @@ the launches of that one. What kernels leave for each other lies in the room of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
@@ -52,19 +52,26 @@ class _Again(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """What arrays alike have in common that a key does not say, and which bytes they take."""
+    """What arrays alike have in common that a key does not say."""
 
     phase: int
     writable: bool
-    low: int
-    high: int
+
+
+class _Pair(NamedTuple):
+    """Two arrays, the first of them written, and how far apart they begin where they meet."""
+
+    first: int
+    second: int
+    near: int
+    far: int
 
 
 class _Known(NamedTuple):
     """A call that was made a few times.
 
-    `beside` is the array that the result may be, or -1; `queue` that whose order keeps launches of
-    two calls from using the room at once; `chosen` the device in use, where arrays are NumPy's.
+    `queue` is that whose order keeps launches of two calls from using the room at once; `chosen`
+    the device in use, where arrays are NumPy's; `kept` holds the room.
     """
 
     table: object
@@ -74,9 +81,9 @@ class _Known(NamedTuple):
     make: Callable[[], Any]
     launches: tuple[_Again, ...]
     forms: tuple[_Form | None, ...]
+    pairs: tuple[_Pair, ...]
     room: tuple[ArrayView, ...]
     kept: tuple[Any, ...]
-    beside: int
 
     def launched(self, given: tuple[Any, ...]) -> bool:
         """Launches it for other arrays, the result last; False, nothing done, where it may not."""
@@ -96,20 +103,18 @@ class _Known(NamedTuple):
             if view.address % ALIGNMENT != form.phase or view.writable != form.writable:
                 return False
             views.append(view)
-        if self._overlap(views):
+        if self._meet(views):
             return False
         self._launch([*views, *self.room])
         return True
 
-    def _overlap(self, views: list[ArrayView | None]) -> bool:
-        """Whether the result may share memory with what it is made of."""
-        own, result = views[-1], self.forms[-1]
-        assert own is not None and result is not None
-        for i, (view, form) in enumerate(zip(views[:-1], self.forms, strict=False)):
-            if view is None or form is None or i == self.beside or view.owner != own.owner:
-                continue
-            ahead = own.address - view.address
-            if form.low - result.high < ahead < form.high - result.low:
+    def _meet(self, views: list[ArrayView | None]) -> bool:
+        """Whether what is written may share memory with another array."""
+        for i, j, near, far in self.pairs:
+            x, y = views[i], views[j]
+            assert x is not None
+            assert y is not None
+            if x.owner == y.owner and near < x.address - y.address < far:
                 return True
         return False
 
@@ -155,7 +160,9 @@ def remembered(
     out: Any,
     options: tuple[Any, ...],
     work: Callable[[], Any],
+    *,
     beside: int = -1,
+    written: tuple[int, ...] = (),
 ) -> Any:
     """Does some work, or what a call alike did, on other arrays.
 
@@ -172,6 +179,8 @@ def remembered(
         `enqueue_call`, and read nothing but what is given and what they made.
     beside : int
         The number of the array that the result may be.
+    written : tuple of int
+        The numbers of arrays that are written as well.
     """
     key = _key_of((*arrays, out), options, beside >= 0 and arrays[beside] is out)
     try:
@@ -186,7 +195,7 @@ def remembered(
         return work()
     with recorded() as steps:
         result = work()
-    _learn(key, (*arrays, result), steps, beside)
+    _learn(key, (*arrays, result), steps, (len(arrays), *written), beside)
     return result
 
 
@@ -208,19 +217,26 @@ def _pays_to_learn(key: Any) -> bool:
     return count % _AFTER == 0
 
 
-def _learn(key: Any, given: tuple[Any, ...], steps: Sequence[Step], beside: int) -> None:
+def _learn(
+    key: Any,
+    given: tuple[Any, ...],
+    steps: Sequence[Step],
+    written: tuple[int, ...],
+    beside: int,
+) -> None:
     """Gets ready for more calls like one that was right."""
     device = device_of_arrays(given[-1])
     if device.interprets or not steps:
         return
     views = [None if x is None else device.view(x) for x in given]
-    beside = beside if beside >= 0 and given[beside] is given[-1] else -1
-    if _share_memory(views, beside):
+    same = {beside, len(given) - 1} if beside >= 0 and given[beside] is given[-1] else set()
+    if _share_memory(views, same):
         return
-    arrays, room = list(given), []
+    arrays, room = list(given), list[ArrayView]()
     launches = [_again(device, step, arrays, views, room) for step in steps]
     found = tuple(x for x in launches if x is not None)
-    taken = sum(high - low for low, high in map(byte_range, room))
+    spans = [byte_range(view) for view in room]
+    taken = sum(high - low for low, high in spans)
     memory = device.capabilities.global_memory or _UNKNOWN_MEMORY
     if len(found) < len(steps) or taken * _MOST_KEPT > memory:
         return
@@ -235,30 +251,38 @@ def _learn(key: Any, given: tuple[Any, ...], steps: Sequence[Step], beside: int)
         (registry.chosen_device(),) if any(type(x) is np.ndarray for x in given) else None,
         device.maker(*result),
         found,
-        tuple(None if v is None else _form_of(v) for v in views),
+        tuple(None if v is None else _Form(v.address % ALIGNMENT, v.writable) for v in views),
+        tuple(_pairs(views, written, same)),
         tuple(room),
         tuple(arrays[len(given) :]),
-        beside,
     )
 
 
-def _share_memory(views: Sequence[ArrayView | None], beside: int) -> bool:
-    """Whether bytes of an array say not which one they are of."""
-    last = len(views) - 1
-    pairs = [p for p in combinations(range(len(views)), 2) if p != (beside, last)]
+def _pairs(
+    views: Sequence[ArrayView | None], written: tuple[int, ...], same: set[int]
+) -> Iterator[_Pair]:
+    """Those of which one is written, but for the two that are the same."""
+    for i in written:
+        for j, other in enumerate(views):
+            view = views[i]
+            if view is None or other is None or i == j or {i, j} == same:
+                continue
+            (low, high), (other_low, other_high) = byte_range(view), byte_range(other)
+            yield _Pair(i, j, other_low - high, other_high - low)
+
+
+def _share_memory(views: Sequence[ArrayView | None], same: set[int]) -> bool:
+    """Whether bytes of an array say not which one they are of; two may be the same."""
     return any(
         a is not None and b is not None and a.owner == b.owner and _bytes_meet(a, b)
-        for a, b in ((views[i], views[j]) for i, j in pairs)
+        for (i, a), (j, b) in combinations(enumerate(views), 2)
+        if {i, j} != same
     )
 
 
 def _bytes_meet(a: ArrayView, b: ArrayView) -> bool:
     (low, high), (other_low, other_high) = byte_range(a), byte_range(b)
     return a.address + low < b.address + other_high and b.address + other_low < a.address + high
-
-
-def _form_of(view: ArrayView) -> _Form:
-    return _Form(view.address % ALIGNMENT, view.writable, *byte_range(view))
 
 
 def _again(
@@ -290,7 +314,7 @@ def _again(
         places.append(place)
         shifts.append(view.address - whole.address)
         numbers.append(None)
-    disjoint = not _share_memory([device.view(x) for x in leaves if device.owns(x)], -1)
+    disjoint = not _share_memory([device.view(x) for x in leaves if device.owns(x)], set())
     launch = step.launcher.repeatable(step.args, step.constants, disjoint=disjoint)
     return _Again(launch, tuple(places), tuple(shifts), tuple(numbers))
 

@@ -317,9 +317,7 @@ def conv3d_input_gradient(
     slopes = _plane_by_plane(space, dy, (n, planes), last)
     stacked = channels * deep
     images = (height, width, stacked) if last else (stacked, height, width)
-    found = conv2d_input_gradient(
-        slopes, _flat(space, w), (n * planes, *images), **how, **way
-    )
+    found = conv2d_input_gradient(slopes, _flat(space, w), (n * planes, *images), **how, **way)
     out = device.empty(tuple(x_shape), dtype(dy.dtype))
     if last:
         parts = space.reshape(found, (n, planes, height * width, channels, deep))
@@ -374,7 +372,8 @@ def conv3d_weight_gradient(
     filters, channels, deep, *taps = _volume(tuple(w_shape), False)
     along, how = _of_planes(deep, stride, padding, dilation, last)
     images = _side_by_side(space, x, last, along)
-    slopes = _plane_by_plane(space, dy, (int(x.shape[0]), images.shape[0] // max(1, x.shape[0])), last)
+    planes = _planes(along, int(x.shape[1 if last else 2]))
+    slopes = _plane_by_plane(space, dy, (int(x.shape[0]), planes), last)
     shape = filters, channels * deep, *taps
     found = conv2d_weight_gradient(images, slopes, shape, **how, **way)
     return space.reshape(found, tuple(w_shape))

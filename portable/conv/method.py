@@ -11,14 +11,14 @@ from portable.conv.direct.grouped_kernels import arrange_group_filters
 from portable.conv.geometry import Geometry, Layout
 from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
-from portable.dtypes import DType, dtype
+from portable.dtypes import DType, dtype, float32
 from portable.lang.function import Function
 from portable.linalg.products.kernels import keep
 from portable.tune.space import Parameters
 
 __all__ = ["Epilogue", "Method", "Split", "most_workspace"]
 
-Split = bool | Literal["first"]
+Split = Literal[False, "first", "exact"]
 
 _LEAST: Final = 2**28
 _MOST: Final = 2**30
@@ -70,8 +70,8 @@ class Method(ABC):
         Of images and results.
     choice : mapping, optional
         What to use instead of the table of tuned parameters.
-    split : bool or "first"
-        Whether matrix units may multiply single precision, as of `Tiling`.
+    split : False, "first" or "exact"
+        Whether matrix units multiply single precision, as of `Tiling`.
     """
 
     device: Device
@@ -80,6 +80,12 @@ class Method(ABC):
     layout: Layout
     choice: Parameters | None = None
     split: Split = False
+
+    @property
+    def splits(self) -> Split:
+        """How matrix units multiply; False where there are none, or factors are narrow."""
+        units = "mma.tf32" in self.device.capabilities.matrix_units
+        return self.split if units and self.kind is float32 else False
 
     @property
     def workspace_kind(self) -> DType:

@@ -190,7 +190,7 @@ def direct_choices(
     ----------
     capabilities, dtype, shape, table
         As of `winograd_choices`.
-    split : bool or "first"
+    split : bool, "first" or "exact"
         Whether matrix units multiply single precision by parts.
     """
     height, width = shape.result
@@ -218,7 +218,7 @@ def sum_choices(
         As of `winograd_choices`.
     size : (int, int, int)
         Filters, channels and taps.
-    split : bool or "first"
+    split : bool, "first" or "exact"
         As of `direct_choices`.
     """
     known = _listed(capabilities, dtype, shape, table, weights=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from portable.conv.direct.adding import add_up
 from portable.conv.direct.box_kernels import BoxPlan, sum_boxes
-from portable.conv.direct.boxes import ONE_TAP, Boxes, box_of, by_matrix_units, channels_last
+from portable.conv.direct.boxes import ONE_TAP, Boxes, box_of, channels_last
 from portable.conv.geometry import Window
 from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
@@ -96,8 +96,7 @@ class BoxGradient:
             return (forward.choice,)
         capabilities = forward.device.capabilities
         taps, *size = self._matrices
-        split = by_matrix_units(forward.device, forward.kind, forward.split) and forward.split
-        given = forward.kind, forward.shape, (*size, taps), state(), split
+        given = forward.kind, forward.shape, (*size, taps), state(), forward.splits
         return sum_choices(capabilities, *given)
 
     def _parts(self, images: int) -> int:
@@ -119,7 +118,7 @@ class BoxGradient:
                 x,
                 dy,
                 sums,
-                PLAN=BoxPlan(window, box, Tiling.of(choice, split=self.forward.split)),
+                PLAN=BoxPlan(window, box, Tiling.of(choice, split=self.forward.splits)),
                 ACC=self.forward.kind.register,
             )
 

@@ -239,7 +239,7 @@ class Boxes(Method):
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * -(-self.shape.filters // choice["BN"])
             parts = self._parts(count, window.count * -(-depth // choice["BK"]))
-            plan = BoxPlan(window, box, Tiling.of(choice, split=self.split), parts)
+            plan = BoxPlan(window, box, Tiling.of(choice, split=self.splits), parts)
             workgroup = (choice["WORKGROUP"], 1, 1)
             self._plans[key] = multiply_boxes[groups(count * parts), workgroup], plan
         return self._plans[key]
@@ -256,8 +256,7 @@ class Boxes(Method):
         if self.choice is not None:
             return (self.choice,)
         capabilities, kind = self.device.capabilities, self.kind
-        split = by_matrix_units(self.device, kind, self.split) and self.split
-        choices = direct_choices(capabilities, kind, self.shape, state(), split)
+        choices = direct_choices(capabilities, kind, self.shape, state(), self.splits)
         if self.patches or self.shape.window.stride == (1, 1):
             return choices
         return tuple(c for c in choices if self.shape.channels % c["BK"] == 0)

@@ -16,7 +16,7 @@ from portable.conv.geometry import Geometry
 from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, Split
-from portable.dtypes import DType, dtype, float32
+from portable.dtypes import DType, dtype
 from portable.lang.function import Function
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
@@ -49,7 +49,7 @@ class Gathered(Method):
         residual = epilogue.residual_nchw(self.device, self.layout)
         arguments = (left, x, out, epilogue.bias, residual, *numbers)
         _launch(
-            self.device, shape, Results, arguments, epilogue.activation, self.choice, self.split
+            self.device, shape, Results, arguments, epilogue.activation, self.choice, self.splits
         )
 
 
@@ -150,7 +150,6 @@ def _launch(
         launcher = gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)]
         enqueue(launcher, left, x, out, bias, residual, *others, GATHERING=gathering)
 
-    split = split if "mma.tf32" in device.capabilities.matrix_units and kind is float32 else False
     rung = "auto" if kind.itemsize == 2 else "tf32" if split else "register"
     choices = tiles_for(device, kind, rung, (m, n, count)) if tried is None else (tried,)
     first_accepted(choices, use)

@@ -82,11 +82,6 @@ def _shape(work: Work, part: Part) -> Shape | None:
     return None if kind is None else shape_of(kind, total, work.capabilities, depth, split)
 
 
-def _first_only(part: Part) -> bool:
-    """Whether of factors that are split only the first number counts."""
-    return all(fragment.split == "first" for fragment in part.accumulators)
-
-
 def _plain(work: Work, part: Part) -> bool:
     """Whether operand fragments are only loaded: their registers are no single elements."""
     for x in all_statements(work.kernel.body):
@@ -153,7 +148,7 @@ class MmaSync(Strategy):
         self._operands = {f: self._operand(f) for f in part.fragments if f.use != "accumulator"}
         self._buffers: dict[str, tuple[Registers, Registers]] = {}
         self._parts = self._made_parts() if shape.split else {}
-        if shape.split and not _first_only(part):
+        if self._splits("exact"):
             self._step_sums = [
                 tuple(work.variable(f"sums_{tile}_{i}", shape.sum) for i in range(4))
                 for tile in range(_SUMMED)
@@ -294,16 +289,23 @@ class MmaSync(Strategy):
             return
         high_a, low_a = self._split(code, _A, a)
         high_b, low_b = self._split(code, _B, b)
-        if _first_only(self.part):
-            self._products(code, x.accumulator, high_a, high_b)
-        else:
-            factors = (low_a, high_b), (high_a, low_b), (high_a, high_b)
+        factors = [(high_a, high_b)]
+        if not self._splits("first"):
+            factors = [(low_a, high_b), (high_a, low_b), *factors]
+        if self._splits("exact"):
             self._exact_sums(code, x.accumulator, factors)
+        else:
+            for left, right in factors:
+                self._products(code, x.accumulator, left, right)
+
+    def _splits(self, how: str) -> bool:
+        """Whether factors are split, and in this way."""
+        return self._shape.split and all(f.split == how for f in self.part.accumulators)
 
     def _exact_sums(
-        self, code: Code, total: Fragment, factors: tuple[tuple[Registers, Registers], ...]
+        self, code: Code, total: Fragment, factors: list[tuple[Registers, Registers]]
     ) -> None:
-        """Adds a k-step's products to sums outside of the matrix units, which would round down."""
+        """Adds a k-step's products to sums outside of matrix units, which round towards zero."""
         held, each = self._held[total].registers, len(self._shape.accumulator)
         (a, b), zero = factors[0], e.Const(0.0, total.dtype)
         tiles = list(ordered(len(a), len(b)))
@@ -314,9 +316,7 @@ class MmaSync(Strategy):
             for left, right in factors:
                 for i, j in part:
                     operands = (*left[i], *right[j])
-                    code.emit(
-                        s.Instruction(self._shape.name, own[i, j], operands, (), code.loc)
-                    )
+                    code.emit(s.Instruction(self._shape.name, own[i, j], operands, (), code.loc))
             for i, j in part:
                 first = (i * len(b) + j) * each
                 for r, more in zip(held[first : first + each], own[i, j], strict=True):

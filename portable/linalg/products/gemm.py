@@ -285,9 +285,7 @@ def enqueue_product(enqueue: Enqueue, a: Any, b: Any, *, out: Any, **options: An
     a, b, out, **options
         As of `gemm`, with an `out`.
     """
-    given = _Given(
-        1.0, a, b, options.get("beta", 0.0), options.get("c"), options.get("bias"), out
-    )
+    given = _Given(1.0, a, b, options.get("beta", 0.0), options.get("c"), options.get("bias"), out)
     precision = options.get("precision", "full")
     wanted = _wanted(given.beta, options.get("activation"), None, "auto", precision)
     _, plan = _checked(given, wanted)
@@ -447,9 +445,7 @@ def _copies(plan: Plan, given: _Given, wanted: Wanted) -> bool:
     return args[1] is not given.a or args[2] is not given.b
 
 
-def _run(
-    plan: Plan, args: tuple[Any, ...], enqueue: Enqueue = Launcher.__call__
-) -> TileLaunch:
+def _run(plan: Plan, args: tuple[Any, ...], enqueue: Enqueue = Launcher.__call__) -> TileLaunch:
     """Runs the first launch that builds and is accepted, and gives it."""
 
     def use(launch: TileLaunch) -> None:
