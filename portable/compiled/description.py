@@ -228,6 +228,7 @@ def program_of(program: Program) -> _Json:
     """A program without its source."""
     return {
         "entry": program.entry,
+        "name": program.name,
         "dialect": program.dialect,
         "arguments": [_argument(x) for x in program.arguments],
         "workgroup": list(program.workgroup),
@@ -254,6 +255,7 @@ def program_from(found: Mapping[str, Any]) -> Program:
     return Program(
         source="",
         entry=found["entry"],
+        kernel=found.get("name", ""),
         dialect=found["dialect"],
         arguments=tuple(_argument_from(x) for x in found["arguments"]),
         workgroup=_three(found["workgroup"]),

@@ -75,8 +75,8 @@ class Transfer:
         if self.landed:
             return
         self.landed = True
-        found = self.source.complete(self.source.buffer.data[self.source.offsets])
-        self.target.buffer.data[self.target.offsets] = self.target.inside(found)
+        values = self.source.complete(self.source.buffer.data[self.source.offsets])
+        self.target.buffer.data[self.target.offsets] = self.target.inside(values)
         w.changed(self.target.buffer)
         for watcher in self.watchers:
             watcher(w)
@@ -94,7 +94,7 @@ class Transfer:
             if shadow.flights is not None:
                 shadow.flights.end(access, kind == "write")
             if thread is not None:
-                access.items = np.full_like(access.items, thread)
+                access.made_by(thread)
             shadow.record(w, access, kind)  # type: ignore[arg-type]
 
 

@@ -64,7 +64,7 @@ class Shadow:
             self._check_flights(w, access, kind)
         if self.written is not None and kind in _READS:
             known = self.written[access.granules]
-            if not known.all():
+            if not np.logical_and.reduce(known):
                 raise report.uninitialised(w, access, np.flatnonzero(~known))
         if self.races is not None:
             collision = self.races.collision(w, access, _race_kind(kind))
@@ -73,9 +73,9 @@ class Shadow:
 
     def _check_flights(self, w: Group, access: Touch, kind: AccessKind) -> None:
         assert self.flights is not None
-        found = self.flights.touched(access.granules, kind in _WRITES)
-        if found is not None:
-            raise report.in_flight(w, access, kind, *found)
+        flights = self.flights.touched(access.granules, kind in _WRITES)
+        if flights is not None:
+            raise report.in_flight(w, access, kind, *flights)
 
     def record(self, w: Group, access: Touch, kind: AccessKind) -> None:
         """Remember an access that is in order."""

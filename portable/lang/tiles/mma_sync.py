@@ -19,7 +19,7 @@ from portable.lang.tiles.parts import Part
 from portable.lang.tiles.pipelining import exist_always, rotation
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import spread
-from portable.lang.tiles.work import Code, Work, add, mul
+from portable.lang.tiles.work import Code, Work, mul
 
 __all__ = ["MmaSync", "grid_of"]
 
@@ -150,7 +150,10 @@ class MmaSync(Strategy):
         self._parts = self._made_parts() if shape.split else {}
         if self._splits("exact"):
             self._step_sums = [
-                tuple(work.variable(f"sums_{tile}_{i}", shape.sum) for i in range(4))
+                tuple(
+                    work.variable(f"sums_{tile}_{i}", shape.sum)
+                    for i in range(shape.accumulator.count)
+                )
                 for tile in range(_SUMMED)
             ]
         return code.block
@@ -164,21 +167,10 @@ class MmaSync(Strategy):
         return code.let("warp_row", down), code.let("warp_column", along)
 
     def _hold(self, code: Code, fragment: Fragment) -> Held:
-        shape = self._shape
-        offsets = tuple(
-            (i * shape.m + row, j * shape.n + column)
-            for i in range(self._share[0] // shape.m)
-            for j in range(self._share[1] // shape.n)
-            for row, column in shape.accumulator
-        )
-        row = code.let(f"{fragment.name}_row", add(self._origin[0], self._lanes.group))
-        column = code.let(
-            f"{fragment.name}_column", add(self._origin[1], mul(self._lanes.member, 2))
-        )
-        registers = tuple(
-            self.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(len(offsets))
-        )
-        return Held(fragment, self._lanes, row, column, offsets, registers)
+        shape, (rows, columns) = self._shape, self._share
+        across = columns // shape.n, (0, shape.n)
+        layout = shape.accumulator.repeated(across, (rows // shape.m, (shape.m, 0)))
+        return Held.of(code, fragment, self._lanes, self._origin, layout)
 
     # -- operands ---------------------------------------------------------------------------
 
@@ -200,7 +192,7 @@ class MmaSync(Strategy):
         """Variables for one k-step of an operand."""
         shape = self._shape
         tiles = self._share[0] // shape.m if use == "a" else self._share[1] // shape.n
-        each = len(shape.a if use == "a" else shape.b)
+        each = (shape.a if use == "a" else shape.b).count // shape.packed
         kind = kind or (uint32 if shape.operand.itemsize == 2 else shape.operand)
         return [
             [self.work.variable(f"{name}_{tile}_{i}", kind) for i in range(each)]
@@ -306,7 +298,7 @@ class MmaSync(Strategy):
         self, code: Code, total: Fragment, factors: list[tuple[Registers, Registers]]
     ) -> None:
         """Adds a k-step's products to sums outside of matrix units, which round towards zero."""
-        held, each = self._held[total].registers, len(self._shape.accumulator)
+        held, each = self._held[total].registers, self._shape.accumulator.count
         (a, b), zero = factors[0], e.Const(0.0, total.dtype)
         tiles = list(ordered(len(a), len(b)))
         for start in range(0, len(tiles), _SUMMED):
@@ -325,7 +317,7 @@ class MmaSync(Strategy):
     def _products(self, code: Code, total: Fragment, a: Registers, b: Registers) -> None:
         """Each of the operands' tiles with each of the other's."""
         held = self._held[total].registers
-        each = len(self._shape.accumulator)
+        each = self._shape.accumulator.count
         for i, j in ordered(len(a), len(b)):
             first = (i * len(b) + j) * each
             operands = (*a[i], *b[j])
