@@ -279,7 +279,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
     "add_parts": "tests/conv/test_plans.py",
-    "sum_boxes": "tests/conv/test_gradients.py",
+    "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
+    "fold_depths": "tests/conv/test_dimensions.py",
     "arrange_group_filters convolve_groups sum_group_channels sum_group_pixels": (
         "tests/conv/test_ways.py"
     ),
