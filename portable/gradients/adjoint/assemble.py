@@ -8,16 +8,18 @@ from typing import Final
 
 from portable.dtypes import DType, bool_, int32
 from portable.gradients.adjoint.activity import Activity
+from portable.gradients.adjoint.cells import settled
 from portable.gradients.adjoint.exits import without_jumps
 from portable.gradients.adjoint.flatten import flat
 from portable.gradients.adjoint.gathers import Moved, gatherable, moved_back
 from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Gathering, Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
-from portable.gradients.adjoint.reexecution import refuse_stale
+from portable.gradients.adjoint.reexecution import covered, refuse_stale
 from portable.gradients.adjoint.scopes import kept_in_variables
 from portable.gradients.adjoint.stack import Stack
 from portable.gradients.adjoint.sweeps import Level, Sweeps
+from portable.gradients.adjoint.tile_sums import TileSums
 from portable.gradients.adjoint.unused import needed
 from portable.lang.checks import check
 from portable.lang.ir import expressions as e
@@ -156,6 +158,7 @@ class _Assembly:
         arrays = {x.parameter: x.array for x in gradients}
         self.activity: Final = Activity(self.flat, set(arrays))
         self.memory: Final = Memory(self.flat, arrays, self.activity, self.names, dims)
+        self.sums: Final = TileSums(self.flat, self.memory.arrays, self.names)
         self.gathers = True
         self.sweeps: Final = Sweeps(
             self.flat, self.names, self.activity, self.memory, self.stack, logs
@@ -178,7 +181,7 @@ class _Assembly:
             *last,
         )
         into = [*(x.array for x in self.gradients), *shares]
-        live = needed(body, into)
+        live = self._lean(needed(body, into), into)
         _refuse_order(live)
         touched = {y for x in all_statements(live) for y in x.touched()}
         self.stack.arrays = [x for x in self.stack.arrays if x in touched]
@@ -193,6 +196,19 @@ class _Assembly:
             again.gathers = False
             return again.made()
         return Adjoint(kernel, measure, kept, tuple(map(self._gather, chosen)), tuple(shared))
+
+    def _cells(self) -> tuple[e.Variable, ...]:
+        """The variables that there may be."""
+        totals = self.memory.totals.values()
+        return (*self.flat.variables, *self.sweeps.cells, *self.stack.cells, *totals, *self.sums.cells)
+
+    def _lean(self, body: s.Block, into: Sequence[Array]) -> s.Block:
+        """A body whose tiles are summed up without atomic additions, without what it then leaves."""
+        body = self.sums.put(settled(body, frozenset(x.name for x in self._cells())))
+        known = covered(self.flat, self.sweeps.again)
+        known |= {name for name, before in self.sums.again.items() if before in known}
+        live = needed(body, into, covered=known)
+        return settled(live, frozenset(x.name for x in self._cells()))
 
     def _gatherable(self) -> list[Moved]:
         """The arrays whose gradients kernels of their own sum up."""
@@ -276,8 +292,7 @@ class _Assembly:
 
     def _kernel(self, name: str, body: s.Block, more: tuple[Array, ...]) -> Kernel:
         given = tuple(x.array for x in self.gradients)
-        totals = self.memory.totals.values()
-        cells = (*self.flat.variables, *self.sweeps.cells, *self.stack.cells, *totals)
+        cells, arrays = self._cells(), (*self.memory.arrays, *self.sums.arrays)
         used = {v.name for x in all_statements(body) for v in x.sets()}
         touched = {y for x in all_statements(body) for y in x.touched()}
         return replace(
@@ -285,7 +300,7 @@ class _Assembly:
             name=name,
             parameters=(*self.flat.parameters, *given, *more),
             variables=tuple(dict.fromkeys(x for x in cells if x.name in used)),
-            arrays=tuple(x for x in (*self.flat.arrays, *self.memory.arrays) if x in touched),
+            arrays=tuple(x for x in (*self.flat.arrays, *arrays) if x in touched),
             body=body,
         )
 
