@@ -2,16 +2,114 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from portable import kernel
 from portable import lang as kl
-from portable.backend import Device
+from portable.backend import Device, Program
+from portable.errors import UnsupportedError
+from portable.lang.launch.launch import Lowered
 from portable_bench.operation import Run
-from portable_bench.raw import raw_launch
 
 __all__ = ["called", "prepared", "raw"]
+
+
+def raw_launch(device: Device, lowered: Lowered, arrays: Sequence[Any]) -> Callable[[], Any]:
+    """The same program over the same workgroups with the same arguments, arguments made beforehand.
+
+    Parameters
+    ----------
+    device : Device
+        Where to.
+    lowered : Lowered
+        What a launch of ours hands to it.
+    arrays : sequence
+        The arrays among the kernel's parameters, by position.
+    """
+    program = lowered.program
+    makers = {"opencl": _opencl, "cpu": _opencl, "sycl": _sycl, "cuda": _cupy, "rocm": _cupy}
+    if program is None or device.backend not in makers:
+        raise UnsupportedError(f"{device.name} has no library beneath to compare launches with")
+    make = _native if program.dialect == "llvm" else makers[device.backend]
+    return make(device, program, lowered, arrays)
+
+
+def _native(
+    device: Any, program: Program, lowered: Lowered, arrays: Sequence[Any]
+) -> Callable[[], Any]:
+    """The job that the threads are given, without what Portable does to make one."""
+    executable = device.compile(program)
+    run: Callable[[], None] = executable.prepare(lowered.groups, lowered.arguments)
+    return run
+
+
+def _opencl(
+    device: Any, program: Program, lowered: Lowered, arrays: Sequence[Any]
+) -> Callable[[], Any]:
+    import pyopencl as cl
+
+    runtime = device._runtime
+    kernel = cl.Kernel(runtime.built(program), program.entry)
+    kernel.set_scalar_arg_dtypes(
+        [None if a.kind == "pointer" else a.type.numpy for a in program.arguments]
+    )
+    queue, groups, local = runtime.queue, lowered.groups, program.workgroup
+    size = tuple(n * extent for n, extent in zip(groups, local, strict=True))
+    arguments = lowered.arguments
+    if runtime.blocking:
+        return lambda: kernel(queue, size, local, *arguments).wait()
+    return lambda: kernel(queue, size, local, *arguments)
+
+
+_C_TYPES = {
+    "int32": ctypes.c_int32,
+    "int64": ctypes.c_int64,
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+}
+
+
+def _sycl(
+    device: Any, program: Program, lowered: Lowered, arrays: Sequence[Any]
+) -> Callable[[], Any]:
+    from dpctl.utils import SequentialOrderManager
+
+    queue = arrays[0].sycl_queue
+    executable: Any = lowered.executable
+    kernel = executable._kernel
+    arguments = [
+        x if a.kind == "pointer" else _C_TYPES[a.type.name](x)
+        for a, x in zip(program.arguments, lowered.arguments, strict=True)
+    ]
+    local = list(program.workgroup[::-1])
+    size = [n * extent for n, extent in zip(lowered.groups[::-1], local, strict=True)]
+
+    def launch() -> None:
+        order = SequentialOrderManager[queue]
+        event = queue.submit_async(kernel, arguments, size, local, order.submitted_events)
+        order.add_event_pair(queue._submit_keep_args_alive(arguments, [event]), event)
+
+    return launch
+
+
+def _cupy(
+    device: Device, program: Program, lowered: Lowered, arrays: Sequence[Any]
+) -> Callable[[], Any]:
+    import cupy
+
+    module = cupy.RawModule(code=program.source, options=program.flags)
+    kernel = module.get_function(program.entry)
+    pointers = iter(arrays)
+    arguments = tuple(
+        next(pointers) if a.kind == "pointer" else a.type.numpy.type(x)
+        for a, x in zip(program.arguments, lowered.arguments, strict=True)
+    )
+    groups, local = lowered.groups, program.workgroup
+    shared = program.local_bytes if program.dynamic_local else 0
+    return lambda: kernel(groups, local, arguments, shared_mem=shared)
 
 
 @kernel

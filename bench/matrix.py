@@ -2,23 +2,66 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from math import inf
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from portable_bench.harness import Pace, failed
-from portable_bench.heartbeat import Heartbeat
 from portable_bench.operation import Case, Operation, Size
 from portable_bench.plan import Planned
 from portable_bench.results import Cell
 
 __all__ = ["Measurer", "measure_all"]
+
+
+_SECONDS: Final = 10.0
+
+
+class Heartbeat:
+    """A block during which what is done is told again and again.
+
+    Parameters
+    ----------
+    said : callable
+        Gives the line.
+    tell : callable or None
+        Takes it; None: nothing is told.
+    seconds : float
+        How long between two lines.
+    """
+
+    def __init__(
+        self,
+        said: Callable[[], str],
+        tell: Callable[[str], None] | None,
+        seconds: float = _SECONDS,
+    ) -> None:
+        self._said, self._tell, self._seconds = said, tell, seconds
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._tell is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        assert self._tell is not None
+        while not self._over.wait(self._seconds):
+            self._tell(self._said())
+
 
 _COMPILING: Final = 300.0
 """Seconds at most; what is not compiled by then is when its turn comes."""

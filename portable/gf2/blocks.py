@@ -5,12 +5,101 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
+from portable import lang as kl
 from portable.backend import Capabilities
-from portable.gf2.product_kernels import multiply_stripes
+from portable.gf2.table_kernels import (
+    WORD,
+    add_combinations,
+    build_tables,
+    combination,
+    nothing,
+)
 from portable.gf2.tuning import Shape
+from portable.lang.function import function
+from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 
 __all__ = ["block_rows", "multiply_blocks"]
+
+
+@kernel
+def multiply_stripes(
+    named: Any, rows: Any, out: Any, height: Any, *, shape: Any, adds: bool
+) -> None:
+    """A block of `height` rows of a stripe of ``out = named @ rows``, or of ``out + named @ rows``.
+
+    ``named[place, row]`` are the words of the first matrix from its last columns on, `rows` and
+    `out` stripes. The rows of a block are kept in registers where work-items share it, for all
+    tables in turn; a lone work-item keeps them in its caches.
+    """
+    tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
+    part = kl.local((WORD, shape.width), kl.u64)
+    s, first = kl.group_id(1), kl.group_id(0) * height
+    last = kl.minimum(first + height, out.shape[1])
+    if shape.alone:
+        if not adds:
+            clear_rows(out, s, first, last, shape)
+        for step in range(named.shape[0]):
+            bring_rows(rows, part, s, (named.shape[0] - 1 - step) * WORD, shape)
+            build_tables(tables, part, shape)
+            for row in range(first, last):
+                add_combinations(out, tables, named[step, row], s, row, shape)
+    else:
+        multiply_block(named, rows, out, tables, part, (first, last), shape, adds)
+
+
+@function
+def multiply_block(
+    named: Any, rows: Any, out: Any, tables: Any, part: Any, block: Any, shape: Any, adds: bool
+) -> None:
+    """Some rows, by work-items that keep them in registers for all tables in turn."""
+    s, apart = kl.group_id(1), kl.local_size(1)
+    first, last = block
+    COUNT = shape.rows // apart
+    sums = kl.private(COUNT, kl.u64, lanes=shape.lanes)
+    names = kl.local(shape.rows, kl.u64)
+    own, at = kl.local_id(1), kl.local_id(0) * shape.lanes
+    for i in kl.static_range(COUNT):
+        sums[i] = nothing(shape.lanes)
+        if adds and first + own + i * apart < last:
+            sums[i] = kl.vload(out, s, first + own + i * apart, at, lanes=shape.lanes)
+    for step in range(named.shape[0]):
+        for i in kl.workgroup_range(shape.rows):
+            names[i] = kl.cast(0, kl.u64)
+            if first + i < last:
+                names[i] = named[step, first + i]
+        bring_rows(rows, part, s, (named.shape[0] - 1 - step) * WORD, shape)
+        build_tables(tables, part, shape)
+        for i in kl.static_range(COUNT):
+            if first + i * apart < last:
+                sums[i] = sums[i] ^ combination(tables, names[own + i * apart], at, shape)
+        kl.barrier()
+    for i in kl.static_range(COUNT):
+        if first + own + i * apart < last:
+            kl.vstore(out, s, first + own + i * apart, at, sums[i])
+
+
+@function
+def clear_rows(out: Any, s: Any, first: Any, last: Any, shape: Any) -> None:
+    """Zeros to the rows of a block."""
+    for row in range(first, last):
+        for at in kl.static_range(0, shape.width, shape.lanes):
+            kl.vstore(out, s, row, at, nothing(shape.lanes))
+
+
+@function
+def bring_rows(rows: Any, part: Any, s: Any, top: Any, shape: Any) -> None:
+    """64 rows of a stripe from `top` on, zeros where there are fewer."""
+    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
+    parts = shape.width // shape.lanes
+    for x in range(item, WORD * parts, items):
+        c, at = x // parts, x % parts * shape.lanes
+        words = nothing(shape.lanes)
+        if top + c < rows.shape[1]:
+            words = kl.vload(rows, s, top + c, at, lanes=shape.lanes)
+        kl.vstore(part, c, at, words)
+    kl.barrier()
+
 
 _BUILDING: Final = 3.7
 """Rows that are looked up while one entry of each table is built, on an H200."""

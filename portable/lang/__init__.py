@@ -12,6 +12,8 @@ Arguments
     seen. Tuples and structs are taken apart, and the rule holds for each thing in them: a struct
     given by position brings its arrays and numbers at run time and its dtypes, strings and helpers
     as constants; one given by keyword is constant throughout, so that it holds no arrays.
+    Parameters may be annotated ``kl.Array``, ``kl.Scalar``, ``kl.Array | None`` or
+    ``tuple[kl.Array, ...]``: a launch that gives something else ends with an error that says so.
 Statements
     Assignments, ``if``, ``while``, ``for`` over ``range`` (or, in vectors and then what is left,
     over `vector_range`; or, repeated at compile time, over `static_range` or a tuple; or over
@@ -132,6 +134,8 @@ would find the same:
 
 from portable import dtypes as _dtypes
 from portable.lang import random as random
+from portable.lang.arguments.annotations import Array as Array
+from portable.lang.arguments.annotations import Scalar as Scalar
 from portable.lang.listing import source as source
 
 # The words are many; the modules list them in their __all__.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final, Protocol, TypedDict
@@ -15,12 +17,52 @@ from portable.nn.loss_passes import MeanLoss
 from portable.nn.losses import AnyLoss, CrossEntropyLoss
 from portable.nn.network import Network
 from portable.nn.optimizers import Optimizer
-from portable.nn.progress import progress_bar
 from portable.nn.samples import Samples
 from portable.nn.schedules import Schedule
 from portable.nn.team import Alone, Team
 
 __all__ = ["Plan", "Run", "Settings", "Trainer"]
+
+
+@contextmanager
+def progress_bar(epochs: int, wanted: bool | None) -> Iterator[Callable[[History], None]]:
+    """Gives a function to call after each epoch; it does nothing where no bar is wanted."""
+    if not (sys.stderr.isatty() if wanted is None else wanted):
+        yield lambda history: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("epoch"),
+        MofNCompleteColumn(),
+        BarColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=epochs)
+        yield lambda history: bar.update(
+            task, completed=history.epochs, description=_losses(history)
+        )
+
+
+def _losses(history: History) -> str:
+    shown = f"loss {history.train[-1]:.4g}"
+    if history.accuracy:
+        shown += f", accuracy {history.accuracy[-1]:.1%}"
+    if history.validation:
+        shown += f", validation {history.validation[-1]:.4g}"
+    if history.validation_accuracy:
+        shown += f", accuracy {history.validation_accuracy[-1]:.1%}"
+    return shown
+
 
 _SOON: Final = 0.05
 """Seconds for which training may go on without a look at the losses or at Ctrl-C."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from portable import lang as kl
+from portable.backend import Device
 from portable.dtypes import DType, dtype
-from portable.errors import DTypeError
+from portable.errors import DTypeError, KernelError
 from portable.lang.arguments.signature import constant_key
 from portable.lang.arguments.structs import items_of
 from portable.lang.function import Function, arity, settled
+from portable.lang.kernel import kernel
 from portable.primitives.base.borrowed import stored
 from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import collapsed, normalized_axes, reduced_shape
@@ -27,9 +29,52 @@ from portable.primitives.element_kernels import How, reduce_elements
 from portable.primitives.elements import Elements, kinds_of, typed
 from portable.primitives.reductions.axis import cut, reduced
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.vectors import takes_vectors
 
 __all__ = ["Totals", "filled", "reduce", "totals_of"]
+
+
+_LANES: Final = 4
+
+
+@kernel
+def _combine(*, OP: Any, EACH: Any, GIVEN: Any, KIND: Any, LANES: int) -> None:
+    """Combines two vectors and keeps the result, which has to be one of the same type."""
+    value = kl.splat(kl.cast(1, GIVEN), LANES)
+    total = kl.cast(value if EACH is None else EACH(value), KIND)
+    kept = kl.private((1,), KIND, lanes=LANES)
+    kept[0] = total
+    if OP is not None:
+        kept[0] = OP(kept[0], total)
+
+
+@lru_cache(maxsize=1024)
+def takes_vectors(device: Device, op: Any, each: Any, given: DType, kind: DType) -> bool:
+    """Whether `op` combines vectors of `kind`, and `each` makes them of vectors of `given`.
+
+    Found out by the language's rules alone; nothing is compiled or run.
+
+    Parameters
+    ----------
+    device : Device
+        Where kernels would run.
+    op, each : Function or None
+        The operations.
+    given : DType
+        Of elements.
+    kind : DType
+        Of totals, in registers.
+    """
+    if given.is_complex or kind.is_complex:
+        return False
+    constants = {"OP": op, "EACH": each, "GIVEN": given.register, "KIND": kind, "LANES": _LANES}
+    launcher = _combine[1, 1]
+    try:
+        wanted = launcher.specialised(device, (), [], constants)
+        _combine.translated(wanted, device.capabilities)
+    except KernelError:
+        return False
+    return True
+
 
 Shape = tuple[int, ...]
 

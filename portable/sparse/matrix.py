@@ -6,16 +6,32 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of_library
 
 from portable import namespace, registry
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays, to_numpy
-from portable.sparse.arrays import ascends, like, namespace_of
 from portable.sparse.products import by_matrix, by_vector, longest_shared
 
 __all__ = ["CSR"]
+
+
+def namespace_of(*arrays: Any) -> Any:
+    """The namespace of arrays; TypeError where there are two."""
+    return array_namespace(*arrays)
+
+
+def like(xp: Any, x: Any, values: Any, dtype: Any) -> Any:
+    """A host's values as an array of the library, on the device of `x`."""
+    return xp.asarray(values, dtype=dtype, device=device_of_library(x))
+
+
+def ascends(xp: Any, x: Any) -> bool:
+    """Whether no element is less than the one before it; waits for the device."""
+    return bool(xp.all(x[1:] >= x[:-1]))
 
 
 class CSR:

@@ -15,7 +15,7 @@ from portable.backend import Device
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.sorts import bucket_sorting, sweep_sorting
 from portable.primitives.sorts.bucket_sorting import bucket_sorted
-from portable.primitives.sorts.rank_sorting import rank_sorted
+from portable.primitives.sorts.sorting import rank_sorted
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from portable import lang as kl
 from portable.dtypes import int32, int64, uint8, uint64
 from portable.linalg.products.rows import copy_into
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.masks.compaction_kernels import Results
+from portable.primitives.masks.compaction import Results
 from portable.primitives.masks.mask_kernels import Mask, pack_by_workgroup, take_by_workgroup
 from portable.primitives.reductions.best_kernels import Best
 from portable.primitives.reductions.merging import Merge

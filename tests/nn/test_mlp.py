@@ -101,7 +101,7 @@ def test_weights_are_transposed_for_many_samples(
         asked.append(given)
         return True
 
-    monkeypatch.setattr("portable.nn.stages.layer_product._transposes", transposes)
+    monkeypatch.setattr("portable.nn.stages.linear._transposes", transposes)
     monkeypatch.setattr("portable.nn.fused.forward_shape", lambda *given: None)
     model = network(device, [70, 40])
     x = normal((5, 70))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Final
 
+from portable import lang as kl
 from portable.array.base.engine import ArrayT
 from portable.array.base.operations import OPERATIONS
 from portable.array.functions.complex_products import complex_product
@@ -15,13 +16,13 @@ from portable.array.functions.manipulation import (
     moveaxis,
     permute_dims,
 )
-from portable.array.functions.product_kernels import cross_products, plain_product
 from portable.array.functions.statistics import summed_in
 from portable.array.functions.vector_product_kernels import matrix_by_vector, rows_by_vector
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
+from portable.lang.kernel import kernel
 from portable.linalg.products.gemm import no_tiles, product_launches
-from portable.linalg.products.kernels import keep
+from portable.linalg.products.kernels import keep, matrix_of
 from portable.linalg.products.launches import in_order
 from portable.primitives.base.geometry import (
     broadcast_shapes,
@@ -32,6 +33,7 @@ from portable.primitives.base.geometry import (
 from portable.primitives.base.promotion import accumulator, promoted_on
 from portable.primitives.base.recipe import Plans, Recipe, repeatable
 from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
 from portable.primitives.moves.reshaping import converted, reshaped
 from portable.primitives.reductions.axis import lies_crosswise
@@ -39,6 +41,32 @@ from portable.primitives.reductions.dots import dotted
 from portable.tune.table import recent_state
 
 __all__ = ["cross", "matmul", "matrix_transpose", "tensordot", "vecdot"]
+
+
+@kernel
+def plain_product(a: Any, b: Any, out: Any, *, ACC: Any) -> None:
+    """A work-item per element, for the dtypes that `gemm` does not take."""
+    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    left, right, result = [matrix_of(x, out, batch) for x in (a, b, out)]
+    if (row < result.shape[0]) & (column < result.shape[1]):
+        total = kl.cast(0, ACC)
+        for k in range(left.shape[1]):
+            total = total + kl.cast(left[row, k], ACC) * kl.cast(right[k, column], ACC)
+        result[row, column] = total
+
+
+@kernel(contract=False)
+def cross_products(x: Any, y: Any, out: Any, *, KIND: Any) -> None:
+    """A work-item per vector of three along the last axis."""
+    row = kl.global_id(0)
+    lead = out.shape[: out.ndim - 1]
+    if row < product_of(lead):
+        outer = unravelled(row, lead)
+        for i in kl.static_range(3):
+            j, k = (i + 1) % 3, (i + 2) % 3
+            plus = kl.cast(x[*outer, j], KIND) * kl.cast(y[*outer, k], KIND)
+            out[*outer, i] = plus - kl.cast(x[*outer, k], KIND) * kl.cast(y[*outer, j], KIND)
+
 
 _EDGE: Final = 8
 _GROUP: Final = 64

@@ -23,9 +23,108 @@ from __future__ import annotations
 from typing import Final
 
 from portable.lang.emit.dialect import Asm
-from portable.lang.emit.ptx_matrix import MATRIX_INSTRUCTIONS
 
 __all__ = ["INSTRUCTIONS", "PTX_CLOCK"]
+
+
+def _numbers(first: int, count: int) -> str:
+    """Operands of the assembly in braces."""
+    return "{{" + ", ".join(f"%{i}" for i in range(first, first + count)) + "}}"
+
+
+def _listed(constraint: str, word: str, count: int) -> str:
+    return ", ".join(f'"{constraint}"({{{word}{i}}})' for i in range(count))
+
+
+def _mma(name: str, kind: str, a: int, b: int, total: int, bound: tuple[str, str]) -> Asm:
+    """``accumulator += a @ b`` of a warp: so many registers, constraints of sums and operands."""
+    sums = _numbers(0, total)
+    operands = f"{_numbers(total, a)}, {_numbers(total + a, b)}"
+    return Asm(
+        f'asm volatile("mma.sync.aligned.{name}.row.col.{kind} {sums}, {operands}, {sums};" '
+        f": {_listed('+' + bound[0], 'o', total)} : {_listed(bound[1], 'i', a + b)});"
+    )
+
+
+def _ldmatrix(count: int, suffix: str) -> Asm:
+    """So many 8 x 8 matrices of halves; every group of 8 lanes gives one's rows."""
+    word = f"ldmatrix.sync.aligned.m8n8.x{count}{suffix}.shared.b16"
+    return Asm(
+        f'asm volatile("{word} {_numbers(0, count)}, [%{count}];" '
+        f': {_listed("=r", "o", count)} : "r"({{s0}}) : "memory");'
+    )
+
+
+def _trade(distance: int) -> Asm:
+    """Lanes so far apart swap: the second of two registers for the first of the other lane's.
+
+    The input is 0 in the lower lane, which gives its second register, and 1 in the higher.
+    """
+    return Asm(
+        'asm volatile("{{ .reg .pred p; .reg .b32 x; setp.ne.u32 p, %2, 0; selp.b32 x, %0, %1, p; '
+        f"shfl.sync.bfly.b32 x, x, {distance}, 31, 0xffffffff; "
+        'selp.b32 %0, x, %0, p; selp.b32 %1, %1, x, p; }}" '
+        ': "+r"({o0}), "+r"({o1}) : "r"({i0}));'
+    )
+
+
+def _wgmma(columns: int, kind: str) -> Asm:
+    """64 rows by so many columns by 16 of a warpgroup, both operands in local memory.
+
+    Inputs are the two matrix descriptors, and whether each operand lies transposed.
+    """
+    count = columns // 2
+    word = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind}"
+    tail = f"%{count}, %{count + 1}, 1, 1, 1, %{count + 2}, %{count + 3}"
+    inputs = '"l"({i0}), "l"({i1}), "n"({i2}), "n"({i3})'
+    return Asm(
+        f'asm volatile("{word} {_numbers(0, count)}, {tail};" '
+        f": {_listed('+f', 'o', count)} : {inputs});"
+    )
+
+
+_WARP: Final = {
+    "mma.f16.m16n8k16": _mma("m16n8k16", "f32.f16.f16.f32", 4, 2, 4, ("f", "r")),
+    "mma.bf16.m16n8k16": _mma("m16n8k16", "f32.bf16.bf16.f32", 4, 2, 4, ("f", "r")),
+    "mma.tf32.m16n8k8": _mma("m16n8k8", "f32.tf32.tf32.f32", 4, 2, 4, ("f", "r")),
+    "split.tf32": Asm(
+        'asm("{{ .reg .b32 x; .reg .f32 h; mov.b32 x, %2; add.u32 x, x, 0x1000; '
+        'and.b32 %0, x, 0xffffe000; mov.b32 h, %0; sub.f32 h, %2, h; mov.b32 %1, h; }}" '
+        ': "=&r"({o0}), "=r"({o1}) : "f"({i0}));'
+    ),
+    "mma.f64.m16n8k4": _mma("m16n8k4", "f64.f64.f64.f64", 2, 1, 4, ("d", "d")),
+    "mma.f64.m16n8k8": _mma("m16n8k8", "f64.f64.f64.f64", 4, 2, 4, ("d", "d")),
+    "mma.f64.m8n8k4": _mma("m8n8k4", "f64.f64.f64.f64", 1, 1, 2, ("d", "d")),
+    "pack.f16": Asm('asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"({o0}) : "f"({i1}), "f"({i0}));'),
+    "pack.bf16": Asm('asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"({o0}) : "f"({i1}), "f"({i0}));'),
+    "trade.1": _trade(1),
+    "trade.2": _trade(2),
+    "store.v4.b32": Asm(
+        'asm volatile("st.global.v4.b32 [%0], {{%1, %2, %3, %4}};" '
+        ':: "l"({a0}), "r"({i0}), "r"({i1}), "r"({i2}), "r"({i3}) : "memory");'
+    ),
+} | {
+    f"ldmatrix.x{count}{suffix}": _ldmatrix(count, suffix)
+    for count in (2, 4)
+    for suffix in ("", ".trans")
+}
+
+_WARPGROUP: Final = {
+    "wgmma.descriptor": Asm("{o0} = (unsigned long long)(({s0} & 0x3ffffu) >> 4) | {i0};"),
+    "wgmma.fence": Asm('asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'),
+    "wgmma.wait": Asm('asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");'),
+    "wgmma.wait.1": Asm('asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");'),
+    "wgmma.commit": Asm('asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'),
+    "set.f32": Asm('asm volatile("mov.f32 %0, 0f00000000;" : "=f"({o0}));'),
+    "changed.f32": Asm('asm volatile("" : "+f"({o0}) :: "memory");'),
+} | {
+    f"wgmma.{kind}.m64n{columns}k16": _wgmma(columns, kind)
+    for kind in ("f16", "bf16")
+    for columns in range(64, 257, 64)
+}
+
+MATRIX_INSTRUCTIONS: Final[dict[str, Asm]] = _WARP | _WARPGROUP
+
 
 PTX_CLOCK: Final = """\
 {function} {u64} pt_clock()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType, bool_, float16, float32, int32, int64
 from portable.errors import KernelError
+from portable.lang.arguments.annotations import mismatch
 from portable.lang.arguments.signature import (
     ArraySpec,
     CompositeSpec,
@@ -127,8 +129,9 @@ def _pass(
     env = frame.env
     env.update({name: constant(builder, x) for name, x in wanted.constants})
     parameters: list[Array | Variable] = []
-    for name, spec in zip(_positional(source), wanted.parameters, strict=True):
-        env[name] = _parameter(builder, parameters, name, spec, wanted)
+    for argument, spec in zip(_positional(source), wanted.parameters, strict=True):
+        _check_annotation(builder, argument, frame.outer, spec)
+        env[argument.arg] = _parameter(builder, parameters, argument.arg, spec, wanted)
     try:
         Translator(builder).run()
     except RecursionError:
@@ -157,10 +160,28 @@ def _check_options(builder: Builder) -> None:
         )
 
 
-def _positional(source: FunctionSource) -> list[str]:
+def _positional(source: FunctionSource) -> list[ast.arg]:
     arguments = source.tree.args
     rest = [arguments.vararg] if arguments.vararg else []
-    return [a.arg for a in [*arguments.posonlyargs, *arguments.args, *rest]]
+    return [*arguments.posonlyargs, *arguments.args, *rest]
+
+
+def _check_annotation(
+    builder: Builder, argument: ast.arg, names: Mapping[str, Any], spec: ParameterSpec
+) -> None:
+    """Refuses what a parameter's annotation does not promise; ``*arrays`` promise each."""
+    if argument is builder.frame.source.tree.args.vararg and isinstance(spec, CompositeSpec):
+        given = (mismatch(argument.annotation, names, item) for item in spec.items)
+        wrong = next((reason for reason in given if reason), None)
+    else:
+        wrong = mismatch(argument.annotation, names, spec)
+    if wrong and argument.annotation is not None:
+        promised = ast.unparse(argument.annotation)
+        builder.node = argument
+        builder.fail(
+            f"{argument.arg} is annotated {promised}, and the launch gave {wrong}",
+            f"give what {promised} promises, or leave the annotation out",
+        )
 
 
 def _parameter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Final
 
 from portable.backend import Device
@@ -27,7 +28,8 @@ from portable.nn.layers import (
     Softmax,
     output_shapes,
 )
-from portable.nn.stages.activation import ActivationStage
+from portable.nn.layers.layer import Flow
+from portable.nn.stages import slope_kernels as kernels
 from portable.nn.stages.blocks import ChainStage, ResidualStage
 from portable.nn.stages.convolution import ConvolutionStage, NormalizedConvolutionStage
 from portable.nn.stages.dropout import DropoutStage
@@ -39,6 +41,37 @@ from portable.nn.stages.shares import SoftmaxStage
 from portable.nn.stages.stage import Place, Stage
 
 __all__ = ["Build", "stages_of"]
+
+
+_WORKGROUP: Final = 64
+
+
+class ActivationStage(Stage):
+    """A function of each number."""
+
+    def forward(self, x: Any, y: Any, scratch: Any) -> None:
+        """A work-item for each number."""
+        assert self.place.activation is not None
+        kernels.apply[prod(y.shape), _WORKGROUP](
+            self._matrix(x), self._matrix(y), None, FUNCTION=self.place.activation.function
+        )
+
+    def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
+        """A work-item for each number."""
+        assert self.place.activation is not None
+        if flow.dx is not None:
+            at = flow.y if self.place.activation.by_value else flow.x
+            kernels.apply[prod(flow.y.shape), _WORKGROUP](
+                self._matrix(at),
+                self._matrix(flow.dx),
+                self._matrix(flow.dy),
+                FUNCTION=self.place.activation.slope,
+            )
+
+    def _matrix(self, x: Any) -> Any:
+        if x.ndim == 2:
+            return x
+        return self.place.device.namespace().reshape(x, (x.shape[0], prod(x.shape[1:])))
 
 
 @dataclass(frozen=True, slots=True)

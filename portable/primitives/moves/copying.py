@@ -5,14 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
 from portable.primitives.base.geometry import broadcast_strides, collapsed
 from portable.primitives.base.recipe import Recipe
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.maps.engine import applied
 from portable.primitives.maps.operation import conversion_to
 from portable.primitives.maps.work import conversion_of
-from portable.primitives.moves.copy_kernels import copy_several
 
 __all__ = ["copy_in"]
+
+
+@function
+def copied(x: Any, out: Any, kind: Any, CHUNK: Any) -> None:
+    """``out = x``, `CHUNK` elements by each work-item."""
+    start = kl.global_id(0) * CHUNK
+    for n in range(start, kl.minimum(start + CHUNK, product_of(out.shape))):
+        at = unravelled(n, out.shape)
+        out[*at] = x[*at] if kind is None else kl.cast(x[*at], kind)
+
+
+@kernel
+def copy_several(sources: Any, targets: Any, *, KINDS: Any, CHUNK: int) -> None:
+    """``targets[n] = sources[n]``, in the types of `KINDS`.
+
+    Each is the work of the workgroups of one place along dimension 1 of the ndrange.
+    """
+    which = kl.global_id(1)
+    for i in kl.static_range(len(KINDS)):
+        if which == i:
+            copied(sources[i], targets[i], KINDS[i], CHUNK)
+
 
 _FEW: Final = 1 << 14
 """Elements of a copy that is no launch of its own."""

@@ -14,7 +14,7 @@ SHARES: Final = LINALG + "products.share_kernels:"
 PIPELINE: Final = "portable.lang.ir.pipeline:"
 APART: Final = "portable.lang.tiles.warp_specialisation:"
 BULK: Final = "portable.lang.tiles.bulk:"
-SETTLE: Final = "portable.lang.tiles.wgmma_order:"
+SETTLE: Final = "portable.lang.tiles.wgmma:"
 
 PRODUCTS: Final = (
     fault(
