@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from portable.dtypes import DType, bool_, int32
+from portable.dtypes import DType, int32
 from portable.gradients.adjoint.activity import Activity
 from portable.gradients.adjoint.cells import settled
 from portable.gradients.adjoint.exits import without_jumps
 from portable.gradients.adjoint.flatten import flat
-from portable.gradients.adjoint.gathers import Moved, gatherable, moved_back
+from portable.gradients.adjoint.gathers import (
+    Moved,
+    conditional,
+    gatherable,
+    moved_back,
+    within,
+)
 from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Gathering, Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
@@ -271,17 +277,15 @@ class _Assembly:
         live = needed((*cleared, *self.sweeps.zeros(), *both), (), cells=(total.name,))
         out: list[s.Statement] = []
         places: list[e.Expression] = []
-        inside: e.Expression = e.Const(True, bool_)
         for dim, by in enumerate(move):
-            own: e.Expression = e.WorkItem("global_id", dim, kind)
-            place = self.names.variable("place", kind)
-            out.append(s.Let(place, e.Binary("sub", own, e.Const(by, kind)), loc))
+            place: e.Expression = e.WorkItem("global_id", dim, kind)
+            if by:
+                var = self.names.variable("place", kind)
+                out.append(s.Let(var, e.Binary("sub", place, e.Const(by, kind)), loc))
+                place = var
             places.append(place)
-            least = e.Compare("ge", place, e.Const(0, kind))
-            inside = e.Binary("and", inside, least)
-            inside = e.Binary("and", inside, e.Compare("lt", place, sizes[dim]))
-        out.append(s.If(inside, moved_back(live, places, sizes), (), loc))
-        return tuple(out)
+        made = moved_back(live, places, sizes)
+        return (*out, *conditional(within(places, sizes[: len(places)]), made, loc))
 
     def _measure(self) -> Kernel:
         counts = Array(
@@ -357,11 +361,6 @@ class _Assembly:
         self.memory.arrays += rooms
         if not sizes:
             return (*first, *body, *last)
-        inside: e.Expression | None = None
-        for dim in range(dims):
-            own = e.WorkItem("global_id", dim, self.flat.index_type)
-            least = e.Compare("lt", own, sizes[dim])
-            inside = least if inside is None else e.Binary("and", inside, least)
-        assert inside is not None
         ids = [e.WorkItem("global_id", dim, self.flat.index_type) for dim in range(3)]
+        inside = within(ids[:dims], sizes[:dims])
         return (*first, s.If(inside, moved_back(body, ids, sizes), (), loc), *last)
