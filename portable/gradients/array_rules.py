@@ -23,10 +23,11 @@ from portable.array.functions import (
 )
 from portable.array.linalg import outer
 from portable.array.methods import indexing
+from portable.array.methods.selecting import is_advanced
 from portable.lang.kernel import kernel
 from portable.primitives.base.geometry import normalized_axes
 
-__all__ = ["ARRAY_RULES", "VIEWS", "Share", "summed_to"]
+__all__ = ["ARRAY_RULES", "JOINING", "VIEWS", "Share", "summed_to"]
 
 Share = Callable[[], Any] | None
 Rule = Callable[..., Sequence[Share]]
@@ -207,7 +208,7 @@ def _chosen(function: Any) -> Rule:
 
 def _item(g: Any, _: Any, x: Any, /, key: Any) -> Sequence[Share]:
     def share() -> Any:
-        if not indexing.is_advanced(key):
+        if not is_advanced(key):
             out = xp.zeros(x.shape, dtype=g.dtype, device=g.device)
             out[key] = g
             return out
@@ -329,6 +330,9 @@ ARRAY_RULES: Final[dict[Any, Rule]] = {
     outer: _outer,
 }
 """By the functions, which tell a tape of themselves (`portable.recording.told`)."""
+
+JOINING: Final = (manipulation.concat, manipulation.stack)
+"""Functions that take several arrays as one argument."""
 
 VIEWS: Final = frozenset({
     manipulation.reshape, manipulation.expand_dims, manipulation.squeeze,

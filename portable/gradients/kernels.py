@@ -27,7 +27,7 @@ from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.kernel import Kernel, kernel
 from portable.lang.launch.definition import Parameters
 from portable.lang.launch.filling import owners_of
-from portable.lang.launch.geometry import groups
+from portable.lang.launch.geometry import default_workgroup, groups
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
 from portable.namespace import device_of, elsewhere
@@ -38,8 +38,9 @@ __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
 
 _MOST_ADJOINTS: Final = 256
 _MOST_FAMILIAR: Final = 4
-_AT_ONCE: Final = 256
-_MOST_AT_ONCE: Final = 4096
+_WIDEST: Final = 1024
+_MOST_BY_ONE: Final = 1 << 17
+"""Numbers that one workgroup sums up."""
 
 
 @dataclass(eq=False)
@@ -143,9 +144,7 @@ class _Derived(Kernel):
             written = frozenset(i for (i, _), x in pairs if x in adjoint.measure.written)
         gathers = tuple((owners[x.parameter][0], x.dims) for x in adjoint.gathers)
         together = prod(adjoint.kernel.workgroup)
-        raise _Needs(
-            adjoint.kept, written, gathers, adjoint.shared, adjoint.sized, together
-        )
+        raise _Needs(adjoint.kept, written, gathers, adjoint.shared, adjoint.sized, together)
 
     def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
         plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
@@ -274,8 +273,10 @@ class AdjointLauncher:
         device = away or device_of(*arrays)
         self._check_overlaps(device, given, gradients, constants)
         key = (device.name, _signature(leaves), *map(constant_key, constants.items()))
-        plan = self._plans.get(key)
-        if plan is None:
+        known = self._plans.get(key)
+        if known is not None:
+            plan = known
+        else:
             padded = self._forward.padded(device)
             dims = max((dim + 1 for dim in range(3) if padded[dim] > 1), default=1)
             launcher = self._adjoint.kernel(dims)[self._key]
@@ -284,9 +285,9 @@ class AdjointLauncher:
             if len(self._plans) >= _MOST_ADJOINTS:
                 self._plans.clear()
             self._plans[key] = plan
-        same = _Same.of(leaves, constants)
-        if same is not None:
-            self._familiar = ((same, plan), *self._familiar[: _MOST_FAMILIAR - 1])
+        fresh = _Same.of(leaves, constants)
+        if fresh is not None:
+            self._familiar = ((fresh, plan), *self._familiar[: _MOST_FAMILIAR - 1])
         return plan
 
     def _launch(
@@ -321,14 +322,15 @@ class AdjointLauncher:
         for number, (argument, order) in enumerate(needs.gathers):
             shape = flattened(given)[argument].shape
             ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
-            gather = self._adjoint.kernel(plan.dims, number)[ndrange, None]
+            workgroup = _wide(plan.device, len(ndrange))
+            gather = self._adjoint.kernel(plan.dims, number)[ndrange, workgroup]
             gather(given, gradients, plan.sizes, **constants)
         shares = tuple(plan.room(x.dtype, needs.together) for x in needs.shared)
         more = (*kept, *shares, *(plan.sizes if needs.sized else ()), *(None,) * len(needs.gathers))
         plan.launcher(given, gradients, more, **constants)
         into = [x for x in flattened(gradients) if x is not None] if shares else []
         for x, share in zip(needs.shared, shares, strict=True):
-            _add_sum(share, into[x.gradient], x.index)
+            _add_sum(share, into[x.gradient], x.index, plan.device)
 
     def _check_overlaps(
         self,
@@ -373,21 +375,30 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
 @kernel
 def _add_all(parts: Any, out: Any, *, AT: Any) -> None:
     """Adds the sum of some numbers to an element, by one workgroup."""
-    i = kl.local_id(0)
+    i, items = kl.local_id(0), kl.local_size(0)
     total = kl.cast(0, parts.dtype)
-    for k in range(i, parts.shape[0], _AT_ONCE):
+    for k in range(i, parts.shape[0], items):
         total += parts[k]
     total = kl.workgroup_reduce(kl.add, total)
     if i == 0:
         out[AT] += total
 
 
-def _add_sum(parts: Any, out: Any, index: tuple[int, ...]) -> None:
+def _add_sum(parts: Any, out: Any, index: tuple[int, ...], device: Device) -> None:
     """Adds the sum of what workgroups handed on to an element."""
-    if parts.shape[0] > _MOST_AT_ONCE:
-        rows = _AT_ONCE if parts.shape[0] % _AT_ONCE == 0 else 1
-        parts = reduce(parts.reshape((rows, -1)), axis=1)
-    _add_all[groups(1), _AT_ONCE](parts, out, AT=index)
+    if parts.shape[0] > _MOST_BY_ONE:
+        parts = reduce(parts).reshape(1)
+    items = min(_WIDEST, device.capabilities.max_workgroup)
+    _add_all[groups(1), items](parts, out, AT=index)
+
+
+def _wide(device: Device, dims: int) -> tuple[int, ...] | None:
+    """The workgroup of a sum over neighbours: long rows, where work-items lie side by side."""
+    width = 2 * device.capabilities.sub_group_size
+    if dims != 2 or width == 2:
+        return None
+    x, y, _ = default_workgroup(dims, device.capabilities)
+    return (width, x * y // width) if x < width <= x * y else None
 
 
 @dataclass

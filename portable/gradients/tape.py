@@ -14,9 +14,10 @@ from portable.dtypes import dtype
 from portable.errors import DataError, LaunchError, UnsupportedError
 from portable.gradients.arguments import views_of
 from portable.gradients.custom import CustomFunction, own_adjoint
+from portable.gradients.elementwise import elementwise
 from portable.gradients.kernels import vjp
 from portable.gradients.memory_of import Memory, is_real, memory_of
-from portable.gradients.operations import OPERATIONS, custom, elementwise
+from portable.gradients.operations import OPERATIONS, custom
 from portable.gradients.records import Gradients, KernelRecord, Record, UnseenRecord, Value
 from portable.gradients.sums import as_given, as_pairs, nought_for
 from portable.lang.arguments.arguments import is_array

@@ -183,7 +183,8 @@ class _Assembly:
         numbers = self._numbers(level)
         shared, shares = self._handed_on()
         begun = (*self.memory.cleared(loc), *self.stack.empty(loc), *self.sweeps.zeros())
-        body, sizes = (*begun, *both, *numbers), ()
+        body: s.Block = (*begun, *both, *numbers)
+        sizes: tuple[e.Variable, ...] = ()
         if shares:
             sizes = self._sizes() if self.flat.exact else ()
             body = self._with_totals(body, shares, sizes)
@@ -192,7 +193,7 @@ class _Assembly:
         _refuse_order(live)
         touched = {y for x in all_statements(live) for y in x.touched()}
         self.stack.arrays = [x for x in self.stack.arrays if x in touched]
-        more = (*self.stack.arrays, *shares, *sizes)
+        more: tuple[Array | e.Variable, ...] = (*self.stack.arrays, *shares, *sizes)
         kernel = self._kernel(f"{self.primal.name}_adjoint", live, more)
         refuse_stale(self.flat, kernel, self.sweeps.again)
         kernel = kept_in_variables(kernel, self.names)
@@ -213,10 +214,16 @@ class _Assembly:
     def _cells(self) -> tuple[e.Variable, ...]:
         """The variables that there may be."""
         totals = self.memory.totals.values()
-        return (*self.flat.variables, *self.sweeps.cells, *self.stack.cells, *totals, *self.sums.cells)
+        return (
+            *self.flat.variables,
+            *self.sweeps.cells,
+            *self.stack.cells,
+            *totals,
+            *self.sums.cells,
+        )
 
     def _lean(self, body: s.Block, into: Sequence[Array]) -> s.Block:
-        """A body whose tiles are summed up without atomic additions, without what it then leaves."""
+        """A body whose tiles are summed up without atomic additions, and what that leaves over."""
         body = self.sums.put(settled(body, frozenset(x.name for x in self._cells())))
         known = covered(self.flat, self.sweeps.again)
         known |= {name for name, before in self.sums.again.items() if before in known}
@@ -301,9 +308,7 @@ class _Assembly:
         check(made)
         return made
 
-    def _kernel(
-        self, name: str, body: s.Block, more: tuple[Array | e.Variable, ...]
-    ) -> Kernel:
+    def _kernel(self, name: str, body: s.Block, more: tuple[Array | e.Variable, ...]) -> Kernel:
         given = tuple(x.array for x in self.gradients)
         cells, arrays = self._cells(), (*self.memory.arrays, *self.sums.arrays)
         used = {v.name for x in all_statements(body) for v in x.sets()}

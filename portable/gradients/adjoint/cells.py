@@ -125,13 +125,11 @@ def _unchanged(body: s.Block, after: _Known) -> set[str]:
     begun: dict[str, str] = {}
     assigned: set[str] = set()
     for x in body:
-        if isinstance(x, s.Let) and isinstance(x.value, e.Variable):
-            if x.value.name not in assigned:
-                begun.setdefault(x.value.name, x.var.name)
+        read = x.value if isinstance(x, s.Let) else None
+        if isinstance(x, s.Let) and isinstance(read, e.Variable) and read.name not in assigned:
+            begun.setdefault(read.name, x.var.name)
         assigned |= {v.name for v in x.sets()} | set_in(*x.blocks())
-    times = Counter(
-        name for x in all_statements(body) for y in reads(x) for name in names_in(y)
-    )
+    times = Counter(name for x in all_statements(body) for y in reads(x) for name in names_in(y))
     return {
         name
         for name in assigned & begun.keys()

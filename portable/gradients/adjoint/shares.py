@@ -63,7 +63,7 @@ def summed_up(
         layout = Layout.row_major((count,))
         room = Array(names.fresh("parts"), total.type, "local", 1, (count,), layout)
         rooms.append(room)
-    stores = tuple(
+    stores: s.Block = tuple(
         s.Store(room, (own,), value, kernel.loc) for room, value in zip(rooms, values, strict=True)
     )
     if kernel.sub_group_size > 1:

@@ -89,7 +89,7 @@ class TileSums:
     cells : list of Variable
         Variables that sum up.
     again : dict
-        The names that steps bound before, by those that they bind when they are done for an element.
+        The names that steps bound before, by those that they bind in sums.
     """
 
     def __init__(self, kernel: Kernel, tiles: Sequence[Array], names: Names) -> None:
@@ -99,7 +99,9 @@ class TileSums:
         self._kernel: Final = kernel
         self._kind: Final = kernel.index_type
         self._names: Final = names
-        self._tiles: Final = set() if kernel.flat else {x for x in tiles if x.space == "local" and x.lanes == 1}
+        self._tiles: Final = (
+            set() if kernel.flat else {x for x in tiles if x.space == "local" and x.lanes == 1}
+        )
         self._values: dict[str, e.Expression] = {}
         self._uniform: set[str] = set()
         self._written: set[object] = set()
@@ -107,9 +109,7 @@ class TileSums:
 
     def put(self, body: s.Block) -> s.Block:
         """The body with sums for the additions to those tiles of which all can be replaced."""
-        self._values = {
-            x.var.name: x.value for x in all_statements(body) if isinstance(x, s.Let)
-        }
+        self._values = {x.var.name: x.value for x in all_statements(body) if isinstance(x, s.Let)}
         self._uniform = {x.name for x in self._kernel.parameters if isinstance(x, e.Variable)}
         self._written = {y for x in all_statements(body) for y in x.written()}
         found: dict[int, list[_Addition]] = {}
@@ -222,10 +222,8 @@ class TileSums:
         """The names that work-items leave a copy of; None where something cannot be worked out."""
         bound = {x.var.name for x in steps} | inside
         found: dict[str, e.Variable] = {}
-        for x in (y for step in steps for y in reads(step)):
-            if not self._can_move(x, bound, found):
-                return None
-        if not self._can_move(value, bound, found):
+        asked = [value, *(y for step in steps for y in reads(step))]
+        if not all(self._can_move(y, bound, found) for y in asked):
             return None
         for x in steps:
             if isinstance(x, s.Load) and (x.array.space == "private" or x.runs_on):
@@ -240,9 +238,7 @@ class TileSums:
             return array in self._written
         return any(array in x.written() for x in all_statements((outer,)))
 
-    def _can_move(
-        self, x: e.Expression, bound: set[str], copied: dict[str, e.Variable]
-    ) -> bool:
+    def _can_move(self, x: e.Expression, bound: set[str], copied: dict[str, e.Variable]) -> bool:
         """Whether another work-item can work an expression out; notes what it needs a copy of."""
         if isinstance(x, e.Variable):
             if x.name in bound or x.name in self._uniform:
@@ -336,9 +332,10 @@ class TileSums:
         loc, tile = x.atomic.loc, x.atomic.array
         values: dict[_Term, e.Expression] = {}
         inside: e.Expression | None = None
-        extents = {("l", d): (0, w) for d, w in enumerate(self._kernel.workgroup)}
-        ranges: dict[_Term, tuple[int, int]] = {**extents}
-        ranges |= {c.var.name: (c.start, c.stop) for c in x.counters}
+        extents: dict[_Term, tuple[int, int]] = {
+            ("l", d): (0, w) for d, w in enumerate(self._kernel.workgroup)
+        }
+        ranges = extents | {c.var.name: (c.start, c.stop) for c in x.counters}
         for (term, sign, offset), at, extent in zip(x.parts, index, tile.shape, strict=True):
             number = e.Const(offset, self._kind)
             if term is None:
@@ -346,7 +343,7 @@ class TileSums:
                 continue
             value = e.Binary("sub", at, number) if sign > 0 else e.Binary("sub", number, at)
             values[term] = value if offset or sign < 0 else at
-            ends = sorted((sign * (y - offset) for y in (0, extent - 1)))
+            ends = sorted(sign * (y - offset) for y in (0, extent - 1))
             low, high = ranges[term]
             if ends[0] < low:
                 least = e.Compare("ge", values[term], e.Const(low, self._kind))
@@ -390,8 +387,8 @@ class TileSums:
         added = s.Assign(total, e.Binary("add", total, value), loc)
         body: s.Block = (*first, *steps, added)
         for var, low, high in reversed(loops):
-            bounds = (e.Const(y, kind) for y in (low, high, 1))
-            body = (s.For(var, *bounds, body, loc),)
+            start, stop, step = (e.Const(y, kind) for y in (low, high, 1))
+            body = (s.For(var, start, stop, step, body, loc),)
         old = self._names.variable("sum", total.type)
         after = e.Binary("add", old, total)
         at = tuple(index)
@@ -465,11 +462,17 @@ class TileSums:
         if self._kernel.sub_group_size == 1 or lane is None:
             return False
         wide = self._kernel.workgroup
-        ids = {("l", 0): 1, ("l", 1): wide[0], ("l", 2): wide[0] * wide[1]}
+        ids: Mapping[_Term | None, int] = {
+            ("l", 0): 1,
+            ("l", 1): wide[0],
+            ("l", 2): wide[0] * wide[1],
+        }
         strides: list[Mapping[_Term | None, int]] = [ids] * len(x.copied)
-        for step in x.steps:
-            if isinstance(step, s.Load) and step.array.layout is not None:
-                strides.append(self._address(step, step.array.layout.strides))
+        strides += [
+            self._address(step, step.array.layout.strides)
+            for step in x.steps
+            if isinstance(step, s.Load) and step.array.layout is not None
+        ]
         plain = sum(_conflicts(y.get(lane, 0)) for y in strides)
         return sum(_conflicts(y.get(lane, 0) + y.get(free, 0)) for y in strides) < plain
 
