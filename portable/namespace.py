@@ -10,7 +10,7 @@ import numpy as np
 from portable import registry
 from portable.backend import Device
 from portable.bound_namespace import BoundNamespace, xp
-from portable.dtypes import DType, bfloat16, dtype
+from portable.dtypes import NARROW, DType, dtype
 from portable.errors import (
     BackendUnavailableError,
     DeviceError,
@@ -190,16 +190,17 @@ def on_device(device: Device, array: Any) -> Any:
     else:
         kind = dtype(array.dtype) if hasattr(array, "dtype") else None
         array = tensors.detached(array) if getattr(array, "requires_grad", False) else array
-    if kind is bfloat16:  # which DLPack hands to few libraries
-        return device.adopt(as_bits(array)).view(bfloat16.numpy)
+    if kind in NARROW:  # which DLPack hands to few libraries
+        return device.adopt(as_bits(array)).view(kind.numpy)
     return device.adopt(array)
 
 
 def as_bits(array: Any) -> Any:
-    """Another library's `bfloat16` as integers of its own in the same memory."""
+    """Another library's narrow floats as integers of its own in the same memory."""
     from array_api_compat import array_namespace
 
-    return array.view(array_namespace(array).int16)
+    xp = array_namespace(array)
+    return array.view(xp.uint8 if dtype(array.dtype).itemsize == 1 else xp.int16)
 
 
 def asarray(x: Any, *, device: str | Device | None = None) -> Any:
@@ -227,7 +228,7 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
     if target.owns(x):
         return x
     if target is owner:
-        return target.adopt(x)
+        return on_device(target, x)
     return _from_host(target, owner.to_numpy(on_device(owner, x)))
 
 

@@ -13,6 +13,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from portable.backend import (
     bytes_of,
 )
 from portable.backend.queues import Mark, MarkTimer, Queue
-from portable.dtypes import DType
+from portable.dtypes import NARROW, DType
 from portable.errors import (
     DeviceError,
     DeviceFaultError,
@@ -53,6 +54,8 @@ from portable_backends.cuda.waits import before_waits, get_ready
 
 __all__ = ["CUDABackend", "CuPyDevice", "ROCmBackend"]
 
+_BYTES = tuple(kind.numpy for kind in NARROW if kind.itemsize == 1)
+"""Floats of which CuPy makes no arrays; views of its bytes are such."""
 _DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
 _MAX_DYNAMIC_SHARED = 8
 _MAX_THREADS = 0
@@ -292,6 +295,8 @@ class CuPyDevice(Device):
         bytes_of(shape, dtype.itemsize)
         try:
             with self.stream_scope():
+                if dtype.numpy in _BYTES:
+                    return self._cupy.empty(shape, np.uint8).view(dtype.numpy)
                 return self._cupy.empty(shape, dtype.numpy)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise OutOfMemoryError(f"{self.name}: {error}") from error
@@ -319,7 +324,9 @@ class CuPyDevice(Device):
         get_ready()
         try:
             with self.stream_scope(), timeline.copying(self, "to device", array.nbytes):
-                return self._cupy.array(array, order="C")
+                words = array.view(np.uint8) if array.dtype in _BYTES else array
+                made = self._cupy.array(words, order="C")
+                return made if words is array else made.view(array.dtype)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise OutOfMemoryError(f"{self.name}: {error}") from error
 
@@ -328,7 +335,8 @@ class CuPyDevice(Device):
         get_ready()
         try:
             with self.stream_scope(), timeline.copying(self, "from device", array.nbytes):
-                return np.array(self._cupy.asnumpy(array), order="C")
+                words = array.view(np.uint8) if array.dtype in _BYTES else array
+                return np.array(self._cupy.asnumpy(words), order="C").view(array.dtype)
         except RuntimeError as error:
             raise _translated(error, f"copying from {self.name}") from error
 
@@ -459,13 +467,24 @@ class CuPyDevice(Device):
 
     def _over(self, tensor: Any) -> Any:
         """A CuPy array over a tensor's memory, which is no matter for streams."""
-        kind = dtype_of(tensor).numpy
-        shape = tuple(tensor.shape)
-        strides = tuple([s * kind.itemsize for s in tensor.stride()])
-        nbytes = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + kind.itemsize
+        shape, kind, strides, nbytes = _layout(dtype_of(tensor), tensor.shape, tensor.stride())
         cuda = self._cupy.cuda
-        memory = cuda.UnownedMemory(tensor.data_ptr(), max(nbytes, 0), tensor, self.index)
-        return self._array(shape, kind, cuda.MemoryPointer(memory, 0), strides)
+        memory = cuda.UnownedMemory(tensor.data_ptr(), nbytes, tensor, self.index)
+        pointer = cuda.MemoryPointer(memory, 0)
+        if kind not in _BYTES:
+            return self._array(shape, kind, pointer, strides)
+        return self._array(shape, np.uint8, pointer, strides).view(kind)
+
+
+@lru_cache(maxsize=4096)
+def _layout(
+    dtype: DType, shape: tuple[int, ...], apart: tuple[int, ...]
+) -> tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...], int]:
+    """A tensor's shape, its dtype and strides in NumPy's words, and the bytes from end to end."""
+    kind = dtype.numpy
+    strides = tuple(s * kind.itemsize for s in apart)
+    nbytes = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + kind.itemsize
+    return tuple(shape), kind, strides, max(nbytes, 0)
 
 
 def _level(architecture: str) -> tuple[int, int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
 from portable.conv.choice import chosen
@@ -21,6 +22,7 @@ from portable.conv.winograd.blocks import WinogradBlocks
 from portable.conv.winograd.winograd import Winograd
 from portable.dtypes import DType
 from portable.tune.space import Parameters
+from portable.tune.ways import Way, Ways
 
 __all__ = ["Route", "method_of", "route"]
 
@@ -121,23 +123,82 @@ def method_of(
     algorithm : str
         Any but "auto".
     """
-    if algorithm == "vendor":
-        return Vendor(device, shape, kind, layout)
-    if algorithm == "direct":
-        alone = device.capabilities.lone_work_items
-        if has_few_channels(shape) and (layout == "NHWC" or not alone):
-            return Grouped(device, shape, kind, layout)
-        flat = shape.window.stride == (1, 1) or layout == "NCHW"
-        if is_product(shape) and flat and (layout == "NHWC" or not alone) and choice is None:
-            thin = None
-            if layout == "NHWC" and shape.filters <= _FEW_FILTERS:
-                thin = boxes(device, shape, kind, layout)
-            by_units = thin is not None and by_matrix_units(device, kind) and not thin.rows
-            return thin if thin and by_units else Product(device, shape, kind, layout)
-        if alone and choice is None and shape.channels:
-            return Lanes(device, shape, kind, layout)
-        found = boxes(device, shape, kind, layout, choice)
-        return found or Gathered(device, shape, kind, layout, choice)
-    alone = device.capabilities.lone_work_items and layout == "NCHW"
-    winograd = WinogradBlocks if alone else Winograd
-    return winograd(device, shape, kind, layout, choice, results=int(algorithm[-1]))
+    return CONVOLUTIONS.first(Asked(device, shape, kind, layout, algorithm, choice))
+
+
+class Asked(NamedTuple):
+    """What the ways of a convolution are told: the arguments of `method_of`."""
+
+    device: Device
+    shape: Geometry
+    kind: DType
+    layout: Layout
+    algorithm: Algorithm
+    choice: Parameters | None
+
+    @property
+    def alone(self) -> bool:
+        """Whether work-items have a processor's core to themselves."""
+        return self.device.capabilities.lone_work_items
+
+    @property
+    def flat(self) -> bool:
+        """Whether it is a product of matrices, of which images are one nearly as they lie."""
+        plain = self.shape.window.stride == (1, 1) or self.layout == "NCHW"
+        ours = self.layout == "NHWC" or not self.alone
+        return is_product(self.shape) and plain and ours and self.choice is None
+
+
+def _is_grouped(x: Asked) -> bool:
+    return has_few_channels(x.shape) and (x.layout == "NHWC" or not x.alone)
+
+
+def _thin(x: Asked) -> Iterator[Method]:
+    found = boxes(x.device, x.shape, x.kind, x.layout)
+    if found and by_matrix_units(x.device, x.kind) and not found.rows:
+        yield found
+
+
+def _in_boxes(x: Asked) -> Iterator[Method]:
+    found = boxes(x.device, x.shape, x.kind, x.layout, x.choice)
+    if found:
+        yield found
+
+
+def _by_winograd(x: Asked) -> Iterator[Method]:
+    winograd = WinogradBlocks if x.alone and x.layout == "NCHW" else Winograd
+    yield winograd(*x[:4], x.choice, results=int(x.algorithm[-1]))
+
+
+def _one(method: type[Method]) -> Callable[[Asked], Iterator[Method]]:
+    return lambda x: iter((method(*x[:4], x.choice),))
+
+
+CONVOLUTIONS: Final = Ways[Asked, Method](
+    "convolution",
+    Way("vendor", "", _one(Vendor), lambda x: x.algorithm == "vendor"),
+    Way(
+        "winograd",
+        "pack_filters convolve_blocks transform_filters transform_images multiply_many "
+        "transform_results",
+        _by_winograd,
+        lambda x: x.algorithm.startswith("winograd"),
+    ),
+    Way("grouped", "arrange_group_filters convolve_groups", _one(Grouped), _is_grouped),
+    Way(
+        "thin boxes",
+        "arrange_filters multiply_boxes",
+        _thin,
+        lambda x: x.flat and x.layout == "NHWC" and x.shape.filters <= _FEW_FILTERS,
+    ),
+    Way("product", "", _one(Product), lambda x: x.flat),
+    Way(
+        "lanes of pixels",
+        "pack_lane_filters convolve_rows",
+        _one(Lanes),
+        lambda x: x.alone and x.choice is None and x.shape.channels > 0,
+    ),
+    Way("boxes", "arrange_filters gather_patches multiply_boxes add_parts", _in_boxes),
+    Way("gathered", "gathered_product", _one(Gathered)),
+)
+"""How images are convolved with filters."""

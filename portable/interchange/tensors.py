@@ -14,8 +14,10 @@ from portable.dtypes import DType, dtype
 from portable.errors import UnsupportedError
 
 __all__ = [
+    "ROCM",
     "detached",
     "dtype_of",
+    "host_view",
     "is_tensor",
     "place_of",
     "plain",
@@ -23,7 +25,7 @@ __all__ = [
     "tensor_over",
 ]
 
-_HOST, _CUDA, _ROCM = 1, 2, 10
+_HOST, _CUDA, ROCM = 1, 2, 10
 _NO_WAITING: Final = -1
 """What DLPack calls the stream of a consumer that works on the same one."""
 
@@ -61,7 +63,16 @@ def _place(device: Any) -> tuple[int, int] | None:
     if device.type != "cuda":
         return None
     rocm = sys.modules["torch"].version.hip is not None
-    return (_ROCM if rocm else _CUDA), int(device.index)
+    return (ROCM if rocm else _CUDA), int(device.index)
+
+
+def host_view(tensor: Any) -> np.ndarray[Any, Any] | None:
+    """A NumPy array over a plain tensor's memory; None where that takes a longer look (`plain`)."""
+    try:
+        found: np.ndarray[Any, Any] = tensor.numpy()
+    except (TypeError, RuntimeError):  # other memory, dtypes, gradients, conjugates
+        return None
+    return found
 
 
 def dtype_of(tensor: Any) -> DType:

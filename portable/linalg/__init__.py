@@ -9,6 +9,7 @@ from portable.linalg.factorisations.lu import LUFactors, inv, lu_factor, lu_solv
 from portable.linalg.factorisations.qr import QRFactors, qr
 from portable.linalg.factorisations.triangles import solve_triangular
 from portable.linalg.products.gemm import gemm, prepare_gemm
+from portable.linalg.products.scaled import scaled_matmul
 from portable.linalg.singular_values.bidiagonal import bidiagonal_svdvals
 from portable.linalg.singular_values.svdvals import svdvals
 from portable.linalg.spectral.by_values import PolarResult, matrix_rank, pinv, polar
@@ -38,6 +39,7 @@ __all__ = [
     "polar",
     "prepare_gemm",
     "qr",
+    "scaled_matmul",
     "slogdet",
     "solve",
     "solve_triangular",

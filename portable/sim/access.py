@@ -55,8 +55,10 @@ class _Place:
         return Access(self._site, buffer, *self._where, None)
 
     def _found(self, w: Workgroup) -> Access:
-        index = tuple(w.active.pick(i(w)) for i in self._index)
+        index = tuple([i(w) for i in self._index])
         items, component = w.active.ids, self._component
+        if not w.active.full:
+            index = tuple([i[items] for i in index])
         if self._runs_on:
             *lead, last = (i.astype(np.int64) for i in index)
             extents = w.buffers[self._site.array].extents  # type: ignore[index]

@@ -30,7 +30,7 @@ class Active:
 
     def __init__(self, mask: Value) -> None:
         self.mask = mask
-        self.ids: Value = np.flatnonzero(mask)
+        self.ids: Value = mask.nonzero()[0]
         self.count = int(self.ids.size)
         self.full = self.count == mask.size
 

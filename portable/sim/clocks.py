@@ -171,14 +171,14 @@ class WorkgroupClock:
         found = map(self.private.get, items.tolist())
         return {id(clock): clock for clock in found}
 
-    def times_known(self, item: int) -> Value:
-        """Per thread of this workgroup, up to what time a work-item knows of its accesses."""
-        out = np.full(self.stride, self.common.floors[self.workgroup], np.int64)
+    def times_known(self, item: int, workgroup: int) -> Value:
+        """Per thread of a workgroup, up to what time a work-item knows of its accesses."""
+        out = np.full(self.stride, self.common.floors[workgroup], np.int64)
         mine = self.private.get(item)
         for clock in (self.common,) if mine is None else (self.common, mine):
-            np.maximum(out, clock.floors[self.workgroup], out=out)
-            if self.workgroup in clock.later:
-                np.maximum(out, clock.later[self.workgroup], out=out)
+            np.maximum(out, clock.floors[workgroup], out=out)
+            if workgroup in clock.later:
+                np.maximum(out, clock.later[workgroup], out=out)
         return out
 
     @property

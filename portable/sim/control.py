@@ -56,7 +56,9 @@ def _(statement: s.If, b: Builder) -> Step:
 
     def run(w: Workgroup) -> Running:
         outer, holds = w.active, condition(w)
-        taken, other = outer.where(holds), outer.unless(holds)
+        taken = outer.where(holds)
+        rest = outer.unless(holds) if 0 < taken.count < outer.count else outer
+        other = w.launch.nobody if taken is outer else rest
         if taken.count:
             w.active = taken
             yield from then(w)
@@ -104,7 +106,8 @@ def _(statement: s.For, b: Builder) -> Step:
     def run(w: Workgroup) -> Running:
         start, stop, by = (bound(w) for bound in bounds)
         trips = _trips(w.active.pick(start), w.active.pick(stop), w.active.pick(by))
-        rounds, same = int(trips.max()), int(trips.max()) == int(trips.min())
+        rounds = int(np.maximum.reduce(trips))
+        same = rounds == int(np.minimum.reduce(trips))
         trips = w.active.spread(trips)
         loop = LoopMasks()
         w.loops.append(loop)
@@ -112,7 +115,8 @@ def _(statement: s.For, b: Builder) -> Step:
             if not same:
                 loop.leave(w.active.where(trips <= k))
                 w.active = w.active.where(trips > k)
-            w.env[name] = start + by * by.dtype.type(k) if k else start
+            w.env[name] = start
+            start = start + by
             yield from body(w)
             w.active = loop.next_round(w.active)
             if not w.active.count:

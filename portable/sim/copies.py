@@ -94,7 +94,7 @@ class Transfer:
             if shadow.flights is not None:
                 shadow.flights.end(access, kind == "write")
             if thread is not None:
-                access.items = np.full_like(access.items, thread)
+                access.made_by(thread)
             shadow.record(w, access, kind)  # type: ignore[arg-type]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +18,9 @@ from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup
 
 __all__ = ["Evaluate", "evaluator"]
+
+_FEW: Final = 8
+"""Of an array's extents and strides, so many different ones are kept ready."""
 
 Evaluate = Callable[[Workgroup], Value]
 """Gives a value for every work-item, active or not; inactive ones get something harmless."""
@@ -42,9 +47,11 @@ def evaluator(x: e.Expression, size: int, site: Site) -> Evaluate:
         case e.Variable(name):
             return lambda w: w.env[name]
         case e.Extent(array, dim, of):
-            return lambda w: np.full(size, w.buffers[array].extents[dim], of.numpy)
+            extents = lru_cache(_FEW)(lambda n: np.full(size, n, of.numpy))
+            return lambda w: extents(w.buffers[array].extents[dim])
         case e.Stride(array, dim, of):
-            return lambda w: np.full(size, w.buffers[array].strides[dim], of.numpy)
+            strides = lru_cache(_FEW)(lambda n: np.full(size, n, of.numpy))
+            return lambda w: strides(w.buffers[array].strides[dim])
         case e.WorkItem():
             return lambda w: w.word(x)
         case e.Unary(op, operand):

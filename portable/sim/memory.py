@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from portable.sim.touches import Site
 from portable.sim.values import Value
 
 __all__ = ["Access", "Buffer", "MemoryGroup", "advanced", "indexed", "locate", "read", "write"]
+
+_INDEX: Final = np.dtype(np.int64)
+_UNSIGNED: Final = np.dtype(np.uint64)
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +66,8 @@ class Buffer:
         """Where elements lie, in elements."""
         out: Value | int = self.origin
         for i, stride in zip(index, self.strides, strict=True):
-            out = out + i * stride
+            further = i if stride == 1 else i * stride
+            out = out + further if isinstance(out, np.ndarray) or out else further
         if self.swizzle:
             order = sorted(range(len(self.strides)), key=lambda d: self.strides[d])
             turns = Turns.of(self.swizzle, self.data.itemsize)
@@ -91,7 +96,17 @@ class Access:
         Whether the workgroup shares the accesses out among its work-items in an unknown way.
     """
 
-    __slots__ = ("_granules", "buffer", "index", "items", "kept", "offsets", "site", "together")
+    __slots__ = (
+        "_granules",
+        "_threads",
+        "buffer",
+        "index",
+        "items",
+        "kept",
+        "offsets",
+        "site",
+        "together",
+    )
 
     def __init__(
         self,
@@ -110,6 +125,12 @@ class Access:
         self.kept = kept
         self.together = False
         self._granules: Value | None = None
+        self._threads: Value | None = None
+
+    def made_by(self, thread: int) -> None:
+        """Say that one thread of the workgroup makes all of it."""
+        self.items = np.full_like(self.items, thread)
+        self._threads = None
 
     @property
     def array(self) -> Array:
@@ -130,8 +151,11 @@ class Access:
 
     def threads(self, w: Group) -> Value:
         """The thread that accesses each granule."""
-        threads = self.items + w.number * w.clock.stride
-        return np.repeat(threads, self.buffer.spans) if self.buffer.spans > 1 else threads
+        if self._threads is None:
+            threads = self.items + w.number * w.clock.stride
+            spans = self.buffer.spans
+            self._threads = np.repeat(threads, spans) if spans > 1 else threads
+        return self._threads
 
     def element(self, position: int) -> tuple[int, ...]:
         """The index of the component that a position among the granules belongs to."""
@@ -199,7 +223,7 @@ def locate(
     """
     assert site.array is not None
     buffer = w.buffers[site.array]
-    wide = tuple(i.astype(np.int64, copy=False) for i in index)
+    wide = tuple([i.astype(_INDEX, copy=False) for i in index])
     kept = _inside(w, site, buffer, wide, items, clip)
     if kept is not None:
         wide, items = tuple(i[kept] for i in wide), items[kept]
@@ -220,8 +244,8 @@ def _inside(
     """Which elements are inside the array; None where all are."""
     bad: Value | None = None
     for i, extent in zip(index, buffer.extents, strict=True):
-        if i.size and i.view(np.uint64).max() >= extent:
-            outside = i.view(np.uint64) >= extent
+        if i.size and np.maximum.reduce(i.view(_UNSIGNED)) >= extent:
+            outside = i.view(_UNSIGNED) >= extent
             bad = outside if bad is None else bad | outside
     if bad is None:
         return None

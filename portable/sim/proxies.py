@@ -46,7 +46,7 @@ class Proxies:
             key = id(clock), id(known)
             if key not in made:
                 before = self._common if known is None else known
-                made[key] = np.maximum(before, w.clock.times_known(item))
+                made[key] = np.maximum(before, w.clock.times_known(item, w.number))
             self._known[item] = made[key]
         self._own[w.active.ids] = w.clock.time
         w.clock.tick()

@@ -11,8 +11,7 @@ unordered among themselves, and all of them count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,10 @@ from portable.sim.touches import Touch
 from portable.sim.values import Value
 
 __all__ = ["Collision", "RaceCells"]
+
+
+_FEW: Final = 8
+"""Of so many workgroups the latest accesses are looked at before all of them are."""
 
 
 class Collision(NamedTuple):
@@ -32,6 +35,32 @@ class Collision(NamedTuple):
     site: int
 
 
+class _Log:
+    """All accesses of a workgroup, in the order of their times."""
+
+    __slots__ = ("_columns", "_size")
+
+    def __init__(self) -> None:
+        self._columns = np.empty((3, 64), np.int64)  # granules, threads, times
+        self._size = 0
+
+    def add(self, granules: Value, threads: Value, time: int) -> None:
+        """Note some, no earlier than the last."""
+        first, self._size = self._size, self._size + granules.size
+        if self._size > self._columns.shape[1]:
+            larger = np.empty((3, 2 * self._size), np.int64)
+            larger[:, :first] = self._columns[:, :first]
+            self._columns = larger
+        new = self._columns[:, first : self._size]
+        new[0], new[1], new[2] = granules, threads, time
+
+    def since(self, time: int) -> Value:
+        """Rows of the granules, threads and times of those after a time."""
+        first = int(np.searchsorted(self._columns[2, : self._size], time, side="right"))
+        found: Value = self._columns[:, first : self._size]
+        return found
+
+
 class _Records:
     """The latest accesses of one kind to every granule, by thread, workgroup time and site.
 
@@ -40,7 +69,18 @@ class _Records:
     spill into a dictionary.
     """
 
-    __slots__ = ("_log", "kind", "many", "pair", "site", "spilled", "stride", "thread", "time")
+    __slots__ = (
+        "_latest",
+        "_log",
+        "kind",
+        "many",
+        "pair",
+        "site",
+        "spilled",
+        "stride",
+        "thread",
+        "time",
+    )
 
     def __init__(self, kind: str, granules: int, stride: int, ordered: bool) -> None:
         self.kind = kind
@@ -51,7 +91,8 @@ class _Records:
         self.site = np.zeros(granules, np.int32)
         self.pair: Value | None = None
         self.spilled: dict[int, dict[int, tuple[int, int]]] = {}
-        self._log: dict[int, list[tuple[Value, Value, int]]] | None = {} if ordered else None
+        self._latest: dict[int, int] = {}  # by workgroup
+        self._log: dict[int, _Log] | None = {} if ordered else None
 
     # -- asking -------------------------------------------------------------------------------
 
@@ -59,8 +100,11 @@ class _Records:
         self, w: Group, granules: Value, threads: Value, together: bool
     ) -> Collision | None:
         """The first of these accesses that some earlier access here does not happen before."""
-        late = np.flatnonzero(~self._before(w, granules, threads, together))
-        if late.size:
+        if self._all_before(w):
+            return None
+        before = self._before(w, granules, threads, together)
+        if not np.logical_and.reduce(before):
+            late = np.flatnonzero(~before)
             i = self._first_unknown(w, granules, threads, late)
             if i is not None:
                 granule = int(granules[i])
@@ -68,10 +112,19 @@ class _Records:
                 return Collision(i, self.kind, other, int(self.site[granule]))
         return self._spilled_collision(w, granules, threads)
 
+    def _all_before(self, w: Group) -> bool:
+        """Whether the common floors order all there is, by the latest of each workgroup."""
+        floors = w.clock.common.floors
+        return len(self._latest) <= _FEW and all(
+            time <= floors[workgroup] for workgroup, time in self._latest.items()
+        )
+
     def _before(self, w: Group, granules: Value, threads: Value, together: bool) -> Value:
         """Where the common floors alone order the accesses."""
-        earlier = self.thread[granules]
-        before: Value = self.time[granules] <= w.clock.common.floors[earlier // self.stride]
+        earlier, floors = self.thread[granules], w.clock.common.floors
+        alone = len(self._latest) == 1 and w.number in self._latest
+        known = floors[w.number] if alone else floors[earlier // self.stride]
+        before: Value = self.time[granules] <= known
         if not together:
             before |= earlier == threads
         return before
@@ -131,32 +184,24 @@ class _Records:
 
     def _unknown_to(self, w: Group, item: int, workgroup: int) -> Value:
         """The granules that threads of a workgroup accessed, which a work-item does not know of."""
-        out = [np.zeros(0, np.int64)]
-        own = w.clock.times_known(item) if workgroup == w.number else None
-        for granules, threads, time in self._since(w, workgroup):
-            if own is not None:
-                out.append(granules[own[threads - workgroup * self.stride] < time])
-                continue
-            unknown = [x for x in np.unique(threads).tolist() if not w.clock.knows(item, x, time)]
-            if unknown:
-                out.append(granules[np.isin(threads, unknown)])
-        return np.concatenate(out)
+        granules, threads, times = self._since(w, workgroup)
+        known = w.clock.times_known(item, workgroup)
+        unknown: Value = granules[known[threads - workgroup * self.stride] < times]
+        return unknown
 
-    def _since(self, w: Group, workgroup: int) -> Iterator[tuple[Value, Value, int]]:
-        """The accesses of a workgroup after what is commonly known, latest first."""
+    def _since(self, w: Group, workgroup: int) -> Value:
+        """The accesses of a workgroup after what is commonly known: granules, threads, times."""
         assert self._log is not None
-        for entry in reversed(self._log.get(workgroup, ())):
-            if entry[2] <= w.clock.common.floors[workgroup]:
-                break
-            yield entry
+        log = self._log.setdefault(workgroup, _Log())
+        return log.since(int(w.clock.common.floors[workgroup]))
 
     def _all_known(self, w: Group, granule: int, workgroup: int, item: int, thread: int) -> bool:
         """Whether each of the many accesses of a workgroup is ordered."""
-        return all(
-            earlier == thread or w.clock.knows(item, earlier, time)
-            for granules, threads, time in self._since(w, workgroup)
-            for earlier in threads[granules == granule].tolist()
-        )
+        granules, threads, times = self._since(w, workgroup)
+        here = granules == granule
+        others, known = threads[here], w.clock.times_known(item, workgroup)
+        late = times[here] > known[others - workgroup * self.stride]
+        return not (late & (others != thread)).any()
 
     def _spilled_collision(self, w: Group, granules: Value, threads: Value) -> Collision | None:
         if not self.spilled:
@@ -185,6 +230,7 @@ class _Records:
         self.thread[granules] = threads
         self.time[granules] = w.clock.time
         self.site[granules] = site
+        self._latest[w.number] = w.clock.time
 
     def clear(self, granules: Value) -> None:
         """Forget; what follows is ordered after a write that is."""
@@ -196,9 +242,9 @@ class _Records:
     def add(self, w: Group, granules: Value, threads: Value, site: int, together: bool) -> None:
         """These accesses join those that they are not ordered after."""
         if self._log is not None:
-            self._log.setdefault(w.number, []).append((granules, threads, w.clock.time))
-        before = self._before(w, granules, threads, together)
-        if before.all():
+            self._log.setdefault(w.number, _Log()).add(granules, threads, w.clock.time)
+        before = None if self._all_before(w) else self._before(w, granules, threads, together)
+        if before is None or np.logical_and.reduce(before):
             self._put(w, granules, threads, site)
             return
         self._put(w, granules[before], threads[before], site)
@@ -212,7 +258,7 @@ class _Records:
     def _put(self, w: Group, granules: Value, threads: Value, site: int) -> None:
         self.replace(w, granules, threads, site)
         lost = self.thread[granules] != threads
-        if lost.any():
+        if np.logical_or.reduce(lost):
             self._crowd(w, granules[lost], self.thread[granules[lost]], threads[lost])
 
     def _crowd(self, w: Group, granules: Value, first: Value, second: Value) -> None:
@@ -277,10 +323,10 @@ class RaceCells:
         for kind, others in self._kinds.items():
             if kind != "write":
                 others.clear(granules)
-        lost = np.flatnonzero(records.thread[granules] != threads)
-        if not lost.size:
+        lost = records.thread[granules] != threads
+        if not np.logical_or.reduce(lost):
             return None
-        position = int(lost[0])
+        position = int(np.flatnonzero(lost)[0])
         return Collision(position, "write", int(records.thread[granules[position]]), site)
 
 

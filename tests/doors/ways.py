@@ -258,6 +258,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "gemm_naive gemm_tiled": "tests/linalg/test_gemm.py",
     "multiply_halves pack_halves": "tests/linalg/test_gemm_packed.py",
     "copy_into_rows": "tests/linalg/test_gemm_rows.py",
+    "scale_rows scale_sums": "tests/linalg/test_scaled_matmul.py",
     "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
     # bands and singular values
     "item_wave load_band move_band store_bidiagonal vector_packs vector_wave "
@@ -268,7 +269,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "turn unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
-    "copy_alone eliminate_panel exchange_alone exchange_rows order_rows "
+    "copy_alone eliminate_in_registers exchange_and_solve eliminate_panel exchange_alone "
+    "exchange_rows order_rows "
     "gather_rows narrow_product complex_product complex_product_alone solve_strips "
     "diagonal_products": "tests/linalg/test_lu.py",
     "factor_columns reflect_together small_diagonals sum_squares "
@@ -297,7 +299,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "count": "tests/numerics/test_numerics.py",
     "segments_by_item segments_by_workgroup": "tests/numerics/test_further_numerics.py",
     # sparse matrices
-    "csr_long_rows_by_vector csr_rows_by_matrix csr_rows_by_vector csr_share_by_matrix "
+    "csr_add_carried csr_even_by_vector csr_rows_by_matrix csr_rows_by_vector csr_share_by_matrix "
     "csr_share_by_vector": "tests/sparse/test_sparse.py",
 }
 """Kernels, several in a key, that only sizes or options beyond these doors reach, and their tests.

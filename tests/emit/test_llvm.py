@@ -102,6 +102,17 @@ def test_rounds_of_work_items_are_told_to_be_apart() -> None:
     assert "!llvm.access.group" not in alone
 
 
+@pytest.mark.parametrize("terms", [10, 200])
+def test_rounds_of_large_loops_are_not_interleaved(terms: int) -> None:
+    """LLVM 22 takes minutes to hours to find out what several rounds of some have in common."""
+    x, i = ir.array("x"), ir.var("i")
+    values = [ir.load(f"v{n}", x, e.Binary("add", i, ir.const(n))) for n in range(terms)]
+    stored = [s.Store(x, (i,), value.var, ir.LOC) for value in values]
+    loop = s.For(i, ir.const(0), ir.const(100), ir.const(1), (*values, *stored), ir.LOC)
+    program = generate(ir.kernel([x], [loop], workgroup=(1, 1, 1)), NATIVE)
+    assert ("llvm.loop.interleave.count" in program.source) == (terms == 200)
+
+
 def test_a_round_that_works_in_memory_of_its_own_is_not_apart() -> None:
     """All rounds have the same private array, so that none may run beside another."""
     stage = ir.private("stage", dt.float32, (40,))

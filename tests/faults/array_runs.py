@@ -39,6 +39,7 @@ from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
+from portable.sparse.kernels import Rows, csr_add_carried, csr_even_by_vector
 from tests.faults.running import close, device, empty, random, run
 
 __all__: list[str] = []
@@ -292,6 +293,21 @@ def transforms_of_rows() -> None:
 def transforms_of_long_rows() -> None:
     """In three stages."""
     transformed(1, 512)
+
+
+@run
+def uneven_rows_by_a_vector() -> None:
+    counts = np.r_[0, 0, 3, 150, 1, 1, 90, 2]
+    offsets = np.r_[0, np.cumsum(counts)].astype(np.int32)
+    data, columns = integers(counts.sum()), np.arange(counts.sum(), dtype=np.int32) % 7
+    x, out = integers(7), np.zeros(8, np.int32)
+    shares = -(-(8 + counts.sum()) // 64)
+    rows, sums = np.zeros(shares, np.int64), np.zeros(shares, np.int32)
+    a = Rows(data, columns, offsets)
+    csr_even_by_vector[pt.groups(shares), 32](a, x, out, rows, sums, ACC=int32, EACH=2, ITEMS=32)
+    csr_add_carried[pt.groups(shares), 32](rows, sums, out, LANES=8)
+    wanted = [total.sum() for total in np.split(data * x[columns], offsets[1:-1])]
+    np.testing.assert_array_equal(out, wanted)
 
 
 @run

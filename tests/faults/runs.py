@@ -21,9 +21,9 @@ from portable.linalg.base.magnitude import largest_magnitude
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.dense.reduction import reduced
 from portable.linalg.dense.shapes import DenseShape
-from portable.linalg.factorisations import sharing
+from portable.linalg.factorisations import elimination, sharing
 from portable.linalg.products.kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
-from portable.linalg.products.shares import Sharing, first_launch
+from portable.linalg.products.launches import Sharing, first_launch
 from portable.linalg.singular_values.direct import Direct
 from portable.linalg.singular_values.direct_kernels import DirectShape
 from portable.linalg.singular_values.svdvals import directly
@@ -278,8 +278,17 @@ def _few_items() -> Iterator[None]:
 
 @run
 def a_system_of_equations() -> None:
-    a, b = random(40, 40), random(40, 70)
+    a, b = random(44, 44), random(44, 70)
     close(a @ pt.linalg.solve(a, b), b)
+
+
+@run
+def a_system_of_equations_through_memory() -> None:
+    before, elimination._HELD_BYTES = elimination._HELD_BYTES, 0  # type: ignore[misc]
+    try:
+        a_system_of_equations()
+    finally:
+        elimination._HELD_BYTES = before  # type: ignore[misc]
 
 
 @run

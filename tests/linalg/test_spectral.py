@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import portable
+from portable import lang as kl
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
+from portable.lang.kernel import kernel
 from portable.linalg import eigh, eigvalsh, matrix_rank, pinv, polar, svd
+from portable.linalg.singular_values.direct_kernels import Block, DirectShape, change
 from tests.linalg.spectral_matrices import (
     HERMITIAN,
     RECTANGULAR,
@@ -106,6 +109,28 @@ def test_no_elements(device: Device, shape: tuple[int, ...]) -> None:
     square = np.zeros((*shape[:-1], shape[-2]), "float32")
     if square.size == 0:
         assert on(device, eigh, square)[1].shape == square.shape
+
+
+@kernel
+def change_block(a: Any, by: Any, sums: Any, c: Any, *, SHAPE: DirectShape) -> None:
+    """Changes rows 1 to 4 after step 0; column 1 is the next one."""
+    own, x, numbers = kl.private(4, a.dtype), kl.private(4, a.dtype), kl.private(4, a.dtype)
+    for r in kl.static_range(4):
+        own[r], x[r], numbers[r] = 0, 0, c[r]
+    change(a, (by[0], by[1]), Block(1, own, x, numbers), sums, (0, 0), SHAPE)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_reflector_is_made_of_what_is_stored(device: Device, lanes: int) -> None:
+    """Where much cancels, contraction makes another number of the same sum in another place."""
+    a, c = random((5, 8), "float32"), random((4,), "float32")
+    given, by, sums = (device.from_numpy(x) for x in (a, a[:2] * 0, a[0] * 0))
+    shape = DirectShape(lanes, 4, 1, 1)
+    change_block[1, 1](given, by, sums, device.from_numpy(c), SHAPE=shape)
+    expected = a.copy()
+    expected[1:, 1] = c
+    np.testing.assert_array_equal(device.to_numpy(given), expected)
+    np.testing.assert_allclose(device.to_numpy(sums), c[1:] @ expected[2:], rtol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 5, 4), (6, 9, 9)], ids=str)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from portable import dtypes as dt
 from portable import sim
 from portable.lang.ir import expressions as e
+from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import Vector
 from sim.build import K, binary, compare, global_array
 
@@ -192,3 +195,39 @@ def test_vectors_work_lane_by_lane() -> None:
         return binary("sub", e.Lane(whole, 0), e.Lane(whole, 3))
 
     assert evaluate(make, dt.int32, x).tolist() == [9 - 21, -4 - 7]
+
+
+# -- the fused multiply-add of doubles ------------------------------------------------------------
+
+
+def _fused(x: float, y: float, z: float) -> float:
+    """By Python's exact fractions; what is not finite by NumPy, which rounds twice at most."""
+    if not np.isfinite([x, y, z]).all():
+        return float(np.float64(x) * np.float64(y) + np.float64(z))
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if not exact:
+        return x * y + z
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+_EXTREMES = st.sampled_from([0.0, -0.0, 1 + 2**-52, 5e-324, -(2.0**-1022), 1.7e308, math.inf])
+_NEAR_ONE = st.integers(-3, 3).map(lambda n: 1 + n * 2.0**-52)
+_ANY = st.one_of(st.floats(), _EXTREMES, _NEAR_ONE)
+
+
+@given(st.lists(st.tuples(_ANY, _ANY, _ANY), min_size=1, max_size=20), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_doubles_are_multiplied_and_added_in_one_rounding(
+    triples: list[tuple[float, float, float]], cancels: bool
+) -> None:
+    with np.errstate(all="ignore"):
+        x, y, z = np.array(triples).T.copy()
+        z = -(x * y) if cancels else z
+        wanted = [_fused(*map(float, triple)) for triple in zip(x, y, z, strict=True)]
+        found = FUNCTIONS["fma"].numpy(x, y, z)
+    np.testing.assert_array_equal(found, wanted)
+    numbers = ~np.isnan(found)
+    np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(wanted)[numbers])

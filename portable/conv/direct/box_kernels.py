@@ -15,8 +15,8 @@ from portable.conv.geometry import Window
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.kernels import tile_position
 from portable.linalg.products.mainloop import mainloop, prologue
+from portable.linalg.products.schedules import tile_position
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
 __all__ = [

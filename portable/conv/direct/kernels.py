@@ -19,7 +19,7 @@ from portable.conv.geometry import Window
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.kernels import tile_position
+from portable.linalg.products.schedules import tile_position
 
 __all__ = ["FilterGradient", "Gathering", "ImageGradient", "Results", "gathered_product"]
 

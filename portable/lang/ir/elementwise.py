@@ -70,42 +70,72 @@ def _clz(x: Any) -> Any:
 
 
 def _fma(x: Any, y: Any, z: Any) -> Any:
-    """Correctly rounded for f32 through round-to-odd in f64; by error-free transforms for f64."""
+    """Correctly rounded: by rounding to odd in f64, for f64 itself of the product's two parts."""
     if x.dtype == np.float64:
-        return _fma64(x, y, z)
+        return _fma64(*np.broadcast_arrays(x, y, z))
     product = x.astype(np.float64) * y.astype(np.float64)
-    addend = z.astype(np.float64)
-    total = product + addend
-    virtual = total - product
-    error = (product - (total - virtual)) + (addend - virtual)
+    return _added_to_odd(product, z.astype(np.float64)).astype(x.dtype)
+
+
+def _two_sum(x: Any, y: Any) -> tuple[Any, Any]:
+    """A sum, and what was lost of it (Knuth)."""
+    total = x + y
+    virtual = total - x
+    return total, (x - (total - virtual)) + (y - virtual)
+
+
+def _added_to_odd(x: Any, y: Any) -> Any:
+    """A sum whose last bit says whether anything was lost, so that it may be rounded once more."""
+    total, error = _two_sum(x, y)
     bits = total.view(np.int64)
     inexact = np.isfinite(total) & np.isfinite(error) & (error != 0) & ((bits & 1) == 0)
     toward = np.where((error > 0) == (total > 0), 1, -1)
-    odd = np.where(inexact, bits + toward, bits).view(np.float64)
-    return odd.astype(x.dtype)
+    return np.where(inexact, bits + toward, bits).view(np.float64)
+
+
+_SPLIT: Final = 2.0**27 + 1
+_LARGE: Final = 2.0**500
+_SMALL: Final = 2.0**-900
 
 
 def _fma64(x: Any, y: Any, z: Any) -> Any:
-    """Exact rational arithmetic where every operand is finite; IEEE's rules elsewhere."""
+    """By error-free transforms, and exact fractions where these would overflow or underflow.
+
+    Boldo and Melquiond, Emulation of a FMA and correctly rounded sums (IEEE Trans. Computers 57,
+    2008); the product's parts are Dekker's.
+    """
+    product = x * y
+    out = product + z
+    asked = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & (x != 0) & (y != 0)
+    if not asked.any():
+        return out
+    largest = np.maximum(np.maximum(np.abs(x), np.abs(y)), np.abs(z))
+    plain = asked & (largest < _LARGE) & (np.abs(product) > _SMALL)
+    if plain.any():
+        out[plain] = _fma_by_parts(x[plain], y[plain], z[plain])
+    for i in np.flatnonzero(asked & ~plain).tolist():
+        out.flat[i] = _fma_by_fractions(float(x.flat[i]), float(y.flat[i]), float(z.flat[i]))
+    return out
+
+
+def _fma_by_parts(x: Any, y: Any, z: Any) -> Any:
+    product = x * y
+    high_x, high_y = (wide - (wide - part) for part, wide in ((x, x * _SPLIT), (y, y * _SPLIT)))
+    low_x, low_y = x - high_x, y - high_y
+    lost = ((high_x * high_y - product) + high_x * low_y + low_x * high_y) + low_x * low_y
+    addend, further = _two_sum(z, lost)
+    total, rest = _two_sum(product, addend)
+    return total + _added_to_odd(further, rest)
+
+
+def _fma_by_fractions(x: float, y: float, z: float) -> float:
     from fractions import Fraction
 
-    x, y, z = np.broadcast_arrays(x, y, z)
-    out = x * y + z
-    if not z.any():
-        return out
-    flat = out.reshape(-1)
-    operands = zip(
-        x.reshape(-1).tolist(), y.reshape(-1).tolist(), z.reshape(-1).tolist(), strict=True
-    )
-    for i, (a, b, c) in enumerate(operands):
-        if np.isfinite(a) and np.isfinite(b) and np.isfinite(c) and a and b:
-            exact = Fraction(a) * Fraction(b) + Fraction(c)
-            if exact:
-                try:
-                    flat[i] = float(exact)
-                except OverflowError:
-                    flat[i] = np.inf if exact > 0 else -np.inf
-    return flat.reshape(out.shape)
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    try:
+        return float(exact) if exact else x * y + z
+    except OverflowError:
+        return float(np.inf) if exact > 0 else -float(np.inf)
 
 
 def _nextafter(x: Any, y: Any) -> Any:

@@ -9,7 +9,7 @@ that is like the last few is recognised without looking anything up.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -22,7 +22,7 @@ from portable import recording
 from portable.backend import ArrayView, Device, Executable, Program
 from portable.errors import InterruptedLaunchError, LaunchError, PortableError, without_frames
 from portable.interchange.host_arrays import SentArrays
-from portable.interchange.libraries import stream_of
+from portable.interchange.libraries import stream_of, tensors_viewed
 from portable.lang.arguments.arguments import byte_range, is_array, needs_index64, scalar_key
 from portable.lang.arguments.signature import Specialisation, constant_key
 from portable.lang.arguments.structs import flattened, is_composite, structure_of
@@ -264,13 +264,19 @@ class Launcher:
                 if arguments is not None:
                     launch(groups, arguments)
                     return
-            away = _elsewhere(args)
-            if away is not None:
+            viewed = tensors_viewed(args)
+            scope: AbstractContextManager[None] = nullcontext()
+            if viewed is not None:
+                args, scope = tuple(viewed.values), viewed.scope
+                if self._launched_again(args, constants, scope):
+                    return
+            elif (away := _elsewhere(args)) is not None:
                 self._sent(away, args, constants)()
                 return
             plan, views, bound, leaves = self._resolve(args, constants)
-            stream = stream_of(leaves)
-            with nullcontext() if stream is None else plan.device.on_stream(stream):
+            if viewed is None and (stream := stream_of(leaves)) is not None:
+                scope = plan.device.on_stream(stream)
+            with scope:
                 bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
         except PortableError as error:
             raise without_frames(error) from error.__cause__
@@ -283,6 +289,18 @@ class Launcher:
         if bound.familiar is not None:
             others = [x for x in self._familiar if x is not bound.familiar]
             self._familiar = (bound.familiar, *others[: _MOST_FAMILIAR - 1])
+
+    def _launched_again(
+        self, args: tuple[Any, ...], constants: dict[str, Any], scope: AbstractContextManager[None]
+    ) -> bool:
+        """Launches arguments like some before; False where there were none."""
+        for recognise, launch, groups in self._familiar:
+            arguments = recognise(args, constants)
+            if arguments is not None:
+                with scope:
+                    launch(groups, arguments)
+                return True
+        return False
 
     def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
         """Binds the arguments and returns the cheapest launch of them, a function without any.

@@ -18,7 +18,7 @@ from portable.linalg.factorisations.matrices import (
     require_success,
     workspace,
 )
-from portable.linalg.factorisations.reflectors import triangularised
+from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.factorisations.right_sides import RightSides, right_sides
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.namespace import device_of_arrays
@@ -127,9 +127,11 @@ def _solve(
     least = min(m, n)
     if least == 0:
         return
-    work = workspace(device, sides.batch, max(m, n), least, kind)
+    size = sides.batch, max(m, n), least
+    triangle = Triangularisation.of(device, size, kind, sides.columns)
+    work, reflectors = triangle.work, triangle.reflectors
     copied(device, a, work, from_lead=sides.lead, turned=wide)
-    reflectors = triangularised(device, work, kind)
+    triangle.run()
     items = 1 if device.capabilities.lone_work_items else _ITEMS
     room = max(m, n) * 2.0 ** (-23 if kind.real.itemsize == 4 else -52)
     small_diagonals[groups(sides.batch), items](work, failures, room)

@@ -31,7 +31,13 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable.interchange.host_arrays import MovedCall
-from portable.interchange.libraries import device_elsewhere, exchanged, is_other
+from portable.interchange.libraries import (
+    device_elsewhere,
+    exchanged,
+    is_other,
+    tensors_viewed,
+)
+from portable.interchange.tensors import is_tensor
 from portable.lang.function import Function, settled
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
@@ -79,8 +85,9 @@ def gemm(
     Parameters
     ----------
     a : array, shape (..., M, K)
-        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32``, ``float64`` or ``int8``,
-        of which all but `b` is ``int32``; any strides, so that a transpose is a view.
+        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32``, ``float64``; ``int8``,
+        of which all but `b` is ``int32``; ``float8_e4m3fn`` or ``float8_e5m2``, of which it is
+        ``float32``, or as `out`. Any strides, so that a transpose is a view.
     b : array, shape (..., K, N)
         Of the same dtype and device; leading dimensions broadcast with those of `a`.
     alpha, beta : float
@@ -143,6 +150,14 @@ def gemm(
         rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
         moved = MovedCall(away)
         return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest})  # type: ignore[no-any-return]
+    if is_tensor(a) and (viewed := tensors_viewed((a, b, c, bias, out))) is not None:
+        a, b, c, bias, out = viewed.values
+        with viewed.scope:
+            found = gemm(
+                a, b, alpha=alpha, beta=beta, c=c, bias=bias, out=out, activation=activation,
+                accumulate=accumulate, algorithm=algorithm, precision=precision,
+            )  # fmt: skip
+            return viewed.given(found)  # type: ignore[no-any-return]
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     options = settled(activation), accumulate, algorithm, precision
@@ -278,10 +293,10 @@ class _Options(NamedTuple):
 class _Given(NamedTuple):
     """The operands of a call."""
 
-    alpha: float
+    alpha: float | None
     a: Any
     b: Any
-    beta: float
+    beta: Any
     c: Any
     bias: Any
     out: Any
@@ -296,7 +311,7 @@ def _arguments(plan: Plan, given: _Given, result: Any) -> tuple[Any, ...]:
     return alpha, a, b, beta, c, bias, result
 
 
-def _whole_factors(alpha: float, beta: float) -> tuple[int, int]:
+def _whole_factors(alpha: Any, beta: Any) -> tuple[int, int]:
     return _whole("alpha", alpha), _whole("beta", beta)
 
 
@@ -366,6 +381,31 @@ def _checked(given: _Given, wanted: Wanted) -> tuple[Device, Plan]:
     return device, plan
 
 
+def product_with_factors(
+    a: Any, b: Any, factors: tuple[Any, Any], out: Any, key: Any = None
+) -> None:
+    """Puts into `out` ``factors[0] * (a @ b) * factors[1]``, on its way to memory.
+
+    Parameters
+    ----------
+    a, b : array
+        As in `gemm`.
+    factors : (array, array)
+        Of float32, of shapes that broadcast to (..., M, 1) and (..., 1, N).
+    out : array, shape (..., M, N)
+        The result; its dtype may be any that `gemm` gives of operands like these.
+    key : tuple, optional
+        What products alike are known by (`again`).
+    """
+    given, wanted = _Given(None, a, b, factors, None, None, out), Wanted(False, keep, None, "auto")
+    _, plan = _checked(given, wanted)
+    if 0 not in plan.shape:
+        plan, args = _in_rows(plan, given, out, wanted)
+        launch = _run(plan, args)
+        if key is not None and launch.recognised and args[1] is a and args[2] is b:
+            seen_again(key, plan, launch, args)
+
+
 def _plan_of(device: Device, given: _Given, wanted: Wanted, b: Any = None) -> Plan:
     """The plan for what is given; `b`: a copy of it, which is to be read instead."""
     arrays = (given.a, given.b, given.c, given.bias, given.out)
@@ -405,8 +445,13 @@ def _in_rows(
         return plan, args
     alpha, a, b, *rest = args
     device, wants = plan.device, plan.rows
-    a = in_rows(device, a, wants.a, across=wants.across)
-    rows = in_rows(device, b, wants.b, wants.turned)
+    a = in_rows(device, a, wants.a, wants.along_sum, wants.across)
+    if wants.along_sum:
+        columns = b.swapaxes(-1, -2)
+        turned = in_rows(device, columns, wants.b, turned=True)
+        rows = b if turned is columns else turned.swapaxes(-1, -2)
+    else:
+        rows = in_rows(device, b, wants.b, wants.turned)
     if rows is not b:
         plan = _plan_of(device, given, wanted, rows)
     return plan, (alpha, a, rows, *rest)

@@ -15,9 +15,17 @@ from portable.errors import OutOfMemoryError
 from portable.lang.arguments.arguments import ALIGNMENT, array_spec
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.linalg.products.kernels import matrix_of, tile_of_workgroup
+from portable.linalg.products.kernels import matrix_of
+from portable.linalg.products.schedules import tile_of_workgroup
 
-__all__ = ["Rows", "copy_into", "copy_into_rows", "in_rows", "row_multiples"]
+__all__ = [
+    "Rows",
+    "bytes_by_units",
+    "copy_into",
+    "copy_into_rows",
+    "in_rows",
+    "row_multiples",
+]
 
 _EDGE: Final = 64
 _ITEMS: Final = 256
@@ -66,12 +74,16 @@ class Rows(NamedTuple):
         Whether rows of `b` are contiguous even if its columns are.
     across : bool
         Whether columns of `a` are where it is copied.
+    along_sum : bool
+        Whether rows of `a` and columns of `b` have to be contiguous, as instructions that multiply
+        bytes want them.
     """
 
     a: int
     b: int
     turned: bool = False
     across: bool = False
+    along_sum: bool = False
 
 
 def row_multiples(
@@ -94,6 +106,8 @@ def row_multiples(
     b_columns : bool
         Whether b's columns are contiguous.
     """
+    if bytes_by_units(capabilities, kind, shape[-2:], prod(shape) * k):
+        return Rows(ALIGNMENT, ALIGNMENT, along_sum=True)
     fewest, products = _FEWEST_PRODUCTS.get(kind), prod(shape) * k
     if fewest is None or products < fewest or min(shape[-2:]) < _FEWEST_USES:
         return None
@@ -104,6 +118,26 @@ def row_multiples(
     turned = b_columns and kind is float32 and shape[-2] >= _FEWEST_ROWS_TURNED
     across = kind is float32  # of which work-items multiply columns with rows
     return Rows(ALIGNMENT, _SECTOR if sectors else ALIGNMENT, turned, across)
+
+
+def bytes_by_units(
+    capabilities: Capabilities, kind: DType, extents: tuple[int, ...], products: int
+) -> bool:
+    """Whether matrix units multiply operands of bytes, which are copied where they lie otherwise.
+
+    Parameters
+    ----------
+    capabilities : Capabilities
+        Of the device.
+    kind : DType
+        Of the operands.
+    extents : (int, int)
+        M and N.
+    products : int
+        Multiplications, in all.
+    """
+    known = kind.itemsize == 1 and f"wgmma.{kind.short}" in capabilities.matrix_units
+    return known and products >= _FEWEST_PRODUCTS[float16] and min(extents) >= _FEWEST_USES
 
 
 def in_rows(

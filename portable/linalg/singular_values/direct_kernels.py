@@ -32,6 +32,7 @@ __all__ = [
     "bidiagonalize_each",
     "make_steps",
     "merge_totals",
+    "with_number",
     "zeros_up_to",
 ]
 
@@ -263,6 +264,14 @@ def zeros_up_to(x: Any, last: Any) -> Any:
     return kl.vector(*[kl.where(last < i, x[i], zero) for i in kl.static_range(x.lanes)])
 
 
+@function
+def with_number(x: Any, place: Any, number: Any) -> Any:
+    """A vector with a number in its lane `place`."""
+    if x.dtype.is_complex or x.lanes == 1:
+        return kl.where(place == 0, number, x)
+    return kl.vector(*[kl.where(place == i, number, x[i]) for i in kl.static_range(x.lanes)])
+
+
 class Block(NamedTuple):
     """Neighbouring rows, and a number of each.
 
@@ -275,7 +284,8 @@ class Block(NamedTuple):
     x : array, shape (rows,)
         By which they take the row's reflector.
     c : array, shape (rows,)
-        Their changed elements of column ``k + 1``; 0 of row ``k + 1``.
+        Their changed elements of column ``k + 1``, which are stored as they are here: where much
+        cancels, another one worked out alike may be another number, and no reflector of that.
     """
 
     first: Any
@@ -309,11 +319,9 @@ def change_rows(a: Any, scratch: Scratch, k: Any, tau: Any, SHAPE: DirectShape) 
         for r in kl.static_range(ROWS):
             x[r] = tau * kl.workgroup_reduce(kl.add, lane_sum(products[r]), width=TEAM)
             c[r] = c[r] - own[r] * by_left - x[r] * by_right
-            if block.first + r == k + 1:
-                c[r] = 0
         kl.barrier()
         if there:
-            change(a, (left, right), block, sums, start, SHAPE)
+            change(a, (left, right), block, sums, (k, start), SHAPE)
 
 
 @function
@@ -334,18 +342,21 @@ def multiply(
 
 
 @function
-def change(a: Any, by: Any, block: Block, sums: Any, start: Any, SHAPE: DirectShape) -> None:
-    """Changes a block from both sides, and adds it up."""
+def change(a: Any, by: Any, block: Block, sums: Any, at: Any, SHAPE: DirectShape) -> None:
+    """Changes a block from both sides, and adds up its rows below row ``k + 1``."""
     LANES = SHAPE.lanes
     left, right = by
+    k, start = at
     i, own, x, c = block
     for j in kl.range(start, a.shape[1], SHAPE.team * LANES, unroll=SHAPE.unrolled):
         by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
         total = kl.vload(sums, j, lanes=LANES)
         for r in kl.static_range(SHAPE.rows):
             value = kl.vload(a, i + r, j, lanes=LANES) - own[r] * by_left - x[r] * by_right
+            if j <= k + 1:
+                value = with_number(value, k + 1 - j, c[r])
             kl.vstore(a, i + r, j, value)
-            total = total + conjugate(c[r]) * value
+            total = total + conjugate(kl.where(i + r == k + 1, c[r] * 0, c[r])) * value
         kl.vstore(sums, j, total)
 
 

@@ -3,7 +3,8 @@
 One-sided Jacobi rotations (M. Hestenes, J. SIAM 6 (1958)) make the columns of a matrix orthogonal;
 their lengths are then the singular values. All pairs of columns come up once a sweep, in the rounds
 of a tournament, whose pairs are disjoint: each is the work of some neighbouring work-items, which
-share its rows out.
+share its rows out. `portable.linalg.spectral.rotation_kernels` plays the same tournament for
+vectors too; values by its kernel took 1.3 to 6 times as long on a processor.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits, scaled_by
+from portable.linalg.base.parts import absolute_square
 from portable.linalg.base.sums import add_up_neighbours, lane_sum
 from portable.linalg.products.kernels import matrix_of
 
-__all__ = ["JacobiShape", "jacobi_svdvals"]
+__all__ = ["JacobiShape", "column_products", "jacobi_svdvals", "one_sweep", "rank_of"]
 
 _HELD: Final = 16
 """Rows up to which a work-item keeps its part of both columns in registers."""
@@ -102,7 +104,7 @@ def jacobi_svdvals(a: Any, values: Any, largest: Any, *, SHAPE: JacobiShape) -> 
     kl.barrier()
     for sweep in range(SHAPE.sweeps):
         if kl.workgroup_uniform(going[sweep % 2]) != 0:
-            one_sweep(w, going, sweep, SHAPE)
+            one_sweep(w, going, sweep, rotate, SHAPE)
         kl.barrier()
     for column in range(item, N, items):
         total = kl.cast(0, kind)
@@ -143,8 +145,11 @@ def rank_of(lengths: Any, column: Any, N: int) -> Any:
 
 
 @function
-def one_sweep(w: Any, going: Any, sweep: Any, SHAPE: JacobiShape) -> None:
-    """All rounds of a sweep; leaves in ``going`` whether another one is needed."""
+def one_sweep(w: Any, going: Any, sweep: Any, ROTATE: Any, SHAPE: Any) -> None:
+    """All rounds of a sweep; leaves in ``going`` whether another one is needed.
+
+    ``ROTATE(w, p, q, playing, SHAPE)`` makes two columns orthogonal and says whether they were not.
+    """
     item, pairs = kl.local_id(0) // SHAPE.parts, kl.local_size(0) // SHAPE.parts
     N = SHAPE.columns
     PLAYERS = (N + 1) // 2 * 2
@@ -157,7 +162,7 @@ def one_sweep(w: Any, going: Any, sweep: Any, SHAPE: JacobiShape) -> None:
             if pair == 0:
                 q = PLAYERS - 1
             playing = pair < PLAYERS // 2 and kl.maximum(p, q) < N
-            if rotate(w, p, q, playing, SHAPE):
+            if ROTATE(w, p, q, playing, SHAPE):
                 turned = 1
         kl.barrier()
     if kl.local_id(0) == 0:
@@ -174,7 +179,7 @@ def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
     """
     kind = w.dtype
     ENOUGH = 2.0**-21 if kind == kl.f32 else 2.0**-50
-    alpha, beta, gamma = products(w, p, q, playing, SHAPE)
+    alpha, beta, gamma = column_products(w, p, q, playing, SHAPE)
     needed = playing and kl.abs(gamma) > ENOUGH * kl.sqrt(alpha) * kl.sqrt(beta)
     if needed:
         zeta = (beta - alpha) / (2 * gamma)
@@ -192,16 +197,24 @@ def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
 
 
 @function
-def products(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
+def column_products(w: Any, p: Any, q: Any, playing: Any, SHAPE: Any) -> Any:
     """The squares of two columns' lengths, and their product, for all who share them."""
-    sums = kl.private(3, w.dtype, lanes=SHAPE.lanes, fill=0)
+    COMPLEX = w.dtype.is_complex
+    sums = kl.private(4 if COMPLEX else 3, w.dtype.real, lanes=SHAPE.lanes, fill=0)
     if playing:
         for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
             row = i * SHAPE.step + kl.local_id(0) % SHAPE.parts
             x = kl.vload(w, p, row, lanes=SHAPE.lanes)
             y = kl.vload(w, q, row, lanes=SHAPE.lanes)
-            sums[0] = sums[0] + x * x
-            sums[1] = sums[1] + y * y
-            sums[2] = sums[2] + x * y
-    add_up_neighbours(sums, (0, 1, 2), SHAPE.parts)
+            sums[0] = sums[0] + absolute_square(x)
+            sums[1] = sums[1] + absolute_square(y)
+            if COMPLEX:
+                product = kl.conj(x) * y
+                sums[2] = sums[2] + kl.real(product)
+                sums[3] = sums[3] + kl.imag(product)
+            else:
+                sums[2] = sums[2] + x * y
+    add_up_neighbours(sums, (0, 1, 2, 3) if COMPLEX else (0, 1, 2), SHAPE.parts)
+    if COMPLEX:
+        return sums[0], sums[1], kl.complex(sums[2], sums[3])
     return lane_sum(sums[0]), lane_sum(sums[1]), lane_sum(sums[2])

@@ -26,7 +26,7 @@ from portable.linalg.base.parts import (
     real_part,
     scaled,
 )
-from portable.linalg.base.sums import add_up_neighbours, lane_sum
+from portable.linalg.singular_values.jacobi_kernels import column_products, one_sweep, rank_of
 from portable.linalg.spectral.rotation_shapes import RotationShape
 
 __all__ = ["Factors", "hermitian_by_rotations", "svd_by_rotations"]
@@ -234,18 +234,6 @@ def tiny(kind: Any) -> Any:
 
 
 @function
-def rank_of(lengths: Any, column: Any, N: int) -> Any:
-    """How many columns are longer, or as long and before this one."""
-    own = lengths[column]
-    rank = 0
-    for other in range(N):
-        x = lengths[other]
-        if x > own or (x == own and other < column):
-            rank = rank + 1
-    return rank
-
-
-@function
 def bound_of(w: Any, room: Any, lengths: Any, sums: Any, SHAPE: RotationShape) -> Any:
     """A bound of the magnitudes of a Hermitian matrix' eigenvalues, seldom three times as large.
 
@@ -405,34 +393,10 @@ def rotate_all(w: Any, going: Any, status: Any, finite: Any, SHAPE: RotationShap
     kl.barrier()
     for sweep in range(SHAPE.sweeps):
         if kl.workgroup_uniform(going[sweep % 2]) != 0:
-            one_sweep(w, going, sweep, SHAPE)
+            one_sweep(w, going, sweep, rotate, SHAPE)
         kl.barrier()
     if kl.local_id(0) == 0:
         status[kl.group_id(0)] = kl.where(finite, going[SHAPE.sweeps % 2], 2)
-
-
-@function
-def one_sweep(w: Any, going: Any, sweep: Any, SHAPE: RotationShape) -> None:
-    """All rounds of a sweep; leaves in ``going`` whether another one is needed."""
-    item, pairs = kl.local_id(0) // SHAPE.parts, kl.local_size(0) // SHAPE.parts
-    N = SHAPE.columns
-    PLAYERS = (N + 1) // 2 * 2
-    turned = 0
-    for turn in range(PLAYERS - 1):
-        for start in range(0, PLAYERS // 2, pairs):
-            pair = start + item
-            p = (turn + pair) % (PLAYERS - 1)
-            q = (turn + (PLAYERS - 1) - pair) % (PLAYERS - 1)
-            if pair == 0:
-                q = PLAYERS - 1
-            playing = pair < PLAYERS // 2 and kl.maximum(p, q) < N
-            if rotate(w, p, q, playing, SHAPE):
-                turned = 1
-        kl.barrier()
-    if kl.local_id(0) == 0:
-        going[sweep % 2] = 0
-    if turned != 0:
-        kl.atomic_store(going, (sweep + 1) % 2, 1)
 
 
 @function
@@ -446,7 +410,7 @@ def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: RotationShape) -> Any:
     """
     kind, REAL = w.dtype, w.dtype.real
     ENOUGH, LEAST = (2.0**-21, 2.0**-23) if kl.f32 == REAL else (2.0**-50, 2.0**-52)
-    alpha, beta, gamma = products(w, p, q, playing, SHAPE)
+    alpha, beta, gamma = column_products(w, p, q, playing, SHAPE)
     size = kl.abs(gamma)
     some = kl.minimum(alpha, beta) > tiny(REAL)
     lengths = kl.sqrt(alpha) * kl.sqrt(beta)
@@ -467,27 +431,3 @@ def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: RotationShape) -> Any:
             kl.vstore(w, p, row, x - s * (y + turn * x))
             kl.vstore(w, q, row, y + s * (x - turn * y))
     return far
-
-
-@function
-def products(w: Any, p: Any, q: Any, playing: Any, SHAPE: RotationShape) -> Any:
-    """The squares of two columns' lengths, and their product, for all who share them."""
-    COMPLEX = w.dtype.is_complex
-    sums = kl.private(4 if COMPLEX else 3, w.dtype.real, lanes=SHAPE.lanes, fill=0)
-    if playing:
-        for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
-            row = i * SHAPE.step + kl.local_id(0) % SHAPE.parts
-            x = kl.vload(w, p, row, lanes=SHAPE.lanes)
-            y = kl.vload(w, q, row, lanes=SHAPE.lanes)
-            sums[0] = sums[0] + absolute_square(x)
-            sums[1] = sums[1] + absolute_square(y)
-            if COMPLEX:
-                product = kl.conj(x) * y
-                sums[2] = sums[2] + kl.real(product)
-                sums[3] = sums[3] + kl.imag(product)
-            else:
-                sums[2] = sums[2] + x * y
-    add_up_neighbours(sums, (0, 1, 2, 3) if COMPLEX else (0, 1, 2), SHAPE.parts)
-    if COMPLEX:
-        return sums[0], sums[1], kl.complex(sums[2], sums[3])
-    return lane_sum(sums[0]), lane_sum(sums[1]), lane_sum(sums[2])

@@ -24,18 +24,7 @@ _LINE: Final = 64
 
 
 def hermitian_in_stages(device: Device, a: Any, values: Any, vectors: Any) -> tuple[Any, ...]:
-    """Eigenvalues and eigenvectors of Hermitian matrices.
-
-    Parameters
-    ----------
-    device : Device
-        Where.
-    a : array, shape (count, n, n)
-        The matrices, of which lower triangles are read.
-    values : array, shape (count, n)
-        Where eigenvalues go, the least first.
-    vectors : array, shape (count, n, n), or None
-        Where eigenvectors go, as columns.
+    """Eigenvalues and eigenvectors of Hermitian matrices, given as to `rotations`.
 
     Returns
     -------
@@ -53,25 +42,12 @@ def hermitian_in_stages(device: Device, a: Any, values: Any, vectors: Any) -> tu
 
 
 def svd_in_stages(device: Device, a: Any, values: Any, left: Any, right: Any) -> tuple[Any, ...]:
-    """Singular values and vectors of matrices.
-
-    Parameters
-    ----------
-    device : Device
-        Where.
-    a : array, shape (count, m, n)
-        The matrices, which are not empty.
-    values : array, shape (count, min(m, n))
-        Where singular values go, the largest first.
-    left : array, shape (count, m, k)
-        Where left vectors go, as columns; k is m or ``min(m, n)``.
-    right : array, shape (count, k, n)
-        Where right vectors go, conjugated, as rows; k is n or ``min(m, n)``.
+    """Singular values and vectors of matrices, given as to `rotations`.
 
     Returns
     -------
     array, array
-        Largest magnitudes, and what is not 0 where rotations did not end.
+        As of `hermitian_in_stages`.
     """
     turned = a.shape[1] < a.shape[2]
     largest = largest_magnitudes(device, a, hermitian=False)

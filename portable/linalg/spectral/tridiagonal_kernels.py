@@ -20,7 +20,7 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.parts import absolute_square, conjugate, real_part
 from portable.linalg.base.sums import lane_sum
 from portable.linalg.reflectors.householder import reflector_of
-from portable.linalg.singular_values.direct_kernels import DirectShape, zeros_up_to
+from portable.linalg.singular_values.direct_kernels import DirectShape, with_number, zeros_up_to
 
 __all__ = ["Tridiagonal", "tridiagonalize"]
 
@@ -129,7 +129,7 @@ def make_reflector(a: Any, out: Tridiagonal, k: Any, n: Any, SHAPE: DirectShape)
     for j in kl.range(begin, a.shape[1], step, unroll=SHAPE.unrolled):
         v = factor * kl.vload(column, j, lanes=LANES)
         if j <= at:
-            v = headed(zeros_up_to(v, at - j), at - j)
+            v = with_number(zeros_up_to(v, at - j), at - j, kl.cast(1, v.dtype))
         p = conjugate(kl.vload(a, at, j, lanes=LANES))
         p = tau * (p + factor * kl.vload(out.products, k % 2, j, lanes=LANES))
         kl.vstore(reflected, j, v)
@@ -170,15 +170,6 @@ def make_column(a: Any, out: Tridiagonal, k: Any, by: Any, SHAPE: DirectShape) -
             x = zeros_up_to(x, at - j)
         kl.vstore(taken, j, w)
         kl.vstore(column, j, x)
-
-
-@function
-def headed(x: Any, place: Any) -> Any:
-    """A vector with 1 in its lane `place`."""
-    one = kl.cast(1, x.dtype)
-    if x.dtype.is_complex or x.lanes == 1:
-        return kl.where(place == 0, one, x)
-    return kl.vector(*[kl.where(place == i, one, x[i]) for i in kl.static_range(x.lanes)])
 
 
 @function

@@ -17,9 +17,6 @@ REDUCTIONS: Final = SPECTRAL_ROOM + "reduction_kernels:"
 
 SPECTRAL: Final = (
     without_barrier(
-        ROTATIONS + "one_sweep", 0, 1, "rounds of one-sided rotations touch", "vectors_by_rotations"
-    ),
-    without_barrier(
         ROTATIONS + "measure", 0, 1, "lengths of columns are read too early", "vectors_by_rotations"
     ),
     without_barrier(

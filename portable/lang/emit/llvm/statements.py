@@ -79,6 +79,13 @@ def _text(printer: Expressions, text: str) -> str:
 NEXT_WORKGROUP: Final = "workgroup.next"
 """The label at which a workgroup has ended."""
 
+_NOT_INTERLEAVED: Final = 300
+"""Instructions of a loop beyond which LLVM is not to run several rounds of vectors at a time.
+
+They fill a processor by themselves, and LLVM 22 looks at values that are the same in all rounds
+once for each way that leads to them, without end in the adjoint of a nest of loops.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
@@ -237,8 +244,15 @@ class Statements:
         builder.start(following)
         wraps = "nsw" if x.sign == "s" else "nuw" if x.step > 0 else ""
         builder.do(f"%{head}.more = add {wraps} {x.kind} {value}, {x.step}")
-        node = f", !llvm.loop {builder.metadata.distinct(*hints)}" if hints else ""
-        builder.jump(head, node)
+        self._back(head, end, hints)
+
+    def _back(self, head: str, end: str, hints: list[str]) -> None:
+        """Goes back to a loop's head, and on behind it."""
+        builder = self._builder
+        if len(builder.lines) - builder.lines.index(f"{head}:") > _NOT_INTERLEAVED:
+            once = builder.metadata.node('!"llvm.loop.interleave.count"', "i32 1")
+            hints = [*hints, once]
+        builder.jump(head, f", !llvm.loop {builder.metadata.distinct(*hints)}" if hints else "")
         builder.start(end)
 
     def _unrolled(self, unroll: int) -> list[str]:
@@ -267,8 +281,7 @@ class Statements:
         self._loops.pop()
         builder.start(f"{head}.next")
         builder.do(f"%{head}.more = add i32 {count}, 1")
-        builder.jump(head)
-        builder.start(end)
+        self._back(head, end, [])
 
     # -- work-items -------------------------------------------------------------------------
 
