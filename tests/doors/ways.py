@@ -79,6 +79,10 @@ def _compiled_alone(device: Device) -> bool:
     return _alone(device) and not device.interprets
 
 
+def _compiled_crowd(device: Device) -> bool:
+    return _crowd(device) and not device.interprets
+
+
 def _compiled(device: Device) -> bool:
     return not device.interprets
 
@@ -198,7 +202,11 @@ WAYS: Final[tuple[Way, ...]] = (
     _way("by rotations", doors.EIGENVECTORS, "hermitian_by_rotations", ((20, 20),)),
     _way(
         "in stages", doors.SINGULAR_VECTORS, "bidiagonalize_keeping solve_secular", ((60, 60),),
-        _compiled,
+        _compiled_alone,
+    ),
+    _way(
+        "in stages by many", doors.SINGULAR_VECTORS, "bidiagonalize_in_panels solve_secular",
+        ((60, 60),), _compiled_crowd,
     ),
     _way(
         "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((60, 60),), _compiled
@@ -223,6 +231,8 @@ STEPS: Final = frozenset(
         "clear_all",
         "clear_below",
         "collect",
+        "copy_columns",
+        "copy_rows",
         "copy_several",
         "count_table",
         "deflate",
@@ -233,7 +243,6 @@ STEPS: Final = frozenset(
         "largest_parts",
         "load_scaled",
         "make_hermitian",
-        "merge_totals",
         "pad_diagonals",
         "place_roots",
         "refine_weights",
@@ -246,8 +255,6 @@ STEPS: Final = frozenset(
         "store_spectrum",
         "store_values",
         "tridiagonal_leaves",
-        "unfold_columns",
-        "unfold_rows",
         "unrotate",
     }
 )
@@ -266,7 +273,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
     "copy_tolerance count_values fill_line identities merge real_bidiagonal real_tridiagonal split "
-    "turn unfold_complex": "tests/linalg/test_spectral.py",
+    "subtract turn unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
     "copy_alone eliminate_in_registers exchange_and_solve eliminate_panel exchange_alone "
