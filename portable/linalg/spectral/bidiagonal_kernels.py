@@ -158,7 +158,7 @@ def bidiagonalize_keeping(
 
 @function
 def make_column(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
-    """Column `k`, of which so many of the panel's pairs are to be taken, and the last one's u and x.
+    """Column `k`, of which so many of the panel's pairs are to be taken, and the last's u and x.
 
     That is ``tau (A u - V (Y^H u) - X (U^H u))``.
     """

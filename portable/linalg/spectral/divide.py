@@ -32,6 +32,9 @@ LEAF: Final = 32
 
 _ITEMS: Final = 64
 _MOST: Final = 256
+_TEAM: Final = 32
+"""Work-items that share a root of many."""
+
 _TILE: Final = (32, 8)
 
 
@@ -154,7 +157,8 @@ def _merged(device: Device, blocks: Blocks, diagonals: Any, singular: bool) -> B
     d, e = diagonals
     can, kind = device.capabilities, dtype(d.dtype)
     lanes = max(1, can.vector_bytes // kind.itemsize) if can.lone_work_items else 1
-    shape = MergeShape(singular, lanes)
+    team = 1 if can.lone_work_items else max(1, min(_TEAM, can.max_workgroup))
+    shape = MergeShape(singular, lanes, team)
     while int(blocks.values.shape[1]) < int(d.shape[1]):
         blocks = _next_level(device, blocks, d, e, shape)
     return blocks
@@ -168,7 +172,7 @@ def _next_level(device: Device, blocks: Blocks, d: Any, e: Any, shape: MergeShap
     items = 1 if device.capabilities.lone_work_items else _ITEMS
     join[(size, merges), (_ITEMS, 1)](blocks, e, d, joined, SHAPE=shape)
     deflate[groups(merges), 1](blocks, e, d, joined, kept, SHAPE=shape)
-    teams = (-(-size // shape.lanes), merges), (items, 1)
+    teams = groups(-(-size * shape.team // (shape.lanes * items)), merges), (items, 1)
     solve_secular[teams](kept, roots, SHAPE=shape)
     refine_weights[teams](kept, roots, SHAPE=shape)
     result = _blocks(device, merges, size, kind, blocks.left is not None)

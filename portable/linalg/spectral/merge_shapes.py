@@ -19,10 +19,18 @@ class MergeShape:
         problem of a tridiagonal one.
     lanes : int
         Roots, or poles, that a work-item takes side by side.
+    team : int
+        Neighbouring work-items that share sums over poles.
     """
 
     singular: bool
     lanes: int
+    team: int = 1
+
+    @property
+    def unrolled(self) -> int:
+        """How often loops over poles are: work-items that are many wait long for each load."""
+        return 4 if self.team > 1 else 0
 
 
 class Blocks(NamedTuple):
