@@ -68,8 +68,8 @@ def test_eigenvectors_in_stages(device: Device, name: str, dtype: str) -> None:
     a = HERMITIAN[name](STAGED, dtype)
     values, vectors = on(device, eigh, a)
     check_eigh(a, values, vectors)
-    if name == "random":
-        np.testing.assert_array_equal(on(device, eigvalsh, a), values)
+    alone = on(device, eigvalsh, a)
+    assert np.max(np.abs(alone - values)) <= 60 * np.finfo(alone.dtype).eps * np.max(np.abs(values))
 
 
 @pytest.mark.needs_compiler
@@ -87,7 +87,7 @@ def test_plans_are_kept(device: Device, dtype: str, monkeypatch: pytest.MonkeyPa
     squares = [hermitian(random((50, 50), dtype, seed)) for seed in (3, 4)]
     for a in squares * 2:
         check_eigh(a, *on(device, eigh, a))
-        np.testing.assert_array_equal(on(device, eigvalsh, a), on(device, eigh, a)[0])
+        np.testing.assert_allclose(on(device, eigvalsh, a), on(device, eigh, a)[0], atol=1e-4)
 
 
 @pytest.mark.needs_compiler

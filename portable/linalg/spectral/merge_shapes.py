@@ -40,8 +40,9 @@ class Blocks(NamedTuple):
     ----------
     values : array, shape (blocks, h)
         Eigenvalues, or singular values, the least first. Of bidiagonal blocks one less than h.
-    right : array, shape (blocks, h, h)
-        Eigenvectors, or right singular vectors, as columns. The last one of a bidiagonal block is
+    right : array, shape (blocks, h, h), or (blocks, 2, h)
+        Eigenvectors, or right singular vectors, as columns, or the first and the last elements of
+        eigenvectors, where values alone are wanted. The last one of a bidiagonal block is
         what the block maps to 0: it has one column more than rows.
     left : array, shape (blocks, h, h), or None
         Left singular vectors; the last row and column are the identity's, for the row of the

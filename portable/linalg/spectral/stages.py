@@ -168,10 +168,11 @@ def _hermitian(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any, A
     values, vectors = results
     largest = largest_magnitudes(device, a, hermitian=True)
     reduced = reduced_to_tridiagonal(device, a, largest)
-    blocks, status = tridiagonal_vectors(device, reduced.d, reduced.e)
+    wanted = vectors is not None
+    blocks, status = tridiagonal_vectors(device, reduced.d, reduced.e, wanted=wanted)
     n = int(reduced.d.shape[1])
     _store_values(blocks.values, largest, values, reverse=False)
-    if vectors is not None:
+    if wanted:
         _lead_back(device, n, blocks.right, reduced.columns, vectors, reverse=False, turned=False)
     return largest, status
 
