@@ -114,7 +114,7 @@ class CuPyExecutable(Executable):
             try:
                 launch(function, *sizes, current_stream().ptr, pointers, 0)
             except RuntimeError as error:
-                raise _translated(error, f"launching {self._program.entry}") from error
+                raise _translated(error, f"launching {self._program.name}") from error
 
         return run
 
@@ -128,7 +128,7 @@ class CuPyExecutable(Executable):
         try:
             block.fill(arguments)
         except struct.error as error:
-            raise LaunchError(f"launching {self._program.entry}: {error}") from error
+            raise LaunchError(f"launching {self._program.name}: {error}") from error
 
     def _enqueue(self, groups: tuple[int, int, int], pointers: int) -> None:
         ready = getattr(self._threads, "ready", False)
@@ -142,7 +142,7 @@ class CuPyExecutable(Executable):
                 self._function, *groups, *self._workgroup, self._shared, stream, pointers, 0
             )
         except RuntimeError as error:
-            raise _translated(error, f"launching {self._program.entry}") from error
+            raise _translated(error, f"launching {self._program.name}") from error
         if noting is not None:
             noting()
 
@@ -151,7 +151,7 @@ class CuPyExecutable(Executable):
         recording = timeline.recording
         if recording is None:
             return None
-        entry = timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
+        entry = timeline.Entry(self._program.name, "launch", groups, self._workgroup)
         return self._device.noting(recording, entry)
 
     def _enqueue_elsewhere(self, groups: tuple[int, int, int], pointers: int) -> None:
@@ -246,7 +246,7 @@ class CuPyDevice(Device):
                 function = module.get_function(program.entry)
                 self._configure(program, function.ptr, driver)
             except driver.CUDADriverError as error:
-                raise _translated(error, f"loading {program.entry} for {self._target()}") from error
+                raise _translated(error, f"loading {program.name} for {self._target()}") from error
         return CuPyExecutable(self, program, module, function)
 
     def _configure(self, program: Program, function: int, driver: Any) -> None:
@@ -254,7 +254,7 @@ class CuPyDevice(Device):
         width, height, depth = program.workgroup
         if width * height * depth > most:
             raise LaunchError(
-                f"{program.entry} can run with at most {most} work-items in a workgroup on "
+                f"{program.name} can run with at most {most} work-items in a workgroup on "
                 f"{self.name}; it was given {program.workgroup}"
             )
         if program.dynamic_local and program.local_bytes > self.capabilities.local_memory:

@@ -19,7 +19,7 @@ from portable.lang.tiles.parts import Part
 from portable.lang.tiles.pipelining import exist_always, rotation
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import spread
-from portable.lang.tiles.work import Code, Work, add, mul
+from portable.lang.tiles.work import Code, Work, mul
 
 __all__ = ["MmaSync", "grid_of"]
 
@@ -161,21 +161,10 @@ class MmaSync(Strategy):
         return code.let("warp_row", down), code.let("warp_column", along)
 
     def _hold(self, code: Code, fragment: Fragment) -> Held:
-        shape = self._shape
-        offsets = tuple(
-            (i * shape.m + row, j * shape.n + column)
-            for i in range(self._share[0] // shape.m)
-            for j in range(self._share[1] // shape.n)
-            for row, column in shape.accumulator
-        )
-        row = code.let(f"{fragment.name}_row", add(self._origin[0], self._lanes.group))
-        column = code.let(
-            f"{fragment.name}_column", add(self._origin[1], mul(self._lanes.member, 2))
-        )
-        registers = tuple(
-            self.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(len(offsets))
-        )
-        return Held(fragment, self._lanes, row, column, offsets, registers)
+        shape, (rows, columns) = self._shape, self._share
+        across = columns // shape.n, (0, shape.n)
+        layout = shape.accumulator.repeated(across, (rows // shape.m, (shape.m, 0)))
+        return Held.of(code, fragment, self._lanes, self._origin, layout)
 
     # -- operands ---------------------------------------------------------------------------
 
@@ -197,7 +186,7 @@ class MmaSync(Strategy):
         """Variables for one k-step of an operand."""
         shape = self._shape
         tiles = self._share[0] // shape.m if use == "a" else self._share[1] // shape.n
-        each = len(shape.a if use == "a" else shape.b)
+        each = (shape.a if use == "a" else shape.b).count // shape.packed
         kind = kind or (uint32 if shape.operand.itemsize == 2 else shape.operand)
         return [
             [self.work.variable(f"{name}_{tile}_{i}", kind) for i in range(each)]
@@ -294,7 +283,7 @@ class MmaSync(Strategy):
     def _products(self, code: Code, total: Fragment, a: Registers, b: Registers) -> None:
         """Each of the operands' tiles with each of the other's."""
         held = self._held[total].registers
-        each = len(self._shape.accumulator)
+        each = self._shape.accumulator.count
         for i, j in ordered(len(a), len(b)):
             first = (i * len(b) + j) * each
             operands = (*a[i], *b[j])
