@@ -10,12 +10,15 @@ from portable.errors import DTypeError
 
 __all__ = [
     "ALL",
+    "NARROW",
     "DType",
     "bfloat16",
     "bool_",
     "complex64",
     "complex128",
     "dtype",
+    "float8_e4m3fn",
+    "float8_e5m2",
     "float16",
     "float32",
     "float64",
@@ -30,16 +33,20 @@ __all__ = [
 ]
 
 
+_NOT_NUMPYS: Final = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
+"""Types that NumPy has from ``ml_dtypes``, and their bytes."""
+
+
 def _numpy_of(name: str) -> np.dtype[Any]:
-    """NumPy's dtype of a name; of bfloat16 that of ``ml_dtypes``, or bare bytes where it is not."""
-    if name != "bfloat16":
+    """NumPy's dtype of a name; bare bytes for what ``ml_dtypes`` has, where that is not."""
+    if name not in _NOT_NUMPYS:
         return np.dtype(name)
     try:
         import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
-        return np.dtype("V2")
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return found
+        return np.dtype(f"V{_NOT_NUMPYS[name]}")
+    numpy_type: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return numpy_type
 
 
 class DType:
@@ -103,6 +110,8 @@ class DType:
             "uint16": uint32,
             "float16": float32,
             "bfloat16": float32,
+            "float8_e4m3fn": float32,
+            "float8_e5m2": float32,
         }.get(self.name, self)
 
     def __call__(self, x: Any) -> Any:
@@ -132,6 +141,16 @@ bfloat16: Final = DType("bfloat16", "bf16", "f")
 """The upper half of ``float32``. Kernels load, store and multiply it; it is none of the Array API's
 types. NumPy has it from ``ml_dtypes``."""
 
+float8_e4m3fn: Final = DType("float8_e4m3fn", "f8e4m3", "f")
+"""Four bits of exponent, three of fraction, up to 448; infinities become NaN. As `bfloat16` in
+kernels."""
+
+float8_e5m2: Final = DType("float8_e5m2", "f8e5m2", "f")
+"""The upper half of ``float16``: five bits of exponent, two of fraction, up to 57344."""
+
+NARROW: Final = (bfloat16, float8_e4m3fn, float8_e5m2)
+"""Floats that NumPy has from ``ml_dtypes``."""
+
 complex64: Final = DType("complex64", "c64", "c")
 complex128: Final = DType("complex128", "c128", "c")
 
@@ -153,8 +172,9 @@ ALL: Final = (
 )
 
 _BY_NAME: Final[dict[str, DType]] = {d.name: d for d in ALL} | {d.short: d for d in ALL}
-if bfloat16.numpy.name == "bfloat16":
-    _BY_NAME.update({"bfloat16": bfloat16, "bf16": bfloat16})
+for _kind in NARROW:
+    if _kind.numpy.name == _kind.name:
+        _BY_NAME.update({_kind.name: _kind, _kind.short: _kind})
 
 _BY_NUMPY: Final[dict[Any, DType]] = {d.numpy: d for d in (*ALL, *set(_BY_NAME.values()))}
 
@@ -177,17 +197,18 @@ def dtype(spec: object) -> DType:
         return spec
     try:
         if isinstance(spec, np.dtype):
-            found = _BY_NUMPY.get(spec)
+            result = _BY_NUMPY.get(spec)
         else:
-            found = _BY_NAME.get(str(spec).rpartition(".")[2])
-        if found is None:
-            found = _BY_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
+            result = _BY_NAME.get(str(spec).rpartition(".")[2])
+        if result is None:
+            result = _BY_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
     except TypeError:
-        found = None
-    if found is None:
+        result = None
+    if result is None:
         known = ", ".join(d.name for d in ALL)
-        hint = "; for bfloat16, pip install ml_dtypes" if "bfloat16" in str(spec) else ""
+        lacking = next((name for name in _NOT_NUMPYS if name in str(spec)), None)
+        hint = f"; for {lacking}, pip install ml_dtypes" if lacking else ""
         if isinstance(spec, np.dtype) and not spec.isnative:
             hint = "; x.astype(x.dtype.newbyteorder('=')) has the bytes in this machine's order"
         raise DTypeError(f"{spec!r} is no supported dtype; supported are {known}{hint}")
-    return found
+    return result

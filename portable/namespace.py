@@ -10,7 +10,7 @@ import numpy as np
 from portable import registry
 from portable.backend import Device
 from portable.bound_namespace import BoundNamespace, xp
-from portable.dtypes import DType, bfloat16, dtype
+from portable.dtypes import NARROW, DType, dtype
 from portable.errors import (
     BackendUnavailableError,
     DeviceError,
@@ -56,7 +56,7 @@ def device_of(*arrays: Any) -> Device:
     TypeError
         If something is no array that any device takes.
     """
-    found: Device | None = None
+    device: Device | None = None
     host: Device | None = None
     for array in arrays:
         if isinstance(array, np.ndarray):
@@ -65,14 +65,14 @@ def device_of(*arrays: Any) -> Device:
             continue
         else:
             owner = _owner(array)
-        if found is None:
-            found = owner
-        elif owner is not found and owner.for_arrays() is not found.for_arrays():
+        if device is None:
+            device = owner
+        elif owner is not device and owner.for_arrays() is not device.for_arrays():
             raise DeviceMismatchError(
-                f"arrays of {found.name} and of {owner.name} in one call; move one of them with "
-                f"portable.asarray(x, device={found.name!r})"
+                f"arrays of {device.name} and of {owner.name} in one call; move one of them with "
+                f"portable.asarray(x, device={device.name!r})"
             )
-    return registry.device() if found is None else found
+    return registry.device() if device is None else device
 
 
 def device_of_arrays(*arrays: Any) -> Device:
@@ -148,8 +148,8 @@ def _foreign(array: Any) -> Device:
     ask = getattr(array, "__dlpack_device__", None)
     if ask is None:
         raise _no_array(array)
-    place = tensors.place_of(array) if tensors.is_tensor(array) else None
-    memory, index = place or (int(part) for part in ask())
+    location = tensors.place_of(array) if tensors.is_tensor(array) else None
+    memory, index = location or (int(part) for part in ask())
     if memory == _HOST_MEMORY:
         return device_for_numpy()
     backend = _DLPACK_BACKENDS.get(memory)
@@ -190,16 +190,17 @@ def on_device(device: Device, array: Any) -> Any:
     else:
         kind = dtype(array.dtype) if hasattr(array, "dtype") else None
         array = tensors.detached(array) if getattr(array, "requires_grad", False) else array
-    if kind is bfloat16:  # which DLPack hands to few libraries
-        return device.adopt(as_bits(array)).view(bfloat16.numpy)
+    if kind in NARROW:  # which DLPack hands to few libraries
+        return device.adopt(as_bits(array)).view(kind.numpy)
     return device.adopt(array)
 
 
 def as_bits(array: Any) -> Any:
-    """Another library's `bfloat16` as integers of its own in the same memory."""
+    """Another library's narrow floats as integers of its own in the same memory."""
     from array_api_compat import array_namespace
 
-    return array.view(array_namespace(array).int16)
+    xp = array_namespace(array)
+    return array.view(xp.uint8 if dtype(array.dtype).itemsize == 1 else xp.int16)
 
 
 def asarray(x: Any, *, device: str | Device | None = None) -> Any:
@@ -227,7 +228,7 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
     if target.owns(x):
         return x
     if target is owner:
-        return target.adopt(x)
+        return on_device(target, x)
     return _from_host(target, owner.to_numpy(on_device(owner, x)))
 
 

@@ -13,6 +13,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from portable.backend import (
     bytes_of,
 )
 from portable.backend.queues import Mark, MarkTimer, Queue
-from portable.dtypes import DType
+from portable.dtypes import NARROW, DType
 from portable.errors import (
     DeviceError,
     DeviceFaultError,
@@ -44,7 +45,7 @@ from portable.errors import (
     OutOfMemoryError,
     PortableError,
 )
-from portable.interchange.tensors import dtype_of, is_tensor, place_of
+from portable.interchange.tensors import dtype_of, is_tensor, numpy_dtypes, place_of
 from portable.profiling import timeline
 from portable_backends.common.limits import check
 from portable_backends.cuda.parameter_blocks import ParameterBlock
@@ -53,6 +54,8 @@ from portable_backends.cuda.waits import before_waits, get_ready
 
 __all__ = ["CUDABackend", "CuPyDevice", "ROCmBackend"]
 
+_BYTES = tuple(kind.numpy for kind in NARROW if kind.itemsize == 1)
+"""Floats of which CuPy makes no arrays; views of its bytes are such."""
 _DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
 _MAX_DYNAMIC_SHARED = 8
 _MAX_THREADS = 0
@@ -111,7 +114,7 @@ class CuPyExecutable(Executable):
             try:
                 launch(function, *sizes, current_stream().ptr, pointers, 0)
             except RuntimeError as error:
-                raise _translated(error, f"launching {self._program.entry}") from error
+                raise _translated(error, f"launching {self._program.name}") from error
 
         return run
 
@@ -125,7 +128,7 @@ class CuPyExecutable(Executable):
         try:
             block.fill(arguments)
         except struct.error as error:
-            raise LaunchError(f"launching {self._program.entry}: {error}") from error
+            raise LaunchError(f"launching {self._program.name}: {error}") from error
 
     def _enqueue(self, groups: tuple[int, int, int], pointers: int) -> None:
         ready = getattr(self._threads, "ready", False)
@@ -139,7 +142,7 @@ class CuPyExecutable(Executable):
                 self._function, *groups, *self._workgroup, self._shared, stream, pointers, 0
             )
         except RuntimeError as error:
-            raise _translated(error, f"launching {self._program.entry}") from error
+            raise _translated(error, f"launching {self._program.name}") from error
         if noting is not None:
             noting()
 
@@ -148,7 +151,7 @@ class CuPyExecutable(Executable):
         recording = timeline.recording
         if recording is None:
             return None
-        entry = timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
+        entry = timeline.Entry(self._program.name, "launch", groups, self._workgroup)
         return self._device.noting(recording, entry)
 
     def _enqueue_elsewhere(self, groups: tuple[int, int, int], pointers: int) -> None:
@@ -243,7 +246,7 @@ class CuPyDevice(Device):
                 function = module.get_function(program.entry)
                 self._configure(program, function.ptr, driver)
             except driver.CUDADriverError as error:
-                raise _translated(error, f"loading {program.entry} for {self._target()}") from error
+                raise _translated(error, f"loading {program.name} for {self._target()}") from error
         return CuPyExecutable(self, program, module, function)
 
     def _configure(self, program: Program, function: int, driver: Any) -> None:
@@ -251,7 +254,7 @@ class CuPyDevice(Device):
         width, height, depth = program.workgroup
         if width * height * depth > most:
             raise LaunchError(
-                f"{program.entry} can run with at most {most} work-items in a workgroup on "
+                f"{program.name} can run with at most {most} work-items in a workgroup on "
                 f"{self.name}; it was given {program.workgroup}"
             )
         if program.dynamic_local and program.local_bytes > self.capabilities.local_memory:
@@ -271,7 +274,9 @@ class CuPyDevice(Device):
         )
 
     def view_code(self, array: Any) -> ViewCode:
-        """How compiled code sees a CuPy array."""
+        """How compiled code sees a CuPy array, or a tensor where PyTorch works on CuPy's stream."""
+        if is_tensor(array):
+            return self._tensor_code(array)
         return ViewCode(
             self._array,
             same="{x}.dtype is {x}_dtype and {x}.shape == {x}_shape and {x}.strides == {x}_strides"
@@ -283,6 +288,35 @@ class CuPyDevice(Device):
             names={"index": self.index},
         )
 
+    def _stream_address(self) -> int:
+        return int(self._cupy.cuda.get_current_stream().ptr)
+
+    def _tensor_code(self, tensor: Any) -> ViewCode:
+        from cupy_backends.cuda import stream
+        from cupy_backends.cuda.api import runtime
+
+        current = runtime.getDevice
+        mine = getattr(stream, "get_current_stream_ptr", self._stream_address)
+        theirs = sys.modules["torch"]._C._cuda_getCurrentRawStream
+        return ViewCode(
+            type(tensor),
+            same="numpy_of[{x}.dtype] is {x}_dtype and {x}.shape == {x}_shape"
+            " and {x}.stride() == {x}_apart and {x}.get_device() == index == current()"
+            " and not ({x}.requires_grad or {x}.is_conj() or {x}.is_neg())"
+            " and theirs(index) == mine()",
+            handle="{x}.data_ptr()",
+            address="{x}_handle",
+            offset="0",
+            owner="None",
+            names={
+                "index": self.index,
+                "numpy_of": numpy_dtypes,
+                "current": current,
+                "theirs": theirs,
+                "mine": mine,
+            },
+        )
+
     def behind(self, handle: int, by: int) -> int:
         """A later address."""
         return handle + by
@@ -292,6 +326,8 @@ class CuPyDevice(Device):
         bytes_of(shape, dtype.itemsize)
         try:
             with self.stream_scope():
+                if dtype.numpy in _BYTES:
+                    return self._cupy.empty(shape, np.uint8).view(dtype.numpy)
                 return self._cupy.empty(shape, dtype.numpy)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise OutOfMemoryError(f"{self.name}: {error}") from error
@@ -319,7 +355,9 @@ class CuPyDevice(Device):
         get_ready()
         try:
             with self.stream_scope(), timeline.copying(self, "to device", array.nbytes):
-                return self._cupy.array(array, order="C")
+                words = array.view(np.uint8) if array.dtype in _BYTES else array
+                made = self._cupy.array(words, order="C")
+                return made if words is array else made.view(array.dtype)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise OutOfMemoryError(f"{self.name}: {error}") from error
 
@@ -328,7 +366,8 @@ class CuPyDevice(Device):
         get_ready()
         try:
             with self.stream_scope(), timeline.copying(self, "from device", array.nbytes):
-                return np.array(self._cupy.asnumpy(array), order="C")
+                words = array.view(np.uint8) if array.dtype in _BYTES else array
+                return np.array(self._cupy.asnumpy(words), order="C").view(array.dtype)
         except RuntimeError as error:
             raise _translated(error, f"copying from {self.name}") from error
 
@@ -459,13 +498,24 @@ class CuPyDevice(Device):
 
     def _over(self, tensor: Any) -> Any:
         """A CuPy array over a tensor's memory, which is no matter for streams."""
-        kind = dtype_of(tensor).numpy
-        shape = tuple(tensor.shape)
-        strides = tuple([s * kind.itemsize for s in tensor.stride()])
-        nbytes = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + kind.itemsize
+        shape, kind, strides, nbytes = _layout(dtype_of(tensor), tensor.shape, tensor.stride())
         cuda = self._cupy.cuda
-        memory = cuda.UnownedMemory(tensor.data_ptr(), max(nbytes, 0), tensor, self.index)
-        return self._array(shape, kind, cuda.MemoryPointer(memory, 0), strides)
+        memory = cuda.UnownedMemory(tensor.data_ptr(), nbytes, tensor, self.index)
+        pointer = cuda.MemoryPointer(memory, 0)
+        if kind not in _BYTES:
+            return self._array(shape, kind, pointer, strides)
+        return self._array(shape, np.uint8, pointer, strides).view(kind)
+
+
+@lru_cache(maxsize=4096)
+def _layout(
+    dtype: DType, shape: tuple[int, ...], apart: tuple[int, ...]
+) -> tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...], int]:
+    """A tensor's shape, its dtype and strides in NumPy's words, and the bytes from end to end."""
+    kind = dtype.numpy
+    strides = tuple(s * kind.itemsize for s in apart)
+    nbytes = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + kind.itemsize
+    return tuple(shape), kind, strides, max(nbytes, 0)
 
 
 def _level(architecture: str) -> tuple[int, int]:

@@ -12,6 +12,7 @@ __all__ = ["cuda_capabilities", "rocm_capabilities"]
 _Properties = Mapping[str, Any]
 _CACHE_LINE = 128
 """Of NVIDIA's and AMD's GPUs; their device properties do not say."""
+_WARPGROUPS = frozenset(f"wgmma.{kind}" for kind in ("f16", "bf16", "f8e4m3", "f8e5m2", "i8"))
 
 
 def cuda_capabilities(properties: _Properties, driver: str) -> Capabilities:
@@ -78,7 +79,7 @@ def _text(value: Any) -> str:
 
 def _matrix_units(level: tuple[int, int]) -> frozenset[str]:
     units = {"mma.f16", "mma.bf16", "mma.tf32", "mma.f64"} if level >= (8, 0) else set()
-    return frozenset(units | ({"wgmma.f16", "wgmma.bf16"} if level == (9, 0) else set()))
+    return frozenset(units | (_WARPGROUPS if level == (9, 0) else set()))
 
 
 def _async_copy(level: tuple[int, int]) -> frozenset[str]:

@@ -18,6 +18,7 @@ BOXES_BYTES: Final = 128
 
 _TYPES: Final = {
     "uint8": 0,
+    "int8": 0,
     "uint16": 1,
     "uint32": 2,
     "int32": 3,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
 from portable.conv.choice import chosen
@@ -14,13 +15,15 @@ from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
 from portable.conv.direct.product import Product, is_product
 from portable.conv.geometry import Geometry, Layout
-from portable.conv.method import Method
-from portable.conv.settings import Algorithm
+from portable.conv.method import Method, Split
+from portable.conv.settings import Algorithm, Precision
 from portable.conv.vendor import Vendor
 from portable.conv.winograd.blocks import WinogradBlocks
 from portable.conv.winograd.winograd import Winograd
-from portable.dtypes import DType
+from portable.dtypes import DType, float32
+from portable.errors import DTypeError
 from portable.tune.space import Parameters
+from portable.tune.ways import Way, Ways
 
 __all__ = ["Route", "method_of", "route"]
 
@@ -28,6 +31,10 @@ __all__ = ["Route", "method_of", "route"]
 _FEW_FILTERS: Final = 64
 """Up to which boxes take less time than a product: 26 us instead of 34 for 256 channels of 32
 images of 56 x 56 on an H200."""
+
+_FEWEST_SPLIT: Final = 32
+"""Channels from which on matrix units multiply single precision by parts: 3 x 3 with stride 2 of
+128 channels took 0.93, of 320 0.65 of the time so on an H200; 7 x 7 of 3 channels took 1.03."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,7 @@ def route(
     asked: Algorithm,
     table: object,
     weights: bool = False,
+    precision: Precision = "usual",
 ) -> Route:
     """The way of a convolution.
 
@@ -94,14 +102,28 @@ def route(
         The state of the user's table of tuned parameters.
     weights : bool
         Whether the gradient by filters of the convolution is wanted.
+    precision : {"usual", "full", "tf32"}
 
     Raises
     ------
     UnsupportedError
         For an algorithm that cannot do the shape.
+    DTypeError
+        For "tf32" of other than single precision.
     """
+    if precision == "tf32" and kind is not float32:
+        raise DTypeError(f'precision="tf32" is for float32, not {kind.name}')
     algorithm = chosen(asked, device.capabilities, shape, kind, weights)
-    return Route(algorithm, method_of(device, shape, kind, layout, algorithm))
+    split = _split_of(shape, precision)
+    return Route(algorithm, method_of(device, shape, kind, layout, algorithm, split=split))
+
+
+def _split_of(shape: Geometry, precision: Precision) -> Split:
+    """How matrix units, where there are some, multiply single precision."""
+    if precision == "tf32":
+        return "first"
+    pays = shape.channels >= _FEWEST_SPLIT and shape.window.count > 1
+    return "exact" if precision == "usual" and pays else False
 
 
 def method_of(
@@ -111,33 +133,94 @@ def method_of(
     layout: Layout,
     algorithm: Algorithm,
     choice: Parameters | None = None,
+    split: Split = False,
 ) -> Method:
     """The method of an algorithm.
 
     Parameters
     ----------
-    device, shape, kind, layout, choice
+    device, shape, kind, layout, choice, split
         As of `Method`.
     algorithm : str
         Any but "auto".
     """
-    if algorithm == "vendor":
-        return Vendor(device, shape, kind, layout)
-    if algorithm == "direct":
-        alone = device.capabilities.lone_work_items
-        if has_few_channels(shape) and (layout == "NHWC" or not alone):
-            return Grouped(device, shape, kind, layout)
-        flat = shape.window.stride == (1, 1) or layout == "NCHW"
-        if is_product(shape) and flat and (layout == "NHWC" or not alone) and choice is None:
-            thin = None
-            if layout == "NHWC" and shape.filters <= _FEW_FILTERS:
-                thin = boxes(device, shape, kind, layout)
-            by_units = thin is not None and by_matrix_units(device, kind) and not thin.rows
-            return thin if thin and by_units else Product(device, shape, kind, layout)
-        if alone and choice is None and shape.channels:
-            return Lanes(device, shape, kind, layout)
-        found = boxes(device, shape, kind, layout, choice)
-        return found or Gathered(device, shape, kind, layout, choice)
-    alone = device.capabilities.lone_work_items and layout == "NCHW"
-    winograd = WinogradBlocks if alone else Winograd
-    return winograd(device, shape, kind, layout, choice, results=int(algorithm[-1]))
+    return CONVOLUTIONS.first(Asked(device, shape, kind, layout, algorithm, choice, split))
+
+
+class Asked(NamedTuple):
+    """What the ways of a convolution are told: the arguments of `method_of`."""
+
+    device: Device
+    shape: Geometry
+    kind: DType
+    layout: Layout
+    algorithm: Algorithm
+    choice: Parameters | None
+    split: Split
+
+    @property
+    def alone(self) -> bool:
+        """Whether work-items have a processor's core to themselves."""
+        return self.device.capabilities.lone_work_items
+
+    @property
+    def flat(self) -> bool:
+        """Whether it is a product of matrices, of which images are one nearly as they lie."""
+        plain = self.shape.window.stride == (1, 1) or self.layout == "NCHW"
+        ours = self.layout == "NHWC" or not self.alone
+        return is_product(self.shape) and plain and ours and self.choice is None
+
+
+def _is_grouped(x: Asked) -> bool:
+    return has_few_channels(x.shape) and (x.layout == "NHWC" or not x.alone)
+
+
+def _thin(x: Asked) -> Iterator[Method]:
+    found = boxes(x.device, x.shape, x.kind, x.layout, split=x.split)
+    if found and by_matrix_units(x.device, x.kind, x.split) and not found.rows:
+        yield found
+
+
+def _in_boxes(x: Asked) -> Iterator[Method]:
+    found = boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split)
+    if found:
+        yield found
+
+
+def _by_winograd(x: Asked) -> Iterator[Method]:
+    winograd = WinogradBlocks if x.alone and x.layout == "NCHW" else Winograd
+    yield winograd(*x[:4], x.choice, results=int(x.algorithm[-1]))
+
+
+def _one(method: type[Method]) -> Callable[[Asked], Iterator[Method]]:
+    return lambda x: iter((method(*x[:4], x.choice, x.split),))
+
+
+CONVOLUTIONS: Final = Ways[Asked, Method](
+    "convolution",
+    Way("vendor", "", _one(Vendor), lambda x: x.algorithm == "vendor"),
+    Way(
+        "winograd",
+        "pack_filters convolve_blocks transform_filters transform_images multiply_many "
+        "transform_results",
+        _by_winograd,
+        lambda x: x.algorithm.startswith("winograd"),
+    ),
+    Way("grouped", "arrange_group_filters convolve_groups", _one(Grouped), _is_grouped),
+    Way(
+        "thin boxes",
+        "arrange_filters multiply_boxes",
+        _thin,
+        lambda x: x.flat and x.layout == "NHWC" and x.shape.filters <= _FEW_FILTERS,
+    ),
+    Way("product", "", _one(Product), lambda x: x.flat),
+    Way(
+        "lanes of pixels",
+        "pack_lane_filters convolve_rows",
+        _one(Lanes),
+        lambda x: x.alone and x.choice is None and x.shape.channels > 0,
+    ),
+    Way("boxes", "arrange_filters gather_patches multiply_boxes add_parts", _in_boxes),
+    Way("gathered", "gathered_product", _one(Gathered)),
+)
+"""How images are convolved with filters."""

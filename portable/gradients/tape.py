@@ -14,9 +14,10 @@ from portable.dtypes import dtype
 from portable.errors import DataError, LaunchError, UnsupportedError
 from portable.gradients.arguments import views_of
 from portable.gradients.custom import CustomFunction, own_adjoint
+from portable.gradients.elementwise import elementwise
 from portable.gradients.kernels import vjp
 from portable.gradients.memory_of import Memory, is_real, memory_of
-from portable.gradients.operations import OPERATIONS, custom, elementwise
+from portable.gradients.operations import OPERATIONS, custom
 from portable.gradients.records import Gradients, KernelRecord, Record, UnseenRecord, Value
 from portable.gradients.sums import as_given, as_pairs, nought_for
 from portable.lang.arguments.arguments import is_array
@@ -72,12 +73,13 @@ class Tape:
 
     # -- what it is told -------------------------------------------------------------------
 
-    def value(self, x: Any) -> Value:
-        """An array as it is now."""
+    def value(self, x: Any, *, view: bool = False) -> Value:
+        """An array as it is now; `view`: it may be a view of another one that is known."""
         memory = memory_of(x)
         known = self._values.get(memory)
         if known is None:
-            self._refuse_overlap(x, memory)
+            if not view:
+                self._refuse_overlap(x, memory)
             known = self._values[memory] = Value(x, memory)
         return known
 
@@ -88,6 +90,17 @@ class Tape:
                     f"a tape is given an array of shape {memory.shape} that shares memory with one "
                     f"of shape {other.memory.shape} without being the same view: gradients go by "
                     "whole arrays; pass the same view each time, or copy it"
+                )
+
+    def _refuse_views(self, value: Value) -> None:
+        """Refuses to write to what something else on the tape sees as another view."""
+        if value.memory.low == value.memory.high:
+            return
+        for other in self._values.values():
+            if other.memory != value.memory and value.memory.overlaps(other.memory):
+                raise LaunchError(
+                    f"an array of shape {value.memory.shape} is written of which the tape knows a "
+                    f"view of shape {other.memory.shape}: write to a copy"
                 )
 
     def record(self, record: Record) -> None:
@@ -102,6 +115,7 @@ class Tape:
     def overwrite(self, values: Sequence[Value]) -> None:
         """Keeps what is about to be overwritten, where a gradient will need it."""
         for value in values:
+            self._refuse_views(value)
             needed = any(value in record.kept() for record in self._records)
             if self._values.get(value.memory) is not value:
                 continue
@@ -110,6 +124,27 @@ class Tape:
                 with recording.unwatched():
                     value.array = copy(value.array)
             self._values[value.memory] = fresh
+
+    def replayed(
+        self, steps: Callable[..., Any], inputs: Sequence[Any], number: int, total: Any
+    ) -> list[tuple[Any, Any]]:
+        """Arrays that a result of some steps depends on, each with its gradient."""
+        arrays = list({id(x): x for x in inputs if is_array(x) and is_real(x)}.values())
+        with Tape() as tape:
+            made = steps(*inputs)
+        result = made[number] if isinstance(made, tuple) else made
+        found = [(x, tape._gradient_or_none(result, x, total)) for x in arrays]
+        return [(x, g) for x, g in found if g is not None]
+
+    def _gradient_or_none(self, loss: Any, source: Any, seed: Any) -> Any:
+        """A gradient; None where the loss does not depend on the source."""
+        if not self._reaches(loss, source):
+            return None
+        return self.gradient(loss, source, seed=seed)
+
+    def _reaches(self, loss: Any, source: Any) -> bool:
+        end = memory_of(loss)
+        return end in self._dependent({memory_of(source)})
 
     def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> None:
         """A kernel is about to be launched."""

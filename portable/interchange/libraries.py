@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial, wraps
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 
 from portable import recording, registry
 from portable.backend import Device
-from portable.dtypes import bfloat16, dtype
+from portable.dtypes import NARROW, dtype
 from portable.interchange import tensors
 from portable.interchange.host_arrays import MovedCall, rebuilt
 from portable.interchange.tensors import is_tensor, tensor_over
@@ -36,6 +37,7 @@ __all__ = [
     "runs_where_it_lives",
     "stream_of",
     "takes_other_libraries",
+    "tensors_viewed",
 ]
 
 _Parameters = ParamSpec("_Parameters")
@@ -165,6 +167,9 @@ def exchanged(
     kwargs : dict
         What it is given by name.
     """
+    viewed = tensors_viewed((*args, *kwargs.values()))
+    if viewed is not None:
+        return cast(_Result, _of_tensors(function, len(args), kwargs, viewed))
     others = [x for x in _leaves((*args, *kwargs.values())) if type(x) not in _NONE and is_other(x)]
     device = device_of(*others)
     exchange = _Exchange(device, others[0])
@@ -173,6 +178,113 @@ def exchanged(
         return cast(_Result, exchange.called(function, args, kwargs))
     with device.on_stream(stream):
         return cast(_Result, exchange.called(function, args, kwargs))
+
+
+class Viewed(NamedTuple):
+    """The arguments of a call with tensors, as a device's own arrays see them.
+
+    Attributes
+    ----------
+    values : list
+        The arguments, tensors as arrays.
+    tensors : list of (array, tensor)
+        Which of them they were.
+    scope : context manager
+        Puts the device on the stream that PyTorch works on.
+    """
+
+    values: list[Any]
+    tensors: list[tuple[Any, Any]]
+    scope: AbstractContextManager[None]
+
+    def given(self, found: Any) -> Any:
+        """A result as the caller gets it: arrays as tensors, those of the call as they were."""
+        kind = type(found)
+        if kind in _NONE:
+            return found
+        for view, tensor in self.tensors:
+            if found is view:
+                return tensor
+        if isinstance(found, tuple):
+            return rebuilt(found, map(self.given, found))
+        return _tensor(found) if type(self.tensors[0][0]) is kind else found
+
+
+_NO_SCOPE: Final = nullcontext()
+
+
+def tensors_viewed(values: Iterable[Any]) -> Viewed | None:
+    """Arguments of which some are plain tensors of one device's, and none of other libraries.
+
+    None where there are none such, or one that has to be looked at longer (`on_device`): this is
+    asked for at each call, and costs a microsecond a tensor.
+    """
+    found: list[Any] = []
+    seen: list[tuple[Any, Any]] = []
+    place = -2
+    for x in values:
+        kind = type(x)
+        if kind in _NONE:
+            found.append(x)
+        elif is_tensor(x):
+            own = x.get_device()
+            view = tensors.host_view(x) if own < 0 else _gpu_view(x, own)
+            if view is None or (place != own and seen):
+                return None
+            place = own
+            seen.append((view, x))
+            found.append(view)
+        elif kind is tuple or is_other(x):
+            return None
+        else:
+            found.append(x)
+    if not seen:
+        return None
+    return Viewed(found, seen, _NO_SCOPE if place < 0 else _on_its_stream(seen[0][1]))
+
+
+def _gpu_view(tensor: Any, index: int) -> Any:
+    """A CuPy array over a tensor; None where that takes a longer look."""
+    if not tensor.is_cuda or tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+        return None
+    return _gpu_of(tensor).adopt(tensor)
+
+
+def _gpu_of(tensor: Any) -> Device:
+    """The device of a tensor's memory."""
+    kind, index = tensors.place_of(tensor) or (0, 0)
+    name = _gpu_names.get((kind, index))
+    if name is None:
+        backend = "rocm" if kind == tensors.ROCM else "cuda"
+        name = _gpu_names[kind, index] = f"{backend}:{index}"
+    return registry.device(name)
+
+
+_gpu_names: Final[dict[tuple[int, int], str]] = {}
+
+
+def _on_its_stream(tensor: Any) -> AbstractContextManager[None]:
+    address = tensors.stream_of(tensor)
+    return _NO_SCOPE if address is None else _gpu_of(tensor).on_stream(address)
+
+
+def _of_tensors(
+    function: Callable[..., Any], positional: int, kwargs: dict[str, Any], viewed: Viewed
+) -> Any:
+    """A call with arrays in place of tensors, and its results as tensors."""
+    values = viewed.values
+    named = dict(zip(kwargs, values[positional:], strict=True))
+    with viewed.scope:
+        return viewed.given(function(*values[:positional], **named))
+
+
+def _tensor(found: Any) -> Any:
+    """A tensor over a device's array."""
+    kind = dtype(found.dtype)
+    if kind not in NARROW:
+        return tensor_over(found)
+    words = np.uint8 if kind.itemsize == 1 else np.int16
+    return tensor_over(found.view(words)).view(getattr(sys.modules["torch"], kind.name))
 
 
 def _leaves(values: Iterable[Any]) -> Iterable[Any]:
@@ -221,16 +333,16 @@ class _Exchange:
         return self._in_library(found) if self._device.owns(found) else found
 
     def _in_library(self, found: Any) -> Any:
-        is_bfloat16 = dtype(found.dtype) is bfloat16
-        shared = found.view(np.int16) if is_bfloat16 else found
         if is_tensor(self._sample):
-            tensor = tensor_over(shared)
-            return tensor.view(sys.modules["torch"].bfloat16) if is_bfloat16 else tensor
+            return _tensor(found)
+        kind = dtype(found.dtype)
+        narrow = kind in NARROW
+        shared = found.view(np.uint8 if kind.itemsize == 1 else np.int16) if narrow else found
         from array_api_compat import array_namespace
 
         xp = array_namespace(self._sample)
         array = xp.from_dlpack(shared)
-        return array.view(xp.bfloat16) if is_bfloat16 else array
+        return array.view(getattr(xp, kind.name)) if narrow else array
 
 
 def stream_of(arguments: Sequence[Any]) -> int | None:

@@ -14,22 +14,28 @@ from portable.dtypes import DType, dtype
 from portable.errors import UnsupportedError
 
 __all__ = [
+    "ROCM",
     "detached",
     "dtype_of",
+    "host_view",
     "is_tensor",
+    "numpy_dtypes",
     "place_of",
     "plain",
     "stream_of",
     "tensor_over",
 ]
 
-_HOST, _CUDA, _ROCM = 1, 2, 10
+_HOST, _CUDA, ROCM = 1, 2, 10
 _NO_WAITING: Final = -1
 """What DLPack calls the stream of a consumer that works on the same one."""
 
 _kinds: Final[dict[type, bool]] = {np.ndarray: False}
 _places: Final[dict[Any, tuple[int, int] | None]] = {}
 _dtypes: Final[dict[Any, DType]] = {}
+
+numpy_dtypes: Final[dict[Any, np.dtype[Any]]] = {}
+"""NumPy's for those of PyTorch's dtypes that were asked for."""
 
 
 def is_tensor(x: object) -> bool:
@@ -61,7 +67,16 @@ def _place(device: Any) -> tuple[int, int] | None:
     if device.type != "cuda":
         return None
     rocm = sys.modules["torch"].version.hip is not None
-    return (_ROCM if rocm else _CUDA), int(device.index)
+    return (ROCM if rocm else _CUDA), int(device.index)
+
+
+def host_view(tensor: Any) -> np.ndarray[Any, Any] | None:
+    """A NumPy array over a plain tensor's memory; None where that takes a longer look (`plain`)."""
+    try:
+        found: np.ndarray[Any, Any] = tensor.numpy()
+    except (TypeError, RuntimeError):  # other memory, dtypes, gradients, conjugates
+        return None
+    return found
 
 
 def dtype_of(tensor: Any) -> DType:
@@ -77,6 +92,7 @@ def dtype_of(tensor: Any) -> DType:
         return _dtypes[kind]
     except KeyError:
         found = _dtypes[kind] = dtype(kind)
+        numpy_dtypes[kind] = found.numpy
         return found
 
 

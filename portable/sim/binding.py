@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from portable.dtypes import NARROW
 from portable.errors import DTypeError, LaunchError, ShapeError
 from portable.lang.ir.types import Array, Layout, lanes_of, scalar_of
 from portable.sim import untouched
@@ -168,6 +169,8 @@ def _bind(array: Array, x: Any, writes: bool, blank: bool) -> _Bound:
     span = origin + sum(r for r in reach if r > 0) + 1
     # An ellipsis, or an array without dimensions would give a copy of its element.
     corner = x[..., *(slice(-1, None) if r < 0 else slice(0, 1) for r in reach)]
+    if array.dtype in NARROW:  # which NumPy does not know by their names
+        corner = corner.view(f"u{x.itemsize}")
     data = as_strided(corner, (span,), (x.itemsize,)).view(kind)
     low = x.__array_interface__["data"][0] - origin * x.itemsize
     buffer = Buffer(array, data, x.shape, strides, origin, width)

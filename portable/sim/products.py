@@ -19,11 +19,15 @@ from portable.sim.values import Value
 __all__ = ["Product", "Products"]
 
 _ITEM: Final = np.arange(WARPGROUP)
+_DEPTH_BYTES: Final = 32
+"""Of an operand, along the sum."""
+_NO_NUMBER: Final = -(2**31)
+"""What integer registers hold while sums are worked on."""
 
 
 @dataclass(slots=True, eq=False)
 class Product:
-    """One instruction: 64 rows, so many columns, 16 in depth.
+    """One instruction: 64 rows, so many columns, 32 bytes in depth.
 
     Attributes
     ----------
@@ -45,8 +49,11 @@ class Product:
     def read(self) -> None:
         """Read the operands, at the latest when they are waited for."""
         if self.values is None:
-            a, b = (f.buffer.data[f.offsets].astype(np.float32) for f in self.factors)
-            self.values = a.reshape(64, 16), b.reshape(-1, 16)
+            data = self.factors[0].buffer.data
+            kind = np.int32 if data.dtype.kind == "i" else np.float32
+            a, b = (f.buffer.data[f.offsets].astype(kind) for f in self.factors)
+            depth = _DEPTH_BYTES // data.dtype.itemsize
+            self.values = a.reshape(-1, depth), b.reshape(-1, depth)
 
     def shares(self) -> Value:
         """What each register of each work-item gains: a row per register."""
@@ -55,8 +62,8 @@ class Product:
         i = np.arange(len(self.registers))[:, None]
         row = _ITEM // 32 * 16 + (_ITEM % 32 >> 2) + 8 * (i // 2 % 2)
         column = i // 4 * 8 + (_ITEM % 32 & 3) * 2 + i % 2
-        found: Value = product[row, column]
-        return found
+        values: Value = product[row, column]
+        return values
 
 
 class Products:
@@ -115,7 +122,7 @@ class Products:
         self._held[warpgroup, registers] = np.stack([w.env[name][rows] for name in registers])
         for name in registers:
             w.env[name] = w.env[name].copy()
-            w.env[name][rows] = np.nan
+            w.env[name][rows] = np.nan if w.env[name].dtype.kind == "f" else _NO_NUMBER
 
     def commit(self, warpgroup: int) -> None:
         """Close the group of those that have begun."""

@@ -22,15 +22,16 @@ from portable.sim.touches import Site
 from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup
 
-_DEPTH: Final = 16
+_DEPTH: Final = 32
+"""Bytes of an operand along the sum that an instruction takes."""
 
 
-@instruction("set.f32")
+@instruction("set")
 def _(statement: s.Instruction, b: Builder) -> Step:
     return worked_out(statement, b, 1, lambda c, x: [np.zeros_like(c[0])])
 
 
-@instruction("changed.f32")
+@instruction("changed")
 def _(statement: s.Instruction, b: Builder) -> Step:
     """Work-items go on with a register that multiplications have changed."""
     site, (register,) = b.site(statement.loc), statement.outputs
@@ -64,8 +65,8 @@ def _meet(w: Workgroup, site: Site, what: str) -> None:
 
 def _present(w: Workgroup) -> list[int]:
     """The warpgroups that are here."""
-    found: list[int] = np.unique(w.active.ids // WARPGROUP).tolist()
-    return found
+    groups: list[int] = np.unique(w.active.ids // WARPGROUP).tolist()
+    return groups
 
 
 @instruction("wgmma.commit")
@@ -118,31 +119,32 @@ class _Tiles:
         self._sites: dict[Array, Site] = {a: b.site(statement.loc, a) for a in arrays}
 
     def access(self, w: Workgroup, descriptor: int, outer: int, turned: bool) -> Access:
-        """The (outer, 16) halves that a descriptor stands for, swizzled by 128 bytes."""
+        """The elements that a descriptor stands for, 32 bytes by outer, swizzled by 128 bytes."""
         assert descriptor >> 62 == 1
         start = (descriptor & 0x3FFF) << 4
         lead, stride = (descriptor >> 16 & 0x3FFF) << 4, (descriptor >> 32 & 0x3FFF) << 4
-        row, k = np.indices((outer, _DEPTH)).reshape(2, -1)
-        if turned:
-            distance = row // 64 * lead + k // 8 * stride + k % 8 * 128 + row % 64 * 2
-        else:
-            distance = row // 8 * stride + row % 8 * 128 + k * 2
-        address = start + distance
-        address = address ^ ((address >> 7 & 7) << 4)
         bases = w.launch.survey.addresses
         array = max((a for a in bases if bases[a] <= start), key=lambda a: bases[a])
         buffer = w.buffers[array]
-        offsets = (address - bases[array]) // buffer.data.itemsize
+        size = buffer.data.itemsize
+        row, k = np.indices((outer, _DEPTH // size)).reshape(2, -1)
+        if turned:
+            distance = row // 64 * lead + k // 8 * stride + k % 8 * 128 + row % 64 * 2
+        else:
+            distance = row // 8 * stride + row % 8 * 128 + k * size
+        address = start + distance
+        address = address ^ ((address >> 7 & 7) << 4)
+        offsets = (address - bases[array]) // size
         index = indexed(buffer, offsets)
         return Access(self._sites[array], buffer, index, np.zeros_like(offsets), offsets, None)
 
 
-@instruction("wgmma.f16", "wgmma.bf16")
+@instruction("wgmma.f16", "wgmma.bf16", "wgmma.f8e4m3", "wgmma.f8e5m2", "wgmma.i8")
 def _(statement: s.Instruction, b: Builder) -> Step:
     site, tiles = b.site(statement.loc), _Tiles(statement, b)
     inputs = b.expressions(statement.inputs, site)
     registers = tuple(v.name for v in statement.outputs)
-    turned = [bool(b.constant(x)) for x in statement.inputs[2:]]
+    turned = [bool(b.constant(x)) for x in statement.inputs[2:]] or [False, False]
     extents = 64, 2 * len(registers)
 
     def run(w: Workgroup) -> None:

@@ -14,7 +14,8 @@ from portable.lang.kernel import kernel
 
 __all__ = [
     "Rows",
-    "csr_long_rows_by_vector",
+    "csr_add_carried",
+    "csr_even_by_vector",
     "csr_rows_by_matrix",
     "csr_rows_by_vector",
     "csr_share_by_matrix",
@@ -67,38 +68,184 @@ def csr_share_by_vector(a: Any, x: Any, out: Any, share: Any, *, ACC: Any) -> No
 
 
 @kernel
-def csr_rows_by_vector(a: Any, x: Any, out: Any, longest: Any, *, ACC: Any, LANES: int) -> None:
-    """``out = a x``, `LANES` neighbouring work-items of a sub-group for each row.
-
-    Rows of more numbers than `longest` are left to `csr_long_rows_by_vector`.
-    """
+def csr_rows_by_vector(a: Any, x: Any, out: Any, *, ACC: Any, LANES: int) -> None:
+    """``out = a x``, `LANES` neighbouring work-items of a sub-group for each row."""
     row = kl.global_id(0) // LANES
     lane = kl.global_id(0) % LANES
     inside = row < out.shape[0]
     start = kl.cast(a.offsets[row], kl.i64) if inside else 0
     stop = kl.cast(a.offsets[row + 1], kl.i64) if inside else 0
-    mine = inside and stop - start <= longest
     total = kl.cast(0, ACC)
-    for k in range(start + lane, stop if mine else start, LANES):
+    for k in range(start + lane, stop, LANES):
         total = total + kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k]], ACC)
+    total = sum_of_lanes(total, LANES)
+    if inside and lane == 0:
+        out[row] = total
+
+
+@function
+def sum_of_lanes(total: Any, LANES: int) -> Any:
+    """The sum of what `LANES` neighbouring work-items have."""
     for step in kl.static_range(5):
         if 1 << step < LANES:
             total = total + kl.sub_group_shuffle_xor(total, 1 << step)
-    if mine and lane == 0:
-        out[row] = total
+    return total
+
+
+class Carry(NamedTuple):
+    """What is known of a row that goes on: its number, and a sum."""
+
+    row: Any
+    total: Any
+
+
+@function
+def carried_on(x: Carry, y: Carry) -> Carry:
+    """The sum of a row, together with what came before if that was the same row's."""
+    return Carry(y.row, kl.where(x.row == y.row, x.total + y.total, y.total))
+
+
+@function
+def rows_before(offsets: Any, place: Any) -> Any:
+    """How many rows have ended before as many rows and numbers as `place`."""
+    low = kl.cast(0, place.dtype)
+    high = kl.minimum(place, low + (offsets.shape[0] - 1))
+    while low < high:
+        middle = low + (high - low + 1) // 2
+        if kl.cast(offsets[middle], place.dtype) + middle <= place:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@function
+def rows_ended(ends: Any, place: Any, rows: Any, numbers: Any) -> Any:
+    """The same in a share, of whose rows the ends are known."""
+    low, high = kl.maximum(place - numbers, 0), kl.minimum(place, rows)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if ends[middle - 1] + middle <= place:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class Share(NamedTuple):
+    """Which rows end in a workgroup's share, and which numbers it has."""
+
+    row: Any
+    rows: Any
+    first: Any
+    numbers: Any
+
+
+@function
+def share_of(offsets: Any, numbers: Any, SIZE: int) -> Share:
+    """The share of this workgroup, of so many rows and numbers together."""
+    group = kl.cast(kl.group_id(0), kl.i64)
+    count = kl.cast(offsets.shape[0] - 1, kl.i64) + numbers
+    begin, end = kl.minimum(group * SIZE, count), kl.minimum((group + 1) * SIZE, count)
+    row, stop = rows_before(offsets, begin), rows_before(offsets, end)
+    numbers_here = kl.i32((end - stop) - (begin - row))
+    return Share(row, kl.i32(stop - row), begin - row, numbers_here)
 
 
 @kernel
-def csr_long_rows_by_vector(a: Any, x: Any, rows: Any, out: Any, *, ACC: Any) -> None:
-    """``out = a x`` of the rows named in `rows`, a workgroup for each."""
-    row = rows[kl.group_id(0)]
-    total = kl.cast(0, ACC)
-    first = a.offsets[row] + kl.local_id(0)
-    for k in range(first, a.offsets[row + 1], kl.local_size(0)):
-        total = total + kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k]], ACC)
-    total = kl.workgroup_reduce(kl.add, total)
-    if kl.local_id(0) == 0:
-        out[row] = total
+def csr_even_by_vector(
+    a: Any, x: Any, out: Any, rows: Any, sums: Any, *, ACC: Any, EACH: int, ITEMS: int
+) -> None:
+    """``out = a x``, but for the sums of rows that begin in the share of an earlier workgroup.
+
+    Each workgroup has as many rows and numbers together, each work-item as many of these, however
+    long rows are (D. Merrill and M. Garland, "Merge-based parallel sparse matrix-vector
+    multiplication", SC 2016). Products go through local memory, ``2 ACC + 4`` bytes of it for each.
+
+    Parameters
+    ----------
+    a, x, out
+        The matrix, as of `Rows`, the vector, and the product.
+    rows, sums : array, shape (workgroups,)
+        Which row goes on after each share, and its sum so far: for `csr_add_carried`.
+    ACC : DType
+        The type to sum in.
+    EACH, ITEMS : int
+        Rows and numbers of a work-item, and work-items of a workgroup.
+    """
+    SIZE = EACH * ITEMS
+    mine = share_of(a.offsets, kl.cast(a.data.shape[0], kl.i64), SIZE)
+    item = kl.local_id(0)
+    ends, products = kl.local((SIZE + 1,), kl.i32), kl.local((SIZE,), ACC)
+    totals = kl.local((SIZE,), ACC)
+    for step in kl.static_range(EACH + 1):
+        at = item + step * ITEMS
+        if at <= mine.rows and at <= SIZE:
+            row = kl.minimum(mine.row + at + 1, a.offsets.shape[0] - 1)
+            distance = kl.cast(a.offsets[row], kl.i64) - mine.first
+            ends[at] = kl.i32(kl.minimum(distance, kl.cast(SIZE, kl.i64)))
+    for step in kl.static_range(EACH):
+        at = item + step * ITEMS
+        if at < mine.numbers:
+            k = mine.first + at
+            products[at] = kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k]], ACC)
+    kl.barrier()
+    place = kl.minimum(item * EACH, mine.rows + mine.numbers)
+    row = rows_ended(ends, place, mine.rows, mine.numbers)
+    k, begun, total = place - row, row, kl.cast(0, ACC)
+    for step in kl.static_range(EACH):
+        if place + step < mine.rows + mine.numbers:
+            if row == mine.rows or k < ends[row]:
+                total = total + products[k]
+                k = k + 1
+            else:
+                totals[row] = total
+                total = kl.cast(0, ACC)
+                row = row + 1
+    nothing = Carry(kl.i32(-1), kl.cast(0, ACC))
+    before, last = kl.workgroup_scan(
+        carried_on, Carry(row, total), inclusive=False, initial=nothing, total=True
+    )
+    if row > begun and before.row == begun:
+        totals[begun] = totals[begun] + before.total
+    kl.barrier()
+    for step in kl.static_range(EACH):
+        at = item + step * ITEMS
+        if at < mine.rows:
+            out[mine.row + at] = totals[at]
+    if item == 0:
+        rows[kl.group_id(0)] = mine.row + mine.rows
+        sums[kl.group_id(0)] = last.total
+
+
+@kernel
+def csr_add_carried(rows: Any, sums: Any, out: Any, *, LANES: int) -> None:
+    """Adds to rows what shares before the one where they end had of them, in order.
+
+    Parameters
+    ----------
+    rows, sums, out
+        Of `csr_even_by_vector`.
+    LANES : int
+        Neighbouring work-items of a sub-group that share out the shares of one row.
+    """
+    share = kl.global_id(0) // LANES
+    lane = kl.global_id(0) % LANES
+    row = rows[share] if share < rows.shape[0] else kl.cast(out.shape[0], rows.dtype)
+    first = row < out.shape[0]
+    if first and share > 0:
+        first = rows[share - 1] != row
+    total = kl.cast(0, sums.dtype)
+    at = share + lane if first else kl.cast(rows.shape[0], share.dtype)
+    while at < rows.shape[0]:
+        if rows[at] == row:
+            total = total + sums[at]
+            at = at + LANES
+        else:
+            at = kl.cast(rows.shape[0], share.dtype)
+    total = sum_of_lanes(total, LANES)
+    if first and lane == 0:
+        out[row] = out[row] + total
 
 
 @kernel

@@ -211,17 +211,16 @@ class CSR:
                 f"expected ({self.shape[1]},) or ({self.shape[1]}, k)"
             )
         parts = (self.data, self.columns, self.offsets)
-        return by_vector(*parts, x, self._long_rows) if len(x.shape) == 1 else by_matrix(*parts, x)
+        return by_vector(*parts, x, self._uneven) if len(x.shape) == 1 else by_matrix(*parts, x)
 
     @cached_property
-    def _long_rows(self) -> Any:
-        """Rows that a whole workgroup takes, found at the first product; None without such."""
+    def _uneven(self) -> bool:
+        """Whether some rows are far longer than others, found at the first product."""
         longest = longest_shared(self.shape[0], self.nnz)
         if self.nnz <= longest or self.device.capabilities.lone_work_items:
-            return None
+            return False
         xp = namespace_of(self.offsets)
-        found = xp.nonzero(self.offsets[1:] - self.offsets[:-1] > longest)[0]
-        return found if found.shape[0] else None
+        return bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
 
     @property
     def T(self) -> CSR:  # noqa: N802  (NumPy's and SciPy's name)

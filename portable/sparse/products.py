@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portable.backend import Device
-from portable.dtypes import DType, dtype
+from portable.dtypes import DType, dtype, int64
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
@@ -13,7 +13,8 @@ from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.promotion import promoted
 from portable.sparse.kernels import (
     Rows,
-    csr_long_rows_by_vector,
+    csr_add_carried,
+    csr_even_by_vector,
     csr_rows_by_matrix,
     csr_rows_by_vector,
     csr_share_by_matrix,
@@ -22,9 +23,12 @@ from portable.sparse.kernels import (
 
 __all__ = ["by_matrix", "by_vector", "longest_shared"]
 
-_LONG: Final = 512
+_LONG: Final = 128
 _TIMES_MEAN: Final = 8
-"""A workgroup takes rows of more numbers than both, the second times what rows have on average."""
+"""Rows of more numbers than both, the second times what rows have on average, are shared out."""
+
+_EACH: Final = 8
+"""Rows and numbers of a work-item where they are."""
 
 _SHARES_A_UNIT: Final = 8
 _LEAST_SHARE: Final = 2048
@@ -32,7 +36,7 @@ _WORKGROUP: Final = 256
 
 
 def longest_shared(rows: int, numbers: int) -> int:
-    """The most numbers of a row that some work-items of a sub-group take, and no workgroup.
+    """The most numbers of a row that some work-items of a sub-group take by themselves.
 
     Parameters
     ----------
@@ -43,7 +47,7 @@ def longest_shared(rows: int, numbers: int) -> int:
 
 
 @takes_other_libraries
-def by_vector(data: Any, columns: Any, offsets: Any, x: Any, long_rows: Any) -> Any:
+def by_vector(data: Any, columns: Any, offsets: Any, x: Any, uneven: bool) -> Any:
     """The product of a sparse matrix and a vector.
 
     Parameters
@@ -52,8 +56,8 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, long_rows: Any) -> 
         The matrix, as of `Rows`.
     x : array, shape (n,)
         The vector.
-    long_rows : array or None
-        Rows of more numbers than `longest_shared`, where there are such.
+    uneven : bool
+        Whether there are rows of more numbers than `longest_shared`.
 
     Returns
     -------
@@ -72,14 +76,25 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, long_rows: Any) -> 
         csr_share_by_vector[items, 1](a, x, out, share, ACC=acc)
         return out
     lanes = _lanes(device, kind, numbers / rows)
-    longest = numbers if long_rows is None else longest_shared(rows, numbers)
+    if uneven and not kind.is_complex:
+        _in_even_shares(device, a, x, out, acc)
+        return out
     csr_rows_by_vector[groups(-(-rows * lanes // _WORKGROUP)), _WORKGROUP](
-        a, x, out, longest, ACC=acc, LANES=lanes
+        a, x, out, ACC=acc, LANES=lanes
     )
-    if long_rows is not None:
-        count = int(long_rows.shape[0])
-        csr_long_rows_by_vector[groups(count), _WORKGROUP](a, x, long_rows, out, ACC=acc)
     return out
+
+
+def _in_even_shares(device: Device, a: Rows, x: Any, out: Any, acc: DType) -> None:
+    count = -(-(int(a.offsets.shape[0]) - 1 + int(a.data.shape[0])) // (_EACH * _WORKGROUP))
+    rows, sums = device.empty((count,), int64), device.empty((count,), acc)
+    csr_even_by_vector[groups(count), _WORKGROUP](
+        a, x, out, rows, sums, ACC=acc, EACH=_EACH, ITEMS=_WORKGROUP
+    )
+    lanes = min(device.capabilities.sub_group_size, 32)
+    csr_add_carried[groups(-(-count * lanes // _WORKGROUP)), _WORKGROUP](
+        rows, sums, out, LANES=lanes
+    )
 
 
 @takes_other_libraries

@@ -297,3 +297,24 @@ def test_every_other_element_is_no_transpose(ours: Device) -> None:
     for part in (lambda x: x[:, ::2], lambda x: x.T[:, ::2], lambda x: x[::3, ::-2]):
         np.testing.assert_array_equal(portable.to_numpy(part(x) * 2), part(a) * 2)
         assert _lies_crosswise(part(x)) == (part(a).strides[0] == 4)
+
+
+def test_complex_numbers_by_vectors(ours: Device) -> None:
+    """Contiguous, every other one and backwards, longer than a vector and with a rest; and in
+    place, of a view whose neighbours are apart."""
+    random = np.random.default_rng(5)
+    a = (random.normal(size=(3, 74)) + 1j * random.normal(size=(3, 74))).astype(np.complex64)
+    b = a[::-1].copy()
+    x, y = ours.from_numpy(a), ours.from_numpy(b)
+    for part in (np.s_[:], np.s_[:, ::2], np.s_[:, 1:38], np.s_[:, ::3]):
+        p, q, u, v = a[part], b[part], x[part], y[part]
+        close(xp.exp(u), np.exp(p))
+        close(xp.abs(u), np.abs(p))
+        close(u * v, p * q)
+        close(u - (2 + 1j), p - np.complex64(2 + 1j))
+        close(u * v[:, :1], p * q[:, :1])
+        close(u + v[:, ::-1], p + q[:, ::-1])
+        np.testing.assert_array_equal(portable.to_numpy(u == v), p == q)
+    x[:, ::2] *= 2
+    a[:, ::2] *= 2
+    close(x, a)

@@ -65,6 +65,9 @@ def test_capabilities_of_hopper() -> None:
         "mma.f64",
         "wgmma.bf16",
         "wgmma.f16",
+        "wgmma.f8e4m3",
+        "wgmma.f8e5m2",
+        "wgmma.i8",
     }
     assert can.async_copy == {"vector", "bulk", "tensor"}
     assert (can.local_memory, can.local_memory_opt_in) == (49152, 232448)

@@ -24,6 +24,7 @@ from portable import registry
 from portable.array.base.defaults import is_ours
 from portable.backend import Device
 from portable.lang.kernel import Kernel
+from portable.tune.ways import TABLES
 from tests.doors.doors import SETTINGS, Door, Setting, doors_of
 from tests.doors.ways import ELSEWHERE, PROFILES, STEPS, WAYS, Way
 from tests.support.devices import device_names, keep_no_binaries
@@ -145,6 +146,18 @@ def test_each_kernel_is_a_way_or_a_step() -> None:
 def test_nothing_is_listed_that_is_gone() -> None:
     assert _listed() <= {name for _, name in _kernels()}
     assert all(Path(test).is_file() for test in ELSEWHERE.values())
+
+
+def test_each_way_of_a_table_has_a_case() -> None:
+    """Its kernels are those of a way here, or tested where `ELSEWHERE` says."""
+    elsewhere = {name for names in ELSEWHERE for name in names.split()}
+    known = {name for _, name in _kernels()}
+    for operation, table in TABLES.items():
+        for way in table.ways:
+            kernels = set(way.kernels.split())
+            case = any(x.kernels <= kernels for x in WAYS)
+            assert kernels <= known, f"{operation} {way.name}: no such kernels"
+            assert case or kernels & elsewhere or not kernels, f"{operation} {way.name}: no case"
 
 
 def test_each_way_is_taken_somewhere() -> None:

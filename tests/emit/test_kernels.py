@@ -220,3 +220,32 @@ def test_large_local_memory_is_dynamic() -> None:
     assert program.local_bytes == 64 * 1024
     if not cuda_missing():
         compile_cuda(program)
+
+
+def handing_over(workgroup: int) -> Kernel:
+    """The first work-item writes a number on a board, from which all read it after a barrier."""
+    x, board, out = (ir.array(name, restrict=True) for name in ("x", "board", "out"))
+    first = e.Compare("eq", ir.lid(), ir.const(0))
+    own, found = ir.load("own", x, ir.lid()), ir.load("found", board, ir.const(0))
+    body = [
+        own,
+        s.If(first, (s.Store(board, (ir.const(0),), own.var, ir.LOC),), (), ir.LOC),
+        s.Barrier(ir.LOC),
+        found,
+        s.Store(out, (ir.lid(),), found.var, ir.LOC),
+    ]
+    return ir.kernel([x, board, out], body, workgroup=(workgroup, 1, 1))
+
+
+def test_what_work_items_hand_each_other_is_no_one_s_alone() -> None:
+    together, alone = (generate(handing_over(items), CUDA).source for items in (64, 1))
+    assert "const float *__restrict__ x" in together
+    assert together.count("__restrict__") == 1
+    assert alone.count("__restrict__") == 3
+
+
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
+def test_loads_stay_behind_the_barrier_before_them() -> None:
+    before, after = compile_cuda(generate(handing_over(64), CUDA), optimised=True).split("bar.sync")
+    assert "ld.global.f32" not in before
+    assert "ld.global.f32" in after

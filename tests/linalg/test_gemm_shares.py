@@ -17,9 +17,16 @@ from portable.linalg import gemm, prepare_gemm
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products import launches as gemm_launches
 from portable.linalg.products.kernels import keep, relu
-from portable.linalg.products.launches import Beside, TileLaunch, in_order, launches
-from portable.linalg.products.share_kernels import Shares
-from portable.linalg.products.shares import Sharing, first_launch, sharing_for
+from portable.linalg.products.launches import (
+    Beside,
+    Sharing,
+    TileLaunch,
+    first_launch,
+    in_order,
+    launches,
+    sharing_for,
+)
+from portable.linalg.products.schedules import Shares
 
 TILING = Tiling(16, 16, 4, 3, units=False, group=2)
 UNITS = TILING._replace(units=True, depth=8)

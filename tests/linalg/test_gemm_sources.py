@@ -16,9 +16,8 @@ from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import StrideClass
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.kernels import gemm_tiles, relu
+from portable.linalg.products.kernels import gemm_shares, gemm_tiles, relu
 from portable.linalg.products.launches import tiles_launch
-from portable.linalg.products.share_kernels import gemm_shares
 from portable.linalg.products.tuning import SPACE, SPACE_NT
 from portable.tune.table import lookup
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing

@@ -12,6 +12,7 @@ import portable
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import det, inv, lu_factor, lu_solve, slogdet, solve, solve_triangular
+from portable.linalg.factorisations import holding
 from tests.linalg.systems import DTYPES, adjoint, on, random, ratio, square_matrices
 
 
@@ -35,6 +36,20 @@ def check_factors(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray) -> None:
 def test_factors(device: Device, shape: tuple[int, ...], dtype: str) -> None:
     a = random(shape, dtype)
     check_factors(a, *on(device, lu_factor, a))
+
+
+def test_factors_through_memory(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As columns that registers have no room for are eliminated."""
+    monkeypatch.setattr(holding, "_HELD_BYTES", 0)
+    a = random((45, 40), "float32")
+    check_factors(a, *on(device, lu_factor, a))
+
+
+def test_systems_that_come_again(device: Device) -> None:
+    """Launches are recorded at the second call, and repeated for others' numbers at later ones."""
+    for seed in range(4):
+        a, b = random((40, 40), "float32", seed), random((40, 3), "float32", seed + 9)
+        assert ratio(a @ on(device, solve, a, b) - b, a, b) < 300
 
 
 def test_factors_of_a_batch(device: Device) -> None:

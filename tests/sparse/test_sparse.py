@@ -52,13 +52,21 @@ def test_products(device: Device, shape: tuple[int, int, float], kind: str) -> N
         np.testing.assert_array_equal(found, (a @ x).astype(kind))
 
 
-def test_long_rows_among_short_ones(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("last", [0, 1])
+def test_long_rows_among_short_ones(
+    last: int, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(products, "_LONG", 40)
     monkeypatch.setattr(products, "_TIMES_MEAN", 2)
+    monkeypatch.setattr(products, "_WORKGROUP", 32)
+    monkeypatch.setattr(products, "_EACH", 3)
     a = matrix(60, 300, 0.02, "float32").tolil()
+    a[0:5, :] = 0
     a[7, :] = 2
-    a[59, ::2] = 3
+    a[58, ::2] = 3
+    a[59, :] = last
     a = a.tocsr()
+    a.eliminate_zeros()
     x = whole(300, "float32")
     sparse = held(device, a, "float32")
     for _ in range(2):

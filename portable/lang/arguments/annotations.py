@@ -36,12 +36,15 @@ class Array:
         Type of the elements.
     ndim : int
         The number of dimensions.
+    T : array
+        The same array with its dimensions in reverse.
     """
 
     shape: tuple[Any, ...]
     strides: tuple[Any, ...]
     dtype: Any
     ndim: int
+    T: Any
 
     if TYPE_CHECKING:
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import PurePath
 
 from portable.backend import Argument, Capabilities, Program
@@ -74,6 +75,7 @@ class _Printer:
             dynamic_local=self._dynamic,
             flags=self._dialect.flags(kernel.options, capabilities),
             hazards=self._hazards(),
+            kernel=kernel.name,
         )
 
     def _hazards(self) -> frozenset[Fault]:
@@ -131,10 +133,27 @@ class _Printer:
             return self._scalar(parameter)
         assert isinstance(parameter, Array)
         const = "" if parameter in written else "const "
-        restrict = f"{self._dialect.restrict} " if parameter.restrict else ""
+        restrict = f"{self._dialect.restrict} " if self._lonely(parameter, written) else ""
         memory = self._dialect.memory_type(parameter.dtype)
         space = self._dialect.spaces["global"]
         return f"{space}{const}{memory} *{restrict}{self._context.array_name(parameter)}"
+
+    def _lonely(self, array: Array, written: frozenset[Array]) -> bool:
+        """Whether compilers may be told that nothing else reaches what a pointer reaches.
+
+        They take it that no other work-item does either: LLVM moves loads of memory that is told so
+        over barriers, and hands on what this work-item stored before one. So nothing is said of
+        what is written where work-items meet.
+        """
+        return array.restrict and (array not in written or not self._communicates)
+
+    @cached_property
+    def _communicates(self) -> bool:
+        """Whether some work-item may wait for what another one writes."""
+        meeting: tuple[type[s.Statement], ...] = (s.Atomic, s.Fence, s.Instruction)
+        if self._kernel.workgroup != (1, 1, 1):
+            meeting = (*meeting, s.Barrier)
+        return any(isinstance(x, meeting) for x in all_statements(self._kernel.body))
 
     def _scalar(self, variable: e.Variable) -> str:
         kind = variable.type

@@ -69,17 +69,23 @@ def _trade(distance: int) -> Asm:
 
 
 def _wgmma(columns: int, kind: str) -> Asm:
-    """64 rows by so many columns by 16 of a warpgroup, both operands in local memory.
+    """64 rows by so many columns by 32 bytes of a warpgroup, both operands in local memory.
 
-    Inputs are the two matrix descriptors, and whether each operand lies transposed.
+    Inputs are the two matrix descriptors, and of halves whether each operand lies transposed; sums
+    of floats take factors of 1 or -1 for each operand.
     """
     count = columns // 2
-    word = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind}"
-    tail = f"%{count}, %{count + 1}, 1, 1, 1, %{count + 2}, %{count + 3}"
-    inputs = '"l"({i0}), "l"({i1}), "n"({i2}), "n"({i3})'
+    total, name, depth, bound = _WARPGROUP_KINDS[kind]
+    word = f"wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.{total}.{name}.{name}"
+    tail, inputs = f"%{count}, %{count + 1}, 1", '"l"({i0}), "l"({i1})'
+    if total == "f32":
+        tail += ", 1, 1"
+    if depth == 16:
+        tail += f", %{count + 2}, %{count + 3}"
+        inputs += ', "n"({i2}), "n"({i3})'
     return Asm(
         f'asm volatile("{word} {_numbers(0, count)}, {tail};" '
-        f": {_listed('+f', 'o', count)} : {inputs});"
+        f": {_listed(bound, 'o', count)} : {inputs});"
     )
 
 
@@ -109,6 +115,15 @@ _WARP: Final = {
     for suffix in ("", ".trans")
 }
 
+_WARPGROUP_KINDS: Final = {
+    "f16": ("f32", "f16", 16, "+f"),
+    "bf16": ("f32", "bf16", 16, "+f"),
+    "f8e4m3": ("f32", "e4m3", 32, "+f"),
+    "f8e5m2": ("f32", "e5m2", 32, "+f"),
+    "i8": ("s32", "s8", 32, "+r"),
+}
+"""Of operands: what they are summed in, PTX's name, the depth, and the constraint of sums."""
+
 _WARPGROUP: Final = {
     "wgmma.descriptor": Asm("{o0} = (unsigned long long)(({s0} & 0x3ffffu) >> 4) | {i0};"),
     "wgmma.fence": Asm('asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'),
@@ -117,9 +132,11 @@ _WARPGROUP: Final = {
     "wgmma.commit": Asm('asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'),
     "set.f32": Asm('asm volatile("mov.f32 %0, 0f00000000;" : "=f"({o0}));'),
     "changed.f32": Asm('asm volatile("" : "+f"({o0}) :: "memory");'),
+    "set.i32": Asm('asm volatile("mov.b32 %0, 0;" : "=r"({o0}));'),
+    "changed.i32": Asm('asm volatile("" : "+r"({o0}) :: "memory");'),
 } | {
-    f"wgmma.{kind}.m64n{columns}k16": _wgmma(columns, kind)
-    for kind in ("f16", "bf16")
+    f"wgmma.{kind}.m64n{columns}k{_WARPGROUP_KINDS[kind][2]}": _wgmma(columns, kind)
+    for kind in _WARPGROUP_KINDS
     for columns in range(64, 257, 64)
 }
 

@@ -2,9 +2,10 @@
 
 What `portable.lang.tiles` gives still means what the language promises. `reduced` turns it into
 operators that other languages have, so that their printers only print: `ragged` ends of ndranges,
-`bfloat16`, `places` of work-items, `sub_groups`, `operators` (floor division, saturation, shifts),
-elementary `functions` and `loops`. `negations`, `complements`, `joins` and `rounding` steer clear
-of faults of compilers that the device declares, and `wrapping` of what C leaves undefined.
+`narrow_floats`, `places` of work-items, `sub_groups`, `operators` (floor division, saturation,
+shifts), elementary `functions` and `loops`. `negations`, `complements`, `joins` and `rounding`
+steer clear of faults of compilers that the device declares, and `wrapping` of what C leaves
+undefined.
 
 For languages that know nothing of work-items, `work_items` makes loops over them of what comes out.
 """
@@ -18,12 +19,12 @@ from portable.backend import Capabilities
 from portable.backend.faults import Fault
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
-from portable.lang.passes.bfloat16 import lower_bfloat16
 from portable.lang.passes.bindings import Bindings
 from portable.lang.passes.complements import lower_complements
 from portable.lang.passes.functions import lower_functions
 from portable.lang.passes.joins import meet_after_barriers
 from portable.lang.passes.loops import lower_loops
+from portable.lang.passes.narrow_floats import lower_narrow_floats
 from portable.lang.passes.negations import keep_negations, plain_negations
 from portable.lang.passes.operators import lower_operators
 from portable.lang.passes.places import launched_flat
@@ -56,7 +57,7 @@ def reduced(kernel: Kernel, capabilities: Capabilities, semantics: Semantics) ->
         What the language's operators mean.
     """
     kernel = kernel if semantics.ends_ranges else end_ranges(kernel)
-    kernel = launched_flat(lower_bfloat16(kernel), semantics)
+    kernel = launched_flat(lower_narrow_floats(kernel), semantics)
     bindings = Bindings(Facts(kernel))
     kernel = lower_sub_groups(kernel, bindings)
     kernel = lower_loops(kernel, bindings)

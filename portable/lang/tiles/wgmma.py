@@ -11,7 +11,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Self
 
-from portable.dtypes import bfloat16, float16, float32, int32, uint64
+from portable.dtypes import (
+    DType,
+    bfloat16,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    int8,
+    int32,
+    uint64,
+)
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -20,7 +30,7 @@ from portable.lang.ir.types import Array, Fragment, Layout, Region
 from portable.lang.ir.walk import map_block
 from portable.lang.tiles.accumulators import Held
 from portable.lang.tiles.lanes import Lanes, divided, remainder
-from portable.lang.tiles.mma_shapes import LANES, room
+from portable.lang.tiles.mma_shapes import LANES, SUMS, room
 from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import contiguous_dim
@@ -96,12 +106,24 @@ def _settled(waiting: bool, x: s.Statement) -> s.Block:
 
 
 _M: Final = 64
-_K: Final = 16
+_DEPTH: Final = 32
+"""Bytes of an operand along the sum that an instruction takes."""
 _MOST_N: Final = 256
-_PANEL: Final = 64
-"""Halves of a panel's row, 128 bytes, among whose 8 chunks the swizzle turns."""
+_COLUMNS: Final = 64
+"""Of which the columns of an instruction are multiples."""
+_ROW: Final = 128
+"""Bytes of a panel's row, among whose 8 chunks the swizzle turns."""
 _ROWS: Final = 8
 _SWIZZLE_128: Final = 1 << 62
+
+_SUMS: Final = {
+    float16: float32,
+    bfloat16: float32,
+    float8_e4m3fn: float32,
+    float8_e5m2: float32,
+    int8: int32,
+}
+"""What operands are summed in."""
 
 
 def warpgroups(extents: tuple[int, int], groups: int) -> tuple[int, int] | None:
@@ -109,24 +131,29 @@ def warpgroups(extents: tuple[int, int], groups: int) -> tuple[int, int] | None:
     rows, columns = extents
     for along in range(1, groups + 1):
         down, rest = divmod(groups, along)
-        if not rest and rows % (down * _M) == 0 and columns % (along * _PANEL) == 0:
+        if not rest and rows % (down * _M) == 0 and columns % (along * _COLUMNS) == 0:
             return down, along
     return None
 
 
 def _width(columns: int) -> int:
     """Columns of one instruction."""
-    return max(n for n in range(_PANEL, _MOST_N + 1, _PANEL) if columns % n == 0)
+    return max(n for n in range(_COLUMNS, _MOST_N + 1, _COLUMNS) if columns % n == 0)
+
+
+def _panel(kind: DType) -> int:
+    """Elements of a panel's row."""
+    return _ROW // kind.itemsize
 
 
 @dataclass(frozen=True, slots=True)
 class _Paneled:
-    """An operand tile cut into panels of 64 halves along its contiguous dimension.
+    """An operand tile cut into panels, of rows of 128 bytes along its contiguous dimension.
 
     Attributes
     ----------
     array : Array
-        Of shape (..., panels, rows, 64), the dimensions before as in the kernel's array.
+        Of shape (..., panels, rows, elements), the dimensions before as in the kernel's array.
     row, inner : int
         Dimensions of the kernel's array.
     along_k : bool
@@ -141,7 +168,12 @@ class _Paneled:
     @property
     def panel_bytes(self) -> int:
         """From one panel to the next."""
-        return self.array.shape[-2] * _PANEL * 2
+        return self.array.shape[-2] * _ROW
+
+    @property
+    def panel(self) -> int:
+        """Elements of a panel's row."""
+        return self.array.shape[-1]
 
     def index(
         self, starts: tuple[object, ...], panel: e.Expression, row: e.Expression
@@ -151,44 +183,45 @@ class _Paneled:
         return (*lead, panel, row, e.Const(0, row.type))  # type: ignore[arg-type]
 
     def begin(self, starts: tuple[object, ...], outer: e.Expression) -> tuple[e.Expression, ...]:
-        """Where the operand begins, from a multiple of 64 of a's rows or b's columns on."""
+        """Where the operand begins, from a multiple of panels of a's rows or b's columns on."""
         zero = e.Const(0, outer.type)  # type: ignore[arg-type]
         if self.along_k:
             return self.index(starts, zero, outer)
-        return self.index(starts, divided(outer, _PANEL), zero)
+        return self.index(starts, divided(outer, self.panel), zero)
 
     def distance(self, outer: int, k: int) -> int:
-        """Bytes from there, for further multiples of 64 and of 16."""
+        """Bytes from there, for further rows or columns and steps of the sum."""
         if self.along_k:
-            within = k % _PANEL * 2
-            return k // _PANEL * self.panel_bytes + outer * _PANEL * 2 + within
-        return outer // _PANEL * self.panel_bytes + k * _PANEL * 2
+            within = k % self.panel * self.array.dtype.itemsize
+            return k // self.panel * self.panel_bytes + outer * _ROW + within
+        return outer // self.panel * self.panel_bytes + k * _ROW
 
     @property
     def descriptor(self) -> int:
         """A matrix descriptor's constant bits: distances of 8 rows and of panels, the swizzle."""
         lead = 1 if self.along_k else self.panel_bytes >> 4
-        return lead << 16 | (_ROWS * _PANEL * 2 >> 4) << 32 | _SWIZZLE_128
+        return lead << 16 | (_ROWS * _ROW >> 4) << 32 | _SWIZZLE_128
 
 
 def _fits(tile: Tile) -> bool:
-    """Whether a tile can be cut into panels: whatever touches it takes or writes all of it."""
+    """Whether a tile can be cut into panels: whatever touches it takes or writes all of it.
+
+    Bytes have to lie along the sum.
+    """
     array = tile.array
-    if (
-        array.dtype not in (float16, bfloat16)
-        or len(tile.uses) != 1
-        or not tile.whole
-        or not tile.exclusive
-    ):
+    known = array.dtype in _SUMS and len(tile.uses) == 1
+    if not known or not tile.whole or not tile.exclusive:
         return False
-    _, *dims = next(iter(tile.uses))
+    use, *dims = next(iter(tile.uses))
     inner = contiguous_dim(tile)
+    if array.dtype.itemsize == 1 and inner != dims[1 if use == "a" else 0]:
+        return False
     if inner not in dims or any(set(kept_dims(x.target)) != set(dims) for x in tile.copies):
         return False
     if any(x.source.joined and kept_dims(x.target)[-1] != inner for x in tile.copies):
         return False
     (row,) = set(dims) - {inner}
-    return array.shape[inner] % _PANEL == 0 and array.shape[row] % _ROWS == 0
+    return array.shape[inner] % _panel(array.dtype) == 0 and array.shape[row] % _ROWS == 0
 
 
 def _multiplying(work: Work, part: Part) -> int:
@@ -221,18 +254,19 @@ class Wgmma(Strategy):
 
     @classmethod
     def suits(cls, work: Work, part: Part) -> bool:
-        """For halves in local tiles, where a workgroup is whole warpgroups."""
-        kinds = {tile.array.dtype.short for tile in part.tiles.values()}
-        known = {f"wgmma.{kind}" for kind in kinds} <= work.capabilities.matrix_units
+        """For halves and bytes in local tiles, where a workgroup is whole warpgroups."""
+        kinds = {tile.array.dtype for tile in part.tiles.values()}
+        known = {f"wgmma.{kind.short}" for kind in kinds} <= work.capabilities.matrix_units
         if len(kinds) != 1 or not known or not part.multiplies:
             return False
         if any(f.use != "accumulator" or f.scope != "workgroup" for f in part.fragments):
             return False
-        if any(f.dtype is not float32 or not f.units for f in part.fragments):
+        (kind,) = kinds
+        if any(f.dtype is not _SUMS.get(kind) or not f.units for f in part.fragments):
             return False
         if not all(_fits(tile) for tile in part.tiles.values()):
             return False
-        if any(x.a.shape[1] % _K for x in part.multiplies):
+        if any(x.a.shape[1] * kind.itemsize % _DEPTH for x in part.multiplies):
             return False
         groups = _multiplying(work, part)
         if not groups or not (groups * GROUP < work.items or _has_engine(work)):
@@ -260,7 +294,8 @@ class Wgmma(Strategy):
         inner = contiguous_dim(tile)
         row = rows if inner == columns else columns
         lead = tuple(n for dim, n in enumerate(array.shape) if dim not in (row, inner))
-        shape = (*lead, array.shape[inner] // _PANEL, array.shape[row], _PANEL)
+        panel = _panel(array.dtype)
+        shape = (*lead, array.shape[inner] // panel, array.shape[row], panel)
         plain = Layout.row_major(shape)
         layout = Layout(plain.strides, plain.size, _ROWS)
         self.work.retire(array)
@@ -285,24 +320,12 @@ class Wgmma(Strategy):
 
     def _hold(self, code: Code, fragment: Fragment) -> Held:
         rows, columns = self._share(fragment)
-        offsets = tuple(
-            (i + h, j + odd)
-            for i in range(0, rows, _M)
-            for j in range(0, columns, 8)
-            for h in (0, 8)
-            for odd in (0, 1)
-        )
+        layout = SUMS.repeated((columns // 8, (0, 8)), (rows // _M, (_M, 0)))
         row, column = self._origin(fragment)
-        quarter = mul(remainder(self._lanes.warp, 4), 16)
-        row = code.let(f"{fragment.name}_row", add(add(row, quarter), self._lanes.group))
-        column = code.let(f"{fragment.name}_column", add(column, mul(self._lanes.member, 2)))
-        registers = tuple(
-            self.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(len(offsets))
-        )
-        together = (
-            (wait(code.loc),) if self._specialised else ()
-        )  # for nothing: what it says counts
-        return Held(fragment, self._lanes, row, column, offsets, registers, together)
+        origin = add(row, mul(remainder(self._lanes.warp, 4), 16)), column
+        # For nothing but what it says: that lanes are together.
+        together = (wait(code.loc),) if self._specialised else ()
+        return Held.of(code, fragment, self._lanes, origin, layout, together)
 
     # -- multiplication ---------------------------------------------------------------------
 
@@ -316,7 +339,7 @@ class Wgmma(Strategy):
         self._base(code, 0, a, a.begin(x.a.starts, row))
         self._base(code, 1, b, b.begin(x.b.starts, column))
         code.emit(s.Instruction("wgmma.fence", (), (), (), x.loc))
-        for k in range(0, x.a.shape[1], _K):
+        for k in range(0, x.a.shape[1], _DEPTH // a.array.dtype.itemsize):
             self._step(code, x.accumulator, a, b, k)
         code.emit(s.Instruction("wgmma.commit", (), (), (), x.loc))
         return code.block
@@ -338,7 +361,7 @@ class Wgmma(Strategy):
         registers = [r for held in self._held.values() for r in held.registers]
         if pieces.around is not None:
             registers = []
-        forgotten = tuple(s.Instruction("set.f32", (r,), (), (), x.loc) for r in registers)
+        forgotten = tuple(_on(r, "set", x.loc) for r in registers)
         settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
         cut_loop(code, pieces, self._group, self._multiplying, forgotten, settled)
         return code.block
@@ -352,11 +375,11 @@ class Wgmma(Strategy):
         code.emit(s.Instruction("wgmma.descriptor", output, (constant,), (place,), code.loc))
 
     def _step(self, code: Code, total: Fragment, a: _Paneled, b: _Paneled, k: int) -> None:
-        """Everything that 16 columns of a and rows of b contribute."""
+        """Everything that 32 bytes of a's columns and b's rows contribute."""
         rows, columns = self._share(total)
         n = _width(columns)
         each = n // 2
-        held = self._held[total].registers
+        held, kind = self._held[total].registers, a.array.dtype
         turned = tuple(e.Const(0 if tile.along_k else 1, int32) for tile in (a, b))
         for i in range(0, rows, _M):
             for j in range(0, columns, n):
@@ -364,9 +387,9 @@ class Wgmma(Strategy):
                 inputs = (
                     _moved(self._bases[0], a.distance(i, k)),
                     _moved(self._bases[1], b.distance(j, k)),
-                    *turned,
+                    *turned[: 2 if kind.itemsize == 2 else 0],
                 )
-                name = f"wgmma.{a.array.dtype.short}.m64n{n}k16"
+                name = f"wgmma.{kind.short}.m64n{n}k{_DEPTH // kind.itemsize}"
                 registers = held[first : first + each]
                 code.emit(s.Instruction(name, registers, inputs, (), code.loc))
 
@@ -380,7 +403,7 @@ class Wgmma(Strategy):
     def _settled(self, fragment: Fragment, loc: Location) -> s.Block:
         """Waits for all multiplications; the registers have changed since the compiler saw them."""
         registers = self._held[fragment].registers
-        return wait(loc), *(s.Instruction("changed.f32", (r,), (), (), loc) for r in registers)
+        return wait(loc), *(_on(r, "changed", loc) for r in registers)
 
     def _before_use(self, fragment: Fragment, loc: Location) -> s.Block:
         """Where a loop is cut in two, those that multiply have waited in it.
@@ -432,9 +455,9 @@ class Wgmma(Strategy):
         starts = tile.index(x.target.starts, e.Const(panel, zero.type), zero)
         leading = (None,) * (len(starts) - 2)
         kept = kept_dims(x.target)
-        extents = (*leading, tile.array.shape[-2], _PANEL)
+        extents = (*leading, tile.array.shape[-2], tile.panel)
         target = Region(tile.array, starts, extents, kept == [tile.inner, tile.row])
-        source = _narrowed(x.source, alike_dims(x)[tile.inner], panel * _PANEL)
+        source = _narrowed(x.source, alike_dims(x)[tile.inner], panel * tile.panel, tile.panel)
         return replace(x, target=target, source=source)
 
 
@@ -443,9 +466,16 @@ def _moved(base: e.Expression, distance: int) -> e.Expression:
     return add(base, distance >> 4)
 
 
-def _narrowed(region: Region, dim: int, start: int) -> Region:
+def _on(register: e.Variable, word: str, loc: Location) -> s.Statement:
+    """What is said of a register, by its type."""
+    kind = register.type
+    assert isinstance(kind, DType)
+    return s.Instruction(f"{word}.{kind.short}", (register,), (), (), loc)
+
+
+def _narrowed(region: Region, dim: int, start: int, extent: int) -> Region:
     """A panel's worth of a region along one of its dimensions."""
     begin = add(region.starts[dim], start)  # type: ignore[arg-type]
     starts = (*region.starts[:dim], begin, *region.starts[dim + 1 :])
-    extents = (*region.extents[:dim], _PANEL, *region.extents[dim + 1 :])
+    extents = (*region.extents[:dim], extent, *region.extents[dim + 1 :])
     return replace(region, starts=starts, extents=extents)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
@@ -25,10 +27,11 @@ from portable.linalg.factorisations.matrices import (
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.triangle_kernels import cholesky_block, cholesky_rows
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["cholesky"]
+__all__ = ["Factoring", "cholesky"]
 
 _NOT_DEFINITE = (
     "cholesky: the matrix is not positive definite: the pivot of row {} is not a positive number"
@@ -88,46 +91,65 @@ def cholesky(a: ArrayT, *, upper: bool = False) -> ArrayT:
     batch = batch_of(a.shape)
     if batch == 0 or n == 0:
         return out  # type: ignore[no-any-return]
-    layout = layout_of(kind, device.capabilities)
-    work = workspace(device, batch, n, n, kind)
-    lead = lead_of(a.shape)
-    copied(device, a, work, from_lead=lead, turned=not upper)
-    factors, failures = factored(device, work, layout, kind)
+    room = batch * n * n * kind.itemsize
+    key, lead = ("cholesky", batch, n, kind), lead_of(a.shape)
+    plan = kept_plan(device, key, lambda: _made(device, batch, n, kind), room)
+    copied(device, a, plan.work, from_lead=lead, turned=not upper)
+    plan.run()
     kept = UPPER if upper else LOWER
-    copied(device, work, out, to_lead=lead, kept=kept, turned=not upper)
-    put_factors[groups(batch * factors.shape[1]), layout.items](
-        factors, out, lead, LAYOUT=layout, TURNED=not upper
+    copied(device, plan.work, out, to_lead=lead, kept=kept, turned=not upper)
+    put_factors[groups(batch * plan.factors.shape[1]), plan.layout.items](
+        plan.factors, out, lead, LAYOUT=plan.layout, TURNED=not upper
     )
-    require_success(device, failures, _NOT_DEFINITE)
+    require_success(device, plan.failures, _NOT_DEFINITE)
     return out  # type: ignore[no-any-return]
 
 
-def factored(device: Device, work: Any, layout: Layout, kind: DType) -> tuple[Any, Any]:
-    """Makes matrices U of ``U^H U`` in place, but for their diagonal blocks.
+class Factoring(NamedTuple):
+    """What makes matrices U of ``U^H U`` in place, but for their diagonal blocks.
 
-    Parameters
+    Attributes
     ----------
-    device : Device
-        Where.
     work : array, shape (batch, n, n)
         Matrices, of which the upper triangle is read.
-    layout : Layout
-        The layout.
-    kind : DType
-        Of the elements.
-
-    Returns
-    -------
     factors : array, shape (batch, blocks, block, block)
         U's diagonal blocks.
     failures : array of i32, shape (batch,)
         For each matrix 0, or the number of its first pivot that was not positive.
+    layout : Layout
+        The layout.
+    run : callable
+        Enqueues it.
     """
+
+    work: Any
+    factors: Any
+    failures: Any
+    layout: Layout
+    run: Callable[[], object]
+
+    @staticmethod
+    def of(device: Device, batch: int, n: int, kind: DType) -> Factoring:
+        """That of matrices of an order."""
+        layout = layout_of(kind, device.capabilities)
+        work, block = workspace(device, batch, n, n, kind), layout.block
+        factors = device.empty((batch, -(-n // block), block, block), kind)
+        failures = device.empty((batch,), kl.i32)
+        run = partial(_factor, device, work, (factors, failures), layout)
+        return Factoring(work, factors, failures, layout, run)
+
+
+def _made(device: Device, batch: int, n: int, kind: DType) -> Factoring:
+    """One whose launches are replayed."""
+    made = Factoring.of(device, batch, n, kind)
+    return made._replace(run=repeated(device, made.run))
+
+
+def _factor(device: Device, work: Any, results: tuple[Any, Any], layout: Layout) -> None:
+    """All of it, by blocks of rows."""
     batch, n = int(work.shape[0]), int(work.shape[1])
     block = layout.block
-    factors = device.empty((batch, -(-n // block), block, block), kind)
-    failures = device.empty((batch,), kl.i32)
-    clear[batch, _LINE](failures)
+    clear[batch, _LINE](results[1])
     for outer in range(0, n, layout.wide):
         stop = min(outer + layout.wide, n)
         for first in range(outer, stop, block):
@@ -141,9 +163,8 @@ def factored(device: Device, work: Any, layout: Layout, kind: DType) -> tuple[An
                     above[:, :, first:],
                     adjoint=True,
                 )
-            _factor_rows(device, work, (factors, failures), first, layout)
+            _factor_rows(device, work, results, first, layout)
         _change_rest(device, work, outer, stop)
-    return factors, failures
 
 
 def _factor_rows(

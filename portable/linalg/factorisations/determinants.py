@@ -11,7 +11,7 @@ from portable.interchange.libraries import takes_other_libraries
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.linalg.factorisations.lu import eliminated
+from portable.linalg.factorisations.elimination import eliminated
 from portable.linalg.factorisations.matrices import batch_of, checked_dtype, lead_of, order_of
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from portable.backend import Device
@@ -13,11 +14,15 @@ from portable.linalg.factorisations.matrices import (
     batch_of,
     checked_dtype,
     copied,
+    is_turned,
     lead_of,
+    moved,
+    turned,
     workspace,
 )
-from portable.linalg.factorisations.reflectors import triangularised
+from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.factorisations.tall import is_tall, orthonormalised
+from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
@@ -77,7 +82,7 @@ def qr(a: ArrayT, *, mode: Mode = "reduced") -> Any:
     Tall real matrices with well-conditioned columns, which is found out, take two Cholesky factors
     of Gram matrices instead: see `portable.linalg.factorisations.tall`.
     ``Q R - a`` and ``Q^H Q - 1`` are modest multiples of the unit roundoff, whatever the rank.
-    Beside the results two copies of the matrix are held.
+    Beside the results some copies of the matrix are held.
 
     Examples
     --------
@@ -112,20 +117,50 @@ def _factor(device: Device, a: Any, kind: DType, q: Any, r: Any) -> None:
             if out is not None and 0 not in out.shape:
                 copied(device, a, out, from_lead=lead, to_lead=lead, eye=out is q)
         return
-    work = copied(device, a, workspace(device, batch, m, n, kind), from_lead=lead)
     if r.shape[-2] == n and is_tall((m, n), kind, device):
-        triangle = orthonormalised(device, work, kind)
-        if triangle is not None:
-            copied(device, triangle, r, to_lead=lead, kept=UPPER)
+        tall = orthonormalised(device, a, kind)
+        if tall is not None:
+            copied(device, tall.triangle, r, to_lead=lead, kept=UPPER)
             if q is not None:
-                copied(device, work, q, to_lead=lead)
+                copied(device, tall.work, q, to_lead=lead)
             return
-        copied(device, a, work, from_lead=lead)
-    reflectors = triangularised(device, work, kind)
+    columns = 0 if q is None else int(q.shape[-1])
+    plan = _plan(device, (batch, m, n), kind, columns)
+    moved(device, a, plan.work, from_lead=lead)
+    plan.run()
     if r.shape[-2]:
-        copied(device, work, r, to_lead=lead, kept=UPPER, edge=min(m, n))
+        moved(device, plan.work, r, to_lead=lead, kept=UPPER, edge=min(m, n))
     if q is not None:
-        square = workspace(device, batch, m, int(q.shape[-1]), kind)
-        copied(device, work[:, :0, :0], square, eye=True)
-        reflectors.apply(square, adjoint=False, unit=True)
-        copied(device, square, q, to_lead=lead)
+        moved(device, plan.square, q, to_lead=lead)
+
+
+class _Plan(NamedTuple):
+    """Arrays for matrices of a size and columns of Q, and what makes these of the matrices."""
+
+    work: Any
+    square: Any
+    run: Callable[[], object]
+
+
+def _plan(device: Device, size: tuple[int, int, int], kind: DType, columns: int) -> _Plan:
+    """What is kept for matrices of a size."""
+    batch, m, n = size
+    room = batch * m * (n + min(m, n) + columns) * kind.itemsize
+    key = "qr", size, kind, columns
+    return kept_plan(device, key, lambda: _made(device, size, kind, columns), room)
+
+
+def _made(device: Device, size: tuple[int, int, int], kind: DType, columns: int) -> _Plan:
+    triangle = Triangularisation.of(device, size, kind, columns)
+    if not columns:
+        return _Plan(triangle.work, None, repeated(device, triangle.run))
+    square = workspace(device, size[0], size[1], columns, kind)
+    if is_turned(triangle.work):
+        square = turned(workspace(device, size[0], columns, size[1], kind))
+
+    def run() -> None:
+        triangle.run()
+        copied(device, square[:, :0, :0], square, eye=True)
+        triangle.reflectors.apply(square, adjoint=False, unit=True)
+
+    return _Plan(triangle.work, square, repeated(device, run))

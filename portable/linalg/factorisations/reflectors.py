@@ -8,15 +8,19 @@ from typing import Any, Final
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
+from portable.linalg.dense.kernels import clear
+from portable.linalg.factorisations.held_reflector_kernels import reflect_in_registers
+from portable.linalg.factorisations.holding import holding_for, panel_of
 from portable.linalg.factorisations.layout import Layout, layout_of
-from portable.linalg.factorisations.matrices import copied, workspace
+from portable.linalg.factorisations.matrices import copied, turned, workspace
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflector_panel_kernels import factor_columns
 from portable.linalg.factorisations.shared_panel_kernels import reflect_together
 from portable.linalg.factorisations.sharing import Board, board_for, sharing_for
 
-__all__ = ["Reflectors", "triangularised"]
+__all__ = ["Reflectors", "Triangularisation"]
 
+_LINE: Final = 64
 _LOCAL_BYTES: Final = 16 * 1024
 """Local memory that a panel may take, so that several workgroups have room."""
 
@@ -37,6 +41,8 @@ class Reflectors:
         Of the elements.
     wide : int
         Columns of a block.
+    rooms : (array, array), shape (batch, wide, most columns)
+        Where products lie meanwhile.
     """
 
     device: Device
@@ -44,6 +50,7 @@ class Reflectors:
     t: Any
     kind: DType
     wide: int
+    rooms: tuple[Any, Any]
 
     def apply(self, c: Any, *, adjoint: bool, unit: bool = False) -> None:
         """``C = Q C`` or ``Q^H C``, for `c` of shape (batch, m, columns).
@@ -64,64 +71,95 @@ class Reflectors:
         row = first if row is None else row
         v, base = self.v[:, row:, first:stop], first % self.wide
         t = self.t[:, first:stop, base : base + stop - first]
-        batch, width, columns = int(c.shape[0]), stop - first, int(c.shape[2])
+        width, columns = stop - first, int(c.shape[2])
         if columns == 0:
             return
-        products = workspace(self.device, batch, width, columns, self.kind)
-        shares = workspace(self.device, batch, width, columns, self.kind)
+        products, shares = (x[:, :width, :columns] for x in self.rooms)
         multiplied(self.device, products, v, c, adjoint=True)
         multiplied(self.device, shares, t, products, adjoint=adjoint)
         subtract_product(self.device, c, v, shares)
 
 
-def triangularised(device: Device, work: Any, kind: DType) -> Reflectors:
-    """Makes matrices R, above their diagonals, in place.
-
-    Parameters
-    ----------
-    device : Device
-        Where.
-    work : array, shape (batch, m, n)
-        The matrices; what is below the diagonal is of no more use.
-    kind : DType
-        Of the elements.
-
-    Returns
-    -------
-    Reflectors
-        Of which the matrices were Q R.
-    """
-    batch, m, n = (int(x) for x in work.shape)
-    layout = layout_of(kind, device.capabilities)
-    count = min(m, n)
-    wide = layout.panel
-    while wide < min(layout.wide, count):
-        wide *= 2
-    v = copied(device, work[:, :0, :0], workspace(device, batch, m, count, kind))
-    t = copied(device, work[:, :0, :0], workspace(device, batch, count, wide, kind))
-    reflectors = Reflectors(device, v, t, kind, wide)
-    room = device.empty((batch, m, layout.panel), kind)
-    board = None
-    if sharing_for(device, batch, m, kind, layout) is not None:
-        board = board_for(device, batch, m, 2 * -(-count // layout.panel), kind, layout.panel)
-    making = _Making(device, work, reflectors, room, layout, board)
-    for first in range(0, count, wide):
-        stop = min(first + wide, count)
-        making.columns(first, stop)
-        reflectors.apply_block(first, stop, work[:, first:, stop:], adjoint=True)
-    return reflectors
-
-
 @dataclass(frozen=True)
-class _Making:
-    """Reflectors on their way."""
+class Triangularisation:
+    """What makes matrices of a size R, above their diagonals, in place.
 
-    device: Device
+    Attributes
+    ----------
+    work : array, shape (batch, m, n)
+        The matrices; what is below the diagonal is of no more use afterwards.
+    reflectors : Reflectors
+        Of which they are Q R.
+    room : array, shape (batch, m, panel), or None
+        Where panels lie meanwhile; None where registers hold them.
+    layout : Layout
+        The layout.
+    board : Board or None
+        Of several workgroups.
+    """
+
     work: Any
     reflectors: Reflectors
     room: Any
     layout: Layout
     board: Board | None
+
+    @staticmethod
+    def of(
+        device: Device, size: tuple[int, int, int], kind: DType, columns: int = 0
+    ) -> Triangularisation:
+        """That of matrices of a size; the reflectors may be applied to so many columns."""
+        batch, m, n = size
+        layout, count = layout_of(kind, device.capabilities), min(m, n)
+        wide = layout.panel
+        while wide < min(layout.wide, count):
+            wide *= 2
+        held = holding_for(device, m, kind) is not None
+        work = _room(device, (batch, m, n), kind, held)
+        v = _room(device, (batch, m, count), kind, held)
+        copied(device, work[:, :0, :0], v)
+        t = workspace(device, batch, count, wide, kind)
+        across = max(n, columns, 1)
+        rooms = [workspace(device, batch, wide, across, kind) for _ in range(2)]
+        reflectors = Reflectors(device, v, t, kind, wide, (rooms[0], rooms[1]))
+        board = None
+        if not held and sharing_for(device, batch, m, kind, layout) is not None:
+            board = board_for(device, batch, m, 2 * -(-count // layout.panel), kind, layout.panel)
+        room = None if held else device.empty((batch, m, layout.panel), kind)
+        return Triangularisation(work, reflectors, room, layout, board)
+
+    def run(self) -> None:
+        """Enqueues it."""
+        own = self.reflectors
+        copied(own.device, self.work[:, :0, :0], own.t)
+        if self.board is not None:
+            clear[int(self.board.counts.shape[0]), _LINE](self.board.counts)
+        count = int(own.v.shape[2])
+        for first in range(0, count, own.wide):
+            stop = min(first + own.wide, count)
+            if self.room is None:
+                self.block(first, stop)
+            else:
+                self.columns(first, stop)
+            own.apply_block(first, stop, self.work[:, first:, stop:], adjoint=True)
+
+    def block(self, first: int, stop: int) -> None:
+        """Columns of one block by panels in registers, of which each changes those after it."""
+        own, panel = self.reflectors, panel_of(self.reflectors.kind)
+        width = int(own.device.capabilities.sub_group_size)
+        for start in range(first, stop, panel):
+            last = min(start + panel, stop)
+            found = holding_for(own.device, int(self.work.shape[1]) - start, own.kind)
+            assert found is not None
+            holding, items = found
+            teams = -(-items // width) if width >= holding.columns else 0
+            reflect_in_registers[groups(int(self.work.shape[0])), items](
+                self.work, own.v, own.t, (start, last, start % own.wide),
+                HOLDING=holding, TEAMS=teams,
+            )  # fmt: skip
+            own.apply_block(start, last, self.work[:, start:, last:stop], adjoint=True)
+            if start > first:
+                self._join(first, start, last)
 
     def columns(self, first: int, stop: int) -> None:
         """Columns of one block: the left half, what it leaves of the right one, both T in one."""
@@ -138,15 +176,14 @@ class _Making:
 
     def _join(self, first: int, middle: int, stop: int) -> None:
         """T of both halves: ``T_12 = -T_1 (V_1^H V_2) T_2``."""
-        own, device = self.reflectors, self.device
-        batch, base = int(self.work.shape[0]), first % own.wide
+        own, device = self.reflectors, self.reflectors.device
+        base = first % own.wide
         width, rest = middle - first, stop - middle
         t = own.t
         upper = t[:, first:middle, base : base + width]
         lower = t[:, middle:stop, base + width : base + width + rest]
         corner = t[:, first:middle, base + width : base + width + rest]
-        gram = workspace(device, batch, width, rest, own.kind)
-        shares = workspace(device, batch, width, rest, own.kind)
+        gram, shares = (x[:, :width, :rest] for x in own.rooms)
         left, right = own.v[:, middle:, first:middle], own.v[:, middle:, middle:stop]
         multiplied(device, gram, left, right, adjoint=True)
         multiplied(device, shares, upper, gram)
@@ -155,7 +192,7 @@ class _Making:
     def _panel(self, first: int, stop: int) -> None:
         layout, own = self.layout, self.reflectors
         batch, m = int(self.work.shape[0]), int(self.work.shape[1]) - first
-        sharing = sharing_for(self.device, batch, m, own.kind, layout)
+        sharing = sharing_for(own.device, batch, m, own.kind, layout)
         if self.board is not None and sharing is not None:
             how, items = sharing
             place = first // layout.panel * batch
@@ -165,12 +202,20 @@ class _Making:
             )  # fmt: skip
             return
         rows = 0
-        if not self.device.capabilities.lone_work_items:
+        if not own.device.capabilities.lone_work_items:
             rows = _held_rows(m, layout.panel * own.kind.itemsize)
         factor_columns[groups(batch), layout.items](
             self.work, own.v, own.t, self.room, (first, stop, first % own.wide),
             LAYOUT=layout, ROWS=rows,
         )  # fmt: skip
+
+
+def _room(device: Device, size: tuple[int, int, int], kind: DType, held: bool) -> Any:
+    """Room for matrices, by columns where work-items hold rows of them."""
+    batch, m, n = size
+    if held:
+        return turned(workspace(device, batch, n, m, kind))
+    return workspace(device, batch, m, n, kind)
 
 
 def _held_rows(rows: int, row_bytes: int) -> int:

@@ -10,7 +10,7 @@ from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import ShapeError
 from portable.linalg.base.operands import broadcast_shape
-from portable.linalg.factorisations.matrices import copied, workspace
+from portable.linalg.factorisations.matrices import copied
 
 __all__ = ["RightSides", "right_sides"]
 
@@ -44,12 +44,6 @@ class RightSides:
     def batch(self) -> int:
         """Matrices."""
         return prod(self.lead)
-
-    def copied(self, device: Device, b: Any, kind: DType) -> Any:
-        """The right-hand sides of each matrix, to be worked on."""
-        columns = b[:, None] if self.is_vector else b
-        work = workspace(device, self.batch, self.rows, self.columns, kind)
-        return copied(device, columns, work, from_lead=self.lead)
 
     def result(self, device: Device, work: Any) -> Any:
         """An array of the result's shape that holds the rows of `work` that it has."""

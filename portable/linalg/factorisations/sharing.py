@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType
-from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.layout import Layout
 from portable.linalg.factorisations.shared_panel_kernels import Sharing
 from portable.sim.settings import current
@@ -19,7 +18,6 @@ _HELD_BYTES: Final = 256
 _ROWS: Final = 4
 _FEWEST: Final = 32
 _ITEMS: Final = 512
-_LINE: Final = 64
 
 
 class Board(NamedTuple):
@@ -30,7 +28,7 @@ class Board(NamedTuple):
     rows : array, shape (batch, 2, groups + 1, panel)
         Of numbers like the matrix'.
     counts : array of i32, shape (panels * batch,)
-        How often they have met.
+        How often they have met, zeros at first.
     """
 
     rows: Any
@@ -66,9 +64,5 @@ def sharing_for(
 def board_for(device: Device, batch: int, rows: int, panels: int, kind: DType, panel: int) -> Board:
     """A board for all panels of matrices, which are at most so many rows long."""
     most = -(-rows // _FEWEST)
-    counts = device.empty((panels * batch,), kl.i32)
-    clear[panels * batch, _LINE](counts)
-    return Board(
-        device.empty((batch, 2, most + 1, panel), kind),
-        counts,
-    )
+    rows = device.empty((batch, 2, most + 1, panel), kind)
+    return Board(rows, device.empty((panels * batch,), kl.i32))

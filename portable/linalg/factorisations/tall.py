@@ -10,7 +10,8 @@ where that is too far, reflectors do the work.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,15 +20,22 @@ from portable.backend import Device
 from portable.dtypes import DType, float64
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.linalg.factorisations.cholesky import factored
+from portable.linalg.factorisations.cholesky import Factoring
 from portable.linalg.factorisations.copy_kernels import UPPER
 from portable.linalg.factorisations.factor_kernels import put_factors
 from portable.linalg.factorisations.layout import layout_of
-from portable.linalg.factorisations.matrices import copied, turned, workspace
+from portable.linalg.factorisations.matrices import (
+    batch_of,
+    copied,
+    lead_of,
+    turned,
+    workspace,
+)
 from portable.linalg.factorisations.products import multiplied
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.linalg.products.repeats import kept_plan, repeated
 
-__all__ = ["deviations", "is_tall", "orthonormalised"]
+__all__ = ["Tall", "deviations", "is_tall", "orthonormalised"]
 
 _TALL: Final = 8
 """So many times as many rows as columns."""
@@ -51,62 +59,97 @@ def is_tall(shape: tuple[int, ...], kind: DType, device: Device) -> bool:
     return n > 1 and m >= _TALL * n and m * n >= _LEAST and n <= _WIDEST
 
 
-def orthonormalised(device: Device, work: Any, kind: DType) -> Any:
-    """Makes matrices Q in place, and gives R; None where Q is not orthonormal.
+class Tall(NamedTuple):
+    """Arrays for tall matrices of a size, and what makes Q of them in place, and R.
+
+    Attributes
+    ----------
+    work : array, shape (batch, m, n)
+        The matrices, which become Q.
+    triangle : array of float64, shape (batch, n, n)
+        R; what is below its diagonal is zeros.
+    far : array of float64, shape (batch,)
+        How far from the identity the Gram matrix of the first Q is.
+    failures : sequence of array of i32, shape (batch,)
+        What is not 0 where a Gram matrix has no factor.
+    run : callable
+        Enqueues it.
+    """
+
+    work: Any
+    triangle: Any
+    far: Any
+    failures: tuple[Any, Any]
+    run: Callable[[], object]
+
+
+def orthonormalised(device: Device, a: Any, kind: DType) -> Tall | None:
+    """Q and R of matrices; None where Q is not orthonormal.
 
     Parameters
     ----------
     device : Device
         Where.
-    work : array, shape (batch, m, n)
-        The matrices, which are lost.
+    a : array, shape (..., m, n)
+        The matrices.
     kind : DType
-        Of the elements.
-
-    Returns
-    -------
-    array of float64, shape (batch, n, n), or None
-        R; what is below its diagonal is zeros.
+        What is computed in.
     """
-    batch, n = int(work.shape[0]), int(work.shape[2])
-    far = device.empty((batch,), float64)
-    first, failures = _divided(device, work, kind, None)
-    second, more = _divided(device, work, kind, far)
-    found = [device.to_numpy(x) for x in (failures, more, far)]
+    batch, (m, n) = batch_of(a.shape), (int(x) for x in a.shape[-2:])
+    room = batch * m * (n * kind.itemsize + (n * 8 if kind is not float64 else 0))
+    key = "tall", (batch, m, n), kind
+    tall = kept_plan(device, key, lambda: _made(device, (batch, m, n), kind), room)
+    copied(device, a, tall.work, from_lead=lead_of(a.shape))
+    tall.run()
+    found = [device.to_numpy(x) for x in (*tall.failures, tall.far)]
     if np.any(found[0]) or np.any(found[1]) or not np.all(found[2] < _NEAR):
         return None
-    r = workspace(device, batch, n, n, float64)
-    multiplied(device, r, second, first)
-    return r
+    return tall
 
 
-def _divided(device: Device, work: Any, kind: DType, far: Any) -> tuple[Any, Any]:
-    """Divides matrices by the Cholesky factors of their Gram matrices.
+def _made(device: Device, size: tuple[int, int, int], kind: DType) -> Tall:
+    batch, m, n = size
+    work, far = workspace(device, batch, m, n, kind), device.empty((batch,), float64)
+    wide = work if kind is float64 else workspace(device, batch, m, n, float64)
+    grams = [Factoring.of(device, batch, n, float64) for _ in range(2)]
+    triangles = [workspace(device, batch, n, n, float64) for _ in range(3)]
+    rounded = None if kind is float64 else workspace(device, batch, n, n, kind)
 
-    Returns these, and what failed; `far` becomes how far the Gram matrices are from the identity.
-    """
-    batch, m, n = (int(x) for x in work.shape)
-    wide = work
-    if kind is not float64:
-        wide = copied(device, work, workspace(device, batch, m, n, float64))
-    gram = workspace(device, batch, n, n, float64)
-    multiplied(device, gram, wide, wide, adjoint=True)
-    if far is not None:
-        items = 1 if device.capabilities.lone_work_items else _ITEMS
-        deviations[groups(batch), min(items, device.capabilities.max_workgroup)](gram, far)
-    layout = layout_of(float64, device.capabilities)
-    factors, failures = factored(device, gram, layout, float64)
-    r = copied(device, gram, workspace(device, batch, n, n, float64), kept=UPPER)
-    put_factors[groups(batch * factors.shape[1]), layout.items](
-        factors, r, (batch,), LAYOUT=layout, TURNED=False
+    def run() -> None:
+        for gram, triangle in zip(grams, triangles, strict=False):
+            if wide is not work:
+                copied(device, work, wide)
+            multiplied(device, gram.work, wide, wide, adjoint=True)
+            if gram is grams[1]:
+                _measure(device, gram.work, far)
+            gram.run()
+            _divide(device, work, gram, triangle, rounded, kind)
+        multiplied(device, triangles[2], triangles[1], triangles[0])
+
+    failures = grams[0].failures, grams[1].failures
+    return Tall(work, triangles[2], far, failures, repeated(device, run))
+
+
+def _measure(device: Device, gram: Any, far: Any) -> None:
+    """How far from the identity Gram matrices are."""
+    items = 1 if device.capabilities.lone_work_items else _ITEMS
+    count = min(items, device.capabilities.max_workgroup)
+    deviations[groups(int(gram.shape[0])), count](gram, far)
+
+
+def _divide(device: Device, work: Any, gram: Factoring, r: Any, rounded: Any, kind: DType) -> None:
+    """Divides matrices by the Cholesky factors of their Gram matrices, which go to `r`."""
+    copied(device, gram.work, r, kept=UPPER)
+    batch = int(r.shape[0])
+    put_factors[groups(batch * gram.factors.shape[1]), gram.layout.items](
+        gram.factors, r, (batch,), LAYOUT=gram.layout, TURNED=False
     )
-    rounded = r
-    if kind is not float64:
-        rounded = copied(device, r, workspace(device, batch, n, n, kind))
-        r = copied(device, rounded, workspace(device, batch, n, n, float64))
+    if rounded is not None:
+        copied(device, r, rounded)
+        copied(device, rounded, r)
     own = layout_of(kind, device.capabilities)
-    solved_in_place(device, rounded, turned(work), _ADJOINT, own)
-    return r, failures
+    divisor = r if rounded is None else rounded
+    solved_in_place(device, divisor, turned(work), _ADJOINT, own)
 
 
 @kernel

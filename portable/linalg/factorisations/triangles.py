@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 from portable.backend import Device
+from portable.dtypes import DType
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.layout import Layout, layout_of
@@ -17,6 +20,7 @@ from portable.linalg.factorisations.matrices import (
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.right_sides import right_sides
 from portable.linalg.factorisations.triangle_kernels import Triangle, solve_strips
+from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
@@ -78,12 +82,31 @@ def solve_triangular(
     sides = right_sides("solve_triangular", a, b)
     if not sides.size:
         return device.empty(sides.shape, kind)  # type: ignore[no-any-return]
-    work = sides.copied(device, b, kind)
-    triangles = workspace(device, sides.batch, n, n, kind)
-    copied(device, a, triangles, from_lead=sides.lead)
     which = Triangle(upper != transposed, transposed, transposed, unit_diagonal)
-    solved_in_place(device, triangles, work, which, layout_of(kind, device.capabilities))
-    return sides.result(device, work)  # type: ignore[no-any-return]
+    size = sides.batch, n, sides.columns
+    room = sides.batch * n * (n + sides.columns) * kind.itemsize
+    key = "triangles", size, kind, which
+    plan = kept_plan(device, key, lambda: _made(device, size, kind, which), room)
+    copied(device, a, plan.triangles, from_lead=sides.lead)
+    copied(device, b[:, None] if sides.is_vector else b, plan.work, from_lead=sides.lead)
+    plan.run()
+    return sides.result(device, plan.work)  # type: ignore[no-any-return]
+
+
+class _Plan(NamedTuple):
+    """Arrays for triangles and right-hand sides of a size, and what solves these in place."""
+
+    triangles: Any
+    work: Any
+    run: Callable[[], object]
+
+
+def _made(device: Device, size: tuple[int, int, int], kind: DType, which: Triangle) -> _Plan:
+    batch, n, columns = size
+    triangles = workspace(device, batch, n, n, kind)
+    work, layout = workspace(device, batch, n, columns, kind), layout_of(kind, device.capabilities)
+    run = partial(solved_in_place, device, triangles, work, which, layout)
+    return _Plan(triangles, work, repeated(device, run))
 
 
 def solved_in_place(device: Device, t: Any, b: Any, which: Triangle, layout: Layout) -> None:

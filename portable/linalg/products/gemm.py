@@ -31,11 +31,24 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable.interchange.host_arrays import MovedCall
-from portable.interchange.libraries import device_elsewhere, exchanged, is_other
+from portable.interchange.libraries import (
+    device_elsewhere,
+    exchanged,
+    is_other,
+    tensors_viewed,
+)
+from portable.interchange.tensors import is_tensor
 from portable.lang.function import Function, settled
+from portable.lang.launch.launch import Launcher
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
-from portable.linalg.products.again import key_of, known_product, seen_again
+from portable.linalg.products.again import (
+    key_of,
+    key_of_tensors,
+    known_of_tensors,
+    known_product,
+    seen_again,
+)
 from portable.linalg.products.kernels import keep, relu
 from portable.linalg.products.launches import TileLaunch, in_order
 from portable.linalg.products.packed import kept_room
@@ -49,12 +62,20 @@ from portable.linalg.products.plan import (
     Wanted,
     planned,
 )
-from portable.linalg.products.rows import in_rows
+from portable.linalg.products.rows import Enqueue, in_rows
 from portable.namespace import device_of_arrays, on_device
 from portable.tune.table import state
 from portable.typing import ArrayT
 
-__all__ = ["ALGORITHMS", "Algorithm", "gemm", "no_tiles", "prepare_gemm", "product_launches"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "enqueue_product",
+    "gemm",
+    "no_tiles",
+    "prepare_gemm",
+    "product_launches",
+]
 
 
 def gemm(
@@ -79,8 +100,9 @@ def gemm(
     Parameters
     ----------
     a : array, shape (..., M, K)
-        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32``, ``float64`` or ``int8``,
-        of which all but `b` is ``int32``; any strides, so that a transpose is a view.
+        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32``, ``float64``; ``int8``,
+        of which all but `b` is ``int32``; ``float8_e4m3fn`` or ``float8_e5m2``, of which it is
+        ``float32``, or as `out`. Any strides, so that a transpose is a view.
     b : array, shape (..., K, N)
         Of the same dtype and device; leading dimensions broadcast with those of `a`.
     alpha, beta : float
@@ -143,6 +165,12 @@ def gemm(
         rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
         moved = MovedCall(away)
         return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest})  # type: ignore[no-any-return]
+    if is_tensor(a):
+        factors = _factor("alpha", alpha), _factor("beta", beta)
+        asked = _Given(factors[0], a, b, factors[1], c, bias, out)
+        found = _of_tensors(asked, _Options(activation, accumulate, algorithm, precision))
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     options = settled(activation), accumulate, algorithm, precision
@@ -266,6 +294,24 @@ def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], 
     return plan.launches, _arguments(plan, given, out)
 
 
+def enqueue_product(enqueue: Enqueue, a: Any, b: Any, *, out: Any, **options: Any) -> None:
+    """`gemm` of a device's arrays, whose launches a caller makes.
+
+    Parameters
+    ----------
+    enqueue : callable
+        Takes a launcher and what that is called with.
+    a, b, out, **options
+        As of `gemm`, with an `out`.
+    """
+    given = _Given(1.0, a, b, options.get("beta", 0.0), options.get("c"), options.get("bias"), out)
+    precision = options.get("precision", "full")
+    wanted = _wanted(given.beta, options.get("activation"), None, "auto", precision)
+    _, plan = _checked(given, wanted)
+    if 0 not in plan.shape:
+        _run(*_in_rows(plan, given, out, wanted, enqueue), enqueue)
+
+
 class _Options(NamedTuple):
     """What a call asks for beside its operands."""
 
@@ -278,10 +324,10 @@ class _Options(NamedTuple):
 class _Given(NamedTuple):
     """The operands of a call."""
 
-    alpha: float
+    alpha: float | None
     a: Any
     b: Any
-    beta: float
+    beta: Any
     c: Any
     bias: Any
     out: Any
@@ -296,7 +342,7 @@ def _arguments(plan: Plan, given: _Given, result: Any) -> tuple[Any, ...]:
     return alpha, a, b, beta, c, bias, result
 
 
-def _whole_factors(alpha: float, beta: float) -> tuple[int, int]:
+def _whole_factors(alpha: Any, beta: Any) -> tuple[int, int]:
     return _whole("alpha", alpha), _whole("beta", beta)
 
 
@@ -352,6 +398,32 @@ def _made(given: _Given, options: _Options, key: Any) -> Any:
     return result
 
 
+def _of_tensors(given: _Given, options: _Options) -> Any:
+    """The product of plain tensors of one device; None where that takes a longer look."""
+    alpha, a, b, beta, c, bias, out = given
+    told = (settled(options.activation), *options[1:])
+    key = None
+    if a.is_cuda and is_tensor(b) and c is None:
+        key = key_of_tensors(a, b, bias, told)
+        known = known_product(key)
+        if known is not None:
+            result = known.make() if out is None else out
+            args = (alpha, a, b, beta, None, bias, result)
+            if known.familiar.launched(args, known.constants):
+                return result
+    viewed = tensors_viewed((a, b, c, bias, out))
+    if viewed is None:
+        return None
+    left, right, added, over, target = viewed.values
+    rest = {"alpha": alpha, "beta": beta, "c": added, "bias": over, "out": target}
+    with viewed.scope:
+        result = viewed.given(gemm(left, right, **rest, **options._asdict()))
+    if key is not None:
+        own = key_of(left, right, beta, added, over, target, told)
+        known_of_tensors(a, b, (alpha, a, b, beta, None, bias, result), own, told)
+    return result
+
+
 def _checked(given: _Given, wanted: Wanted) -> tuple[Device, Plan]:
     """Where the operands live and what to do with them, once nothing is wrong with them."""
     arrays = (given.a, given.b, given.c, given.bias, given.out)
@@ -364,6 +436,31 @@ def _checked(given: _Given, wanted: Wanted) -> tuple[Device, Plan]:
             'algorithm="vendor" takes no int8: array libraries wrap its products'
         )
     return device, plan
+
+
+def product_with_factors(
+    a: Any, b: Any, factors: tuple[Any, Any], out: Any, key: Any = None
+) -> None:
+    """Puts into `out` ``factors[0] * (a @ b) * factors[1]``, on its way to memory.
+
+    Parameters
+    ----------
+    a, b : array
+        As in `gemm`.
+    factors : (array, array)
+        Of float32, of shapes that broadcast to (..., M, 1) and (..., 1, N).
+    out : array, shape (..., M, N)
+        The result; its dtype may be any that `gemm` gives of operands like these.
+    key : tuple, optional
+        What products alike are known by (`again`).
+    """
+    given, wanted = _Given(None, a, b, factors, None, None, out), Wanted(False, keep, None, "auto")
+    _, plan = _checked(given, wanted)
+    if 0 not in plan.shape:
+        plan, args = _in_rows(plan, given, out, wanted)
+        launch = _run(plan, args)
+        if key is not None and launch.recognised and args[1] is a and args[2] is b:
+            seen_again(key, plan, launch, args)
 
 
 def _plan_of(device: Device, given: _Given, wanted: Wanted, b: Any = None) -> Plan:
@@ -397,7 +494,7 @@ def _check_out(device: Device, given: _Given, wanted: Wanted) -> None:
 
 
 def _in_rows(
-    plan: Plan, given: _Given, result: Any, wanted: Wanted
+    plan: Plan, given: _Given, result: Any, wanted: Wanted, enqueue: Enqueue = Launcher.__call__
 ) -> tuple[Plan, tuple[Any, ...]]:
     """The arguments of a launch, operands copied where their rows begin where they should not."""
     args = _arguments(plan, given, result)
@@ -405,8 +502,13 @@ def _in_rows(
         return plan, args
     alpha, a, b, *rest = args
     device, wants = plan.device, plan.rows
-    a = in_rows(device, a, wants.a, across=wants.across)
-    rows = in_rows(device, b, wants.b, wants.turned)
+    a = in_rows(device, a, wants.a, wants.along_sum, wants.across, enqueue)
+    if wants.along_sum:
+        columns = b.swapaxes(-1, -2)
+        turned = in_rows(device, columns, wants.b, turned=True, enqueue=enqueue)
+        rows = b if turned is columns else turned.swapaxes(-1, -2)
+    else:
+        rows = in_rows(device, b, wants.b, wants.turned, enqueue=enqueue)
     if rows is not b:
         plan = _plan_of(device, given, wanted, rows)
     return plan, (alpha, a, rows, *rest)
@@ -418,14 +520,14 @@ def _copies(plan: Plan, given: _Given, wanted: Wanted) -> bool:
     return args[1] is not given.a or args[2] is not given.b
 
 
-def _run(plan: Plan, args: tuple[Any, ...]) -> TileLaunch:
+def _run(plan: Plan, args: tuple[Any, ...], enqueue: Enqueue = Launcher.__call__) -> TileLaunch:
     """Runs the first launch that builds and is accepted, and gives it."""
 
     def use(launch: TileLaunch) -> None:
         device = plan.device
         empty = device.empty if launch.packing is None else partial(kept_room, device)
         for step, own in in_order(launch, args, plan.activation, empty):
-            step.launcher(*own, **step.constants)
+            enqueue(step.launcher, *own, **step.constants)
 
     return _first(plan, args, use)
 

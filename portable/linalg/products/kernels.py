@@ -1,7 +1,9 @@
 """The kernels behind `portable.linalg.gemm`, from the plainest to the one that is fast everywhere.
 
-All work out ``out = activation(alpha a @ b + beta c + bias)``; `c` and `bias` may be None. Arrays
-have any strides; the leading dimensions of `a`, `b`, `c`, `bias` broadcast against those of `out`.
+All work out ``out = activation(alpha a @ b + beta c + bias)``; `c` and `bias` may be None. Where
+`alpha` is, each row and each column of the product has a factor of its own, which `beta` holds.
+Arrays have any strides; the leading dimensions of `a`, `b`, `c`, `bias` broadcast against those of
+`out`.
 """
 
 from __future__ import annotations
@@ -12,10 +14,30 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.mainloop import mainloop, prologue
+from portable.linalg.products.mainloop import mainloop, multiply, prologue, room
+from portable.linalg.products.schedules import (
+    InTurn,
+    OneEach,
+    Part,
+    Piece,
+    Shares,
+    matrices_of,
+    tile_of_workgroup,
+    tile_place,
+    tiles_of,
+)
 from portable.primitives.reductions.merging import CHAIN
 
-__all__ = ["gemm_naive", "gemm_sums", "gemm_tiled", "gemm_tiles", "keep", "relu"]
+__all__ = [
+    "gemm_naive",
+    "gemm_share_sums",
+    "gemm_shares",
+    "gemm_sums",
+    "gemm_tiled",
+    "gemm_tiles",
+    "keep",
+    "relu",
+]
 
 
 @function
@@ -50,20 +72,18 @@ def matrices(a: Any, b: Any, out: Any, batch: Any) -> Any:
 
 
 @function
-def matrices_of(x: Any, FROM: int) -> Any:
-    """How many matrices `x` has along its leading dimensions from one on."""
-    count = 1
-    for d in kl.static_range(FROM, x.ndim - 2):
-        count = count * x.shape[d]
-    return count
-
-
-@function
 def element_of(x: Any, row: Any, column: Any) -> Any:
     """An element of a matrix or row vector that is broadcast along extents of 1."""
     if x.ndim == 1:
         return x[kl.where(x.shape[0] == 1, 0, column)]
     return x[kl.where(x.shape[0] == 1, 0, row), kl.where(x.shape[1] == 1, 0, column)]
+
+
+@function
+def scaled(total: Any, factors: Any, out: Any, place: Any) -> Any:
+    """A sum by the factors of its row, of shape (..., M, 1), and of its column, (..., 1, N)."""
+    (left, right), (batch, row, column) = factors, place
+    return total * matrix_of(left, out, batch)[row, 0] * matrix_of(right, out, batch)[0, column]
 
 
 @function
@@ -73,6 +93,8 @@ def finished(total: Any, terms: Any, out: Any, place: Any, activation: Any) -> A
     Its `terms` are alpha, beta, c and bias, its `place` the number of the matrix, row and column.
     """
     (alpha, beta, c, bias), (batch, row, column) = terms, place
+    if alpha is None:
+        return activation(scaled(total, beta, out, place))
     value = alpha * total
     if c is not None:
         value = value + beta * element_of(matrix_of(c, out, batch), row, column)
@@ -96,46 +118,6 @@ def finished_in_tile(
     return finished(total, terms, out, (batch, y, x), activation)
 
 
-@function
-def tile_position(index: Any, rows: Any, columns: Any, GROUP: int) -> Any:
-    """Row and column of the `index`-th tile: down `GROUP` rows of tiles before the next column.
-
-    Workgroups that run at the same time then share operand tiles in the last-level cache.
-    """
-    band = GROUP * columns
-    first = index // band * GROUP
-    height = kl.minimum(rows - first, GROUP)
-    inside = index % band
-    return first + inside % height, inside // height
-
-
-@function
-def tiles_of(out: Any, BM: int, BN: int) -> Any:
-    """How many tiles the matrices of `out` have."""
-    rows, columns = kl.cdiv(out.shape[out.ndim - 2], BM), kl.cdiv(out.shape[out.ndim - 1], BN)
-    return matrices_of(out, 0) * rows * columns
-
-
-@function
-def tile_of_workgroup(out: Any, BM: int, BN: int, GROUP: int) -> Any:
-    """The place of the tile that is this workgroup's (`tile_place`).
-
-    Tiles and matrices share the one dimension in which every device takes any number of workgroups.
-    """
-    return tile_place(kl.group_id(0), out, BM, BN, GROUP)
-
-
-@function
-def tile_place(index: Any, out: Any, BM: int, BN: int, GROUP: int) -> Any:
-    """The matrix of `out` and the first row and column of a tile."""
-    rows, columns = kl.cdiv(out.shape[out.ndim - 2], BM), kl.cdiv(out.shape[out.ndim - 1], BN)
-    batch = 0
-    if out.ndim > 2:
-        index, batch = index % (rows * columns), index // (rows * columns)
-    row, column = tile_position(index, rows, columns, GROUP)
-    return batch, row * BM, column * BN
-
-
 @kernel
 def gemm_naive(
     alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any, *, ACC: Any, ACTIVATION: Any
@@ -146,7 +128,7 @@ def gemm_naive(
 
     Parameters
     ----------
-    alpha, beta : float or int
+    alpha, beta : float or int, or None and (array, array)
         Factors, of the type to sum in.
     a, b, c, bias, out : array
         As `portable.linalg.gemm` has them; `c` and `bias` may be None.
@@ -202,56 +184,101 @@ def gemm_tiled(
         result[row, column] = finished(total, terms, out, place, ACTIVATION)
 
 
+# -- tiles, held in registers or by matrix units --------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where a tile lies, and the element of k at which step 0 of the ring would be."""
+
+    batch: Any
+    row: Any
+    column: Any
+    first: Any
+
+
+@function
+def place_of(piece: Piece, out: Any, done: Any, exists: Any, TILING: Tiling) -> Place:
+    """Where a piece lies that begins after so many steps of the ring; beyond all if it is none."""
+    tile = kl.where(exists, piece.tile, 0)
+    batch, row, column = tile_place(tile, out, TILING.rows, TILING.columns, TILING.group)
+    row = kl.where(exists, row, out.shape[out.ndim - 2])
+    return Place(batch, row, column, (piece.first - done) * TILING.depth)
+
+
 class Reader(NamedTuple):
     """What a tile of a result is made of: matrices and their extents, and where it begins."""
 
     left: Any
     right: Any
-    row: Any
-    column: Any
-    first: Any
+    place: Place
     ends: Any
     DEPTH: int
 
     def start(self, tile_a: Any, tile_b: Any, step: Any) -> None:
         """Starts to copy the tiles of a step."""
-        (BM, BK), BN, row, column = tile_a.shape, tile_b.shape[1], self.row, self.column
-        begin = self.first + step * BK
+        (BM, BK), BN, (_, row, column, first) = tile_a.shape, tile_b.shape[1], self.place
+        begin = first + step * BK
         kl.copy_async(tile_a, self.left[row : row + BM, begin : begin + BK])
         kl.copy_async(tile_b, self.right[begin : begin + BK, column : column + BN])
 
     def valid(self, step: Any) -> Any:
         """Rows, columns and products of a step that lie in the matrices."""
-        (m, n, k), BK = self.ends, self.DEPTH
-        return m - self.row, n - self.column, k - step * BK - self.first
+        (m, n, k), (_, row, column, first) = self.ends, self.place
+        return m - row, n - column, k - step * self.DEPTH - first
+
+
+class ReaderOn(NamedTuple):
+    """What a piece is made of, up to a step of the ring; from there on what the next one is."""
+
+    given: Any
+    here: Place
+    there: Place
+    end: Any
+    DEPTH: int
+
+    def start(self, tile_a: Any, tile_b: Any, step: Any) -> None:
+        """Starts to copy the tiles of a step."""
+        (BM, BK), BN, (a, b, out) = tile_a.shape, tile_b.shape[1], self.given
+        batch, row, column, first = kl.where(step < self.end, self.here, self.there)
+        left, right, begin = matrix_of(a, out, batch), matrix_of(b, out, batch), first + step * BK
+        kl.copy_async(tile_a, left[row : row + BM, begin : begin + BK])
+        kl.copy_async(tile_b, right[begin : begin + BK, column : column + BN])
+
+    def valid(self, step: Any) -> Any:
+        """Rows, columns and products of a step that lie in the matrices."""
+        (a, b, _), (_, row, column, first) = self.given, self.here
+        m, n, k = a.shape[a.ndim - 2], b.shape[b.ndim - 1], a.shape[a.ndim - 1]
+        return m - row, n - column, k - step * self.DEPTH - first
+
+
+class Epilogue(NamedTuple):
+    """What is done to sums on their way to memory: terms are alpha, beta, c and bias."""
+
+    terms: Any
+    out: Any
+    ACTIVATION: Any
+
+    def store(self, acc: Any, result: Any, place: Place, TILING: Tiling) -> None:
+        """Finishes a tile and stores it in its matrix."""
+        (batch, row, column, _), (BM, BN) = place, TILING[0:2]
+        acc.map(finished_in_tile, self.terms, self.out, (batch, row, column), self.ACTIVATION)
+        if self.terms[2] is not None:  # which may be the result
+            kl.barrier()
+        acc.store(result[row : row + BM, column : column + BN])
 
 
 @function
-def multiply_tile(
-    acc: Any, tiles: Any, given: Any, terms: Any, turn: Any, TILING: Tiling, ACTIVATION: Any
+def make_tile(
+    acc: Any, tiles: Any, operands: Any, piece: Piece, done: Any, epilogue: Epilogue, TILING: Tiling
 ) -> Any:
-    """Makes a tile of the result of `given` operands; gives how many steps it took.
-
-    A `turn` is the tile's number, and how many steps went through the ring before it.
-    """
-    (a, b, out), (index, done), c = given, turn, terms[2]
-    BM, BN, BK = TILING[0:3]
-    batch, row, column = tile_place(index, out, BM, BN, TILING.group)
-    left, right, result = matrices(a, b, out, batch)
-    m, n, k = result.shape[0], result.shape[1], left.shape[1]
-    first, steps = 0, kl.cdiv(k, BK)
-    if TILING.split_k:
-        most = kl.cdiv(steps, out.shape[0])
-        before = batch // matrices_of(out, 1) * most
-        first, steps = before * BK, kl.minimum(steps - before, most)
-    reader = Reader(left, right, row, column, first - done * BK, (m, n, k), BK)
-    acc.fill(0)
-    prologue(tiles, reader, TILING)
-    mainloop(acc, tiles, reader, (done, done + steps), TILING)
-    acc.map(finished_in_tile, terms, out, (batch, row, column), ACTIVATION)
-    if c is not None:  # which may be the result
-        kl.barrier()
-    acc.store(result[row : row + BM, column : column + BN])
+    """Multiplies and stores a piece, before which `done` steps went through the ring; its steps."""
+    (a, b), steps = operands, piece.last - piece.first
+    place = place_of(piece, epilogue.out, done, True, TILING)
+    left, right, result = matrices(a, b, epilogue.out, place.batch)
+    ends = result.shape[0], result.shape[1], left.shape[1]
+    reader = Reader(left, right, place, ends, TILING.depth)
+    multiply(acc, tiles, reader, (done, done + steps), TILING)
+    epilogue.store(acc, result, place, TILING)
     return steps
 
 
@@ -260,7 +287,7 @@ def gemm_tiles(
     alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any,
     *, TILING: Tiling, ACC: Any, ACTIVATION: Any,
 ) -> None:  # fmt: skip
-    """A workgroup per tile of the result, or for several in turn, held in registers or by units.
+    """A workgroup per tile of the result, per part of its sum, or for several tiles in turn.
 
     Tiles of the operands pass through a ring in local memory; while one is multiplied the next ones
     are on their way. Local memory: ``stages (rows + columns) depth`` elements of the tiling and the
@@ -274,17 +301,65 @@ def gemm_tiles(
         The tiles. With `split_k`, `out` has a matrix of partial sums for each of them
         along its first dimension, which `gemm_sums` adds up.
     """
-    BM, BN, BK, STAGES = TILING[0:4]
-    tile_a = kl.local((STAGES, BM, BK), a.dtype)
-    tile_b = kl.local((STAGES, BK, BN), b.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
-    terms, tiles, given = (alpha, beta, c, bias), (tile_a, tile_b), (a, b, out)
+    BM, BN, BK = TILING[0:3]
+    tiles, acc = room((a, b), ACC, TILING)
+    operands, steps = (a, b), kl.cdiv(a.shape[a.ndim - 1], BK)
+    epilogue = Epilogue((alpha, beta, c, bias), out, ACTIVATION)
     if TILING.persistent:
-        done = 0
-        for index in range(kl.group_id(0), tiles_of(out, BM, BN), kl.num_groups(0)):
-            done += multiply_tile(acc, tiles, given, terms, (index, done), TILING, ACTIVATION)
+        schedule, done = InTurn(tiles_of(out, 0, BM, BN), steps), 0
+        for turn in range(*schedule.turns()):
+            done += make_tile(acc, tiles, operands, schedule.piece(turn), done, epilogue, TILING)
+    elif TILING.split_k:
+        part = Part(tiles_of(out, 1, BM, BN), out.shape[0], steps).piece(kl.group_id(0))
+        make_tile(acc, tiles, operands, part, 0, epilogue, TILING)
     else:
-        multiply_tile(acc, tiles, given, terms, (kl.group_id(0), 0), TILING, ACTIVATION)
+        whole = OneEach(steps).piece(kl.group_id(0))
+        make_tile(acc, tiles, operands, whole, 0, epilogue, TILING)
+
+
+@kernel
+def gemm_shares(
+    alpha: Any, a: Any, b: Any, bias: Any, parts: Any, out: Any,
+    *, TILING: Tiling, ACC: Any, ACTIVATION: Any,
+) -> None:  # fmt: skip
+    """As `gemm_tiles`, as many workgroups as run at once: tiles in turn, and a share of the rest.
+
+    What a workgroup has of a sum that others share it leaves in memory, where `gemm_share_sums`
+    adds it up. The operands of what it makes next are on their way while it stores.
+
+    Parameters
+    ----------
+    alpha, a, b, bias, out, ACC, ACTIVATION
+        As in `gemm_naive`.
+    parts : array, shape (2 workgroups, rows, columns)
+        Of the tiling: what each workgroup has of the sums of two tiles.
+    TILING : Tiling
+        The tiles, whose operands are asked for ahead; sums have as many steps at least.
+    """
+    BM, BN, BK = TILING[0:3]
+    tiles, acc = room((a, b), ACC, TILING)
+    given, steps = (a, b, out), kl.cdiv(a.shape[a.ndim - 1], BK)
+    epilogue = Epilogue((alpha, 0, None, bias), out, ACTIVATION)
+    shares = Shares(kl.num_groups(0), tiles_of(out, 0, BM, BN), steps, TILING.ahead)
+    count, rounds = shares.pieces(), shares.rounds()
+    here = place_of(shares.piece(0), out, 0, count > 0, TILING)
+    prologue(tiles, ReaderOn(given, here, here, 0, BK), TILING)
+    done = 0
+    for turn in range(*shares.turns()):
+        piece, following = shares.piece(turn), shares.piece(turn + 1)
+        end = done + piece.last - piece.first
+        here = place_of(piece, out, done, True, TILING)
+        there = place_of(following, out, end, turn + 1 < count, TILING)
+        acc.fill(0)
+        mainloop(acc, tiles, ReaderOn(given, here, there, end, BK), (done, end), TILING)
+        done = end
+        if turn < rounds:
+            epilogue.store(acc, matrix_of(out, out, here.batch), here, TILING)
+        else:
+            acc.store(parts[2 * kl.group_id(0) + turn - rounds, 0:BM, 0:BN])
+
+
+# -- sums of parts --------------------------------------------------------------------------------
 
 
 @kernel
@@ -318,3 +393,52 @@ def gemm_sums(
         result = matrix_of(out, out, batch)
         terms, place = (alpha, beta, c, bias), (batch, row, column)
         result[row, column] = finished(total, terms, out, place, ACTIVATION)
+
+
+@kernel
+def gemm_share_sums(
+    parts: Any, alpha: Any, bias: Any, depth: Any, groups: Any, out: Any,
+    *, TILING: Tiling, EACH: int, ACTIVATION: Any,
+) -> None:  # fmt: skip
+    """A workgroup for a piece of a tile that `gemm_shares` shared out.
+
+    Parts are added up in the order of k.
+
+    Parameters
+    ----------
+    parts : array, shape (2 workgroups, rows, columns)
+        As `gemm_shares` left them.
+    alpha, bias, out, ACTIVATION
+        As in `gemm_tiles`.
+    depth, groups : int
+        The extent that was summed over, and the workgroups of `gemm_shares`.
+    TILING : Tiling
+        The tiles.
+    EACH : int
+        Elements of a work-item, a workgroup apart.
+    """
+    BM, BN = TILING[0:2]
+    items = kl.local_size(0)
+    per_tile = BM * BN // (EACH * items)
+    steps = kl.cdiv(depth, TILING.depth)
+    shares = Shares(groups, tiles_of(out, 0, BM, BN), steps, TILING.ahead)
+    shared, first = kl.group_id(0) // per_tile, kl.group_id(0) % per_tile * EACH * items
+    begin, end = shared * steps, (shared + 1) * steps
+    share = kl.cdiv((shares.tiles - shares.rounds() * groups) * steps, groups)
+    totals = kl.private((EACH,), parts.dtype, fill=0)
+    low, high = kl.maximum(begin // share - 1, 0), kl.minimum(end // share + 2, groups)
+    for group in range(low, high):
+        own, after = shares.begin(group), shares.begin(group + 1)
+        if own < end and after > begin and own < after:
+            part = parts[2 * group + shared - own // steps]
+            for i in kl.static_range(EACH):
+                at = first + i * items + kl.local_id(0)
+                totals[i] += part[at // BN, at % BN]
+    batch, row, column = tile_place(shares.rounds() * groups + shared, out, BM, BN, TILING.group)
+    result = matrix_of(out, out, batch)
+    for i in kl.static_range(EACH):
+        at = first + i * items + kl.local_id(0)
+        y, x = row + at // BN, column + at % BN
+        if y < result.shape[0] and x < result.shape[1]:
+            terms, place = (alpha, 0, None, bias), (batch, y, x)
+            result[y, x] = finished(totals[i], terms, out, place, ACTIVATION)

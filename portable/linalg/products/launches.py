@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import prod
+from math import gcd, prod
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
@@ -13,7 +13,15 @@ from portable.lang.kernel import Kernel
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.kernels import gemm_naive, gemm_sums, gemm_tiled, gemm_tiles, keep
+from portable.linalg.products.kernels import (
+    gemm_naive,
+    gemm_share_sums,
+    gemm_shares,
+    gemm_sums,
+    gemm_tiled,
+    gemm_tiles,
+    keep,
+)
 from portable.linalg.products.model import Product, shares_out
 from portable.linalg.products.packed import (
     Packing,
@@ -22,18 +30,34 @@ from portable.linalg.products.packed import (
     packing_for,
     packing_pays,
 )
-from portable.linalg.products.shares import Sharing, first_launch, sharing_for
 from portable.linalg.products.slim import gemm_slim, slim_for
 from portable.linalg.products.tuning import has_engine, schemes
 from portable.tune.space import Parameters
+from portable.tune.ways import Way, Ways
 
-__all__ = ["Beside", "TileLaunch", "in_order", "launches", "sums_launch", "tiles_launch"]
+__all__ = [
+    "Beside",
+    "Sharing",
+    "TileLaunch",
+    "first_launch",
+    "in_order",
+    "launches",
+    "sharing_for",
+    "sums_launch",
+    "tiles_launch",
+]
 
 _EDGE: Final = 16
 """Edge of the square tiles of the rungs "naive" and "tiled", one work-item per element."""
 
 _LINE: Final = 256
 """Work-items of a workgroup that adds partial sums up."""
+
+_EACH: Final = 8
+"""Elements of each of them at most, where they add up parts of tiles."""
+
+_LEAST: Final = 2
+"""Times as many steps as copies run ahead, of a share or a tile that is cut."""
 
 _LONGEST: Final = 1 << 10
 """Products that tiles of a lone work-item add up in one chain, where sums are rounded."""
@@ -43,6 +67,88 @@ _LONGEST_OF_CROWDS: Final = 1 << 13
 
 _LONGEST_OF_FEWER_BITS: Final = 1 << 20
 """The same where a result has fewer bits than what it is summed in: that drifts unseen for long."""
+
+
+class Sharing(NamedTuple):
+    """Who makes what of a product.
+
+    Attributes
+    ----------
+    tiling : Tiling
+        The tiles.
+    groups : int
+        Workgroups that run at once.
+    shared : int
+        Tiles that are left when each has made as many whole ones as the others.
+    depth : int
+        The extent that is summed over.
+    """
+
+    tiling: Tiling
+    groups: int
+    shared: int
+    depth: int
+
+    def steps(
+        self,
+        launcher: Launcher,
+        args: tuple[Any, ...],
+        constants: dict[str, Any],
+        activation: Function,
+        empty: Callable[[tuple[int, ...], DType], Any],
+    ) -> Iterator[tuple[Launcher, tuple[Any, ...], dict[str, Any]]]:
+        """The launches, each with its arguments and constants.
+
+        Parameters
+        ----------
+        launcher : Launcher
+            The first one.
+        args : tuple
+            ``(alpha, a, b, beta, c, bias, out)``, of which beta and c are not used.
+        constants : dict
+            Of the first one.
+        activation : Function
+            What is applied at last.
+        empty : callable
+            Makes room for parts of sums.
+        """
+        alpha, a, b, _, _, bias, out = args
+        area = self.tiling.rows, self.tiling.columns
+        parts = empty((2 * self.groups if self.shared else 1, *area), constants["ACC"])
+        yield launcher, (alpha, a, b, bias, parts, out), constants
+        if self.shared:
+            count = prod(area)
+            each = gcd(_EACH, count // _LINE)
+            pieces = self.shared * count // (each * _LINE)
+            how = {"TILING": self.tiling, "EACH": each, "ACTIVATION": activation}
+            own = parts, alpha, bias, self.depth, self.groups, out
+            yield gemm_share_sums[groups(pieces), (_LINE, 1, 1)], own, how
+
+
+def sharing_for(tiling: Tiling, tiles: int, most: int, depth: int) -> Sharing | None:
+    """How to share out the tiles of a result; None for few tiles, or sums too short to be cut.
+
+    Parameters
+    ----------
+    tiling : Tiling
+        The tiles, whose operands are asked for ahead.
+    tiles : int
+        How many there are.
+    most : int
+        Workgroups that run at once.
+    depth : int
+        The extent that is summed over.
+    """
+    steps, least = -(-depth // tiling.depth), _LEAST * tiling.ahead
+    shared = tiles % most
+    if tiles < most or steps < least or shared * steps < least * most * (shared > 0):
+        return None
+    return Sharing(tiling, most, shared, depth)
+
+
+def first_launch(sharing: Sharing, items: int) -> Launcher:
+    """The kernel that makes tiles and shares, of so many work-items each."""
+    return gemm_shares[groups(sharing.groups), (items, 1, 1)]
 
 
 class TileLaunch(NamedTuple):
@@ -132,48 +238,62 @@ def launches(
     beside : Beside
         What is done to sums of products.
     """
+    asked = Asked(device, kind, shape, k, algorithm, constants, b_columns, beside)
+    return iter(()) if algorithm == "vendor" or 0 in shape else PRODUCTS.of(asked)
+
+
+class Asked(NamedTuple):
+    """What the ways of a product are told: the arguments of `launches`."""
+
+    device: Device
+    kind: DType
+    shape: tuple[int, ...]
+    k: int
+    algorithm: str
+    constants: dict[str, Any]
+    b_columns: bool
+    beside: Beside
+
+    @property
+    def best(self) -> bool:
+        """Whether any kernel may be taken, not a rung of the ladder alone."""
+        return self.algorithm in ("auto", "matrix")
+
+    @property
+    def product(self) -> Product:
+        """The extents."""
+        *lead, m, n = self.shape
+        return Product(m, n, self.k, prod(lead), self.beside.biased)
+
+    @property
+    def in_single(self) -> dict[str, Any]:
+        """The constants of all but packed products, which alone sum in half precision."""
+        halves = self.constants["ACC"] is float16
+        return {**self.constants, "ACC": float32} if halves else self.constants
+
+
+def _naive(asked: Asked) -> Iterator[TileLaunch]:
     square = (_EDGE, _EDGE, 1)
-    if algorithm == "vendor" or 0 in shape:
-        return
-    given, halves = constants, constants["ACC"] is float16
-    if halves:  # packed products alone sum in half precision
-        constants = {**constants, "ACC": float32}
-    if algorithm == "naive":
-        yield TileLaunch(_over_tiles(gemm_naive, shape, _EDGE, _EDGE, square), constants)
-    elif algorithm == "tiled":
-        launcher = _over_tiles(gemm_tiled, shape, _EDGE, _EDGE, square)
-        yield TileLaunch(launcher, {"TILE": _EDGE, **constants})
-    else:
-        *lead, m, n = shape
-        product = Product(m, n, k, prod(lead), beside.biased)
-        best = algorithm in ("auto", "matrix")
-        if best and not b_columns:
-            yield from _slim(device, kind, shape, k, constants, beside)
-        if beside.packable and best and packing_pays(product, device.capabilities, halves):
-            yield _packed(device, m, given)
-        usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
-        least = _parts_against_drift(device, kind, product, constants["ACC"])
-        for choice, parts in schemes(device, kind, algorithm, product, b_columns):
-            if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
-                continue
-            if shares_out(choice) and least == 1:
-                yield from shared_launch(device, choice, shape, k, constants)
-            else:
-                own = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
-                yield _split_k(device, own, max(parts, least), shape, constants)
+    launcher = _over_tiles(gemm_naive, asked.shape, _EDGE, _EDGE, square)
+    yield TileLaunch(launcher, asked.in_single)
 
 
-def _slim(
-    device: Device,
-    kind: DType,
-    shape: tuple[int, ...],
-    k: int,
-    constants: dict[str, Any],
-    beside: Beside,
-) -> Iterator[TileLaunch]:
+def _in_squares(asked: Asked) -> Iterator[TileLaunch]:
+    square = (_EDGE, _EDGE, 1)
+    launcher = _over_tiles(gemm_tiled, asked.shape, _EDGE, _EDGE, square)
+    yield TileLaunch(launcher, {"TILE": _EDGE, **asked.in_single})
+
+
+def _is_slim(asked: Asked) -> bool:
+    rounded = not asked.kind.is_integer and "SPLIT" not in asked.constants
+    return asked.best and not asked.b_columns and rounded
+
+
+def _slim(asked: Asked) -> Iterator[TileLaunch]:
     """The kernel for few columns and small matrices, where it pays."""
-    found = slim_for(device.capabilities, constants["ACC"], shape, k)
-    if found is None or kind.is_integer or "SPLIT" in constants:
+    constants, shape, beside = asked.in_single, asked.shape, asked.beside
+    found = slim_for(asked.device.capabilities, constants["ACC"], shape, asked.k)
+    if found is None:
         return
     slim, parts, items = found
     own = {**constants, "ACTIVATION": keep} if parts > 1 else constants
@@ -183,12 +303,52 @@ def _slim(
     yield TileLaunch(gemm_slim[items, 1], {**given, **own}, parts)
 
 
-def _packed(device: Device, rows: int, constants: dict[str, Any]) -> TileLaunch:
+def _is_packed(asked: Asked) -> bool:
+    halves, can = asked.constants["ACC"] is float16, asked.device.capabilities
+    possible = asked.best and asked.beside.packable
+    return possible and packing_pays(asked.product, can, halves)
+
+
+def _packed(asked: Asked) -> Iterator[TileLaunch]:
     """The kernel for packed operands, after those that pack (`in_order`)."""
-    accumulator = constants["ACC"]
-    packing = packing_for(device.capabilities, accumulator, constants["ACTIVATION"])
+    constants, accumulator = asked.constants, asked.constants["ACC"]
+    packing = packing_for(asked.device.capabilities, accumulator, constants["ACTIVATION"])
     own = {"PLAN": packing, "ACC": accumulator}
-    return TileLaunch(packed_launcher(packing, rows), own, packing=packing)
+    yield TileLaunch(packed_launcher(packing, asked.shape[-2]), own, packing=packing)
+
+
+def _tiles(asked: Asked) -> Iterator[TileLaunch]:
+    """Tiles by a device's table, ranked by a model, in one of the schedules."""
+    device, kind, shape, k, algorithm, _, b_columns, beside = asked
+    constants, product = asked.in_single, asked.product
+    usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
+    least = _parts_against_drift(device, kind, product, constants["ACC"])
+    for choice, parts in schemes(device, kind, algorithm, product, b_columns):
+        if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
+            continue
+        if shares_out(choice) and least == 1:
+            yield from shared_launch(device, choice, shape, k, constants)
+        else:
+            own = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
+            yield _split_k(device, own, max(parts, least), shape, constants)
+
+
+_RUNGS: Final = "naive", "tiled"
+
+PRODUCTS: Final = Ways[Asked, TileLaunch](
+    "product",
+    Way("element by element", "gemm_naive", _naive, lambda x: x.algorithm == "naive"),
+    Way("in squares", "gemm_tiled", _in_squares, lambda x: x.algorithm == "tiled"),
+    Way("slim", "gemm_slim gemm_sums", _slim, _is_slim),
+    Way("packed", "pack_right multiply pack_halves multiply_halves", _packed, _is_packed),
+    Way(
+        "in tiles",
+        "gemm_tiles gemm_sums gemm_shares gemm_share_sums",
+        _tiles,
+        lambda x: x.algorithm not in _RUNGS,
+    ),
+)
+"""How matrices are multiplied."""
 
 
 def shared_launch(
@@ -271,7 +431,7 @@ def in_order(
     alpha, a, b, beta, c, bias, out = args
     shape = tuple(out.shape)
     partial = empty((launch.parts, *shape), launch.constants["ACC"])
-    one = type(alpha)(1)
+    one = 1.0 if alpha is None else type(alpha)(1)
     yield launch, (one, a, b, 0 * one, None, None, partial)
     yield sums_launch(shape, activation), (partial, alpha, beta, c, bias, out)
 

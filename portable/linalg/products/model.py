@@ -26,7 +26,7 @@ from math import ceil
 from typing import Any, Final
 
 from portable.backend import Capabilities
-from portable.dtypes import DType, bfloat16, float16, float32, int8
+from portable.dtypes import DType, bfloat16, float16, float32
 from portable.tune.space import Parameters
 from portable.tune.table import device_keys
 
@@ -160,7 +160,8 @@ def rates_of(choice: Parameters, dtype: DType, capabilities: Capabilities) -> Ra
 
 @lru_cache(maxsize=256)
 def _rates_of(capabilities: Capabilities, dtype: DType, way: str) -> Rates:
-    table = _table()[{bfloat16: float16, int8: float32}.get(dtype, dtype).name]
+    like = float16 if dtype is bfloat16 else float32 if dtype.itemsize == 1 else dtype
+    table = _table()[like.name]
     key = next(key for key in device_keys(capabilities) if way in table.get(key, {}))
     return Rates(**table[key][way])
 

@@ -38,7 +38,13 @@ Precision = Literal["full", "tf32x3", "tf32"]
 PRECISIONS: Final = ("full", "tf32x3", "tf32")
 """What ``precision=`` takes."""
 
-_DTYPES: Final = (kl.f16, kl.bf16, kl.f32, kl.f64, kl.i8)
+_DTYPES: Final = (kl.f16, kl.bf16, kl.f32, kl.f64, kl.i8, kl.f8e4m3, kl.f8e5m2)
+
+_RESULTS: Final = {
+    kl.i8: (kl.i32,),
+    **dict.fromkeys((kl.f8e4m3, kl.f8e5m2), (kl.f32, kl.bf16, kl.f16)),
+}
+"""Of operands of eight bits: what results may be of, the usual one first."""
 
 
 class Form(NamedTuple):
@@ -160,13 +166,14 @@ def _splits_factors(device: Device, kind: DType, accumulator: DType, wanted: Wan
 
 def _kinds(a: Form, b: Form, **others: Form | None) -> tuple[DType, DType]:
     """The dtype of the operands, and of the result and what is added to it."""
-    if dtype(a.dtype) is not kl.i8:
+    kinds = _RESULTS.get(dtype(a.dtype))
+    if kinds is None:
         kind = common_dtype("gemm", _DTYPES, a=a, b=b, **others)
         return kind, kind
-    common_dtype("gemm", (kl.i8,), a=a, b=b)
+    kind = common_dtype("gemm", _DTYPES, a=a, b=b)
     if any(x is not None for x in others.values()):
-        common_dtype("gemm of int8", (kl.i32,), **others)
-    return kl.i8, kl.i32
+        return kind, common_dtype(f"gemm of {kind.name}", kinds, **others)
+    return kind, kinds[0]
 
 
 def _result_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

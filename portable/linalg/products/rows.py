@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -15,9 +16,22 @@ from portable.errors import OutOfMemoryError
 from portable.lang.arguments.arguments import ALIGNMENT, array_spec
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.linalg.products.kernels import matrix_of, tile_of_workgroup
+from portable.lang.launch.launch import Launcher
+from portable.linalg.products.kernels import matrix_of
+from portable.linalg.products.schedules import tile_of_workgroup
 
-__all__ = ["Rows", "copy_into", "copy_into_rows", "in_rows", "row_multiples"]
+__all__ = [
+    "Enqueue",
+    "Rows",
+    "bytes_by_units",
+    "copy_into",
+    "copy_into_rows",
+    "in_rows",
+    "row_multiples",
+]
+
+Enqueue = Callable[..., None]
+"""Takes a launcher and what that is called with."""
 
 _EDGE: Final = 64
 _ITEMS: Final = 256
@@ -66,12 +80,16 @@ class Rows(NamedTuple):
         Whether rows of `b` are contiguous even if its columns are.
     across : bool
         Whether columns of `a` are where it is copied.
+    along_sum : bool
+        Whether rows of `a` and columns of `b` have to be contiguous, as instructions that multiply
+        bytes want them.
     """
 
     a: int
     b: int
     turned: bool = False
     across: bool = False
+    along_sum: bool = False
 
 
 def row_multiples(
@@ -94,6 +112,8 @@ def row_multiples(
     b_columns : bool
         Whether b's columns are contiguous.
     """
+    if bytes_by_units(capabilities, kind, shape[-2:], prod(shape) * k):
+        return Rows(ALIGNMENT, ALIGNMENT, along_sum=True)
     fewest, products = _FEWEST_PRODUCTS.get(kind), prod(shape) * k
     if fewest is None or products < fewest or min(shape[-2:]) < _FEWEST_USES:
         return None
@@ -106,12 +126,33 @@ def row_multiples(
     return Rows(ALIGNMENT, _SECTOR if sectors else ALIGNMENT, turned, across)
 
 
+def bytes_by_units(
+    capabilities: Capabilities, kind: DType, extents: tuple[int, ...], products: int
+) -> bool:
+    """Whether matrix units multiply operands of bytes, which are copied where they lie otherwise.
+
+    Parameters
+    ----------
+    capabilities : Capabilities
+        Of the device.
+    kind : DType
+        Of the operands.
+    extents : (int, int)
+        M and N.
+    products : int
+        Multiplications, in all.
+    """
+    known = kind.itemsize == 1 and f"wgmma.{kind.short}" in capabilities.matrix_units
+    return known and products >= _FEWEST_PRODUCTS[float16] and min(extents) >= _FEWEST_USES
+
+
 def in_rows(
     device: Device,
     x: Any,
     multiple: int = ALIGNMENT,
     turned: bool = False,
     across: bool = False,
+    enqueue: Enqueue = Launcher.__call__,
 ) -> Any:
     """The array, or where its rows and columns do not begin at such bytes a copy whose rows do.
 
@@ -127,6 +168,8 @@ def in_rows(
         Whether columns that begin so will not do.
     across : bool
         Whether columns of a copy lie together, not its rows.
+    enqueue : callable
+        Makes the launch of a copy.
     """
     view = device.view(x)
     if 0 in view.strides:
@@ -145,15 +188,15 @@ def in_rows(
     rows = room[..., :length]
     if across:
         rows = rows.swapaxes(-1, -2)
-    copy_into(x, rows)
+    copy_into(x, rows, enqueue)
     return rows
 
 
-def copy_into(x: Any, out: Any) -> None:
+def copy_into(x: Any, out: Any, enqueue: Enqueue = Launcher.__call__) -> None:
     """Copies matrices (..., m, n) to others, either of which may be transposed views."""
     *lead, m, n = out.shape
     tiles = prod(lead) * -(-m // _EDGE) * -(-n // _EDGE)
-    copy_into_rows[groups(tiles), (_ITEMS, 1, 1)](x, out, EDGE=_EDGE)
+    enqueue(copy_into_rows[groups(tiles), (_ITEMS, 1, 1)], x, out, EDGE=_EDGE)
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,8 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.products.kernels import finished, matrices, matrices_of
+from portable.linalg.products.kernels import finished, matrices
+from portable.linalg.products.schedules import matrices_of
 from portable.primitives.scans.chains import chain_added, levels_of, total_of_levels
 
 __all__ = ["Slim", "gemm_slim", "slim_for"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import prod
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
 from portable import lang as kl
-from portable.backend import Capabilities, Device
+from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
@@ -27,6 +28,7 @@ from portable.linalg.singular_values.jacobi_kernels import JacobiShape, jacobi_s
 from portable.namespace import device_of_arrays
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
+from portable.tune.ways import Way, Ways
 from portable.typing import ArrayT
 
 __all__ = ["Progress", "Stage", "in_stages", "svdvals"]
@@ -111,19 +113,9 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
     *lead, m, n = (int(x) for x in a.shape)
     values = device.empty((prod(lead), min(m, n)), kind)
     if prod(values.shape) > 0:
-        shape = _jacobi_shape((prod(lead), m, n), kind, device.capabilities)
-        if shape is not None:
-            _by_jacobi(device, a, values, shape, check_finite)
-        else:
-            checks: Any = {"check_finite": check_finite, "progress": progress}
-            straight = direct_layout(max(m, n), min(m, n), kind, device.capabilities)
-            if straight is not None:
-                directly(device, a, values, straight, **checks)
-            else:
-                first_accepted(
-                    tuned(kind, min(m, n), device.capabilities),
-                    lambda choice: in_stages(device, a, values, choice, **checks),
-                )
+        asked = Asked(device, (prod(lead), m, n), kind)
+        checks: Any = {"check_finite": check_finite, "progress": progress}
+        SINGULAR_VALUES.first(asked)(device, a, values, **checks)
     if not lead:
         return values[0]  # type: ignore[no-any-return]
     return values if len(lead) == 1 else device.namespace().reshape(values, (*lead, min(m, n)))  # type: ignore[no-any-return]
@@ -132,11 +124,23 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
 # -- small matrices -------------------------------------------------------------------------------
 
 
-def _jacobi_shape(
-    shape: tuple[int, int, int], kind: DType, can: Capabilities
-) -> JacobiShape | None:
+class Asked(NamedTuple):
+    """What the ways are told: where, of which matrices (count, m, n), and what is computed in."""
+
+    device: Device
+    shape: tuple[int, int, int]
+    kind: DType
+
+
+def _by_rotations(asked: Asked) -> Iterator[Callable[..., None]]:
+    shape = _jacobi_shape(asked)
+    if shape is not None:
+        yield partial(_by_jacobi, shape)
+
+
+def _jacobi_shape(asked: Asked) -> JacobiShape | None:
     """The layout for rotations; None unless columns are few and a matrix fits into local memory."""
-    batch, m, n = shape
+    (batch, m, n), kind, can = asked.shape, asked.kind, asked.device.capabilities
     rows, columns = max(m, n), min(m, n)
     most_columns = _FEW_OF_MANY if batch > 1 and not can.lone_work_items else _FEW
     lanes, parts = 1, 1
@@ -155,7 +159,15 @@ def _jacobi_shape(
     return found if fits and columns <= most_columns else None
 
 
-def _by_jacobi(device: Device, a: Any, values: Any, shape: JacobiShape, check_finite: bool) -> None:
+def _by_jacobi(
+    shape: JacobiShape,
+    device: Device,
+    a: Any,
+    values: Any,
+    *,
+    check_finite: bool,
+    progress: Progress | None,
+) -> None:
     batch = values.shape[0]
     kind = kl.f32 if values.dtype.itemsize == 4 else kl.f64
     largest = device.empty((batch,), kind)
@@ -227,6 +239,34 @@ def in_stages(
             yield _one_in_stages(device, matrix, size, choice, progress)
 
     _each(device, a, values, found, check_finite)
+
+
+def _straight(asked: Asked) -> Iterator[Callable[..., None]]:
+    (_, m, n), can = asked.shape, asked.device.capabilities
+    layout = direct_layout(max(m, n), min(m, n), asked.kind, can)
+    if layout is not None:
+        yield partial(directly, layout=layout)
+
+
+def _staged(asked: Asked) -> Iterator[Callable[..., None]]:
+    def make(device: Device, a: Any, values: Any, **checks: Any) -> None:
+        choices = tuned(asked.kind, min(asked.shape[1:]), device.capabilities)
+        first_accepted(choices, lambda x: in_stages(device, a, values, x, **checks))
+
+    yield make
+
+
+SINGULAR_VALUES: Final = Ways[Asked, Callable[..., None]](
+    "singular values",
+    Way("by rotations", "jacobi_svdvals", _by_rotations),
+    Way("directly", "load_dense bidiagonalize bidiagonalize_each bisect store_values", _straight),
+    Way(
+        "in stages",
+        "load_scaled factor_panel apply_reflectors store_band vector_packs ring_packs bisect",
+        _staged,
+    ),
+)
+"""How singular values of dense matrices are found."""
 
 
 def _each(

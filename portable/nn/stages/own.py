@@ -14,14 +14,14 @@ __all__ = ["OwnStage"]
 class OwnStage(Stage):
     """Gives a layer's methods its arrays by name."""
 
-    def __init__(self, place: Place, layer: Layer) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, layer: Layer) -> None:
+        super().__init__(at)
         self._layer = layer
         self._names = tuple(layer.parameters())
         self._state: Mapping[str, Any] = dict(
             zip(
                 (*self._names, *layer.buffers()),
-                (*place.parameters, *place.buffers),
+                (*at.parameters, *at.buffers),
                 strict=True,
             )
         )

@@ -11,8 +11,10 @@ from portable.lang.kernel import kernel
 
 __all__ = [
     "EVERY_OTHER",
+    "EVERY_OTHER_PAIR",
     "FULL",
     "NUMBER",
+    "PAIRS",
     "REVERSED",
     "ROW",
     "Body",
@@ -25,12 +27,16 @@ __all__ = [
     "unravelled",
 ]
 
+_HALF = 32
+"""Bits of half a word."""
 FULL = "full"
 """An operand with a dimension for each of the result's."""
 REVERSED = "reversed"
 """The same, the last dimension counted from its end."""
 EVERY_OTHER = "every other"
 """The same, its elements every other one of a row that is given whole."""
+PAIRS, EVERY_OTHER_PAIR = "pairs", "every other pair"
+"""Complex numbers of single precision as words with both parts; and every other one of them."""
 ROW = "row"
 """An operand without the last dimension, along which it is the same."""
 NUMBER = "number"
@@ -81,6 +87,20 @@ def every_other(x: Any, outer: Any, j: Any, lanes: Any) -> Any:
 
 
 @function
+def of_words(words: Any) -> Any:
+    """Complex numbers whose parts are the halves of words, or vectors of such halves."""
+    low, high = kl.cast(words, kl.u32), kl.cast(words >> _HALF, kl.u32)
+    return kl.complex(kl.bitcast(low, kl.f32), kl.bitcast(high, kl.f32))
+
+
+@function
+def as_words(numbers: Any) -> Any:
+    """The words whose halves are the parts of complex numbers."""
+    low, high = kl.bitcast(kl.real(numbers), kl.u32), kl.bitcast(kl.imag(numbers), kl.u32)
+    return kl.cast(high, kl.u64) << _HALF | kl.cast(low, kl.u64)
+
+
+@function
 def taken(x: Any, how: Any, kind: Any, outer: Any, j: Any, lanes: Any) -> Any:
     """An operand's element, or `lanes` of them, converted."""
     if how == NUMBER:
@@ -93,11 +113,17 @@ def taken(x: Any, how: Any, kind: Any, outer: Any, j: Any, lanes: Any) -> Any:
         value = kl.vector(*[ahead[lane] for lane in kl.static_range(lanes - 1, -1, -1)])
     elif how == EVERY_OTHER:
         value = every_other(x, outer, j, lanes)
+    elif how == PAIRS:
+        value = of_words(kl.vload(x, *outer, j, lanes=lanes))
+    elif how == EVERY_OTHER_PAIR:
+        value = of_words(every_other(x, outer, j, lanes))
     else:
         value = kl.vload(x, *outer, j, lanes=lanes)
     if kind is not None:
         value = kl.cast(value, kind)
-    return kl.splat(value, lanes) if how in (NUMBER, ROW) else value
+    # The parts of a complex number go with each lane of vectors.
+    same_in_all = how in (NUMBER, ROW) and not value.dtype.is_complex
+    return kl.splat(value, lanes) if same_in_all else value
 
 
 @dataclass(frozen=True)
@@ -162,11 +188,14 @@ class Formula:
         Of each operand how it is to be read: `FULL`, ...
     kinds : tuple of (DType or None)
         What each is converted to.
+    in_words : bool
+        Whether the results are complex, and written as `PAIRS` are read.
     """
 
     op: Any
     how: Any
     kinds: Any
+    in_words: bool = False
 
     def operands(self, arrays: Any) -> Any:
         """What `taken` is told first, of each."""
@@ -174,7 +203,8 @@ class Formula:
 
     def value(self, arrays: Any, outer: Any, j: Any, lanes: Any) -> Any:
         """The operation on operands' elements, or on `lanes` of them."""
-        return self.op(*[taken(*operand, outer, j, lanes) for operand in self.operands(arrays)])
+        found = self.op(*[taken(*operand, outer, j, lanes) for operand in self.operands(arrays)])
+        return as_words(found) if self.in_words else found
 
 
 @dataclass(frozen=True)

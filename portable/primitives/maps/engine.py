@@ -20,8 +20,10 @@ from portable.primitives.base.recipe import Launch, Recipe, repeatable, shifted
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import (
     EVERY_OTHER,
+    EVERY_OTHER_PAIR,
     FULL,
     NUMBER,
+    PAIRS,
     REVERSED,
     ROW,
     Formula,
@@ -45,6 +47,11 @@ __all__ = [
 _MAX_PLANS: Final = 8192
 _WORDS: Final = {dtypes.bool_: dtypes.uint8, dtypes.complex64: dtypes.uint64}
 """What copies move in vectors, and as what."""
+
+_PAIRED: Final = {FULL: PAIRS, EVERY_OTHER: EVERY_OTHER_PAIR}
+"""How operands that are complex numbers are taken as words."""
+_BESIDE: Final = (*_PAIRED, *_PAIRED.values())
+"""How operands are taken whose neighbours lie along the last axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,12 +332,13 @@ def _elementwise_launch(
     *,
     disjoint: bool,
 ) -> Launch:
-    how = formula.how
     # What is written in place has been read already.
     streaming = disjoint and streams(out.nbytes, out.device.capabilities)
-    taken = operation.takes_vectors(compute)
-    lanes = _lanes(args, how, out, streaming=streaming) if taken else 1
-    full = [x for x, word in zip(args, how, strict=True) if word == FULL]
+    lanes = 1
+    if operation.takes_vectors(compute) or compute is dtypes.complex64:
+        args, out, formula = _with_words(args, out, formula)
+        lanes = _lanes(args, formula, out, streaming=streaming)
+    full = [x for x, word in zip(args, formula.how, strict=True) if word in (FULL, PAIRS)]
     strided = any(_lies_crosswise(x) for x in full)
     chunk, rows, ndrange, workgroup = work_of(
         out.shape, lanes, out.device.capabilities, strided=strided
@@ -338,6 +346,37 @@ def _elementwise_launch(
     constants = {"FORMULA": formula, "SHARE": Share(lanes, chunk, rows, streaming)}
     launcher = elementwise[ndrange, workgroup]
     return repeatable(launcher, (tuple(args), out), constants, disjoint=disjoint)
+
+
+def _with_words(
+    args: Sequence[Any], out: Storage, formula: Formula
+) -> tuple[Sequence[Any], Storage, Formula]:
+    """Operands and result with complex numbers as words, where work-items are alone.
+
+    Compilers make vectors of these, but few of pairs. Single precision alone has such words.
+    """
+    arrays = [
+        (x, word) for x, word in zip(args, formula.how, strict=True) if isinstance(x, Storage)
+    ]
+    alone = out.device.capabilities.lone_work_items
+    fit = alone and out.dtype in (dtypes.complex64, dtypes.float32)
+    fit = fit and any(word in _PAIRED for _, word in arrays)
+    if not fit or not all(word == ROW or _are_pairs(x, word) for x, word in arrays):
+        return args, out, formula
+    how = tuple([_PAIRED.get(word, word) for word in formula.how])
+    words = [
+        _as(x, dtypes.uint64) if word in _PAIRED else x
+        for x, word in zip(args, formula.how, strict=True)
+    ]
+    paired = out.dtype.is_complex
+    made = _as(out, dtypes.uint64) if paired else out
+    return words, made, replace(formula, how=how, in_words=paired)
+
+
+def _are_pairs(x: Storage, word: str) -> bool:
+    """Whether an operand is complex in single precision, with neighbours along the last axis."""
+    beside = word in _PAIRED and x.strides[-1] == x.dtype.itemsize
+    return beside and x.dtype is dtypes.complex64
 
 
 def _seen(x: Storage, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[str, Storage]:
@@ -348,7 +387,7 @@ def _seen(x: Storage, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple
     if step == -size:
         start = x.offset + (shape[-1] - 1) * step
         return REVERSED, x.viewed(shape, (*strides[:-1], size), start)
-    alone = x.device.capabilities.lone_work_items and not x.dtype.is_complex
+    alone = x.device.capabilities.lone_work_items
     if alone and step == 2 * size and shape[-1] > 1:
         return EVERY_OTHER, x.viewed((*shape[:-1], 2 * shape[-1] - 1), (*strides[:-1], size))
     return FULL, x.viewed(shape, strides)
@@ -366,10 +405,17 @@ def _lies_crosswise(x: Any) -> bool:
     return bool(min(nearer, default=step) < step)
 
 
-def _lanes(args: Sequence[Any], how: Sequence[str], out: Storage, *, streaming: bool) -> int:
+def _lanes(args: Sequence[Any], formula: Formula, out: Storage, *, streaming: bool) -> int:
     """How many neighbours the kernel takes at a time."""
-    kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
-    full = [x for x, word in zip(args, how, strict=True) if word in (FULL, EVERY_OTHER)] + [out]
-    if any(x.strides[-1] != x.dtype.itemsize for x in full):
+    operands = [
+        (x, word) for x, word in zip(args, formula.how, strict=True) if isinstance(x, Storage)
+    ]
+    results = [(out, PAIRS if formula.in_words else FULL)]
+    beside = [x for x, word in (*operands, *results) if word in _BESIDE]
+    if any(x.strides[-1] != x.dtype.itemsize for x in beside):
         return 1
+    # Of words the halves are computed with, in vectors of their own.
+    kinds = [
+        dtypes.float32 if word in _PAIRED.values() else x.dtype for x, word in (*operands, *results)
+    ]
     return vector_lanes(kinds, out.shape[-1], out.device.capabilities, streaming=streaming)

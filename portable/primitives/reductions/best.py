@@ -79,8 +79,7 @@ def _by_workgroup(
     recipe: Recipe, x: Any, places: Any, largest: bool, place: DType
 ) -> tuple[Any, Any]:
     kind, alone = x.dtype.register, x.device.capabilities.lone_work_items
-    long = _LONG_OF_WHOLE if kind.is_integer and x.dtype.itemsize >= _WIDE else _LONG
-    in_blocks = alone and places is None and x.shape[-1] >= long
+    in_blocks = alone and places is None and x.shape[-1] >= _LONG and x.dtype.itemsize < _WIDE
     lanes = lanes_for(x, x.dtype if in_blocks else place, -1) if places is None else 1
     how = cut(x, lanes)
     found = _new(recipe, x, how.sections)

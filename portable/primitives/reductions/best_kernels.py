@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.primitives.maps.elementwise_kernel import lane_numbers
-from portable.primitives.reductions.merging import CHAINS
+from portable.primitives.reductions.merging import CHAINS, folded_lanes
 
 __all__ = ["Best", "BestOfBlocks"]
 
@@ -24,6 +25,18 @@ def wins(x: Any, y: Any, LARGEST: Any) -> Any:
 def same(x: Any, y: Any) -> Any:
     """Whether two numbers are equal, or both NaN."""
     return (x == y) | ((x != x) & (y != y))
+
+
+@function
+def later_if_greater(x: Any, y: Any) -> Any:
+    """The greater of two numbers, neither of them NaN."""
+    return kl.where(y > x, y, x)
+
+
+@function
+def later_if_less(x: Any, y: Any) -> Any:
+    """The less of two numbers, neither of them NaN."""
+    return kl.where(y < x, y, x)
 
 
 @dataclass(frozen=True)
@@ -72,25 +85,79 @@ class Best:
 
     def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
         """The best of this work-item's elements; without any, it has the section's first."""
-        x, lanes = arrays[0], self.lanes
+        lanes = self.lanes
         r = own.first + kl.local_id(0) % WIDTH * lanes
-        found = self.at(arrays, own.outer, kl.where(r < own.stop, r, own.first))
         if lanes > 1:
-            full = kl.minimum(own.stop, x.shape[x.ndim - 1] - (lanes - 1))
-            steps = lane_numbers(self.place, lanes)
-            each = Found(kl.splat(found.value, lanes), kl.splat(found.place, lanes))
-            while r < full:
-                values = kl.vload(x, *own.outer, r, lanes=lanes)
-                new = Found(values, steps + kl.cast(r, self.place))
-                each = kl.where(wins(new.value, each.value, self.largest), new, each)
-                r = r + WIDTH * lanes
-            for lane in kl.static_range(lanes):
-                found = self(found, Found(each.value[lane], each.place[lane]))
-        end = kl.minimum(r + lanes, own.stop) if lanes > 1 else own.stop
-        for q in range(r, end, 1 if lanes > 1 else WIDTH):
+            return self.of_vectors(arrays[0], own, r, WIDTH)
+        found = self.at(arrays, own.outer, kl.where(r < own.stop, r, own.first))
+        for q in range(r, own.stop, WIDTH):
             one = self.at(arrays, own.outer, q)
             found = kl.where(wins(one.value, found.value, self.largest), one, found)
         return found
+
+    def of_vectors(self, x: Any, own: Any, first: Any, WIDTH: Any) -> Any:
+        """The best of this work-item's vectors; the last one of a row ends where the row does.
+
+        Each lane remembers where its vector began, in several chains side by side. NaN wins over
+        nothing there: whether there is one is looked for by the way, and where it is afterwards.
+        """
+        outer, step = own.outer, WIDTH * self.lanes
+        last = own.stop - self.lanes
+        begun = kl.minimum(first, last)
+        value = kl.vload(x, *outer, begun, lanes=self.lanes)
+        start = Found(value, kl.splat(kl.cast(begun, self.place), self.lanes))
+        chains = tuple([start for _ in range(CHAINS)])
+        odd = self.with_nan(kl.splat(kl.cast(0, self.kind), self.lanes), value, value)
+        r = first + step
+        while last - r >= (CHAINS - 1) * step:
+            given = [kl.vload(x, *outer, r + k * step, lanes=self.lanes) for k in range(CHAINS)]
+            chains = tuple(
+                [self.further_on(chains[k], given[k], r + k * step) for k in range(CHAINS)]
+            )
+            for k in kl.static_range(0, CHAINS, 2):
+                odd = self.with_nan(odd, given[k], given[k + 1])
+            r = r + CHAINS * step
+        each = chains[0]
+        for k in kl.static_range(1, CHAINS):
+            each = self.of_numbers(each, chains[k])
+        while r < own.stop:
+            begin = kl.minimum(r, last)
+            values = kl.vload(x, *outer, begin, lanes=self.lanes)
+            each = self.further_on(each, values, begin)
+            odd = self.with_nan(odd, values, values)
+            r = r + step
+        best = folded_lanes(
+            each.value, self.lanes, later_if_greater if self.largest else later_if_less
+        )
+        places = each.place + lane_numbers(self.place, self.lanes)
+        beyond = kl.cast(own.stop, self.place)
+        at = folded_lanes(kl.where(each.value == best, places, beyond), self.lanes, kl.minimum)
+        any_odd = folded_lanes(odd, self.lanes, kl.add)
+        if self.kind.is_float and any_odd != any_odd:
+            at = kl.cast(begun, self.place)
+            best = x[*outer, begun]
+            while best == best:
+                at = at + 1
+                best = x[*outer, at]
+        return Found(best, at)
+
+    def of_numbers(self, x: Any, y: Any) -> Any:
+        """The one of two that is greater, or less, or else comes first, neither of them NaN."""
+        better = y.value > x.value if self.largest else y.value < x.value
+        return kl.where(better | ((y.value == x.value) & (y.place < x.place)), y, x)
+
+    def with_nan(self, odd: Any, x: Any, y: Any) -> Any:
+        """The same, with NaN in the lanes where one of two vectors has it."""
+        if not self.kind.is_float:
+            return odd
+        return kl.where(
+            (x != x) | (y != y), kl.splat(kl.cast(math.nan, self.kind), self.lanes), odd
+        )
+
+    def further_on(self, best: Any, values: Any, r: Any) -> Any:
+        """The better of both in each lane, with the place where its vector begins."""
+        new = Found(values, kl.splat(kl.cast(r, self.place), self.lanes))
+        return kl.where(values > best.value if self.largest else values < best.value, new, best)
 
     def put(self, outs: Any, own: Any, found: Any) -> None:
         """Writes a value and its position."""

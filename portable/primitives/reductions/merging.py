@@ -15,7 +15,16 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["CHAIN", "CHAINS", "LEVELS", "Merge", "folded", "levels_for", "next_stop"]
+__all__ = [
+    "CHAIN",
+    "CHAINS",
+    "LEVELS",
+    "Merge",
+    "folded",
+    "folded_lanes",
+    "levels_for",
+    "next_stop",
+]
 
 CHAIN = 32
 """Totals that are merged one after the other at most, where each step rounds."""
@@ -36,6 +45,17 @@ def folded(value: Any, lanes: Any, op: Any) -> Any:
             width = width // 2
             items = [op(items[lane], items[lane + width]) for lane in kl.static_range(width)]
     return items[0]
+
+
+@function
+def folded_lanes(value: Any, lanes: Any, op: Any) -> Any:
+    """The same of a vector, by vectors half as long."""
+    half = lanes // 2
+    if lanes == 1:
+        return value
+    low = kl.shuffle2(value, value, tuple([0 + k for k in range(half)]))
+    high = kl.shuffle2(value, value, tuple([half + k for k in range(half)]))
+    return folded_lanes(op(low, high), half, op)
 
 
 @function

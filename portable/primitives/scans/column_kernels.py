@@ -39,6 +39,8 @@ class ColumnScan:
         Whether the result is more than the caches hold.
     totals : bool
         Whether only the total of each section is wanted.
+    full : bool
+        Whether all strips are of that many vectors, so that compilers keep few in registers.
     """
 
     merge: Any
@@ -48,6 +50,7 @@ class ColumnScan:
     shift: int = 0
     streaming: bool = False
     totals: bool = False
+    full: bool = False
 
     @property
     def chain(self) -> int:
@@ -121,7 +124,7 @@ def scan_columns(x: Any, starts: Any, out: Any, *, SCAN: Any) -> None:
         levels = kl.private((STRIP,), (MERGE.kind,) * SCAN.levels, lanes=MERGE.lanes)
         before = kl.private((STRIP,), MERGE.kind, lanes=MERGE.lanes)
         chains = kl.private((STRIP,), MERGE.kind, lanes=MERGE.lanes)
-        count = 1 if STRIP == 1 else kl.minimum(kl.cdiv(rows - row, MERGE.lanes), STRIP)
+        count = STRIP if SCAN.full else kl.minimum(kl.cdiv(rows - row, MERGE.lanes), STRIP)
         for k in range(count):
             outer = unravelled(row + k * MERGE.lanes, lead)
             levels[k] = SCAN.started(starts, outer, s)

@@ -20,6 +20,7 @@ SWEEP: Final = PRIMITIVES + "sorts.sweep_kernels:"
 BUCKETS: Final = PRIMITIVES + "sorts.bucket_kernels:"
 HALVES: Final = PRIMITIVES + "sorts.halving_kernels:"
 MASKS: Final = PRIMITIVES + "masks.mask_kernels:"
+SPARSE: Final = "portable.sparse.kernels:"
 FOURIER: Final = "portable.array.fourier.kernels:"
 
 ARRAYS: Final = (
@@ -45,6 +46,13 @@ ARRAYS: Final = (
         2,
         "a window is added up before it is gathered",
         "totals_looked_back_at",
+    ),
+    without_barrier(
+        "portable.conv.direct.adding:add_up_filters",
+        0,
+        1,
+        "parts are added up before they are there",
+        "parts_added_up",
     ),
     without_barrier(
         LOOKBACK + "LookBack.added_in_parts",
@@ -161,9 +169,9 @@ ARRAYS: Final = (
     ),
     fault(
         "work-items look at elements of the next section",
-        PRIMITIVES + "reductions.best_kernels:Best.of_section",
-        "kl.minimum(r + lanes, own.stop)",
-        "kl.minimum(r + lanes, own.stop + 1)",
+        PRIMITIVES + "reductions.best_kernels:Best.of_vectors",
+        "own.stop - self.lanes",
+        "own.stop - self.lanes + 1",
         "positions_of_the_greatest",
         "bounds",
     ),
@@ -303,7 +311,7 @@ ARRAYS: Final = (
         "bounds",
     ),
     without_barrier(
-        PRIMITIVES + "moves.scatter_kernels:in_range",
+        PRIMITIVES + "moves.scattering:in_range",
         1,
         2,
         "an index counts as good before all have looked",
@@ -322,6 +330,28 @@ ARRAYS: Final = (
         2,
         "a stage writes while the one before is read",
         "transforms_of_long_rows",
+    ),
+    without_barrier(
+        SPARSE + "csr_even_by_vector",
+        0,
+        2,
+        "numbers of a share are added up before they are there",
+        "uneven_rows_by_a_vector",
+    ),
+    without_barrier(
+        SPARSE + "csr_even_by_vector",
+        1,
+        2,
+        "rows of a share are stored before they are summed up",
+        "uneven_rows_by_a_vector",
+    ),
+    fault(
+        "a row gets nothing of the share before",
+        SPARSE + "csr_add_carried",
+        "rows[share - 1] != row",
+        "rows[share - 1] == row",
+        "uneven_rows_by_a_vector",
+        "race",
     ),
     fault(
         "the last lines of a transform have no guard",

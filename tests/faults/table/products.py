@@ -10,7 +10,6 @@ __all__ = ["PRODUCTS", "UNITS"]
 
 LINALG: Final = "portable.linalg."
 GEMM: Final = LINALG + "products.kernels:"
-SHARES: Final = LINALG + "products.share_kernels:"
 PIPELINE: Final = "portable.lang.ir.pipeline:"
 APART: Final = "portable.lang.tiles.warp_specialisation:"
 BULK: Final = "portable.lang.tiles.bulk:"
@@ -89,7 +88,7 @@ PRODUCTS: Final = (
     ),
     fault(
         "what is made next is asked for a step late",
-        SHARES + "Reader.start",
+        GEMM + "ReaderOn.start",
         "step < self.end",
         "step <= self.end",
         "products_whose_last_round_is_shared_out",
@@ -97,14 +96,14 @@ PRODUCTS: Final = (
     ),
     fault(
         "parts are added of those who had none of a tile",
-        SHARES + "gemm_share_sums",
+        GEMM + "gemm_share_sums",
         "own < end and after > begin and own < after",
         "own < end and own < after",
         "products_whose_last_round_is_shared_out",
         "uninitialised",
     ),
     without_barrier(
-        GEMM + "multiply_tile",
+        GEMM + "Epilogue.store",
         0,
         1,
         "an operand is overwritten before all have read it",
@@ -113,8 +112,8 @@ PRODUCTS: Final = (
     fault(
         "more columns are said to be zeros than are",
         GEMM + "Reader.valid",
-        "k - step * BK",
-        "k - step * BK - 1",
+        "k - step * self.DEPTH",
+        "k - step * self.DEPTH - 1",
         "products_of_tiles",
         "promise",
     ),
@@ -261,9 +260,9 @@ UNITS: Final = (
     ),
     fault(
         "the ring begins anew with each tile",
-        GEMM + "multiply_tile",
-        "mainloop(acc, tiles, reader, (done, done + steps), TILING)",
-        "mainloop(acc, tiles, reader, (0, steps), TILING)",
+        GEMM + "make_tile",
+        "multiply(acc, tiles, reader, (done, done + steps), TILING)",
+        "multiply(acc, tiles, reader, (0, steps), TILING)",
         "products_in_turn_by_a_warpgroup",
         "result",
     ),

@@ -237,6 +237,12 @@ def _matrices() -> Iterator[Function]:
         units=64,
     )  # fmt: skip
     yield _of(
+        "linalg.scaled_matmul", lambda x: linalg.scaled_matmul(*_with_factors(x)),
+        expected=lambda x: _scaled(x, x), kinds="f", dims=(2,), units=64,
+        sizes=lambda x: abs(_scaled(x, x)) + _scaled(abs(x), abs(x)) + 1,
+        without=("float16", "float64"),
+    )  # fmt: skip
+    yield _of(
         "linalg.svdvals", linalg.svdvals, expected=lambda x: np.linalg.svd(x, compute_uv=False),
         kinds="f", dims=(2,), most=600, units=256, sizes="largest",
     )  # fmt: skip
@@ -269,6 +275,16 @@ def _leading(x: Any) -> Any:
     """The largest square at the beginning of a matrix, of at most 200 rows."""
     n = min(200, *x.shape)
     return x[:n, :n]
+
+
+def _with_factors(x: Any) -> tuple[Any, ...]:
+    part = x[:2000]
+    return part, part, part[:, :1], part[:, 1:2]
+
+
+def _scaled(x: Any, y: Any) -> Any:
+    left, right, *factors = (*_with_factors(x)[:2], *_with_factors(y)[2:])
+    return (left * factors[0]) @ (right * factors[1]).T
 
 
 def _definite(x: Any) -> Any:

@@ -24,6 +24,8 @@ _NAMES: Final = {
     "u64": "i64",
     "f16": "half",
     "bf16": "i16",
+    "f8e4m3": "i8",
+    "f8e5m2": "i8",
     "f32": "float",
     "f64": "double",
 }

@@ -1,0 +1,269 @@
+"""Floats that few languages have, in memory as what they are: words of 8 and 16 bits.
+
+bfloat16 is the upper half of a single-precision number, float8_e5m2 that of a half-precision one;
+float8_e4m3fn has no infinities (P. Micikevicius et al., "FP8 formats for deep learning",
+arXiv 2209.05433). Arithmetic on them is in single precision anyway. Arrays of them become arrays of
+words; a load works out the number, a store rounds it to the nearest, ties to even, and what is too
+large becomes infinite, or NaN. What moves words without looking at them (copies, matrix units)
+stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from portable.dtypes import (
+    DType,
+    bfloat16,
+    float8_e4m3fn,
+    float8_e5m2,
+    float32,
+    float64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.types import Array, ValueType, Vector, scalar_of
+from portable.lang.ir.walk import all_expressions, map_block, map_expression, map_operands
+from portable.lang.tiles.substitute import substitute
+
+__all__ = ["lower_narrow_floats"]
+
+_FRACTION: Final = 23
+_BIAS: Final = 127
+_INFINITY: Final = 0x7F800000
+_MAGNITUDE: Final = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """A sign, an exponent of so many bits, and a fraction.
+
+    Attributes
+    ----------
+    words : DType
+        Integers of as many bits.
+    fraction : int
+        Its bits.
+    bias : int
+        Of the exponent.
+    overflow, nan : int
+        What magnitudes too large become, and what is stored for NaN.
+    """
+
+    words: DType
+    fraction: int
+    bias: int
+    overflow: int
+    nan: int
+
+    @property
+    def shift(self) -> int:
+        """Bits of the fraction that single precision has beyond it."""
+        return _FRACTION - self.fraction
+
+    @property
+    def sign(self) -> int:
+        """The sign's bit."""
+        return 1 << self.words.bits - 1
+
+    @property
+    def rebias(self) -> int:
+        """From its magnitudes, shifted, to those of single precision."""
+        return _BIAS - self.bias << _FRACTION
+
+    @property
+    def single_range(self) -> bool:
+        """Whether its exponents are those of single precision."""
+        return self.bias == _BIAS
+
+    @property
+    def tick(self) -> float:
+        """The least number above 0."""
+        return 2.0 ** (1 - self.bias - self.fraction)
+
+
+_FORMATS: Final = {
+    bfloat16: _Format(uint16, 7, _BIAS, 0x7F80, 0x7FC0),
+    float8_e4m3fn: _Format(uint8, 3, 7, 0x7F, 0x7F),
+    float8_e5m2: _Format(uint8, 2, 15, 0x7C, 0x7E),
+}
+
+
+def lower_narrow_floats(kernel: Kernel) -> Kernel:
+    """The kernel without these types, if it has them."""
+    parameters = [x for x in kernel.parameters if isinstance(x, Array)]
+    words = {x: _as_words(x) for x in (*parameters, *kernel.arrays) if x.dtype in _FORMATS}
+    rounds = any(_rounds(x) for x in all_expressions(kernel.body))
+    if not words and not rounds:
+        return kernel
+
+    def change(x: e.Expression) -> e.Expression:
+        if isinstance(x, e.Extent | e.Stride) and x.array in words:
+            return replace(x, array=words[x.array])
+        return _rounded(x)
+
+    body = map_block(kernel.body, lambda x: _lowered(x, change))
+    return replace(
+        kernel,
+        parameters=tuple(words.get(x, x) if isinstance(x, Array) else x for x in kernel.parameters),
+        arrays=tuple(words.get(x, x) for x in kernel.arrays),
+        body=substitute(body, words),
+    )
+
+
+def _as_words(x: Array) -> Array:
+    return replace(x, dtype=_FORMATS[x.dtype].words)
+
+
+def _rounds(x: e.Expression) -> bool:
+    return isinstance(x, e.Cast) and x.storage in _FORMATS
+
+
+def _lowered(x: s.Statement, change: Callable[[e.Expression], e.Expression]) -> s.Block:
+    x = map_operands(x, lambda y: map_expression(y, change))
+    match x:
+        case s.Load() if x.array.dtype in _FORMATS:
+            raw = e.Variable(f"{x.var.name}_bits", _like(x.var.type, uint32))
+            widened = s.Let(x.var, _number(raw, _FORMATS[x.array.dtype]), x.loc)
+            return replace(x, var=raw), widened
+        case s.Store() if x.array.dtype in _FORMATS:
+            return (replace(x, value=_bits(x.value, _FORMATS[x.array.dtype])),)
+        case _:
+            return (x,)
+
+
+def _rounded(x: e.Expression) -> e.Expression:
+    """A cast that rounds to such a type, as arithmetic."""
+    if not isinstance(x, e.Cast) or x.storage not in _FORMATS:
+        return x
+    kind = _FORMATS[x.storage]
+    return _number(_bits(replace(x, storage=None), kind), kind)
+
+
+# -- from words to numbers ------------------------------------------------------------------------
+
+
+def _number(bits: e.Expression, kind: _Format) -> e.Expression:
+    """The number that a word stands for."""
+    if kind.single_range:
+        return _bitcast(_shl(bits, kind.shift), float32)
+    magnitude = _and(bits, kind.sign - 1)
+    small = e.Binary(
+        "mul", e.Cast(magnitude, _like(bits.type, float32)), _float(kind.tick, bits.type)
+    )
+    moved = _shl(magnitude, kind.shift)
+    normal = e.Binary("add", moved, _const(kind.rebias, bits.type))
+    found = e.Select(_less(magnitude, 1 << kind.fraction), _bitcast(small, uint32), normal)
+    quiet = _const(_INFINITY | 1 << _FRACTION - 1, bits.type)
+    if kind.overflow != kind.nan:
+        at_infinity = e.Compare("eq", magnitude, _const(kind.overflow, bits.type))
+        quiet = e.Select(at_infinity, _const(_INFINITY, bits.type), quiet)
+    found = e.Select(_less(magnitude, kind.overflow), found, quiet)
+    sign = _shl(_and(bits, kind.sign), 32 - kind.words.bits)
+    return _bitcast(e.Binary("or", found, sign), float32)
+
+
+# -- from numbers to words ------------------------------------------------------------------------
+
+
+def _bits(x: e.Expression, kind: _Format) -> e.Expression:
+    """The word of the nearest number, to even; NaN stays NaN."""
+    bits = _bitcast(_single(x), uint32)
+    magnitude = _and(bits, _MAGNITUDE)
+    odd = _and(_shr(magnitude, kind.shift), 1)
+    half = e.Binary("add", odd, _const((1 << kind.shift - 1) - 1, bits.type))
+    nearest = _shr(e.Binary("add", magnitude, half), kind.shift)
+    found: e.Expression = nearest
+    if not kind.single_range:
+        nearest = e.Binary("sub", nearest, _const(kind.rebias >> kind.shift, bits.type))
+        least = kind.rebias + (1 << _FRACTION)
+        small = e.Select(_less(magnitude, least), _ticks(magnitude, kind), nearest)
+        found = e.Select(_less(small, kind.overflow), small, _const(kind.overflow, bits.type))
+    if kind.overflow != kind.nan:
+        is_number = e.Compare("le", magnitude, _const(_INFINITY, bits.type))
+        found = e.Select(is_number, found, _const(kind.nan, bits.type))
+    return e.Binary("or", found, _and(_shr(bits, 32 - kind.words.bits), kind.sign))
+
+
+def _ticks(magnitude: e.Expression, kind: _Format) -> e.Expression:
+    """How often the least number above 0 fits; an adder rounds, where that is the last bit."""
+    beyond = kind.tick * 2.0**_FRACTION
+    total = e.Binary("add", _bitcast(magnitude, float32), _float(beyond, magnitude.type))
+    return e.Binary("sub", _bitcast(total, uint32), _const(_float_bits(beyond), magnitude.type))
+
+
+def _float_bits(power: float) -> int:
+    return (_BIAS + round(power).bit_length() - 1) << _FRACTION
+
+
+def _single(x: e.Expression) -> e.Expression:
+    """A number in single precision, so that rounding it again is as rounding it once.
+
+    Of double precision it is rounded to odd: towards 0, and the last bit set if anything is lost
+    (S. Boldo and G. Melquiond, "When double rounding is odd", 2005).
+    """
+    kind = _like(x.type, float32)
+    if scalar_of(x.type) is not float64:
+        return x if x.type == kind else e.Cast(x, kind)
+    near = e.Cast(x, kind)
+    back = e.Cast(near, x.type)
+    bits = _bitcast(near, uint32)
+    exact = e.Compare("eq", back, x)
+    wide = _like(x.type, uint64)
+    mask = e.Const(2**63 - 1, uint64)
+    size, own = (
+        e.Binary(
+            "and", e.Bitcast(y, wide), e.Splat(mask, wide) if isinstance(wide, Vector) else mask
+        )
+        for y in (back, x)
+    )
+    down = e.Select(e.Compare("gt", size, own), e.Binary("sub", bits, _const(1, bits.type)), bits)
+    odd = e.Binary("or", down, _const(1, bits.type))
+    same = e.Binary("or", exact, e.Compare("ne", x, x))
+    return _bitcast(e.Select(same, bits, odd), float32)
+
+
+# -- expressions ----------------------------------------------------------------------------------
+
+
+def _bitcast(x: e.Expression, dtype: DType) -> e.Expression:
+    return e.Bitcast(x, _like(x.type, dtype))
+
+
+def _shl(x: e.Expression, by: int) -> e.Expression:
+    return e.Binary("shl", x, _const(by, x.type))
+
+
+def _shr(x: e.Expression, by: int) -> e.Expression:
+    return e.Binary("shr", x, _const(by, x.type))
+
+
+def _and(x: e.Expression, mask: int) -> e.Expression:
+    return e.Binary("and", x, _const(mask, x.type))
+
+
+def _less(x: e.Expression, bound: int) -> e.Expression:
+    return e.Compare("lt", x, _const(bound, x.type))
+
+
+def _like(kind: ValueType, dtype: DType) -> ValueType:
+    return Vector(dtype, kind.lanes) if isinstance(kind, Vector) else dtype
+
+
+def _const(value: int, kind: ValueType) -> e.Expression:
+    return _splat(e.Const(value, uint32), kind)
+
+
+def _float(value: float, kind: ValueType) -> e.Expression:
+    return _splat(e.Const(value, float32), kind)
+
+
+def _splat(const: e.Const, kind: ValueType) -> e.Expression:
+    return e.Splat(const, _like(kind, const.type)) if isinstance(kind, Vector) else const  # type: ignore[arg-type]

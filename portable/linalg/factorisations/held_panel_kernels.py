@@ -1,0 +1,361 @@
+"""Panels of LU that a workgroup eliminates in registers, and what they leave to the other columns.
+
+Rows stay where they are, and each work-item holds some: which row a pivot is of is kept beside
+them, so that a panel of many columns moves each row once, in the end. The panel is worked on from
+the left, a few columns at a time, which is what registers have room for: these are first changed by
+the columns before them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.factorisations.panel_kernels import size_of
+
+__all__ = ["Holding", "eliminate_in_registers", "exchange_and_solve"]
+
+_SMALLEST: Final = 2.0**-120
+"""Pivots from which on reciprocals do not overflow, in all precisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What work-items hold of a panel, a constant of the kernels.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of each.
+    columns : int
+        Columns that they hold at a time; divides `panel`.
+    panel : int
+        Columns of the panel.
+    """
+
+    rows: int
+    columns: int
+    panel: int
+
+
+@dataclass(frozen=True)
+class Held:
+    """The rows of a work-item.
+
+    Attributes
+    ----------
+    values : array, shape (rows, columns)
+        What it holds of them.
+    places : array of i32, shape (rows,)
+        Where exchanges have brought them, counted from the panel's first row.
+    """
+
+    values: Any
+    places: Any
+
+
+@dataclass(frozen=True)
+class Pivots:
+    """What a workgroup knows of pivots, in local memory.
+
+    Attributes
+    ----------
+    rows : array of i32, shape (panel,)
+        Where they lie, counted from the panel's first row.
+    lower : array, shape (panel, panel)
+        Their part of L.
+    upper : array, shape (panel, columns)
+        Their part of U in the columns that are held.
+    latest : array, shape (2, columns)
+        The latest ones' rows, in turn.
+    places : array of i32, shape (2,)
+        Where exchanges had brought these rows, in turn.
+    """
+
+    rows: Any
+    lower: Any
+    upper: Any
+    latest: Any
+    places: Any
+
+
+@kernel
+def eliminate_in_registers(
+    a: Any,
+    pivots: Any,
+    failures: Any,
+    moves: Any,
+    triangles: Any,
+    first: Any,
+    stop: Any,
+    *,
+    HOLDING: Holding,
+) -> None:
+    """``P A = L U`` of up to `panel` columns of each matrix, from the diagonal at `first` down.
+
+    Rows are not moved: `exchange_and_solve` does that.
+
+    Parameters
+    ----------
+    a : array, shape (batch, m, n)
+        The matrices.
+    pivots : array of i32, shape (batch, min(m, n))
+        With which row each has changed places.
+    failures : array of i32, shape (batch,)
+        The first column whose pivots are all 0, counted from 1.
+    moves : array of i32, shape (batch, 2 * panel + 1, 2)
+        Which rows are to go where; in the last place how many do.
+    triangles : array, shape (batch, panel, panel)
+        L of the pivots' rows, of which only what is below the diagonal counts.
+    first, stop : int
+        The panel's first row, which is its first column, and the column behind its last.
+    """
+    batch = kl.group_id(0)
+    width, m = stop - first, a.shape[1] - first
+    matrix, kind = a[batch], a.dtype
+    ROWS, COLUMNS, PANEL = HOLDING.rows, HOLDING.columns, HOLDING.panel
+    held = Held(kl.private((ROWS, COLUMNS), kind), kl.private(ROWS, kl.i32))
+    known = Pivots(
+        kl.local(PANEL, kl.i32),
+        kl.local((PANEL, PANEL), kind),
+        kl.local((PANEL, COLUMNS), kind),
+        kl.local((2, COLUMNS), kind),
+        kl.local(2, kl.i32),
+    )
+    if kl.local_id(0) == 0:
+        known.places[0] = m
+        known.places[1] = m
+    for i in kl.static_range(ROWS):
+        held.places[i] = row_of(i)
+    for entry in kl.workgroup_range(PANEL * PANEL):
+        known.lower[entry // PANEL, entry % PANEL] = 0
+    for begin in range(0, width, COLUMNS):
+        solve_above(known, matrix, first, begin, COLUMNS)
+        load_columns(held, known, matrix, first, begin, HOLDING)
+        for step in range(COLUMNS):
+            k = begin + step
+            if k < kl.minimum(width, m):
+                size, place = largest(held, known.places, (k, step, m), ROWS)
+                take_pivot(held, known, (k, step, m), place, HOLDING)
+                if kl.local_id(0) == 0:
+                    pivots[batch, first + k] = first + place
+                    if size == 0 and failures[batch] == 0:
+                        failures[batch] = first + k + 1
+                eliminate(held, known.latest, size, k, step, HOLDING)
+            else:
+                eliminate(held, known.latest, kl.cast(0, kind.real), PANEL + m, 0, HOLDING)
+        store_columns(held, matrix, first, begin, width, HOLDING)
+        kl.barrier()
+        keep_lower(known, matrix, first, begin, kl.minimum(width, m), COLUMNS)
+    for entry in kl.workgroup_range(PANEL * PANEL):
+        triangles[batch, entry // PANEL, entry % PANEL] = known.lower[entry // PANEL, entry % PANEL]
+    list_moves(held, moves[batch], first, m, HOLDING)
+
+
+@function
+def row_of(i: Any) -> Any:
+    """The row that a work-item holds as its i-th, counted from the panel's first."""
+    return i * kl.local_size(0) + kl.local_id(0)
+
+
+@function
+def solve_above(known: Any, matrix: Any, first: Any, begin: Any, COLUMNS: int) -> None:
+    """U of the pivots so far in columns from `begin` on, a work-item a column."""
+    for place in kl.workgroup_range(begin * COLUMNS):
+        k, j = place // COLUMNS, place % COLUMNS
+        known.upper[k, j] = 0
+        if first + begin + j < matrix.shape[1]:
+            known.upper[k, j] = matrix[first + known.rows[k], first + begin + j]
+    kl.barrier()
+    if kl.local_id(0) < COLUMNS:
+        j = kl.local_id(0)
+        x = kl.private(COLUMNS, known.upper.dtype)
+        for block in range(0, begin, COLUMNS):
+            for i in kl.static_range(COLUMNS):
+                x[i] = known.upper[block + i, j]
+            for k in kl.range(block, unroll=1):
+                for i in kl.static_range(COLUMNS):
+                    x[i] = x[i] - known.lower[block + i, k] * known.upper[k, j]
+            for k in kl.static_range(COLUMNS):
+                for i in kl.static_range(k + 1, COLUMNS):
+                    x[i] = x[i] - known.lower[block + i, block + k] * x[k]
+                known.upper[block + k, j] = x[k]
+    kl.barrier()
+
+
+@function
+def load_columns(
+    held: Any, known: Any, matrix: Any, first: Any, begin: Any, HOLDING: Holding
+) -> None:
+    """Loads columns, zeros beyond the matrix, changed as the columns of the panel before want."""
+    values, m = held.values, matrix.shape[0] - first
+    for i in kl.static_range(HOLDING.rows):
+        row, place = row_of(i), held.places[i]
+        for j in kl.static_range(HOLDING.columns):
+            values[i, j] = 0
+            if row < m and first + begin + j < matrix.shape[1]:
+                values[i, j] = matrix[first + row, first + begin + j]
+        if row < m and place >= begin:
+            for k in kl.range(begin, unroll=4):
+                factor = matrix[first + row, first + k]
+                for j in kl.static_range(HOLDING.columns):
+                    values[i, j] = values[i, j] - factor * known.upper[k, j]
+        if place < begin:
+            for j in kl.static_range(HOLDING.columns):
+                values[i, j] = known.upper[place, j]
+
+
+@function
+def largest(held: Any, places: Any, step: Any, ROWS: int) -> Any:
+    """The largest element of the first column held, of rows that are no pivots yet, and its place.
+
+    Of equal ones the first place, as LAPACK takes; the first of all where there is NaN.
+    """
+    (k, turn, m), kind = step, held.values.dtype.real
+    sizes, best = kl.private(ROWS, kind), kl.cast(-1, kind)
+    for i in kl.static_range(ROWS):
+        sizes[i] = -1
+        if held.places[i] >= k and row_of(i) < m:
+            sizes[i] = size_of(held.values[i, 0])
+        best = kl.maximum(best, sizes[i])
+    best = kl.workgroup_reduce(kl.maximum, best)
+    for i in kl.static_range(ROWS):
+        if sizes[i] == best:
+            kl.atomic_min(places, turn % 2, held.places[i])
+    kl.barrier()
+    place = places[turn % 2]
+    return best, kl.where(place < m, place, k)
+
+
+@function
+def take_pivot(held: Any, known: Any, step: Any, place: Any, HOLDING: Holding) -> None:
+    """Hands a pivot's row to all, and notes the exchange."""
+    k, turn, m = step
+    for i in kl.static_range(HOLDING.rows):
+        own = held.places[i]
+        if own == place:
+            known.rows[k] = row_of(i)
+            for j in kl.static_range(HOLDING.columns):
+                known.latest[turn % 2, j] = held.values[i, j]
+        held.places[i] = kl.where(own == place, k, kl.where(own == k, place, own))
+    if kl.local_id(0) == 0:
+        known.places[(turn + 1) % 2] = m
+    kl.barrier()
+
+
+@function
+def eliminate(held: Any, latest: Any, size: Any, k: Any, step: Any, HOLDING: Holding) -> None:
+    """Rows that are no pivots less their multiples of the latest one's, a column further.
+
+    The last columns are those of L, which are done.
+    """
+    COLUMNS, values = HOLDING.columns, held.values
+    zero, left = kl.cast(0, values.dtype), COLUMNS - step
+    pivot = kl.private(COLUMNS, values.dtype)
+    for j in kl.static_range(COLUMNS):
+        pivot[j] = kl.where(j < left, latest[step % 2, j], zero)
+    inverse = kl.cast(1, values.dtype)
+    if size >= kl.cast(_SMALLEST, size.dtype):
+        inverse = inverse / pivot[0]
+    for i in kl.static_range(HOLDING.rows):
+        below, head = held.places[i] > k, values[i, 0]
+        factor = kl.where(below, head * inverse, head)
+        if below and size > 0 and size < kl.cast(_SMALLEST, size.dtype):
+            factor = head / pivot[0]
+        multiple = kl.where(below, factor, zero)
+        for j in kl.static_range(1, COLUMNS):
+            values[i, j - 1] = values[i, j] - multiple * pivot[j]
+        values[i, COLUMNS - 1] = factor
+
+
+@function
+def store_columns(
+    held: Any, matrix: Any, first: Any, begin: Any, width: Any, HOLDING: Holding
+) -> None:
+    """Stores the columns that are held."""
+    m = matrix.shape[0] - first
+    for i in kl.static_range(HOLDING.rows):
+        for j in kl.static_range(HOLDING.columns):
+            if row_of(i) < m and begin + j < width:
+                matrix[first + row_of(i), first + begin + j] = held.values[i, j]
+
+
+@function
+def keep_lower(known: Any, matrix: Any, first: Any, begin: Any, count: Any, COLUMNS: int) -> None:
+    """Takes L of the pivots of some columns to local memory."""
+    for place in kl.workgroup_range(COLUMNS * (begin + COLUMNS)):
+        k, j = begin + place % COLUMNS, place // COLUMNS
+        if k < count and j < k:
+            known.lower[k, j] = matrix[first + known.rows[k], first + j]
+    kl.barrier()
+
+
+@function
+def list_moves(held: Any, moves: Any, first: Any, m: Any, HOLDING: Holding) -> None:
+    """Lists the rows that are not where exchanges bring them, in any order."""
+    count = kl.local(1, kl.i32)
+    if kl.local_id(0) == 0:
+        count[0] = 0
+    kl.barrier()
+    for i in kl.static_range(HOLDING.rows):
+        if row_of(i) < m and held.places[i] != row_of(i):
+            place = kl.atomic_add(count, 0, 1)
+            moves[place, 0] = first + row_of(i)
+            moves[place, 1] = first + held.places[i]
+    kl.barrier()
+    if kl.local_id(0) == 0:
+        moves[2 * HOLDING.panel, 0] = count[0]
+
+
+@kernel
+def exchange_and_solve(
+    a: Any, moves: Any, triangles: Any, where: Any, strips: Any, *, STRIP: int, COUNT: int
+) -> None:
+    """Brings rows where a panel's pivots want them, and makes rows right of the panel those of U.
+
+    A workgroup reads what changes places in a strip of columns, and then writes it; a work-item
+    then solves for a column. Local memory: ``COUNT (2 STRIP + COUNT)`` elements.
+
+    Parameters
+    ----------
+    a, moves, triangles : array
+        As of `eliminate_in_registers`, for panels of `COUNT` columns.
+    where : (int, int, int)
+        The panel's first column, the one behind its last, and that behind the last to solve for.
+    strips : int
+        Strips of a matrix.
+    """
+    first, stop, last = where
+    batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
+    matrix, own, kind = a[batch], moves[batch], a.dtype
+    held, lower = kl.local((2 * COUNT, STRIP), kind), kl.local((COUNT, COUNT), kind)
+    for place in kl.workgroup_range(COUNT * COUNT):
+        lower[place // COUNT, place % COUNT] = triangles[batch, place // COUNT, place % COUNT]
+    count = own[2 * COUNT, 0]
+    for place in kl.workgroup_range(count * STRIP):
+        column = strip * STRIP + place % STRIP
+        if column < a.shape[2]:
+            held[place // STRIP, place % STRIP] = matrix[own[place // STRIP, 0], column]
+    kl.barrier()
+    for place in kl.workgroup_range(count * STRIP):
+        column = strip * STRIP + place % STRIP
+        if column < a.shape[2]:
+            matrix[own[place // STRIP, 1], column] = held[place // STRIP, place % STRIP]
+    kl.barrier()
+    # Not in a loop: what it hoists would not fit into registers.
+    column = strip * STRIP + kl.local_id(0)
+    if kl.local_id(0) < STRIP and column >= stop and column < last:
+        x = kl.private(COUNT, kind)
+        for i in kl.static_range(COUNT):
+            x[i] = 0
+            if first + i < stop:
+                x[i] = matrix[first + i, column]
+        for k in kl.static_range(COUNT):
+            for i in kl.static_range(k + 1, COUNT):
+                x[i] = x[i] - lower[i, k] * x[k]
+        for i in kl.static_range(COUNT):
+            if first + i < stop:
+                matrix[first + i, column] = x[i]

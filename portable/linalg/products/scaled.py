@@ -1,0 +1,224 @@
+"""Products of matrices of few bits with factors: what quantised networks are made of."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.dtypes import DType, dtype
+from portable.errors import DTypeError, ShapeError
+from portable.interchange.libraries import takes_other_libraries
+from portable.lang.kernel import kernel
+from portable.linalg.base.operands import broadcast_shape, common_dtype
+from portable.linalg.products.again import key_of, known_product
+from portable.linalg.products.gemm import gemm, product_with_factors
+from portable.linalg.products.kernels import matrix_of, scaled
+from portable.linalg.products.rows import bytes_by_units
+from portable.linalg.products.schedules import matrices_of
+from portable.namespace import device_of_arrays
+from portable.primitives.mapping import copy
+from portable.typing import ArrayT
+
+__all__ = ["scaled_matmul"]
+
+_KINDS: Final = (kl.f8e4m3, kl.f8e5m2, kl.i8, kl.f16, kl.bf16, kl.f32)
+_FACTORS: Final = (kl.f32, kl.f16, kl.bf16, kl.f8e4m3, kl.f8e5m2)
+_RESULTS: Final = (kl.f32, kl.bf16, kl.f16)
+_LINE: Final = 256
+
+
+@kernel
+def scale_rows(x: Any, scales: Any, out: Any, *, BLOCK: int) -> None:
+    """A work-item per element: rows of `x` by factors, one for each `BLOCK` columns.
+
+    Parameters
+    ----------
+    x, out : array, shape (..., M, K)
+        Numbers, and where they go.
+    scales : array, shape (..., M, K / BLOCK)
+        The factors; leading dimensions of both broadcast against those of `out`.
+    BLOCK : int
+        Columns that have a factor together.
+    """
+    at = kl.global_id(0)
+    m, k = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
+    if at < matrices_of(out, 0) * m * k:
+        column, row, batch = at % k, at // k % m, at // k // m
+        factor = matrix_of(scales, out, batch)[row, column // BLOCK]
+        result = matrix_of(out, out, batch)
+        result[row, column] = kl.f32(matrix_of(x, out, batch)[row, column]) * factor
+
+
+@kernel
+def scale_sums(sums: Any, factors: Any, out: Any) -> None:
+    """A work-item per element of a product of integers: by the factors of its row and column.
+
+    Parameters
+    ----------
+    sums, out : array, shape (..., M, N)
+        The product, and where it goes.
+    factors : (array, array)
+        Of shapes that broadcast to (..., M, 1) and (..., 1, N).
+    """
+    at = kl.global_id(0)
+    m, n = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
+    if at < matrices_of(out, 0) * m * n:
+        row, column, batch = at // n % m, at % n, at // n // m
+        total = kl.f32(matrix_of(sums, out, batch)[row, column])
+        matrix_of(out, out, batch)[row, column] = scaled(total, factors, out, (batch, row, column))
+
+
+@takes_other_libraries
+def scaled_matmul(
+    a: ArrayT,
+    b: ArrayT,
+    a_scales: ArrayT,
+    b_scales: ArrayT,
+    *,
+    preferred_element_type: Any = "float32",
+    out: ArrayT | None = None,
+) -> ArrayT:
+    """The product of the rows of two matrices, each block of a row by a factor of its own.
+
+    What ``jax.nn.scaled_matmul`` gives: with ``s = K // K_a`` and ``t = K // K_b`` it is
+    ``out[m, n] = sum over k of a[m, k] a_scales[m, k // s] b[n, k] b_scales[n, k // t]``.
+
+    Parameters
+    ----------
+    a : array, shape (..., M, K)
+        ``float8_e4m3fn`` or ``float8_e5m2`` (of ``ml_dtypes``), ``int8``, ``float16``,
+        ``bfloat16`` or ``float32``.
+    b : array, shape (..., N, K)
+        Of the same dtype and device: its rows are multiplied, not its columns.
+    a_scales : array, shape (..., M, K_a)
+        ``float32`` or a narrower float; `K_a` divides K.
+    b_scales : array, shape (..., N, K_b)
+        Likewise. Leading dimensions of all four broadcast.
+    preferred_element_type : dtype
+        Of the result: ``float32``, ``bfloat16`` or ``float16``.
+    out : array, shape (..., M, N), optional
+        Where to put the result; its dtype takes the place of `preferred_element_type`.
+
+    Returns
+    -------
+    array, shape (..., M, N)
+        `out`, or a new array. Sums are of ``float32``; of ``int8`` with one factor a row (``K_a =
+        K_b = 1``) exact. Large products of bytes with one factor a row go through matrix units
+        where there are some for them; NVIDIA's of Hopper keep some 14 bits of sums of ``float8``,
+        of which the error is within ``2^-10`` of the sum of magnitudes. Where blocks are smaller,
+        or there are no such units, factors are multiplied first, in ``float32`` that takes
+        ``4 (M + N) K`` bytes.
+
+    Raises
+    ------
+    DTypeError, ShapeError, DeviceMismatchError
+        For other or mixed dtypes; for shapes that do not fit; for arrays of two devices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable
+    >>> a = np.ones((2, 64), np.int8)
+    >>> portable.linalg.scaled_matmul(a, a, np.full((2, 1), 0.5, "f4"), np.ones((2, 2), "f4"))
+    array([[32., 32.],
+           [32., 32.]], dtype=float32)
+    """
+    key = ("scaled", preferred_element_type)
+    key = key_of(a, b, 0.0, a_scales, b_scales, out, key)
+    if (known := _made_again(key, (a, b), (a_scales, b_scales), out)) is not None:
+        return known  # type: ignore[no-any-return]
+    others = [] if out is None else [out]
+    device = device_of_arrays(a, b, a_scales, b_scales, *others)
+    shape = _checked_shape(a, b, a_scales, b_scales)
+    kind = common_dtype("scaled_matmul", _KINDS, a=a, b=b)
+    common_dtype("factors of scaled_matmul", _FACTORS, a_scales=a_scales)
+    common_dtype("factors of scaled_matmul", _FACTORS, b_scales=b_scales)
+    result = dtype(preferred_element_type if out is None else out.dtype)
+    if result not in _RESULTS:
+        names = ", ".join(x.name for x in _RESULTS)
+        raise DTypeError(f"scaled_matmul gives {names}, not {result.name}")
+    if out is None:
+        out = device.empty(shape, result)
+    elif tuple(out.shape) != shape:
+        raise ShapeError(f"scaled_matmul: out has shape {tuple(out.shape)}, the result {shape}")
+    if 0 not in shape:
+        _multiply(device, kind, (a, b), (a_scales, b_scales), out, key)
+    return out
+
+
+def _made_again(key: Any, rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any) -> Any:
+    """The product of arrays like some before, by one launch; None where it is not known."""
+    known = known_product(key)
+    if known is None:
+        return None
+    result = known.make() if out is None else out
+    args = (None, rows[0], _turned(rows[1]), (scales[0], _turned(scales[1])), None, None, result)
+    return result if known.familiar.launched(args, known.constants) else None
+
+
+def _turned(x: Any) -> Any:
+    return x.swapaxes(-1, -2)
+
+
+def _multiply(
+    device: Device, kind: DType, rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, key: Any
+) -> None:
+    """The product of what was checked."""
+    (a, b), (a_scales, b_scales) = rows, scales
+    shape, k = tuple(out.shape), a.shape[-1]
+    whole = a_scales.shape[-1] == b_scales.shape[-1] == 1 and k > 0
+    products = prod(shape) * k
+    columns, factors = _turned(b), (a_scales, _turned(b_scales))
+    if whole and kind is kl.i8:
+        scale_sums[prod(shape), _LINE](gemm(a, columns), factors, out)
+    elif whole and bytes_by_units(device.capabilities, kind, shape[-2:], products):
+        product_with_factors(a, columns, factors, out, key)
+    else:
+        _multiplied_first(device, (a, a_scales), (b, b_scales), out)
+
+
+def _checked_shape(a: Any, b: Any, a_scales: Any, b_scales: Any) -> tuple[int, ...]:
+    """The result's, once shapes are seen to fit."""
+    given = {"a": a, "b": b, "a_scales": a_scales, "b_scales": b_scales}
+    for name, x in given.items():
+        if x.ndim < 2:
+            raise ShapeError(f"scaled_matmul takes matrices, not {name} of shape {tuple(x.shape)}")
+    if a.shape[-1] != b.shape[-1]:
+        raise ShapeError(
+            f"scaled_matmul of shapes {tuple(a.shape)} and {tuple(b.shape)}: rows of both are "
+            "multiplied, and have to be as long"
+        )
+    for name, x, scales in (("a", a, a_scales), ("b", b, b_scales)):
+        blocks = scales.shape[-1]
+        if scales.shape[-2] != x.shape[-2] or (x.shape[-1] % blocks if blocks else x.shape[-1]):
+            raise ShapeError(
+                f"scaled_matmul: {name}_scales of shape {tuple(scales.shape)} does not belong to "
+                f"{name} of shape {tuple(x.shape)}; it has a row for each row, and a factor for "
+                "each block of equal length in it"
+            )
+    lead = broadcast_shape("scaled_matmul", *(tuple(x.shape[:-2]) for x in given.values()))
+    return (*lead, int(a.shape[-2]), int(b.shape[-2]))
+
+
+def _multiplied_first(
+    device: Device, left: tuple[Any, Any], right: tuple[Any, Any], out: Any
+) -> None:
+    """In single precision, each block by its factor first."""
+    a, b = _in_singles(device, *left), _in_singles(device, *right)
+    if dtype(out.dtype) is kl.f32:
+        gemm(a, _turned(b), out=out)
+    else:
+        copy(gemm(a, _turned(b)), out=out)
+
+
+def _in_singles(device: Device, x: Any, scales: Any) -> Any:
+    """A matrix times its factors."""
+    lead = broadcast_shape("scaled_matmul", tuple(x.shape[:-2]), tuple(scales.shape[:-2]))
+    shape = (*lead, *x.shape[-2:])
+    made = device.empty(shape, kl.f32)
+    if prod(shape):
+        block = x.shape[-1] // scales.shape[-1]
+        scale_rows[prod(shape), _LINE](x, scales, made, BLOCK=block)
+    return made
