@@ -41,7 +41,7 @@ from portable.interchange.tensors import is_tensor
 from portable.lang.function import Function, settled
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
-from portable.linalg.products.again import key_of, known_product, seen_again
+from portable.linalg.products.again import Lying, key_of, known_product, seen_again
 from portable.linalg.products.kernels import keep, relu
 from portable.linalg.products.launches import TileLaunch, in_order
 from portable.linalg.products.packed import kept_room
@@ -55,7 +55,7 @@ from portable.linalg.products.plan import (
     Wanted,
     planned,
 )
-from portable.linalg.products.rows import in_rows
+from portable.linalg.products.rows import COPYING, copy_launcher, in_rows
 from portable.namespace import device_of_arrays, on_device
 from portable.tune.table import state
 from portable.typing import ArrayT
@@ -232,14 +232,18 @@ def prepare_gemm(
         return _nothing
     if algorithm == "vendor":
         return partial(_vendor, device, given, wanted)
-    args = _arguments(plan, given, given.out)
-    if plan.rows is not None and _copies(plan, given, wanted):
-        return partial(_again, plan, given, wanted)
+    copies: list[Callable[[], None]] = []
     steps: list[Callable[[], None]] = []
+
+    def copy(x: Any, rows: Any) -> None:
+        copies.append(copy_launcher(rows).prepare(x, rows, **COPYING))
+
+    plan, args = _in_rows(plan, given, given.out, wanted, copy)
 
     def bind(launch: TileLaunch) -> None:
         order = in_order(launch, args, plan.activation, device.empty)
-        steps[:] = [step.launcher.prepare(*own, **step.constants) for step, own in order]
+        own = [step.launcher.prepare(*given, **step.constants) for step, given in order]
+        steps[:] = [*copies, *own]
 
     _first(plan, args, bind)
     return steps[0] if len(steps) == 1 else partial(_in_turn, tuple(steps))
@@ -256,12 +260,6 @@ def _nothing() -> None:
 
 def _discarded(call: Callable[[], object]) -> None:
     call()
-
-
-def _again(plan: Plan, given: _Given, wanted: Wanted) -> None:
-    """A product that was checked before, of operands that are copied each time."""
-    own, args = _in_rows(plan, given, given.out, wanted)
-    _run(own, args)
 
 
 def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], tuple[Any, ...]]:
@@ -359,11 +357,11 @@ def _made(given: _Given, options: _Options, key: Any) -> Any:
         return _vendor(device, given, wanted)
     result = device.empty(plan.shape, plan.result) if given.out is None else given.out
     if 0 not in plan.shape:
+        wants = plan.rows
         plan, args = _in_rows(plan, given, result, wanted)
         launch = _run(plan, args)
-        as_given = args[1] is given.a and args[2] is given.b and args[4] is given.c
-        if key is not None and launch.recognised and as_given:
-            seen_again(key, plan, launch, args)
+        if key is not None and launch.recognised and args[4] is given.c:
+            seen_again(key, plan, launch, args, Lying(given.a, given.b, wants))
     return result
 
 
@@ -403,7 +401,7 @@ def product_with_factors(
         plan, args = _in_rows(plan, given, out, wanted)
         launch = _run(plan, args)
         if key is not None and launch.recognised and args[1] is a and args[2] is b:
-            seen_again(key, plan, launch, args)
+            seen_again(key, plan, launch, args, Lying(a, b, plan.rows))
 
 
 def _plan_of(device: Device, given: _Given, wanted: Wanted, b: Any = None) -> Plan:
@@ -437,30 +435,31 @@ def _check_out(device: Device, given: _Given, wanted: Wanted) -> None:
 
 
 def _in_rows(
-    plan: Plan, given: _Given, result: Any, wanted: Wanted
+    plan: Plan,
+    given: _Given,
+    result: Any,
+    wanted: Wanted,
+    copy: Callable[[Any, Any], object] | None = None,
 ) -> tuple[Plan, tuple[Any, ...]]:
-    """The arguments of a launch, operands copied where their rows begin where they should not."""
+    """The arguments of a launch, operands copied where their rows begin where they should not.
+
+    `copy` is called instead of `copy_into`.
+    """
     args = _arguments(plan, given, result)
     if plan.rows is None:
         return plan, args
     alpha, a, b, *rest = args
     device, wants = plan.device, plan.rows
-    a = in_rows(device, a, wants.a, wants.along_sum, wants.across)
+    a = in_rows(device, a, wants.a, wants.along_sum, wants.across, copy)
     if wants.along_sum:
         columns = b.swapaxes(-1, -2)
-        turned = in_rows(device, columns, wants.b, turned=True)
+        turned = in_rows(device, columns, wants.b, turned=True, copy=copy)
         rows = b if turned is columns else turned.swapaxes(-1, -2)
     else:
-        rows = in_rows(device, b, wants.b, wants.turned)
+        rows = in_rows(device, b, wants.b, wants.turned, copy=copy)
     if rows is not b:
         plan = _plan_of(device, given, wanted, rows)
     return plan, (alpha, a, rows, *rest)
-
-
-def _copies(plan: Plan, given: _Given, wanted: Wanted) -> bool:
-    """Whether operands are copied."""
-    _, args = _in_rows(plan, given, given.out, wanted)
-    return args[1] is not given.a or args[2] is not given.b
 
 
 def _run(plan: Plan, args: tuple[Any, ...]) -> TileLaunch:
