@@ -224,6 +224,7 @@ STEPS: Final = frozenset(
         "clear_below",
         "collect",
         "copy_columns",
+        "copy_each",
         "copy_rows",
         "copy_several",
         "count_table",
@@ -233,6 +234,7 @@ STEPS: Final = frozenset(
         "largest_kernel",
         "largest_of_each",
         "largest_parts",
+        "keep_flags",
         "load_scaled",
         "make_hermitian",
         "pad_diagonals",
@@ -273,13 +275,14 @@ ELSEWHERE: Final[dict[str, str]] = {
     "exchange_rows order_rows "
     "gather_rows narrow_product complex_product complex_product_alone solve_strips "
     "diagonal_products": "tests/linalg/test_lu.py",
-    "factor_columns reflect_together small_diagonals sum_squares "
+    "factor_columns reflect_in_registers reflect_together small_diagonals sum_squares "
     "deviations": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
     "add_parts": "tests/conv/test_plans.py",
-    "sum_boxes": "tests/conv/test_gradients.py",
+    "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
+    "fold_depths": "tests/conv/test_dimensions.py",
     "arrange_group_filters convolve_groups sum_group_channels sum_group_pixels": (
         "tests/conv/test_ways.py"
     ),

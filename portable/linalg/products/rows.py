@@ -22,6 +22,7 @@ from portable.linalg.products.schedules import tile_of_workgroup
 
 __all__ = [
     "COPYING",
+    "Enqueue",
     "Rows",
     "bytes_by_units",
     "copy_into",
@@ -31,6 +32,9 @@ __all__ = [
     "room_for",
     "row_multiples",
 ]
+
+Enqueue = Callable[..., None]
+"""Takes a launcher and what that is called with."""
 
 _EDGE: Final = 64
 _ITEMS: Final = 256
@@ -155,7 +159,7 @@ def in_rows(
     multiple: int = ALIGNMENT,
     turned: bool = False,
     across: bool = False,
-    copy: Callable[[Any, Any], object] | None = None,
+    enqueue: Enqueue = Launcher.__call__,
 ) -> Any:
     """The array, or where its rows and columns do not begin at such bytes a copy whose rows do.
 
@@ -171,8 +175,8 @@ def in_rows(
         Whether columns that begin so will not do.
     across : bool
         Whether columns of a copy lie together, not its rows.
-    copy : callable, optional
-        What is done instead of `copy_into`.
+    enqueue : callable
+        Makes the launch of a copy.
     """
     view = device.view(x)
     if 0 in view.strides:
@@ -185,7 +189,7 @@ def in_rows(
         rows = room_for(device, dtype(view.dtype), view.shape, across)
     except OutOfMemoryError:
         return x
-    (copy or copy_into)(x, rows)
+    copy_into(x, rows, enqueue)
     return rows
 
 
@@ -199,9 +203,9 @@ def room_for(device: Device, kind: DType, shape: tuple[int, ...], across: bool) 
     return rows.swapaxes(-1, -2) if across else rows
 
 
-def copy_into(x: Any, out: Any) -> None:
+def copy_into(x: Any, out: Any, enqueue: Enqueue = Launcher.__call__) -> None:
     """Copies matrices (..., m, n) to others, either of which may be transposed views."""
-    copy_launcher(out)(x, out, **COPYING)
+    enqueue(copy_launcher(out), x, out, **COPYING)
 
 
 def copy_launcher(out: Any) -> Launcher:
