@@ -46,8 +46,8 @@ def echelon_check(a: Array) -> Callable[[Any], float]:
     rng = np.random.default_rng(5)
     sums = [_integer(np.bitwise_xor.reduce(a[rng.random(len(a)) < 0.5])) for _ in range(_VECTORS)]
 
-    def error(found: Any) -> float:
-        rows = [row for row in (_integer(words) for words in found) if row]
+    def error(result: Any) -> float:
+        rows = [row for row in (_integer(words) for words in result) if row]
         leads = [row & -row for row in rows]
         if leads != sorted(set(leads)):
             return float("inf")
@@ -65,8 +65,8 @@ def elimination_check(eliminators: Array, rows: Array) -> Callable[[Any], float]
     known = {row.bit_length(): row for row in map(_integer, eliminators)}
     sample = np.random.default_rng(5).choice(len(rows), min(_SAMPLE, len(rows)), replace=False)
 
-    def error(found: Any) -> float:
-        came = [_integer(words) for words in found]
+    def error(result: Any) -> float:
+        came = [_integer(words) for words in result]
         leads = {row.bit_length(): i for i, row in enumerate(came) if row}
         if len(leads) < sum(map(bool, came)) or leads.keys() & known.keys():
             return float("inf")

@@ -186,9 +186,9 @@ def compare(before: Path, after: Path, fail_below: float | None) -> None:
     for what, first, second in differences(old.environment, new.environment):
         if what != "the commit":  # which two runs are compared for
             click.echo(f"{what} differs: {first} before, {second} after", err=True)
-    found = changes(old.cells, new.cells)
-    _show([change_table(found)])
-    worse = regressions(found, fail_below) if fail_below is not None else []
+    result = changes(old.cells, new.cells)
+    _show([change_table(result)])
+    worse = regressions(result, fail_below) if fail_below is not None else []
     if worse:
         raise click.ClickException(f"{len(worse)} below {fail_below:g} of the former speed")
 
@@ -216,21 +216,21 @@ def join(first: Path, more: Sequence[Path], out: Path) -> None:
 def report(results: Path, out: Path) -> None:
     """Write the report of a file of results: a page, or its heat map as .png, .svg or .pdf."""
     _check_writable(out)
-    found = _loaded(results)
+    results_read = _loaded(results)
     if out.suffix in _PICTURES:
-        plot_heat(found, out)
+        plot_heat(results_read, out)
     else:
-        _write_page(out, found)
+        _write_page(out, results_read)
 
 
 # -- the options --------------------------------------------------------------------------------
 
 
 def _with_ladder(operations: Sequence[Operation]) -> list[Operation]:
-    found = [op for op in operations if type(op).ladder is not Operation.ladder]
-    if not found:
+    shown = [op for op in operations if type(op).ladder is not Operation.ladder]
+    if not shown:
         raise ValueError("--ladder: only gemm has several algorithms")
-    return found
+    return shown
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
@@ -308,8 +308,8 @@ def _changed(baseline: Results | None, cells: Sequence[Cell]) -> list[Table]:
 
 
 def _predicted(cells: Sequence[Cell], devices: Sequence[Device]) -> list[Table]:
-    found = predictions(cells, {x.name: x.capabilities for x in devices})
-    return [prediction_table(found)] if found else []
+    predicted = predictions(cells, {x.name: x.capabilities for x in devices})
+    return [prediction_table(predicted)] if predicted else []
 
 
 def _tables(cells: Sequence[Cell], ladders: Sequence[Cell]) -> list[Table]:

@@ -142,16 +142,16 @@ def measure(
     tell : callable
         Takes each row as it comes.
     """
-    found = []
+    rows = []
     for question in asked:
         peer = library_beside(device, dtype(question.dtype))
         try:
             row = _measured(device, peer, question, seconds)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this looks for
             row = Cliff(str(question), question.dtype, error=f"{type(error).__name__}: {error}")
-        found.append(row)
+        rows.append(row)
         tell(row)
-    return found
+    return rows
 
 
 def worst_first(rows: Sequence[Cliff]) -> list[Cliff]:
@@ -220,8 +220,8 @@ def _turned(xp: Any, x: Any) -> Any:
 def _numbers(random: Any, shape: tuple[int, ...], kind: str) -> Any:
     if kind.startswith("int"):
         return random.integers(1, 1 << 20, shape).astype(kind)
-    found = random.random(shape) + 0.5
-    return (found * (1 + 0.5j) if kind.startswith("complex") else found).astype(kind)
+    values = random.random(shape) + 0.5
+    return (values * (1 + 0.5j) if kind.startswith("complex") else values).astype(kind)
 
 
 # -- one of it ------------------------------------------------------------
@@ -229,9 +229,9 @@ def _numbers(random: Any, shape: tuple[int, ...], kind: str) -> Any:
 
 def _measured(device: Device, peer: Library | None, question: Question, seconds: float) -> Cliff:
     arrays = question.arrays()
-    own = [device.from_numpy(x) for x in arrays]
+    arrays_there = [device.from_numpy(x) for x in arrays]
     namespace = device.namespace()
-    result = device.to_numpy(question.call(namespace, *own))
+    result = device.to_numpy(question.call(namespace, *arrays_there))
     wrong = _wrong(result, question.call(np, *arrays))
     if wrong:
         return Cliff(str(question), question.dtype, error=wrong)
@@ -239,7 +239,7 @@ def _measured(device: Device, peer: Library | None, question: Question, seconds:
         return Cliff(str(question), question.dtype)
     theirs = arrays if peer.device is None else [peer.device.from_numpy(x) for x in arrays]
     pairs = _pairs(
-        lambda: question.call(namespace, *own),
+        lambda: question.call(namespace, *arrays_there),
         device.synchronize,
         lambda: question.call(peer.namespace, *theirs),
         _nothing if peer.device is None else peer.device.synchronize,
@@ -250,18 +250,18 @@ def _measured(device: Device, peer: Library | None, question: Question, seconds:
     return Cliff(str(question), question.dtype, median(ours), median(others), ratio)
 
 
-def _wrong(found: Any, wanted: Any) -> str:
+def _wrong(result: Any, wanted: Any) -> str:
     """What is wrong with a result beside NumPy's, in words; nothing if it is right."""
-    if found.shape != wanted.shape:
-        return f"shape {found.shape}, not {wanted.shape}"
-    close = _CLOSE.get(found.dtype.name)
+    if result.shape != wanted.shape:
+        return f"shape {result.shape}, not {wanted.shape}"
+    close = _CLOSE.get(result.dtype.name)
     if close is None:
-        same = np.array_equal(found, wanted)
+        same = np.array_equal(result, wanted)
     else:
         # NumPy's product of many floats may be infinite, as ours is then.
         scale = np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0)
-        least = close * scale + np.finfo(found.dtype).tiny
-        same = np.allclose(found, wanted, rtol=close, atol=least, equal_nan=True)
+        least = close * scale + np.finfo(result.dtype).tiny
+        same = np.allclose(result, wanted, rtol=close, atol=least, equal_nan=True)
     return "" if same else "wrong: not what NumPy gives"
 
 

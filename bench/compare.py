@@ -64,9 +64,9 @@ def changes(before: Iterable[Cell], after: Iterable[Cell]) -> list[Change]:
     return [_change(old.get(key), new.get(key)) for key in dict.fromkeys([*new, *old])]
 
 
-def regressions(found: Sequence[Change], least: float) -> list[Change]:
+def regressions(cells: Sequence[Change], least: float) -> list[Change]:
     """Those of ours that fail now, or whose ratio is below `least` and not by noise."""
-    return [c for c in found if not c.peer and _worse(c, least)]
+    return [c for c in cells if not c.peer and _worse(c, least)]
 
 
 def _worse(change: Change, least: float) -> bool:

@@ -23,10 +23,10 @@ _MOMENT: Final = 0.2
 
 def distinct(planned: Sequence[Planned]) -> list[Planned]:
     """The first case of each operation, type and device: what others compile is mostly the same."""
-    found: dict[object, Planned] = {}
+    programs: dict[object, Planned] = {}
     for operation, case in planned:
-        found.setdefault((operation, case.dtype, case.device), (operation, case))
-    return list(found.values())
+        programs.setdefault((operation, case.dtype, case.device), (operation, case))
+    return list(programs.values())
 
 
 def shares(planned: Sequence[Planned], helpers: int) -> tuple[list[Planned], list[list[Planned]]]:
@@ -37,14 +37,14 @@ def shares(planned: Sequence[Planned], helpers: int) -> tuple[list[Planned], lis
     helper can do, then goes through the rest from the end and finds more and more of it done.
     """
     kept = [p for p in planned if p[1].device.keeps_programs]
-    own = [p for p in planned if not p[1].device.keeps_programs]
+    kept_here = [p for p in planned if not p[1].device.keeps_programs]
     # Types of one operation on one device have programs in common.
     groups = list(dict.fromkeys((operation, case.device) for operation, case in kept))
-    place = {group: i for i, group in enumerate(groups)}
-    found: list[list[Planned]] = [[] for _ in range(helpers)]
+    numbers = {group: i for i, group in enumerate(groups)}
+    shares_of: list[list[Planned]] = [[] for _ in range(helpers)]
     for operation, case in kept if helpers else ():
-        found[place[operation, case.device] % helpers].append((operation, case))
-    return [*own, *reversed(kept)], found
+        shares_of[numbers[operation, case.device] % helpers].append((operation, case))
+    return [*kept_here, *reversed(kept)], shares_of
 
 
 class Compiling:

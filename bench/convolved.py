@@ -33,10 +33,10 @@ class SampledPlanes:
             allowed * float(_plane(np.abs(x[n]), np.abs(w[k])).max()) for n, k in self._at
         ]
 
-    def error(self, found: Any) -> float:
+    def error(self, planes: Any) -> float:
         """The largest error of the planes as a multiple of what is allowed."""
         pairs = zip(self._at, self._planes, self._allowed, strict=True)
-        errors = [float(np.abs(found[at] - plane).max()) / most for at, plane, most in pairs]
+        errors = [float(np.abs(planes[at] - plane).max()) / most for at, plane, most in pairs]
         return max(errors) if np.isfinite(errors).all() else float("inf")
 
 

@@ -57,7 +57,7 @@ def now() -> str:
 
 
 def peers(
-    taken: Mapping[str, str], found: Sequence[Mapping[str, Any]], cores: int
+    taken: Mapping[str, str], libraries: Sequence[Mapping[str, Any]], cores: int
 ) -> dict[str, Any]:
     """What libraries ran with, for the environment.
 
@@ -65,19 +65,19 @@ def peers(
     ----------
     taken : mapping of str to str
         Variables that they were started without.
-    found : sequence of mapping
+    libraries : sequence of mapping
         What `libraries` gave over there.
     cores : int
         Those that ours are given.
     """
-    described = [Library(**entry) for entry in found]
+    described = [Library(**entry) for entry in libraries]
     notes = held_back(described, cores, processor_flags())
     if find_spec("threadpoolctl") is None:
         notes.append(
             "kernels and threads are not recorded: threadpoolctl is not installed; "
             "pip install 'portable-arrays[bench]'"
         )
-    return {"taken_away": dict(taken), "libraries": list(found), "held_back": notes}
+    return {"taken_away": dict(taken), "libraries": list(libraries), "held_back": notes}
 
 
 def processor_flags() -> frozenset[str]:
@@ -115,8 +115,8 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tu
 
 def _by_name(environment: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Kernels and threads of libraries; none in files of releases that did not look."""
-    found = [Library(**entry) for entry in environment.get("peers", {}).get("libraries", ())]
-    return {str(x): {"kernels": x.kernels, "threads": x.threads} for x in found}
+    libraries = [Library(**entry) for entry in environment.get("peers", {}).get("libraries", ())]
+    return {str(x): {"kernels": x.kernels, "threads": x.threads} for x in libraries}
 
 
 def _values(
@@ -138,13 +138,13 @@ def _described(device: Device) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for name in _LIBRARIES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _processor() -> str:

@@ -87,8 +87,8 @@ def in_galois(columns: int, work: Callable[..., Any], *matrices: Array) -> Run:
     runs = count()
 
     def run() -> Array:
-        found = work(*held)
-        return np.empty(0) if next(runs) else _words(found.view(np.ndarray))
+        result = work(*held)
+        return np.empty(0) if next(runs) else _words(result.view(np.ndarray))
 
     return run
 

@@ -266,17 +266,17 @@ def scale_elimination(
         raise click.UsageError(
             f"--gf2 {text}: expected COLUMNSxELIMINATORSxROWS ({error})"
         ) from None
-    found = list(measure(groups, (columns, eliminators, rows)))
+    result = list(measure(groups, (columns, eliminators, rows)))
     if not first:
         return
-    show(_table(found, text))
+    show(_table(result, text))
     if json_path is not None:
         device = groups[0].devices[0]
         record = {
             "gf2": [columns, eliminators, rows],
             "device": device.capabilities.name,
             "environment": environment(groups[0].devices, {}),
-            "rows": as_json(found),
+            "rows": as_json(result),
         }
         write_whole(json_path, json.dumps(record, indent=1).encode())
 

@@ -155,15 +155,15 @@ def _row(
     jobs = [_Job(member, layer, dtype, settings, scaling) for layer in layers]
     for job in jobs:
         job.verify()
-    own = slowest_median(member, _all([job.work for job in jobs]))
+    median_here = slowest_median(member, _all([job.work for job in jobs]))
     if member.size == 1:
-        return Row(1, scaling, own, own, 0.0, own)
+        return Row(1, scaling, median_here, median_here, 0.0, median_here)
     together = slowest_median(member, member.replay(partial(_gather_behind, jobs)))
     gathers = [slowest_median(member, member.replay(job.gather)) for job in jobs]
     works = [slowest_median(member, job.work) for job in jobs]
-    share = own / sum(works)  # in a row they wait for nobody
+    share = median_here / sum(works)  # in a row they wait for nobody
     predicted = in_turn([work * share for work in works], gathers)
-    return Row(member.size, scaling, own, together, sum(gathers), predicted)
+    return Row(member.size, scaling, median_here, together, sum(gathers), predicted)
 
 
 def _compile_in_parallel(
@@ -203,9 +203,9 @@ class _Job:
         self._gathered = plan.prepare(self._x, out=self._out)
         apart = prepare(self._x.shape, self._w, **settings)
         places = [self._part(rank) for rank in range(member.size)]
-        own = places[member.rank]
-        self.work: Final = member.device.replay(partial(apart, self._x, out=own))
-        self._start_gather = member.prepare_gather(own, places)
+        device = places[member.rank]
+        self.work: Final = member.device.replay(partial(apart, self._x, out=device))
+        self._start_gather = member.prepare_gather(device, places)
 
     def _part(self, rank: int) -> Any:
         return self._out[rank * self._count : (rank + 1) * self._count]
@@ -231,8 +231,8 @@ class _Job:
         for rank in range(self._member.size):
             x = _few_images(layer, 1, rank, self._dtype, layout).astype(kind.numpy)
             result = conv2d(device.from_numpy(x), w, algorithm="direct", layout=layout)
-            found, expected = device.to_numpy(self._part(rank)[:1]), device.to_numpy(result)
-            if not np.abs(found.astype(float) - expected.astype(float)).max() <= most:
+            result_here, expected = device.to_numpy(self._part(rank)[:1]), device.to_numpy(result)
+            if not np.abs(result_here.astype(float) - expected.astype(float)).max() <= most:
                 raise PortableError(
                     f"member {self._member.rank}: {layer}: the images of member {rank} are wrong"
                 )

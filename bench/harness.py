@@ -174,8 +174,8 @@ class Harness:
                 inputs = on_device(contender, problem.inputs)
                 run = contender.prepare(*inputs)
                 returned = run()
-                found = inputs[-1] if operation.in_place else returned
-                outcome.error = problem.error(_on_host(contender, found))
+                result = inputs[-1] if operation.in_place else returned
+                outcome.error = problem.error(_on_host(contender, result))
                 # An inexact peer is still a peer; the report marks it.
                 if not outcome.verified and not contender.peer:
                     outcome.failure = f"wrong: {outcome.error:.3g} times the error allowed"

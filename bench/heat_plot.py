@@ -66,14 +66,14 @@ def plot_heat(results: Results, path: Path) -> None:
 
 def _fields(cells: Sequence[Cell]) -> dict[tuple[tuple[str, str], str], _Field]:
     """By operation and dtype, and device: of the largest problem with a library, or the largest."""
-    found: dict[tuple[tuple[str, str], str], Cell] = {}
+    cells_by_field: dict[tuple[tuple[str, str], str], Cell] = {}
     for cell in cells:
         if _best(cell) is None:
             continue
         key = (cell.operation, cell.dtype), cell.device
-        if key not in found or _rank(cell) > _rank(found[key]):
-            found[key] = cell
-    return {key: _field(cell) for key, cell in found.items()}
+        if key not in cells_by_field or _rank(cell) > _rank(cells_by_field[key]):
+            cells_by_field[key] = cell
+    return {key: _field(cell) for key, cell in cells_by_field.items()}
 
 
 def _rank(cell: Cell) -> tuple[bool, int]:
@@ -98,8 +98,8 @@ def _field(cell: Cell) -> _Field:
     ratio = _ratio(cell)
     if ratio is None:
         return _Field(seconds(_best(cell)), cell.label, None)
-    place = 0.5 + log2(ratio) / (2 * _TWICE)
-    return _Field(f"{number(ratio)}{_TIMES}", cell.label, min(max(place, 0.0), 1.0))
+    share = 0.5 + log2(ratio) / (2 * _TWICE)
+    return _Field(f"{number(ratio)}{_TIMES}", cell.label, min(max(share, 0.0), 1.0))
 
 
 def _draw(axes: Axes, column: int, line: int, field: _Field, colours: Colormap) -> None:

@@ -45,17 +45,19 @@ def joined(first: Results, more: Sequence[Named]) -> Results:
 
 def _common(environment: Mapping[str, Any], more: Sequence[Named]) -> dict[str, Any]:
     """The first one, with the devices of all."""
-    found, common = list[str](), dict(environment)
+    differing, common = list[str](), dict(environment)
     for name, later in more:
-        found += [
+        differing += [
             f"{what} is {other or 'none'} in {name}, not {one or 'none'}"
             for what, one, other in differences(common, later.environment)
         ]
         common["devices"] = later.environment["devices"] | common["devices"]
         if "peers" in common and "peers" in later.environment:
             common["peers"] = _both(common["peers"], later.environment["peers"])
-    if found:
-        raise DataError(f"runs to be joined must be of one machine and commit: {'; '.join(found)}")
+    if differing:
+        raise DataError(
+            f"runs to be joined must be of one machine and commit: {'; '.join(differing)}"
+        )
     return common
 
 

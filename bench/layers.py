@@ -85,8 +85,8 @@ class LayerPlanes:
             for s in range(taps)
         )
 
-    def error(self, found: Any) -> float:
+    def error(self, planes: Any) -> float:
         """The largest error of the planes as a multiple of what is allowed."""
         pairs = zip(self._at, self._planes, self._allowed, strict=True)
-        errors = [float(np.abs(found[at] - plane).max()) / most for at, plane, most in pairs]
+        errors = [float(np.abs(planes[at] - plane).max()) / most for at, plane, most in pairs]
         return max(errors) if np.isfinite(errors).all() else float("inf")

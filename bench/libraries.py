@@ -67,11 +67,11 @@ class Library:
 
 def libraries() -> list[dict[str, Any]]:
     """Those that this process has loaded by now, as `Library` has it."""
-    found: list[Library] = []
+    result: list[Library] = []
     for source in (_of_threads, _pytorch, _dpnp, _cupy):
         with suppress(Exception):  # a release that says it otherwise must not cost a cell
-            found += source()
-    return [asdict(library) for library in found]
+            result += source()
+    return [asdict(library) for library in result]
 
 
 def _of_threads() -> Iterator[Library]:
@@ -146,12 +146,12 @@ def _cupy() -> Iterator[Library]:
 # -- what is not at its best --------------------------------------------------------------------
 
 
-def held_back(found: Sequence[Library], cores: int, flags: frozenset[str]) -> list[str]:
+def held_back(libraries: Sequence[Library], cores: int, flags: frozenset[str]) -> list[str]:
     """What still holds libraries back, a sentence each.
 
     Parameters
     ----------
-    found : sequence of Library
+    libraries : sequence of Library
         As they are.
     cores : int
         Those that ours are given.
@@ -160,13 +160,17 @@ def held_back(found: Sequence[Library], cores: int, flags: frozenset[str]) -> li
     """
     notes = [
         f"{library} works with {library.threads} of the {cores} cores that ours are given"
-        for library in found
+        for library in libraries
         if library.threads is not None and library.threads < cores
     ]
-    for library in found:
+    for library in libraries:
         for flag, name, kernels in _WIDER:
-            own = library.kernels.lower()
-            if library.name not in ("OpenBLAS", "BLIS") or not own or own in kernels:
+            kernels_here = library.kernels.lower()
+            if (
+                library.name not in ("OpenBLAS", "BLIS")
+                or not kernels_here
+                or kernels_here in kernels
+            ):
                 break
             if flag in flags:
                 notes.append(f"{library} runs kernels for {library.kernels}, not for {name}")

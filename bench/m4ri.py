@@ -24,7 +24,7 @@ def _library() -> Any:
     name = find_library("m4ri")
     if name is None:
         return None
-    found = ctypes.CDLL(name)
+    library = ctypes.CDLL(name)
     pointer, number = ctypes.c_void_p, ctypes.c_int
     for function, result, arguments in (
         ("mzd_init", pointer, (number, number)),
@@ -33,9 +33,9 @@ def _library() -> Any:
         ("mzd_mul", pointer, (pointer, pointer, pointer, number)),
         ("mzd_echelonize", number, (pointer, number)),
     ):
-        getattr(found, function).restype = result
-        getattr(found, function).argtypes = arguments
-    return found
+        getattr(library, function).restype = result
+        getattr(library, function).argtypes = arguments
+    return library
 
 
 def available() -> bool:

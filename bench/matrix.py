@@ -165,8 +165,8 @@ def _in_rounds(planned: Sequence[Planned]) -> list[Planned]:
     """The first size of every operation before the second of any, so that time is left for all."""
     ranks: dict[str, dict[Size, int]] = {}
     for operation, case in planned:
-        own = ranks.setdefault(operation.name, {})
-        own.setdefault(case.size, len(own))
+        rank_of = ranks.setdefault(operation.name, {})
+        rank_of.setdefault(case.size, len(rank_of))
     return sorted(planned, key=lambda p: ranks[p[0].name][p[1].size])
 
 

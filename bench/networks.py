@@ -49,12 +49,12 @@ def problem(samples: Shapes, widths: Sequence[int], kind: DType) -> tuple[Array,
 
 def _parameters(widths: Sequence[int], random: np.random.Generator) -> list[Array]:
     """Weights (outputs, inputs) and biases of each layer, within Xavier's range."""
-    found: list[Array] = []
+    parameters: list[Array] = []
     for inputs, outputs in pairwise(widths):
         limit = (6 / (inputs + outputs)) ** 0.5
-        found += [random.uniform(-limit, limit, (outputs, inputs))]
-        found += [random.uniform(-limit, limit, outputs)]
-    return found
+        parameters += [random.uniform(-limit, limit, (outputs, inputs))]
+        parameters += [random.uniform(-limit, limit, outputs)]
+    return parameters
 
 
 def outputs(xp: Any, *given: Any) -> Run:
@@ -78,7 +78,7 @@ def forward(xp: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> tuple[Any, A
     return hidden, xp.matmul(hidden, w2.T) + b2
 
 
-def error_of_outputs(found: Array, x: Array, *layers: Array) -> float:
+def error_of_outputs(outputs: Array, x: Array, *layers: Array) -> float:
     """The worst error of some rows, as a multiple of what rounding may come to."""
     rows = np.linspace(0, x.shape[0] - 1, min(_SAMPLED, x.shape[0])).astype(int)
     exact64 = [part.astype(np.float64) for part in (x[rows], *layers)]
@@ -87,7 +87,7 @@ def error_of_outputs(found: Array, x: Array, *layers: Array) -> float:
     for weight, bias in (exact64[1:3], exact64[3:5]):
         size, error = size @ abs(weight.T) + abs(bias), error @ abs(weight.T)
         error = error + 4 * unit_roundoff(dtype(x.dtype)) * (8 + weight.shape[1] ** 0.5) * size
-    return float(np.max(abs(found[rows] - exact) / error))
+    return float(np.max(abs(outputs[rows] - exact) / error))
 
 
 def adam_steps(x: Array, y: Array, *layers: Array, steps: int) -> list[Array]:
@@ -138,8 +138,8 @@ def parameters_verifier(x: Array, y: Array, *layers: Array, steps: int) -> Verif
     half = x.dtype == np.float16
     allowed = RATE * steps * (0.5 if half else 0.01) + (1e-3 if half else 0)
 
-    def error(found: Sequence[Array]) -> float:
-        pairs = zip(found, exact, strict=True)
+    def error(parameters: Sequence[Array]) -> float:
+        pairs = zip(parameters, exact, strict=True)
         worst = np.max([np.mean((a.reshape(b.shape) - b) ** 2) for a, b in pairs])
         return math.sqrt(worst) / allowed
 

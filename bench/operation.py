@@ -262,5 +262,5 @@ class Operation(ABC):
 
     def sizes_for(self, kind: str, effort: Effort) -> list[Size]:
         """What to measure on a kind of device."""
-        found = self.sizes.get("gpu" if kind == "accelerator" else kind)
-        return [] if found is None else self.parse(found.named(effort))
+        sizes = self.sizes.get("gpu" if kind == "accelerator" else kind)
+        return [] if sizes is None else self.parse(sizes.named(effort))

@@ -48,8 +48,8 @@ def trained(case: Case, x: Any, y: Any, *parameters: Any) -> Run:
     order = case.device.from_numpy(np.arange(steps * batch, dtype=np.int32)[None])
     numbers = adam.numbers(1, [adam.lr] * steps).astype(case.dtype.register.numpy)
     launch = trainer.prepare(x, y, order, case.device.from_numpy(numbers))
-    found = tuple(model.parameters())
-    return lambda: (launch(), found)[1]
+    result = tuple(model.parameters())
+    return lambda: (launch(), result)[1]
 
 
 def _network(case: Case, widths: Sequence[int], parameters: tuple[Any, ...]) -> MLP:

@@ -98,17 +98,17 @@ def _where(cell: Cell) -> dict[str, Any]:
 
 
 def _figures(cell: Cell, outcome: Outcome, roof: Roof | None) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "name": outcome.name,
         "peer": outcome.peer,
         "failure": outcome.failure,
         "error": outcome.error if outcome.error < float("inf") else None,
     }
     if not outcome.timed:
-        return found
+        return figures
     work, flops, moved = cell.work, cell.flop_rate(outcome), cell.byte_rate(outcome)
     ratios = {p.name: time_ratio(p, outcome) for p in cell.peers if not outcome.peer}
-    return found | {
+    return figures | {
         "seconds": outcome.seconds,
         "wall": outcome.wall,
         "spread": outcome.spread if len(outcome.samples) > 1 else None,

@@ -15,13 +15,13 @@ __all__ = ["peer_tables", "remarks"]
 
 def peer_tables(environment: Mapping[str, Any]) -> list[Table]:
     """A row per library; no table where none was loaded, or by a release that did not look."""
-    found = [Library(**entry) for entry in environment.get("peers", {}).get("libraries", ())]
-    if not found:
+    libraries = [Library(**entry) for entry in environment.get("peers", {}).get("libraries", ())]
+    if not libraries:
         return []
     table = Table(title="libraries beside ours")
     for heading in ("library", "version", "kernels", "threads", "settings"):
         table.add_column(heading, justify="right" if heading == "threads" else "left")
-    for library in found:
+    for library in libraries:
         threads = "" if library.threads is None else str(library.threads)
         settings = "; ".join(f"{name}: {value}" for name, value in library.settings.items())
         texts = (str(library), library.version, library.kernels, threads, settings)
@@ -31,10 +31,10 @@ def peer_tables(environment: Mapping[str, Any]) -> list[Table]:
 
 def remarks(environment: Mapping[str, Any]) -> Iterator[str]:
     """What was done so that nothing holds libraries back, and what does all the same."""
-    found = environment.get("peers", {})
-    taken = found.get("taken_away", {})
+    peers = environment.get("peers", {})
+    taken = peers.get("taken_away", {})
     if taken:
         listed = ", ".join(f"{name}={value}" for name, value in taken.items())
         yield f"Libraries were started without {listed}, which would have held them back."
-    for note in found.get("held_back", ()):
+    for note in peers.get("held_back", ()):
         yield f"Held back: {note}."

@@ -122,11 +122,11 @@ def library_beside(device: Device, dtype: DType) -> Library | None:
 def _libraries(device: Device, dtype: DType) -> list[Library]:
     can = device.capabilities
     if can.kind == "cpu":
-        found = [_through(device)] if device.backend == "sycl" else []
+        libraries = [_through(device)] if device.backend == "sycl" else []
         if dtype is not float16:
-            return [*found, Library(np, None)]
+            return [*libraries, Library(np, None)]
         # NumPy multiplies half precision an element at a time.
-        return found or _named("sycl:cpu")
+        return libraries or _named("sycl:cpu")
     if device.backend in ("cuda", "rocm", "sycl"):
         return [_through(device)]
     return _named(_VENDORS[can.vendor]) if can.vendor in _VENDORS and can.kind == "gpu" else []

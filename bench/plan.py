@@ -72,14 +72,14 @@ def _problems(
     operation: Operation, devices: Sequence[Device], size_names: str | None, effort: Effort
 ) -> dict[Size, list[Device]]:
     """The devices to measure each size on."""
-    found: dict[Size, list[Device]] = {}
+    problems: dict[Size, list[Device]] = {}
     given = None if size_names is None else _sizes(operation, size_names)
     for device in devices:
         if operation.missing(device):
             continue
         for size in given or operation.sizes_for(device.capabilities.kind, effort):
-            found.setdefault(size, []).append(device)
-    return found
+            problems.setdefault(size, []).append(device)
+    return problems
 
 
 def _sizes(operation: Operation, names: str) -> list[Size]:
@@ -100,9 +100,9 @@ def operations_named(names: Iterable[str], effort: Effort) -> list[Operation]:
         For unknown ones, with those that there are.
     """
     given = [name.strip() for several in names for name in several.split(",")]
-    found = [_known("operation", name, OPERATIONS) for name in given if name]
-    if found:
-        return [OPERATIONS[name] for name in dict.fromkeys(found)]
+    operations = [_known("operation", name, OPERATIONS) for name in given if name]
+    if operations:
+        return [OPERATIONS[name] for name in dict.fromkeys(operations)]
     return [op for op in OPERATIONS.values() if op.brief or effort != "quick"]
 
 
@@ -117,10 +117,10 @@ def devices_named(names: str) -> list[Device]:
     if names == "all":
         return [d for d in registry.devices() if d.capabilities.kind != "simulator"]
     try:
-        found = [registry.device(name.strip()) for name in names.split(",")]
+        devices = [registry.device(name.strip()) for name in names.split(",")]
     except PortableError as error:
         raise ValueError(str(error)) from None
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(devices))
 
 
 def dtypes_named(names: str | None) -> list[DType] | None:

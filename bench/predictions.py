@@ -55,7 +55,7 @@ def predictions(
     list of Prediction
         In the order of the cells.
     """
-    found = []
+    rows = []
     for cell in cells:
         timed = next((outcome for outcome in cell.ours if outcome.timed), None)
         known, can = OPERATIONS.get(cell.operation), capabilities.get(cell.device)
@@ -64,5 +64,5 @@ def predictions(
         seconds = known.predicted(cell.size, dtype(cell.dtype), can)
         if seconds is not None:
             where = (cell.operation, cell.device, cell.dtype, cell.label)
-            found.append(Prediction(*where, timed.seconds, seconds))
-    return found
+            rows.append(Prediction(*where, timed.seconds, seconds))
+    return rows

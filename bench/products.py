@@ -90,10 +90,10 @@ class Products(Operation):
 def _sums_halves(case: Case) -> bool:
     """Whether the device does, in products of this dtype and size."""
     *count, m, n, k = case.size
-    own = case.device.capabilities
+    capabilities = case.device.capabilities
     product = Product(m, n, k, count[0] if count else 1)
-    able = case.dtype is float16 and sums_halves(own)
-    return able and packing_pays(product, own, halves=True)
+    able = case.dtype is float16 and sums_halves(capabilities)
+    return able and packing_pays(product, capabilities, halves=True)
 
 
 def _room(case: Case) -> Any:

@@ -227,8 +227,8 @@ def load(path: Path) -> Results:
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as results: {error}") from None
     if isinstance(content, dict) and content.get("schema", SCHEMA) != SCHEMA:
-        found = content["schema"]
-        raise DataError(f"{path} is of version {found}, not {SCHEMA}; measure again")
+        schema = content["schema"]
+        raise DataError(f"{path} is of version {schema}, not {SCHEMA}; measure again")
     _check(path, content)
     return Results(content["environment"], [_cell(entry) for entry in content["cells"]])
 
@@ -238,7 +238,7 @@ def _no_number(word: str) -> None:
 
 
 def _number(text: str) -> float | None:
-    return found if isfinite(found := float(text)) else None
+    return number if isfinite(number := float(text)) else None
 
 
 def _check(path: Path, content: Any) -> None:

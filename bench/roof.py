@@ -99,9 +99,9 @@ def attained(cell: Cell, outcome: Outcome, roof: Roof | None) -> float | None:
 
 def _passed(key: tuple[str, str], rate: float, cells: Iterable[Cell]) -> bool:
     """Whether ours were faster than the roof is high, beyond noise: it was measured badly then."""
-    own = (cell for cell in cells if (cell.device, cell.dtype) == key)
-    rates = (cell.flop_rate(outcome) or 0 for cell in own for outcome in cell.ours)
-    return any(found > _NOISE * rate for found in rates)
+    cells_alike = (cell for cell in cells if (cell.device, cell.dtype) == key)
+    rates = (cell.flop_rate(outcome) or 0 for cell in cells_alike for outcome in cell.ours)
+    return any(rate_seen > _NOISE * rate for rate_seen in rates)
 
 
 def _fastest(outcome: Outcome) -> float:

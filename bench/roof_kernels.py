@@ -86,11 +86,11 @@ def add_entries(rows: Any, out: Any, steps: Any, *, shape: Any, chains: int) -> 
     kl.barrier()
     build_tables(tables, part, shape)
     at = kl.local_id(0) * shape.lanes
-    place = kl.group_id(0) * kl.local_size(1) + kl.local_id(1)
+    index = kl.group_id(0) * kl.local_size(1) + kl.local_id(1)
     names, sums = kl.private(chains, kl.u64), kl.private(chains, kl.u64)
     totals = kl.private(chains, kl.u64, lanes=shape.lanes)
     for chain in kl.static_range(chains):
-        names[chain] = kl.cast(place * chains + chain + 1, kl.u64) * MULTIPLIER
+        names[chain] = kl.cast(index * chains + chain + 1, kl.u64) * MULTIPLIER
         sums[chain] = kl.cast(0, kl.u64)
         totals[chain] = nothing(shape.lanes)
     for _ in kl.range(steps):
@@ -101,7 +101,7 @@ def add_entries(rows: Any, out: Any, steps: Any, *, shape: Any, chains: int) -> 
             name = name ^ (name << 13)
             name = name ^ (name >> 7)
             names[chain] = name ^ (name << 17)
-    found = nothing(shape.lanes)
+    total = nothing(shape.lanes)
     for chain in kl.static_range(chains):
-        found = found ^ totals[chain] ^ combination(tables, sums[chain], at, shape)
-    kl.vstore(out, place, at, found)
+        total = total ^ totals[chain] ^ combination(tables, sums[chain], at, shape)
+    kl.vstore(out, index, at, total)

@@ -41,8 +41,8 @@ def in_registers(case: Case, numbers: Any) -> Run:
     x = case.device.from_numpy(np.resize(case.device.to_numpy(numbers), 2 + items * lanes))
     launch = roof_kernels.multiply_add[groups(count), shape["WORKGROUP"]]
     prepared = launch.prepare(x, steps, CHAINS=chains, LANES=lanes)
-    found = x[2:]
-    return lambda: (prepared(), found)[1]
+    row = x[2:]
+    return lambda: (prepared(), row)[1]
 
 
 def by_matrix_units(case: Case, tiles: Parameters, numbers: Any) -> Run:

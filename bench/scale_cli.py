@@ -59,14 +59,14 @@ def scale(
     if shape is not None:
         scale_elimination(groups, first, shape, json_path)
         return
-    found: dict[str, Any] = {"dtype": kind}
+    result: dict[str, Any] = {"dtype": kind}
     if steps is not None:
         network = _network(steps)
-        found |= {"job": "training", **asdict(network)}
+        result |= {"job": "training", **asdict(network)}
         rows = _told(measure_training(groups, network, dtype(kind)), aloud=first)
     else:
         layers = [_with_images(layer, images) for layer in LAYERS[:count]]
-        found |= {"algorithm": algorithm, "layers": [list(_plain(x)) for x in layers]}
+        result |= {"algorithm": algorithm, "layers": [list(_plain(x)) for x in layers]}
         rows = _told(measure(groups, layers, dtype(kind), algorithm), aloud=first)
     if not first:
         return
@@ -75,7 +75,7 @@ def scale(
     if json_path is not None:
         device = groups[0].devices[0]
         record = {
-            **found,
+            **result,
             "device": device.capabilities.name,
             "environment": environment(groups[0].devices, {}),
         }
@@ -87,14 +87,14 @@ def scale(
 
 def _told(rows: Iterable[Row], *, aloud: bool) -> list[Row]:
     """All rows, each said as it comes: what follows may take long."""
-    found = []
+    parts = []
     for row in rows:
-        found.append(row)
+        parts.append(row)
         if aloud:
             click.echo(
                 f"{row.members} {row.scaling}: {_ms(row.own)} apart, {_ms(row.gathered)} together"
             )
-    return found
+    return parts
 
 
 def _plain(layer: Layer) -> tuple[int, ...]:
@@ -130,13 +130,13 @@ def _groups_of_processes() -> tuple[list[Group], bool]:
             "name devices by --group, or pip install 'portable-arrays[mpi]' and start by mpiexec"
         ) from None
     world = MPI.COMM_WORLD
-    found = []
+    groups = []
     whole = group(world)
     for n in _sizes(world.Get_size()):
         part = world.Split(0 if world.Get_rank() < n else 1, world.Get_rank())
         if world.Get_rank() < n:
-            found.append(group(part, device=whole.devices[0]))
-    return found, world.Get_rank() == 0
+            groups.append(group(part, device=whole.devices[0]))
+    return groups, world.Get_rank() == 0
 
 
 def _table(rows: Sequence[Row], title: str) -> Table:
@@ -178,9 +178,9 @@ def _plot(rows: Sequence[Row], path: Path) -> None:
     for scaling, colour in (("strong", "#2f6fb5"), ("weak", "#c0392b")):
         shown = [rows[0], *(row for row in rows[1:] if row.scaling == scaling)]
         members = [row.members for row in shown]
-        own = [_speed(rows[0], row, row.own) for row in shown]
+        speeds = [_speed(rows[0], row, row.own) for row in shown]
         gathered = [_speed(rows[0], row, row.gathered) for row in shown]
-        axes.plot(members, own, "o-", color=colour, label=f"{scaling}, results apart")
+        axes.plot(members, speeds, "o-", color=colour, label=f"{scaling}, results apart")
         axes.plot(members, gathered, "s:", color=colour, label=f"{scaling}, together")
     axes.set(xlabel="members", ylabel="times one member")
     axes.legend(fontsize=8)

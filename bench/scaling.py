@@ -71,8 +71,8 @@ class Model:
 
 def fits(cells: Iterable[Cell]) -> list[Fit]:
     """One per contender with sizes enough; by least squares of logarithms."""
-    found = (_fit(key, points) for key, points in _curves(cells).items())
-    return [fit for fit in found if fit is not None]
+    fitted = (_fit(key, points) for key, points in _curves(cells).items())
+    return [fit for fit in fitted if fit is not None]
 
 
 def models(cells: Iterable[Cell]) -> list[Model]:
@@ -81,8 +81,8 @@ def models(cells: Iterable[Cell]) -> list[Model]:
     The times are fitted by least squares of relative errors, none of them negative.
     """
     curves = _curves(cells).items()
-    found = (_model(key, points) for key, points in curves if not points[0][1].peer)
-    return [model for model in found if model is not None]
+    fitted = (_model(key, points) for key, points in curves if not points[0][1].peer)
+    return [model for model in fitted if model is not None]
 
 
 def _curves(cells: Iterable[Cell]) -> dict[tuple[str, str, str, str], _Points]:
@@ -119,12 +119,12 @@ def _varying(operation: str, extents: Any) -> dict[str, Any]:
     names: Sequence[str] = [f"extent {i}" for i in range(count)]
     if known and len(known.axes) == count:
         names = known.axes
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, column in zip(names, extents.T, strict=True):
-        new = not any(np.array_equal(column, other) for other in found.values())
+        new = not any(np.array_equal(column, other) for other in values.values())
         if new and np.ptp(column) > 0:
-            found[name] = column
-    return found
+            values[name] = column
+    return values
 
 
 def _model(key: tuple[str, str, str, str], points: _Points) -> Model | None:

@@ -40,15 +40,15 @@ def _product(text: str) -> list[Size]:
 
 
 def _extents(text: str) -> list[int]:
-    found = _EXTENT.fullmatch(text)
-    if found is None:
+    match = _EXTENT.fullmatch(text)
+    if match is None:
         raise ValueError(
             f"{text!r} is no positive number, nor a range such as 256..4096 or 256..1024+256"
         )
-    first = int(found["first"])
-    last = int(found["last"] or first)
+    first = int(match["first"])
+    last = int(match["last"] or first)
     if last < first:
         raise ValueError(f"the range {text} is empty")
-    if found["step"]:
-        return list(range(first, last + 1, int(found["step"])))
+    if match["step"]:
+        return list(range(first, last + 1, int(match["step"])))
     return [first << i for i in range((last // first).bit_length())]

@@ -34,9 +34,9 @@ class SpectrumCheck:
         # The fewer diagonals, the more hops in a row.
         self._tolerance: float = tolerance(ab) * max(1, _NARROW / (ab.shape[0] - 1))
 
-    def error(self, found: tuple[Array, Array]) -> float:
+    def error(self, diagonals: tuple[Array, Array]) -> float:
         """The worst error of ``(d, e)`` as a multiple of what is allowed."""
-        d, e = (np.asarray(x, np.float64) for x in found)
+        d, e = (np.asarray(x, np.float64) for x in diagonals)
         if not (np.isfinite(d).all() and np.isfinite(e).all()):
             return float("inf")
         if d.size > _FULL:
@@ -75,13 +75,13 @@ def _schatten(upper: _Diagonals) -> Array:
 def _times_transpose(upper: _Diagonals) -> _Diagonals:
     """The upper diagonals of ``A A^T``: element (i, i + k) sums over columns j >= i + k."""
     n = upper[0].size
-    found = {k: np.zeros(n - k) for k in upper}
+    diagonals = {k: np.zeros(n - k) for k in upper}
     for left, x in upper.items():
         for right, y in upper.items():
             k = left - right
             if k >= 0:
-                found[k][: n - left] += x * y[k:]
-    return found
+                diagonals[k][: n - left] += x * y[k:]
+    return diagonals
 
 
 def _symmetric_square(upper: _Diagonals) -> _Diagonals:
@@ -91,7 +91,7 @@ def _symmetric_square(upper: _Diagonals) -> _Diagonals:
         s * k: np.pad(x, (0, k) if s > 0 else (k, 0)) for k, x in upper.items() for s in (1, -1)
     }
     widest = min(2 * max(upper), n - 1)
-    found = {k: np.zeros(n - k) for k in range(widest + 1)}
+    diagonals = {k: np.zeros(n - k) for k in range(widest + 1)}
     for first, x in full.items():
         # Row i: x[i] is element (i, i + first), and y[i + first] element (i + first, i + k).
         rows = slice(max(0, -first), n - max(0, first))
@@ -100,8 +100,8 @@ def _symmetric_square(upper: _Diagonals) -> _Diagonals:
             if 0 <= k <= widest:
                 term = np.zeros(n)
                 term[rows] = x[rows] * y[rows.start + first : rows.stop + first]
-                found[k] += term[: n - k]
-    return found
+                diagonals[k] += term[: n - k]
+    return diagonals
 
 
 def _inner(a: _Diagonals, b: _Diagonals) -> float:

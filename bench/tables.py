@@ -33,9 +33,9 @@ def tables(cells: Sequence[Cell]) -> list[Table]:
     limits = roofs(cells)
     made = []
     for name in dict.fromkeys(cell.operation for cell in cells):
-        own = [cell for cell in cells if cell.operation == name]
-        counted = any(cell.work for cell in own)
-        table = _matrix(name, own, limits) if counted else _overhead(name, own)
+        rows = [cell for cell in cells if cell.operation == name]
+        counted = any(cell.work for cell in rows)
+        table = _matrix(name, rows, limits) if counted else _overhead(name, rows)
         made.append(_marked(table))
     return made
 
@@ -170,12 +170,12 @@ def _overhead(name: str, cells: Sequence[Cell]) -> Table:
     return table
 
 
-def change_table(found: Sequence[Change]) -> Table:
+def change_table(cells: Sequence[Change]) -> Table:
     """A row per contender whose speed changed beyond the noise, or that began or ceased to work.
 
     The title counts all, those too that only one of the runs measured.
     """
-    counts = Counter(change.verdict for change in found)
+    counts = Counter(change.verdict for change in cells)
     counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
     table = _table(
         f"changes: {counted or 'none'}",
@@ -183,7 +183,7 @@ def change_table(found: Sequence[Change]) -> Table:
         ("before", "after", "speed", "noise"),
         "verdict",
     )
-    for change in found:
+    for change in cells:
         if change.verdict in ("same", "failing", "new", "gone"):
             continue
         cell, times = change.cell, (change.before, change.after)

@@ -39,7 +39,7 @@ def _conv(device: Device | None, window: tuple[int, int, int, int], *arrays: Any
 
     def run() -> Any:
         with torch.inference_mode():
-            found = torch.nn.functional.conv2d(x, w, None, stride, padding, 1, groups)
-            return as_array(device, found)
+            result = torch.nn.functional.conv2d(x, w, None, stride, padding, 1, groups)
+            return as_array(device, result)
 
     return run

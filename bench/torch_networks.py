@@ -119,11 +119,11 @@ def _training(steps: int, device: Device | None, *arrays: Any) -> Run:
         scaler.step(optimizer)
         scaler.update()
 
-    found = tuple(as_array(device, p.detach()) for p in network.parameters())
+    parameters = tuple(as_array(device, p.detach()) for p in network.parameters())
 
     def run() -> Any:
         for a, b in batches:
             step(a, b)
-        return found
+        return parameters
 
     return run

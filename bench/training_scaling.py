@@ -40,14 +40,14 @@ class Network:
         return self.batch * members if scaling == "weak" else self.batch
 
 
-def predicted(own: float, collectives: float) -> float:
+def predicted(seconds: float, collectives: float) -> float:
     """Seconds for a step with its sums, from what either takes alone, for two layers alike.
 
     Of the five products of a step, one (the first layer's weights) is still to come when the
     second layer's gradients, half of all, begin to be summed. The other half comes last.
     """
     half = collectives / 2
-    return own + max(0.0, half - own / 5) + half
+    return seconds + max(0.0, half - seconds / 5) + half
 
 
 class _Apart(Together):
@@ -90,13 +90,13 @@ def _row(member: Member, network: Network, dtype: DType, scaling: Scaling) -> Ro
     if scaling == "strong":
         _verify(member, network, dtype)
     apart, _ = _trainer(member, network, dtype, count, _Apart(member))
-    own = slowest_median(member, apart)
+    median = slowest_median(member, apart)
     if member.size == 1:
-        return Row(1, scaling, own, own, 0.0, own)
+        return Row(1, scaling, median, median, 0.0, median)
     step, model = _trainer(member, network, dtype, count, Together(member))
     together = slowest_median(member, step)
     sums = slowest_median(member, member.replay(_sums(member, model)))
-    return Row(member.size, scaling, own, together, sums, predicted(own, sums))
+    return Row(member.size, scaling, median, together, sums, predicted(median, sums))
 
 
 def _sums(member: Member, model: MLP) -> Callable[[], None]:
@@ -140,12 +140,12 @@ def _samples(device: Device, count: int, width: int, dtype: DType) -> Any:
 
 def _verify(member: Member, network: Network, dtype: DType) -> None:
     """A step of all against one of this member alone."""
-    found = []
+    rows = []
     for team in (Alone(), Together(member)):
         step, model = _trainer(member, network, dtype, network.batch, team)
         step()
-        found.append(member.device.to_numpy(model.vector).astype(float))
-    error = float(np.abs(found[0] - found[1]).max())
+        rows.append(member.device.to_numpy(model.vector).astype(float))
+    error = float(np.abs(rows[0] - rows[1]).max())
     if not error <= _ALLOWED[dtype.name]:
         raise PortableError(
             f"member {member.rank}: parameters are {error:.2g} from those of one device"

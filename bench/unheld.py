@@ -51,8 +51,11 @@ _LIMITS: Final = frozenset(
 
 def cores_given(devices: Sequence[Device]) -> int:
     """The cores that ours work on."""
-    own = (d.capabilities for d in devices)
-    return max((can.compute_units for can in own if can.kind == "cpu"), default=os.cpu_count() or 1)
+    capabilities = (d.capabilities for d in devices)
+    return max(
+        (can.compute_units for can in capabilities if can.kind == "cpu"),
+        default=os.cpu_count() or 1,
+    )
 
 
 def holding(environment: Mapping[str, str], cores: int) -> dict[str, str]:

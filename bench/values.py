@@ -54,9 +54,9 @@ class ValuesCheck:
         self._a = a.astype(np.float64)
         self._tolerance = tolerance(a)
 
-    def error(self, found: Array) -> float:
+    def error(self, values_given: Array) -> float:
         """The worst error as a multiple of what is allowed."""
-        values = np.asarray(found, np.float64)
+        values = np.asarray(values_given, np.float64)
         if not np.isfinite(values).all():
             return float("inf")
         if values.size > _FULL:

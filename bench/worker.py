@@ -100,8 +100,8 @@ class Worker:
         self._libraries |= {(x["name"], x["part_of"], tuple(x["settings"])): x for x in loaded}
         if spoiled:
             self._server.stop()
-        found: Cell = cell
-        return found
+        measured: Cell = cell
+        return measured
 
     def compile(
         self, planned: Sequence[Planned], tick: Callable[[int, int], None], late: Callable[[], bool]
@@ -117,10 +117,10 @@ class Worker:
         late : callable
             Whether it is time to stop.
         """
-        own, others = shares(distinct(planned), min((os.cpu_count() or 1) - 1, _HELPERS))
+        ours, others = shares(distinct(planned), min((os.cpu_count() or 1) - 1, _HELPERS))
         with ExitStack() as helpers, suppress(PortableError):
             # Who is lost over a program is lost again when its turn comes, and it is told then.
-            done, total = self._server("compile", [_named(*p) for p in own])
+            done, total = self._server("compile", [_named(*p) for p in ours])
             for share in filter(None, others):
                 with suppress(PortableError):
                     helper = helpers.enter_context(self._process(_START))

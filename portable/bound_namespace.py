@@ -48,13 +48,13 @@ class _Bound:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             return getattr(self._namespace, name)
-        found: Any = getattr(self._namespace, name, _ABSENT)
-        if found is _ABSENT or is_hidden(found, name):
+        attribute: Any = getattr(self._namespace, name, _ABSENT)
+        if attribute is _ABSENT or is_hidden(attribute, name):
             raise absent(self._namespace, name, self._prefix)
         if name in self._creation:
-            found = _bound(found, self._device)
-            setattr(self, name, found)
-        return found
+            attribute = _bound(attribute, self._device)
+            setattr(self, name, attribute)
+        return attribute
 
     def __dir__(self) -> list[str]:
         names = (n for n in dir(self._namespace) if not n.startswith("_") or n.startswith("__"))
@@ -126,8 +126,8 @@ class BoundInformation:
 
     def devices(self) -> Any:
         """All devices of the namespace."""
-        found = self._information.devices()
-        return self._several(found) if self._several else found
+        devices = self._information.devices()
+        return self._several(devices) if self._several else devices
 
     def default_device(self) -> Any:
         """The device that creation functions use unless told otherwise."""
@@ -135,13 +135,13 @@ class BoundInformation:
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
         """The dtypes that creation functions use."""
-        own = self._own if device is None else device
-        return self._information.default_dtypes(device=own)  # type: ignore[no-any-return]
+        chosen = self._own if device is None else device
+        return self._information.default_dtypes(device=chosen)  # type: ignore[no-any-return]
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
         """The standard's dtypes that a device has, of a kind if one is named."""
-        own = self._own if device is None else device
-        return self._information.dtypes(device=own, kind=kind)  # type: ignore[no-any-return]
+        chosen = self._own if device is None else device
+        return self._information.dtypes(device=chosen, kind=kind)  # type: ignore[no-any-return]
 
 
 def _checked_version(namespace: Any, wanted: str) -> str:

@@ -45,8 +45,8 @@ def _numpy_of(name: str) -> np.dtype[Any]:
         import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         return np.dtype(f"V{_NOT_NUMPYS[name]}")
-    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-    return found
+    numpy_type: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return numpy_type
 
 
 class DType:
@@ -197,18 +197,18 @@ def dtype(spec: object) -> DType:
         return spec
     try:
         if isinstance(spec, np.dtype):
-            found = _BY_NUMPY.get(spec)
+            result = _BY_NUMPY.get(spec)
         else:
-            found = _BY_NAME.get(str(spec).rpartition(".")[2])
-        if found is None:
-            found = _BY_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
+            result = _BY_NAME.get(str(spec).rpartition(".")[2])
+        if result is None:
+            result = _BY_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
     except TypeError:
-        found = None
-    if found is None:
+        result = None
+    if result is None:
         known = ", ".join(d.name for d in ALL)
         lacking = next((name for name in _NOT_NUMPYS if name in str(spec)), None)
         hint = f"; for {lacking}, pip install ml_dtypes" if lacking else ""
         if isinstance(spec, np.dtype) and not spec.isnative:
             hint = "; x.astype(x.dtype.newbyteorder('=')) has the bytes in this machine's order"
         raise DTypeError(f"{spec!r} is no supported dtype; supported are {known}{hint}")
-    return found
+    return result

@@ -56,7 +56,7 @@ def device_of(*arrays: Any) -> Device:
     TypeError
         If something is no array that any device takes.
     """
-    found: Device | None = None
+    device: Device | None = None
     host: Device | None = None
     for array in arrays:
         if isinstance(array, np.ndarray):
@@ -65,14 +65,14 @@ def device_of(*arrays: Any) -> Device:
             continue
         else:
             owner = _owner(array)
-        if found is None:
-            found = owner
-        elif owner is not found and owner.for_arrays() is not found.for_arrays():
+        if device is None:
+            device = owner
+        elif owner is not device and owner.for_arrays() is not device.for_arrays():
             raise DeviceMismatchError(
-                f"arrays of {found.name} and of {owner.name} in one call; move one of them with "
-                f"portable.asarray(x, device={found.name!r})"
+                f"arrays of {device.name} and of {owner.name} in one call; move one of them with "
+                f"portable.asarray(x, device={device.name!r})"
             )
-    return registry.device() if found is None else found
+    return registry.device() if device is None else device
 
 
 def device_of_arrays(*arrays: Any) -> Device:
@@ -148,8 +148,8 @@ def _foreign(array: Any) -> Device:
     ask = getattr(array, "__dlpack_device__", None)
     if ask is None:
         raise _no_array(array)
-    place = tensors.place_of(array) if tensors.is_tensor(array) else None
-    memory, index = place or (int(part) for part in ask())
+    location = tensors.place_of(array) if tensors.is_tensor(array) else None
+    memory, index = location or (int(part) for part in ask())
     if memory == _HOST_MEMORY:
         return device_for_numpy()
     backend = _DLPACK_BACKENDS.get(memory)

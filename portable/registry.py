@@ -92,8 +92,8 @@ class _Loaded:
         with self._lock:
             if self._devices is None:
                 backend = self.backend
-                found = self._tried(lambda: _checked(backend), "cannot list its devices")
-                self._devices = found or ()
+                listed = self._tried(lambda: _checked(backend), "cannot list its devices")
+                self._devices = listed or ()
                 for device in self._devices:
                     copyreg.pickle(type(device), _named_again)
             return self._devices
@@ -153,10 +153,10 @@ class _Loaded:
 
 def _checked(backend: Backend | None) -> tuple[Device, ...]:
     listed: tuple[object, ...] = () if backend is None else tuple(backend.devices())
-    found = tuple(d for d in listed if isinstance(d, Device))
-    if len(found) < len(listed):
+    result = tuple(d for d in listed if isinstance(d, Device))
+    if len(result) < len(listed):
         raise TypeError("it lists something that is no portable.Device")
-    return found
+    return result
 
 
 class _Claim(NamedTuple):
@@ -173,20 +173,20 @@ class _Choice:
     block has ended in the usual way, what still sees its choice are tasks that began in it.
     """
 
-    __slots__ = ("_block", "device", "ended", "outer")
+    __slots__ = ("block", "device", "ended", "outer")
 
     def __init__(self, block: use, outer: _Choice | None) -> None:
-        self._block = weakref.ref(block)
+        self.block = weakref.ref(block)
         self.device = block.device
         self.outer = outer
         self.ended = False
 
     @property
     def holds(self) -> bool:
-        return self.ended or self._block() is not None
+        return self.ended or self.block() is not None
 
     def is_of(self, block: use) -> bool:
-        return self._block() is block
+        return self.block() is block
 
 
 class Registry:
@@ -219,8 +219,8 @@ class Registry:
 
     def devices(self) -> tuple[Device, ...]:
         """Every device, the best first; loads every backend."""
-        found = [d for loaded in self.backends.values() for d in loaded.devices]
-        return tuple(sorted(found, key=_rank))
+        result = [d for loaded in self.backends.values() for d in loaded.devices]
+        return tuple(sorted(result, key=_rank))
 
     def unavailable(self) -> tuple[Unavailable, ...]:
         """The backends without a device."""
@@ -230,7 +230,7 @@ class Registry:
     def further(self) -> tuple[str, ...]:
         """The names of devices that are asked for by name alone."""
         loaded = self.backends.items()
-        return tuple(sorted(f"{name}:{x}" for name, found in loaded for x in found.further))
+        return tuple(sorted(f"{name}:{x}" for name, backend in loaded for x in backend.further))
 
     def asked_for(self) -> tuple[Device, ...]:
         """Those of these devices that were made so far."""
@@ -269,7 +269,10 @@ class Registry:
 
     def chosen_device(self) -> Device | None:
         """The device in use, where `use` or the environment variable chose it; None else."""
-        if self.chosen.get() is not None or self._claims:  # asked at launches of NumPy's arrays
+        choice = self.chosen.get()  # asked at launches of NumPy's arrays
+        if choice is not None or self._claims:
+            if choice is not None and choice.block() is not None:
+                return choice.device
             used = self._used()
             if used is not None:
                 return used
@@ -319,10 +322,10 @@ class Registry:
         others = [n for n in self.backends if n not in _BEST_FIRST + _LAST]
         for name in (*_BEST_FIRST, *others, *_LAST):
             loaded = self.backends.get(name)
-            for found in loaded.devices if loaded else ():
-                if found.capabilities.kind == "gpu" or name in (*others, *_LAST):
-                    self._warn_of_simulator(found)
-                    return found
+            for result in loaded.devices if loaded else ():
+                if result.capabilities.kind == "gpu" or name in (*others, *_LAST):
+                    self._warn_of_simulator(result)
+                    return result
         raise BackendUnavailableError(
             "no device was found, not even the processor; install one of "
             f"{_listed(u.remedy for u in self.unavailable())}"
@@ -349,15 +352,15 @@ class Registry:
                 f"{name!r} is no device name; expected backend[:selector[:index]], such as "
                 "'cpu', 'cuda:1' or 'opencl:nvidia:0'"
             )
-        found = self._devices_of(backend, name)
-        matches, index = _select(found, rest)
+        result = self._devices_of(backend, name)
+        matches, index = _select(result, rest)
         if index is not None and index < len(matches):
             return matches[index]
         loaded = self.backends[backend]
         if rest and rest[0] in loaded.further and index == 0:
             return loaded.one_further(rest[0])
         named = (f"{backend}:{selector}" for selector in loaded.further)
-        raise DeviceError(_no_such(name, (*(d.name for d in found), *named)))
+        raise DeviceError(_no_such(name, (*(d.name for d in result), *named)))
 
     def _devices_of(self, backend: str, name: str) -> tuple[Device, ...]:
         loaded = self.backends.get(backend)
@@ -378,26 +381,26 @@ class Registry:
         if meant or "did you mean" in text:
             return text
         none = "; none of the devices that were found is a GPU" if backend == "gpu" else ""
-        found = _listed(d.name for d in there)
-        return f"{text}{none}; the devices that were found are {found}"
+        names = _listed(d.name for d in there)
+        return f"{text}{none}; the devices that were found are {names}"
 
 
 def _rank(device: Device) -> tuple[int, int]:
     """GPUs first, then the processor through NumPy, then through the rest; the simulator last."""
     kinds = ("gpu", "accelerator", "cpu", "simulator")
     backends = (*_LAST, *_BEST_FIRST) if device.capabilities.kind == "cpu" else _BEST_FIRST
-    place = backends.index(device.backend) if device.backend in backends else len(backends)
-    return kinds.index(device.capabilities.kind), place
+    rank = backends.index(device.backend) if device.backend in backends else len(backends)
+    return kinds.index(device.capabilities.kind), rank
 
 
-def _select(found: Sequence[Device], rest: Sequence[str]) -> tuple[list[Device], int | None]:
+def _select(devices: Sequence[Device], rest: Sequence[str]) -> tuple[list[Device], int | None]:
     """The devices that a selector matches, and the index asked for (None if malformed)."""
     words, numbers = list(rest), "0"
     if words and _INDEX.fullmatch(words[-1]):
         numbers = words.pop()
     if len(words) > 1:
         return [], None
-    return [d for d in found if not words or words[0] in d.words], int(numbers)
+    return [d for d in devices if not words or words[0] in d.words], int(numbers)
 
 
 def _no_such(name: str, existing: Iterable[str], meant: Sequence[str] = ()) -> str:
@@ -445,9 +448,9 @@ def device(name: str | Device | None = None) -> Device:
     return registry.device(name)
 
 
-def _named_again(found: Device) -> tuple[Callable[[str], Device], tuple[str]]:
+def _named_again(device_given: Device) -> tuple[Callable[[str], Device], tuple[str]]:
     """How `copy` and `pickle` come by a device."""
-    return device, (found.name,)
+    return device, (device_given.name,)
 
 
 def given_work(device: Device) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import time
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, LaunchError
 from portable.profiling import timeline
+from portable.system import console
 
 N = 1000
 
@@ -192,3 +196,39 @@ def test_a_profile_ends_with_an_error_in_its_block(device: Device) -> None:
     with pt.use(device):
         add_to[N, 64](x, x)
         np.testing.assert_array_equal(pt.to_numpy(x), np.float32(4))
+
+
+@pt.kernel
+def step(x):
+    x[0] = x[0] * 2 + 1
+
+
+def test_a_profile_says_what_was_compiled_and_by_whose_name(device: Device) -> None:
+    x = _ones(device)
+    with pt.use(device), pt.profile() as first:
+        step[1, 1](x)
+    with pt.use(device), pt.profile() as second:
+        step[1, 1](x)
+    compiled = [s.entry.name for s in first.spans if s.entry.kind == "compilation"]
+    assert compiled in (["translate step", "build step"], ["translate step"])
+    assert (len(compiled) == 1) == device.interprets
+    assert [s.entry.name for s in first.spans if s.entry.kind == "launch"] == ["step"]
+    assert [s.entry.name for s in second.spans] == ["step"]
+
+
+class _Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_told_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(console, "_PATIENCE", 0.02)
+    with console.waiting("compiling f for cuda:0"):
+        while not terminal.getvalue():
+            time.sleep(0.01)
+    assert terminal.getvalue() == "\rcompiling f for cuda:0: 0 s\r\x1b[K"
+    with console.waiting("something short"):
+        pass
+    assert "short" not in terminal.getvalue()

@@ -73,9 +73,9 @@ class Apart:
         kept = cache.load(name)
         if kept is not None:
             return kept.decode().split()
-        _, found = self.compile(program, options)
-        cache.store(name, " ".join(found).encode())
-        return found
+        _, code = self.compile(program, options)
+        cache.store(name, " ".join(code).encode())
+        return code
 
     def takes(self, source: str, options: list[str]) -> bool:
         """Whether the compiler neither refuses a text nor crashes on it."""

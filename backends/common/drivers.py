@@ -108,10 +108,10 @@ def _is_told(where: str) -> bool:
 
 def find_drivers() -> list[str]:
     """The driver libraries to name: pip's first, then the system's, each library once."""
-    found: dict[str, str] = {}
+    drivers: dict[str, str] = {}
     for library in (*_from_pip(), *_from_system(_SYSTEM_FOLDER), *_from_library_folders()):
-        found.setdefault(_stem(library), library)
-    return list(found.values())
+        drivers.setdefault(_stem(library), library)
+    return list(drivers.values())
 
 
 def write_folder(drivers: Iterable[str]) -> Path:
@@ -134,9 +134,9 @@ def _fill(folder: Path, lines: list[str]) -> Path:
         folder / f"{i:02}-{_stem(line)}.icd": os.fsencode(f"{line}\n")
         for i, line in enumerate(lines)
     }
-    for found in folder.glob("*.icd"):
-        if found not in wanted:
-            found.unlink()
+    for file in folder.glob("*.icd"):
+        if file not in wanted:
+            file.unlink()
     for target, content in wanted.items():
         if not target.exists() or target.read_bytes() != content:
             write_whole(target, content)

@@ -37,11 +37,11 @@ class CPUBackend(Backend):
         except ImportError as error:
             self._reason = f"{self._reason}; PyOpenCL cannot be imported ({error})"
             return ()
-        found = {platform_word(d): d for d in reversed(find()) if is_cpu(d)}
-        found.pop("oclgrind", None)
-        order = sorted(found, key=lambda w: (*_PREFERENCE, w).index(w))
+        devices = {platform_word(d): d for d in reversed(find()) if is_cpu(d)}
+        devices.pop("oclgrind", None)
+        order = sorted(devices, key=lambda w: (*_PREFERENCE, w).index(w))
         self._reason = f"{self._reason}; {why_none('no OpenCL runtime for it was found')}"
-        return [CPUDevice(found[word], f"cpu:{word}") for word in order]
+        return [CPUDevice(devices[word], f"cpu:{word}") for word in order]
 
     def further(self) -> Mapping[str, Callable[[], Device]]:
         """The one by LLVM for arrays of `portable.array`."""

@@ -112,8 +112,8 @@ class Compiler:
 
     @cached_property
     def _machine(self) -> Any:
-        found = self._llvm.Target.from_triple(self.target.triple)
-        return found.create_target_machine(
+        machine = self._llvm.Target.from_triple(self.target.triple)
+        return machine.create_target_machine(
             cpu=self.target.processor,
             features=self.target.features,
             opt=_OPTIMISED,

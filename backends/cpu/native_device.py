@@ -188,7 +188,7 @@ class NativeDevice(NumPyDevice):
     def compile(self, program: Program) -> Executable:
         """Compile by LLVM, or take the object that is kept on the disk."""
         check(program, self.capabilities)
-        what = f"kernel {program.entry}"
+        what = f"kernel {program.name}"
         image = compiler.object_of(program.source, what)
         try:
             return self._executable(program, self._link(program, image))
@@ -215,7 +215,7 @@ class NativeDevice(NumPyDevice):
     def export(self, program: Program) -> bytes:
         """The object file."""
         check(program, self.capabilities)
-        return compiler.object_of(program.source, f"kernel {program.entry}")
+        return compiler.object_of(program.source, f"kernel {program.name}")
 
     def load(self, program: Program, code: bytes) -> Executable:
         """Link an object file."""

@@ -34,7 +34,6 @@ _HELP_WANTED: Final = 1
 _NO_MEMORY: Final = 2
 """Results of a launch, as pool.ll tells them."""
 
-_PREFIX: Final = "kernel_"
 """What generated programs put before the names of kernels, which may be those of C's functions."""
 
 _WAITING: Final = re.compile(" acq(uire|_rel)")
@@ -81,7 +80,7 @@ class NativeExecutable(Executable):
         self._pool = pool
         self._gate = gate
         self._device = device
-        self._name = program.entry.removeprefix(_PREFIX)
+        self._name = program.name
         self._entry = linked.addresses[program.entry]
         self._times = ctypes.c_int64(0)
         # Of machine code alone nobody knows whether workgroups wait.

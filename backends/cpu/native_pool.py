@@ -88,12 +88,12 @@ def pool_text(machine: str, system: str) -> str:
 
 def _addresses() -> dict[str, int]:
     """Of what the pool calls and a linker might not find."""
-    found = {name: _address(ctypes.pythonapi, name) for name in _OF_PYTHON}
+    addresses = {name: _address(ctypes.pythonapi, name) for name in _OF_PYTHON}
     if sys.platform == "win32":
         for library, names in _OF_WINDOWS.items():
             loaded = ctypes.CDLL(library)
-            found |= {name: _address(loaded, name) for name in names}
-    return found
+            addresses |= {name: _address(loaded, name) for name in names}
+    return addresses
 
 
 def _address(library: Any, name: str) -> int:
@@ -158,14 +158,14 @@ class Pool:
     @property
     def code(self) -> _Code:
         """The compiled pool, with a state; its threads need not have been started."""
-        found = self._code
-        if found is None:
+        code = self._code
+        if code is None:
             with self._lock:
                 if self._code is None:
                     self._code = _compiled(self._compiler)
                     self.renew()
-                found = self._code
-        return found
+                code = self._code
+        return code
 
     @property
     def run(self) -> Callable[[bytes], int]:

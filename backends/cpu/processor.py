@@ -70,18 +70,18 @@ def _cores() -> int:
 def _features() -> dict[str, bool]:
     """What NumPy found that the processor has, by its names of instruction sets."""
     try:
-        found: Any = importlib.import_module("numpy._core._multiarray_umath")
+        module: Any = importlib.import_module("numpy._core._multiarray_umath")
     except ImportError:
         return {}
-    return dict(getattr(found, "__cpu_features__", {}))
+    return dict(getattr(module, "__cpu_features__", {}))
 
 
 def vector_bytes() -> int:
     """Of the widest registers of vectors: 64 with AVX-512, 32 with AVX2, 16 otherwise."""
-    found = _features()
-    if found.get("AVX512_SKX") or (found.get("AVX512F") and found.get("AVX512VL")):
+    features = _features()
+    if features.get("AVX512_SKX") or (features.get("AVX512F") and features.get("AVX512VL")):
         return 64
-    return 32 if found.get("AVX2") else 16
+    return 32 if features.get("AVX2") else 16
 
 
 def vector_registers() -> int:
@@ -91,10 +91,10 @@ def vector_registers() -> int:
 
 def instruction_set() -> str:
     """A name for what plans may use, such as ``"x86_64-avx512"`` or ``"aarch64-neon"``."""
-    found = machine() or platform.machine().lower()
-    if found == "aarch64":
-        return f"{found}-neon"
-    return f"{found}-{ {64: 'avx512', 32: 'avx2', 16: 'sse'}[vector_bytes()] }"
+    name = machine() or platform.machine().lower()
+    if name == "aarch64":
+        return f"{name}-neon"
+    return f"{name}-{ {64: 'avx512', 32: 'avx2', 16: 'sse'}[vector_bytes()] }"
 
 
 @cache

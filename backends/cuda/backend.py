@@ -45,7 +45,7 @@ from portable.errors import (
     OutOfMemoryError,
     PortableError,
 )
-from portable.interchange.tensors import dtype_of, is_tensor, place_of
+from portable.interchange.tensors import dtype_of, is_tensor, numpy_dtypes, place_of
 from portable.profiling import timeline
 from portable_backends.common.limits import check
 from portable_backends.cuda.parameter_blocks import ParameterBlock
@@ -114,7 +114,7 @@ class CuPyExecutable(Executable):
             try:
                 launch(function, *sizes, current_stream().ptr, pointers, 0)
             except RuntimeError as error:
-                raise _translated(error, f"launching {self._program.entry}") from error
+                raise _translated(error, f"launching {self._program.name}") from error
 
         return run
 
@@ -128,7 +128,7 @@ class CuPyExecutable(Executable):
         try:
             block.fill(arguments)
         except struct.error as error:
-            raise LaunchError(f"launching {self._program.entry}: {error}") from error
+            raise LaunchError(f"launching {self._program.name}: {error}") from error
 
     def _enqueue(self, groups: tuple[int, int, int], pointers: int) -> None:
         ready = getattr(self._threads, "ready", False)
@@ -142,7 +142,7 @@ class CuPyExecutable(Executable):
                 self._function, *groups, *self._workgroup, self._shared, stream, pointers, 0
             )
         except RuntimeError as error:
-            raise _translated(error, f"launching {self._program.entry}") from error
+            raise _translated(error, f"launching {self._program.name}") from error
         if noting is not None:
             noting()
 
@@ -151,7 +151,7 @@ class CuPyExecutable(Executable):
         recording = timeline.recording
         if recording is None:
             return None
-        entry = timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
+        entry = timeline.Entry(self._program.name, "launch", groups, self._workgroup)
         return self._device.noting(recording, entry)
 
     def _enqueue_elsewhere(self, groups: tuple[int, int, int], pointers: int) -> None:
@@ -246,7 +246,7 @@ class CuPyDevice(Device):
                 function = module.get_function(program.entry)
                 self._configure(program, function.ptr, driver)
             except driver.CUDADriverError as error:
-                raise _translated(error, f"loading {program.entry} for {self._target()}") from error
+                raise _translated(error, f"loading {program.name} for {self._target()}") from error
         return CuPyExecutable(self, program, module, function)
 
     def _configure(self, program: Program, function: int, driver: Any) -> None:
@@ -254,7 +254,7 @@ class CuPyDevice(Device):
         width, height, depth = program.workgroup
         if width * height * depth > most:
             raise LaunchError(
-                f"{program.entry} can run with at most {most} work-items in a workgroup on "
+                f"{program.name} can run with at most {most} work-items in a workgroup on "
                 f"{self.name}; it was given {program.workgroup}"
             )
         if program.dynamic_local and program.local_bytes > self.capabilities.local_memory:
@@ -274,7 +274,9 @@ class CuPyDevice(Device):
         )
 
     def view_code(self, array: Any) -> ViewCode:
-        """How compiled code sees a CuPy array."""
+        """How compiled code sees a CuPy array, or a tensor where PyTorch works on CuPy's stream."""
+        if is_tensor(array):
+            return self._tensor_code(array)
         return ViewCode(
             self._array,
             same="{x}.dtype is {x}_dtype and {x}.shape == {x}_shape and {x}.strides == {x}_strides"
@@ -284,6 +286,35 @@ class CuPyDevice(Device):
             offset="0",
             owner="None",
             names={"index": self.index},
+        )
+
+    def _stream_address(self) -> int:
+        return int(self._cupy.cuda.get_current_stream().ptr)
+
+    def _tensor_code(self, tensor: Any) -> ViewCode:
+        from cupy_backends.cuda import stream
+        from cupy_backends.cuda.api import runtime
+
+        current = runtime.getDevice
+        mine = getattr(stream, "get_current_stream_ptr", self._stream_address)
+        theirs = sys.modules["torch"]._C._cuda_getCurrentRawStream
+        return ViewCode(
+            type(tensor),
+            same="numpy_of[{x}.dtype] is {x}_dtype and {x}.shape == {x}_shape"
+            " and {x}.stride() == {x}_apart and {x}.get_device() == index == current()"
+            " and not ({x}.requires_grad or {x}.is_conj() or {x}.is_neg())"
+            " and theirs(index) == mine()",
+            handle="{x}.data_ptr()",
+            address="{x}_handle",
+            offset="0",
+            owner="None",
+            names={
+                "index": self.index,
+                "numpy_of": numpy_dtypes,
+                "current": current,
+                "theirs": theirs,
+                "mine": mine,
+            },
         )
 
     def behind(self, handle: int, by: int) -> int:

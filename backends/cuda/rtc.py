@@ -76,12 +76,12 @@ def _compiled(
     name = cache.key(title, compiler.version, driver, " ".join(options), program.source)
     lock = _under_way.setdefault(name, fork_safe_lock())
     with lock:
-        found = cache.load(name)
-        if found is None:
+        code = cache.load(name)
+        if code is None:
             try:
-                found = compiler.compile(program.source, f"{program.entry}.cu", options)
+                code = compiler.compile(program.source, f"{program.entry}.cu", options)
             except CompilerError as error:
                 message = f"{title} refused kernel {program.entry} ({' '.join(options)})"
                 raise CompileError(message, program.source, str(error)) from None
-            cache.store(name, found)
-    return found
+            cache.store(name, code)
+    return code

@@ -226,9 +226,9 @@ class OpenCLBackend(Backend):
             self._reason = f"PyOpenCL cannot be imported ({error})"
             return ()
         self._reason = why_none("no OpenCL driver was found")
-        found = sorted(find(), key=is_cpu)
-        words = [platform_word(d) for d in found]
-        return [OpenCLDevice(d, n) for d, n in zip(found, _numbered(words), strict=True)]
+        devices = sorted(find(), key=is_cpu)
+        words = [platform_word(d) for d in devices]
+        return [OpenCLDevice(d, n) for d, n in zip(devices, _numbered(words), strict=True)]
 
     def further(self) -> Mapping[str, Callable[[], Device]]:
         """Those without a compiler, by their drivers' names."""
@@ -237,11 +237,11 @@ class OpenCLBackend(Backend):
             from portable_backends.opencl.runtime import without_compiler
         except ImportError:
             return {}
-        found = without_compiler()
-        names = _numbered([platform_word(d) for d in found])
+        result = without_compiler()
+        names = _numbered([platform_word(d) for d in result])
         return {
             name.removeprefix("opencl:"): partial(OpenCLDevice, d, name)
-            for d, name in zip(found, names, strict=True)
+            for d, name in zip(result, names, strict=True)
         }
 
     def refused(self) -> Sequence[Refused]:

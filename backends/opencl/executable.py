@@ -135,7 +135,7 @@ class OpenCLExecutable(Executable):
         most: Any = kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
         if math.prod(self._workgroup) > most and platform_word(device) != "nvidia":
             raise LaunchError(
-                f"{self._program.entry} can run with at most {most} work-items in a workgroup on "
+                f"{self._program.name} can run with at most {most} work-items in a workgroup on "
                 f"{self._runtime.device.name}; it was given {self._workgroup}"
             )
 
@@ -159,7 +159,7 @@ class OpenCLExecutable(Executable):
                 else:
                     runtime.wait(event)
         except (cl.Error, struct.error) as error:
-            raise launch_error(error, f"launching {self._program.entry}") from error
+            raise launch_error(error, f"launching {self._program.name}") from error
         except KeyboardInterrupt as error:
             self._leave(error)
             raise
@@ -173,11 +173,11 @@ class OpenCLExecutable(Executable):
         """
         runtime = self._runtime
         if runtime.blocking and not isinstance(interruption, InterruptedLaunchError):
-            wait_interrupted(runtime.gate, f"kernel {self._program.entry}", runtime.finish)
+            wait_interrupted(runtime.gate, f"kernel {self._program.name}", runtime.finish)
 
     def _listen(self, event: cl.Event) -> None:
         """Wait for a first launch, or one after a long one, so that Ctrl-C is heard."""
-        runtime, what = self._runtime, f"kernel {self._program.entry}"
+        runtime, what = self._runtime, f"kernel {self._program.name}"
         self._may_be_long = wait_listening(runtime.gate, what, lambda: runtime.wait(event))
 
     def _noting(self, groups: tuple[int, int, int]) -> Callable[[cl.Event], None] | None:
@@ -186,7 +186,7 @@ class OpenCLExecutable(Executable):
         recording = runtime.join_recording()
         if recording is None:
             return None
-        entry = timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
+        entry = timeline.Entry(self._program.name, "launch", groups, self._workgroup)
         enqueued = perf_counter()
         return lambda event: runtime.note(recording, entry, enqueued, event)
 
@@ -208,7 +208,7 @@ class OpenCLExecutable(Executable):
                 if runtime.blocking:
                     runtime.wait(event)
             except cl.Error as error:
-                raise launch_error(error, f"launching {self._program.entry}") from error
+                raise launch_error(error, f"launching {self._program.name}") from error
             except KeyboardInterrupt as error:
                 self._leave(error)
                 raise

@@ -55,13 +55,13 @@ def remembered(
     if kept is not None and kept.isdigit():
         return int(kept)
     try:
-        found = ask()
+        result = ask()
     except cl.Error:
-        found = None
-    if found is None:
+        result = None
+    if result is None:
         return otherwise
-    cache.store(name, b"%d" % found)
-    return found
+    cache.store(name, b"%d" % result)
+    return result
 
 
 def asked_apart(module: str, device: cl.Device) -> bool | None:
@@ -83,15 +83,15 @@ def asked_apart(module: str, device: cl.Device) -> bool | None:
     return None if status == _RAISED else status == _YES
 
 
-def answer(found: Callable[[cl.Device], bool]) -> NoReturn:
+def answer(answer: Callable[[cl.Device], bool]) -> NoReturn:
     """Ends such a process with what is found of the device that it is asked about.
 
     Parameters
     ----------
-    found : callable
+    answer : callable
         Finds it.
     """
-    sys.exit(_YES if found(named(json.load(sys.stdin))) else _NO)
+    sys.exit(_YES if answer(named(json.load(sys.stdin))) else _NO)
 
 
 def output_of(

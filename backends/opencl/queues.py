@@ -109,10 +109,10 @@ class DeviceClock:
         """What tells the start and end of a command once it is done."""
 
         def times() -> tuple[float, float]:
-            found = event.profile
+            profile = event.profile
             if self._ahead is None:
-                self._ahead = enqueued - _NANO * found.queued
-            return self._ahead + _NANO * found.start, self._ahead + _NANO * found.end
+                self._ahead = enqueued - _NANO * profile.queued
+            return self._ahead + _NANO * profile.start, self._ahead + _NANO * profile.end
 
         return times
 

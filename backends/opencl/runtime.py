@@ -74,16 +74,16 @@ def why_none(otherwise: str) -> str:
 def _listed() -> tuple[cl.Device, ...]:
     """Every available OpenCL device of this machine, each once."""
     drivers.announce()
-    found: dict[int, cl.Device] = {}
+    devices: dict[int, cl.Device] = {}
     try:
         platforms = cl.get_platforms()
     except cl.Error:
         return ()
     for platform in platforms:
         for device in _devices_of(platform):
-            found.setdefault(device.int_ptr, device)
+            devices.setdefault(device.int_ptr, device)
     drivers.warn_of_hidden()
-    return tuple(found.values())
+    return tuple(devices.values())
 
 
 def _devices_of(platform: cl.Platform) -> Sequence[cl.Device]:
@@ -217,14 +217,14 @@ class Runtime:
             If it does not take it.
         """
         self.gate.pass_through()
-        found = self._load(code)
-        if found is None:
+        result = self._load(code)
+        if result is None:
             raise DeviceError(
                 f"{self.device.platform.name} does not take the machine code of {program.entry}, "
                 f"which was compiled for another driver than {self.device.driver_version}; compile "
                 "it again"
             )
-        return found
+        return result
 
     def built(self, program: Program) -> cl.Program:
         """What the driver makes of `program`, or of its binary in the disk cache."""
@@ -436,10 +436,10 @@ class Runtime:
 
     def join_recording(self) -> timeline.Recording | None:
         """The recording that is on, for which the queues record times from now on."""
-        found = timeline.recording
-        if found is not None:
-            found.once(self, self._begin_recording, lambda: self.measure(False))
-        return found
+        recording = timeline.recording
+        if recording is not None:
+            recording.once(self, self._begin_recording, lambda: self.measure(False))
+        return recording
 
     def _begin_recording(self) -> None:
         self._clock = DeviceClock()

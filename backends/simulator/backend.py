@@ -288,11 +288,11 @@ class SimulatorBackend(Backend):
 
     def further(self) -> Mapping[str, Callable[[], Device]]:
         """One for each profile, and its like for arrays of `portable.array`."""
-        found: dict[str, Callable[[], Device]] = {}
+        devices: dict[str, Callable[[], Device]] = {}
         for name in profiles.names():
-            found[name] = partial(_profiled, name)
-            found[f"{name}-arrays"] = partial(_for_arrays_of, name)
-        return found
+            devices[name] = partial(_profiled, name)
+            devices[f"{name}-arrays"] = partial(_for_arrays_of, name)
+        return devices
 
     def unavailable(self) -> Unavailable | None:
         """It needs nothing but NumPy."""

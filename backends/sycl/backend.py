@@ -103,8 +103,8 @@ def _converter(argument: Argument) -> Callable[[Any], Any]:
     """What turns a Python value into the object that dpctl takes for this argument."""
     if argument.kind == "pointer":
         return _as_is
-    found: Callable[[Any], Any] = _SCALARS.get(argument.type.name, _half)
-    return found
+    convert: Callable[[Any], Any] = _SCALARS.get(argument.type.name, _half)
+    return convert
 
 
 def _create(queue: Any, source: str, options: str) -> Any:
@@ -130,6 +130,7 @@ class SYCLExecutable(Executable):
         self._queue = device.sycl_queue
         self._kernel = kernel
         self._entry = program.entry
+        self._name = program.name
         self._workgroup = program.workgroup
         self._local = list(program.workgroup[::-1])
         self._converters = [_converter(a) for a in program.arguments]
@@ -154,7 +155,7 @@ class SYCLExecutable(Executable):
         self, recording: timeline.Recording, groups: tuple[int, int, int]
     ) -> AbstractContextManager[None]:
         """A context in which one launch is noted."""
-        entry = timeline.Entry(self._entry, "launch", groups, self._workgroup)
+        entry = timeline.Entry(self._name, "launch", groups, self._workgroup)
         return recording.between(self._device, entry, self._device.current_queue())
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
@@ -450,13 +451,13 @@ class SYCLBackend(Backend):
             self._reason = f"{' and '.join(missing)} cannot be imported"
             return ()
         try:
-            found = _working(self._refused)
-            if not found and was_used_before("dpctl"):
+            devices = _working(self._refused)
+            if not devices and was_used_before("dpctl"):
                 self._reason += (
                     f"; dpctl was imported before, and may not know them all: {remedy()}"
                 )
                 self._warn_of_hidden()
-            return _offer(found)
+            return _offer(devices)
         except (ImportError, OSError, RuntimeError) as error:
             self._reason = f"dpctl cannot be used ({error})"
             return ()

@@ -30,8 +30,8 @@ class Cholesky(Factorisation):
     def verifier(self, case: Case, *inputs: Any) -> Verifier:
         (a,) = inputs
 
-        def error(found: Array) -> float:
-            lower = np.tril(found).astype(np.float64)
+        def error(result: Array) -> float:
+            lower = np.tril(result).astype(np.float64)
             return excess(lower @ lower.T - a, a)
 
         return error

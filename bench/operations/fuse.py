@@ -38,10 +38,10 @@ class Fuse(Operation):
         return partial(portable.fuse(lambda x: _gelu(np, x)), x)
 
     def peers(self, case: Case) -> Peers:
-        found = own_library(case, lambda xp, x: partial(_gelu, xp, x))
+        peers = own_library(case, lambda xp, x: partial(_gelu, xp, x))
         if case.device.backend in ("cuda", "rocm"):
-            found.append(peer(case, "CuPy, fused", _fused_by_cupy))
-        return found
+            peers.append(peer(case, "CuPy, fused", _fused_by_cupy))
+        return peers
 
 
 def _fused_by_cupy(x: Any) -> Run:

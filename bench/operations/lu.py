@@ -28,8 +28,8 @@ class Lu(Factorisation):
         """Rows of the product are those of the matrix; all begin differently."""
         (a,) = inputs
 
-        def error(found: Array) -> float:
-            lu = found.astype(np.float64)
+        def error(result: Array) -> float:
+            lu = result.astype(np.float64)
             product = (np.tril(lu, -1) + np.eye(len(lu))) @ np.triu(lu)
             rows = [np.argsort(x[:, 0], kind="stable") for x in (product, a)]
             return excess(product[rows[0]] - a[rows[1]], a)

@@ -35,8 +35,8 @@ class MultiplyAdd(Operation):
 
     def ways(self, case: Case) -> Ways:
         """In vectors and, where there are such, by matrix units."""
-        found: dict[str, Any] = {"registers": partial(self.prepare, case)}
+        ways: dict[str, Any] = {"registers": partial(self.prepare, case)}
         tiles = candidates(case.device, case.dtype, "matrix", (8192, 8192, 1))[0]
         if tiles["UNITS"] and case.device.capabilities.matrix_units:
-            found["matrix units"] = partial(by_matrix_units, case, tiles)
-        return found
+            ways["matrix units"] = partial(by_matrix_units, case, tiles)
+        return ways

@@ -30,8 +30,8 @@ class Qr(Factorisation):
     def verifier(self, case: Case, *inputs: Any) -> Verifier:
         (a,) = inputs
 
-        def error(found: Array) -> float:
-            q = found.astype(np.float64)
+        def error(result: Array) -> float:
+            q = result.astype(np.float64)
             one = np.eye(q.shape[1], dtype=a.dtype)
             r = np.triu(q.T @ a)
             return max(excess(q @ r - a, a), excess(q.T @ q - one, one))

@@ -30,8 +30,8 @@ class Solve(Factorisation):
     def verifier(self, case: Case, *inputs: Any) -> Verifier:
         a, b = inputs
 
-        def error(found: Array) -> float:
-            return excess(a.astype(np.float64) @ found - b, a, found)
+        def error(result: Array) -> float:
+            return excess(a.astype(np.float64) @ result - b, a, result)
 
         return error
 

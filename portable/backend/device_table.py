@@ -20,12 +20,12 @@ class _Described(Protocol):
     capabilities: Capabilities
 
 
-def device_table(found: Sequence[_Described]) -> Table:
+def device_table(devices: Sequence[_Described]) -> Table:
     """What each device is and can do, in a few words."""
     table = Table(title="Devices")
     for heading in ("name", "device", "kind", "precisions", "memory", "units", "driver"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "name")
-    for device in found:
+    for device in devices:
         can = device.capabilities
         memory = f"{can.global_memory / 2**30:.1f} GiB" if can.global_memory else ""
         cells = (

@@ -60,8 +60,8 @@ def document(profiles: Iterable[Profile]) -> dict[str, Any]:
 
 
 def _entry(profile: Profile) -> dict[str, Any]:
-    found = {x.name: getattr(profile.capabilities, x.name) for x in fields(Capabilities)}
-    plain = {name: _plain(value) for name, value in found.items()}
+    values = {x.name: getattr(profile.capabilities, x.name) for x in fields(Capabilities)}
+    plain = {name: _plain(value) for name, value in values.items()}
     return {"name": profile.name, "source": profile.source, "capabilities": plain}
 
 
@@ -87,14 +87,14 @@ def read(text: str, where: str) -> tuple[Profile, ...]:
         If it is something else; the message says what is wrong where.
     """
     try:
-        found = json.loads(text)
+        table = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where} is no JSON: {error}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("devices"), list):
+    if not isinstance(table, dict) or not isinstance(table.get("devices"), list):
         raise DataError(f"{where} does not hold what `portable devices --json` writes")
-    if found.get("format") != FORMAT:
-        raise DataError(f"{where} is of format {found.get('format')!r}; expected {FORMAT}")
-    return tuple(_profile(x, f"{where}, device {i}") for i, x in enumerate(found["devices"]))
+    if table.get("format") != FORMAT:
+        raise DataError(f"{where} is of format {table.get('format')!r}; expected {FORMAT}")
+    return tuple(_profile(x, f"{where}, device {i}") for i, x in enumerate(table["devices"]))
 
 
 def _profile(entry: Any, where: str) -> Profile:
@@ -103,13 +103,13 @@ def _profile(entry: Any, where: str) -> Profile:
     for name in ("name", "source"):
         if not isinstance(entry.get(name), str):
             raise DataError(f"{where}: {name} is {entry.get(name)!r}; expected a string")
-    found = entry.get("capabilities")
-    if not isinstance(found, dict):
-        raise DataError(f"{where}: capabilities is {found!r}; expected an object")
-    return Profile(entry["name"], entry["source"], capabilities_of(found, where))
+    stated = entry.get("capabilities")
+    if not isinstance(stated, dict):
+        raise DataError(f"{where}: capabilities is {stated!r}; expected an object")
+    return Profile(entry["name"], entry["source"], capabilities_of(stated, where))
 
 
-def capabilities_of(found: Mapping[str, Any], where: str) -> Capabilities:
+def capabilities_of(stated: Mapping[str, Any], where: str) -> Capabilities:
     """Capabilities from their names and JSON values; those with a default may be left out.
 
     Raises
@@ -118,10 +118,10 @@ def capabilities_of(found: Mapping[str, Any], where: str) -> Capabilities:
         If a name is unknown or missing, or a value is none of its kind.
     """
     kinds = _kinds()
-    unknown = sorted(set(found) - set(kinds))
+    unknown = sorted(set(stated) - set(kinds))
     if unknown:
         raise DataError(f"{where} has the capability {unknown[0]!r}, which there is not")
-    complete = (_OF_PROCESSORS if found.get("kind") == "cpu" else {}) | dict(found)
+    complete = (_OF_PROCESSORS if stated.get("kind") == "cpu" else {}) | dict(stated)
     values = {name: _value(x, kinds[name], f"{where}: {name}") for name, x in complete.items()}
     try:
         return Capabilities(**values)
@@ -183,10 +183,10 @@ def load(name: str) -> Profile:
     path = _paths().get(name)
     if path is None:
         raise DataError(f"no profile {name!r}; there are {', '.join(names())}")
-    found = read(path.read_text(encoding="utf-8"), str(path))
-    if len(found) != 1:
-        raise DataError(f"{path} describes {len(found)} devices; a profile describes one")
-    return found[0]
+    profiles = read(path.read_text(encoding="utf-8"), str(path))
+    if len(profiles) != 1:
+        raise DataError(f"{path} describes {len(profiles)} devices; a profile describes one")
+    return profiles[0]
 
 
 def _paths() -> dict[str, Any]:

@@ -86,6 +86,8 @@ class Program:
         Faults of that compiler that may end the process in which it compiles this.
     private_bytes : int
         Of `local_bytes`, those of long private arrays, for which no device has a limit.
+    kernel : str
+        The kernel's name as its author wrote it, where the text has to call it something else.
     """
 
     source: str
@@ -98,6 +100,12 @@ class Program:
     flags: tuple[str, ...]
     hazards: frozenset[Fault] = frozenset()
     private_bytes: int = 0
+    kernel: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its author calls it: in messages and profiles."""
+        return self.kernel or self.entry
 
     @property
     def shared_bytes(self) -> int:

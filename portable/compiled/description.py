@@ -228,6 +228,7 @@ def program_of(program: Program) -> _Json:
     """A program without its source."""
     return {
         "entry": program.entry,
+        "name": program.name,
         "dialect": program.dialect,
         "arguments": [_argument(x) for x in program.arguments],
         "workgroup": list(program.workgroup),
@@ -249,11 +250,12 @@ def _argument(x: Argument) -> _Json:
     }
 
 
-def program_from(found: Mapping[str, Any]) -> Program:
-    """A program from its description."""
+def program_from(found: Mapping[str, Any], source: str = "") -> Program:
+    """A program from its description, and perhaps its text."""
     return Program(
-        source="",
+        source=source,
         entry=found["entry"],
+        kernel=found.get("name", ""),
         dialect=found["dialect"],
         arguments=tuple(_argument_from(x) for x in found["arguments"]),
         workgroup=_three(found["workgroup"]),

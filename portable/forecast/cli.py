@@ -142,8 +142,8 @@ def predict_command(last: str, model: Path, device: str | None, unit: str) -> No
     """Forecast what comes after the last values."""
     with _reported():
         forecaster = _kept(model, device)
-        found = forecaster.forecast(_numbers(last))
-    show(forecast_table(found, forecaster.settings.coverage, unit))
+        values = forecaster.forecast(_numbers(last))
+    show(forecast_table(values, forecaster.settings.coverage, unit))
 
 
 @forecast.command("plot")

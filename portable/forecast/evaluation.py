@@ -62,11 +62,15 @@ def evaluate(forecaster: Forecaster, trace: NDArray[np.float64]) -> Evaluation:
     settings = forecaster.settings
     split = split_samples(trace, settings.window, settings.horizon, settings.scaling)
     inputs, truth = split.test.inputs, split.test.targets
-    found = forecaster.forecast_normalised(inputs)
+    predicted = forecaster.forecast_normalised(inputs)
     scores = {
         name: Score.of(baseline(inputs), truth) for name, baseline in baselines(split.train).items()
     }
     coverage = None
-    if settings.coverage is not None and found.lower is not None and found.upper is not None:
-        coverage = Coverage.of(settings.coverage, found.lower, found.upper, truth)
-    return Evaluation(Score.of(found.values, truth), scores, coverage, split, found)
+    if (
+        settings.coverage is not None
+        and predicted.lower is not None
+        and predicted.upper is not None
+    ):
+        coverage = Coverage.of(settings.coverage, predicted.lower, predicted.upper, truth)
+    return Evaluation(Score.of(predicted.values, truth), scores, coverage, split, predicted)

@@ -88,12 +88,12 @@ class Forecaster:
             )
         bad = np.argwhere(~np.isfinite(windows))
         if len(bad):
-            row, place = bad[0]
-            raise DataError(f"value {place} of window {row} is {windows[row, place]}")
+            row, column = bad[0]
+            raise DataError(f"value {column} of window {row} is {windows[row, column]}")
         scaling = self.settings.scaling
-        found = self.forecast_normalised(scaling.apply(windows))
-        bounds = [None if b is None else scaling.undo(b) for b in (found.lower, found.upper)]
-        return Forecast(scaling.undo(found.values), *bounds)
+        values = self.forecast_normalised(scaling.apply(windows))
+        bounds = [None if b is None else scaling.undo(b) for b in (values.lower, values.upper)]
+        return Forecast(scaling.undo(values.values), *bounds)
 
     def forecast_normalised(self, inputs: NDArray[np.float64]) -> Forecast:
         """Forecast from and in normalised values; inputs (n, window)."""

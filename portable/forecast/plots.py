@@ -54,12 +54,16 @@ def picture(forecaster: Forecaster, evaluation: Evaluation, shown: int, unit: st
 def _draw_forecast(axes: Axes, evaluation: Evaluation, shown: int, unit: str) -> None:
     undo = evaluation.split.scaling.undo
     truth = undo(evaluation.split.test.targets[:, 0])
-    found = evaluation.forecast
+    predicted = evaluation.forecast
     places = np.arange(len(truth))[-shown:]
     axes.plot(places, truth[places], color="0.3", linewidth=1, label="truth")
-    axes.plot(places, undo(found.values[places, 0]), linewidth=1, label="forecast")
-    if found.lower is not None and found.upper is not None and evaluation.coverage is not None:
-        lower, upper = undo(found.lower[places, 0]), undo(found.upper[places, 0])
+    axes.plot(places, undo(predicted.values[places, 0]), linewidth=1, label="forecast")
+    if (
+        predicted.lower is not None
+        and predicted.upper is not None
+        and evaluation.coverage is not None
+    ):
+        lower, upper = undo(predicted.lower[places, 0]), undo(predicted.upper[places, 0])
         label = f"{100 * evaluation.coverage.nominal:.0f} % interval"
         axes.fill_between(places, lower, upper, alpha=0.2, linewidth=0, label=label)
     error = evaluation.model.step_mse[0] ** 0.5 * evaluation.split.scaling.span

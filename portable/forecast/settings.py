@@ -84,16 +84,16 @@ class Settings:
         if _KEY not in metadata:
             raise ValueError("a network, but no forecast: 'portable forecast train' writes those")
         try:
-            found = json.loads(metadata[_KEY])
+            stored = json.loads(metadata[_KEY])
             return cls(
-                window=_count(found["window"]),
-                horizon=_count(found["horizon"]),
-                relative=bool(found["relative"]),
-                scaling=_scaling(found["scaling"]),
-                coverage=_coverage(found["coverage"]),
-                preset=str(found["preset"]),
-                seed=int(found["seed"]),
-                losses=tuple(map(float, found["losses"])),
+                window=_count(stored["window"]),
+                horizon=_count(stored["horizon"]),
+                relative=bool(stored["relative"]),
+                scaling=_scaling(stored["scaling"]),
+                coverage=_coverage(stored["coverage"]),
+                preset=str(stored["preset"]),
+                seed=int(stored["seed"]),
+                losses=tuple(map(float, stored["losses"])),
             )
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"damaged settings of a forecast: {error!r}") from None
@@ -111,8 +111,8 @@ def _coverage(value: Any) -> float | None:
     raise ValueError(f"{value!r} is no share")
 
 
-def _scaling(found: Mapping[str, Any]) -> Scaling:
-    scaling = Scaling(float(found["low"]), float(found["high"]))
+def _scaling(stored: Mapping[str, Any]) -> Scaling:
+    scaling = Scaling(float(stored["low"]), float(stored["high"]))
     if not 0 < scaling.span < float("inf"):
         raise ValueError(f"{scaling} takes nothing to 0 and 1")
     return scaling

@@ -25,7 +25,7 @@ __all__ = ["train"]
 
 
 @function
-def squared_or_pinball(error: Any, level: Any) -> Any:
+def squared_or_pinball(error: kl.Scalar, level: kl.Scalar) -> Any:
     """The square where the level is 0, which is least at the mean; else the pinball loss."""
     square, square_slope = squared(error, level)
     tilted, tilted_slope = pinball(error, level)

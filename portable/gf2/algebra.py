@@ -137,9 +137,9 @@ def inverse(a: BitMatrix) -> BitMatrix:
     if not n:
         return a.copy()
     work = _eliminated(a, BitMatrix.identity(n, device=a.device), reduced=True)
-    found = int(np.count_nonzero(work.pivots() >= 0))
-    if found < n:
-        raise DataError(f"inverse: the matrix is singular; its rank is {found}, not {n}")
+    pivots = int(np.count_nonzero(work.pivots() >= 0))
+    if pivots < n:
+        raise DataError(f"inverse: the matrix is singular; its rank is {pivots}, not {n}")
     return _solution(work, a, n)
 
 

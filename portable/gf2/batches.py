@@ -119,13 +119,13 @@ def _packed_inputs(
     shapes = [shape_of(path, files.columns) for path in given]
     columns = max(shape[1] for shape in shapes)
     names = []
-    for path, (rows, own), name, source in zip(
+    for path, (rows, word), name, source in zip(
         given, shapes, ("eliminators", "rows"), stamps, strict=True
     ):
-        if is_packed(path) and own == columns:
+        if is_packed(path) and word == columns:
             names.append(Path(path))
             if packs:
-                require_clear_padding(path, map_packed(path)[0], own)
+                require_clear_padding(path, map_packed(path)[0], word)
             continue
         names.append(copies.path(name))
         if packs and not copies.has(name, source, (rows, columns)):
@@ -200,15 +200,15 @@ class _Work:
     def leads(self) -> NDArray[np.int64]:
         """The leading columns of the eliminators, looked for in pieces."""
         step = max(_PIECE // (8 * max(self.order.words, 1)), 1)
-        found = [np.empty(0, np.int64)]
+        leads = [np.empty(0, np.int64)]
         for first in range(0, len(self.eliminators), step):
             words = np.array(self.eliminators[first : first + step], np.uint64)
-            found.append(
+            leads.append(
                 leading_columns(
                     BitMatrix.from_words(words, self.columns, device=self.member.device)
                 )
             )
-        return np.concatenate(found)
+        return np.concatenate(leads)
 
     @property
     def kept(self) -> Unfinished:
@@ -265,16 +265,16 @@ class _Work:
     ) -> None:
         if not len(self.rows):
             return
-        own = shares.words(self.member.rank)
-        held, given = (np.array(x[:, own], np.uint64) for x in (self.eliminators, self.rows))
+        share_here = shares.words(self.member.rank)
+        held, given = (np.array(x[:, share_here], np.uint64) for x in (self.eliminators, self.rows))
         share = Share(given, held, leads, shares, self.member, self.shape)
         del held, given
         follow = None if progress is None else partial(_overall, progress, self.order, self.width)
         given_to = share.work, self.member, share.told
         run_stripes(*given_to, shares.first, shares.last, self.kept, follow)
-        if own.size:
+        if share_here.size:
             out = self.kept.mapped("r+")
-            out[:, own] = share.words()
+            out[:, share_here] = share.words()
             out.flush()
 
 

@@ -24,7 +24,7 @@ __all__ = ["block_rows", "multiply_blocks"]
 
 @kernel
 def multiply_stripes(
-    named: Any, rows: Any, out: Any, height: Any, *, shape: Any, adds: bool
+    named: kl.Array, rows: kl.Array, out: kl.Array, height: kl.Scalar, *, shape: Shape, adds: bool
 ) -> None:
     """A block of `height` rows of a stripe of ``out = named @ rows``, or of ``out + named @ rows``.
 
@@ -50,7 +50,14 @@ def multiply_stripes(
 
 @function
 def multiply_block(
-    named: Any, rows: Any, out: Any, tables: Any, part: Any, block: Any, shape: Any, adds: bool
+    named: kl.Array,
+    rows: kl.Array,
+    out: kl.Array,
+    tables: kl.Array,
+    part: kl.Array,
+    block: tuple[kl.Scalar, ...],
+    shape: Shape,
+    adds: bool,
 ) -> None:
     """Some rows, by work-items that keep them in registers for all tables in turn."""
     s, apart = kl.group_id(1), kl.local_size(1)
@@ -58,11 +65,11 @@ def multiply_block(
     COUNT = shape.rows // apart
     sums = kl.private(COUNT, kl.u64, lanes=shape.lanes)
     names = kl.local(shape.rows, kl.u64)
-    own, at = kl.local_id(1), kl.local_id(0) * shape.lanes
+    item, at = kl.local_id(1), kl.local_id(0) * shape.lanes
     for i in kl.static_range(COUNT):
         sums[i] = nothing(shape.lanes)
-        if adds and first + own + i * apart < last:
-            sums[i] = kl.vload(out, s, first + own + i * apart, at, lanes=shape.lanes)
+        if adds and first + item + i * apart < last:
+            sums[i] = kl.vload(out, s, first + item + i * apart, at, lanes=shape.lanes)
     for step in range(named.shape[0]):
         for i in kl.workgroup_range(shape.rows):
             names[i] = kl.cast(0, kl.u64)
@@ -72,15 +79,17 @@ def multiply_block(
         build_tables(tables, part, shape)
         for i in kl.static_range(COUNT):
             if first + i * apart < last:
-                sums[i] = sums[i] ^ combination(tables, names[own + i * apart], at, shape)
+                sums[i] = sums[i] ^ combination(tables, names[item + i * apart], at, shape)
         kl.barrier()
     for i in kl.static_range(COUNT):
-        if first + own + i * apart < last:
-            kl.vstore(out, s, first + own + i * apart, at, sums[i])
+        if first + item + i * apart < last:
+            kl.vstore(out, s, first + item + i * apart, at, sums[i])
 
 
 @function
-def clear_rows(out: Any, s: Any, first: Any, last: Any, shape: Any) -> None:
+def clear_rows(
+    out: kl.Array, s: kl.Scalar, first: kl.Scalar, last: kl.Scalar, shape: Shape
+) -> None:
     """Zeros to the rows of a block."""
     for row in range(first, last):
         for at in kl.static_range(0, shape.width, shape.lanes):
@@ -88,7 +97,7 @@ def clear_rows(out: Any, s: Any, first: Any, last: Any, shape: Any) -> None:
 
 
 @function
-def bring_rows(rows: Any, part: Any, s: Any, top: Any, shape: Any) -> None:
+def bring_rows(rows: kl.Array, part: kl.Array, s: kl.Scalar, top: kl.Scalar, shape: Shape) -> None:
     """64 rows of a stripe from `top` on, zeros where there are fewer."""
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
     parts = shape.width // shape.lanes

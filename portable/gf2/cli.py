@@ -120,8 +120,8 @@ def rank(file: Path, columns: int | None, device: Device | None) -> None:
     """The rank of the matrix in FILE."""
     with _errors_told():
         matrix = read_matrix(file, columns=columns, device=device)
-        found = rank_of(matrix)
-    click.echo(f"{matrix.shape[0]}x{matrix.shape[1]} matrix of rank {found}")
+        matrix_rank = rank_of(matrix)
+    click.echo(f"{matrix.shape[0]}x{matrix.shape[1]} matrix of rank {matrix_rank}")
 
 
 @gf2.command()

@@ -28,8 +28,8 @@ def takes_dense(function: Callable[_Parameters, _Result]) -> Callable[_Parameter
         if not arrays:
             return function(*args, **kwargs)
         packed = [BitMatrix.from_dense(x) if hasattr(x, "shape") else x for x in _opened(args)]
-        found = cast(Callable[..., _Result], function)(*packed, **kwargs)
-        return cast(_Result, _like(found, arrays[0]))
+        result = cast(Callable[..., _Result], function)(*packed, **kwargs)
+        return cast(_Result, _like(result, arrays[0]))
 
     return call
 
@@ -39,9 +39,9 @@ def _opened(args: tuple[Any, ...]) -> list[Any]:
     return [x.to_dense() if isinstance(x, BitMatrix) else x for x in args]
 
 
-def _like(found: Any, sample: Any) -> Any:
-    if isinstance(found, BitMatrix):
-        return found.to_dense(like=None if isinstance(sample, np.ndarray) else sample)
-    if isinstance(found, tuple) and hasattr(found, "_fields"):
-        return type(found)(*(_like(part, sample) for part in found))
-    return found
+def _like(words: Any, sample: Any) -> Any:
+    if isinstance(words, BitMatrix):
+        return words.to_dense(like=None if isinstance(sample, np.ndarray) else sample)
+    if isinstance(words, tuple) and hasattr(words, "_fields"):
+        return type(words)(*(_like(part, sample) for part in words))
+    return words

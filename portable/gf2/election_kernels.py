@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.gf2.table_kernels import WORD, combination
+from portable.gf2.tuning import Shape
 from portable.lang.function import function
 
 __all__ = [
@@ -165,78 +166,86 @@ class Known(NamedTuple):
 
 
 @function
-def eliminator_source(number: Any) -> Any:
+def eliminator_source(number: kl.Scalar) -> Any:
     """How an eliminator is told from a row of the matrix, and back."""
     return -2 - number
 
 
 @function
-def slot_of(panel: Any, shape: Any) -> Any:
+def slot_of(panel: kl.Scalar, shape: Shape) -> Any:
     """Where a panel's pivots are kept, which is used again and again."""
     return panel % (2 * shape.width)
 
 
 @function
-def source_of(state: Any, panel: Any, c: Any, shape: Any) -> Any:
+def source_of(state: State, panel: kl.Scalar, c: kl.Scalar, shape: Shape) -> Any:
     """The source of the pivot of a column of a panel."""
     return kl.cast(state.told[slot_of(panel, shape), c], kl.i32)
 
 
 @function
-def sum_of(state: Any, panel: Any, row: Any, shape: Any) -> Any:
+def sum_of(state: State, panel: kl.Scalar, row: kl.Scalar, shape: Shape) -> Any:
     """Which pivots of a panel a row takes on."""
     return state.told[slot_of(panel, shape), WORD + row]
 
 
 @function
-def note_sum(state: Any, panel: Any, row: Any, named: Any, shape: Any) -> None:
+def note_sum(
+    state: State, panel: kl.Scalar, row: kl.Scalar, named: kl.Scalar, shape: Shape
+) -> None:
     """Writes what `sum_of` reads."""
     state.told[slot_of(panel, shape), WORD + row] = named
 
 
 @function
-def own_word(x: Any, row: Any, panel: Any, shape: Any) -> Any:
+def own_word(x: kl.Array, row: kl.Scalar, panel: Panel, shape: Shape) -> Any:
     """What a row of stripes has in the columns of a panel."""
     return x[panel.own, row, panel.number % shape.width]
 
 
 @function
-def fresh_word(state: Any, ahead: Any, row: Any, panel: Any, shape: Any) -> Any:
+def fresh_word(state: State, ahead: Any, row: kl.Scalar, panel: Panel, shape: Shape) -> Any:
     """What a row has in the columns of a panel when all panels before it are eliminated."""
     if shape.alone:
         return own_word(state.work, row, panel, shape)
-    place = panel.number % shape.width
+    offset = panel.number % shape.width
     word = kl.cast(0, kl.u64)
-    if place == 0:
+    if offset == 0:
         word = own_word(state.work, row, panel, shape)
     else:
         words, slot = ahead.rows
-        named = words[slot, row, place - 1] & ahead.columns[0]
-        word = words[slot, row, place] ^ combination(ahead.tables, named, 0, shape.names)
+        named = words[slot, row, offset - 1] & ahead.columns[0]
+        word = words[slot, row, offset] ^ combination(ahead.tables, named, 0, shape.names)
     return word
 
 
 @function
-def bit(c: Any) -> Any:
+def bit(c: kl.Scalar) -> Any:
     """A word with one bit."""
     return kl.cast(1, kl.u64) << kl.cast(c, kl.u64)
 
 
 @function
-def either(a: Any, b: Any) -> Any:
+def either(a: tuple[kl.Scalar, ...], b: tuple[kl.Scalar, ...]) -> Any:
     """The bits of both of two pairs of words."""
     return a[0] | b[0], a[1] | b[1]
 
 
 @function
-def spread(words: Any, c: Any) -> Any:
+def spread(words: kl.Scalar, c: kl.Scalar) -> Any:
     """All ones where bit `c` is set, else zeros."""
     return 0 - ((words >> kl.cast(c, kl.u64)) & 1)
 
 
 @function
 def elect(
-    state: Any, transform: Any, known: Any, raw: Any, ahead: Any, panel: Any, shape: Any
+    state: State,
+    transform: Transform,
+    known: Known,
+    raw: kl.Array,
+    ahead: Ahead | None,
+    panel: Panel,
+    shape: Shape,
 ) -> None:
     """Chooses the pivots of a panel, by the workgroup, and what becomes of them.
 
@@ -253,7 +262,7 @@ def elect(
 
 
 @function
-def bring_eliminators(state: Any, known: Any, panel: Any, shape: Any) -> Any:
+def bring_eliminators(state: State, known: Known, panel: Panel, shape: Shape) -> Any:
     """The first pivots known; returns their columns, and the bits that are none of the matrix."""
     columns, absent = kl.cast(0, kl.u64), kl.cast(0, kl.u64)
     for c in kl.workgroup_range(WORD, unroll=shape.copies):
@@ -275,14 +284,14 @@ def bring_eliminators(state: Any, known: Any, panel: Any, shape: Any) -> Any:
 
 @function
 def scan(
-    state: Any,
-    known: Any,
-    raw: Any,
-    columns: Any,
-    absent: Any,
-    ahead: Any,
-    panel: Any,
-    shape: Any,
+    state: State,
+    known: Known,
+    raw: kl.Array,
+    columns: kl.Scalar,
+    absent: kl.Scalar,
+    ahead: Ahead | None,
+    panel: Panel,
+    shape: Shape,
 ) -> Any:
     """Goes through the rows until each column has a pivot; returns the columns that have one.
 
@@ -291,23 +300,25 @@ def scan(
     left = kl.local(shape.batch, kl.u64)
     begin = kl.workgroup_uniform(state.cursor[0])
     start = begin
-    found = columns | absent
-    while start < state.work.shape[1] and found != ALL:
+    pivots = columns | absent
+    while start < state.work.shape[1] and pivots != ALL:
         if kl.workgroup_any(bring_batch(state, ahead, raw, start, panel, shape)):
-            take_pivots(raw, left, known.basis, found, shape)
-            found = promote_batch(state, raw, left, known, found, start, panel, shape)
+            take_pivots(raw, left, known.basis, pivots, shape)
+            pivots = promote_batch(state, raw, left, known, pivots, start, panel, shape)
         elif start == begin:
             begin = begin + shape.batch
         start = start + shape.batch
-        if found != ALL and not shape.alone:
+        if pivots != ALL and not shape.alone:
             start = next_left(state, ahead, known.basis, start, panel, shape)
     if kl.local_linear_id() == 0:
         state.cursor[0] = begin
-    return found ^ absent
+    return pivots ^ absent
 
 
 @function
-def next_left(state: Any, ahead: Any, basis: Any, start: Any, panel: Any, shape: Any) -> Any:
+def next_left(
+    state: State, ahead: Ahead | None, basis: kl.Array, start: kl.Scalar, panel: Panel, shape: Shape
+) -> Any:
     """The first row from `start` on of which something is left; else their number.
 
     Where rows depend on those before, most of them are passed over here, many at a time.
@@ -315,11 +326,11 @@ def next_left(state: Any, ahead: Any, basis: Any, start: Any, panel: Any, shape:
     rows = state.work.shape[1]
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
     words = kl.private(AT_ONCE, kl.u64)
-    place = start
-    found = rows + 0
-    while place < rows and found == rows:
+    start_row = start
+    first = rows + 0
+    while start_row < rows and first == rows:
         for k in kl.static_range(AT_ONCE):
-            row = place + k * items + item
+            row = start_row + k * items + item
             words[k] = kl.cast(0, kl.u64)
             if row < rows and state.rests[row] < 0:
                 words[k] = fresh_word(state, ahead, row, panel, shape)
@@ -330,31 +341,35 @@ def next_left(state: Any, ahead: Any, basis: Any, start: Any, panel: Any, shape:
         own_first = rows + 0
         for k in kl.static_range(AT_ONCE - 1, -1, -1):
             if words[k] != 0:
-                own_first = place + k * items + item
-        found = kl.workgroup_reduce(kl.minimum, own_first)
-        place = place + AT_ONCE * items
-    return found
+                own_first = start_row + k * items + item
+        first = kl.workgroup_reduce(kl.minimum, own_first)
+        start_row = start_row + AT_ONCE * items
+    return first
 
 
 @function
-def bring_batch(state: Any, ahead: Any, raw: Any, start: Any, panel: Any, shape: Any) -> Any:
+def bring_batch(
+    state: State, ahead: Ahead | None, raw: kl.Array, start: kl.Scalar, panel: Panel, shape: Shape
+) -> Any:
     """The panel's words of rows from `start` on, zeros of pivots; returns whether others are here.
 
     They are for the work-items that bring them.
     """
     rows = state.work.shape[1]
-    found = False
+    any_left = False
     for i in kl.workgroup_range(shape.batch, unroll=shape.copies):
         word = kl.cast(0, kl.u64)
         if start + i < rows and state.rests[start + i] < 0:
             word = fresh_word(state, ahead, start + i, panel, shape)
-            found = True
+            any_left = True
         raw[i] = word
-    return found
+    return any_left
 
 
 @function
-def take_pivots(raw: Any, left: Any, basis: Any, columns: Any, shape: Any) -> None:
+def take_pivots(
+    raw: kl.Array, left: kl.Array, basis: kl.Array, columns: kl.Scalar, shape: Shape
+) -> None:
     """Leaves the residues of a batch of words, a pivot's column after the other.
 
     The basis is zero where there is no pivot: to look first pays for lone work-items only.
@@ -363,8 +378,8 @@ def take_pivots(raw: Any, left: Any, basis: Any, columns: Any, shape: Any) -> No
     step = items * shape.abreast
     for i in kl.range(item * shape.abreast, shape.batch, step, unroll=shape.copies):
         words = kl.vload(raw, i, lanes=shape.abreast)
-        for place in kl.range(WORD, unroll=1 if shape.alone else 4):
-            c = WORD - 1 - place
+        for bit_number in kl.range(WORD, unroll=1 if shape.alone else 4):
+            c = WORD - 1 - bit_number
             if not shape.alone or columns & bit(c) != 0:
                 words = words ^ spread(words, c) & basis[c]
         kl.vstore(left, i, words)
@@ -373,7 +388,14 @@ def take_pivots(raw: Any, left: Any, basis: Any, columns: Any, shape: Any) -> No
 
 @function
 def promote_batch(
-    state: Any, raw: Any, left: Any, known: Any, columns: Any, start: Any, panel: Any, shape: Any
+    state: State,
+    raw: kl.Array,
+    left: kl.Array,
+    known: Known,
+    columns: kl.Scalar,
+    start: kl.Scalar,
+    panel: Panel,
+    shape: Shape,
 ) -> Any:
     """Rows of which something is left become pivots, in order; returns all columns that have one.
 
@@ -383,7 +405,7 @@ def promote_batch(
     chosen = kl.local(WORD, kl.i32)
     for c in kl.workgroup_range(WORD, unroll=shape.copies):
         chosen[c] = -1
-    found = columns
+    pivots = columns
     first = first_left(left, 0, shape)
     kl.barrier()
     while first < shape.batch:
@@ -392,7 +414,7 @@ def promote_batch(
             pivot = kl.assume_uniform(left[i])
             if pivot != 0:
                 c = 63 - kl.cast(kl.clz(pivot), kl.i32)
-                found = found | bit(c)
+                pivots = pivots | bit(c)
                 if kl.local_linear_id() == 0:
                     known.basis[c] = pivot
                     chosen[c] = i
@@ -406,11 +428,11 @@ def promote_batch(
             state.told[slot_of(panel.number, shape), c] = kl.cast(row, kl.u64)
             state.rests[row] = panel.number * WORD + c
     kl.barrier()
-    return found
+    return pivots
 
 
 @function
-def take_pivot(left: Any, pivot: Any, c: Any, at: Any, shape: Any) -> None:
+def take_pivot(left: kl.Array, pivot: kl.Scalar, c: kl.Scalar, at: kl.Scalar, shape: Shape) -> None:
     """Adds the pivot, row `at` of a batch, to those after it that have its column."""
     if shape.abreast > 1:
         for i in range(at // shape.abreast * shape.abreast, shape.batch, shape.abreast):
@@ -423,22 +445,22 @@ def take_pivot(left: Any, pivot: Any, c: Any, at: Any, shape: Any) -> None:
 
 
 @function
-def first_left(left: Any, start: Any, shape: Any) -> Any:
+def first_left(left: kl.Array, start: kl.Scalar, shape: Shape) -> Any:
     """The first row of a batch, from `start` on, of which something is left; else its length."""
     if shape.alone:
         return start
-    found = kl.cast(shape.batch, kl.i32)
+    first = kl.cast(shape.batch, kl.i32)
     for i in kl.workgroup_range(shape.batch, unroll=shape.copies):
         if i >= start and left[i] != 0:
-            found = kl.minimum(found, i)
-    return kl.workgroup_reduce(kl.minimum, found)
+            first = kl.minimum(first, i)
+    return kl.workgroup_reduce(kl.minimum, first)
 
 
 # -- pivots among themselves ----------------------------------------------------------------------
 
 
 @function
-def settle(tails: Any, transform: Any, columns: Any, shape: Any) -> None:
+def settle(tails: kl.Array, transform: Transform, columns: kl.Scalar, shape: Shape) -> None:
     """Eliminates pivots' columns from each other, and notes of which rows they become the sums.
 
     Words are without their own leading bit, so that no pivot is taken from itself. Columns are
@@ -456,7 +478,7 @@ def settle(tails: Any, transform: Any, columns: Any, shape: Any) -> None:
 
 
 @function
-def settle_by_sub_group(tails: Any, transform: Any, columns: Any) -> None:
+def settle_by_sub_group(tails: kl.Array, transform: Transform, columns: kl.Scalar) -> None:
     """A work-item keeps every so manieth word, and what it is the sum of, in registers."""
     SIZE = kl.sub_group_size()
     EACH = WORD // SIZE
@@ -467,11 +489,11 @@ def settle_by_sub_group(tails: Any, transform: Any, columns: Any) -> None:
         sums[k] = columns & bit(k * SIZE + lane)
     for k in kl.static_range(EACH - 1, -1, -1):
         for step in kl.range(SIZE, unroll=2):
-            place = SIZE - 1 - step
-            d = k * SIZE + place
-            pivot = kl.sub_group_shuffle(words[k], place) ^ bit(d)
-            more = kl.sub_group_shuffle(sums[k], place)
-            if lane == place:
+            bit_number = SIZE - 1 - step
+            d = k * SIZE + bit_number
+            pivot = kl.sub_group_shuffle(words[k], bit_number) ^ bit(d)
+            more = kl.sub_group_shuffle(sums[k], bit_number)
+            if lane == bit_number:
                 transform.finals[d] = more
             for j in kl.static_range(EACH):
                 hit = spread(words[j] & columns, d)
@@ -482,7 +504,9 @@ def settle_by_sub_group(tails: Any, transform: Any, columns: Any) -> None:
 
 
 @function
-def settle_by_items(tails: Any, transform: Any, columns: Any, shape: Any) -> None:
+def settle_by_items(
+    tails: kl.Array, transform: Transform, columns: kl.Scalar, shape: Shape
+) -> None:
     """Work-items, or a lone one, change words in local memory, a column after the other."""
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
     sums = kl.local(WORD, kl.u64)
@@ -504,7 +528,15 @@ def settle_by_items(tails: Any, transform: Any, columns: Any, shape: Any) -> Non
 
 
 @function
-def add_if_hit(tails: Any, sums: Any, i: Any, d: Any, pivot: Any, more: Any, shape: Any) -> None:
+def add_if_hit(
+    tails: kl.Array,
+    sums: kl.Array,
+    i: kl.Scalar,
+    d: kl.Scalar,
+    pivot: kl.Scalar,
+    more: kl.Scalar,
+    shape: Shape,
+) -> None:
     """Adds a pivot to the words from `i` on that have its column `d`, and what it is the sum of.
 
     The pivot has not, so that nobody writes what the others of a workgroup still read.

@@ -142,14 +142,14 @@ def _shared(
 ) -> Eliminated:
     """The same by the members of a group; the result is where the rows are."""
     devices = group.devices
-    place = devices.index(rows.device) if rows.device in devices else 0
+    index = devices.index(rows.device) if rows.device in devices else 0
 
     def work(member: Member) -> tuple[BitMatrix | None, NDArray[np.bool_]]:
-        wanted = len(devices) == 1 or member.rank == place
+        wanted = len(devices) == 1 or member.rank == index
         return eliminated_everywhere(member, eliminators, rows, owners, wanted, progress)
 
-    found, promoted = group.run(work)[place]
-    whole = found.to(rows.device)
+    result, promoted = group.run(work)[index]
+    whole = result.to(rows.device)
     if out is not None:
         out.words[...] = whole.words
     return Eliminated(whole if out is None else out, promoted)

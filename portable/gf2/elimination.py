@@ -221,15 +221,15 @@ class Elimination:
     def choose(self, stripe: int) -> None:
         """Chooses the pivots of a held stripe, to which those of all before have been applied."""
         layout, shape = self.layout, self.layout.shape
-        own = layout.held.index(stripe)
+        stripe_index = layout.held.index(stripe)
         with registry.use(layout.device):
             if shape.alone:
-                self._advance(stripe - 1, slice(own, own + 1), 0, 1)
+                self._advance(stripe - 1, slice(stripe_index, stripe_index + 1), 0, 1)
                 return
             blocks = -(-int(self.state.work.shape[1]) // shape.batch)
             steps = [
                 take_step[groups(1 + blocks), shape.workgroup].prepare(
-                    self.state, self._transform, self._words, stripe, own, odd,
+                    self.state, self._transform, self._words, stripe, stripe_index, odd,
                     shape=shape, reduced=self._reduced,
                 )
                 for odd in range(2)

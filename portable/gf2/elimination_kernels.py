@@ -23,6 +23,7 @@ from portable.gf2.election_kernels import (
     Known,
     Panel,
     Rows,
+    State,
     Transform,
     bit,
     elect,
@@ -38,6 +39,7 @@ from portable.gf2.table_kernels import (
     combination,
     nothing,
 )
+from portable.gf2.tuning import Shape
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -50,13 +52,13 @@ __all__ = [
 
 
 @function
-def last_panel(state: Any, stripe: Any, shape: Any) -> Any:
+def last_panel(state: State, stripe: kl.Scalar, shape: Shape) -> Any:
     """The end of a stripe's panels."""
     return kl.minimum((stripe + 1) * shape.width, state.owners.shape[0] // WORD)
 
 
 @function
-def pivot_words(state: Any, source: Any, s: Any, at: Any, lanes: int) -> Any:
+def pivot_words(state: State, source: kl.Scalar, s: kl.Scalar, at: kl.Scalar, lanes: int) -> Any:
     """A pivot's words from `at` on in stripe `s`; zeros where a column has none."""
     words = nothing(lanes)
     if source >= 0:
@@ -67,7 +69,9 @@ def pivot_words(state: Any, source: Any, s: Any, at: Any, lanes: int) -> Any:
 
 
 @function
-def bring_pivots(state: Any, pivots: Any, panel: Any, s: Any, shape: Any) -> None:
+def bring_pivots(
+    state: State, pivots: kl.Array, panel: kl.Scalar, s: kl.Scalar, shape: Shape
+) -> None:
     """A stripe's words of the rows that are pivots of a panel, by the workgroup."""
     parts = shape.width // shape.lanes
     for x in kl.workgroup_range(WORD * parts, unroll=shape.copies):
@@ -79,20 +83,26 @@ def bring_pivots(state: Any, pivots: Any, panel: Any, s: Any, shape: Any) -> Non
 
 @function
 def sum_for(
-    transform: Any, names: Any, rest: Any, word: Any, panel: Any, shape: Any, reduced: bool
+    transform: Transform,
+    names: kl.Array,
+    rest: kl.Scalar,
+    word: kl.Scalar,
+    panel: Panel,
+    shape: Shape,
+    reduced: bool,
 ) -> Any:
     """Which pivots of a panel a row takes on that came to rest there, or nowhere (-1).
 
     What a row has in the columns of pivots, its `word`, says which reduced ones it is to lose, of
     whose sums `names` are tables.
     """
-    found = kl.cast(0, kl.u64)
+    sums = kl.cast(0, kl.u64)
     if rest >= 0 and rest // WORD == panel.number:
         c = rest % WORD
-        found = (transform.reduced[c] if reduced else transform.finals[c]) ^ bit(c)
+        sums = (transform.reduced[c] if reduced else transform.finals[c]) ^ bit(c)
     elif reduced or rest < 0:
-        found = combination(names, word & transform.columns[0], 0, shape.names)
-    return found
+        sums = combination(names, word & transform.columns[0], 0, shape.names)
+    return sums
 
 
 # -- a workgroup to a stripe ----------------------------------------------------------------------
@@ -100,45 +110,54 @@ def sum_for(
 
 @kernel
 def advance_stripes(
-    state: Any, stripe: Any, first: Any, applies: Any, chooses: Any, *, shape: Any, reduced: bool
+    state: State,
+    stripe: kl.Scalar,
+    first: kl.Scalar,
+    applies: kl.Scalar,
+    chooses: kl.Scalar,
+    *,
+    shape: Shape,
+    reduced: bool,
 ) -> None:
     """Applies the pivots of `stripe` to those that are held from `first` on, a workgroup each.
 
     The first of them is stripe ``stripe + 1`` where it goes on to choose its own pivots, for the
     next launch. Numbers say whether one or the other is wanted.
     """
-    own = first + kl.group_id(0)
+    stripe_number = first + kl.group_id(0)
     tables = kl.local((shape.ahead, shape.tables, 1 << shape.bits, shape.width), kl.u64)
     pivots = kl.local((WORD, shape.width), kl.u64)
     if applies != 0:
         last = last_panel(state, stripe, shape)
         for begin in range(stripe * shape.width, last, shape.ahead):
             end = kl.minimum(begin + shape.ahead, last)
-            advance(state, tables, pivots, own, begin, end, shape)
+            advance(state, tables, pivots, stripe_number, begin, end, shape)
     if chooses != 0 and kl.group_id(0) == 0:
         transform = Transform(kl.local(WORD, kl.u64), kl.local(WORD, kl.u64), kl.local(1, kl.u64))
         for number in range((stripe + 1) * shape.width, last_panel(state, stripe + 1, shape)):
             known = Known(kl.local(WORD, kl.u64), kl.local(WORD, kl.u64))
             raw = kl.local(shape.batch, kl.u64)
-            elect(state, transform, known, raw, None, Panel(number, own), shape)
-            note_sums(state, transform, Panel(number, own), shape, reduced)
-            advance(state, tables, pivots, own, number, number + 1, shape)
+            elect(state, transform, known, raw, None, Panel(number, stripe_number), shape)
+            note_sums(state, transform, Panel(number, stripe_number), shape, reduced)
+            advance(state, tables, pivots, stripe_number, number, number + 1, shape)
 
 
 @function
-def note_sums(state: Any, transform: Any, panel: Any, shape: Any, reduced: bool) -> None:
+def note_sums(
+    state: State, transform: Transform, panel: Panel, shape: Shape, reduced: bool
+) -> None:
     """Notes which pivots of a panel all rows take on."""
     names = kl.local((shape.tables, 1 << shape.bits, 1), kl.u64)
     build_name_tables(names, transform, shape)
     for row in kl.workgroup_range(state.work.shape[1]):
         word = own_word(state.work, row, panel, shape)
-        found = sum_for(transform, names, state.rests[row], word, panel, shape, reduced)
-        note_sum(state, panel.number, row, found, shape)
+        sums = sum_for(transform, names, state.rests[row], word, panel, shape, reduced)
+        note_sum(state, panel.number, row, sums, shape)
     kl.barrier()
 
 
 @function
-def build_name_tables(names: Any, transform: Any, shape: Any) -> None:
+def build_name_tables(names: kl.Array, transform: Transform, shape: Shape) -> None:
     """Tables of the sums of reduced pivots, as sums of pivots' rows."""
     rows = kl.local((WORD, 1), kl.u64)
     for c in kl.workgroup_range(WORD):
@@ -148,7 +167,15 @@ def build_name_tables(names: Any, transform: Any, shape: Any) -> None:
 
 
 @function
-def advance(state: Any, tables: Any, pivots: Any, s: Any, begin: Any, end: Any, shape: Any) -> None:
+def advance(
+    state: State,
+    tables: kl.Array,
+    pivots: kl.Array,
+    s: kl.Scalar,
+    begin: kl.Scalar,
+    end: kl.Scalar,
+    shape: Shape,
+) -> None:
     """Eliminates the columns of some panels from stripe `s`, which no other workgroup touches.
 
     Rows are gone through once for all these panels, as there may be more of them than caches hold.
@@ -166,7 +193,14 @@ def advance(state: Any, tables: Any, pivots: Any, s: Any, begin: Any, end: Any, 
 
 @function
 def add_sums(
-    state: Any, x: Any, place: Any, row: Any, tables: Any, begin: Any, end: Any, shape: Any
+    state: State,
+    x: kl.Array,
+    position: tuple[kl.Scalar, ...],
+    row: kl.Scalar,
+    tables: kl.Array,
+    begin: kl.Scalar,
+    end: kl.Scalar,
+    shape: Shape,
 ) -> None:
     """Adds to the words at a place what a row takes on of panels of which there are tables."""
     named = kl.cast(0, kl.u64)
@@ -174,11 +208,11 @@ def add_sums(
         named = named | sum_of(state, panel, row, shape)
     if named != 0:
         for at in kl.static_range(0, shape.width, shape.lanes):
-            words = kl.vload(x, *place, at, lanes=shape.lanes)
+            words = kl.vload(x, *position, at, lanes=shape.lanes)
             for panel in range(begin, end):
                 entries = tables[panel - begin, :, :, :]
                 words = words ^ combination(entries, sum_of(state, panel, row, shape), at, shape)
-            kl.vstore(x, *place, at, words)
+            kl.vstore(x, *position, at, words)
 
 
 # -- many workgroups to a stripe ------------------------------------------------------------------
@@ -186,23 +220,23 @@ def add_sums(
 
 @kernel
 def take_step(
-    state: Any,
-    transform: Any,
-    words: Any,
-    stripe: Any,
-    own: Any,
-    odd: Any,
+    state: State,
+    transform: Transform,
+    words: kl.Array,
+    stripe: kl.Scalar,
+    index: kl.Scalar,
+    odd: kl.Scalar,
     *,
-    shape: Any,
+    shape: Shape,
     reduced: bool,
 ) -> None:
     """Eliminates the columns of a panel from its stripe, and chooses the pivots of the next one.
 
-    The stripe is the held one `own`, and has a step more than panels: the first eliminates nothing,
-    the last chooses nothing. The first workgroup chooses, from rows as they were before the panel
-    that the others eliminate at the same time, a workgroup to some rows; all read one of two places
-    in `words`, and the others write the other one. Which step it is the device knows, so that the
-    host prepares two launches for all of them, of even numbers and of odd ones.
+    The stripe is the held one `index`, and has a step more than panels: the first eliminates
+    nothing, the last chooses nothing. The first workgroup chooses, from rows as they were before
+    the panel that the others eliminate at the same time, a workgroup to some rows; all read one of
+    two places in `words`, and the others write the other one. Which step it is the device knows, so
+    that the host prepares two launches for all of them, of even numbers and of odd ones.
     """
     taken = kl.assume_uniform(state.cursor[1 + odd])
     step = taken % (shape.width + 1)
@@ -217,13 +251,13 @@ def take_step(
         if number < last:
             after = Transform(*(x[1 - rows.slot, :] for x in transform))
             room = Room(names, pivots, sums)
-            elect_ahead(state, before, after, rows, room, Panel(number, own), shape)
+            elect_ahead(state, before, after, rows, room, Panel(number, index), shape)
         if kl.local_linear_id() == 0:
             state.cursor[2 - odd] = taken + 1
     elif step == 0:
-        copy_rows(state, rows, own, shape)
+        copy_rows(state, rows, index, shape)
     else:
-        room, panel = Room(names, pivots, sums), Panel(number - 1, own)
+        room, panel = Room(names, pivots, sums), Panel(number - 1, index)
         advance_rows(state, before, rows, tables, room, panel, number == last, shape, reduced)
 
 
@@ -247,7 +281,13 @@ class Room(NamedTuple):
 
 @function
 def elect_ahead(
-    state: Any, before: Any, after: Any, rows: Any, room: Any, panel: Any, shape: Any
+    state: State,
+    before: Transform,
+    after: Transform,
+    rows: Rows,
+    room: Room,
+    panel: Panel,
+    shape: Shape,
 ) -> None:
     """Chooses the pivots of a panel while the one before is eliminated, by one workgroup.
 
@@ -271,38 +311,40 @@ def elect_ahead(
 
 
 @function
-def pivot_words_of(state: Any, rows: Any, source: Any, own: Any, at: Any, lanes: int) -> Any:
+def pivot_words_of(
+    state: State, rows: Rows, source: kl.Scalar, number: kl.Scalar, at: kl.Scalar, lanes: int
+) -> Any:
     """A pivot's words of its own stripe as they were before its panel."""
     words = nothing(lanes)
     if source >= 0:
         words = kl.vload(rows.words, rows.slot, source, at, lanes=lanes)
     elif source != NO_SOURCE:
-        words = kl.vload(state.eliminators, own, eliminator_source(source), at, lanes=lanes)
+        words = kl.vload(state.eliminators, number, eliminator_source(source), at, lanes=lanes)
     return words
 
 
 @function
-def copy_rows(state: Any, rows: Any, own: Any, shape: Any) -> None:
+def copy_rows(state: State, rows: Rows, number: kl.Scalar, shape: Shape) -> None:
     """Some rows of a stripe to where the next step reads them, by a workgroup."""
     top = (kl.group_id(0) - 1) * shape.batch
     last = kl.minimum(top + shape.batch, state.work.shape[1])
     for row in range(top + kl.local_id(1), last, kl.local_size(1)):
         for part in kl.static_range(0, shape.width, kl.local_size(0) * shape.lanes):
             at = kl.local_id(0) * shape.lanes + part
-            words = kl.vload(state.work, own, row, at, lanes=shape.lanes)
+            words = kl.vload(state.work, number, row, at, lanes=shape.lanes)
             kl.vstore(rows.words, 1 - rows.slot, row, at, words)
 
 
 @function
 def advance_rows(
-    state: Any,
-    transform: Any,
-    rows: Any,
-    tables: Any,
-    room: Any,
-    panel: Any,
-    is_last: Any,
-    shape: Any,
+    state: State,
+    transform: Transform,
+    rows: Rows,
+    tables: kl.Array,
+    room: Room,
+    panel: Panel,
+    is_last: kl.Scalar,
+    shape: Shape,
     reduced: bool,
 ) -> None:
     """Eliminates a panel's columns from some rows of its stripe, by a workgroup.
@@ -343,18 +385,20 @@ def advance_rows(
 
 
 @kernel
-def place_pivots(state: Any, stripe: Any, *, shape: Any) -> None:
+def place_pivots(state: State, stripe: kl.Scalar, *, shape: Shape) -> None:
     """Notes where the rows rest that were chosen elsewhere, by one workgroup."""
     first = stripe * shape.width * WORD
-    for place in kl.workgroup_range(first, last_panel(state, stripe, shape) * WORD):
-        source = source_of(state, place // WORD, place % WORD, shape)
+    for position in kl.workgroup_range(first, last_panel(state, stripe, shape) * WORD):
+        source = source_of(state, position // WORD, position % WORD, shape)
         if source >= 0:
-            state.rests[source] = place
-            state.settled[source] = place
+            state.rests[source] = position
+            state.settled[source] = position
 
 
 @kernel
-def solve_pivots(state: Any, solved: Any, stripe: Any, first: Any, *, shape: Any) -> None:
+def solve_pivots(
+    state: State, solved: kl.Array, stripe: kl.Scalar, first: kl.Scalar, *, shape: Shape
+) -> None:
     """The rows of a stripe's pivots in the stripes from `first` on, as each was before its panel.
 
     A workgroup to a few words of the held stripe `first`, or of one after it. They go to `solved`,

@@ -58,8 +58,8 @@ def read_matrix(
     ShapeError
         For a packed file with another number of columns.
     """
-    words, found = read_rows(path, columns, progress=progress)
-    return BitMatrix.from_words(words, found, device=device)
+    words, width = read_rows(path, columns, progress=progress)
+    return BitMatrix.from_words(words, width, device=device)
 
 
 def write_matrix(path: Name, matrix: BitMatrix, *, progress: Progress | None = None) -> None:

@@ -44,9 +44,9 @@ class _Squares:
 
     def error(self) -> float:
         """0 if both are right, else infinity."""
-        found = (self._product.to_dense().astype(np.float32) @ self._x) % 2
+        product = (self._product.to_dense().astype(np.float32) @ self._x) % 2
         rank = np.count_nonzero(self._work.pivots() >= 0)
-        right = rank == self._rank and np.array_equal(found, self._expected)
+        right = rank == self._rank and np.array_equal(product, self._expected)
         return 0.0 if right else float("inf")
 
 

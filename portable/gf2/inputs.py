@@ -65,27 +65,27 @@ def read_rows(
     """
     if not is_packed(path):
         return read_text(path, columns=columns, share=share, progress=progress)
-    mapped, found = map_packed(path)
-    _require_columns(path, found, columns)
+    mapped, width = map_packed(path)
+    _require_columns(path, width, columns)
     first, last = (len(mapped) * part // share[1] for part in (share[0], share[0] + 1))
     words = np.array(mapped[first:last], np.uint64)
-    require_clear_padding(path, words, found, first=first)
-    return words, found
+    require_clear_padding(path, words, width, first=first)
+    return words, width
 
 
 def shape_of(path: Name, columns: int | None = None) -> tuple[int, int]:
     """Rows and columns of a file, without holding its rows; as `read_rows` would find them."""
     if not is_packed(path):
-        rows, found = text_shape(path)
-        return rows, found if columns is None else columns
-    mapped, found = map_packed(path)
-    _require_columns(path, found, columns)
-    return len(mapped), found
+        rows, width = text_shape(path)
+        return rows, width if columns is None else columns
+    mapped, width = map_packed(path)
+    _require_columns(path, width, columns)
+    return len(mapped), width
 
 
-def _require_columns(path: Name, found: int, columns: int | None) -> None:
-    if columns is not None and found != columns:
-        raise ShapeError(f"{os.fspath(path)} has {found} columns, not {columns}")
+def _require_columns(path: Name, width: int, columns: int | None) -> None:
+    if columns is not None and width != columns:
+        raise ShapeError(f"{os.fspath(path)} has {width} columns, not {columns}")
 
 
 def widened(words: Words, columns: int) -> Words:

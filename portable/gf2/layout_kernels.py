@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.gf2.table_kernels import nothing
+from portable.gf2.tuning import Shape
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -36,7 +37,7 @@ HALVES: Final = (
 
 
 @function
-def reversed_bits(x: Any) -> Any:
+def reversed_bits(x: kl.Scalar) -> Any:
     """The word's bits from the last to the first."""
     for step, mask in HALVES:
         x = ((x >> step) & mask) | ((x & mask) << step)
@@ -45,7 +46,14 @@ def reversed_bits(x: Any) -> Any:
 
 @kernel
 def to_stripes(
-    words: Any, work: Any, first: Any, turn: Any, *, shape: Any, rows: int, backward: bool
+    words: kl.Array,
+    work: kl.Array,
+    first: kl.Scalar,
+    turn: Any,
+    *,
+    shape: Shape,
+    rows: int,
+    backward: bool,
 ) -> None:
     """Words of rows to stripes, from place `first` on; what lies beyond them is zero.
 
@@ -58,30 +66,32 @@ def to_stripes(
     for row in range(kl.group_id(0) * rows + kl.local_id(1), last, kl.local_size(1)):
         for part in kl.static_range(0, shape.width, kl.local_size(0) * lanes):
             at = kl.local_id(0) * lanes + part
-            place = begin + at
-            if place >= 0 and place + lanes <= words.shape[1]:
-                found = turned_words(words, row, place, lanes, backward)
-                kl.vstore(work, s, row, at, found)
+            position = begin + at
+            if position >= 0 and position + lanes <= words.shape[1]:
+                values = turned_words(words, row, position, lanes, backward)
+                kl.vstore(work, s, row, at, values)
             else:
                 for i in kl.static_range(lanes):
-                    if place + i >= 0:
+                    if position + i >= 0:
                         word = kl.cast(0, kl.u64)
-                        if place + i < words.shape[1]:
-                            word = turned_words(words, row, place + i, 1, backward)
+                        if position + i < words.shape[1]:
+                            word = turned_words(words, row, position + i, 1, backward)
                         work[s, row, at + i] = word
 
 
 @function
-def turned_words(words: Any, row: Any, place: Any, lanes: int, backward: bool) -> Any:
+def turned_words(
+    words: kl.Array, row: kl.Scalar, position: kl.Scalar, lanes: int, backward: bool
+) -> Any:
     """The words of a row at some places in the order of elimination."""
     if not backward:
-        return reversed_bits(kl.vload(words, row, place, lanes=lanes))
-    found = kl.vload(words, row, words.shape[1] - lanes - place, lanes=lanes)
-    return reversed_lanes(found, lanes)
+        return reversed_bits(kl.vload(words, row, position, lanes=lanes))
+    values = kl.vload(words, row, words.shape[1] - lanes - position, lanes=lanes)
+    return reversed_lanes(values, lanes)
 
 
 @function
-def reversed_lanes(words: Any, lanes: int) -> Any:
+def reversed_lanes(words: kl.Scalar, lanes: int) -> Any:
     """The last lane first."""
     if lanes == 1:
         return words
@@ -90,13 +100,13 @@ def reversed_lanes(words: Any, lanes: int) -> Any:
 
 @kernel
 def from_stripes(
-    work: Any,
-    sources: Any,
-    words: Any,
-    first: Any,
-    parts: Any,
+    work: kl.Array,
+    sources: kl.Array | None,
+    words: kl.Array,
+    first: kl.Scalar,
+    parts: kl.Scalar,
     *,
-    shape: Any,
+    shape: Shape,
     rows: int,
     backward: bool,
 ) -> None:
@@ -113,31 +123,38 @@ def from_stripes(
             source = sources[row]
         for part in kl.static_range(0, shape.width, kl.local_size(0) * lanes):
             at = kl.local_id(0) * lanes + part
-            place = stripe * shape.width + at - first
-            found = nothing(lanes)
+            position = stripe * shape.width + at - first
+            values = nothing(lanes)
             if source >= 0:
-                found = kl.vload(work, held, source, at, lanes=lanes)
-            if place >= 0 and place + lanes <= words.shape[1]:
-                put_turned(words, row, place, found, lanes, backward)
+                values = kl.vload(work, held, source, at, lanes=lanes)
+            if position >= 0 and position + lanes <= words.shape[1]:
+                put_turned(words, row, position, values, lanes, backward)
             else:
                 for i in kl.static_range(lanes):
-                    if place + i >= 0 and place + i < words.shape[1]:
-                        word = found[i] if lanes > 1 else found
-                        put_turned(words, row, place + i, word, 1, backward)
+                    if position + i >= 0 and position + i < words.shape[1]:
+                        word = values[i] if lanes > 1 else values
+                        put_turned(words, row, position + i, word, 1, backward)
 
 
 @function
-def put_turned(words: Any, row: Any, place: Any, found: Any, lanes: int, backward: bool) -> None:
+def put_turned(
+    words: kl.Array,
+    row: kl.Scalar,
+    position: kl.Scalar,
+    word: kl.Scalar,
+    lanes: int,
+    backward: bool,
+) -> None:
     """Writes what `turned_words` reads."""
     if backward:
-        at = words.shape[1] - lanes - place
-        kl.vstore(words, row, at, reversed_lanes(found, lanes))
+        at = words.shape[1] - lanes - position
+        kl.vstore(words, row, at, reversed_lanes(word, lanes))
     else:
-        kl.vstore(words, row, place, reversed_bits(found))
+        kl.vstore(words, row, position, reversed_bits(word))
 
 
 @kernel
-def begin_marks(marks: Any, rows: Any) -> None:
+def begin_marks(marks: kl.Array, rows: kl.Scalar) -> None:
     """-1 to each of so many rows, and 0 to what follows."""
     i = kl.global_id(0)
     if i < marks.shape[0]:
@@ -145,33 +162,33 @@ def begin_marks(marks: Any, rows: Any) -> None:
 
 
 @kernel
-def find_beyond(work: Any, rests: Any, flags: Any, first: Any) -> None:
+def find_beyond(work: kl.Array, rests: kl.Array, flags: kl.Array, first: kl.Scalar) -> None:
     """Marks rows that became no pivot and have ones in words from place `first` on."""
     row = kl.global_id(0)
     if row < rests.shape[0]:
         seen = kl.cast(0, kl.u64)
         if rests[row] < 0:
-            for place in range(first, work.shape[0] * work.shape[2]):
-                seen = seen | work[place // work.shape[2], row, place % work.shape[2]]
+            for position in range(first, work.shape[0] * work.shape[2]):
+                seen = seen | work[position // work.shape[2], row, position % work.shape[2]]
         flags[row] = kl.where(seen != 0, 1, 0)
 
 
 @kernel
-def take_rows(words: Any, rows: Any, units: Any, out: Any) -> None:
+def take_rows(words: kl.Array, rows: kl.Array, units: kl.Array, out: kl.Array) -> None:
     """Row i of `out`: row ``rows[i]``, and a one at column ``units[i]``; -1 stands for neither."""
     word, row = kl.global_id(0), kl.global_id(1)
     if word < out.shape[1] and row < out.shape[0]:
-        found = kl.cast(0, kl.u64)
+        value = kl.cast(0, kl.u64)
         if rows[row] >= 0:
-            found = words[rows[row], word]
+            value = words[rows[row], word]
         unit = units[row]
         if unit >= 0 and unit // 64 == word:
-            found = found | (kl.cast(1, kl.u64) << kl.cast(unit % 64, kl.u64))
-        out[row, word] = found
+            value = value | (kl.cast(1, kl.u64) << kl.cast(unit % 64, kl.u64))
+        out[row, word] = value
 
 
 @kernel
-def transpose_blocks(words: Any, out: Any) -> None:
+def transpose_blocks(words: kl.Array, out: kl.Array) -> None:
     """The transpose, a workgroup to each block of 64 rows and a word.
 
     Quarters of a block off its diagonal change places, then those of its quarters, and so on
@@ -181,10 +198,10 @@ def transpose_blocks(words: Any, out: Any) -> None:
     items, item = kl.local_size(0), kl.local_id(0)
     word, top = kl.group_id(0), kl.group_id(1) * 64
     for i in range(item, 64, items):
-        found = kl.cast(0, kl.u64)
+        bits = kl.cast(0, kl.u64)
         if top + i < words.shape[0]:
-            found = words[top + i, word]
-        block[i] = found
+            bits = words[top + i, word]
+        block[i] = bits
     kl.barrier()
     for half, mask in HALVES:
         for pair in range(item, 32, items):
@@ -199,7 +216,9 @@ def transpose_blocks(words: Any, out: Any) -> None:
 
 
 @kernel
-def random_words(words: Any, columns: Any, seed: Any, density: Any, *, STEPS: int) -> None:
+def random_words(
+    words: kl.Array, columns: kl.Scalar, seed: kl.Scalar, density: kl.Scalar, *, STEPS: int
+) -> None:
     """Bits that are ones with probability ``density / 2^STEPS``, zeros beyond `columns`.
 
     A random bit for each binary digit of the density, from the last: ones are added where the digit
@@ -208,17 +227,17 @@ def random_words(words: Any, columns: Any, seed: Any, density: Any, *, STEPS: in
     word, row = kl.global_id(0), kl.global_id(1)
     if word < words.shape[1] and row < words.shape[0]:
         index = kl.cast(row, kl.u64) * kl.cast(words.shape[1], kl.u64) + kl.cast(word, kl.u64)
-        found = kl.cast(0, kl.u64)
+        bits_so_far = kl.cast(0, kl.u64)
         for pair in kl.static_range(STEPS // 2):
             a, b, c, d = kl.random.bits(seed, index, pair)
             for half in kl.static_range(2):
                 high, low = ((a, b), (c, d))[half]
                 bits = (kl.cast(high, kl.u64) << 32) | kl.cast(low, kl.u64)
                 adds = (density >> (2 * pair + half)) & 1 != 0
-                found = kl.where(adds, found | bits, found & bits)
+                bits_so_far = kl.where(adds, bits_so_far | bits, bits_so_far & bits)
         if density >> STEPS != 0:
-            found = kl.cast(0xFFFFFFFFFFFFFFFF, kl.u64)
+            bits_so_far = kl.cast(0xFFFFFFFFFFFFFFFF, kl.u64)
         left = columns - word * 64
         if left < 64:
-            found = found & ((kl.cast(1, kl.u64) << kl.cast(left, kl.u64)) - 1)
-        words[row, word] = found
+            bits_so_far = bits_so_far & ((kl.cast(1, kl.u64) << kl.cast(left, kl.u64)) - 1)
+        words[row, word] = bits_so_far

@@ -14,7 +14,7 @@ __all__ = ["begin_owners", "find_leads", "find_owners"]
 
 
 @kernel
-def begin_owners(owners: Any, columns: Any, *, backward: bool) -> None:
+def begin_owners(owners: kl.Array, columns: kl.Scalar, *, backward: bool) -> None:
     """-1 to the places of columns, `NO_COLUMN` to those beyond the last one, and 0 behind them."""
     i = kl.global_id(0)
     places = owners.shape[0] - 1
@@ -29,7 +29,7 @@ def begin_owners(owners: Any, columns: Any, *, backward: bool) -> None:
 
 
 @kernel
-def find_owners(words: Any, owners: Any) -> None:
+def find_owners(words: kl.Array, owners: kl.Array) -> None:
     """Each row to the place of its highest column, a workgroup to a row.
 
     Behind the places it counts rows that are empty, or that lead where another one does.
@@ -39,14 +39,14 @@ def find_owners(words: Any, owners: Any) -> None:
     if kl.local_id(0) == 0:
         before = kl.cast(0, kl.i32)
         if lead >= 0:
-            place = (places // WORD - 1 - lead // WORD) * WORD + lead % WORD
-            before = kl.atomic_max(owners, place, row)
+            position = (places // WORD - 1 - lead // WORD) * WORD + lead % WORD
+            before = kl.atomic_max(owners, position, row)
         if before >= 0:
             kl.atomic_add(owners, places, 1)
 
 
 @kernel
-def find_leads(words: Any, leads: Any) -> None:
+def find_leads(words: kl.Array, leads: kl.Array) -> None:
     """The highest column of each row, -1 for an empty one; a workgroup looks at a row."""
     lead = lead_of(words, kl.group_id(0))
     if kl.local_id(0) == 0:
@@ -54,14 +54,14 @@ def find_leads(words: Any, leads: Any) -> None:
 
 
 @function
-def lead_of(words: Any, row: Any) -> Any:
+def lead_of(words: kl.Array, row: kl.Scalar) -> Any:
     """The highest column of a row, -1 if it is empty, by the workgroup."""
     lead = kl.cast(-1, kl.i32)
     word = words.shape[1] - 1 - kl.local_id(0)
     while word >= 0:
-        found = words[row, word]
-        if found != 0:
-            lead = word * WORD + 63 - kl.cast(kl.clz(found), kl.i32)
+        value = words[row, word]
+        if value != 0:
+            lead = word * WORD + 63 - kl.cast(kl.clz(value), kl.i32)
             word = 0
         word = word - kl.local_size(0)
     return kl.workgroup_reduce(kl.maximum, lead)

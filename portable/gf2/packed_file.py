@@ -123,10 +123,10 @@ def map_packed(path: str | os.PathLike[str]) -> tuple[Any, int]:
         raise DataError(f"the header of {os.fspath(path)} says {rows}x{columns}: it was changed")
     shape = (rows, word_count(columns))
     wanted = packed_bytes(rows, columns)
-    found = Path(path).stat().st_size
-    if found != wanted:
+    size = Path(path).stat().st_size
+    if size != wanted:
         raise DataError(
-            f"{os.fspath(path)} has {found} bytes; its header says {rows}x{columns}, which takes "
+            f"{os.fspath(path)} has {size} bytes; its header says {rows}x{columns}, which takes "
             f"{wanted}: it was cut short or changed"
         )
     if 0 in shape:

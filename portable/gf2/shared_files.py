@@ -49,14 +49,14 @@ def eliminate_files_together(
     """
     part = member.rank, member.size
     with member.agreeing():
-        (held, wide), (given, found) = (
+        (held, wide), (given, width) = (
             read_rows(path, files.columns, share=part, progress=stage(stages, name))
             for path, name in ((files.eliminators, "eliminators"), (files.rows, "rows"))
         )
-    columns = max(member.exchange(max(wide, found)))
+    columns = max(member.exchange(max(wide, width)))
     held, given = (widened(x, columns) for x in (held, given))
-    own = leading_columns(BitMatrix.from_words(held, columns, device=member.device))
-    leads = np.concatenate(member.exchange(own))
+    leads_here = leading_columns(BitMatrix.from_words(held, columns, device=member.device))
+    leads = np.concatenate(member.exchange(leads_here))
     with member.agreeing():
         one_lead_each(leads, lambda i: f"{os.fspath(files.eliminators)}, line {i + 1}")
     shape = shape_for_all(member)

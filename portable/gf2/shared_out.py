@@ -25,8 +25,8 @@ __all__ = ["Shares", "eliminated_everywhere", "eliminated_together", "shape_for_
 
 def shape_for_all(member: Member) -> Shape:
     """The layout for a member's device, with stripes as wide as everybody's."""
-    own = shape_for(member.device.capabilities)
-    return own.of_width(min(member.exchange(own.width)))
+    shape = shape_for(member.device.capabilities)
+    return shape.of_width(min(member.exchange(shape.width)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portable import lang as kl
+from portable.gf2.tuning import Shape
 from portable.lang.function import function
 
 __all__ = [
@@ -37,7 +38,7 @@ def nothing(lanes: int) -> Any:
 
 
 @function
-def build_tables(tables: Any, rows: Any, shape: Any) -> None:
+def build_tables(tables: kl.Array, rows: kl.Array, shape: Shape) -> None:
     """Fills `tables` (tables, 2^K, width) with the sums of `rows` (64, width), by the workgroup.
 
     A work-item makes the sums of eight neighbours in turn, of which each differs by one row from
@@ -62,7 +63,7 @@ def build_tables(tables: Any, rows: Any, shape: Any) -> None:
 
 
 @function
-def row_or_nothing(rows: Any, row: Any, at: Any, shape: Any) -> Any:
+def row_or_nothing(rows: kl.Array, row: kl.Scalar, at: kl.Scalar, shape: Shape) -> Any:
     """Words of a row, of which there may be none as the last table has fewer."""
     words = nothing(shape.lanes)
     if row < WORD:
@@ -71,7 +72,7 @@ def row_or_nothing(rows: Any, row: Any, at: Any, shape: Any) -> Any:
 
 
 @function
-def combination(tables: Any, named: Any, at: Any, shape: Any) -> Any:
+def combination(tables: kl.Array, named: kl.Scalar, at: kl.Scalar, shape: Shape) -> Any:
     """The sum of the rows that the bits of `named` name, its words from `at` on."""
     mask = (1 << shape.bits) - 1
     total = kl.vload(tables, 0, kl.cast(named & mask, kl.i32), at, lanes=shape.lanes)
@@ -82,7 +83,9 @@ def combination(tables: Any, named: Any, at: Any, shape: Any) -> Any:
 
 
 @function
-def add_combinations(work: Any, tables: Any, named: Any, s: Any, row: Any, shape: Any) -> None:
+def add_combinations(
+    work: kl.Array, tables: kl.Array, named: kl.Scalar, s: kl.Scalar, row: kl.Scalar, shape: Shape
+) -> None:
     """Adds to a row of stripe `s` what `named` names; work-items along dimension 0 share it."""
     step = kl.local_size(0) * shape.lanes
     for part in kl.static_range(shape.width // step):

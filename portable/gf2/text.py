@@ -48,18 +48,18 @@ class _Piece:
     file: str
     start: int
 
-    def wrong(self, place: int, what: str) -> DataError:
+    def wrong(self, offset: int, what: str) -> DataError:
         """The error of something at a place in the text."""
-        return DataError(f"{self.file}, line {_line(self.file, self.start + place)}: {what}")
+        return DataError(f"{self.file}, line {_line(self.file, self.start + offset)}: {what}")
 
 
-def _line(file: str, place: int) -> int:
+def _line(file: str, offset: int) -> int:
     """The number of the line, from 1, that a place in a file is in."""
     line = 1
     with Path(file).open("rb") as opened:
-        while place > 0 and (block := opened.read(min(place, _PIECE))):
+        while offset > 0 and (block := opened.read(min(offset, _PIECE))):
             line += block.count(b"\n")
-            place -= len(block)
+            offset -= len(block)
     return line
 
 
@@ -135,8 +135,8 @@ def _first_numbers(
     ends = starts.copy()
     while (digit := (text[ends] >= _ZERO) & (text[ends] <= _NINE)).any():
         ends = ends + digit
-    found = ends > starts
-    return starts[found], ends[found]
+    nonempty = ends > starts
+    return starts[nonempty], ends[nonempty]
 
 
 def _pieces(
@@ -165,10 +165,10 @@ def _pieces(
         )
 
 
-def _begin(file: BinaryIO, place: int) -> int:
+def _begin(file: BinaryIO, offset: int) -> int:
     """Goes to the first line that begins at a place or after it."""
-    if place:
-        file.seek(place - 1)
+    if offset:
+        file.seek(offset - 1)
         file.readline()
     return file.tell()
 

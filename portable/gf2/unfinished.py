@@ -38,8 +38,8 @@ def unfinished_folder(out: Name) -> Path:
 
 def stamp(path: Name) -> list[Any]:
     """What tells a file from another, and from itself after it was written again."""
-    found = Path(path).stat()
-    return [str(Path(path).absolute()), found.st_ino, found.st_size, found.st_mtime_ns]
+    status = Path(path).stat()
+    return [str(Path(path).absolute()), status.st_ino, status.st_size, status.st_mtime_ns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,8 @@ class Unfinished:
         header = packed_header(self.rows, self.columns)
         intact = _begins_with(self.result, header, packed_bytes(self.rows, self.columns))
         if not intact or any(
-            total != self._sum_of(own) for total, own in zip(sums, words, strict=False)
+            total != self._sum_of(words_held)
+            for total, words_held in zip(sums, words, strict=False)
         ):
             raise self._damaged(self.result)
         for stripe in range(stripes if self.rows else 0):
@@ -179,14 +180,14 @@ class Unfinished:
         """
         path = self._pivots(stripe)
         try:
-            found = np.fromfile(path, np.uint64)
+            numbers = np.fromfile(path, np.uint64)
         except OSError:
             raise self._damaged(path) from None
-        told = found[1:]
+        told = numbers[1:]
         if (
-            not found.size
+            not numbers.size
             or told.size % (WORD + self.rows)
-            or int(found[0]) != zlib.crc32(told.data)
+            or int(numbers[0]) != zlib.crc32(told.data)
         ):
             raise self._damaged(path)
         return told.reshape(-1, WORD + self.rows)
@@ -200,11 +201,11 @@ class Unfinished:
 
     def promoted(self, stripes: int) -> NDArray[np.bool_]:
         """Which rows are pivots of one of so many stripes."""
-        found = np.zeros(self.rows, np.bool_)
+        flags = np.zeros(self.rows, np.bool_)
         for stripe in range(stripes if self.rows else 0):
             sources = self.read(stripe)[:, :WORD].astype(np.int64)
-            found[sources[sources >= 0]] = True
-        return found
+            flags[sources[sources >= 0]] = True
+        return flags
 
     def _pivots(self, stripe: int) -> Path:
         return self.folder / f"pivots-{stripe:06d}"
@@ -268,10 +269,10 @@ def _begins_with(path: Path, header: bytes, size: int) -> bool:
 def _read_json(path: Path) -> dict[str, Any]:
     """What was said; nothing where that cannot be read."""
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _sum_of_file(path: Path) -> int:

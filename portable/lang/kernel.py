@@ -32,6 +32,8 @@ from portable.lang.launch.definition import (
 )
 from portable.lang.launch.filling import owners_of
 from portable.lang.launch.launchable import Launchable
+from portable.profiling.timeline import on_host
+from portable.system.console import waiting
 from portable.system.garbage import collected_later
 from portable.system.locks import fork_safe_lock
 from portable.system.notices import remark
@@ -172,17 +174,21 @@ class Kernel(Launchable, Marked):
 
     def _compile(self, wanted: Specialisation, device: Device) -> Compiled:
         registry.given_work(device)
-        ir = self.translated(wanted, device.capabilities)
-        if device.interprets:
-            self._check_local(_local_bytes(ir), device)
-            return Compiled(ir, interpreted_arguments(ir), device.interpret(ir))
-        if checking():
-            program, arguments, executable = compile_checked(ir, device)
-            self._check_local(program.shared_bytes, device)
-            return Compiled(ir, arguments, executable, program)
-        program = generate(ir, device.capabilities)
-        self._check_local(program.shared_bytes, device)
-        return Compiled(ir, program.arguments, device.compile(program), program)
+        name = self.__name__
+        with waiting(f"compiling {name} for {device.name}"):
+            with on_host(f"translate {name}", "compilation"):
+                ir = self.translated(wanted, device.capabilities)
+                if device.interprets:
+                    self._check_local(_local_bytes(ir), device)
+                    return Compiled(ir, interpreted_arguments(ir), device.interpret(ir))
+                program = None if checking() else generate(ir, device.capabilities)
+            with on_host(f"build {name}", "compilation"):
+                if program is None:
+                    program, arguments, executable = compile_checked(ir, device)
+                    self._check_local(program.shared_bytes, device)
+                    return Compiled(ir, arguments, executable, program)
+                self._check_local(program.shared_bytes, device)
+                return Compiled(ir, program.arguments, device.compile(program), program)
 
     def _check_local(self, needed: int, device: Device) -> None:
         most = device.capabilities.local_memory_most

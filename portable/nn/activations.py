@@ -73,7 +73,7 @@ _TAIL_32: Final = (
 
 
 @function
-def polynomial(x: Any, COEFFICIENTS: Any) -> Any:
+def polynomial(x: kl.Scalar, COEFFICIENTS: Any) -> Any:
     """By Horner's rule, the constant first."""
     value = x * 0 + COEFFICIENTS[-1]
     for i in kl.static_range(1, len(COEFFICIENTS)):
@@ -82,7 +82,7 @@ def polynomial(x: Any, COEFFICIENTS: Any) -> Any:
 
 
 @function
-def share_below(x: Any) -> Any:
+def share_below(x: kl.Scalar) -> Any:
     """The probability that a normal number is below `x`; f32 or f64, or vectors of these."""
     if x.dtype is kl.f64:
         return share_by(x, _ERF_64, _TAIL_64, 6.0)
@@ -90,7 +90,7 @@ def share_below(x: Any) -> Any:
 
 
 @function
-def share_by(x: Any, ERF: Any, TAIL: Any, END: Any) -> Any:
+def share_by(x: kl.Scalar, ERF: Any, TAIL: Any, END: Any) -> Any:
     """The same by these polynomials."""
     z = kl.minimum(kl.abs(x) * _ROOT_HALF, x * 0 + END)
     near = 1 - z * polynomial(z * z, ERF)
@@ -100,99 +100,99 @@ def share_by(x: Any, ERF: Any, TAIL: Any, END: Any) -> Any:
 
 
 @function
-def density(x: Any) -> Any:
+def density(x: kl.Scalar) -> Any:
     """The density of the normal distribution."""
     return kl.exp(x * x * -0.5) * _DENSITY_AT_0
 
 
 @function
-def relu_slope(y: Any) -> Any:
+def relu_slope(y: kl.Scalar) -> Any:
     """1 where `y` is positive, else 0."""
     return kl.where(y > 0, y * 0 + 1, y * 0)
 
 
 @function
-def tanh(x: Any) -> Any:
+def tanh(x: kl.Scalar) -> Any:
     """The hyperbolic tangent."""
     return kl.tanh(x)
 
 
 @function
-def tanh_slope(y: Any) -> Any:
+def tanh_slope(y: kl.Scalar) -> Any:
     """Its slope where its value is `y`."""
     return 1 - y * y
 
 
 @function
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: kl.Scalar) -> Any:
     """``1 / (1 + exp(-x))``."""
     return 1 / (1 + kl.exp(-x))
 
 
 @function
-def sigmoid_slope(y: Any) -> Any:
+def sigmoid_slope(y: kl.Scalar) -> Any:
     """Its slope where its value is `y`."""
     return y * (1 - y)
 
 
 @function
-def relu6(x: Any) -> Any:
+def relu6(x: kl.Scalar) -> Any:
     """``min(max(x, 0), 6)``; NaN stays."""
     return kl.where(x < 0, x * 0, kl.where(x > 6, x * 0 + 6, x))
 
 
 @function
-def relu6_slope(y: Any) -> Any:
+def relu6_slope(y: kl.Scalar) -> Any:
     """1 where `y` is between the ends, else 0."""
     return kl.where((y > 0) & (y < 6), y * 0 + 1, y * 0)
 
 
 @function
-def hardsigmoid(x: Any) -> Any:
+def hardsigmoid(x: kl.Scalar) -> Any:
     """``relu6(x + 3) / 6``."""
     return relu6(x + 3) / 6
 
 
 @function
-def hardsigmoid_slope(y: Any) -> Any:
+def hardsigmoid_slope(y: kl.Scalar) -> Any:
     """A sixth where `y` is between 0 and 1, else 0."""
     return relu6_slope(y * 6) / 6
 
 
 @function
-def hardswish(x: Any) -> Any:
+def hardswish(x: kl.Scalar) -> Any:
     """``x * relu6(x + 3) / 6``."""
     return x * hardsigmoid(x)
 
 
 @function
-def hardswish_slope(x: Any) -> Any:
+def hardswish_slope(x: kl.Scalar) -> Any:
     """Its slope at `x`."""
     inside = (x > -3) & (x < 3)
     return kl.where(inside, x / 3 + 0.5, kl.where(x < 0, x * 0, x * 0 + 1))
 
 
 @function
-def silu(x: Any) -> Any:
+def silu(x: kl.Scalar) -> Any:
     """``x / (1 + exp(-x))``."""
     return x * sigmoid(x)
 
 
 @function
-def silu_slope(x: Any) -> Any:
+def silu_slope(x: kl.Scalar) -> Any:
     """Its slope at `x`."""
     share = sigmoid(x)
     return share * (1 + x * (1 - share))
 
 
 @function
-def gelu(x: Any) -> Any:
+def gelu(x: kl.Scalar) -> Any:
     """``x`` times the normal distribution's share below it."""
     return x * share_below(x)
 
 
 @function
-def gelu_slope(x: Any) -> Any:
+def gelu_slope(x: kl.Scalar) -> Any:
     """Its slope at `x`."""
     return share_below(x) + x * density(x)
 

@@ -179,9 +179,9 @@ def _check_parts(file: Any, wanted: Mapping[str, tuple[int, ...]], whole: str) -
     if unknown:
         raise ModelFileError(f"{whole} has no {shown(unknown)}")
     for name, shape in wanted.items():
-        found = tuple(parts[name].get_shape())
-        if found != shape:
-            raise ModelFileError(f"{name} has shape {found}; {whole} asks for {shape}")
+        result = tuple(parts[name].get_shape())
+        if result != shape:
+            raise ModelFileError(f"{name} has shape {result}; {whole} asks for {shape}")
 
 
 def _check_types(file: Any, parameters: Iterable[str]) -> None:

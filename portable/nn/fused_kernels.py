@@ -15,12 +15,23 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.sums import add_up_neighbours, lane_sum
+from portable.nn.fused_parts import FusedLayer, FusedLoss, FusedNet, Pass, Samples
+from portable.nn.fused_shapes import Shape
+from portable.nn.optimizers import Rule
+from portable.nn.step import Trained
 
 __all__ = ["forward_rows", "train_epochs"]
 
 
 @function
-def load_rows(x: Any, order: Any, first: Any, count: Any, values: Any, SHAPE: Any) -> None:
+def load_rows(
+    x: kl.Array,
+    order: kl.Array | None,
+    first: kl.Scalar,
+    count: kl.Scalar,
+    values: kl.Array,
+    SHAPE: Shape,
+) -> None:
     """Samples into columns of `values`; beyond `count` zeros."""
     for r in kl.workgroup_range(SHAPE.rows):
         if r < count:
@@ -35,7 +46,7 @@ def load_rows(x: Any, order: Any, first: Any, count: Any, values: Any, SHAPE: An
 
 
 @function
-def through_layer(weights: Any, values: Any, PASS: Any, SHAPE: Any) -> None:
+def through_layer(weights: kl.Array, values: kl.Array, PASS: Pass, SHAPE: Shape) -> None:
     """The values of a pass's units, from those of its source.
 
     A work-item does `SHAPE.units` units of `SHAPE.vectors` vectors of samples at a time.
@@ -54,8 +65,8 @@ def through_layer(weights: Any, values: Any, PASS: Any, SHAPE: Any) -> None:
                 sums[j, v] = kl.splat(start, SHAPE.lanes)
         for k in range(PASS.depth):
             held = [kl.vload(values, PASS.source + k, c, lanes=SHAPE.lanes) for c in columns]
-            for j, place in enumerate(places):
-                factor = kl.splat(weights[place + k * PASS.row_stride], SHAPE.lanes)
+            for j, layer in enumerate(places):
+                factor = kl.splat(weights[layer + k * PASS.row_stride], SHAPE.lanes)
                 for v in kl.static_range(SHAPE.vectors):
                     sums[j, v] += factor * held[v]
         for j in kl.static_range(SHAPE.units):
@@ -70,14 +81,16 @@ def through_layer(weights: Any, values: Any, PASS: Any, SHAPE: Any) -> None:
 
 
 @function
-def copy_by_workgroup(source: Any, target: Any) -> None:
+def copy_by_workgroup(source: kl.Array, target: kl.Array) -> None:
     """A vector, rounded to what the target holds."""
     for i in kl.workgroup_range(target.shape[0]):
         target[i] = source[i]
 
 
 @kernel
-def forward_rows(x: Any, parameters: Any, out: Any, *, NET: Any, SHAPE: Any) -> None:
+def forward_rows(
+    x: kl.Array, parameters: kl.Array, out: kl.Array, *, NET: FusedNet, SHAPE: Shape
+) -> None:
     """A workgroup takes its rows of samples through all layers.
 
     Parameters come into local memory first where the shape says so.
@@ -106,7 +119,14 @@ def forward_rows(x: Any, parameters: Any, out: Any, *, NET: Any, SHAPE: Any) -> 
 
 @function
 def loss_of_rows(
-    values: Any, goals: Any, levels: Any, count: Any, scale: Any, LAST: Any, LOSS: Any, SHAPE: Any
+    values: kl.Array,
+    goals: kl.Array,
+    levels: kl.Array,
+    count: kl.Scalar,
+    scale: kl.Scalar,
+    LAST: FusedLayer,
+    LOSS: FusedLoss,
+    SHAPE: Shape,
 ) -> Any:
     """The slopes of the loss in the place of the outputs; returns this work-item's losses."""
     total = kl.cast(0, values.dtype)
@@ -124,7 +144,12 @@ def loss_of_rows(
 
 @function
 def gradients_of_layer(
-    gradient: Any, values: Any, more: Any, ones: int, LAYER: Any, SHAPE: Any
+    gradient: kl.Array,
+    values: kl.Array,
+    more: kl.Scalar,
+    ones: int,
+    LAYER: FusedLayer,
+    SHAPE: Shape,
 ) -> None:
     """Adds up a layer's gradient over the samples; `more`: on top of what is there.
 
@@ -157,13 +182,18 @@ def gradients_of_layer(
                 there = (n < LAYER.outputs) & (k <= LAYER.inputs)
                 if there & (share == 0) & (item < tiles * SHAPE.split):
                     weight = LAYER.weight + n * LAYER.inputs + k
-                    place = kl.where(k < LAYER.inputs, weight, LAYER.bias + n)
-                    gradient[place] = gradient[place] + total[0] if more else total[0]
+                    target = kl.where(k < LAYER.inputs, weight, LAYER.bias + n)
+                    gradient[target] = gradient[target] + total[0] if more else total[0]
 
 
 @function
 def gradients_of_layers(
-    gradient: Any, weights: Any, values: Any, more: Any, NET: Any, SHAPE: Any
+    gradient: kl.Array,
+    weights: kl.Array,
+    values: kl.Array,
+    more: kl.Scalar,
+    NET: FusedNet,
+    SHAPE: Shape,
 ) -> None:
     """All gradients, from the slopes of the outputs; `more`: on top of what is there."""
     for layer in reversed(NET.layers):
@@ -176,7 +206,12 @@ def gradients_of_layers(
 
 @function
 def step_of_optimizer(
-    weights: Any, kept: Any, gradient: Any, given: Any, limit: Any, RULE: Any
+    weights: kl.Array,
+    kept: kl.Array,
+    gradient: kl.Array,
+    given: tuple[kl.Scalar, ...],
+    limit: kl.Scalar | None,
+    RULE: Rule,
 ) -> None:
     """One step along the gradient, its norm limited first where there is a limit.
 
@@ -195,9 +230,18 @@ def step_of_optimizer(
 
 @kernel
 def train_epochs(
-    samples: Any, trained: Any, levels: Any, lost: Any, batch: Any, limit: Any,
-    *, NET: Any, LOSS: Any, RULE: Any, SHAPE: Any,
-) -> None:  # fmt: skip
+    samples: Samples,
+    trained: Trained,
+    levels: kl.Array,
+    lost: kl.Array,
+    batch: kl.Scalar,
+    limit: kl.Scalar | None,
+    *,
+    NET: FusedNet,
+    LOSS: FusedLoss,
+    RULE: Rule,
+    SHAPE: Shape,
+) -> None:
     """All steps of some epochs, one for each element of `lost`, by one workgroup.
 
     ``samples.order[epoch]`` are the samples in their order, and a row of ``trained.numbers``

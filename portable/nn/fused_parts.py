@@ -158,12 +158,12 @@ class FusedNet:
         """With the values of the input and of each layer from these rows on."""
         linear = [parts for parts in model.layout.layers if parts]
         between = [BY_VALUE[model.activation]] * (len(linear) - 1)
-        found = zip(linear, pairwise(places), [*between, None], [None, *between], strict=True)
+        result = zip(linear, pairwise(places), [*between, None], [None, *between], strict=True)
         layers = tuple(
             FusedLayer(
-                weight.shape[1], weight.shape[0], *place, weight.start, bias.start, *activations
+                weight.shape[1], weight.shape[0], *numbers, weight.start, bias.start, *activations
             )
-            for (weight, bias), place, *activations in found
+            for (weight, bias), numbers, *activations in result
         )
         return cls(layers, model.layout.length, rows, model.dtype.register)
 

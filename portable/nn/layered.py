@@ -156,10 +156,10 @@ class LayeredTrainer:
             part = self._team.part(whole)
             losses = self._nothing
             if part.stop > part.start:
-                own = part.stop - part.start
-                self._take(rows, order, first + part.start, ready.inputs(own))
-                self._take(y, order, first + part.start, self._wanted[:own])
-                losses = self._gradients(ready, own, whole)
+                count_here = part.stop - part.start
+                self._take(rows, order, first + part.start, ready.inputs(count_here))
+                self._take(y, order, first + part.start, self._wanted[:count_here])
+                losses = self._gradients(ready, count_here, whole)
             else:
                 self._no_gradients()
             self._team.finish(self._gradient)

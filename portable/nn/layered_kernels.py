@@ -11,6 +11,8 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.sums import lane_sum
+from portable.nn.optimizers import Rule
+from portable.nn.step import Trained
 
 __all__ = [
     "FACTOR",
@@ -34,7 +36,9 @@ _LARGEST_SCALE: Final = 2.0**24
 
 
 @kernel
-def take_rows(x: Any, order: Any, first: Any, out: Any, *, LANES: int) -> None:
+def take_rows(
+    x: kl.Array, order: kl.Array | None, first: kl.Scalar, out: kl.Array, *, LANES: int
+) -> None:
     """The rows of `x` that come in `order` from `first` on; all in turn if there is no order.
 
     Parameters
@@ -55,7 +59,7 @@ def take_rows(x: Any, order: Any, first: Any, out: Any, *, LANES: int) -> None:
 
 
 @kernel
-def squares(gradient: Any, control: Any, partial: Any, *, LANES: int) -> None:
+def squares(gradient: kl.Array, control: kl.Array, partial: kl.Array, *, LANES: int) -> None:
     """Each workgroup's sum of squares of the gradient, the scale taken out of it.
 
     Parameters
@@ -73,13 +77,13 @@ def squares(gradient: Any, control: Any, partial: Any, *, LANES: int) -> None:
     for i in range(kl.global_id(0) * LANES, gradient.shape[0], kl.global_size(0) * LANES):
         value = kl.cast(kl.vload(gradient, i, lanes=LANES), kind) * back
         total += value * value
-    found = kl.workgroup_reduce(kl.add, lane_sum(total))
+    result = kl.workgroup_reduce(kl.add, lane_sum(total))
     if kl.local_id(0) == 0:
-        partial[kl.group_id(0)] = found
+        partial[kl.group_id(0)] = result
 
 
 @function
-def total_of(x: Any) -> Any:
+def total_of(x: kl.Array) -> Any:
     """The sum of a vector, by a workgroup, for each of its work-items."""
     total = kl.cast(0, x.dtype)
     for i in kl.workgroup_range(x.shape[0]):
@@ -89,7 +93,13 @@ def total_of(x: Any) -> Any:
 
 @kernel
 def finish_step(
-    sums: Any, squared: Any, control: Any, lost: Any, limit: Any, *, HALF: bool
+    sums: Any,
+    squared: kl.Array | None,
+    control: kl.Array,
+    lost: kl.Array,
+    limit: kl.Scalar | None,
+    *,
+    HALF: bool,
 ) -> None:
     """Adds the loss to ``lost[0]``, and decides by what factor the gradient counts.
 
@@ -112,7 +122,7 @@ def finish_step(
     """
     kind = control.dtype
     loss = total_of(sums.losses)
-    found = kl.cast(0, kind) if sums.hits is None else total_of(sums.hits)
+    hits = kl.cast(0, kind) if sums.hits is None else total_of(sums.hits)
     factor = 1 / control[SCALE]
     if squared is not None:
         norm = kl.sqrt(total_of(squared))
@@ -121,7 +131,7 @@ def finish_step(
     kl.barrier()
     if kl.local_id(0) == 0:
         lost[0] = lost[0] + loss
-        lost[1] = lost[1] + found
+        lost[1] = lost[1] + hits
         if HALF:
             if kl.isfinite(norm):
                 good = control[GOOD] + 1
@@ -137,7 +147,15 @@ def finish_step(
 
 
 @kernel
-def update(trained: Any, gradient: Any, step: Any, control: Any, *, RULE: Any, LANES: int) -> None:
+def update(
+    trained: Trained,
+    gradient: kl.Array,
+    step: kl.Scalar,
+    control: kl.Array,
+    *,
+    RULE: Rule,
+    LANES: int,
+) -> None:
     """One step of an optimizer.
 
     Parameters

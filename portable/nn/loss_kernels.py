@@ -35,7 +35,7 @@ class Batch:
     control: Any
     rows: Any
 
-    def scale(self, terms: Any) -> Any:
+    def scale(self, terms: kl.Scalar) -> Any:
         """What slopes are multiplied by where the loss is a mean over so many terms."""
         kind = kl.accumulator(self.predicted.dtype)
         scale = kl.cast(1, kind) / kl.cast(terms, kind)
@@ -54,7 +54,9 @@ class Sums:
 
 
 @kernel
-def loss_and_slopes(batch: Any, levels: Any, partial: Any, *, TERM: Any, LEVELS: int) -> None:
+def loss_and_slopes(
+    batch: Batch, levels: kl.Array, partial: kl.Array, *, TERM: Any, LEVELS: int
+) -> None:
     """The loss's slope for each output, and each workgroup's sum of the loss.
 
     Each column of targets belongs to as many outputs as there are levels.
@@ -86,7 +88,7 @@ def loss_and_slopes(batch: Any, levels: Any, partial: Any, *, TERM: Any, LEVELS:
 
 
 @kernel
-def cross_entropy(batch: Any, smoothing: Any, sums: Any) -> None:
+def cross_entropy(batch: Batch, smoothing: kl.Scalar, sums: Sums) -> None:
     """The same for ``log(sum(exp(outputs))) - outputs[class]``; a workgroup takes rows in turn.
 
     A row whose first greatest output is that of its class counts as found.
@@ -102,7 +104,7 @@ def cross_entropy(batch: Any, smoothing: Any, sums: Any) -> None:
     predicted, slopes = batch.predicted, batch.slopes
     kind = kl.accumulator(predicted.dtype)
     columns = predicted.shape[1]
-    losses, found = kl.cast(0, kind), kl.cast(0, kind)
+    losses, hits = kl.cast(0, kind), kl.cast(0, kind)
     part = smoothing / kl.cast(columns, kind)
     scale = batch.scale(batch.rows)
     for row in range(kl.group_id(0), predicted.shape[0], kl.num_groups(0)):
@@ -121,9 +123,9 @@ def cross_entropy(batch: Any, smoothing: Any, sums: Any) -> None:
         below = kl.workgroup_reduce(kl.add, below)
         first = kl.workgroup_reduce(kl.minimum, first)
         wanted = batch.wanted[row, 0]
-        own = kl.cast(predicted[row, wanted], kind) - most
-        losses += kl.log(total) - (1 - smoothing) * own - part * below
-        found += kl.where(first == wanted, kl.cast(1, kind), kl.cast(0, kind))
+        logarithm = kl.cast(predicted[row, wanted], kind) - most
+        losses += kl.log(total) - (1 - smoothing) * logarithm - part * below
+        hits += kl.where(first == wanted, kl.cast(1, kind), kl.cast(0, kind))
         if slopes is not None:
             for column in kl.workgroup_range(columns):
                 share = kl.exp(kl.cast(predicted[row, column], kind) - most) / total
@@ -131,4 +133,4 @@ def cross_entropy(batch: Any, smoothing: Any, sums: Any) -> None:
                 slopes[row, column] = (share - target) * scale
     if kl.local_id(0) == 0:
         sums.losses[kl.group_id(0)] = losses
-        sums.hits[kl.group_id(0)] = found
+        sums.hits[kl.group_id(0)] = hits

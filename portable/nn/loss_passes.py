@@ -105,9 +105,9 @@ class MeanLoss:
         predicted = self._model.forward(x)
         if predicted.ndim != 2:
             predicted = device.namespace().reshape(predicted, (x.shape[0], -1))
-        found = self._loss(Batch(predicted, y, None, None, int(x.shape[0])))
-        losses = device.to_numpy(found.losses).astype(np.float64).sum()
-        hits = 0.0 if found.hits is None else device.to_numpy(found.hits).astype(np.float64).sum()
+        loss = self._loss(Batch(predicted, y, None, None, int(x.shape[0])))
+        losses = device.to_numpy(loss.losses).astype(np.float64).sum()
+        hits = 0.0 if loss.hits is None else device.to_numpy(loss.hits).astype(np.float64).sum()
         return float(losses), float(hits)
 
 

@@ -49,26 +49,26 @@ class Loss:
 
 
 @function
-def squared(error: Any, parameter: Any) -> Any:
+def squared(error: kl.Scalar, parameter: kl.Scalar) -> Any:
     """The square."""
     return error * error, error + error
 
 
 @function
-def absolute(error: Any, parameter: Any) -> Any:
+def absolute(error: kl.Scalar, parameter: kl.Scalar) -> Any:
     """The magnitude; its slope at 0 is taken as 0."""
     return kl.abs(error), kl.sign(error)
 
 
 @function
-def squared_then_absolute(error: Any, parameter: Any) -> Any:
+def squared_then_absolute(error: kl.Scalar, parameter: kl.Scalar) -> Any:
     """Half the square up to `parameter`, a straight line beyond."""
     bounded = kl.clip(error, -parameter, parameter)
     return bounded * (error - bounded * 0.5), bounded
 
 
 @function
-def pinball(error: Any, parameter: Any) -> Any:
+def pinball(error: kl.Scalar, parameter: kl.Scalar) -> Any:
     """``parameter`` times what the prediction is too low by, or the rest times too high."""
     slope = kl.where(error > 0, 1 - parameter, kl.where(error < 0, -parameter, 0 * parameter))
     return slope * error, slope

@@ -99,7 +99,7 @@ class MLP(Network):
             launcher, constants = fused
             launcher(x, self.vector, out, **constants)
 
-    def _prepare(self, x: Any, out: Any) -> Callable[[], None]:
+    def _prepare(self, x: Any, out: Any) -> Callable[[], object]:
         fused = self._fused(x.shape[0])
         if fused is None:
             return super()._prepare(x, out)
@@ -144,15 +144,15 @@ def checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
         Unless they are two whole numbers from 1 or more.
     """
     try:
-        found = tuple(map(index, sizes))
+        sizes_read = tuple(map(index, sizes))
     except TypeError:
-        found = ()
-    if len(found) < 2 or min(found) < 1:
+        sizes_read = ()
+    if len(sizes_read) < 2 or min(sizes_read) < 1:
         raise ShapeError(
             f"sizes={sizes!r:.200}: give the widths of the input, the hidden layers and the "
             "output, each a whole number from 1"
         )
-    return found
+    return sizes_read
 
 
 def perceptron(sizes: Sequence[int], activation: str) -> list[Layer]:

@@ -48,14 +48,21 @@ class Optimizer(Protocol):
 
 
 @function
-def sgd(parameter: Any, gradient: Any, kept: Any, numbers: Any) -> Any:
+def sgd(
+    parameter: kl.Scalar, gradient: kl.Scalar, kept: Any, numbers: tuple[kl.Scalar, ...]
+) -> Any:
     """Plain descent."""
     rate, decay = numbers
     return parameter - rate * (gradient + decay * parameter), kept
 
 
 @function
-def momentum(parameter: Any, gradient: Any, kept: Any, numbers: Any) -> Any:
+def momentum(
+    parameter: kl.Scalar,
+    gradient: kl.Scalar,
+    kept: tuple[kl.Scalar, ...],
+    numbers: tuple[kl.Scalar, ...],
+) -> Any:
     """Descent along a running sum of gradients."""
     rate, decay, factor, nesterov = numbers
     slope = gradient + decay * parameter
@@ -65,7 +72,12 @@ def momentum(parameter: Any, gradient: Any, kept: Any, numbers: Any) -> Any:
 
 
 @function
-def adam(parameter: Any, gradient: Any, kept: Any, numbers: Any) -> Any:
+def adam(
+    parameter: kl.Scalar,
+    gradient: kl.Scalar,
+    kept: tuple[kl.Scalar, ...],
+    numbers: tuple[kl.Scalar, ...],
+) -> Any:
     """Running means of the gradient and of its square."""
     rate, keep, decay, beta1, rest1, beta2, rest2, root, eps = numbers
     slope = gradient + decay * parameter

@@ -150,8 +150,8 @@ def _largest(model: Network, name: str, part: Any) -> float:
     """The largest magnitude, if all are finite."""
     if part.ndim > 2:
         part = model.device.namespace().reshape(part, (part.shape[0], prod(part.shape[1:])))
-    found = largest(model.device, part)
-    if not np.isfinite(found):
-        what = "NaN" if np.isnan(found) else "an infinity"
+    value = largest(model.device, part)
+    if not np.isfinite(value):
+        what = "NaN" if np.isnan(value) else "an infinity"
         raise ValueError(f"fit: {name} holds {what}; leave such samples out, or fill them")
-    return found
+    return value

@@ -173,8 +173,8 @@ class Together(Team):
         """Processes tell each other, all at the same steps: a few times in a second."""
         if self._interrupts is None:
             return
-        own = self._interrupts.came, monotonic() - self._heard
-        came, seconds = zip(*self._member.exchange(own), strict=True)
+        state = self._interrupts.came, monotonic() - self._heard
+        came, seconds = zip(*self._member.exchange(state), strict=True)
         if any(came):
             raise AllInterrupted
         if max(seconds) < _OFTEN:

@@ -208,14 +208,14 @@ def _train_together(
 
     def work(member: Member) -> History:
         agree(member, model, plan, x, y, validation)
-        own = copies[member.rank if len(copies) == member.size else 0]
+        model_here = copies[member.rank if len(copies) == member.size else 0]
         shown = progress if member.rank == 0 else False
-        member.broadcast(own.vector)
-        if own.buffers.shape[0]:
-            member.broadcast(own.buffers)
-        with computing_on(own.device):
+        member.broadcast(model_here.vector)
+        if model_here.buffers.shape[0]:
+            member.broadcast(model_here.buffers)
+        with computing_on(model_here.device):
             with member.agreeing():
-                run = _prepared(own, plan, x, y, validation, Together(member))
+                run = _prepared(model_here, plan, x, y, validation, Together(member))
             return run.go(shown)
 
     for copy in copies:
@@ -249,7 +249,7 @@ def agree(
     ------
     ParallelError
     """
-    own = {
+    settings = {
         "layers": str(model.layers),
         "dtype": model.dtype.name,
         **{f.name: str(getattr(plan, f.name)) for f in fields(plan) if f.name != "schedule"},
@@ -259,8 +259,8 @@ def agree(
         if isinstance(validation, tuple)
         else str(validation),
     }
-    told = member.exchange(own)
-    apart = [name for name in own if len({each[name] for each in told}) > 1]
+    told = member.exchange(settings)
+    apart = [name for name in settings if len({each[name] for each in told}) > 1]
     if apart:
         listed = "; ".join(
             f"member {r}: " + ", ".join(f"{name} {each[name]}" for name in apart)

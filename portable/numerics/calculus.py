@@ -50,8 +50,8 @@ def gradient(f: Any, /, *spacing: Any, axis: int | tuple[int, ...] | None = None
         raise ValueError(
             f"gradient along {len(axes)} axes takes as many spacings, not {len(steps)}"
         )
-    found = tuple(_along(xp, f, a, h) for a, h in zip(axes, steps, strict=True))
-    return found[0] if len(found) == 1 else found
+    slopes = tuple(_along(xp, f, a, h) for a, h in zip(axes, steps, strict=True))
+    return slopes[0] if len(slopes) == 1 else slopes
 
 
 def _along(xp: Any, f: Any, axis: int, spacing: Any) -> Any:

@@ -44,8 +44,8 @@ def isclose(
     with np.errstate(invalid="ignore"):  # of NumPy's infinities
         near = xp.abs(a - b) <= atol + rtol * xp.abs(b)
     # The difference of infinities is NaN, or infinite as the bound is.
-    found = (a == b) | (near & xp.isfinite(a) & xp.isfinite(b))
-    return xp.asarray(found | (xp.isnan(a) & xp.isnan(b)) if equal_nan else found)
+    close = (a == b) | (near & xp.isfinite(a) & xp.isfinite(b))
+    return xp.asarray(close | (xp.isnan(a) & xp.isnan(b)) if equal_nan else close)
 
 
 @runs_where_chosen

@@ -81,7 +81,7 @@ def einsum(subscripts: str, /, *operands: Any) -> Any:
         for letters, x in zip(inputs, operands, strict=True)
     ]
     for pair in _path(inputs, output, operands):
-        together = [terms.pop(place) for place in sorted(pair, reverse=True)]
+        together = [terms.pop(number) for number in sorted(pair, reverse=True)]
         while len(together) > 1:
             first, second = together.pop(), together.pop()
             others = output + "".join(t.letters for t in (*terms, *together))
@@ -182,8 +182,8 @@ def _summed(xp: Any, term: _Term, kept: str) -> _Term:
     axes = tuple(a for a, c in enumerate(term.letters) if c not in kept)
     if not axes:
         return term
-    found = xp.sum(term.array, axis=axes, dtype=term.array.dtype)
-    return _Term("".join(c for c in term.letters if c in kept), found)
+    total = xp.sum(term.array, axis=axes, dtype=term.array.dtype)
+    return _Term("".join(c for c in term.letters if c in kept), total)
 
 
 def _in_order(xp: Any, term: _Term, letters: str) -> Any:
@@ -204,15 +204,17 @@ def _product(xp: Any, first: _Term, second: _Term, others: str) -> _Term:
     if inner:
         left = _as_matrix(xp, first, batch, rows, inner)
         right = _as_matrix(xp, second, batch, inner, columns)
-        found = xp.matmul(left, right)
+        product = xp.matmul(left, right)
     else:
-        found = _as_matrix(xp, first, batch, rows, "") * _as_matrix(xp, second, batch, "", columns)
+        product = _as_matrix(xp, first, batch, rows, "") * _as_matrix(
+            xp, second, batch, "", columns
+        )
     shape = (
-        *found.shape[: len(batch)],
+        *product.shape[: len(batch)],
         *(first.extent(c) for c in rows),
         *(second.extent(c) for c in columns),
     )
-    return _Term(batch + rows + columns, xp.reshape(found, shape))
+    return _Term(batch + rows + columns, xp.reshape(product, shape))
 
 
 def _as_matrix(xp: Any, term: _Term, batch: str, rows: str, columns: str) -> Any:

@@ -21,15 +21,17 @@ _MODES: Final = ("full", "same", "valid")
 
 
 @kernel
-def convolved(long: Any, short: Any, out: Any, first: Any, *, ACC: Any) -> None:
+def convolved(
+    long: kl.Array, short: kl.Array, out: kl.Array, first: kl.Scalar, *, ACC: Any
+) -> None:
     """Elements of a convolution from number `first` on, one for each work-item."""
     i = kl.global_id(0)
     if i < out.shape[0]:
-        place = i + first
+        position = i + first
         total = ACC(0)
-        start = kl.maximum(0, place - long.shape[0] + 1)
-        for k in range(start, kl.minimum(place + 1, short.shape[0])):
-            total += kl.cast(short[k], ACC) * kl.cast(long[place - k], ACC)
+        start = kl.maximum(0, position - long.shape[0] + 1)
+        for k in range(start, kl.minimum(position + 1, short.shape[0])):
+            total += kl.cast(short[k], ACC) * kl.cast(long[position - k], ACC)
         out[i] = total
 
 

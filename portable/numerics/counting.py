@@ -28,7 +28,7 @@ LOCAL_BINS: Final = 2048
 
 
 @function
-def bin_of(value: Any, edges: Any) -> Any:
+def bin_of(value: kl.Scalar, edges: kl.Array) -> Any:
     """How many of the edges, which ascend, are not above `value`, less one; the last bin is closed.
 
     NaN is in no bin: it gives -1.
@@ -47,20 +47,28 @@ def bin_of(value: Any, edges: Any) -> Any:
 
 
 @function
-def even_bin_of(value: Any, edges: Any, scale: Any) -> Any:
+def even_bin_of(value: kl.Scalar, edges: kl.Array, scale: kl.Scalar) -> Any:
     """`bin_of` for edges that are about ``1 / scale`` apart: looks about where it should be."""
     last = edges.shape[0] - 1
-    place = kl.clip(kl.i32((value - edges[0]) * scale), 0, last - 1)
-    while place > 0 and value < edges[place]:
-        place -= 1
-    while place < last - 1 and value >= edges[place + 1]:
-        place += 1
-    return place if edges[0] <= value and value <= edges[last] else -1
+    number = kl.clip(kl.i32((value - edges[0]) * scale), 0, last - 1)
+    while number > 0 and value < edges[number]:
+        number -= 1
+    while number < last - 1 and value >= edges[number + 1]:
+        number += 1
+    return number if edges[0] <= value and value <= edges[last] else -1
 
 
 @kernel
 def count(
-    x: Any, edges: Any, scale: Any, weights: Any, totals: Any, each: Any, *, BINS: int, EDGE: Any
+    x: kl.Array,
+    edges: kl.Array | None,
+    scale: kl.Scalar | None,
+    weights: kl.Array | None,
+    totals: kl.Array,
+    each: kl.Scalar,
+    *,
+    BINS: int,
+    EDGE: Any,
 ) -> None:
     """Adds to `totals` what lies in each bin: 1 for each element, or its weight.
 
@@ -69,14 +77,14 @@ def count(
     workgroup counts in local memory first, where many additions meet, and a lone work-item needs no
     atomic ones.
     """
-    own = kl.local_id(0)
+    item = kl.local_id(0)
     bins = totals.shape[0]
     if BINS > 0:
         inside = kl.local(BINS, totals.dtype)
-        for b in range(own, bins, kl.local_size(0)):
+        for b in range(item, bins, kl.local_size(0)):
             inside[b] = 0
         kl.barrier()
-    first = kl.group_id(0) * kl.local_size(0) * each + own
+    first = kl.group_id(0) * kl.local_size(0) * each + item
     for k in range(each):
         i = first + k * kl.local_size(0)
         if i < x.shape[0]:
@@ -100,7 +108,7 @@ def count(
                     kl.atomic_add(totals, b, amount)
     if BINS > 0:
         kl.barrier()
-        for b in range(own, bins, kl.local_size(0)):
+        for b in range(item, bins, kl.local_size(0)):
             kl.atomic_add(totals, b, inside[b])
 
 
@@ -172,9 +180,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
         length = max(length, int(xp.max(x)) + 1)
     if is_numpy_namespace(xp):
         return xp.bincount(x, weights, length)
-    found = _counted(x, None, weights, length)
+    counts = _counted(x, None, weights, length)
     kind = xp.int64 if weights is None else default_float(xp, x)
-    return xp.astype(found, kind, copy=False)
+    return xp.astype(counts, kind, copy=False)
 
 
 @runs_where_chosen
@@ -226,9 +234,9 @@ def histogram(
     flat = xp.reshape(x, (-1,))
     if weights is not None:
         weights = xp.reshape(weights, (-1,))
-    found = _counted(flat, edges, weights, int(edges.shape[0]) - 1, scale)
+    result = _counted(flat, edges, weights, int(edges.shape[0]) - 1, scale)
     kind = edges.dtype if density or weights is not None else xp.int64
-    counts = xp.astype(found, kind, copy=False)
+    counts = xp.astype(result, kind, copy=False)
     if density:
         counts = counts / (edges[1:] - edges[:-1]) / xp.sum(counts)
     return Histogram(counts, edges)

@@ -55,8 +55,8 @@ def cov(m: Any, /, *, rowvar: bool = True, bias: bool = False, ddof: int | None 
     turned = xp.permute_dims(rows, (1, 0))
     if xp.isdtype(rows.dtype, "complex floating"):
         turned = xp.conj(turned)
-    found = xp.matmul(rows, turned) / count
-    return xp.reshape(found, ()) if found.shape == (1, 1) else found
+    covariance = xp.matmul(rows, turned) / count
+    return xp.reshape(covariance, ()) if covariance.shape == (1, 1) else covariance
 
 
 @runs_where_chosen
@@ -81,16 +81,16 @@ def corrcoef(x: Any, /, *, rowvar: bool = True) -> Any:
         As of `cov`.
     """
     xp = namespace_of(x)
-    found = cov(x, rowvar=rowvar)
-    if not found.ndim:
-        return xp.asarray(found / found)
+    correlation = cov(x, rowvar=rowvar)
+    if not correlation.ndim:
+        return xp.asarray(correlation / correlation)
     spread = (
-        xp.sqrt(xp.real(xp.linalg.diagonal(found)))
-        if _complex(xp, found)
-        else xp.sqrt(xp.linalg.diagonal(found))
+        xp.sqrt(xp.real(xp.linalg.diagonal(correlation)))
+        if _complex(xp, correlation)
+        else xp.sqrt(xp.linalg.diagonal(correlation))
     )
-    found = found / spread[:, None] / spread[None, :]
-    return found if _complex(xp, found) else xp.clip(found, -1.0, 1.0)
+    correlation = correlation / spread[:, None] / spread[None, :]
+    return correlation if _complex(xp, correlation) else xp.clip(correlation, -1.0, 1.0)
 
 
 def _complex(xp: Any, x: Any) -> bool:

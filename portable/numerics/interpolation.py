@@ -54,12 +54,12 @@ def interp(
     x, points = xp.astype(x, kind, copy=False), xp.astype(points, kind, copy=False)
     where = xp.reshape(x, (-1,))
     with np.errstate(invalid="ignore", divide="ignore"):  # as NumPy's own, which is silent
-        found = xp.reshape(_inside(xp, where, points, values), x.shape)
+        values_at = xp.reshape(_inside(xp, where, points, values), x.shape)
     if left is not None:
-        found = xp.where(x < points[0], xp.full_like(found, left), found)
+        values_at = xp.where(x < points[0], xp.full_like(values_at, left), values_at)
     if right is not None:
-        found = xp.where(x > points[-1], xp.full_like(found, right), found)
-    return found
+        values_at = xp.where(x > points[-1], xp.full_like(values_at, right), values_at)
+    return values_at
 
 
 def _inside(xp: Any, x: Any, points: Any, values: Any) -> Any:
@@ -67,20 +67,20 @@ def _inside(xp: Any, x: Any, points: Any, values: Any) -> Any:
     last = points.shape[0] - 1
     at_end = x >= points[-1]
     if not last:
-        found = xp.take(values, xp.zeros_like(x, dtype=xp.int64), axis=0)
+        values_at = xp.take(values, xp.zeros_like(x, dtype=xp.int64), axis=0)
     else:
-        place = xp.searchsorted(points, x, side="right") - 1
-        place = xp.clip(place, 0, last - 1)
-        start, low = xp.take(points, place, axis=0), xp.take(values, place, axis=0)
-        stop, high = xp.take(points, place + 1, axis=0), xp.take(values, place + 1, axis=0)
+        interval = xp.searchsorted(points, x, side="right") - 1
+        interval = xp.clip(interval, 0, last - 1)
+        start, low = xp.take(points, interval, axis=0), xp.take(values, interval, axis=0)
+        stop, high = xp.take(points, interval + 1, axis=0), xp.take(values, interval + 1, axis=0)
         slope = (high - low) / xp.astype(stop - start, values.dtype, copy=False)
         along = xp.astype(x - start, values.dtype, copy=False)
         # From a start, or a value there, that is infinite nothing is told: then from the other end.
-        found = low + slope * along
+        values_at = low + slope * along
         back = xp.astype(x - stop, values.dtype, copy=False)
-        found = xp.where(xp.isnan(found), high + slope * back, found)
+        values_at = xp.where(xp.isnan(values_at), high + slope * back, values_at)
         # A flat part through infinities is what its ends are, and a point what its value is.
-        found = xp.where((low == high) | (x == start), low, found)
-        found = xp.where(x <= points[0], xp.broadcast_to(values[0], found.shape), found)
-        found = xp.where(at_end, xp.broadcast_to(values[-1], found.shape), found)
-    return xp.where(xp.isnan(x), xp.full_like(found, xp.nan), found)
+        values_at = xp.where((low == high) | (x == start), low, values_at)
+        values_at = xp.where(x <= points[0], xp.broadcast_to(values[0], values_at.shape), values_at)
+        values_at = xp.where(at_end, xp.broadcast_to(values[-1], values_at.shape), values_at)
+    return xp.where(xp.isnan(x), xp.full_like(values_at, xp.nan), values_at)

@@ -49,8 +49,8 @@ def digitize(x: Any, bins: Any, /, *, right: bool = False) -> Any:
         return xp.searchsorted(bins, x, side="left" if right else "right")
     if not bool(xp.all(bins[1:] <= bins[:-1])):
         raise ValueError("bins of digitize are in ascending or in descending order")
-    found = xp.searchsorted(xp.flip(bins), x, side="right" if not right else "left")
-    return bins.shape[0] - found
+    numbers = xp.searchsorted(xp.flip(bins), x, side="right" if not right else "left")
+    return bins.shape[0] - numbers
 
 
 def logspace(
@@ -87,5 +87,5 @@ def logspace(
         Of the kind that `portable.xp` makes for the device.
     """
     xp = namespace.xp(device)
-    found = xp.pow(base, xp.linspace(start, stop, num, endpoint=endpoint))
-    return found if dtype is None else xp.astype(found, dtype)
+    powers = xp.pow(base, xp.linspace(start, stop, num, endpoint=endpoint))
+    return powers if dtype is None else xp.astype(powers, dtype)

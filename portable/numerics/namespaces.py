@@ -87,7 +87,7 @@ def axes_of(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
         For axes out of range, or named twice.
     """
     named = range(ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
-    found = tuple(a + ndim if a < 0 else a for a in named)
-    if any(not 0 <= a < ndim for a in found) or len(set(found)) < len(found):
+    positive = tuple(a + ndim if a < 0 else a for a in named)
+    if any(not 0 <= a < ndim for a in positive) or len(set(positive)) < len(positive):
         raise ShapeError(f"axis {axis} of an array of {ndim} dimensions")
-    return found
+    return positive

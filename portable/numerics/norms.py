@@ -58,7 +58,7 @@ def norm(
             f"{tuple(x.shape)}"
         )
     last = xp.moveaxis(x, axes, (-2, -1))
-    found = xp.linalg.matrix_norm(last, ord="fro" if ord is None else ord)
+    norms = xp.linalg.matrix_norm(last, ord="fro" if ord is None else ord)
     if keepdims:
-        found = xp.reshape(found, tuple(1 if a in axes else n for a, n in enumerate(x.shape)))
-    return xp.asarray(found)
+        norms = xp.reshape(norms, tuple(1 if a in axes else n for a, n in enumerate(x.shape)))
+    return xp.asarray(norms)

@@ -70,9 +70,9 @@ def pad(
 def _widths(given: Width, ndim: int) -> list[tuple[int, int]]:
     """Elements before and after each axis."""
     try:
-        found = np.broadcast_to(np.asarray(given), (ndim, 2))
+        widths = np.broadcast_to(np.asarray(given), (ndim, 2))
     except ValueError:
         raise ShapeError(f"pad_width {given} for an array of {ndim} dimensions") from None
-    if not np.issubdtype(found.dtype, np.integer) or (found < 0).any():
+    if not np.issubdtype(widths.dtype, np.integer) or (widths < 0).any():
         raise ShapeError(f"pad_width is {given}; it takes integers that are not negative")
-    return [(before, after) for before, after in found.tolist()]
+    return [(before, after) for before, after in widths.tolist()]

@@ -62,8 +62,8 @@ def median(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     ordered, n = xp.sort(rows, axis=-1), rows.shape[-1]
     low, high = ordered[..., (n - 1) // 2], ordered[..., n // 2]
     # The half of each: the sum of two large numbers would overflow.
-    found = low if n % 2 else low / 2 + high / 2
-    return _shaped(xp, _with_nan(xp, rows, found), x.shape, axes, keepdims)
+    middle = low if n % 2 else low / 2 + high / 2
+    return _shaped(xp, _with_nan(xp, rows, middle), x.shape, axes, keepdims)
 
 
 @runs_where_chosen
@@ -135,9 +135,9 @@ def quantile(
         return xp.asarray(xp.quantile(x, where, axis=axes, method=method, keepdims=keepdims))
     rows = _as_last(xp, x, axes)
     each = parts.reshape(-1) if parts.size else np.zeros(1)  # one tells the shape of none
-    found = _between(xp, xp.sort(rows, axis=-1), each, method)
-    found = [_with_nan(xp, rows, one) for one in found]
-    shaped = [_shaped(xp, one, x.shape, axes, keepdims) for one in found]
+    values = _between(xp, xp.sort(rows, axis=-1), each, method)
+    values = [_with_nan(xp, rows, one) for one in values]
+    shaped = [_shaped(xp, one, x.shape, axes, keepdims) for one in values]
     if not parts.shape:
         return shaped[0]
     return xp.reshape(xp.stack(shaped)[: parts.size, ...], (*parts.shape, *shaped[0].shape))
@@ -168,10 +168,10 @@ def _as_last(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
     return xp.reshape(moved, (*(x.shape[a] for a in rest), prod(x.shape[a] for a in axes)))
 
 
-def _shaped(xp: Any, found: Any, shape: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _shaped(xp: Any, values: Any, shape: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     if not keepdims:
-        return found
-    return xp.reshape(found, tuple(1 if a in axes else n for a, n in enumerate(shape)))
+        return values
+    return xp.reshape(values, tuple(1 if a in axes else n for a, n in enumerate(shape)))
 
 
 def _between(xp: Any, ordered: Any, parts: np.ndarray[Any, Any], method: str) -> list[Any]:
@@ -182,11 +182,11 @@ def _between(xp: Any, ordered: Any, parts: np.ndarray[Any, Any], method: str) ->
         places = np.rint(places)
     below = np.floor(places)
     fractions = _FRACTIONS.get(method, np.zeros_like)(places - below)
-    found = []
-    for place, fraction in zip(below.astype(int).tolist(), fractions.tolist(), strict=True):
-        low, high = ordered[..., place], ordered[..., min(place + 1, last)]
-        found.append(_interpolated(low, high, fraction))
-    return found
+    values = []
+    for index, fraction in zip(below.astype(int).tolist(), fractions.tolist(), strict=True):
+        low, high = ordered[..., index], ordered[..., min(index + 1, last)]
+        values.append(_interpolated(low, high, fraction))
+    return values
 
 
 def _interpolated(low: Any, high: Any, fraction: float) -> Any:
@@ -198,6 +198,6 @@ def _interpolated(low: Any, high: Any, fraction: float) -> Any:
     return high - (high - low) * (1 - fraction)
 
 
-def _with_nan(xp: Any, rows: Any, found: Any) -> Any:
+def _with_nan(xp: Any, rows: Any, values: Any) -> Any:
     """NaN for rows that have one, wherever sorting puts it."""
-    return xp.where(xp.any(xp.isnan(rows), axis=-1), xp.full_like(found, xp.nan), found)
+    return xp.where(xp.any(xp.isnan(rows), axis=-1), xp.full_like(values, xp.nan), values)

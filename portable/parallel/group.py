@@ -187,8 +187,8 @@ def _in_one_process(devices: Sequence[Device]) -> list[Collectives | None]:
         return nothing
     if len({d.backend for d in devices}) > 1:
         return nothing
-    found = devices[0].collectives(devices)
-    return nothing if found is None else list(found)
+    collectives = devices[0].collectives(devices)
+    return nothing if collectives is None else list(collectives)
 
 
 def _together(

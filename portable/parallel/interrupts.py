@@ -37,8 +37,8 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         # Another handler than Python's is the user's, who has decided what Ctrl-C means.
-        own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if own and threading.current_thread() is threading.main_thread():
+        is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if is_default and threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._noted)
         return self
 

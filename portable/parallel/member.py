@@ -253,8 +253,8 @@ class Member:
             self._agree("start_gather", self._form(x))
         if self._library is not None:
             return self._started(outs, self._library.start_gather(x, outs))
-        for found, out in zip(self._meeting.exchange(self._on_host(x)), outs, strict=True):
-            self._brought(found, out)
+        for part, out in zip(self._meeting.exchange(self._on_host(x)), outs, strict=True):
+            self._brought(part, out)
         return Transfer(outs)
 
     def prepare_gather(self, x: Any, outs: Sequence[Any]) -> Callable[[], Transfer]:
@@ -370,9 +370,9 @@ class Member:
         arrived = self._meeting.start_broadcast(host, root)
 
         def wait() -> None:
-            found = arrived()
+            array = arrived()
             if self.rank != root:
-                self._brought(found, x)
+                self._brought(array, x)
 
         return Transfer(x, wait)
 
@@ -390,9 +390,9 @@ class Member:
     def recv(self, source: int, *, out: Any = None) -> Any:
         """The array that another member sends, in `out` or a new array."""
         self._check_rank("recv from", source)
-        found = self._meeting.receive(source)
-        target = self.device.empty(found.shape, dtype(found.dtype)) if out is None else out
-        return self._brought(found, target)
+        array = self._meeting.receive(source)
+        target = self.device.empty(array.shape, dtype(array.dtype)) if out is None else out
+        return self._brought(array, target)
 
     def replay(self, work: Callable[[], object]) -> Callable[[], object]:
         """What enqueues the same launches and collectives at each call, at the least cost.

@@ -72,12 +72,12 @@ class MPIMeeting(Meeting):
         from mpi4py import MPI
 
         short = kind.kind == "f" and kind.itemsize == 2
-        found = np.array(x, np.float32 if short else x.dtype, order="C")
-        request = self._comm.Iallreduce(MPI.IN_PLACE, found, getattr(MPI, op.upper()))
+        staged = np.array(x, np.float32 if short else x.dtype, order="C")
+        request = self._comm.Iallreduce(MPI.IN_PLACE, staged, getattr(MPI, op.upper()))
 
         def arrived() -> Array:
             request.Wait()
-            return found
+            return staged
 
         return arrived
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from math import prod
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Final, Self
 
 from rich.table import Table
@@ -23,12 +21,14 @@ from portable.system.files import write_whole
 
 __all__ = ["annotate", "profile"]
 
-_HOST: Final = "host"
 _MICRO: Final = 1e6
 
 
 class profile:  # noqa: N801  (read as a verb: `with portable.profile("trace.json"):`)
     """Record what every device does in a block: each launch and copy, its times, name and size.
+
+    The host's rows say what was compiled meanwhile, or taken from the cache of compiled programs:
+    "translate f" makes the device's language of a kernel, "build f" a program of that.
 
     Times are the device's own: OpenCL's and the processor's of each command; on CUDA, ROCm and SYCL
     from mark to mark around it, which on an idle device includes the way of a launch there (some
@@ -128,7 +128,7 @@ class profile:  # noqa: N801  (read as a verb: `with portable.profile("trace.jso
 
     def trace(self) -> dict[str, Any]:
         """The spans in the Trace Event Format: a process per device, a thread per queue."""
-        devices = sorted({span.device for span in self.spans} | {_HOST})
+        devices = sorted({span.device for span in self.spans} | {timeline.HOST})
         numbers = {device: i for i, device in enumerate(devices, start=1)}
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "process_name", "pid": i, "args": {"name": device}}
@@ -143,7 +143,7 @@ def _event(span: Span, process: int) -> dict[str, Any]:
     facts: dict[str, Any] = {"enqueued_us": round(_MICRO * span.enqueued, 3)}
     if span.entry.kind == "launch":
         facts |= {"groups": span.entry.groups, "workgroup": span.entry.workgroup}
-    elif span.entry.kind != "annotation":
+    elif span.entry.nbytes:
         facts |= {"bytes": span.entry.nbytes}
     return {
         "ph": "X",
@@ -168,10 +168,10 @@ def _size(entry: Entry) -> str:
 
 def _trimmed(sizes: Iterator[int]) -> list[int]:
     """Without the ones at the end."""
-    found = list(sizes)
-    while len(found) > 1 and found[-1] == 1:
-        found.pop()
-    return found
+    extents = list(sizes)
+    while len(extents) > 1 and extents[-1] == 1:
+        extents.pop()
+    return extents
 
 
 def _time(seconds: float) -> str:
@@ -197,13 +197,7 @@ def annotate(name: str) -> Iterator[None]:
     >>> with pt.annotate("assembly"):  # doctest: +SKIP
     ...     kernel[n](x)
     """
-    recording = timeline.recording
-    start = perf_counter()
-    with ExitStack() as ranges:
+    with timeline.on_host(name, "annotation"), ExitStack() as ranges:
         for device in registry.at_work():
             ranges.enter_context(device.annotation(name))
         yield
-    if recording is not None:
-        times = (start, perf_counter())
-        thread = threading.get_ident()
-        recording.add(_HOST, Entry(name, "annotation"), start, lambda: times, thread)

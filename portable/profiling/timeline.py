@@ -10,15 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from threading import get_ident
 from time import perf_counter
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from portable.backend.queues import Mark
 from portable.system.locks import fork_safe_lock
 
-__all__ = ["Entry", "Kind", "Recording", "Span", "begin", "copying", "end", "recording"]
+__all__ = [
+    "HOST",
+    "Entry",
+    "Kind",
+    "Recording",
+    "Span",
+    "begin",
+    "copying",
+    "end",
+    "on_host",
+    "recording",
+]
 
-Kind = Literal["launch", "to device", "from device", "annotation"]
+HOST: Final = "host"
+"""What stands for a device where the host works."""
+
+Kind = Literal["launch", "to device", "from device", "annotation", "compilation"]
 
 
 class Entry(NamedTuple):
@@ -27,8 +42,9 @@ class Entry(NamedTuple):
     Attributes
     ----------
     name : str
-        The kernel's; what is copied where, of copies; the author's word, of annotations.
-    kind : {"launch", "to device", "from device", "annotation"}
+        The kernel's; what is copied where, of copies; the author's word, of annotations; what is
+        done to which kernel, of compilations.
+    kind : {"launch", "to device", "from device", "annotation", "compilation"}
         What it is.
     groups, workgroup : (int, int, int)
         Of launches.
@@ -52,9 +68,9 @@ class Span:
     entry : Entry
         What.
     device : str
-        The device's name; ``"host"`` for annotations.
+        The device's name; ``"host"`` for annotations and compilations.
     queue : int
-        Which of its queues, in the order of their first use; for annotations the thread.
+        Which of its queues, in the order of their first use; on the host the thread.
     enqueued : float
         When the host asked for it, in seconds since the recording began.
     start, stop : float
@@ -145,12 +161,12 @@ class Recording:
 
     def _base(self, device: Marking) -> _Base:
         with self._lock:
-            found = self._bases.get(device.name)
-            if found is None:
+            base = self._bases.get(device.name)
+            if base is None:
                 mark = device.mark()
                 mark.wait()
-                found = self._bases[device.name] = _Base(mark, perf_counter())
-            return found
+                base = self._bases[device.name] = _Base(mark, perf_counter())
+            return base
 
     def once(self, key: object, start: Callable[[], None], stop: Callable[[], None]) -> None:
         """Call `start` now, unless this was done for `key` before, and `stop` at the end."""
@@ -163,7 +179,7 @@ class Recording:
         """What was noted, in the order of the starts; the devices have to be done with it."""
         queues: dict[tuple[str, object], int] = {}
         counts: dict[str, int] = {}
-        found = []
+        spans = []
         for noted in self._noted:
             key = (noted.device, noted.queue)
             if key not in queues:
@@ -171,8 +187,8 @@ class Recording:
                 counts[noted.device] = queues[key] + 1
             start, stop = noted.times()
             times = (noted.enqueued - self.began, start - self.began, stop - self.began)
-            found.append(Span(noted.entry, noted.device, queues[key], *times))
-        return tuple(sorted(found, key=lambda span: span.start))
+            spans.append(Span(noted.entry, noted.device, queues[key], *times))
+        return tuple(sorted(spans, key=lambda span: span.start))
 
     def close(self) -> None:
         """What backends wanted to have called at the end."""
@@ -204,6 +220,24 @@ def end() -> None:
     """Stop recording."""
     global recording  # noqa: PLW0603
     recording = None
+
+
+@contextmanager
+def on_host(name: str, kind: Kind) -> Iterator[None]:
+    """A context whose time on the host is noted if a recording is on.
+
+    Parameters
+    ----------
+    name : str
+        What is done.
+    kind : {"annotation", "compilation"}
+        What that is.
+    """
+    now, start = recording, perf_counter()
+    yield
+    if now is not None:
+        times = (start, perf_counter())
+        now.add(HOST, Entry(name, kind), start, lambda: times, get_ident())
 
 
 def copying(

@@ -304,11 +304,11 @@ class Generator:
         beside = Generator(self._seed, stream=self._stream, device=where)
         beside._block = self._block
         if away is None:
-            found = draw(beside, *arrays)
+            result = draw(beside, *arrays)
         else:
-            found = MovedCall(away).called(partial(draw, beside), arrays, {})
+            result = MovedCall(away).called(partial(draw, beside), arrays, {})
         self._block = beside._block
-        return found
+        return result
 
     def _places(self, n: int, shape: tuple[int, ...], replace: bool, p: Any) -> Any:
         """Random numbers below `n`."""
@@ -334,10 +334,10 @@ class Generator:
         sums = space.cumulative_sum(p)
         _check_likely(space, p, sums)
         drawn = self.uniform(prod(shape), dtype=str(sums.dtype).rpartition(".")[2]) * sums[-1]
-        found = space.searchsorted(sums, drawn, side="right")
+        chosen = space.searchsorted(sums, drawn, side="right")
         # A number that rounding made as large as the whole sum belongs to the last that is likely.
         last = space.searchsorted(sums, sums[-1:], side="left")
-        return space.reshape(space.astype(space.minimum(found, last), space.int64), shape)
+        return space.reshape(space.astype(space.minimum(chosen, last), space.int64), shape)
 
     def _order(self, n: int) -> Any:
         """The numbers below `n` in random order: that of random 64-bit numbers."""
@@ -368,8 +368,8 @@ class Generator:
         blocks = -(-prod(extents) // draw.count)
         if blocks:
             seed, block, stream = np.uint64(self._seed), np.uint64(self._block), self._stream
-            place = Place(seed, block, np.uint32(stream))
-            fill[blocks, None](out, place, *numbers, DRAW=draw)
+            origin = Place(seed, block, np.uint32(stream))
+            fill[blocks, None](out, origin, *numbers, DRAW=draw)
         self._block = (self._block + blocks) % _WORDS
         return space.reshape(out, extents)
 
@@ -392,12 +392,12 @@ def _check_likely(space: Any, p: Any, sums: Any) -> None:
 
 def _within(name: str, value: Any, bound: int) -> int:
     try:
-        found = -1 if isinstance(value, bool) else index(value)
+        number = -1 if isinstance(value, bool) else index(value)
     except TypeError:
-        found = -1
-    if not 0 <= found < bound:
+        number = -1
+    if not 0 <= number < bound:
         raise ValueError(f"{name}={value!r}: it takes an integer from 0 to {bound - 1}")
-    return found
+    return number
 
 
 def _whole(name: str, value: Any) -> int:
@@ -408,10 +408,10 @@ def _whole(name: str, value: Any) -> int:
 
 
 def _float(kind: Any) -> DType:
-    found = dtype(kind)
-    if not found.is_float:
-        raise DTypeError(f"{found.name} is no real floating-point type")
-    return found
+    type_of = dtype(kind)
+    if not type_of.is_float:
+        raise DTypeError(f"{type_of.name} is no real floating-point type")
+    return type_of
 
 
 def _drawn(kind: DType) -> Any:
@@ -423,24 +423,24 @@ def _finite(name: str, value: Any, kind: DType) -> float:
     """A number that the type holds."""
     # bfloat16, which NumPy does not know, reaches as far as float32.
     most = float(np.finfo("float32" if kind.name == "bfloat16" else kind.numpy).max)
-    found = float(value)
-    if not -most <= found <= most:
+    number = float(value)
+    if not -most <= number <= most:
         raise ValueError(f"{name}={value!r}: it takes a finite number of {kind.name}")
-    return found
+    return number
 
 
 def _not_negative(name: str, value: Any, kind: DType) -> float:
-    found = _finite(name, value, kind)
-    if found < 0:
+    number = _finite(name, value, kind)
+    if number < 0:
         raise ValueError(f"{name}={value!r}: it may not be negative")
-    return found
+    return number
 
 
 def _integer(kind: Any) -> DType:
-    found = dtype(kind)
-    if not found.is_integer:
-        raise DTypeError(f"{found.name} is no integer type")
-    return found
+    type_of = dtype(kind)
+    if not type_of.is_integer:
+        raise DTypeError(f"{type_of.name} is no integer type")
+    return type_of
 
 
 def _shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 
 @kernel
-def fill(out: Any, first: Any, low: Any, size: Any, *, DRAW: Any) -> None:
+def fill(out: Any, first: Place, low: Any, size: Any, *, DRAW: Any) -> None:
     """``out[C i:C (i + 1)]`` of block i from the `first` on, C being ``DRAW.count``.
 
     Parameters
@@ -39,8 +39,8 @@ def fill(out: Any, first: Any, low: Any, size: Any, *, DRAW: Any) -> None:
     """
     i, COUNT = kl.global_id(0), DRAW.count
     if i * COUNT < out.shape[0]:
-        place = Place(first.seed, first.block + uint64(i), first.stream)
-        numbers = DRAW.numbers(place, low, size)
+        origin = Place(first.seed, first.block + uint64(i), first.stream)
+        numbers = DRAW.numbers(origin, low, size)
         if (i + 1) * COUNT <= out.shape[0]:
             kl.vstore(out, i * COUNT, kl.vector(*numbers))
         else:
@@ -67,9 +67,9 @@ class Floats:
     moved: Any
     count: int
 
-    def numbers(self, place: Any, low: Any, size: Any) -> Any:
+    def numbers(self, origin: Place, low: Any, size: Any) -> Any:
         """Those of a block."""
-        return [self.moved(x, low, size) for x in self.standard(*place)]
+        return [self.moved(x, low, size) for x in self.standard(*origin)]
 
 
 @function
@@ -109,13 +109,13 @@ class Integers:
 
     count: int
 
-    def numbers(self, place: Any, low: Any, size: Any) -> Any:
+    def numbers(self, origin: Place, low: Any, size: Any) -> Any:
         """Those of a block."""
-        words = random.bits(*place)
+        words = random.bits(*origin)
         lanes = range(0, 4, 4 // self.count)
-        return [low + low.dtype(self.bounded(words, lane, place, size)) for lane in lanes]
+        return [low + low.dtype(self.bounded(words, lane, origin, size)) for lane in lanes]
 
-    def bounded(self, words: Any, lane: int, place: Any, size: Any) -> Any:
+    def bounded(self, words: Any, lane: int, origin: Place, size: Any) -> Any:
         """A number below `size` from the words of a block, drawn again until it is fair."""
         x = self.word(words, lane)
         attempt = uint32(0)
@@ -123,7 +123,7 @@ class Integers:
             threshold = (size.dtype(0) - size) % size
             while x * size < threshold:
                 attempt += 1
-                x = self.word(random.bits(*place, attempt), lane)
+                x = self.word(random.bits(*origin, attempt), lane)
         upper = kl.mulhi(x, size)
         return upper if self.count == 4 else kl.where(size == 0, x, upper)
 

@@ -50,8 +50,8 @@ class _Place:
             return self._found(w)
         buffer = w.buffers[self._array]
         if self._where is None:
-            found = self._found(w)
-            self._where = found.index, found.items, found.offsets
+            access = self._found(w)
+            self._where = access.index, access.items, access.offsets
         return Access(self._site, buffer, *self._where, None)
 
     def _found(self, w: Workgroup) -> Access:
@@ -78,24 +78,24 @@ class _Place:
 def _(statement: s.Load, b: Builder) -> Step:
     lanes, name = lanes_of(statement.var.type), statement.var.name
     register = scalar_of(statement.var.type).numpy
-    place = _Place(statement, lanes, b)
+    location = _Place(statement, lanes, b)
 
     def run(w: Workgroup) -> None:
-        found = read(w, place.access(w)).astype(register, copy=False)
-        w.bind(name, found if lanes == 1 else found.reshape(-1, lanes))
+        texts = read(w, location.access(w)).astype(register, copy=False)
+        w.bind(name, texts if lanes == 1 else texts.reshape(-1, lanes))
 
     return Plain(run)
 
 
 @step.register
 def _(statement: s.Store, b: Builder) -> Step:
-    place = _Place(statement, lanes_of(statement.value.type), b)
+    position = _Place(statement, lanes_of(statement.value.type), b)
     value = b.expression(statement.value, b.site(statement.loc))
     storage = statement.array.dtype.real.numpy
 
     def run(w: Workgroup) -> None:
         narrowed: Value = w.active.pick(value(w)).astype(storage, copy=False)
-        write(w, place.access(w), narrowed.reshape(-1))
+        write(w, position.access(w), narrowed.reshape(-1))
 
     return Plain(run)
 
@@ -121,9 +121,9 @@ def _(statement: s.Print, b: Builder) -> Step:
     )
 
     def run(w: Workgroup) -> None:
-        found = [piece if isinstance(piece, str) else piece(w) for piece in pieces]
+        result = [piece if isinstance(piece, str) else piece(w) for piece in pieces]
         for item in w.active.ids.tolist():
-            line = "".join(x if isinstance(x, str) else str(x[item]) for x in found)
+            line = "".join(x if isinstance(x, str) else str(x[item]) for x in result)
             print(line)  # noqa: T201  (this is what kl.print is for)
 
     return Plain(run)

@@ -125,9 +125,9 @@ def _compare_exchange(
     data: Value, offsets: Value, value: Value, expected: Value
 ) -> tuple[Value, Value]:
     old, stored = np.empty_like(value), np.zeros(value.shape, np.bool_)
-    for i, place in enumerate(offsets.tolist()):
-        old[i] = data[place]
+    for i, offset in enumerate(offsets.tolist()):
+        old[i] = data[offset]
         stored[i] = old[i] == expected[i]
         if stored[i]:
-            data[place] = value[i]
+            data[offset] = value[i]
     return old, stored

@@ -59,15 +59,15 @@ def _ends(w: Workgroup, ends: tuple[Run, Run], item: int, size: int) -> tuple[Ac
 @instruction("bulk.load")
 def _(statement: s.Instruction, b: Builder) -> Step:
     ends = _halves(statement, b)
-    place = Place(*statement.addresses[2], statement, b)
-    (size,) = b.expressions(statement.inputs, place.site)
+    barrier = Place(*statement.addresses[2], statement, b)
+    (size,) = b.expressions(statement.inputs, barrier.site)
 
     def run(w: Workgroup) -> None:
         sizes = size(w)
         for item in w.active.ids:
             bytes_ = int(sizes[item])
             target, source = _ends(w, ends, item, bytes_)
-            _counted(w, place, Transfer(source, target, *_alone(item), "async", bytes_))
+            _counted(w, barrier, Transfer(source, target, *_alone(item), "async", bytes_))
 
     return Plain(run)
 
@@ -76,10 +76,10 @@ def _alone(item: int) -> tuple[Value, Value]:
     return np.array([item]), np.zeros(1, np.int64)
 
 
-def _counted(w: Workgroup, place: Place, transfer: Transfer) -> None:
+def _counted(w: Workgroup, completion: Place, transfer: Transfer) -> None:
     """Start a copy whose bytes an mbarrier counts, which the engine must see."""
-    for mbarrier, items in place.each(w, transfer.items, "atomic update"):
-        w.proxies.check(w, place.access(w, items), "atomic update")
+    for mbarrier, items in completion.each(w, transfer.items, "atomic update"):
+        w.proxies.check(w, completion.access(w, items), "atomic update")
         mbarrier.count_bytes(transfer)
     w.engine.start(w, transfer)
 
@@ -119,7 +119,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     site, target_site = b.site(statement.loc, source), b.site(statement.loc, array)
     starts = b.expressions(statement.inputs, site)
     target = b.expressions(index, target_site)
-    place = Place(*completion, statement, b)
+    position = Place(*completion, statement, b)
     steps = np.indices(box.extents[::-1]).reshape(len(box.dims), -1)[::-1]
     size = steps.shape[1] * array.dtype.itemsize
 
@@ -135,7 +135,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
             offsets -= w.launch.survey.addresses[array] // array.dtype.itemsize
             places = indexed(corner.buffer, offsets)
             written = Access(target_site, corner.buffer, places, items, offsets, None)
-            _counted(w, place, Transfer(read, written, *_alone(item), "async", size))
+            _counted(w, position, Transfer(read, written, *_alone(item), "async", size))
 
     return Plain(run)
 

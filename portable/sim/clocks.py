@@ -86,10 +86,10 @@ class Published:
 
     def seen(self, scope: MemoryScope, workgroup: int) -> Clock | None:
         """What an acquire in `workgroup` learns."""
-        own = self.workgroups.get(workgroup)
+        clock = self.workgroups.get(workgroup)
         if scope == "workgroup" or self.device is None:
-            return own
-        return self.device if own is None else joined(self.device, own)
+            return clock
+        return self.device if clock is None else joined(self.device, clock)
 
 
 class WorkgroupClock:
@@ -168,8 +168,8 @@ class WorkgroupClock:
 
     def _distinct(self, items: Value) -> dict[int, Clock | None]:
         """The clocks that these work-items have of their own, each once."""
-        found = map(self.private.get, items.tolist())
-        return {id(clock): clock for clock in found}
+        clocks = map(self.private.get, items.tolist())
+        return {id(clock): clock for clock in clocks}
 
     def times_known(self, item: int, workgroup: int) -> Value:
         """Per thread of a workgroup, up to what time a work-item knows of its accesses."""

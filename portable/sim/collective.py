@@ -34,8 +34,8 @@ def _(statement: s.WorkgroupUniform, b: Builder) -> Step:
     def run(w: Workgroup) -> None:
         w.meet(site, "a workgroup_uniform")
         w.barrier()
-        found = value(w)
-        w.env[name] = np.repeat(found[:1], w.size, axis=0)
+        values = value(w)
+        w.env[name] = np.repeat(values[:1], w.size, axis=0)
 
     return Plain(run)
 
@@ -68,12 +68,12 @@ def _(statement: s.SubGroup, b: Builder) -> Step:
 
     def run(w: Workgroup) -> None:
         w.meet_sub_groups(site, f"a sub-group operation ({op})")
-        found = value(w)
+        result = value(w)
         if op in _SOURCES:
             assert argument is not None
-            w.env[name] = found[_sources(w, site, op, argument(w))]
+            w.env[name] = result[_sources(w, site, op, argument(w))]
         else:
-            w.env[name] = _together(found, w.kernel.sub_group_size, op)
+            w.env[name] = _together(result, w.kernel.sub_group_size, op)
 
     return Plain(run)
 
@@ -82,10 +82,10 @@ def _sources(w: Workgroup, site: Site, op: str, argument: Value) -> Value:
     """From which work-item each takes its value."""
     size = w.kernel.sub_group_size
     item = np.arange(w.size)
-    own, first = item % size, item - item % size
+    lane, first = item % size, item - item % size
     if op == "broadcast" and w.settings.uniform:
         _check_uniform(w, site, argument, first)
-    wanted = _SOURCES[op](own, argument.astype(np.int64))
+    wanted = _SOURCES[op](lane, argument.astype(np.int64))
     outside = (wanted < 0) | (wanted >= size) | (first + wanted >= w.size)
     source: Value = np.where(outside, item, first + wanted)
     return source
@@ -111,5 +111,5 @@ def _combined(x: Value, op: str) -> Value:
     if op == "scan_add":
         return np.add.accumulate(x, axis=1, dtype=x.dtype)
     combine = _REDUCTIONS[op]
-    found = combine.reduce(x, axis=1, keepdims=True, dtype=x.dtype)
-    return np.broadcast_to(found, x.shape)
+    combined = combine.reduce(x, axis=1, keepdims=True, dtype=x.dtype)
+    return np.broadcast_to(combined, x.shape)

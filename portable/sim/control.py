@@ -169,10 +169,10 @@ def _(statement: s.Loop, b: Builder) -> Step:
 
 def _assigned(block: s.Block) -> tuple[str, ...]:
     """Names of the variables that outlive a round and may change in it."""
-    found = dict[str, None]()
+    names = dict[str, None]()
     for statement in all_statements(block):
-        found.update(dict.fromkeys(x.name for x in statement.sets()))
-    return tuple(found)
+        names.update(dict.fromkeys(x.name for x in statement.sets()))
+    return tuple(names)
 
 
 class _State:

@@ -75,8 +75,8 @@ class Transfer:
         if self.landed:
             return
         self.landed = True
-        found = self.source.complete(self.source.buffer.data[self.source.offsets])
-        self.target.buffer.data[self.target.offsets] = self.target.inside(found)
+        values = self.source.complete(self.source.buffer.data[self.source.offsets])
+        self.target.buffer.data[self.target.offsets] = self.target.inside(values)
         w.changed(self.target.buffer)
         for watcher in self.watchers:
             watcher(w)

@@ -130,18 +130,18 @@ def _call(x: e.Call, arguments: tuple[Evaluate, ...]) -> Evaluate:
     assert lanes_of(x.type) == lanes_of(x.arguments[0].type)
 
     def call(w: Workgroup) -> Value:
-        found: Value = function(*(argument(w) for argument in arguments))
-        return found.astype(result, copy=False)
+        outcome: Value = function(*(argument(w) for argument in arguments))
+        return outcome.astype(result, copy=False)
 
     return call
 
 
 def _assume_uniform(x: Evaluate, site: Site) -> Evaluate:
     def same(w: Workgroup) -> Value:
-        found = x(w)
+        result = x(w)
         if w.settings.uniform and w.active.count:
-            check_uniform(w, site, "a value assumed to be uniform", found)
-        return found
+            check_uniform(w, site, "a value assumed to be uniform", result)
+        return result
 
     return same
 

@@ -53,5 +53,5 @@ class Flights:
         if not hit.size:
             return None
         granule = granules[hit[0]]
-        found = [x for x in self._access.values() if (x[0].granules == granule).any()]
-        return int(hit[0]), *found[-1]
+        flights = [x for x in self._access.values() if (x[0].granules == granule).any()]
+        return int(hit[0]), *flights[-1]

@@ -75,17 +75,17 @@ class _Holders:
             mine, expected = w.active.pick(x), x[leader[self.members[w.active.ids]]]
             if (mine != expected).any():
                 raise not_uniform(w, self._site, what, mine, expected)
-        found: Value = x[self.first]
-        return found
+        values: Value = x[self.first]
+        return values
 
 
 def _matrices(w: Workgroup, fragment: Fragment, holders: _Holders) -> Value:
     """The matrices of all instances."""
-    found = w.fragments.get(fragment)
-    if found is None:
-        found = np.zeros((holders.all, *fragment.shape), fragment.dtype.numpy)
-        w.fragments[fragment] = found
-    return found
+    array = w.fragments.get(fragment)
+    if array is None:
+        array = np.zeros((holders.all, *fragment.shape), fragment.dtype.numpy)
+        w.fragments[fragment] = array
+    return array
 
 
 @step.register
@@ -105,8 +105,8 @@ def _(statement: s.FragmentFill, b: Builder) -> Step:
 def _read_part(w: Workgroup, part: Part, holders: _Holders) -> Value:
     """The matrices that a region holds for each instance, as stored."""
     starts = holders.shared(w, "where a matrix starts", part.starts(w))
-    found = read(w, part.access(w, starts, holders.threads))
-    matrices: Value = found.reshape(-1, *part.region.shape)
+    values = read(w, part.access(w, starts, holders.threads))
+    matrices: Value = values.reshape(-1, *part.region.shape)
     return matrices
 
 
@@ -118,8 +118,8 @@ def _(statement: s.FragmentLoad, b: Builder) -> Step:
 
     def run(w: Workgroup) -> None:
         holders = _Holders(w, fragment.scope, site)
-        found = _read_part(w, part, holders)
-        _matrices(w, fragment, holders)[holders.instances] = found
+        values = _read_part(w, part, holders)
+        _matrices(w, fragment, holders)[holders.instances] = values
         w.changes += 1
 
     return Plain(run)
@@ -245,8 +245,8 @@ class _Deal:
         w.env[row.name] = (element // self._columns).astype(index_type)
         w.env[column.name] = (element % self._columns).astype(index_type)
         assign(w, self._statement.value.name, matrices[holders.members, element])
-        place: Value = holders.members * self._total + element
-        return place
+        position: Value = holders.members * self._total + element
+        return position
 
     def put_back(self, w: Workgroup, elements: Value, taking: Active, matrices: Value) -> None:
         """What the body left in the value becomes the element."""

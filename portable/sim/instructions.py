@@ -65,8 +65,8 @@ def worked_out(statement: s.Instruction, b: Builder, items: int, meaning: Meanin
 
     def run(w: Workgroup) -> None:
         w.meet_sub_groups(site, statement.name, items)
-        found = meaning([w.env[name] for name in outputs], [x(w) for x in inputs])
-        for name, value in zip(outputs, found, strict=True):
+        values = meaning([w.env[name] for name in outputs], [x(w) for x in inputs])
+        for name, value in zip(outputs, values, strict=True):
             assign(w, name, value)
 
     return Plain(run)

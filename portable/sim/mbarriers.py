@@ -52,11 +52,11 @@ class Place:
     def _found(self, w: Workgroup, element: int) -> MBarrier:
         assert self.site.array is not None
         key = self.site.array, element
-        found = w.mbarriers.get(key)
-        if found is None:
+        barrier = w.mbarriers.get(key)
+        if barrier is None:
             number = w.launch.survey.mbarriers[key]
-            found = w.mbarriers[key] = MBarrier(number, 1, 1)
-        return found
+            barrier = w.mbarriers[key] = MBarrier(number, 1, 1)
+        return barrier
 
 
 def _place(statement: s.Instruction, b: Builder) -> Place:
@@ -66,11 +66,11 @@ def _place(statement: s.Instruction, b: Builder) -> Place:
 
 @instruction("mbarrier.init")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    place = _place(statement, b)
-    count = b.expressions(statement.inputs, place.site)
+    location = _place(statement, b)
+    count = b.expressions(statement.inputs, location.site)
 
     def run(w: Workgroup) -> None:
-        for mbarrier, items in place.each(w, w.active.ids, "write"):
+        for mbarrier, items in location.each(w, w.active.ids, "write"):
             mbarrier.count = int(count[0](w)[items[0]]) if count else 1
             mbarrier.missing = mbarrier.count
 
@@ -94,15 +94,15 @@ def _acting(action: _Action) -> Callable[[s.Instruction, Builder], Step]:
     """The step of what work-items do to the mbarriers that they name, given an input if any."""
 
     def made(statement: s.Instruction, b: Builder) -> Step:
-        place = _place(statement, b)
-        inputs = b.expressions(statement.inputs, place.site)
+        location = _place(statement, b)
+        inputs = b.expressions(statement.inputs, location.site)
 
         def run(w: Workgroup) -> Running:
             if w.strands is not None:
-                yield Pause(place.site, False, _always)
+                yield Pause(location.site, False, _always)
             given = inputs[0](w) if inputs else np.zeros(w.size, np.int64)
-            for mbarrier, items in place.each(w, w.active.ids, "atomic update"):
-                action(w, place.site, mbarrier, items, int(given[items].sum()))
+            for mbarrier, items in location.each(w, w.active.ids, "atomic update"):
+                action(w, location.site, mbarrier, items, int(given[items].sum()))
 
         return Pauses(run)
 
@@ -133,18 +133,18 @@ instruction("mbarrier.arrive.copied")(_acting(_arrive_copied))
 
 @instruction("mbarrier.wait")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    place = _place(statement, b)
-    (parity,) = b.expressions(statement.inputs, place.site)
+    position = _place(statement, b)
+    (parity,) = b.expressions(statement.inputs, position.site)
 
     def run(w: Workgroup) -> Running:
         wanted = parity(w)
-        for mbarrier, items in place.each(w, w.active.ids, "atomic read"):
+        for mbarrier, items in position.each(w, w.active.ids, "atomic read"):
             which = int(wanted[items[0]])
             if (wanted[items] != which).any() and w.settings.uniform:
                 mine = wanted[items]
                 what = "the phase that an mbarrier is waited for"
-                raise report.not_uniform(w, place.site, what, mine, np.full_like(mine, which))
-            yield from _until(w, place.site, lambda m=mbarrier, p=which: m.passed(p))  # type: ignore[misc]
+                raise report.not_uniform(w, position.site, what, mine, np.full_like(mine, which))
+            yield from _until(w, position.site, lambda m=mbarrier, p=which: m.passed(p))  # type: ignore[misc]
             mbarrier.observe(w, items)
 
     return Pauses(run)

@@ -165,12 +165,12 @@ class Access:
         """Who accesses the granule at a position."""
         return int(self.items[position // self.buffer.spans])
 
-    def complete(self, found: Value) -> Value:
+    def complete(self, values: Value) -> Value:
         """The found components among all that were asked for; zero outside the array."""
         if self.kept is None:
-            return found
-        out = np.zeros(self.kept.size, found.dtype)
-        out[self.kept] = found
+            return values
+        out = np.zeros(self.kept.size, values.dtype)
+        out[self.kept] = values
         return out
 
     def inside(self, values: Value) -> Value:

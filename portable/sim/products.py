@@ -62,8 +62,8 @@ class Product:
         i = np.arange(len(self.registers))[:, None]
         row = _ITEM // 32 * 16 + (_ITEM % 32 >> 2) + 8 * (i // 2 % 2)
         column = i // 4 * 8 + (_ITEM % 32 & 3) * 2 + i % 2
-        found: Value = product[row, column]
-        return found
+        values: Value = product[row, column]
+        return values
 
 
 class Products:

@@ -102,9 +102,9 @@ class Proxies:
 
     def _sees_local(self, w: Group, item: int, threads: Value, times: Value) -> Value:
         """Which writes by threads at times are behind a fence that a work-item knows of."""
-        own = threads - w.number * w.clock.stride
-        seen: Value = times <= self._known.get(item, self._common)[own]
-        seen |= (own == item) & (times <= self._own[item])
+        item_here = threads - w.number * w.clock.stride
+        seen: Value = times <= self._known.get(item, self._common)[item_here]
+        seen |= (item_here == item) & (times <= self._own[item])
         return seen
 
     def _sees_global(self, w: Group, item: int, threads: Value, times: Value) -> Value:
@@ -116,5 +116,5 @@ class Proxies:
             known is not None and known.knows(thread, thread // w.clock.stride, time)
             for thread, time in each.tolist()
         ]
-        found: Value = np.array(seen, np.bool_)[which.reshape(-1)]
-        return found
+        seen_by: Value = np.array(seen, np.bool_)[which.reshape(-1)]
+        return seen_by

@@ -134,11 +134,11 @@ class _Records:
         if w.clock.plain:
             return int(late[0])
         crowded = self.thread[granules[late]] % self.stride == self.many
-        found = [
+        records = [
             self._unknown_alone(w, granules, threads, late[~crowded]),
             self._unknown_among_many(w, granules, threads, late[crowded]),
         ]
-        return min((x for x in found if x is not None), default=None)
+        return min((x for x in records if x is not None), default=None)
 
     def _unknown_alone(self, w: Group, granules: Value, threads: Value, late: Value) -> int | None:
         """The same where one thread accessed each; equal questions are asked once."""
@@ -160,8 +160,8 @@ class _Records:
         first: dict[int, int] = {}
         for item in np.flatnonzero(np.bincount(items)).tolist():
             asker[item] = first.setdefault(id(w.clock.private.get(item)), item)
-        found: Value = asker[items]
-        return found
+        values: Value = asker[items]
+        return values
 
     def _unknown_among_many(
         self, w: Group, granules: Value, threads: Value, late: Value
@@ -217,11 +217,11 @@ class _Records:
         return None
 
     def _other(self, granule: int, thread: int) -> int:
-        found = int(self.thread[granule])
-        if found % self.stride == self.many and self.pair is not None:
+        other = int(self.thread[granule])
+        if other % self.stride == self.many and self.pair is not None:
             first, second = self.pair[granule].tolist()
-            found = first if first != thread else second
-        return found
+            other = first if first != thread else second
+        return other
 
     # -- telling ------------------------------------------------------------------------------
 
@@ -249,11 +249,11 @@ class _Records:
             return
         self._put(w, granules[before], threads[before], site)
         late, who = granules[~before], threads[~before]
-        own = self.thread[late] // self.stride == w.number
-        self._crowd(w, late[own], self.thread[late[own]], who[own])
-        self.time[late[own]] = w.clock.time
-        if not own.all():
-            self._spill(w, late[~own], who[~own], site)
+        is_own = self.thread[late] // self.stride == w.number
+        self._crowd(w, late[is_own], self.thread[late[is_own]], who[is_own])
+        self.time[late[is_own]] = w.clock.time
+        if not is_own.all():
+            self._spill(w, late[~is_own], who[~is_own], site)
 
     def _put(self, w: Group, granules: Value, threads: Value, site: int) -> None:
         self.replace(w, granules, threads, site)
@@ -282,10 +282,10 @@ class RaceCells:
 
     def latest_writes(self, granules: Value) -> tuple[Value, Value, Value] | None:
         """By whom, at what times and sites each was last written (time 0: never)."""
-        found = self._kinds.get("write")
-        if found is None:
+        cells = self._kinds.get("write")
+        if cells is None:
             return None
-        return found.thread[granules], found.time[granules], found.site[granules]
+        return cells.thread[granules], cells.time[granules], cells.site[granules]
 
     def __init__(self, granules: int, stride: int, ordered: bool) -> None:
         self._granules = granules
@@ -299,9 +299,9 @@ class RaceCells:
         for other in _CONFLICTS[kind]:
             records = self._kinds.get(other)
             if records is not None:
-                found = records.collision(w, granules, threads, access.together)
-                if found is not None:
-                    return found
+                hit = records.collision(w, granules, threads, access.together)
+                if hit is not None:
+                    return hit
         return None
 
     def record(self, w: Group, access: Touch, kind: str) -> Collision | None:

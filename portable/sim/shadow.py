@@ -73,9 +73,9 @@ class Shadow:
 
     def _check_flights(self, w: Group, access: Touch, kind: AccessKind) -> None:
         assert self.flights is not None
-        found = self.flights.touched(access.granules, kind in _WRITES)
-        if found is not None:
-            raise report.in_flight(w, access, kind, *found)
+        flights = self.flights.touched(access.granules, kind in _WRITES)
+        if flights is not None:
+            raise report.in_flight(w, access, kind, *flights)
 
     def record(self, w: Group, access: Touch, kind: AccessKind) -> None:
         """Remember an access that is in order."""

@@ -66,10 +66,10 @@ class Survey:
     @cached_property
     def addresses(self) -> dict[Array, int]:
         """Where local arrays begin, in bytes."""
-        found, end = {}, _SWIZZLE_BYTES
+        addresses, end = {}, _SWIZZLE_BYTES
         for array in self._kernel.arrays:
             if array.space == "local" and array.layout is not None:
-                found[array] = end
+                addresses[array] = end
                 size = array.layout.size * array.dtype.itemsize
                 end += -(-size // _SWIZZLE_BYTES) * _SWIZZLE_BYTES
-        return found
+        return addresses

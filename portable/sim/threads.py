@@ -61,5 +61,5 @@ class Threads:
 
     def generic(self, threads: Value) -> Value:
         """Which of these access memory as work-items do."""
-        found: Value = (threads < self.slots) | ((threads - self.slots) % 2 == 1)
-        return found
+        generic: Value = (threads < self.slots) | ((threads - self.slots) % 2 == 1)
+        return generic

@@ -75,8 +75,8 @@ class Run:
         elements = buffer.elements(tuple(i(w).astype(np.int64) for i in self._index))
         local = array.space == "local"
         first = w.launch.survey.addresses[array] if local else buffer.data.ctypes.data
-        found: Value = np.asarray(first + elements * self.itemsize)
-        return found
+        addresses: Value = np.asarray(first + elements * self.itemsize)
+        return addresses
 
     def _reached(self, w: Workgroup, index: list[Value], steps: Value) -> tuple[Value, ...]:
         """Indices so many elements further, from row to row."""

@@ -44,8 +44,8 @@ def _shift_right(x: Value, y: Value) -> Value:
 def _quotient(x: Value, y: Value) -> Value:
     """Truncated toward zero."""
     floor = np.floor_divide(x, y)
-    found: Value = floor + ((np.fmod(x, y) != 0) & ((x < 0) != (y < 0))).astype(x.dtype)
-    return found
+    quotient: Value = floor + ((np.fmod(x, y) != 0) & ((x < 0) != (y < 0))).astype(x.dtype)
+    return quotient
 
 
 BINARY: Final[dict[BinaryOp, Callable[[Value, Value], Value]]] = {

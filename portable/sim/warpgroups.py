@@ -65,8 +65,8 @@ def _meet(w: Workgroup, site: Site, what: str) -> None:
 
 def _present(w: Workgroup) -> list[int]:
     """The warpgroups that are here."""
-    found: list[int] = np.unique(w.active.ids // WARPGROUP).tolist()
-    return found
+    groups: list[int] = np.unique(w.active.ids // WARPGROUP).tolist()
+    return groups
 
 
 @instruction("wgmma.commit")

@@ -65,11 +65,11 @@ class Workgroup(CopyGroup):
 
     def word(self, node: WorkItem) -> Value:
         """Where each work-item stands."""
-        found = self._words.get(node)
-        if found is None:
-            found = np.broadcast_to(self._stand(node), (self.size,)).astype(node.type.numpy)
-            self._words[node] = found
-        return found
+        values = self._words.get(node)
+        if values is None:
+            values = np.broadcast_to(self._stand(node), (self.size,)).astype(node.type.numpy)
+            self._words[node] = values
+        return values
 
     def _stand(self, node: WorkItem) -> Value | int:
         local, size = self.launch.local_ids, self.kernel.sub_group_size

@@ -181,15 +181,15 @@ def _remove_oldest(most: int, wanted: int) -> None:
 
     Several processes may do so at once, and find what others have removed gone.
     """
-    found = []
+    files = []
     for path in _kept():
         with suppress(OSError):
             status = path.stat()
-            found.append((status.st_mtime_ns, status.st_size, path))
-    whole = sum(size for _, size, _ in found)
+            files.append((status.st_mtime_ns, status.st_size, path))
+    whole = sum(size for _, size, _ in files)
     if whole <= most:
         return
-    for _, size, path in sorted(found):
+    for _, size, path in sorted(files):
         if whole <= wanted:
             return
         _remove(path)

@@ -66,8 +66,8 @@ def clear() -> None:
 def _summary() -> str:
     if not programs.enabled():
         return "no programs are kept: PORTABLE_CACHE=0."
-    found = programs.usage()
-    if not found.programs:
+    usage = programs.usage()
+    if not usage.programs:
         return "no programs are kept so far."
     most = programs.limit() / 2**20
-    return f"{found.programs} programs, {found.nbytes / 2**20:.1f} MiB of at most {most:,.1f}."
+    return f"{usage.programs} programs, {usage.nbytes / 2**20:.1f} MiB of at most {most:,.1f}."

@@ -2,16 +2,61 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import StringIO
+from threading import Event, Thread
+from time import perf_counter
 from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["html", "literal", "printable", "rendered", "show"]
+__all__ = ["html", "literal", "printable", "rendered", "show", "waiting"]
 
 _PLAIN_WIDTH: Final = 240
+
+
+_PATIENCE: Final = 2.0
+"""Seconds after which a terminal is told what it waits for."""
+_EACH: Final = 1.0
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """A context that a terminal is told of, with the seconds that it has taken, if it takes long.
+
+    Nothing is written where standard error is no terminal, and the line is wiped out at the end.
+
+    Parameters
+    ----------
+    what : str
+        What is done.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = Event()
+    teller = Thread(target=_tell, args=(what, done), daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+
+
+def _tell(what: str, done: Event) -> None:
+    start, told = perf_counter(), False
+    while not done.wait(_EACH if told else _PATIENCE):
+        told = True
+        sys.stderr.write(f"\r{printable(what)}: {perf_counter() - start:.0f} s")
+        sys.stderr.flush()
+    if told:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 def printable(text: str) -> str:

@@ -77,10 +77,10 @@ class Isolated(Generic[_Answer]):
             if not connection.poll(self.patience):
                 self.stop()
                 raise LostError(f"not done after {self.patience:g} s")
-            found, answer = connection.recv()
+            succeeded, answer = connection.recv()
         except (EOFError, OSError):
             raise LostError(f"killed its process ({self._end()})") from None
-        if not found:
+        if not succeeded:
             self.stop()
             raise LostError(str(answer))
         return answer  # type: ignore[no-any-return]

@@ -62,10 +62,10 @@ def distrust(path: Path) -> str:
     """
     if sys.platform == "win32":
         return ""
-    found = path.stat()
-    if found.st_uid not in (os.geteuid(), _ROOT):
+    status = path.stat()
+    if status.st_uid not in (os.geteuid(), _ROOT):
         return f"{path} belongs to another user"
-    if found.st_mode & _OTHERS_WRITE:
+    if status.st_mode & _OTHERS_WRITE:
         return f"others can write to {path}; if nobody did, chmod go-w {path} makes it usable"
     return ""
 
@@ -97,8 +97,8 @@ def _remove_abandoned() -> None:
         return
     with suppress(OSError):
         for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-            named, found = re.match(r"(\d+)-", path.name.removeprefix(_PREFIX)), path.lstat()
-            is_old = found.st_uid == os.geteuid() and found.st_mtime < time.time() - _DAY
+            named, status = re.match(r"(\d+)-", path.name.removeprefix(_PREFIX)), path.lstat()
+            is_old = status.st_uid == os.geteuid() and status.st_mtime < time.time() - _DAY
             if named and is_old and not _runs(int(named[1])):
                 shutil.rmtree(path, ignore_errors=True)
 

@@ -72,20 +72,20 @@ def tune(
     sizes = _sizes(tunable, size_names) or list(tunable.sizes(device.capabilities))
     dtypes = _dtypes(tunable, device, dtype_names)
     key = device_keys(device.capabilities)[0]
-    found: dict[str, dict[str, list[Parameters]]] = {}
+    results: dict[str, dict[str, list[Parameters]]] = {}
     count = len(dtypes) * len(sizes)
     with _Searches(kernel, tunable, device, budget, patience, count) as searches:
         for dtype in dtypes:
             choices = _unique(searches.choices(dtype, sizes))
             if choices:
-                found[dtype.name] = {key: choices}
+                results[dtype.name] = {key: choices}
             if choices and write:
                 searches.say(f"kept in {record(kernel, dtype, key, choices)}")
-    if found:
-        click.echo(json.dumps(found, indent=1))
+    if results:
+        click.echo(json.dumps(results, indent=1))
     if searches.interrupted:
         click.get_current_context().exit(_INTERRUPTED)
-    if not found:
+    if not results:
         raise click.ClickException("no choice worked")
 
 
@@ -128,7 +128,7 @@ class _Searches:
 
     def choices(self, dtype: DType, sizes: Sequence[Size]) -> list[Parameters]:
         """The fastest choice for each size for which one worked."""
-        found: list[Parameters] = []
+        choices: list[Parameters] = []
         for size in sizes:
             if self.interrupted:
                 break
@@ -138,8 +138,8 @@ class _Searches:
                 self._interrupt()
                 break
             if best is not None:
-                found.append(best)
-        return found
+                choices.append(best)
+        return choices
 
     def _interrupt(self) -> None:
         self.interrupted = True

@@ -92,8 +92,8 @@ def evaluator_for(
     size : tuple of int
         The problem's.
     """
-    found = registry.use(device).device  # NumPy arrays run on the device in use
-    return Evaluator(problem(found, dtype(kind), size), found)
+    chosen = registry.use(device).device  # NumPy arrays run on the device in use
+    return Evaluator(problem(chosen, dtype(kind), size), chosen)
 
 
 def evaluator_of(kernel: str, device: str, kind: str, size: Size) -> Evaluator:
@@ -108,5 +108,5 @@ def evaluator_of(kernel: str, device: str, kind: str, size: Size) -> Evaluator:
     device, kind, size
         As of `evaluator_for`.
     """
-    found = next(iter(entry_points(group=TUNABLES, name=kernel)))
-    return evaluator_for(found.load().problem, device, kind, size)
+    entry = next(iter(entry_points(group=TUNABLES, name=kernel)))
+    return evaluator_for(entry.load().problem, device, kind, size)

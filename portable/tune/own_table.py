@@ -75,18 +75,18 @@ class _Watch:
         Operations that repeat what they did compare it by `is`.
         """
         path = _user_table()
-        found, due = self._last
+        result, due = self._last
         now = monotonic()
-        if now >= due or found[0] != path:
+        if now >= due or result[0] != path:
             seen = _look(path)
-            found = found if seen == found else seen
-            self._last = (found, now + _SECONDS_BETWEEN_LOOKS)
-        return found
+            result = result if seen == result else seen
+            self._last = (result, now + _SECONDS_BETWEEN_LOOKS)
+        return result
 
     def recent(self) -> State:
         """The same, and of the path that was named then."""
-        found, due = self._last
-        return found if monotonic() < due else self.state()
+        result, due = self._last
+        return result if monotonic() < due else self.state()
 
     def renew(self) -> None:
         """The next look is due at once."""
@@ -98,10 +98,10 @@ _watch: Final = _Watch()
 
 def _look(path: str) -> State:
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return path, 0, 0, 0
-    return path, found.st_mtime_ns, found.st_ino, found.st_size
+    return path, status.st_mtime_ns, status.st_ino, status.st_size
 
 
 # -- reading ------------------------------------------------------------------------------------
@@ -134,12 +134,12 @@ def _content(path: Path) -> Table:
             warn_once(f"{_VARIABLE} names {path}, which does not exist (yet)")
         return {}
     try:
-        found = json.loads(data.decode("utf-8-sig"))
+        content = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise DataError(str(error)) from None
-    if not _is_table(found, 3):
+    if not _is_table(content, 3):
         raise DataError("expected kernel -> dtype -> device -> list of choices")
-    return found  # type: ignore[no-any-return]
+    return content  # type: ignore[no-any-return]
 
 
 def _is_table(x: Any, levels: int) -> bool:

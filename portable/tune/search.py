@@ -123,8 +123,8 @@ def neighbours(choice: Parameters, values: Mapping[str, Sequence[Any]]) -> Itera
     for name, steps in values.items():
         if choice[name] not in steps:
             continue
-        place = steps.index(choice[name])
-        for other in (place - 1, place + 1):
+        position = steps.index(choice[name])
+        for other in (position - 1, position + 1):
             if 0 <= other < len(steps):
                 yield {**choice, name: steps[other]}
 

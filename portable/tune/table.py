@@ -106,9 +106,9 @@ def _load_shipped(kernel: str) -> Table:
 
 def _checked(space: Space, dtype: str, key: str, name: str, table: Table) -> Iterator[Parameters]:
     """The choices of an entry that are of the space."""
-    for place, entry in enumerate(table.get(space.kernel, {}).get(dtype, {}).get(key, [])):
+    for number, entry in enumerate(table.get(space.kernel, {}).get(dtype, {}).get(key, [])):
         try:
             yield space.checked(entry)
         except ValueError as error:
-            where = f"{space.kernel}.{dtype}[{key!r}][{place}]"
+            where = f"{space.kernel}.{dtype}[{key!r}][{number}]"
             warn_once(f"{name}: {where} {error}; it is left out")

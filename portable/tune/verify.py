@@ -19,12 +19,12 @@ def unit_roundoff(dtype: DType) -> float:
     return 2.0 ** -_DIGITS[dtype.name]
 
 
-def worst_error(found: np.ndarray[Any, Any], exact: Any, allowed: Any) -> float:
+def worst_error(result: np.ndarray[Any, Any], exact: Any, allowed: Any) -> float:
     """The largest error in units of what is allowed; infinite for NaN where a number should be.
 
     Parameters
     ----------
-    found : ndarray
+    result : ndarray
         A result.
     exact : array_like
         What it should be.
@@ -32,7 +32,7 @@ def worst_error(found: np.ndarray[Any, Any], exact: Any, allowed: Any) -> float:
         By how much it may differ.
     """
     with np.errstate(all="ignore"):
-        ratios = np.abs(found - exact) / allowed
-    same = (found == exact) | (np.isnan(found) & np.isnan(exact))
+        ratios = np.abs(result - exact) / allowed
+    same = (result == exact) | (np.isnan(result) & np.isnan(exact))
     worst = float(np.max(np.where(same, 0, ratios), initial=0))
     return inf if isnan(worst) else worst

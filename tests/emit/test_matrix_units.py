@@ -20,7 +20,8 @@ from portable.lang.ir.walk import all_statements
 from portable.lang.kernel import Kernel as Marked
 from portable.lang.kernel import kernel
 from portable.lang.tiles import lower, lower_matrices
-from portable.lang.tiles.accumulators import distance
+from portable.lang.tiles.mma_shapes import LANES, MMA_F16
+from portable.lang.tiles.register_layout import RegisterLayout
 from tests.support.compilers import compile_cuda, cuda_missing
 from tests.support.matrices import (
     AMPERE,
@@ -305,13 +306,30 @@ def test_a_tile_of_panels_is_copied_in_whole_vectors() -> None:
 
 @pytest.mark.parametrize("radices", [(2, 2, 4), (2, 2, 1, 3), (1, 2, 4, 2), (4,)])
 def test_offsets_of_registers_are_a_formula_of_their_number(radices: tuple[int, ...]) -> None:
-    steps = (0, 8, 3, 16)[: len(radices)]
-    table = [0]
-    for radix, step in zip(radices, steps, strict=True):
-        table = [old + digit * step for digit in range(radix) for old in table]
+    steps = ((0, 1), (8, 0), (0, 2), (16, 3))
+    layout = RegisterLayout((0, 2), (1, 0), tuple(zip(radices, steps, strict=False)))
     which = e.Variable("which", dt.int32)
-    formula = distance(table, which)
-    assert [_value(formula, number) for number in range(len(table))] == table
+    assert layout.count == len(layout.offsets)
+    for count in (1, 2, radices[0]):
+        if layout.count % count == 0 and radices[0] % count == 0:
+            row, column = layout.grouped(count).moved(which)
+            found = [
+                (_value(row, number), _value(column, number))
+                for number in range(layout.count // count)
+            ]
+            assert tuple(found) == layout.offsets[::count]
+
+
+def test_a_layout_says_what_lanes_hold() -> None:
+    """All elements of 16 rows and 16 columns, each once, and those of the transpose turned."""
+    operand = MMA_F16.a
+    held = {
+        (lane // 4 * operand.group[0] + row, lane % 4 * operand.member[1] + column)
+        for lane in range(LANES)
+        for row, column in operand.offsets
+    }
+    assert held == {(row, column) for row in range(16) for column in range(16)}
+    assert operand.turned.offsets == tuple((j, i) for i, j in operand.offsets)
 
 
 def _value(x: e.Expression, which: int) -> int:

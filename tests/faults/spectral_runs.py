@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 import portable as pt
-from portable.linalg.singular_values.direct import Direct
-from portable.linalg.singular_values.direct_kernels import DirectShape
 from portable.linalg.spectral import reductions
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
 from portable.linalg.spectral.reflections import reflect
+from portable.linalg.spectral.step_kernels import StepShape
 from tests.faults.running import close, device, random, run
 
 __all__: list[str] = []
@@ -36,11 +35,12 @@ def eigenvectors_by_rotations() -> None:
 
 
 def tridiagonal(groups: int) -> None:
+    """Panels of 4 reflectors; of several workgroups phases are one launch, and of one."""
     a = random(9, 9)
     a = (a + a.T)[None]
     largest = reductions.largest_magnitudes(device(), a, hermitian=True)
-    layout = Direct(DirectShape(lanes=1, rows=2, team=2, teams=2), groups)
-    reduced = reductions.reduced_to_tridiagonal(device(), a, largest, layout)
+    shape = StepShape(lanes=1, across=1, rows=2, team=2, teams=2, groups=groups, block=4)
+    reduced = reductions.reduced_to_tridiagonal(device(), a, largest, shape)
     d, e = np.asarray(reduced.d)[0], np.asarray(reduced.e)[0, :8]
     found = np.linalg.eigvalsh(np.diag(d) + np.diag(e, 1) + np.diag(e, -1))
     wanted = np.linalg.eigvalsh(a[0])
@@ -55,6 +55,27 @@ def tridiagonal_by_one() -> None:
 @run
 def tridiagonal_by_several() -> None:
     tridiagonal(2)
+
+
+def bidiagonal(groups: int) -> None:
+    """The same of panels of 4 pairs of reflectors."""
+    a = random(11, 9)[None]
+    largest = reductions.largest_magnitudes(device(), a, hermitian=False)
+    shape = StepShape(lanes=1, across=1, rows=2, team=2, teams=2, groups=groups, block=4)
+    reduced = reductions.reduced_to_bidiagonal(device(), a, largest, shape)
+    d, e = np.asarray(reduced.d)[0], np.asarray(reduced.e)[0, :8]
+    found = np.linalg.svd(np.diag(d) + np.diag(e, 1), compute_uv=False)
+    close(found / found[0], np.linalg.svd(a[0], compute_uv=False) / np.linalg.norm(a[0], 2))
+
+
+@run
+def bidiagonal_by_one() -> None:
+    bidiagonal(1)
+
+
+@run
+def bidiagonal_by_several() -> None:
+    bidiagonal(3)
 
 
 def check_tridiagonal(d: Any, e: Any) -> None:

@@ -7,12 +7,13 @@ import pytest
 
 from portable import dtypes
 from portable.backend import Capabilities, Program
-from portable.linalg.singular_values.direct_kernels import DirectShape
+from portable.linalg.spectral.bidiagonal_kernels import Bidiagonal, bidiagonalize_in_panels
 from portable.linalg.spectral.merge_kernels import form_factor
 from portable.linalg.spectral.merge_shapes import Kept, MergeShape, Roots
 from portable.linalg.spectral.rotation_kernels import Factors, svd_by_rotations
 from portable.linalg.spectral.rotation_shapes import RotationShape, rotation_shape
 from portable.linalg.spectral.secular_kernels import place_roots, refine_weights, solve_secular
+from portable.linalg.spectral.step_kernels import StepShape
 from portable.linalg.spectral.tridiagonal_kernels import Tridiagonal, tridiagonalize
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
@@ -32,15 +33,31 @@ def reductions(capabilities: Capabilities, dtype: str) -> list[Program]:
     kind = dtypes.dtype(dtype)
     real = kind.real.numpy
     a, values = np.empty((2, 9, 9), kind.numpy), np.empty((2, 9), real)
-    more, flags = np.empty((2, 1, 4, 9), kind.numpy), np.empty(2, np.int32)
-    out = Tridiagonal(values, a[:, 0], a, values, a, more)
+    shares, flags = np.empty((2, 2, 9), real), np.empty((2, 9), np.int32)
+    out = Tridiagonal(values, a[:, 0], a, values, a, a[:, 0], a[:, 0], shares)
+    line = a[:, 0]
+    pairs = Bidiagonal(line, line, a, a, values, values, a, line, line, line, a, line, line, shares)
     shape = rotation_shape(RotationShape(9, 9, 9, squares=True), kind, capabilities)
     lanes = 1 if kind.is_complex else 16 // kind.itemsize
-    steps = DirectShape(lanes=lanes, rows=4, team=capabilities.sub_group_size, teams=2)
-    factors = Factors(values, a, a, flags)
+    steps = StepShape(lanes, 1, 2, capabilities.sub_group_size, 2, 9, 8)
+    factors = Factors(values, a, a, flags[:, 0])
     return [
         program(svd_by_rotations, capabilities, (20, 1, 1), a, factors, a, SHAPE=shape),
-        program(tridiagonalize, capabilities, (steps.items, 1, 1), a, out, 0, 1, SHAPE=steps),
+        program(
+            bidiagonalize_in_panels,
+            capabilities,
+            (steps.items, 1, 1),
+            a,
+            pairs,
+            flags,
+            0,
+            0,
+            1,
+            SHAPE=steps,
+        ),
+        program(
+            tridiagonalize, capabilities, (steps.items, 1, 1), a, out, flags, 0, 0, 1, SHAPE=steps
+        ),
     ]
 
 
@@ -50,7 +67,7 @@ def merges(capabilities: Capabilities, dtype: str) -> list[Program]:
     i, places = np.empty((2, 9), np.int32), np.empty((2, 9, 2), np.int32)
     kept = Kept(x, x, i, x, i, places, pairs, i, i[0])
     roots = Roots(i, x, x, x, pairs, i)
-    shape = MergeShape(singular=True, lanes=1)
+    shape = MergeShape(singular=True, lanes=1, team=32)
     factor = np.empty((2, 9, 9), dtype)
     return [
         program(solve_secular, capabilities, LINE, kept, roots, SHAPE=shape),

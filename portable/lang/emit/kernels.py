@@ -75,6 +75,7 @@ class _Printer:
             dynamic_local=self._dynamic,
             flags=self._dialect.flags(kernel.options, capabilities),
             hazards=self._hazards(),
+            kernel=kernel.name,
         )
 
     def _hazards(self) -> frozenset[Fault]:

@@ -28,7 +28,7 @@ __all__ = [
 REGISTERS = frozenset({bool_, int32, uint32, int64, uint64, float16, float32, float64})
 """The scalar types of registers; `float16` only in kernels declared ``native_half=True``."""
 
-LANES = (2, 4, 8, 16, 32)
+LANES = (2, 3, 4, 8, 16, 32)
 """The vector widths: OpenCL's, and that of 64 bytes of half precision."""
 
 Space = Literal["global", "local", "private"]
@@ -37,7 +37,7 @@ StrideClass = Literal["unit", "zero", "any"]
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A vector of `lanes` (2, 4, 8, 16 or 32) values of one register type."""
+    """A vector of `lanes` (2, 3, 4, 8, 16 or 32) values of one register type."""
 
     dtype: DType
     lanes: int
@@ -47,6 +47,9 @@ class Vector:
 
 
 ValueType = DType | Vector
+
+Split = bool | Literal["first", "exact"]
+"""How matrix units multiply single precision."""
 
 
 def scalar_of(kind: ValueType) -> DType:
@@ -206,9 +209,9 @@ class Fragment:
         What `statements.Multiply` may take it for.
     units : bool
         Whether matrix units may hold and multiply it.
-    split : bool or "first"
+    split : bool, "first" or "exact"
         Of ``float32``: whether factors may be split into two numbers of 11 bits for matrix units,
-        or only the first of these numbers be taken.
+        or only the first of these numbers be taken; "exact": added up outside of these units.
     """
 
     name: str
@@ -217,7 +220,7 @@ class Fragment:
     scope: Scope
     use: Use = "accumulator"
     units: bool = True
-    split: bool | Literal["first"] = False
+    split: Split = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,14 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Array, Fragment, Region
 from portable.lang.tiles.lanes import Lanes, divided, remainder
-from portable.lang.tiles.mma_shapes import Offset
+from portable.lang.tiles.mma_shapes import SUMS
 from portable.lang.tiles.neighbours import store_neighbours
 from portable.lang.tiles.parts import kept_dims
 from portable.lang.tiles.regions import exists, inside, place
-from portable.lang.tiles.work import Code, Work, add, mul, number
+from portable.lang.tiles.register_layout import RegisterLayout
+from portable.lang.tiles.work import Code, Work, add, mul
 
-__all__ = ["Held", "distance"]
+__all__ = ["Held"]
 
 
 # Stores accumulators as halves, 16 bytes of a row at a time.
@@ -34,22 +35,20 @@ _LANES: Final = 4
 _COLUMNS: Final = 8
 
 
-def in_quads(offsets: Sequence[Offset], target: Region, facts: Facts) -> bool:
+def in_quads(layout: RegisterLayout, target: Region, facts: Facts) -> bool:
     """Whether registers can be stored so, where all of the region exists.
 
     Parameters
     ----------
-    offsets : sequence of (int, int)
-        Of the registers' elements, row and column.
+    layout : RegisterLayout
+        Of the registers.
     target : Region
         Where they go.
     facts : Facts
         Of the kernel.
     """
-    first = tuple((8 * h, 8 * j + odd) for j in range(_LANES) for h in (0, 1) for odd in (0, 1))
-    whole, rest = divmod(len(offsets), REGISTERS)
-    groups = (offsets[i * REGISTERS : (i + 1) * REGISTERS] for i in range(whole))
-    if rest or not all(_from_first(group) == first for group in groups):
+    *first, (across, step) = (*layout.registers[:3], (1, (0, 0)))[:3]
+    if (*first,) != SUMS.registers or step != (0, _COLUMNS) or across % _LANES:
         return False
     array, axis = target.array, kept_dims(target)[-1]
     start = target.starts[axis]
@@ -61,11 +60,6 @@ def in_quads(offsets: Sequence[Offset], target: Region, facts: Facts) -> bool:
         and "unit" not in others
         and facts.multiple_of(start) % _COLUMNS == 0  # type: ignore[arg-type]
     )
-
-
-def _from_first(group: Sequence[Offset]) -> tuple[Offset, ...]:
-    row, column = group[0]
-    return tuple((i - row, j - column) for i, j in group)
 
 
 def store_quads(
@@ -126,8 +120,8 @@ class Held:
         The work-item's.
     row, column : Expression
         Where the lane stands in it.
-    offsets : tuple of (int, int)
-        Per register its element's distance from there; every two are neighbours in a row.
+    layout : RegisterLayout
+        Of a warp's share; every two registers are neighbours in a row.
     registers : tuple of Variable
         The elements.
     together : tuple of statements
@@ -138,9 +132,31 @@ class Held:
     lanes: Lanes
     row: e.Expression
     column: e.Expression
-    offsets: tuple[Offset, ...]
+    layout: RegisterLayout
     registers: tuple[e.Variable, ...]
     together: s.Block = ()
+
+    @classmethod
+    def of(
+        cls,
+        code: Code,
+        fragment: Fragment,
+        lanes: Lanes,
+        origin: tuple[e.Expression, e.Expression],
+        layout: RegisterLayout,
+        together: s.Block = (),
+    ) -> Held:
+        """Binds where a lane stands in a warp's share, which begins at `origin`, and registers."""
+        row, column = (
+            code.let(f"{fragment.name}_{name}", add(begin, own))
+            for name, begin, own in zip(
+                ("row", "column"), origin, layout.standing(lanes.member, lanes.group), strict=True
+            )
+        )
+        registers = tuple(
+            code.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(layout.count)
+        )
+        return cls(fragment, lanes, row, column, layout, registers, together)
 
     def fill(self, work: Work, x: s.FragmentFill) -> s.Block:
         """Sets all registers."""
@@ -165,7 +181,7 @@ class Held:
         """Writes every two neighbours at once, and halves in rows of 8 where all of them exist."""
         code = work.code(x.loc)
         copied = self._copied(code)
-        if not in_quads(self.offsets, x.target, work.facts):
+        if not in_quads(self.layout, x.target, work.facts):
             self._store_pairs(code, copied, x.target)
             return code.block
         with code.when(exists(x.target, work.facts)):
@@ -193,7 +209,7 @@ class Held:
         return [code.load(copied, (add(first, i),), self.fragment.dtype) for i in range(count)]
 
     def _places(self) -> Iterator[tuple[e.Variable, e.Expression, e.Expression]]:
-        for register, (row, column) in zip(self.registers, self.offsets, strict=True):
+        for register, (row, column) in zip(self.registers, self.layout.offsets, strict=True):
             yield register, add(self.row, row), add(self.column, column)
 
     def elements(self, work: Work, x: s.ForElements) -> s.Block:
@@ -225,37 +241,5 @@ class Held:
 
     def _place(self, which: e.Expression, step: int = 1) -> tuple[e.Expression, e.Expression]:
         """Row and column of the register that has a number, counted in steps."""
-        rows, columns = zip(*self.offsets[::step], strict=True)
-        return (
-            add(self.row, distance(list(rows), which)),
-            add(self.column, distance(list(columns), which)),
-        )
-
-
-def distance(values: list[int], which: e.Expression) -> e.Expression:
-    """The entry of a table as a formula: ``sum of digit * step``, the digits those of `which`.
-
-    The table begins with 0 and grows by one step along each digit, as the offsets of registers do;
-    the digits' radices follow from that.
-    """
-    kind = which.type
-    total = number(0, kind)
-    span = 1
-    while span < len(values):
-        step = values[span]
-        digits = _digits(values, span, step)
-        digit = which if span == 1 else e.Binary("floordiv", which, number(span, kind), True)
-        if span * digits < len(values):
-            digit = e.Binary("mod", digit, number(digits, kind), True)
-        if step:
-            total = add(total, mul(digit, step))
-        span *= digits
-    return total
-
-
-def _digits(values: list[int], span: int, step: int) -> int:
-    """How far the values grow by `step` with every `span` entries."""
-    count = 1
-    while count * span < len(values) and values[count * span] == count * step:
-        count += 1
-    return count
+        down, across = self.layout.grouped(step).moved(which)
+        return add(self.row, down), add(self.column, across)

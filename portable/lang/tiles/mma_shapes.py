@@ -1,9 +1,4 @@
-"""What each mma.sync multiplies, and which lane holds which of their elements.
-
-``g`` is a lane's number divided by 4, ``t`` the remainder. Every register of a lane holds elements
-at constant offsets from where the lane stands: row ``g`` and column ``t * per_register`` of the
-operand a, the same transposed for b, row ``g`` and column ``2 * t`` of the accumulator.
-"""
+"""What each mma.sync multiplies, and which lane holds which of its elements: a table of layouts."""
 
 from __future__ import annotations
 
@@ -12,6 +7,7 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType, bfloat16, float16, float32, float64
+from portable.lang.tiles.register_layout import Digit, RegisterLayout
 
 __all__ = [
     "LANES",
@@ -20,7 +16,7 @@ __all__ = [
     "MMA_F64_DEEP",
     "MMA_F64_SMALL",
     "MMA_TF32",
-    "Offset",
+    "SUMS",
     "Shape",
     "room",
     "shape_of",
@@ -28,8 +24,6 @@ __all__ = [
 
 LANES: Final = 32
 """Work-items that execute a matrix instruction together, whatever the sub-group's size."""
-
-Offset = tuple[int, int]
 
 _REGISTERS: Final = 255
 _REGISTER_FILE: Final = 65536
@@ -49,10 +43,10 @@ class Shape:
         Extents.
     operand, sum : DType
         Element types of operands and accumulator.
-    a, b : tuple of tuple of (int, int)
-        Per register of an operand the offsets of its elements, lowest bits first.
-    accumulator : tuple of (int, int)
-        Per register the offset of its element.
+    a, b, accumulator : RegisterLayout
+        Of the operands and of the sums.
+    packed : int
+        Neighbours along k in one register of an operand, lowest bits first.
     split : bool
         Whether every operand is two: what its first 11 bits hold, and the rest.
     """
@@ -63,16 +57,24 @@ class Shape:
     k: int
     operand: DType
     sum: DType
-    a: tuple[tuple[Offset, ...], ...]
-    b: tuple[tuple[Offset, ...], ...]
-    accumulator: tuple[Offset, ...]
+    a: RegisterLayout
+    b: RegisterLayout
+    accumulator: RegisterLayout
+    packed: int = 1
     split: bool = False
 
-    @property
-    def per_register(self) -> int:
-        """Neighbours along k in one register of an operand."""
-        return len(self.a[0])
 
+def _along_k(packed: int, *digits: Digit) -> RegisterLayout:
+    """That of an operand a, whose lanes of a group have neighbours along k, `packed` of each."""
+    inside = ((packed, (0, 1)),) if packed > 1 else ()
+    return RegisterLayout(member=(0, packed), group=(1, 0), registers=(*inside, *digits))
+
+
+SUMS: Final = RegisterLayout(member=(0, 2), group=(1, 0), registers=((2, (0, 1)), (2, (8, 0))))
+"""Of 16 rows by 8 columns: two neighbours of a row, and below them two more."""
+
+_DOWN: Final[Digit] = (2, (8, 0))
+"""Rows 8 further down."""
 
 MMA_F16: Final = Shape(
     name="mma.f16.m16n8k16",
@@ -81,9 +83,10 @@ MMA_F16: Final = Shape(
     k=16,
     operand=float16,
     sum=float32,
-    a=(((0, 0), (0, 1)), ((8, 0), (8, 1)), ((0, 8), (0, 9)), ((8, 8), (8, 9))),
-    b=(((0, 0), (1, 0)), ((8, 0), (9, 0))),
-    accumulator=((0, 0), (0, 1), (8, 0), (8, 1)),
+    a=_along_k(2, _DOWN, (2, (0, 8))),
+    b=_along_k(2, (2, (0, 8))).turned,
+    accumulator=SUMS,
+    packed=2,
 )
 
 MMA_TF32: Final = Shape(
@@ -93,9 +96,9 @@ MMA_TF32: Final = Shape(
     k=8,
     operand=float32,
     sum=float32,
-    a=(((0, 0),), ((8, 0),), ((0, 4),), ((8, 4),)),
-    b=(((0, 0),), ((4, 0),)),
-    accumulator=((0, 0), (0, 1), (8, 0), (8, 1)),
+    a=_along_k(1, _DOWN, (2, (0, 4))),
+    b=_along_k(1, (2, (0, 4))).turned,
+    accumulator=SUMS,
     split=True,
 )
 
@@ -106,17 +109,17 @@ MMA_F64: Final = Shape(
     k=4,
     operand=float64,
     sum=float64,
-    a=(((0, 0),), ((8, 0),)),
-    b=(((0, 0),),),
-    accumulator=((0, 0), (0, 1), (8, 0), (8, 1)),
+    a=_along_k(1, _DOWN),
+    b=_along_k(1).turned,
+    accumulator=SUMS,
 )
 
 MMA_F64_DEEP: Final = replace(
     MMA_F64,
     name="mma.f64.m16n8k8",
     k=8,
-    a=(((0, 0),), ((8, 0),), ((0, 4),), ((8, 4),)),
-    b=(((0, 0),), ((4, 0),)),
+    a=_along_k(1, _DOWN, (2, (0, 4))),
+    b=_along_k(1, (2, (0, 4))).turned,
 )
 
 MMA_F64_SMALL: Final = Shape(
@@ -126,9 +129,9 @@ MMA_F64_SMALL: Final = Shape(
     k=4,
     operand=float64,
     sum=float64,
-    a=(((0, 0),),),
-    b=(((0, 0),),),
-    accumulator=((0, 0), (0, 1)),
+    a=_along_k(1),
+    b=_along_k(1).turned,
+    accumulator=replace(SUMS, registers=SUMS.registers[:1]),
 )
 
 

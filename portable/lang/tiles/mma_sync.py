@@ -19,13 +19,16 @@ from portable.lang.tiles.parts import Part
 from portable.lang.tiles.pipelining import exist_always, rotation
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import spread
-from portable.lang.tiles.work import Code, Work, add, mul
+from portable.lang.tiles.work import Code, Work, mul
 
 __all__ = ["MmaSync", "grid_of"]
 
 _Use = Literal["a", "b"]
 _A: Final[_Use] = "a"
 _B: Final[_Use] = "b"
+
+_SUMMED: Final = 4
+"""Tiles whose sums of a k-step are under way at once, lest one product waits for the last."""
 
 
 def grid_of(extents: tuple[int, int], warps: int, shape: Shape) -> tuple[int, int] | None:
@@ -77,11 +80,6 @@ def _shape(work: Work, part: Part) -> Shape | None:
     split = all(fragment.split for fragment in part.accumulators)
     depth = gcd(*(multiply.a.shape[1] for multiply in part.multiplies))
     return None if kind is None else shape_of(kind, total, work.capabilities, depth, split)
-
-
-def _first_only(part: Part) -> bool:
-    """Whether of factors that are split only the first number counts."""
-    return all(fragment.split == "first" for fragment in part.accumulators)
 
 
 def _plain(work: Work, part: Part) -> bool:
@@ -150,6 +148,14 @@ class MmaSync(Strategy):
         self._operands = {f: self._operand(f) for f in part.fragments if f.use != "accumulator"}
         self._buffers: dict[str, tuple[Registers, Registers]] = {}
         self._parts = self._made_parts() if shape.split else {}
+        if self._splits("exact"):
+            self._step_sums = [
+                tuple(
+                    work.variable(f"sums_{tile}_{i}", shape.sum)
+                    for i in range(shape.accumulator.count)
+                )
+                for tile in range(_SUMMED)
+            ]
         return code.block
 
     def _place_warp(self, code: Code, grid: tuple[int, int]) -> tuple[e.Expression, e.Expression]:
@@ -161,21 +167,10 @@ class MmaSync(Strategy):
         return code.let("warp_row", down), code.let("warp_column", along)
 
     def _hold(self, code: Code, fragment: Fragment) -> Held:
-        shape = self._shape
-        offsets = tuple(
-            (i * shape.m + row, j * shape.n + column)
-            for i in range(self._share[0] // shape.m)
-            for j in range(self._share[1] // shape.n)
-            for row, column in shape.accumulator
-        )
-        row = code.let(f"{fragment.name}_row", add(self._origin[0], self._lanes.group))
-        column = code.let(
-            f"{fragment.name}_column", add(self._origin[1], mul(self._lanes.member, 2))
-        )
-        registers = tuple(
-            self.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(len(offsets))
-        )
-        return Held(fragment, self._lanes, row, column, offsets, registers)
+        shape, (rows, columns) = self._shape, self._share
+        across = columns // shape.n, (0, shape.n)
+        layout = shape.accumulator.repeated(across, (rows // shape.m, (shape.m, 0)))
+        return Held.of(code, fragment, self._lanes, self._origin, layout)
 
     # -- operands ---------------------------------------------------------------------------
 
@@ -197,7 +192,7 @@ class MmaSync(Strategy):
         """Variables for one k-step of an operand."""
         shape = self._shape
         tiles = self._share[0] // shape.m if use == "a" else self._share[1] // shape.n
-        each = len(shape.a if use == "a" else shape.b)
+        each = (shape.a if use == "a" else shape.b).count // shape.packed
         kind = kind or (uint32 if shape.operand.itemsize == 2 else shape.operand)
         return [
             [self.work.variable(f"{name}_{tile}_{i}", kind) for i in range(each)]
@@ -286,15 +281,43 @@ class MmaSync(Strategy):
             return
         high_a, low_a = self._split(code, _A, a)
         high_b, low_b = self._split(code, _B, b)
-        if not _first_only(self.part):
-            self._products(code, x.accumulator, low_a, high_b)
-            self._products(code, x.accumulator, high_a, low_b)
-        self._products(code, x.accumulator, high_a, high_b)
+        factors = [(high_a, high_b)]
+        if not self._splits("first"):
+            factors = [(low_a, high_b), (high_a, low_b), *factors]
+        if self._splits("exact"):
+            self._exact_sums(code, x.accumulator, factors)
+        else:
+            for left, right in factors:
+                self._products(code, x.accumulator, left, right)
+
+    def _splits(self, how: str) -> bool:
+        """Whether factors are split, and in this way."""
+        return self._shape.split and all(f.split == how for f in self.part.accumulators)
+
+    def _exact_sums(
+        self, code: Code, total: Fragment, factors: list[tuple[Registers, Registers]]
+    ) -> None:
+        """Adds a k-step's products to sums outside of matrix units, which round towards zero."""
+        held, each = self._held[total].registers, self._shape.accumulator.count
+        (a, b), zero = factors[0], e.Const(0.0, total.dtype)
+        tiles = list(ordered(len(a), len(b)))
+        for start in range(0, len(tiles), _SUMMED):
+            part = tiles[start : start + _SUMMED]
+            own = {tile: self._step_sums[at] for at, tile in enumerate(part)}
+            code.emit(*(s.Assign(r, zero, code.loc) for tile in part for r in own[tile]))
+            for left, right in factors:
+                for i, j in part:
+                    operands = (*left[i], *right[j])
+                    code.emit(s.Instruction(self._shape.name, own[i, j], operands, (), code.loc))
+            for i, j in part:
+                first = (i * len(b) + j) * each
+                for r, more in zip(held[first : first + each], own[i, j], strict=True):
+                    code.emit(s.Assign(r, e.Binary("add", r, more), code.loc))
 
     def _products(self, code: Code, total: Fragment, a: Registers, b: Registers) -> None:
         """Each of the operands' tiles with each of the other's."""
         held = self._held[total].registers
-        each = len(self._shape.accumulator)
+        each = self._shape.accumulator.count
         for i, j in ordered(len(a), len(b)):
             first = (i * len(b) + j) * each
             operands = (*a[i], *b[j])

@@ -12,9 +12,10 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Region
 from portable.lang.tiles.lanes import Lanes, divided, remainder
-from portable.lang.tiles.mma_shapes import Offset, Shape
+from portable.lang.tiles.mma_shapes import Shape
 from portable.lang.tiles.parts import kept_dims
 from portable.lang.tiles.regions import inside, place
+from portable.lang.tiles.register_layout import Offset, RegisterLayout
 from portable.lang.tiles.work import Code, add, mul
 
 __all__ = ["Loader", "Registers", "ordered"]
@@ -113,13 +114,18 @@ class Loader:
 
     # -- any memory -------------------------------------------------------------------------
 
+    @property
+    def layout(self) -> RegisterLayout:
+        """Of the operand."""
+        return self.shape.a if self.use == "a" else self.shape.b
+
     def _one_by_one(self, code: Code, region: Region, k: int, into: Registers) -> None:
+        offsets, packed = self.layout.offsets, self.shape.packed
         for number, tile in enumerate(into):
-            layout = self.shape.a if self.use == "a" else self.shape.b
-            for register, offsets in zip(tile, layout, strict=True):
+            for at, register in enumerate(tile):
                 values = [
                     self._element(code, region, offset, number * self.extent, k)
-                    for offset in offsets
+                    for offset in offsets[at * packed : (at + 1) * packed]
                 ]
                 self._join(code, register, values)
 
@@ -148,9 +154,10 @@ class Loader:
 
     def _standing(self) -> tuple[e.Expression, e.Expression]:
         """The row and column of the operand at which the lane stands."""
-        outer = add(self.lanes.group, self.outer)
-        k = mul(self.lanes.member, self.shape.per_register)
-        return (outer, k) if self.use == "a" else (k, outer)
+        row, column = self.layout.standing(self.lanes.member, self.lanes.group)
+        if self.use == "a":
+            return add(row, self.outer), column
+        return row, add(column, self.outer)
 
 
 def ordered(rows: int, columns: int) -> Iterator[tuple[int, int]]:

@@ -30,7 +30,7 @@ from portable.lang.ir.types import Array, Fragment, Layout, Region
 from portable.lang.ir.walk import map_block
 from portable.lang.tiles.accumulators import Held
 from portable.lang.tiles.lanes import Lanes, divided, remainder
-from portable.lang.tiles.mma_shapes import LANES, room
+from portable.lang.tiles.mma_shapes import LANES, SUMS, room
 from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import contiguous_dim
@@ -320,24 +320,12 @@ class Wgmma(Strategy):
 
     def _hold(self, code: Code, fragment: Fragment) -> Held:
         rows, columns = self._share(fragment)
-        offsets = tuple(
-            (i + h, j + odd)
-            for i in range(0, rows, _M)
-            for j in range(0, columns, 8)
-            for h in (0, 8)
-            for odd in (0, 1)
-        )
+        layout = SUMS.repeated((columns // 8, (0, 8)), (rows // _M, (_M, 0)))
         row, column = self._origin(fragment)
-        quarter = mul(remainder(self._lanes.warp, 4), 16)
-        row = code.let(f"{fragment.name}_row", add(add(row, quarter), self._lanes.group))
-        column = code.let(f"{fragment.name}_column", add(column, mul(self._lanes.member, 2)))
-        registers = tuple(
-            self.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(len(offsets))
-        )
-        together = (
-            (wait(code.loc),) if self._specialised else ()
-        )  # for nothing: what it says counts
-        return Held(fragment, self._lanes, row, column, offsets, registers, together)
+        origin = add(row, mul(remainder(self._lanes.warp, 4), 16)), column
+        # For nothing but what it says: that lanes are together.
+        together = (wait(code.loc),) if self._specialised else ()
+        return Held.of(code, fragment, self._lanes, origin, layout, together)
 
     # -- multiplication ---------------------------------------------------------------------
 

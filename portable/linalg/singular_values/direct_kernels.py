@@ -31,7 +31,6 @@ __all__ = [
     "bidiagonalize",
     "bidiagonalize_each",
     "make_steps",
-    "merge_totals",
     "with_number",
     "zeros_up_to",
 ]
@@ -90,16 +89,12 @@ class Scratch(NamedTuple):
     totals : array, shape (2, groups, pitch)
         Each workgroup's such sums, after this step and the one before in turn; each team's, shape
         (2, teams, pitch), of one workgroup.
-    merged : array, shape (2, 1, pitch), or None
-        The sums of `totals` over the workgroups, where these are so many that not each of them is
-        to add them up: `merge_totals` does between steps.
     """
 
     left: Any
     right: Any
     sums: Any
     totals: Any
-    merged: Any = None
 
 
 class KeptReflectors(NamedTuple):
@@ -146,17 +141,6 @@ def bidiagonalize_each(a: Any, scratch: Scratch, d: Any, e: Any, *, SHAPE: Direc
     make_steps(a[own], mine, (d[own], e[own]), None, -1, d.shape[1], SHAPE)
 
 
-@kernel
-def merge_totals(totals: Any, merged: Any, k: Any, *, LANES: int) -> None:
-    """Adds up what workgroups have for step `k`; dimension 1 is the matrices."""
-    j, own, slot = kl.global_id(0), kl.global_id(1), k % 2
-    if own < totals.shape[0] and k // LANES * LANES <= j and j < totals.shape[3]:
-        total = kl.cast(0, totals.dtype)
-        for part in kl.range(totals.shape[2], unroll=_AHEAD):
-            total = total + totals[own, slot, part, j]
-        merged[own, slot, 0, j] = total
-
-
 @function
 def make_steps(
     a: Any, scratch: Scratch, out: Any, kept: Any, first: Any, last: Any, SHAPE: DirectShape
@@ -193,8 +177,7 @@ def make_reflectors(
             left[j], right[j] = 0, 0
     else:
         own, head = a[k, k], a[k, kl.minimum(k + 1, a.shape[1] - 1)]
-        merged = scratch.totals if scratch.merged is None else scratch.merged
-        add_totals(left, heads, merged, k, SHAPE)
+        add_totals(left, heads, scratch.totals, k, SHAPE)
         kl.barrier()
         beta, tau, factor = reflector_of(own, real_part(heads[0]))
         if first:

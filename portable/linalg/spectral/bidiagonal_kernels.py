@@ -1,19 +1,134 @@
-"""The kernel that reduces matrices to bidiagonal form and keeps the reflectors."""
+"""The kernels that reduce matrices to bidiagonal form, and keep the reflectors.
+
+Householder reflectors eliminate a column and a row in turn (G. Golub, W. Kahan, J. SIAM Numer.
+Anal. 2 (1965)). They are made in panels: inside one the matrix stays as it is, and what its
+reflectors have to do to it, ``A - v y^H - x u^H`` each pair of them, is taken of the columns, rows
+and products that are wanted; at the end a product of matrices does it to the rest (J. Dongarra, S.
+Hammarling, D. Sorensen, J. Comput. Appl. Math. 27 (1989)). So a step reads what is left of the
+matrix twice.
+
+A step has four phases, after which all workgroups meet, or which are a launch each. Then each of
+them has a part of the rows, or columns.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable import lang as kl
+from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.base.parts import absolute_square, conjugate
+from portable.linalg.base.sums import lane_sum
+from portable.linalg.factorisations.shared_panel_kernels import meet
+from portable.linalg.reflectors.householder import reflector_of
 from portable.linalg.singular_values.direct_kernels import (
     DirectShape,
     KeptReflectors,
     Scratch,
     make_steps,
+    with_number,
+    zeros_up_to,
+)
+from portable.linalg.spectral.step_kernels import (
+    StepShape,
+    hold_lines,
+    line_sums,
+    multiply_rows,
+    total_of,
 )
 
-__all__ = ["bidiagonalize_keeping"]
+__all__ = ["Bidiagonal", "bidiagonalize_in_panels", "bidiagonalize_keeping"]
+
+
+class Bidiagonal(NamedTuple):
+    """What steps leave and what they hand on, each with a first dimension of the matrices.
+
+    Attributes
+    ----------
+    d, e : array, shape (count, n)
+        The diagonal and what is beside it.
+    left, right : array, shape (count, reflectors, m) and (count, reflectors, n)
+        Row k is the vector of the k-th reflector of columns from its element k on, which is 1, or
+        that of rows from ``k + 1`` on; zeros elsewhere, which they are before.
+    left_factors, right_factors : array, shape (count, reflectors)
+        The tau of ``I - tau v v^H``, real; 0 where none is needed.
+    tall : array, shape (count, 2 block, height)
+        The panel's v and x in turn; columns are whole vectors, made up with zeros.
+    column, line : array, shape (count, height) and (count, pitch)
+        Conjugates of the column and of the row of which the next reflectors are made, behind their
+        first elements; zeros up to these.
+    heads : array, shape (count, 2)
+        The first elements, of the column and of the row.
+    parts : array, shape (count, groups, pitch)
+        Parts of the products of the matrix' columns with `column`.
+    dots : array, shape (count, 2 block)
+        The rows of `tall` times that.
+    products : array, shape (count, height + 2 block)
+        The matrix' rows times `line`, zeros up to `height`, and the panel's lines times that.
+    shares : array, shape (count, 2, groups)
+        Each workgroup's part of the squares of `column` and `line`.
+    """
+
+    d: Any
+    e: Any
+    left: Any
+    right: Any
+    left_factors: Any
+    right_factors: Any
+    tall: Any
+    column: Any
+    line: Any
+    heads: Any
+    parts: Any
+    dots: Any
+    products: Any
+    shares: Any
+
+
+@kernel
+def bidiagonalize_in_panels(
+    work: Any, out: Bidiagonal, counts: Any, panel: Any, first: Any, last: Any, *, SHAPE: StepShape
+) -> None:
+    """Makes phases `first` to ``last - 1`` of a panel; dimension 1 is the matrices.
+
+    Phase 0 makes the first panel's first column. The s-th pair of reflectors of a panel takes four:
+    ``4 s + 1`` multiplies with the column, ``4 s + 2`` makes its reflector and the row, ``4 s + 3``
+    multiplies with the row, ``4 s + 4`` makes its reflector and the column after it.
+
+    `work` has shape ``(count, m + 2 block, pitch)``: columns are whole vectors, made up with zeros.
+    Behind the matrix lie the panel's lines, y and u in turn, conjugated, with zeros at first.
+    """
+    own = kl.group_id(1)
+    mine = Bidiagonal(
+        out.d[own],
+        out.e[own],
+        out.left[own],
+        out.right[own],
+        out.left_factors[own],
+        out.right_factors[own],
+        out.tall[own],
+        out.column[own],
+        out.line[own],
+        out.heads[own],
+        out.parts[own],
+        out.dots[own],
+        out.products[own],
+        out.shares[own],
+    )
+    for phase in range(first, last):
+        if phase > first:
+            meet(counts[own], panel, phase - first, SHAPE.groups)
+        which, made = phase % 4, phase // 4
+        k = panel * SHAPE.block + made
+        if which == 0:
+            make_column(work[own], mine, k, made, SHAPE)
+        elif which == 1:
+            multiply_column(work[own], mine, k, made, SHAPE)
+        elif which == 2:
+            make_row(work[own], mine, k, made, SHAPE)
+        else:
+            multiply_row(work[own], mine, k, made, SHAPE)
 
 
 @kernel
@@ -28,10 +143,249 @@ def bidiagonalize_keeping(
     *,
     SHAPE: DirectShape,
 ) -> None:
-    """As `bidiagonalize`; each array has a first dimension, of the matrices: dimension 1."""
+    """As `bidiagonalize`, for work-items that have a core each; dimension 1 is the matrices.
+
+    Each array has a first dimension more, of these. Panels take two cores three times as long for
+    1000 columns: they read the matrix twice, and what they take off columns and rows is as much
+    again where all is in a cache.
+    """
     own = kl.group_id(1)
     sums = None if scratch.sums is None else scratch.sums[own]
-    merged = None if scratch.merged is None else scratch.merged[own]
-    mine = Scratch(scratch.left[own], scratch.right[own], sums, scratch.totals[own], merged)
+    mine = Scratch(scratch.left[own], scratch.right[own], sums, scratch.totals[own])
     reflectors = KeptReflectors(kept.rows[own], kept.taus[own], kept.factors[own])
     make_steps(a[own], mine, (d[own], e[own]), reflectors, first, last, SHAPE)
+
+
+@function
+def make_column(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+    """Column `k`, of which so many of the panel's pairs are to be taken, and the last's u and x.
+
+    That is ``tau (A u - V (Y^H u) - X (U^H u))``.
+    """
+    kind, m, HEIGHT, ACROSS = a.dtype, out.left.shape[1], out.column.shape[0], SHAPE.across
+    WIDTH, lines = SHAPE.team * ACROSS, (0, kl.maximum(2 * made - 1, 0))
+    coefficients = kl.local((2, 2 * SHAPE.block), kind)
+    held, parts = (
+        kl.private(SHAPE.held, kind, lanes=ACROSS),
+        kl.local((SHAPE.teams, 2, WIDTH), kind),
+    )
+    begin = k // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
+    own = kl.local_id(0) % SHAPE.team * ACROSS
+    hold_lines(out.tall, lines, begin + own, held, SHAPE)
+    tau, factor = kl.cast(0, kind.real), kl.cast(0, kind)
+    if made > 0:
+        beta, tau, factor = made_reflector(out.heads[1], out.shares[1], SHAPE)
+        if kl.group_id(0) == 0 and kl.local_id(0) == 0:
+            out.e[k - 1], out.right_factors[k - 1] = beta, tau
+        for line in range(kl.local_id(0), lines[1], SHAPE.items):
+            mine = a[m + line, k]
+            coefficients[0, line] = factor * out.products[HEIGHT + line] + mine
+            coefficients[1, line] = mine
+        put_row_reflector(a, out, k, made, factor, SHAPE)
+    else:
+        n = out.d.shape[0]
+        for behind in range(n - 1 + kl.local_id(0), out.left_factors.shape[0], SHAPE.items):
+            if kl.group_id(0) == 0:
+                out.right_factors[behind] = 0
+                if behind >= n:
+                    out.left_factors[behind] = 0
+    kl.barrier()
+    squares = kl.splat(kl.cast(0, kind.real), ACROSS)
+    for at in range(begin, HEIGHT, SHAPE.groups * WIDTH):
+        i = at + own
+        value = gathered(a, (i, m), k, SHAPE)
+        sums = line_sums(out.tall, lines, i, coefficients, (held, parts), SHAPE)
+        if i < HEIGHT and kl.local_id(0) < SHAPE.team:
+            if made > 0:
+                x = factor * kl.vload(out.products, i, lanes=ACROSS) + value - sums[0]
+                x = tau * x
+                if i < k:
+                    x = zeros_up_to(x, k - 1 - i)
+                kl.vstore(out.tall, 2 * made - 1, i, x)
+                value = value - x
+            squares = squares + kept_squares(
+                (out.column, out.heads, 0), value - sums[1], i, k, SHAPE
+            )
+        hold_lines(out.tall, lines, i + SHAPE.groups * WIDTH, held, SHAPE)
+        kl.barrier()
+    total = kl.workgroup_reduce(kl.add, lane_sum(squares))
+    if kl.local_id(0) == 0:
+        out.shares[0, kl.group_id(0)] = total
+
+
+@function
+def made_reflector(head: Any, shares: Any, SHAPE: StepShape) -> Any:
+    """``(beta, tau, factor)`` of a vector, of which conjugates behind the head are multiplied."""
+    beta, tau, factor = reflector_of(head, total_of(shares, SHAPE))
+    return beta, tau, conjugate(factor)
+
+
+@function
+def put_row_reflector(
+    a: Any, out: Bidiagonal, k: Any, made: Any, factor: Any, SHAPE: StepShape
+) -> None:
+    """Stores u of row ``k - 1``, and its conjugate among the panel's lines."""
+    LANES, m, n = SHAPE.lanes, out.left.shape[1], out.right.shape[1]
+    number = kl.group_id(0) * SHAPE.items + kl.local_id(0)
+    step = SHAPE.groups * SHAPE.items * LANES
+    for j in range(k // LANES * LANES + number * LANES, a.shape[1], step):
+        u = vector_part(out.line, j, k, factor, SHAPE)
+        kl.vstore(a, m + 2 * made - 1, j, conjugate(u))
+        for lane in kl.static_range(LANES):
+            if j + lane < n:
+                out.right[k - 1, j + lane] = u if LANES == 1 else u[lane]
+
+
+@function
+def vector_part(stored: Any, i: Any, at: Any, factor: Any, SHAPE: StepShape) -> Any:
+    """A reflector's vector, or its conjugate: zeros up to `at`, and there 1."""
+    v = factor * kl.vload(stored, i, lanes=SHAPE.lanes)
+    if i <= at:
+        v = with_number(v, at - i, kl.cast(1, v.dtype))
+    return v
+
+
+@function
+def kept_squares(kept: Any, x: Any, i: Any, at: Any, SHAPE: StepShape) -> Any:
+    """Stores the head at `at` and conjugates of what is behind it; the squares of that."""
+    stored, heads, place = kept
+    if i <= at:
+        for lane in kl.static_range(SHAPE.across):
+            if i + lane == at:
+                heads[place] = x if SHAPE.across == 1 else x[lane]
+        x = zeros_up_to(x, at - i)
+    kl.vstore(stored, i, conjugate(x))
+    return absolute_square(x)
+
+
+@function
+def gathered(a: Any, rows: Any, column: Any, SHAPE: StepShape) -> Any:
+    """Elements of a column from a row on, zeros behind the last row."""
+    i, m = rows
+    scratch = kl.private(SHAPE.across, a.dtype)
+    for lane in kl.static_range(SHAPE.across):
+        value = a[kl.minimum(i + lane, m - 1), column]
+        scratch[lane] = kl.where(i + lane < m, value, value * 0)
+    return kl.vload(scratch, 0, lanes=SHAPE.across)
+
+
+@function
+def multiply_column(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+    """The matrix' columns, and the rows of `tall`, times column `k`."""
+    sums = kl.private(SHAPE.rows, a.dtype)
+    for base in range(0, 2 * made, SHAPE.groups * SHAPE.teams * SHAPE.rows):
+        row = base + (kl.local_id(0) // SHAPE.team * SHAPE.groups + kl.group_id(0)) * SHAPE.rows
+        multiply_rows(out.tall, (row, 2 * made), out.column, k, sums, SHAPE)
+        for r in kl.static_range(SHAPE.rows):
+            if row + r < 2 * made and kl.local_id(0) % SHAPE.team == 0:
+                out.dots[row + r] = sums[r]
+    add_columns(a, out, k, SHAPE)
+
+
+@function
+def column_blocks(pitch: Any, rows: Any, k: Any, SHAPE: StepShape) -> Any:
+    """How many blocks of columns there are behind column `k`, and how many parts of the rows."""
+    WIDTH = SHAPE.team * SHAPE.lanes
+    blocks = (pitch - (k + 1) // SHAPE.lanes * SHAPE.lanes + WIDTH - 1) // WIDTH
+    most = kl.minimum(SHAPE.groups // kl.maximum(blocks, 1), rows // (8 * SHAPE.teams))
+    return blocks, kl.maximum(most, 1)
+
+
+@function
+def add_columns(a: Any, out: Bidiagonal, k: Any, SHAPE: StepShape) -> None:
+    """Parts of the products of columns behind `k` with `out.column`.
+
+    Teams take the rows of a part in turn.
+    """
+    kind, m, LANES, TEAM, TEAMS = a.dtype, out.left.shape[1], SHAPE.lanes, SHAPE.team, SHAPE.teams
+    team, lane = kl.local_id(0) // TEAM, kl.local_id(0) % TEAM
+    blocks, parts = column_blocks(a.shape[1], m - k, k, SHAPE)
+    room = kl.local((TEAMS, TEAM * LANES), kind)
+    for number in range(kl.group_id(0), blocks * parts, SHAPE.groups):
+        part = number // blocks
+        j = (k + 1) // LANES * LANES + (number % blocks * TEAM + lane) * LANES
+        total = kl.splat(kl.cast(0, kind), LANES)
+        if j < a.shape[1]:
+            for i in kl.range(k + 1 + part * TEAMS + team, m, parts * TEAMS, unroll=8):
+                total = total + kl.vload(a, i, j, lanes=LANES) * out.column[i]
+        kl.vstore(room, team, lane * LANES, total)
+        kl.barrier()
+        if team == 0 and j < a.shape[1]:
+            for other in kl.static_range(1, TEAMS):
+                total = total + kl.vload(room, other, lane * LANES, lanes=LANES)
+            kl.vstore(out.parts, part, j, total)
+        kl.barrier()
+
+
+@function
+def make_row(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+    """Row `k`, of which as many pairs and the column's reflector are to be taken, and its v and y.
+
+    That is ``tau (A^H v - Y (V^H v) - U (X^H v))``.
+    """
+    kind, m, PITCH, ACROSS = a.dtype, out.left.shape[1], a.shape[1], SHAPE.across
+    WIDTH, lines = SHAPE.team * ACROSS, (m, 2 * made)
+    coefficients = kl.local((2, 2 * SHAPE.block), kind)
+    held, parts = (
+        kl.private(SHAPE.held, kind, lanes=ACROSS),
+        kl.local((SHAPE.teams, 2, WIDTH), kind),
+    )
+    begin = (k + 1) // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
+    own = kl.local_id(0) % SHAPE.team * ACROSS
+    hold_lines(a, lines, begin + own, held, SHAPE)
+    beta, tau, factor = made_reflector(out.heads[0], out.shares[0], SHAPE)
+    if kl.group_id(0) == 0 and kl.local_id(0) == 0:
+        out.d[k], out.left_factors[k] = beta, tau
+    for line in range(kl.local_id(0), lines[1], SHAPE.items):
+        mine = out.tall[line, k]
+        coefficients[0, line], coefficients[1, line] = factor * out.dots[line] + mine, mine
+    put_column_reflector(out, k, made, factor, SHAPE)
+    kl.barrier()
+    _, count = column_blocks(PITCH, m - k, k, SHAPE)
+    squares = kl.splat(kl.cast(0, kind.real), ACROSS)
+    for at in range(begin, PITCH, SHAPE.groups * WIDTH):
+        j = at + own
+        sums = line_sums(a, lines, j, coefficients, (held, parts), SHAPE)
+        if j < PITCH and kl.local_id(0) < SHAPE.team:
+            x, y = kl.vload(a, k, j, lanes=ACROSS), kl.splat(kl.cast(0, kind), ACROSS)
+            for part in kl.range(count, unroll=SHAPE.unrolled):
+                y = y + kl.vload(out.parts, part, j, lanes=ACROSS)
+            y = tau * (factor * y + x - sums[0])
+            if j <= k:
+                y = zeros_up_to(y, k - j)
+            kl.vstore(a, m + 2 * made, j, y)
+            kept = out.line, out.heads, 1
+            squares = squares + kept_squares(kept, x - sums[1] - y, j, k + 1, SHAPE)
+        hold_lines(a, lines, j + SHAPE.groups * WIDTH, held, SHAPE)
+        kl.barrier()
+    total = kl.workgroup_reduce(kl.add, lane_sum(squares))
+    if kl.local_id(0) == 0:
+        out.shares[1, kl.group_id(0)] = total
+
+
+@function
+def put_column_reflector(out: Bidiagonal, k: Any, made: Any, factor: Any, SHAPE: StepShape) -> None:
+    """Stores v of column `k`."""
+    LANES, m = SHAPE.lanes, out.left.shape[1]
+    number = kl.group_id(0) * SHAPE.items + kl.local_id(0)
+    step = SHAPE.groups * SHAPE.items * LANES
+    for i in range(k // LANES * LANES + number * LANES, out.column.shape[0], step):
+        v = conjugate(vector_part(out.column, i, k, factor, SHAPE))
+        kl.vstore(out.tall, 2 * made, i, v)
+        for lane in kl.static_range(LANES):
+            if i + lane < m:
+                out.left[k, i + lane] = v if LANES == 1 else v[lane]
+
+
+@function
+def multiply_row(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+    """The matrix' rows, and the panel's lines, times row `k`."""
+    m, at = out.left.shape[1], k + 1
+    end, sums = m + 2 * made + 1, kl.private(SHAPE.rows, a.dtype)
+    for base in range(at, end, SHAPE.groups * SHAPE.teams * SHAPE.rows):
+        row = base + (kl.local_id(0) // SHAPE.team * SHAPE.groups + kl.group_id(0)) * SHAPE.rows
+        multiply_rows(a, (row, end), out.line, at, sums, SHAPE)
+        for r in kl.static_range(SHAPE.rows):
+            if row + r < end and kl.local_id(0) % SHAPE.team == 0:
+                behind = kl.where(row + r < m, row + r, out.column.shape[0] + row + r - m)
+                out.products[behind] = sums[r]

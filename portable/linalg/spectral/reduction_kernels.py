@@ -19,6 +19,8 @@ __all__ = [
     "Form",
     "clear_all",
     "collect",
+    "copy_columns",
+    "copy_rows",
     "largest_of_each",
     "largest_parts",
     "load_scaled",
@@ -27,9 +29,7 @@ __all__ = [
     "reflector_triangles",
     "spread",
     "store_spectrum",
-    "unfold_columns",
     "unfold_complex",
-    "unfold_rows",
 ]
 
 Form = Literal["plain", "turned", "hermitian"]
@@ -155,28 +155,11 @@ def real_bidiagonal(d: Any, e: Any, on: Any, off: Any, rows: Any, columns: Any) 
 # -- reflectors -----------------------------------------------------------------------------------
 
 
-@function
-def put_reflector(vectors: Any, factors: Any, k: Any, i: Any, value: Any, tau: Any) -> None:
-    """An element of a reflector's vector; of a complex one, elements of both real ones."""
-    if value.dtype.is_complex:
-        vectors[2 * k, 2 * i], vectors[2 * k, 2 * i + 1] = kl.real(value), kl.imag(value)
-        vectors[2 * k + 1, 2 * i], vectors[2 * k + 1, 2 * i + 1] = -kl.imag(value), kl.real(value)
-        if i == 0:
-            factors[2 * k], factors[2 * k + 1] = tau, tau
-    else:
-        vectors[k, i] = value
-        if i == 0:
-            factors[k] = tau
-
-
 @kernel
-def unfold_columns(work: Any, kept: Any, vectors: Any, factors: Any, *, COUNT: int) -> None:
-    """The reflectors of columns as rows of `vectors`, `COUNT` real ones for each.
-
-    Dimension 0 is their elements, 1 the reflectors, 2 the matrices.
-    """
+def copy_columns(work: Any, kept: Any, vectors: Any, factors: Any) -> None:
+    """The reflectors of columns as rows of `vectors`; dimension 0 is their elements, 2 matrices."""
     i, k, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    if matrix < vectors.shape[0] and COUNT * k < vectors.shape[1] and COUNT * i < vectors.shape[2]:
+    if matrix < vectors.shape[0] and k < vectors.shape[1] and i < vectors.shape[2]:
         n = kept.taus.shape[2]
         value, tau = kl.cast(0, work.dtype), kl.cast(0, kept.taus.dtype)
         if k < n:
@@ -185,14 +168,16 @@ def unfold_columns(work: Any, kept: Any, vectors: Any, factors: Any, *, COUNT: i
                 value = kl.cast(1, work.dtype)
             elif i > k:
                 value = kept.factors[matrix, 0, k] * work[matrix, i, k]
-        put_reflector(vectors[matrix], factors[matrix], k, i, value, tau)
+        vectors[matrix, k, i] = value
+        if i == 0:
+            factors[matrix, k] = tau
 
 
 @kernel
-def unfold_rows(kept: Any, vectors: Any, factors: Any, *, COUNT: int) -> None:
+def copy_rows(kept: Any, vectors: Any, factors: Any) -> None:
     """The same of rows' reflectors."""
     i, k, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    if matrix < vectors.shape[0] and COUNT * k < vectors.shape[1] and COUNT * i < vectors.shape[2]:
+    if matrix < vectors.shape[0] and k < vectors.shape[1] and i < vectors.shape[2]:
         n = kept.taus.shape[2]
         value, tau = kl.cast(0, kept.rows.dtype), kl.cast(0, kept.taus.dtype)
         if k + 1 < n:
@@ -201,18 +186,28 @@ def unfold_rows(kept: Any, vectors: Any, factors: Any, *, COUNT: int) -> None:
                 value = kl.cast(1, kept.rows.dtype)
             elif i > k + 1:
                 value = conjugate(kept.factors[matrix, 1, k] * kept.rows[matrix, k, i])
-        put_reflector(vectors[matrix], factors[matrix], k, i, value, tau)
+        vectors[matrix, k, i] = value
+        if i == 0:
+            factors[matrix, k] = tau
 
 
 @kernel
 def unfold_complex(source: Any, taus: Any, vectors: Any, factors: Any) -> None:
-    """The same of complex reflectors that are rows already."""
+    """Pairs of real reflectors as rows of `vectors`, of complex ones that are rows.
+
+    Dimension 0 is their elements, 1 the reflectors, 2 the matrices.
+    """
     i, k, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < vectors.shape[0] and 2 * k < vectors.shape[1] and 2 * i < vectors.shape[2]:
         value, tau = kl.cast(0, source.dtype), kl.cast(0, taus.dtype)
         if k < source.shape[1]:
             value, tau = source[matrix, k, i], taus[matrix, k]
-        put_reflector(vectors[matrix], factors[matrix], k, i, value, tau)
+        for half in kl.static_range(2):
+            vectors[matrix, 2 * k + half, 2 * i] = kl.real(value)
+            vectors[matrix, 2 * k + half, 2 * i + 1] = kl.imag(value)
+            if i == 0:
+                factors[matrix, 2 * k + half] = tau
+            value = kl.complex(-kl.imag(value), kl.real(value))
 
 
 @kernel

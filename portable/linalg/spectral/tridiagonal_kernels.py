@@ -1,13 +1,13 @@
-"""The kernels that reduce Hermitian matrices to tridiagonal form, and keep the reflectors.
+"""The kernel that reduces Hermitian matrices to tridiagonal form, and keeps the reflectors.
 
-Householder reflectors eliminate a column (and row) at a time (A. Householder, J. ACM 5 (1958)), in
-one pass over the matrix each: a row is changed by the last reflector from both sides, and while it
-is at hand multiplied with the next column, of which the next reflector is made. So each element is
-read and written once a step, and a step is one launch. Every workgroup makes the reflector, and
-what the matrix does to it, for itself.
+Householder reflectors eliminate a column (and row) at a time (A. Householder, J. ACM 5 (1958)).
+They are made in panels: inside one the matrix stays as it is, and what its reflectors ``I - tau v
+v^H`` have to do to it, ``A - v w^H - w v^H`` each, is taken of the columns and products that are
+wanted; at the end a product of matrices does it to the rest (J. Dongarra, S. Hammarling, D.
+Sorensen, J. Comput. Appl. Math. 27 (1989)). So a step reads what is left of the matrix once.
 
-A pass is shared out by rows, a block of neighbouring ones at a time to a team: neighbouring
-work-items that go through the columns side by side.
+A step has two phases, after which all workgroups meet, or which are a launch each. Then each of
+them has a part of the rows, or columns.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.parts import absolute_square, conjugate, real_part
 from portable.linalg.base.sums import lane_sum
+from portable.linalg.factorisations.shared_panel_kernels import meet
 from portable.linalg.reflectors.householder import reflector_of
-from portable.linalg.singular_values.direct_kernels import DirectShape, with_number, zeros_up_to
+from portable.linalg.singular_values.direct_kernels import with_number, zeros_up_to
+from portable.linalg.spectral.step_kernels import (
+    StepShape,
+    both_added,
+    hold_lines,
+    line_sums,
+    multiply_rows,
+)
 
 __all__ = ["Tridiagonal", "tridiagonalize"]
 
@@ -39,167 +47,208 @@ class Tridiagonal(NamedTuple):
         elsewhere, which they are before.
     factors : array, shape (count, reflectors)
         The tau of ``I - tau v v^H``, real; 0 where none is needed.
-    products : array, shape (count, 2, pitch)
-        The matrix' rows times the next column, after this step and the one before in turn; zeros
-        before.
-    scratch : array, shape (count, groups, 4, pitch)
-        Each workgroup's reflector, what is subtracted with it, the next column, and the matrix
-        times the reflector.
+    columns : array, shape (count, 2, pitch)
+        The columns of which this and the last reflector are made, in turn, behind their first
+        elements; zeros up to these.
+    heads : array, shape (count, 2)
+        The first elements.
+    products : array, shape (count, pitch + 2 block)
+        The matrix times the last column, zeros up to `pitch`, and the panel's lines times that.
+    shares : array, shape (count, 3, groups)
+        Each workgroup's part of the columns' squares, of this and the last one in turn, and of what
+        the matrix makes of the column, times the column.
     """
 
     d: Any
     e: Any
     vectors: Any
     factors: Any
+    columns: Any
+    heads: Any
     products: Any
-    scratch: Any
+    shares: Any
 
 
 @kernel
-def tridiagonalize(a: Any, out: Tridiagonal, first: Any, last: Any, *, SHAPE: DirectShape) -> None:
-    """Makes steps `first` to ``last - 1`` of -1 to ``n - 2``; dimension 1 is the matrices.
+def tridiagonalize(
+    work: Any, out: Tridiagonal, counts: Any, panel: Any, first: Any, last: Any, *, SHAPE: StepShape
+) -> None:
+    """Makes phases `first` to ``last - 1`` of a panel; dimension 1 is the matrices.
 
-    Several workgroups make one step in a launch. `a` has shape ``(count, rows, pitch)``: columns
-    are whole vectors, and rows whole blocks, made up with zeros; it is overwritten.
+    Phase 0 makes the first panel's first column, ``2 s + 1`` multiplies with the s-th column of a
+    panel, and ``2 s + 2`` makes its reflector and the column after it.
+
+    `work` has shape ``(count, n + 4 block, pitch)``: columns are whole vectors, made up with zeros.
+    Behind the matrix lie the panel's lines: v and w of each reflector in turn, conjugated, and then
+    w and v in turn, with zeros at first.
     """
     own = kl.group_id(1)
-    matrix, n = a[own], out.d.shape[1]
     mine = Tridiagonal(
         out.d[own],
         out.e[own],
         out.vectors[own],
         out.factors[own],
+        out.columns[own],
+        out.heads[own],
         out.products[own],
-        out.scratch[own, kl.group_id(0)],
+        out.shares[own],
     )
-    for k in range(first, last):
-        make_vectors(matrix, mine, k, n, SHAPE)
-        kl.barrier()
-        change_rows(matrix, mine, k, SHAPE)
-        kl.barrier()
+    for phase in range(first, last):
+        if phase > first:
+            meet(counts[own], panel, phase - first, SHAPE.groups)
+        made = phase // 2
+        if phase % 2 == 0:
+            make_column(work[own], mine, panel * SHAPE.block + made, made, SHAPE)
+        else:
+            multiply_column(work[own], mine, panel * SHAPE.block + made, made, SHAPE)
+
+
+class Last(NamedTuple):
+    """The last reflector.
+
+    Attributes
+    ----------
+    tau : real
+        Of ``I - tau v v^H``.
+    factor : number
+        By which its column is multiplied to be v.
+    inner : real
+        How often v is taken of ``tau A v`` to make w.
+    head : number
+        The first element of w.
+    """
+
+    tau: Any
+    factor: Any
+    inner: Any
+    head: Any
 
 
 @function
-def make_vectors(a: Any, out: Tridiagonal, k: Any, n: Any, SHAPE: DirectShape) -> None:
-    """The reflector of column `k`, what it does to the matrix, and column ``k + 1`` after that.
+def make_column(a: Any, out: Tridiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+    """Column `k`, of which so many of the panel's reflectors are to be taken, and the last one's w.
 
-    Of step -1 there is no reflector, and column 0 is the next one. Elements of vectors up to `k`
-    mean nothing.
+    That is ``tau (A v - V (W^H v) - W (V^H v)) - tau/2 (v^H p) v``, p being what is before the last
+    term.
     """
-    writes = kl.group_id(0) == 0
-    taken_head = kl.cast(0, a.dtype)
-    inner = kl.cast(0, a.dtype.real)
-    if k >= 0:
-        inner = make_reflector(a, out, k, n, SHAPE)
-        kl.barrier()
-        taken_head = out.scratch[3, k + 1] - inner
+    kind, real, n, ACROSS = a.dtype, a.dtype.real, out.d.shape[0], SHAPE.across
+    WIDTH, lines = SHAPE.team * ACROSS, (n, kl.maximum(2 * made - 2, 0))
+    coefficients = kl.local((2, 2 * SHAPE.block), kind)
+    held, parts = (
+        kl.private(SHAPE.held, kind, lanes=ACROSS),
+        kl.local((SHAPE.teams, 2, WIDTH), kind),
+    )
+    begin = k // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
+    own = kl.local_id(0) % SHAPE.team * ACROSS
+    hold_lines(a, lines, begin + own, held, SHAPE)
+    zero = kl.cast(0, real)
+    last = Last(zero, kl.cast(0, kind), zero, kl.cast(0, kind))
+    if made > 0:
+        last = last_reflector(a, out, k, lines, coefficients, SHAPE)
     else:
-        for j in range(kl.local_id(0), out.scratch.shape[1], SHAPE.items):
-            for row in kl.static_range(4):
-                out.scratch[row, j] = 0
-        if writes and kl.local_id(0) == 0:
-            for last in range(n - 1, out.factors.shape[0]):
-                out.factors[last], out.e[last] = 0, 0
+        for behind in range(n - 1 + kl.local_id(0), out.factors.shape[0], SHAPE.items):
+            if kl.group_id(0) == 0:
+                out.factors[behind], out.e[behind] = 0, 0
+    kl.barrier()
+    squares = kl.splat(zero, ACROSS)
+    for at in range(begin, a.shape[1], SHAPE.groups * WIDTH):
+        i = at + own
+        sums = line_sums(a, lines, i, coefficients, (held, parts), SHAPE)
+        if i < a.shape[1] and kl.local_id(0) < SHAPE.team:
+            squares = squares + column_part(a, out, (k, made), i, sums, last, SHAPE)
+        hold_lines(a, lines, i + SHAPE.groups * WIDTH, held, SHAPE)
         kl.barrier()
-    if writes and kl.local_id(0) == 0:
-        own = real_part(a[k + 1, k + 1])
-        out.d[k + 1] = own - 2 * real_part(taken_head) if k >= 0 else own
-    make_column(a, out, k, (inner, taken_head), SHAPE)
+    total = kl.workgroup_reduce(kl.add, lane_sum(squares))
+    if kl.local_id(0) == 0:
+        out.shares[k % 2, kl.group_id(0)] = total
 
 
 @function
-def make_reflector(a: Any, out: Tridiagonal, k: Any, n: Any, SHAPE: DirectShape) -> Any:
-    """The reflector v of column `k`, and ``tau A v``, from which the part of v is to be taken.
-
-    Returns how much of v that is.
-    """
-    LANES, real = SHAPE.lanes, a.dtype.real
-    reflected, column, product = out.scratch[0], out.scratch[2], out.scratch[3]
-    at, step = k + 1, SHAPE.items * LANES
-    begin = at // LANES * LANES + kl.local_id(0) * LANES
-    share = kl.splat(kl.cast(0, real), LANES)
-    for j in kl.range(begin, a.shape[1], step, unroll=SHAPE.unrolled):
-        x = kl.vload(column, j, lanes=LANES)
-        if j <= at:
-            x = zeros_up_to(x, at - j)
-        share = share + absolute_square(x)
-    tail = kl.workgroup_reduce(kl.add, lane_sum(share))
-    beta, tau, factor = reflector_of(column[at], tail)
-    share = kl.splat(kl.cast(0, real), LANES)
-    for j in kl.range(begin, a.shape[1], step, unroll=SHAPE.unrolled):
-        v = factor * kl.vload(column, j, lanes=LANES)
-        if j <= at:
-            v = with_number(zeros_up_to(v, at - j), at - j, kl.cast(1, v.dtype))
-        p = conjugate(kl.vload(a, at, j, lanes=LANES))
-        p = tau * (p + factor * kl.vload(out.products, k % 2, j, lanes=LANES))
-        kl.vstore(reflected, j, v)
-        kl.vstore(product, j, p)
-        share = share + real_part(conjugate(v) * p)
-        if kl.group_id(0) == 0:
-            for lane in kl.static_range(LANES):
-                if j + lane < n:
-                    out.vectors[k, j + lane] = v if LANES == 1 else v[lane]
+def last_reflector(
+    a: Any, out: Tridiagonal, k: Any, lines: Any, coefficients: Any, SHAPE: StepShape
+) -> Last:
+    """The reflector of column ``k - 1``, and what the panel's lines are multiplied with for it."""
+    BEHIND, old, kind = out.columns.shape[1], (k + 1) % 2, a.dtype
+    n, count = lines
+    tail, energy = kl.cast(0, kind.real), kl.cast(0, kind.real)
+    for part in range(kl.local_id(0), SHAPE.groups, SHAPE.items):
+        tail, energy = tail + out.shares[old, part], energy + out.shares[2, part]
+    alpha, top, corner = out.heads[old], out.products[k], real_part(a[k, k])
+    tail, energy = kl.workgroup_reduce(both_added, (tail, energy))
+    beta, tau, factor = reflector_of(alpha, tail)
     if kl.group_id(0) == 0 and kl.local_id(0) == 0:
-        out.e[k], out.factors[k] = beta, tau
-    return kl.workgroup_reduce(kl.add, lane_sum(share)) * (tau * 0.5)
+        out.e[k - 1], out.factors[k - 1] = beta, tau
+    top = factor * top
+    energy = corner + 2 * real_part(top) + absolute_square(factor) * energy
+    share, product = kl.cast(0, kind.real), kl.cast(0, kind)
+    for line in range(kl.local_id(0), count, SHAPE.items):
+        other = line + 1 - line % 2 * 2
+        mine, its = a[n + line, k], a[n + other, k]
+        dot = conjugate(factor * out.products[BEHIND + other] + its)
+        coefficients[0, line], coefficients[1, line] = dot, conjugate(its)
+        product = product + mine * dot
+        share = share - real_part((factor * out.products[BEHIND + line] + mine) * dot)
+    share, product = kl.workgroup_reduce(both_added, (share, product))
+    inner = (energy + share) * (tau * tau * 0.5)
+    return Last(tau, factor, inner, tau * (top + corner - conjugate(product)) - inner)
 
 
 @function
-def make_column(a: Any, out: Tridiagonal, k: Any, by: Any, SHAPE: DirectShape) -> None:
-    """What is subtracted with the reflector, and the next column after that.
+def column_part(
+    a: Any, out: Tridiagonal, step: Any, i: Any, sums: Any, last: Last, SHAPE: StepShape
+) -> Any:
+    """Vectors of v, w and the column, given what the panel's lines take of them.
 
-    `by` is the part of the reflector that is to be taken of the product, and what that leaves of
-    its first element.
+    Returns the squares of what is behind the column's first element.
     """
-    LANES, at = SHAPE.lanes, k + 1
-    inner, taken_head = by
-    reflected, taken, column, product = (
-        out.scratch[0],
-        out.scratch[1],
-        out.scratch[2],
-        out.scratch[3],
-    )
-    begin = at // LANES * LANES + kl.local_id(0) * LANES
-    for j in kl.range(begin, a.shape[1], SHAPE.items * LANES, unroll=SHAPE.unrolled):
-        v = kl.vload(reflected, j, lanes=LANES)
-        w = kl.vload(product, j, lanes=LANES) - inner * v
-        x = conjugate(kl.vload(a, at, j, lanes=LANES)) - v * conjugate(taken_head)
-        if k >= 0:
-            x = x - w
-        if j <= at:
-            x = zeros_up_to(x, at - j)
-        kl.vstore(taken, j, w)
-        kl.vstore(column, j, x)
+    ACROSS, n = SHAPE.across, out.d.shape[0]
+    k, made = step
+    x = kl.vload(a, k, i, lanes=ACROSS)
+    if made > 0:
+        line = n + 2 * (made - 1)
+        v = last.factor * kl.vload(out.columns, (k + 1) % 2, i, lanes=ACROSS)
+        y = last.factor * kl.vload(out.products, i, lanes=ACROSS) + conjugate(x)
+        w = last.tau * (y - conjugate(sums[0])) - last.inner * v
+        if i <= k:
+            v = with_number(v, k - i, kl.cast(1, v.dtype))
+            w = with_number(zeros_up_to(w, k - i), k - i, last.head)
+        kl.vstore(a, line, i, conjugate(v))
+        kl.vstore(a, line + 1, i, conjugate(w))
+        kl.vstore(a, line + 2 * SHAPE.block, i, w)
+        kl.vstore(a, line + 2 * SHAPE.block + 1, i, v)
+        for lane in kl.static_range(ACROSS):
+            if i + lane < n:
+                out.vectors[k - 1, i + lane] = v if ACROSS == 1 else v[lane]
+        x = x - sums[1] - conjugate(v) * last.head - conjugate(w)
+    x = conjugate(x)
+    if i <= k + 1:
+        for lane in kl.static_range(ACROSS):
+            element = x if ACROSS == 1 else x[lane]
+            if i + lane == k:
+                out.d[k] = real_part(element)
+            if i + lane == k + 1:
+                out.heads[k % 2] = element
+        x = zeros_up_to(x, k + 1 - i)
+    kl.vstore(out.columns, k % 2, i, x)
+    return absolute_square(x)
 
 
 @function
-def change_rows(a: Any, out: Tridiagonal, k: Any, SHAPE: DirectShape) -> None:
-    """Changes the rows below ``k + 1``, and multiplies them with the next column."""
-    kind, LANES, ROWS, TEAM, TEAMS = a.dtype, SHAPE.lanes, SHAPE.rows, SHAPE.team, SHAPE.teams
-    team, lane = kl.local_id(0) // TEAM, kl.local_id(0) % TEAM
-    reflected, taken, column = out.scratch[0], out.scratch[1], out.scratch[2]
-    start = (k + 2) // LANES * LANES + lane * LANES
-    own, other = kl.private(ROWS, kind), kl.private(ROWS, kind)
-    sums = kl.private(ROWS, kind, lanes=LANES)
-    for begin in range(k + 2, a.shape[0] - ROWS + 1, kl.num_groups(0) * TEAMS * ROWS):
-        i = begin + (kl.group_id(0) * TEAMS + team) * ROWS
-        there = i + ROWS <= a.shape[0]
-        for r in kl.static_range(ROWS):
-            sums[r] = kl.splat(kl.cast(0, kind), LANES)
-            if there:
-                own[r], other[r] = reflected[i + r], taken[i + r]
-        if there:
-            for j in kl.range(start, a.shape[1], TEAM * LANES, unroll=SHAPE.unrolled):
-                v = conjugate(kl.vload(reflected, j, lanes=LANES))
-                w = conjugate(kl.vload(taken, j, lanes=LANES))
-                x = kl.vload(column, j, lanes=LANES)
-                if j <= k + 2:
-                    x = zeros_up_to(x, k + 2 - j)
-                for r in kl.static_range(ROWS):
-                    value = kl.vload(a, i + r, j, lanes=LANES) - own[r] * w - other[r] * v
-                    kl.vstore(a, i + r, j, value)
-                    sums[r] = sums[r] + value * x
-        for r in kl.static_range(ROWS):
-            total = kl.workgroup_reduce(kl.add, lane_sum(sums[r]), width=TEAM)
-            if there and lane == 0:
-                out.products[(k + 1) % 2, i + r] = total
+def multiply_column(a: Any, out: Tridiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+    """The matrix, and the panel's lines, times column `k` behind its first element."""
+    n, at, BEHIND = out.d.shape[0], k + 1, out.columns.shape[1]
+    column, end, energy = out.columns[k % 2], n + 2 * made, kl.cast(0, a.dtype.real)
+    sums = kl.private(SHAPE.rows, a.dtype)
+    for base in range(at, end, SHAPE.groups * SHAPE.teams * SHAPE.rows):
+        row = base + (kl.local_id(0) // SHAPE.team * SHAPE.groups + kl.group_id(0)) * SHAPE.rows
+        multiply_rows(a, (row, end), column, at, sums, SHAPE)
+        for r in kl.static_range(SHAPE.rows):
+            if row + r < end and kl.local_id(0) % SHAPE.team == 0:
+                if row + r < n:
+                    energy = energy + real_part(conjugate(column[row + r]) * sums[r])
+                    out.products[row + r] = sums[r]
+                else:
+                    out.products[BEHIND + row + r - n] = sums[r]
+    energy = kl.workgroup_reduce(kl.add, energy)
+    if kl.local_id(0) == 0:
+        out.shares[2, kl.group_id(0)] = energy

@@ -19,7 +19,7 @@ _WORKGROUP: Final = 64
 
 
 @kernel
-def add(x: Any, y: Any, out: Any, *, FUNCTION: Any = None) -> None:
+def add(x: kl.Array, y: kl.Array, out: kl.Array, *, FUNCTION: Any = None) -> None:
     """A function of the sum of two vectors."""
     i = kl.global_id(0)
     if i < out.shape[0]:
@@ -29,7 +29,7 @@ def add(x: Any, y: Any, out: Any, *, FUNCTION: Any = None) -> None:
 
 
 @kernel
-def split_slopes(values: Any, slopes: Any, beside: Any, *, SLOPE: Any) -> None:
+def split_slopes(values: kl.Array, slopes: kl.Array, beside: kl.Array, *, SLOPE: Any) -> None:
     """Slopes before an activation, of those after it, in place and in a vector `beside` them."""
     i = kl.global_id(0)
     if i < slopes.shape[0]:
@@ -50,30 +50,30 @@ class ChainStage(Stage):
         Of none, samples stay what they are.
     """
 
-    def __init__(self, place: Place, stages: Sequence[Stage]) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, stages: Sequence[Stage]) -> None:
+        super().__init__(at)
         self._stages = stages
         self._forward: ForwardPass | None = None
         self._through: Through | None = None
 
     def forward(self, x: Any, y: Any, scratch: Any) -> None:
         """One after the other."""
-        place, count = self.place, int(x.shape[0])
+        at, count = self.place, int(x.shape[0])
         if not self._stages:
             copy(x, self._like(y, x))
             return
         if self._forward is None or self._forward.count != count:
-            self._forward = ForwardPass(place.device, place.kind, self._stages, count)
+            self._forward = ForwardPass(at.device, at.kind, self._stages, count)
         self._forward(x, y)
 
     def train(self, x: Any, y: Any, scratch: Any) -> None:
         """Likewise; what comes out of each is kept."""
-        place, count = self.place, int(x.shape[0])
+        at, count = self.place, int(x.shape[0])
         if not self._stages:
             copy(x, self._like(y, x))
             return
         if self._through is None or self._through.batch < count:
-            self._through = Through(place.device, place.kind, self._stages, count)
+            self._through = Through(at.device, at.kind, self._stages, count)
         self._through.forward(x, y)
 
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
@@ -98,13 +98,13 @@ class ResidualStage(Stage):
         `shortcut` is None where samples are added as they are.
     """
 
-    def __init__(self, place: Place, body: ChainStage, shortcut: ChainStage | None) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, body: ChainStage, shortcut: ChainStage | None) -> None:
+        super().__init__(at)
         self._body = body
         self._shortcut = shortcut
         self._split = len(body.place.parameters)
         self._memory: dict[str, Any] = {}
-        activation = place.activation
+        activation = at.activation
         self._function = None if activation is None else activation.function
         self._slope = None if activation is None else activation.slope
 

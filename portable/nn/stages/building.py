@@ -142,21 +142,21 @@ def stages_of(
     for i, layer in enumerate(layers):
         if i < after or build.skips(layer):
             continue
-        place = Place(
+        spot = Place(
             build.device, build.kind, i, shapes[i], shapes[i + 1], parameters[i], buffers[i],
             _activation(layer),
         )  # fmt: skip
         following, norm = _next(build, layers, i), None
         if following is not None and build.folds(layer, layers[following]):
             norm = replace(
-                place, index=following, parameters=parameters[following], buffers=buffers[following]
+                spot, index=following, parameters=parameters[following], buffers=buffers[following]
             )
             following = _next(build, layers, following)
         after = i + 1 if norm is None else norm.index + 1
         activation = None if following is None else _activation(layers[following])
         if activation is not None and following is not None and build.applies(layer, activation):
-            place, after = replace(place, activation=activation), following + 1
-        stages.append(_stage(build, place, layer, norm, layers))
+            spot, after = replace(spot, activation=activation), following + 1
+        stages.append(_stage(build, spot, layer, norm, layers))
     return stages
 
 
@@ -183,43 +183,43 @@ _STAGES: Final[tuple[tuple[Any, Callable[[Place, Any], Stage]], ...]] = (
 
 
 def _stage(
-    build: Build, place: Place, layer: Layer, norm: Place | None, layers: Sequence[Layer]
+    build: Build, at: Place, layer: Layer, norm: Place | None, layers: Sequence[Layer]
 ) -> Stage:
     """The stage of a layer, with the normalization that it takes into its weights, if any."""
     if norm is not None:
-        return _normalized(place, norm, layer, layers[norm.index])
+        return _normalized(at, norm, layer, layers[norm.index])
     if layer.is_worked_out_by_itself():
-        return OwnStage(place, layer)
+        return OwnStage(at, layer)
     if isinstance(layer, Chain):
-        return _chain(build, place, layer)
+        return _chain(build, at, layer)
     if isinstance(layer, Residual):
-        return _residual(build, place, layer)
+        return _residual(build, at, layer)
     for kinds, make in _STAGES:
         if isinstance(layer, kinds):
-            return make(place, layer)
-    return ActivationStage(place)
+            return make(at, layer)
+    return ActivationStage(at)
 
 
-def _normalized(place: Place, norm: Place, layer: Any, normalization: Any) -> Stage:
-    return NormalizedConvolutionStage(place, layer, norm, normalization)
+def _normalized(at: Place, norm: Place, layer: Any, normalization: Any) -> Stage:
+    return NormalizedConvolutionStage(at, layer, norm, normalization)
 
 
-def _chain(build: Build, place: Place, chain: Chain) -> ChainStage:
-    parameters = _shared_out(chain.layers, place.parameters, lambda layer: layer.parameters())
-    buffers = _shared_out(chain.layers, place.buffers, lambda layer: layer.buffers())
-    stages = stages_of(build, chain.layers, parameters, buffers, place.inputs)
-    return ChainStage(replace(place, activation=None), stages)
+def _chain(build: Build, at: Place, chain: Chain) -> ChainStage:
+    parameters = _shared_out(chain.layers, at.parameters, lambda layer: layer.parameters())
+    buffers = _shared_out(chain.layers, at.buffers, lambda layer: layer.buffers())
+    stages = stages_of(build, chain.layers, parameters, buffers, at.inputs)
+    return ChainStage(replace(at, activation=None), stages)
 
 
-def _residual(build: Build, place: Place, layer: Residual) -> ResidualStage:
+def _residual(build: Build, at: Place, layer: Residual) -> ResidualStage:
     parts = layer.parts()
-    parameters = _shared_out(parts, place.parameters, lambda part: part.parameters())
-    buffers = _shared_out(parts, place.buffers, lambda part: part.buffers())
+    parameters = _shared_out(parts, at.parameters, lambda part: part.parameters())
+    buffers = _shared_out(parts, at.buffers, lambda part: part.buffers())
     body, shortcut = (
-        _chain(build, replace(place, parameters=own, buffers=kept), part)
-        for part, own, kept in zip(parts, parameters, buffers, strict=True)
+        _chain(build, replace(at, parameters=part_parameters, buffers=kept), part)
+        for part, part_parameters, kept in zip(parts, parameters, buffers, strict=True)
     )
-    return ResidualStage(place, body, shortcut if layer.shortcut else None)
+    return ResidualStage(at, body, shortcut if layer.shortcut else None)
 
 
 def _shared_out(

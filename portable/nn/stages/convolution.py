@@ -14,7 +14,6 @@ from portable.conv import (
     conv2d_weight_gradient,
     workspace_size,
 )
-from portable.conv.again import is_kept
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.nn.layers import BatchNorm2d, Conv2d
@@ -35,8 +34,8 @@ _MOST_PADDING: Final = 2
 class ConvolutionStage(Stage):
     """``activation(conv2d(x, weight) + bias)``."""
 
-    def __init__(self, place: Place, layer: Conv2d) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, layer: Conv2d) -> None:
+        super().__init__(at)
         stride, padding, dilation = layer.window()
         self._algorithm = layer.algorithm
         self._settings: dict[str, Any] = {
@@ -45,7 +44,7 @@ class ConvolutionStage(Stage):
             "dilation": dilation,
             "groups": layer.groups,
         }
-        pixels = place.outputs[1] * place.outputs[2]
+        pixels = at.outputs[1] * at.outputs[2]
         self._section = max(1, -(-_ENOUGH // pixels))
         self._workspaces: dict[int, int] = {}
 
@@ -59,38 +58,35 @@ class ConvolutionStage(Stage):
         if count not in self._workspaces:
             if len(self._workspaces) >= _MOST_COUNTS:
                 self._workspaces.clear()
-            size = self._asked_workspace(count)
-            # What little a convolution needs it keeps itself, and is then launched at less cost.
-            kept = is_kept(size * self.place.kind.register.itemsize)
-            self._workspaces[count] = 0 if kept else size
+            self._workspaces[count] = self._asked_workspace(count)
         return self._workspaces[count]
 
     def _asked_workspace(self, count: int) -> int:
-        place = self.place
-        if place.kind is not place.kind.register:
+        at = self.place
+        if at.kind is not at.kind.register:
             return 0  # which type it has depends on the algorithm, and conv2d makes its own
         asked = workspace_size(
-            (count, *place.inputs),
-            tuple(place.weight.shape),
-            dtype=place.kind,
-            device=place.device,
+            (count, *at.inputs),
+            tuple(at.weight.shape),
+            dtype=at.kind,
+            device=at.device,
             algorithm=self._algorithm,
             **self._settings,
         )
-        return asked // place.kind.register.itemsize
+        return asked // at.kind.register.itemsize
 
     def forward(self, x: Any, y: Any, scratch: Any) -> None:
         """The convolution, with bias and activation."""
         self._convolve(x, y, scratch, self.place.weight, self.place.bias)
 
     def _convolve(self, x: Any, y: Any, scratch: Any, weight: Any, bias: Any) -> None:
-        place = self.place
+        at = self.place
         size = self._workspace(int(x.shape[0]))
         conv2d(
             x,
             weight,
             bias=bias,
-            activation=None if place.activation is None else place.activation.function,
+            activation=None if at.activation is None else at.activation.function,
             algorithm=self._algorithm,
             out=y,
             workspace=scratch[:size] if size else None,
@@ -118,26 +114,34 @@ class ConvolutionStage(Stage):
             )
 
     def _through_activation_and_bias(self, flow: Flow, bias: tuple[Any, ...], scratch: Any) -> None:
-        place, space = self.place, self.place.device.namespace()
+        at, space = self.place, self.place.device.namespace()
         count, channels, height, width = flow.dy.shape
         shape = (count, channels, height * width)
         sections = -(-count // self._section)
         partial, values, slope = None, None, None
         if bias:
             partial = space.reshape(scratch[: sections * channels], (sections, channels))
-        if place.activation is not None:
-            values, slope = space.reshape(flow.y, shape), place.activation.slope
+        if at.activation is not None:
+            values, slope = space.reshape(flow.y, shape), at.activation.slope
         if partial is not None or values is not None:
-            items = 1 if place.device.capabilities.lone_work_items else _WORKGROUP
+            items = 1 if at.device.capabilities.lone_work_items else _WORKGROUP
             kernels.channel_slopes_back[groups(channels, sections), (items, 1)](
                 space.reshape(flow.dy, shape), values, partial, SLOPE=slope, SECTION=self._section
             )
         if partial is not None:
-            kernels.add_sections(place.device, partial, bias[0])
+            kernels.add_sections(at.device, partial, bias[0])
 
 
 @kernel
-def fold(weight: Any, bias: Any, moments: Any, scale: Any, eps: Any, out: Any, shift: Any) -> None:
+def fold(
+    weight: kl.Array,
+    bias: kl.Array | None,
+    moments: tuple[kl.Array, ...],
+    scale: tuple[kl.Array, ...] | None,
+    eps: kl.Scalar,
+    out: kl.Array,
+    shift: kl.Array,
+) -> None:
     """Weights and biases that do what a convolution's and the normalization after it do.
 
     Parameters
@@ -180,29 +184,27 @@ class NormalizedConvolutionStage(ConvolutionStage):
     normalization : BatchNorm2d
     """
 
-    def __init__(
-        self, place: Place, layer: Conv2d, norm: Place, normalization: BatchNorm2d
-    ) -> None:
-        super().__init__(place, layer)
+    def __init__(self, at: Place, layer: Conv2d, norm: Place, normalization: BatchNorm2d) -> None:
+        super().__init__(at, layer)
         self._norm = norm
         self._eps = normalization.eps
         self._folded: tuple[Any, Any] | None = None
 
     def forward(self, x: Any, y: Any, scratch: Any) -> None:
         """The convolution with weights that are folded anew: they may have changed."""
-        place = self.place
+        at = self.place
         if self._folded is None:
-            shape = tuple(place.weight.shape)
+            shape = tuple(at.weight.shape)
             self._folded = (
-                place.device.empty(shape, place.kind),
-                place.device.empty(shape[:1], place.kind),
+                at.device.empty(shape, at.kind),
+                at.device.empty(shape[:1], at.kind),
             )
         weight, shift = self._folded
         filters = int(weight.shape[0])
         matrix = filters, prod(weight.shape[1:])
-        reshape = place.device.namespace().reshape
+        reshape = at.device.namespace().reshape
         fold[matrix[::-1], None](
-            reshape(place.weight, matrix), place.bias, self._norm.buffers,
+            reshape(at.weight, matrix), at.bias, self._norm.buffers,
             self._norm.parameters or None, self._eps, reshape(weight, matrix), shift,
         )  # fmt: skip
         self._convolve(x, y, scratch, weight, shift)

@@ -22,13 +22,13 @@ _DRAWN: Final = 4
 
 
 @kernel
-def count_step(steps: Any) -> None:
+def count_step(steps: kl.Array) -> None:
     """One more."""
     steps[0] = steps[0] + 1
 
 
 @kernel
-def drop(x: Any, y: Any, steps: Any, seed: Any, share: Any) -> None:
+def drop(x: kl.Array, y: kl.Array, steps: kl.Array, seed: kl.Scalar, share: kl.Scalar) -> None:
     """Leaves out a share of a vector, the same in a step each time; the rest becomes larger.
 
     Parameters
@@ -52,8 +52,8 @@ def drop(x: Any, y: Any, steps: Any, seed: Any, share: Any) -> None:
 class DropoutStage(Stage):
     """Leaves out numbers at random, and the slopes by them."""
 
-    def __init__(self, place: Place, layer: Dropout) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, layer: Dropout) -> None:
+        super().__init__(at)
         self._share = float(layer.p)
         self._seed = layer.seed
         self._steps: Any = None

@@ -70,9 +70,9 @@ class LinearStage(Stage):
 
     def forward(self, x: Any, y: Any, scratch: Any) -> None:
         """One product; the weights are transposed first where that is faster."""
-        place = self.place
-        function = None if place.activation is None else place.activation.function
-        layer_product(place.device, x, place.weight, place.bias, function, y)
+        at = self.place
+        function = None if at.activation is None else at.activation.function
+        layer_product(at.device, x, at.weight, at.bias, function, y)
 
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
         """A product for the weights, and one for what went in."""
@@ -82,18 +82,18 @@ class LinearStage(Stage):
             gemm(flow.dy, self.place.weight, out=flow.dx)
 
     def _through_activation_and_bias(self, flow: Flow, bias: tuple[Any, ...], scratch: Any) -> None:
-        place = self.place
+        at = self.place
         rows, outputs = flow.dy.shape
         sections = -(-rows // _SECTION)
         partial, values, slope = None, None, None
         if bias:
-            space = place.device.namespace()
+            space = at.device.namespace()
             partial = space.reshape(scratch[: sections * outputs], (sections, outputs))
-        if place.activation is not None:
-            values, slope = flow.y, place.activation.slope
+        if at.activation is not None:
+            values, slope = flow.y, at.activation.slope
         if partial is not None or values is not None:
             kernels.slopes_back[(outputs, sections), (_WORKGROUP, 1)](
                 flow.dy, values, partial, _SECTION, SLOPE=slope
             )
         if partial is not None:
-            kernels.add_sections(place.device, partial, bias[0])
+            kernels.add_sections(at.device, partial, bias[0])

@@ -28,16 +28,16 @@ _MOST_LANES: Final = 16
 class _NormStage(Stage):
     """What both have in common."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self._scale = Scale(*place.parameters) if place.parameters else Scale(None, None)
-        activation = place.activation
+    def __init__(self, at: Place) -> None:
+        super().__init__(at)
+        self._scale = Scale(*at.parameters) if at.parameters else Scale(None, None)
+        activation = at.activation
         self._function = None if activation is None else activation.function
         self._slope = None if activation is None else activation.slope
-        lone = place.device.capabilities.lone_work_items
-        self._items = 1 if lone else min(_WIDE, place.device.capabilities.max_workgroup)
-        can = place.device.capabilities
-        widest = can.vector_bytes // place.kind.register.itemsize if can.lone_work_items else 1
+        lone = at.device.capabilities.lone_work_items
+        self._items = 1 if lone else min(_WIDE, at.device.capabilities.max_workgroup)
+        can = at.device.capabilities
+        widest = can.vector_bytes // at.kind.register.itemsize if can.lone_work_items else 1
         self._lanes = max(1, min(widest, _MOST_LANES))
         self._kept: Any = None
 
@@ -66,11 +66,11 @@ class _NormStage(Stage):
 class BatchNormStage(_NormStage):
     """Channels less their means, by their deviations; running ones in predictions."""
 
-    def __init__(self, place: Place, layer: BatchNorm1d | BatchNorm2d) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, layer: BatchNorm1d | BatchNorm2d) -> None:
+        super().__init__(at)
         self._layer = layer
-        self._channels = place.inputs[0]
-        self._pixels = prod(place.inputs[1:])
+        self._channels = at.inputs[0]
+        self._pixels = prod(at.inputs[1:])
         self._columns = self._pixels == 1
         self._section = _SECTION if self._columns else max(1, _ENOUGH // self._pixels)
         lanes = gcd(self._lanes, self._channels if self._columns else self._pixels)
@@ -174,14 +174,14 @@ class BatchNormStage(_NormStage):
 class LayerNormStage(_NormStage):
     """The last dimensions of each sample less their mean, by their deviation."""
 
-    def __init__(self, place: Place, layer: LayerNorm) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, layer: LayerNorm) -> None:
+        super().__init__(at)
         self._eps = layer.eps
         self._columns = prod(layer.extents())
-        self._rows = prod(place.inputs) // self._columns
+        self._rows = prod(at.inputs) // self._columns
         self._lanes = gcd(self._lanes, self._columns)
-        if place.parameters:
-            self._scale = Scale(*(self._seen(p, (self._columns,)) for p in place.parameters))
+        if at.parameters:
+            self._scale = Scale(*(self._seen(p, (self._columns,)) for p in at.parameters))
 
     def scratch(self, count: int) -> int:
         """Two sums of each section of a column, and of each column."""

@@ -48,13 +48,13 @@ class Scale:
     weight: Any
     bias: Any
 
-    def of(self, value: Any, i: Any) -> Any:
+    def of(self, value: kl.Scalar, i: kl.Scalar) -> Any:
         """A normalized number of the i-th channel or column, scaled and shifted."""
         if self.weight is None:
             return value
         return value * self.weight[i] + self.bias[i]
 
-    def back(self, slope: Any, i: Any) -> Any:
+    def back(self, slope: kl.Scalar, i: kl.Scalar) -> Any:
         """The slope by the normalized number, given that by the scaled one."""
         if self.weight is None:
             return slope
@@ -81,7 +81,7 @@ class Running:
 
 
 @kernel
-def channel_moments(x: Any, partial: Any, *, SECTION: int, LANES: int) -> None:
+def channel_moments(x: kl.Array, partial: kl.Array, *, SECTION: int, LANES: int) -> None:
     """Mean and squared distances from it of a section of a channel, by a workgroup.
 
     Parameters
@@ -120,7 +120,7 @@ def channel_moments(x: Any, partial: Any, *, SECTION: int, LANES: int) -> None:
 
 
 @kernel
-def column_moments(x: Any, partial: Any, *, SECTION: int, LANES: int) -> None:
+def column_moments(x: kl.Array, partial: kl.Array, *, SECTION: int, LANES: int) -> None:
     """The same of a section of so many rows of some columns, by a work-item.
 
     Parameters
@@ -149,7 +149,14 @@ def column_moments(x: Any, partial: Any, *, SECTION: int, LANES: int) -> None:
 
 @kernel
 def merge_moments(
-    partial: Any, moments: Any, running: Any, images: Any, pixels: Any, eps: Any, *, SECTION: int
+    partial: kl.Array,
+    moments: kl.Array,
+    running: Running,
+    images: kl.Scalar,
+    pixels: kl.Scalar,
+    eps: kl.Scalar,
+    *,
+    SECTION: int,
 ) -> None:
     """The mean and the reciprocal deviation of each channel, which running means follow.
 
@@ -185,7 +192,7 @@ def merge_moments(
 
 
 @kernel
-def running_moments(mean: Any, variance: Any, moments: Any, eps: Any) -> None:
+def running_moments(mean: kl.Array, variance: kl.Array, moments: kl.Array, eps: kl.Scalar) -> None:
     """The same from running means."""
     channel = kl.global_id(0)
     if channel < moments.shape[1]:
@@ -208,29 +215,29 @@ class Elements:
     across: bool
     lanes: int
 
-    def first(self, shape: Any) -> Any:
+    def first(self, shape: tuple[kl.Scalar, ...]) -> Any:
         """Image, channel and pixel of the first."""
         i = kl.global_id(0) * self.lanes
         if self.across:
             return kl.global_id(1), i, kl.i32(0)
         return kl.global_id(1) // shape[1], kl.global_id(1) % shape[1], i
 
-    def of(self, x: Any, place: Any) -> Any:
+    def of(self, x: kl.Array, first: tuple[kl.Scalar, ...]) -> Any:
         """The numbers, of an array that may have one for each channel."""
         if x.ndim == 3:
-            return kl.vload(x, *place, lanes=self.lanes, axis=1 if self.across else 2)
+            return kl.vload(x, *first, lanes=self.lanes, axis=1 if self.across else 2)
         if self.across:
-            return kl.vload(x, place[1], lanes=self.lanes)
-        return x[place[1]]
+            return kl.vload(x, first[1], lanes=self.lanes)
+        return x[first[1]]
 
-    def put(self, x: Any, place: Any, value: Any) -> None:
+    def put(self, x: kl.Array, first: tuple[kl.Scalar, ...], value: kl.Scalar) -> None:
         """Writes the numbers."""
-        kl.vstore(x, *place, value, axis=1 if self.across else 2)
+        kl.vstore(x, *first, value, axis=1 if self.across else 2)
 
 
 @kernel
 def normalize_channels(
-    x: Any, y: Any, moments: Any, scale: Any, *, FUNCTION: Any, ELEMENTS: Elements
+    x: kl.Array, y: kl.Array, moments: kl.Array, scale: Scale, *, FUNCTION: Any, ELEMENTS: Elements
 ) -> None:
     """A function of numbers less their channel's mean, by its deviation, scaled and shifted.
 
@@ -244,20 +251,28 @@ def normalize_channels(
         The activation of the results.
     ELEMENTS : Elements
     """
-    place = ELEMENTS.first(y.shape)
-    if place[0] < y.shape[0] and place[1] < y.shape[1] and place[2] < y.shape[2]:
-        value = ELEMENTS.of(x, place) - ELEMENTS.of(moments[0], place)
-        value = value * ELEMENTS.of(moments[1], place)
+    first = ELEMENTS.first(y.shape)
+    if first[0] < y.shape[0] and first[1] < y.shape[1] and first[2] < y.shape[2]:
+        value = ELEMENTS.of(x, first) - ELEMENTS.of(moments[0], first)
+        value = value * ELEMENTS.of(moments[1], first)
         if scale.weight is not None:
-            value = value * ELEMENTS.of(scale.weight, place) + ELEMENTS.of(scale.bias, place)
+            value = value * ELEMENTS.of(scale.weight, first) + ELEMENTS.of(scale.bias, first)
         if FUNCTION is not None:
             value = FUNCTION(value)
-        ELEMENTS.put(y, place, value)
+        ELEMENTS.put(y, first, value)
 
 
 @kernel
 def channel_slope_sums(
-    x: Any, y: Any, dy: Any, moments: Any, partial: Any, *, SLOPE: Any, SECTION: int, LANES: int
+    x: kl.Array,
+    y: kl.Array | None,
+    dy: kl.Array,
+    moments: kl.Array,
+    partial: kl.Array,
+    *,
+    SLOPE: Any,
+    SECTION: int,
+    LANES: int,
 ) -> None:
     """Sums of slopes, and of slopes times normalized numbers, of a section by a workgroup.
 
@@ -306,7 +321,7 @@ def channel_slope_sums(
 
 
 @kernel
-def merge_slope_sums(partial: Any, sums: Any, bias: Any, weight: Any) -> None:
+def merge_slope_sums(partial: kl.Array, sums: kl.Array, bias: kl.Array | None, weight: Any) -> None:
     """Adds sections up; the sums are the gradients by biases and weights, if there are such.
 
     Parameters
@@ -330,7 +345,14 @@ def merge_slope_sums(partial: Any, sums: Any, bias: Any, weight: Any) -> None:
 
 @kernel
 def channel_slopes(
-    x: Any, dy: Any, dx: Any, moments: Any, sums: Any, scale: Any, *, ELEMENTS: Elements
+    x: kl.Array,
+    dy: kl.Array,
+    dx: kl.Array,
+    moments: kl.Array,
+    sums: kl.Array,
+    scale: Scale,
+    *,
+    ELEMENTS: Elements,
 ) -> None:
     """The slopes by what went in.
 
@@ -341,23 +363,31 @@ def channel_slopes(
     scale : Scale
     ELEMENTS : Elements
     """
-    place = ELEMENTS.first(dx.shape)
-    if place[0] < dx.shape[0] and place[1] < dx.shape[1] and place[2] < dx.shape[2]:
+    first = ELEMENTS.first(dx.shape)
+    if first[0] < dx.shape[0] and first[1] < dx.shape[1] and first[2] < dx.shape[2]:
         count = dx.shape[0] * dx.shape[2]
-        reciprocal = ELEMENTS.of(moments[1], place)
-        along = (ELEMENTS.of(x, place) - ELEMENTS.of(moments[0], place)) * reciprocal
-        rest = ELEMENTS.of(sums[0], place) + along * ELEMENTS.of(sums[1], place)
-        slope = (ELEMENTS.of(dy, place) - rest / count) * reciprocal
+        reciprocal = ELEMENTS.of(moments[1], first)
+        along = (ELEMENTS.of(x, first) - ELEMENTS.of(moments[0], first)) * reciprocal
+        rest = ELEMENTS.of(sums[0], first) + along * ELEMENTS.of(sums[1], first)
+        slope = (ELEMENTS.of(dy, first) - rest / count) * reciprocal
         if scale.weight is not None:
-            slope = slope * ELEMENTS.of(scale.weight, place)
-        ELEMENTS.put(dx, place, slope)
+            slope = slope * ELEMENTS.of(scale.weight, first)
+        ELEMENTS.put(dx, first, slope)
 
 
 # -- rows -----------------------------------------------------------------------------------------
 
 
 @kernel
-def normalize_rows(x: Any, y: Any, moments: Any, scale: Any, eps: Any, *, FUNCTION: Any) -> None:
+def normalize_rows(
+    x: kl.Array,
+    y: kl.Array,
+    moments: kl.Array | None,
+    scale: Scale,
+    eps: kl.Scalar,
+    *,
+    FUNCTION: Any,
+) -> None:
     """Each row less its mean, by its deviation: a workgroup for a row.
 
     Parameters
@@ -393,7 +423,16 @@ def normalize_rows(x: Any, y: Any, moments: Any, scale: Any, eps: Any, *, FUNCTI
 
 
 @kernel
-def row_slopes(x: Any, y: Any, dy: Any, dx: Any, moments: Any, scale: Any, *, SLOPE: Any) -> None:
+def row_slopes(
+    x: kl.Array,
+    y: Any,
+    dy: kl.Array,
+    dx: kl.Array | None,
+    moments: kl.Array,
+    scale: Scale,
+    *,
+    SLOPE: Any,
+) -> None:
     """The slopes by what went in, a workgroup for a row; `dy` becomes that before the activation.
 
     Parameters
@@ -427,7 +466,7 @@ def row_slopes(x: Any, y: Any, dy: Any, dx: Any, moments: Any, scale: Any, *, SL
 
 @kernel
 def row_slope_sums(
-    x: Any, dy: Any, moments: Any, partial: Any, *, SECTION: int, LANES: int
+    x: kl.Array, dy: kl.Array, moments: kl.Array, partial: kl.Array, *, SECTION: int, LANES: int
 ) -> None:
     """Sums over sections of rows of slopes, and of slopes times numbers normalized by their row.
 
@@ -457,7 +496,15 @@ def row_slope_sums(
 
 @kernel
 def column_slope_sums(
-    x: Any, y: Any, dy: Any, moments: Any, partial: Any, *, SLOPE: Any, SECTION: int, LANES: int
+    x: kl.Array,
+    y: Any,
+    dy: kl.Array,
+    moments: kl.Array,
+    partial: kl.Array,
+    *,
+    SLOPE: Any,
+    SECTION: int,
+    LANES: int,
 ) -> None:
     """As `channel_slope_sums`, of a section of rows of some columns, by a work-item.
 

@@ -61,11 +61,11 @@ class ForwardPass:
         memory, count = self._memory, self._memory.count
         last = len(self._stages) - 1
         for i, stage in enumerate(self._stages):
-            place = stage.place
-            results = (count, *place.outputs)
+            at = stage.place
+            results = (count, *at.outputs)
             direct = i == last and tuple(out.shape) == results
             y = out if direct else memory.seen(self._turns[i % 2], results)
-            stage.forward(memory.seen(x, (count, *place.inputs)), y, memory.scratch)
+            stage.forward(memory.seen(x, (count, *at.inputs)), y, memory.scratch)
             x = y
         if x is not out:
             out[...] = memory.seen(x, tuple(out.shape))

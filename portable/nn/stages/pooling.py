@@ -34,7 +34,7 @@ class Pool:
     stride: Pair
     padding: Pair
 
-    def corner(self, y: Any, z: Any) -> Any:
+    def corner(self, y: kl.Scalar, z: kl.Scalar) -> Any:
         """The first row and column of a window, which may lie outside of the image."""
         return y * self.stride[0] - self.padding[0], z * self.stride[1] - self.padding[1]
 
@@ -44,7 +44,7 @@ class Pool:
 
 
 @function
-def place_of(shape: Any) -> Any:
+def place_of(shape: tuple[kl.Scalar, ...]) -> Any:
     """Image, channel, row and column of a work-item; neighbours lie side by side in a row."""
     column, rest = kl.global_id(0), kl.global_id(1)
     row, rest = rest % shape[2], rest // shape[2]
@@ -52,7 +52,7 @@ def place_of(shape: Any) -> Any:
 
 
 @function
-def is_inside(x: Any, row: Any, column: Any, POOL: Any) -> Any:
+def is_inside(x: kl.Array, row: kl.Scalar, column: kl.Scalar, POOL: Pool) -> Any:
     """Whether a pixel of a window is one of the image; known where there is no padding."""
     if POOL.padding == (0, 0):
         return True
@@ -60,7 +60,9 @@ def is_inside(x: Any, row: Any, column: Any, POOL: Any) -> Any:
 
 
 @function
-def greatest_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) -> Any:
+def greatest_of(
+    x: kl.Array, n: kl.Scalar, channel: kl.Scalar, top: kl.Scalar, left: kl.Scalar, POOL: Pool
+) -> Any:
     """The greatest of a window and where it is among the taps: the first of them, or a NaN."""
     kind = kl.accumulator(x.dtype)
     best = kind(float("-inf"))
@@ -75,7 +77,9 @@ def greatest_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) ->
 
 
 @function
-def mean_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) -> Any:
+def mean_of(
+    x: kl.Array, n: kl.Scalar, channel: kl.Scalar, top: kl.Scalar, left: kl.Scalar, POOL: Pool
+) -> Any:
     """The mean of a window, with zeros outside of the image."""
     total = kl.cast(0, kl.accumulator(x.dtype))
     for r, s in product(kl.static_range(POOL.taps[0]), kl.static_range(POOL.taps[1])):
@@ -85,7 +89,7 @@ def mean_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) -> Any
 
 
 @kernel
-def pool(x: Any, y: Any, taps: Any, *, POOL: Pool, GREATEST: bool) -> None:
+def pool(x: kl.Array, y: kl.Array, taps: kl.Array | None, *, POOL: Pool, GREATEST: bool) -> None:
     """The greatest of each window, or the mean; a work-item for each, by column and row.
 
     Parameters
@@ -109,7 +113,7 @@ def pool(x: Any, y: Any, taps: Any, *, POOL: Pool, GREATEST: bool) -> None:
 
 
 @kernel
-def pool_back(taps: Any, dy: Any, dx: Any, *, POOL: Pool) -> None:
+def pool_back(taps: kl.Array | None, dy: kl.Array, dx: kl.Array, *, POOL: Pool) -> None:
     """Each window's slope goes to its greatest pixel; without `taps` in equal parts to all.
 
     Parameters
@@ -129,15 +133,15 @@ def pool_back(taps: Any, dy: Any, dx: Any, *, POOL: Pool) -> None:
             r, s = down - y * POOL.stride[0], across - z * POOL.stride[1]
             inside = (y >= 0) & (y < dy.shape[2]) & (z >= 0) & (z < dy.shape[3])
             if inside & (r < POOL.taps[0]) & (s < POOL.taps[1]):
-                own = taps is None or taps[n, channel, y, z] == kl.u32(r * POOL.taps[1] + s)
-                total += kl.where(own, dy[n, channel, y, z], 0)
+                takes_part = taps is None or taps[n, channel, y, z] == kl.u32(r * POOL.taps[1] + s)
+                total += kl.where(takes_part, dy[n, channel, y, z], 0)
         if taps is None:
             total = total / (POOL.taps[0] * POOL.taps[1])
         dx[n, channel, row, column] = total
 
 
 @kernel
-def row_means(x: Any, y: Any) -> None:
+def row_means(x: kl.Array, y: kl.Array) -> None:
     """The mean of each row, by a workgroup.
 
     Parameters
@@ -155,7 +159,7 @@ def row_means(x: Any, y: Any) -> None:
 
 
 @kernel
-def row_means_back(dy: Any, dx: Any) -> None:
+def row_means_back(dy: kl.Array, dx: kl.Array) -> None:
     """A row's slope in equal parts.
 
     Parameters
@@ -178,8 +182,8 @@ _MOST_IN_BYTES: Final = 255
 class PoolStage(Stage):
     """The greatest of each window, or the mean."""
 
-    def __init__(self, place: Place, layer: MaxPool2d | AvgPool2d) -> None:
-        super().__init__(place)
+    def __init__(self, at: Place, layer: MaxPool2d | AvgPool2d) -> None:
+        super().__init__(at)
         self._pool = Pool(*layer.window())
         self._greatest = isinstance(layer, MaxPool2d)
         self._taps: Any = None

@@ -15,7 +15,7 @@ __all__ = ["SoftmaxStage"]
 
 
 @kernel
-def softmax(x: Any, y: Any) -> None:
+def softmax(x: kl.Array, y: kl.Array) -> None:
     """Exponentials over their sum, along the middle dimension: a workgroup for each sum.
 
     Parameters
@@ -37,7 +37,7 @@ def softmax(x: Any, y: Any) -> None:
 
 
 @kernel
-def softmax_back(y: Any, dy: Any, dx: Any) -> None:
+def softmax_back(y: kl.Array, dy: kl.Array, dx: kl.Array) -> None:
     """``y * (dy - sum(y * dy))``, along the middle dimension.
 
     Parameters

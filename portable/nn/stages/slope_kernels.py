@@ -14,7 +14,7 @@ _WORKGROUP: Final = 64
 
 
 @kernel
-def apply(x: Any, out: Any, slopes: Any, *, FUNCTION: Any) -> None:
+def apply(x: kl.Array, out: kl.Array, slopes: kl.Array | None, *, FUNCTION: Any) -> None:
     """A function of each number of a matrix, times the slope that stands there if there are any."""
     columns = out.shape[1]
     i = kl.global_id(0)
@@ -25,7 +25,14 @@ def apply(x: Any, out: Any, slopes: Any, *, FUNCTION: Any) -> None:
 
 
 @kernel
-def slopes_back(slopes: Any, values: Any, partial: Any, rows: Any, *, SLOPE: Any = None) -> None:
+def slopes_back(
+    slopes: kl.Array,
+    values: kl.Array | None,
+    partial: kl.Array | None,
+    rows: kl.Scalar,
+    *,
+    SLOPE: Any = None,
+) -> None:
     """Multiplies by the activation's slope, and sums the columns of each section of so many `rows`.
 
     `values` are the activation's; None where there is no activation. `partial` is None where no
@@ -47,7 +54,7 @@ def slopes_back(slopes: Any, values: Any, partial: Any, rows: Any, *, SLOPE: Any
 
 @kernel
 def channel_slopes_back(
-    slopes: Any, values: Any, partial: Any, *, SLOPE: Any, SECTION: int
+    slopes: kl.Array, values: kl.Array | None, partial: kl.Array | None, *, SLOPE: Any, SECTION: int
 ) -> None:
     """The same for images (n, channels, pixels): a workgroup for a channel of some images."""
     channel, section = kl.group_id(0), kl.group_id(1)

@@ -58,8 +58,8 @@ class Place:
 class Stage(ABC):
     """A layer at work, with the activation that follows it where one launch does both."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, at: Place) -> None:
+        self.place = at
 
     def scratch(self, count: int) -> int:
         """Elements of memory that its passes of so many samples use beside their operands."""

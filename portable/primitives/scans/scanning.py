@@ -10,16 +10,23 @@ square matrix (`float64` 0.94).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.work import streams
-from portable.primitives.reductions.axis import cut, lanes_for, launch_by_workgroup
+from portable.primitives.reductions.axis import (
+    cut,
+    lanes_for,
+    launch_by_workgroup,
+    lies_crosswise,
+)
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.sections import Sections
 from portable.primitives.scans.block_scanning import scan_in_blocks
@@ -29,6 +36,7 @@ from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
 from portable.primitives.scans.scan_kernels import Tile, scan_by_workgroup
 from portable.primitives.scans.strip_lookback_kernels import PUBLISHED, Strip, scan_strips_in_turn
 from portable.primitives.scans.tuning import columns_for, lines_for, rows_for
+from portable.tune.ways import Way, Ways
 
 __all__ = ["scanned"]
 
@@ -144,24 +152,77 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
         0, or 1 where ``out[..., 0]`` is the neutral element and the total of ``x[..., i]`` goes to
         ``out[..., i + 1]``.
     """
-    if abs(x.strides[-1]) != x.dtype.itemsize and x.ndim > 1 and x.shape[-2] > 1:
-        _scan_columns(recipe, x, out, merge, shift)
-        return
-    lanes = lanes_for(x, merge.kind, -1)
-    if lanes_for(out, merge.kind, -1) < lanes:
-        lanes = 1
-    capabilities = x.device.capabilities
-    if capabilities.lone_work_items and capabilities.atomics64:
-        scan_in_blocks(recipe, x, out, merge, shift, lanes)
-        return
-    lanes = min(lanes_for(x, merge.kind, -1), lanes_for(out, merge.kind, -1))
-    width, strips = _tile(x.shape[-1], lanes, merge.kind, capabilities)
-    if x.shape[-1] <= width * strips * lanes:
-        _scan_rows(recipe, x, out, merge, shift, (lanes, width, strips))
-    elif capabilities.forward_progress and capabilities.atomics64:
-        scan_in_tiles(recipe, x, out, merge, shift, lanes)
-    else:
-        _scan_sections(recipe, x, out, merge, shift, lanes, strips)
+    SCANS.first(Asked(recipe, x, out, merge, shift))()
+
+
+class Asked(NamedTuple):
+    """What the ways of a scan are told: the arguments of `scanned`."""
+
+    recipe: Recipe
+    x: Any
+    out: Any
+    merge: Merge
+    shift: int
+
+    @property
+    def can(self) -> Capabilities:
+        """Of the device."""
+        return self.x.device.capabilities  # type: ignore[no-any-return]
+
+    @property
+    def lanes(self) -> int:
+        """Neighbours along the axis that are loaded at a time, both where and from where."""
+        return min(lanes_for(x, self.merge.kind, -1) for x in (self.x, self.out))
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Work-items along a row, and how many vectors each of them holds."""
+        return _tile(self.x.shape[-1], self.lanes, self.merge.kind, self.can)
+
+
+def _by_rows(asked: Asked) -> Iterator[Callable[[], None]]:
+    yield partial(_scan_rows, *asked, (asked.lanes, *asked.tile))
+
+
+def _fits_tile(asked: Asked) -> bool:
+    width, strips = asked.tile
+    return bool(asked.x.shape[-1] <= width * strips * asked.lanes)
+
+
+def _in_blocks(asked: Asked) -> Iterator[Callable[[], None]]:
+    x, out, kind = asked.x, asked.out, asked.merge.kind
+    read, written = lanes_for(x, kind, -1), lanes_for(out, kind, -1)
+    yield partial(scan_in_blocks, *asked, read if written >= read else 1)
+
+
+SCANS: Final = Ways[Asked, Callable[[], None]](
+    "scan",
+    Way(
+        "columns",
+        "scan_columns scan_strips_in_turn",
+        lambda x: iter((partial(_scan_columns, *x),)),
+        lambda x: lies_crosswise(x.x),
+    ),
+    Way(
+        "in blocks",
+        "scan_blocks_in_turn scan_rows",
+        _in_blocks,
+        lambda x: x.can.lone_work_items and x.can.atomics64,
+    ),
+    Way("rows", "scan_by_workgroup", _by_rows, _fits_tile),
+    Way(
+        "in tiles",
+        "scan_in_turn",
+        lambda x: iter((partial(scan_in_tiles, *x, x.lanes),)),
+        lambda x: x.can.forward_progress and x.can.atomics64,
+    ),
+    Way(
+        "in sections",
+        "reduce_by_workgroup scan_by_workgroup",
+        lambda x: iter((partial(_scan_sections, *x, x.lanes, x.tile[1]),)),
+    ),
+)
+"""How running totals are made."""
 
 
 def _tile(length: int, lanes: int, kind: DType, capabilities: Capabilities) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.radix_passes import in_words, order_of
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import can_sweep, sweep_sorted
+from portable.tune.ways import Way, Ways
 
 __all__ = ["method_for", "sorted_along_last"]
 
@@ -66,11 +67,35 @@ def _write_sort(x: Any, descending: bool, values: bool, order: bool) -> Callable
 
 
 def method_for(x: Any) -> Callable[..., tuple[Any, Any]]:
-    """How the rows of `x` are sorted: where work-items have caches and long loops, each its own."""
-    alone: bool = x.device.capabilities.lone_work_items
-    if x.shape[-1] < (_MANY_ALONE if alone and not x.dtype.is_complex else _MANY):
-        return rank_sorted
-    return sweep_sorted if not alone and can_sweep(x) else bucket_sorted
+    """How the rows of `x` are sorted."""
+    return SORTS.first(x)
+
+
+def _is_short(x: Any) -> bool:
+    few = x.device.capabilities.lone_work_items and not x.dtype.is_complex
+    return bool(x.shape[-1] < (_MANY_ALONE if few else _MANY))
+
+
+def _sweeps(x: Any) -> bool:
+    return not x.device.capabilities.lone_work_items and can_sweep(x)
+
+
+SORTS: Final = Ways[Any, Callable[..., tuple[Any, Any]]](
+    "sort",
+    Way("by rank", "sort_by_rank", lambda _: iter((rank_sorted,)), _is_short),
+    Way(
+        "in sweeps",
+        "sort_by_workgroup count_by_workgroup place_by_workgroup",
+        lambda _: iter((sweep_sorted,)),
+        _sweeps,
+    ),
+    Way(
+        "by buckets",
+        "draw_samples divide count_buckets place_in_buckets sort_parts",
+        lambda _: iter((bucket_sorted,)),
+    ),
+)
+"""How rows are sorted: where work-items have caches and long loops, each its own."""
 
 
 sorted_along_last: Final = Plans(_write_sort)

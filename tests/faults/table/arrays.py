@@ -48,6 +48,13 @@ ARRAYS: Final = (
         "totals_looked_back_at",
     ),
     without_barrier(
+        "portable.conv.direct.adding:add_up_filters",
+        0,
+        1,
+        "parts are added up before they are there",
+        "parts_added_up",
+    ),
+    without_barrier(
         LOOKBACK + "LookBack.added_in_parts",
         0,
         1,
@@ -162,9 +169,9 @@ ARRAYS: Final = (
     ),
     fault(
         "work-items look at elements of the next section",
-        PRIMITIVES + "reductions.best_kernels:Best.of_section",
-        "kl.minimum(r + lanes, own.stop)",
-        "kl.minimum(r + lanes, own.stop + 1)",
+        PRIMITIVES + "reductions.best_kernels:Best.of_vectors",
+        "own.stop - self.lanes",
+        "own.stop - self.lanes + 1",
         "positions_of_the_greatest",
         "bounds",
     ),

@@ -11,6 +11,8 @@ __all__ = ["SPECTRAL"]
 SPECTRAL_ROOM: Final = "portable.linalg.spectral."
 ROTATIONS: Final = SPECTRAL_ROOM + "rotation_kernels:"
 TRIDIAGONAL: Final = SPECTRAL_ROOM + "tridiagonal_kernels:"
+BIDIAGONAL: Final = SPECTRAL_ROOM + "bidiagonal_kernels:"
+STEPS: Final = SPECTRAL_ROOM + "step_kernels:"
 SECULAR: Final = SPECTRAL_ROOM + "secular_kernels:"
 MERGES: Final = SPECTRAL_ROOM + "merge_kernels:"
 REDUCTIONS: Final = SPECTRAL_ROOM + "reduction_kernels:"
@@ -42,41 +44,71 @@ SPECTRAL: Final = (
         "eigenvectors_by_rotations",
         "result",
     ),
-    without_barrier(
-        TRIDIAGONAL + "tridiagonalize",
-        0,
-        2,
-        "rows are changed by vectors that are not there",
-        "tridiagonal_by_one",
-    ),
-    without_barrier(
-        TRIDIAGONAL + "tridiagonalize",
-        1,
-        2,
-        "a step begins before the last one ends",
-        "tridiagonal_by_one",
-    ),
     fault(
-        "a step's products are put over the last one's",
-        TRIDIAGONAL + "change_rows",
-        "out.products[(k + 1) % 2, i + r] = total",
-        "out.products[(k + 2) % 2, i + r] = total",
+        "workgroups do not wait for each other",
+        TRIDIAGONAL + "tridiagonalize",
+        "meet(counts[own], panel, phase - first, SHAPE.groups)",
+        "meet(counts[own], panel, phase - first - 1, SHAPE.groups)",
         "tridiagonal_by_several",
         "race",
     ),
     without_barrier(
-        TRIDIAGONAL + "make_vectors",
+        TRIDIAGONAL + "make_column",
         0,
         2,
-        "a product's first element is read before it is there",
+        "coefficients are read before they are there",
+        "tridiagonal_by_one",
+    ),
+    without_barrier(
+        TRIDIAGONAL + "make_column",
+        1,
+        2,
+        "sums of teams are overwritten before they are read",
+        "tridiagonal_by_one",
+    ),
+    without_barrier(
+        STEPS + "line_sums",
+        0,
+        1,
+        "sums of teams are read before they are there",
         "tridiagonal_by_one",
     ),
     fault(
         "a reflector is made of half the squares",
-        TRIDIAGONAL + "make_reflector",
-        "share = share + absolute_square(x)",
-        "share = share + absolute_square(x) * 0.5",
+        TRIDIAGONAL + "column_part",
+        "return absolute_square(x)",
+        "return absolute_square(x) * 0.5",
         "tridiagonal_by_one",
+        "result",
+    ),
+    fault(
+        "workgroups go on from columns to rows alone",
+        BIDIAGONAL + "bidiagonalize_in_panels",
+        "meet(counts[own], panel, phase - first, SHAPE.groups)",
+        "meet(counts[own], panel, phase - first - 1, SHAPE.groups)",
+        "bidiagonal_by_several",
+        "race",
+    ),
+    without_barrier(
+        BIDIAGONAL + "add_columns",
+        0,
+        2,
+        "parts of columns are read before they are there",
+        "bidiagonal_by_one",
+    ),
+    without_barrier(
+        BIDIAGONAL + "make_row",
+        0,
+        2,
+        "a row's coefficients are read before they are there",
+        "bidiagonal_by_one",
+    ),
+    fault(
+        "a pair is taken off the column without its x",
+        BIDIAGONAL + "make_column",
+        "value = value - x",
+        "value = value - 0 * x",
+        "bidiagonal_by_one",
         "result",
     ),
     fault(

@@ -149,6 +149,7 @@ class _Printer:
             private_bytes=room - shared,
             dynamic_local=False,
             flags=(),
+            kernel=kernel.name,
         )
 
     # -- text -------------------------------------------------------------------------------
