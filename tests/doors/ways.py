@@ -103,7 +103,7 @@ def _way(
 
 WAYS: Final[tuple[Way, ...]] = (
     # products
-    _way("tiles", doors.PRODUCT, "gemm_tiles", ((20, 64), (64, 33))),
+    _way("tiles", doors.PRODUCT, "gemm_tiles", ((20, 64), (64, 97))),
     _way("few columns", doors.PRODUCT, "gemm_slim", ((50, 64), (64, 3)), _alone),
     _way("small", doors.PRODUCT, "gemm_slim", ((20, 24), (24, 17)), _alone),
     _way(
