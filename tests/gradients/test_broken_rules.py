@@ -46,12 +46,12 @@ def turning(x, y, out):
 @pt.kernel
 def before(x, out):
     tile = kl.local(4, x.dtype)
-    i, l = kl.global_id(0), kl.local_id(0)
-    tile[l] = x[i]
+    i, lane = kl.global_id(0), kl.local_id(0)
+    tile[lane] = x[i]
     kl.barrier()
     a = 0.0
     for k in range(3):
-        a += kl.sin(tile[(l + k) % 4])
+        a += kl.sin(tile[(lane + k) % 4])
     out[i] = a
 
 
