@@ -30,6 +30,7 @@ from portable.lang.launch.filling import owners_of
 from portable.lang.launch.geometry import default_workgroup, groups
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
+from portable.lang.tiles import lower
 from portable.namespace import device_of, elsewhere
 from portable.primitives import copy, reduce
 from portable.system.locks import fork_safe_lock
@@ -165,10 +166,22 @@ class _Derived(Kernel):
         assert isinstance(gradients, CompositeSpec)
         specs, names = given.items, list(self._primal.parameters.positional)
         own = replace(wanted, parameters=specs, ragged=())
-        ir = self._primal.translated(own, capabilities)
+        ir = _in_plain_words(self._primal.translated(own, capabilities), capabilities)
         pairs = gradients_of(ir, names, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
         return adjoint_of(ir, restricted, self._dims)
+
+
+def _in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
+    """A kernel whose copies and matrix fragments are loads, stores and loops."""
+    plain = replace(
+        capabilities,
+        matrix_units=frozenset(),
+        async_copy=frozenset(),
+        lone_work_items=False,
+        vector_bytes=1,
+    )
+    return lower(kernel, plain)
 
 
 class AdjointKernel:

@@ -100,21 +100,12 @@ def bits(x, y):
     y[i] = kl.bitcast(kl.bitcast(x[i], kl.u64) ^ 1, kl.f64) + kl.bitcast(x[i], kl.f64)
 
 
-@pt.kernel
-def copies(x, y):
-    tile = kl.local((8,), x.dtype)
-    kl.copy(tile, x[0:8])
-    kl.barrier()
-    y[kl.local_id(0)] = tile[kl.local_id(0)] * 2
-
-
 @pytest.mark.parametrize(
     ("kernel", "count", "reason"),
     [
         (tickets, 3, "atomic_add returns"),
         (greatest, 2, "atomic_max"),
         (sums_so_far, 3, "atomic_add returns"),
-        (copies, 2, "a workgroup does together"),
     ],
 )
 def test_lines_without_gradients(kernel: Any, count: int, reason: str) -> None:
