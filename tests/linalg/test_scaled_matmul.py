@@ -138,3 +138,17 @@ def test_mixed_operands_and_other_results_are_refused() -> None:
         linalg.scaled_matmul(a, a, one, one, precision="half")  # type: ignore[arg-type]
     with pytest.raises(DTypeError, match="factors"):
         linalg.scaled_matmul(a, a, one.astype(np.float64), one)
+
+
+@pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2", "int8"])
+def test_large_products_by_units_that_are_there(kind: str, device: Device) -> None:
+    """Of one sign, of which units that drop bits would lose a few hundredths."""
+    units = device.capabilities.matrix_units
+    if device.interprets or not any(unit.startswith("wgmma.f8") for unit in units):
+        pytest.skip(f"{device.name} has no matrix units for bytes")
+    m, n, k = 520, 392, 16400
+    a, b = (abs(numbers((x, k), KINDS[kind], x).astype("f4")).astype(KINDS[kind]) for x in (m, n))
+    given = (a, b, factors((m, 1), 2), factors((n, 1), 3))
+    assert_product(multiplied(device, given), given, 2.0**-9)
+    if kind != "int8":
+        assert_product(multiplied(device, given, precision="fast"), given, 0.2)
