@@ -22,11 +22,17 @@ def vector_at(row: Any, k: Any, rows: Any, lanes: Any) -> Any:
 
 
 @function
-def keep_lanes(out: Any, row: Any, s: Any, value: Any, lanes: Any) -> None:
-    """Writes what belongs to section `s` of `lanes` rows from `row` on."""
+def keep_lanes(out: Any, row: Any, k: Any, s: Any, value: Any, lanes: Any) -> None:
+    """Writes what belongs to section `s` of the `k`-th vector of rows from `row` on.
+
+    Where that begins before the one before it ends, this has written the rows that both have.
+    """
+    rows = product_of(out.shape[: out.ndim - 1])
+    first = vector_at(row, k, rows, lanes)
     for lane in kl.static_range(lanes):
-        at = unravelled(row + lane, out.shape[: out.ndim - 1])
-        out[*at, s] = kl.cast(value[lane], out.dtype)
+        if first + lane >= row + k * lanes:
+            at = unravelled(first + lane, out.shape[: out.ndim - 1])
+            out[*at, s] = kl.cast(value[lane], out.dtype)
 
 
 @kernel
@@ -66,5 +72,4 @@ def reduce_columns(x: Any, outs: Any, *, FOLD: Any, STRIP: int, SECTION: int) ->
                 strip[k] = FOLD.further(x, outer, r, r - first, strip[k], ahead)
         for k in range(count):
             for n in kl.static_range(len(outs)):
-                at = vector_at(row, k, rows, FOLD.lanes)
-                keep_lanes(outs[n], at, s, strip[k][n], FOLD.lanes)
+                keep_lanes(outs[n], row, k, s, strip[k][n], FOLD.lanes)
