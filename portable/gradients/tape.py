@@ -133,18 +133,8 @@ class Tape:
         with Tape() as tape:
             made = steps(*inputs)
         result = made[number] if isinstance(made, tuple) else made
-        found = [(x, tape._gradient_or_none(result, x, total)) for x in arrays]
-        return [(x, g) for x, g in found if g is not None]
-
-    def _gradient_or_none(self, loss: Any, source: Any, seed: Any) -> Any:
-        """A gradient; None where the loss does not depend on the source."""
-        if not self._reaches(loss, source):
-            return None
-        return self.gradient(loss, source, seed=seed)
-
-    def _reaches(self, loss: Any, source: Any) -> bool:
-        end = memory_of(loss)
-        return end in self._dependent({memory_of(source)})
+        found = tape.gradients_of(result, arrays, total)
+        return [(x, g) for x, g in zip(arrays, found, strict=True) if g is not None]
 
     def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> None:
         """A kernel is about to be launched."""
@@ -242,11 +232,22 @@ class Tape:
         KernelError, UnsupportedError
             With the line or the name of what has no gradient.
         """
-        if self._watch is not None:
-            raise LaunchError("ask for gradients after the tape: outside of its with statement")
         several = isinstance(sources, tuple | list)
         wanted = list(sources) if several else [sources]
-        memories = [memory_of(x) for x in wanted]
+        found = self.gradients_of(loss, wanted, seed)
+        for number, gradient in enumerate(found):
+            if gradient is None:
+                raise DataError(
+                    f"the loss does not depend on source {number}, as far as the tape saw: what "
+                    "other libraries did with it is not on the tape"
+                )
+        return tuple(found) if several else found[0]
+
+    def gradients_of(self, loss: Any, sources: Sequence[Any], seed: Any) -> list[Any]:
+        """As `gradient`, with None for sources that the loss does not depend on."""
+        if self._watch is not None:
+            raise LaunchError("ask for gradients after the tape: outside of its with statement")
+        memories = [memory_of(x) for x in sources]
         gradients = Gradients(self._dependent(set(memories)))
         end = self._values.get(memory_of(loss)) if is_array(loss) else None
         if end is None or not any(x.memory == end.memory for r in self._records for x in r.writes):
@@ -258,11 +259,8 @@ class Tape:
                 for value in record.kept():
                     value.check()
                 record.back(gradients)
-        out = tuple(
-            as_given(self._found(gradients, memory, i), x)
-            for i, (x, memory) in enumerate(zip(wanted, memories, strict=True))
-        )
-        return out if several else out[0]
+        found = [gradients.found.get(memory) for memory in memories]
+        return [None if g is None else as_given(g, x) for g, x in zip(found, sources, strict=True)]
 
     def _dependent(self, memories: set[Memory]) -> set[Memory]:
         """The arrays that depend on some, these among them."""
@@ -270,15 +268,6 @@ class Tape:
         for record in self._records:
             if any(x.memory in found for x in record.reads):
                 found |= {x.memory for x in record.writes if is_real(x.array)}
-        return found
-
-    def _found(self, gradients: Gradients, memory: Memory, number: int) -> Any:
-        found = gradients.found.get(memory)
-        if found is None:
-            raise DataError(
-                f"the loss does not depend on source {number}, as far as the tape saw: what other "
-                "libraries did with it is not on the tape"
-            )
         return found
 
 

@@ -224,6 +224,7 @@ STEPS: Final = frozenset(
         "clear_below",
         "collect",
         "copy_columns",
+        "copy_each",
         "copy_rows",
         "copy_several",
         "count_table",
@@ -233,6 +234,7 @@ STEPS: Final = frozenset(
         "largest_kernel",
         "largest_of_each",
         "largest_parts",
+        "keep_flags",
         "load_scaled",
         "make_hermitian",
         "pad_diagonals",
@@ -300,8 +302,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "count": "tests/numerics/test_numerics.py",
     "segments_by_item segments_by_workgroup": "tests/numerics/test_further_numerics.py",
     # sparse matrices
-    "csr_add_carried csr_even_by_vector csr_rows_by_matrix csr_rows_by_vector csr_share_by_matrix "
-    "csr_share_by_vector": "tests/sparse/test_sparse.py",
+    "csr_add_carried csr_even_by_vector csr_mark_shares csr_rows_by_matrix csr_rows_by_vector "
+    "csr_share_by_matrix csr_share_by_vector": "tests/sparse/test_sparse.py",
 }
 """Kernels, several in a key, that only sizes or options beyond these doors reach, and their tests.
 
