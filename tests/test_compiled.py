@@ -17,6 +17,7 @@ from portable import compiled, registry
 from portable import lang as kl
 from portable.backend import Device
 from portable.cli import main
+from portable.compiled.compilation import facts_of
 from portable.compiled.description import constant_of
 from portable.errors import DataError, DeviceError, LaunchError, UnsupportedError
 
@@ -146,10 +147,27 @@ def test_misfits_are_told(keeping: Device, tmp_path: Path) -> None:
     compiled.save_compiled(path, [made])
     with pytest.raises(DeviceError, match="simulator is dialect ir"):
         pt.load_compiled(path, device="simulator")
-    _rewrite(path, "driver", "0.0.1")
-    _rewrite(path, "architecture", "sm_10")
-    with pytest.raises(DeviceError, match=r"driver 0\.0\.1|architecture sm_10"):
+    for fact in ("device", "architecture"):
+        _rewrite(path, fact, "another")
+    with pytest.raises(DeviceError, match=r"(device|architecture) another"):
         pt.load_compiled(path, device=keeping)
+
+
+def test_another_driver_compiles_what_packages_hold_as_text(
+    keeping: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kernels.zip"
+    compiled.save_compiled(
+        path, [compiled.compile_kernel(saxpy, SAXPY, devices=[keeping], workgroup=64)]
+    )
+    if "driver" not in facts_of(keeping):
+        pytest.skip(f"{keeping.name} loads what other drivers compiled")
+    _rewrite(path, "driver", "0.0.1")
+    monkeypatch.setattr(type(keeping), "load", None)
+    with pt.use(keeping):
+        x, y = on(keeping, np.arange(10)), on(keeping, np.ones(10))
+        pt.load_compiled(path, device=keeping).saxpy[10, 64](2.0, x, y)
+        np.testing.assert_array_equal(pt.to_numpy(y), 2 * np.arange(10) + 1)
 
 
 def _rewrite(path: Path, fact: str, value: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from portable import registry
 from portable.backend import Device
@@ -33,11 +33,19 @@ class Variant:
         Of the specialisation, its program, what it writes, its dimensions and whether it is exact.
     code : bytes
         Machine code.
+    source : str
+        What that was compiled from, for devices like this one with another driver; "" where a
+        package holds none.
     """
 
     facts: dict[str, str]
     description: dict[str, Any]
     code: bytes
+    source: str = ""
+
+    def compiles_on(self, facts: Mapping[str, str]) -> bool:
+        """Whether its source may be compiled on a device: but for the compiler they are alike."""
+        return bool(self.source) and _but_compiler(self.facts) == _but_compiler(facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,14 @@ class Compilation:
     name: str
     parameters: dict[str, Any]
     variants: tuple[Variant, ...]
+
+
+_COMPILERS: Final = frozenset({"driver", "version"})
+"""Facts by which devices differ that compile the same text for the same processor."""
+
+
+def _but_compiler(facts: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in facts.items() if name not in _COMPILERS}
 
 
 def facts_of(device: Device) -> dict[str, str]:
@@ -145,4 +161,4 @@ def _variant(kernel: Kernel, wanted: Specialisation, device: Device) -> Variant:
         "text": sha256(program.source.encode()).hexdigest(),
         "exact": ir.exact,
     }
-    return Variant(facts_of(device), description, device.export(program))
+    return Variant(facts_of(device), description, device.export(program), program.source)

@@ -250,10 +250,10 @@ def _argument(x: Argument) -> _Json:
     }
 
 
-def program_from(found: Mapping[str, Any]) -> Program:
-    """A program from its description."""
+def program_from(found: Mapping[str, Any], source: str = "") -> Program:
+    """A program from its description, and perhaps its text."""
     return Program(
-        source="",
+        source=source,
         entry=found["entry"],
         kernel=found.get("name", ""),
         dialect=found["dialect"],

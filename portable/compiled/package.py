@@ -65,10 +65,11 @@ def save_compiled(path: str | PathLike[str], compilations: Sequence[Compilation]
             if entry["parameters"] != compilation.parameters:
                 raise LaunchError(f"two kernels named {compilation.name} take different arguments")
             for variant in compilation.variants:
-                digest = sha256(variant.code).hexdigest()
-                if digest not in file.namelist():
-                    file.writestr(digest, variant.code)
-                found = {"facts": variant.facts, "code": digest, **variant.description}
+                found = {"facts": variant.facts, **variant.description}
+                for part, held_as in (("code", variant.code), ("source", variant.source.encode())):
+                    found[part] = digest = sha256(held_as).hexdigest()
+                    if digest not in file.namelist():
+                        file.writestr(digest, held_as)
                 _refuse_another(compilation.name, entry["variants"], found)
                 entry["variants"].append(found)
         file.writestr(_MANIFEST, json.dumps({"format": _FORMAT, "kernels": kernels}, indent=1))
@@ -138,8 +139,9 @@ class LoadedKernel(Launchable):
         self._lock = fork_safe_lock()
 
     def fits(self, device: Device) -> bool:
-        """Whether it was compiled for such a device."""
-        return any(variant.facts == facts_of(device) for variant in self._variants)
+        """Whether it was compiled for such a device, or can be compiled there."""
+        facts = facts_of(device)
+        return any(v.facts == facts or v.compiles_on(facts) for v in self._variants)
 
     def compiled(self, wanted: Specialisation, device: Device) -> Compiled:
         """The program that serves a specialisation, loaded."""
@@ -147,8 +149,11 @@ class LoadedKernel(Launchable):
         key = device.name, self._variants.index(variant)
         with self._lock:
             if key not in self._loaded:
-                program = program_from(variant.description["program"])
-                executable = device.load(program, variant.code)
+                program = program_from(variant.description["program"], variant.source)
+                if variant.facts == facts_of(device):
+                    executable = device.load(program, variant.code)
+                else:
+                    executable = device.compile(program)
                 self._loaded[key] = Compiled(None, program.arguments, executable, program)
             return self._loaded[key]
 
@@ -185,6 +190,7 @@ class LoadedKernel(Launchable):
         """
         asked, facts = described(wanted), facts_of(device)
         here = [v for v in self._variants if v.facts == facts]
+        here = here or [v for v in self._variants if v.compiles_on(facts)]
         if not here:
             raise misfit(self._path, self._variants, device)
         serving = [v for v in here if serves(v.description["specialisation"], asked)]
@@ -239,6 +245,9 @@ def _facts(facts: Mapping[str, str]) -> str:
 def load_compiled(path: str | PathLike[str], *, device: str | Device | None = None) -> Package:
     """Read a package of compiled kernels; no compiler is needed, and nothing is run yet.
 
+    Where a device has another driver than the one that compiled them, and is alike otherwise, its
+    own compiler makes programs of the text that packages hold beside the machine code.
+
     Launching its kernels runs the machine code in it: take packages from those alone whose programs
     you would run.
 
@@ -259,7 +268,7 @@ def load_compiled(path: str | PathLike[str], *, device: str | Device | None = No
     DataError
         If the file is no package, or damaged.
     DeviceError
-        If a kernel in it was compiled for other devices or drivers.
+        If a kernel in it was compiled for other devices.
     OSError
         If the file cannot be read.
 
@@ -312,4 +321,6 @@ def _require_moderate(file: zipfile.ZipFile, size: int) -> None:
 def _variant(code: dict[str, bytes], found: dict[str, Any]) -> Variant:
     program_from(found["program"])  # what is wrong with it shows here
     names = ("specialisation", "program", "written", "dimensions", "exact")
-    return Variant(dict(found["facts"]), {name: found[name] for name in names}, code[found["code"]])
+    source = code[found["source"]].decode() if "source" in found else ""
+    described = {name: found[name] for name in names}
+    return Variant(dict(found["facts"]), described, code[found["code"]], source)

@@ -87,7 +87,7 @@ def k_class(x):
 
 
 def k_lambda(x):
-    f = lambda y: y  # here lambda  # noqa: E731
+    f = lambda *y: y[0]  # here lambda  # noqa: E731
     x[0] = f(1)
 
 
@@ -166,7 +166,7 @@ STATEMENTS = [
     (k_import, "Import is not", "top of the module"),
     (k_def, "FunctionDef is not", "outside of kernels"),
     (k_class, "ClassDef is not", "outside"),
-    (k_lambda, "Lambda is not", "outside of the kernel"),
+    (k_lambda, "lambdas in kernels take no", "name what they take"),
     (k_list, "List is not", "kl.private"),
     (k_dict, "Dict is not", "keyword-only"),
     (k_comprehension, "at compile time takes constants, not i32", "for loop over range"),
@@ -279,7 +279,7 @@ def k_unpack(x):
 
 
 def k_attribute(x):
-    x[0] = x.size  # here x.
+    x[0] = x.itemsize  # here x.
 
 
 def k_method(x):
@@ -329,7 +329,7 @@ def k_dtype(x):
 
 
 def k_lanes(x):
-    x[0] = kl.vload(x, 0, lanes=3)[0]  # here kl
+    x[0] = kl.vload(x, 0, lanes=5)[0]  # here kl
 
 
 def k_lane(x):
@@ -423,7 +423,7 @@ NAMES = [
     (k_step, "no step", "one by one"),
     (k_store_view, "cannot be stored", ""),
     (k_unpack, "a tuple of 3 does not unpack to 2", ""),
-    (k_attribute, "no attribute size", "shape"),
+    (k_attribute, "no attribute itemsize", "shape"),
     (k_method, "no attribute sum", "shape"),
     (k_python_function, "float cannot be called", "kl.f32"),
     (k_math, "exp cannot be called", "kl.exp"),
@@ -434,7 +434,7 @@ NAMES = [
     (k_static_break, "repeated at compile time", "range"),
     (k_shape, "positive constants", "keyword-only"),
     (k_dtype, "a dtype is needed", "kl.f32"),
-    (k_lanes, "2, 4, 8, 16 or 32", ""),
+    (k_lanes, "2, 3, 4, 8, 16 or 32", ""),
     (k_lane, "named by a constant", "static_range"),
     (k_widths, "2 and 4 lanes", ""),
     (k_static_assert, "two dimensions", ""),

@@ -23,7 +23,7 @@ def moved(x, out, *, LANES, FROM, TO):
     kl.vstore(out, 1 + i, 2, v, axis=TO)
 
 
-@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+@pytest.mark.parametrize("lanes", [2, 3, 4, 8, 16])
 @pytest.mark.parametrize("axes", [(1, 1), (0, 1), (-1, 0), (0, -2)], ids=str)
 def test_loads_and_stores_along_each_axis(
     device: Device, lanes: int, axes: tuple[int, int]
@@ -124,15 +124,38 @@ def test_some_lanes_of_a_vector(device: Device) -> None:
 
 
 @pt.kernel
-def three_lanes(x, out):
-    kl.vstore(out, 0, kl.vload(x, 0, lanes=8)[:3])
+def five_lanes(x, out):
+    kl.vstore(out, 0, kl.vload(x, 0, lanes=8)[:5])
+
+
+@pt.kernel
+def crossed(x, y, out, whole):
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        a, b = kl.vload(x, i, 0, lanes=3), kl.vload(y, i, 0, lanes=3)
+        c = kl.vector(
+            a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+        )
+        held = kl.private((2,), kl.f32, 3)
+        held[0] = kl.where(a > b, a, b) * 2
+        held[1] = held[0] + c[0:3]
+        kl.vstore(out, i, 0, held[1])
+        kl.vstore(whole, i, 0, kl.cast(a, kl.i32))
+
+
+def test_vectors_of_three_lanes(device: Device) -> None:
+    x, y = (np.random.default_rng(seed).integers(-9, 9, (20, 3)).astype("f4") for seed in (0, 1))
+    out, whole = np.zeros((20, 3), "f4"), np.zeros((20, 3), "i2")
+    *_, found, cut = run(device, crossed[20], x, y, out, whole)
+    np.testing.assert_array_equal(found, np.maximum(x, y) * 2 + np.cross(x, y))
+    np.testing.assert_array_equal(cut, x)
 
 
 @pytest.mark.needs_processor
 def test_refuses_part_of_a_vector_that_is_no_vector() -> None:
     x = np.zeros(8, np.float32)
-    with pytest.raises(KernelError, match="2, 4, 8, 16 or 32"):
-        three_lanes[1, 1](x, x)
+    with pytest.raises(KernelError, match="2, 3, 4, 8, 16 or 32"):
+        five_lanes[1, 1](x, x)
 
 
 # -- 32 lanes: 64 bytes of half precision, and of others so many -----------------------------------

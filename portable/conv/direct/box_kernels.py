@@ -15,7 +15,7 @@ from portable.conv.geometry import Window
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.mainloop import mainloop, prologue
+from portable.linalg.products.mainloop import multiply, room
 from portable.linalg.products.schedules import tile_position
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
@@ -126,7 +126,7 @@ def multiply_boxes(
     the same pixels. Local memory: ``stages (rows + columns) depth`` elements
     of the tiling, whose rows are the box's places, and padding.
     """
-    BM, BN, BK, STAGES = PLAN.tiling[0:4]
+    BN, BK = PLAN.tiling[1:3]
     index, part = kl.group_id(0), 0
     target = out
     if PLAN.parts > 1:
@@ -135,16 +135,11 @@ def multiply_boxes(
     boxes, columns = boxes_of(target, PLAN.box), kl.cdiv(target.shape[3], BN)
     box, column = tile_position(index, boxes, columns, PLAN.tiling.group)
     corner, first = corner_of(target, box, PLAN.box), column * BN
-    tile_x = kl.local((STAGES, BM, BK), x.dtype)
-    tile_w = kl.local((STAGES, BK, BN), w.dtype)
-    UNITS, SPLIT = PLAN.tiling.units, PLAN.tiling.split
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS, split=SPLIT)
-    acc.fill(0)
+    tiles, acc = room((x, w), ACC, PLAN.tiling)
     steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), BK)
     begin, end = part * steps // PLAN.parts, (part + 1) * steps // PLAN.parts
     products = Products(x, w, corner, first, target.shape[3], begin, PLAN)
-    prologue((tile_x, tile_w), products, PLAN.tiling)
-    mainloop(acc, (tile_x, tile_w), products, (0, end - begin), PLAN.tiling)
+    multiply(acc, tiles, products, (0, end - begin), PLAN.tiling)
     if PLAN.parts == 1:
         acc.map(activated, first, bias, ACTIVATION, corner, residual, PLAN.box)
         if residual is not None:  # which may be the result
@@ -244,7 +239,7 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     of a box. The pipeline is not rotated: gradients took 1.01 to 1.6 times as long so on an H200
     through NVIDIA's OpenCL.
     """
-    BM, BN, PLACES, STAGES = PLAN.tiling[0:4]
+    BM, BN = PLAN.tiling[0:2]
     TAPS = PLAN.window.count
     rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(channels_of(x, PLAN), BN)
     tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS % (rows * columns)
@@ -253,15 +248,10 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     boxes = boxes_of(dy, PLAN.box)
     each = kl.cdiv(boxes, out.shape[0])
     first = part * each
-    tile_dy = kl.local((STAGES, PLACES, BM), dy.dtype)
-    tile_x = kl.local((STAGES, PLACES, BN), x.dtype)
-    UNITS, SPLIT = PLAN.tiling.units, PLAN.tiling.split
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS, split=SPLIT)
-    acc.fill(0)
-    sums, tiles = Sums(dy, x, tap, row, column, first, PLAN), (tile_dy, tile_x)
+    tiles, acc = room((dy, x), ACC, PLAN.tiling, True)
+    reader = Sums(dy, x, tap, row, column, first, PLAN)
     steps = kl.maximum(kl.minimum(boxes - first, each), 0)
-    prologue(tiles, sums, PLAN.tiling)
-    mainloop(acc, tiles, sums, (0, steps), PLAN.tiling, ROTATED=False, TRANSPOSED=True)
+    multiply(acc, tiles, reader, (0, steps), PLAN.tiling, ROTATED=False, TRANSPOSED=True)
     acc.store(out[part, tap, row : row + BM, column : column + BN])
 
 

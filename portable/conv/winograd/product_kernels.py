@@ -8,7 +8,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.mainloop import mainloop, prologue
+from portable.linalg.products.mainloop import mainloop, prologue, room
 
 __all__ = ["multiply_many"]
 
@@ -64,7 +64,7 @@ def multiply_many(
     13.8 ms so on an H200 through NVIDIA's OpenCL, and as long through CUDA. Local memory:
     ``stages (rows + columns) depth`` elements, and padding.
     """
-    BM, BN, BK, STAGES = TILING[0:4]
+    BM, BN, BK = TILING[0:3]
     k = a.shape[4]
     many = kl.maximum(a.shape[0], b.shape[0])
     SUMS = summed is not None
@@ -77,9 +77,8 @@ def multiply_many(
     if SUMS:
         rest = kl.maximum(summed - first * k, 0)
         results, steps = 1, kl.minimum(count * deep, rest // k * deep + kl.cdiv(rest % k, BK))
-    tile_a, tile_b = kl.local((STAGES, BM, BK), a.dtype), kl.local((STAGES, BK, BN), b.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
-    reader, tiles = Reader(a, b, e, g, row, column, first, count, BK), (tile_a, tile_b)
+    tiles, acc = room((a, b), ACC, TILING)
+    reader = Reader(a, b, e, g, row, column, first, count, BK)
     prologue(tiles, reader, TILING)
     for i in range(results):
         acc.fill(0)

@@ -332,6 +332,8 @@ class Memory:
     def _contiguous(self, array: Array, axis: int, lanes: int) -> bool:
         if array.dtype.is_complex or not unit_axis(array, axis % array.ndim):
             return False
+        if lanes & (lanes - 1):  # three lanes are no aligned piece of anything
+            return False
         swizzled = array.layout is not None and array.layout.swizzle
         size = array.dtype.itemsize
         return not swizzled or lanes * size <= chunk_bytes(size)

@@ -38,6 +38,8 @@ _MOST = len(_SHUFFLED)
 """Lanes that its vectors have."""
 
 _SAFE_BYTES = 32
+_ODD = 3
+"""Lanes that make no power of two of bytes."""
 _Operand = tuple[str, int | None, e.Expression]
 
 
@@ -48,7 +50,7 @@ def vector_name(printer: Printer, kind: Vector) -> str:
     name = f"{kind.dtype.short}x{kind.lanes}"
     scalar = printer.dialect.types[kind.dtype.short]
     size = 1 if kind.dtype.kind == "b" else kind.dtype.itemsize
-    align = min(16, size * kind.lanes)
+    align = size if kind.lanes == _ODD else min(16, size * kind.lanes)
     return printer.context.prelude.define(
         name, lambda: f"struct alignas({align}) {name} {{\n    {scalar} lane[{kind.lanes}];\n}};"
     )

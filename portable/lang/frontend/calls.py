@@ -18,6 +18,7 @@ from portable.lang import words
 from portable.lang.frontend import arithmetic, structs
 from portable.lang.frontend.conversion import as_bool, cast, constant, constant_truth
 from portable.lang.frontend.expressions import ExpressionTranslator
+from portable.lang.frontend.frame import Closure
 from portable.lang.frontend.values import (
     IN_KERNELS,
     Product,
@@ -68,6 +69,8 @@ class CallTranslator(ExpressionTranslator):
         word = word_of(function)
         if word:
             return self._call_word(word, args, kwargs)
+        if isinstance(function, Closure):
+            return self.call_closure(function, args, kwargs)
         inlined = self._inlined(function)
         if inlined is not None:
             return self.call_function(inlined, args, kwargs)

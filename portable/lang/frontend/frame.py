@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from typing import Any, Literal
 from portable.errors import Location
 from portable.lang.frontend.source import FunctionSource
 
-__all__ = ["Frame", "LoopKind"]
+__all__ = ["Closure", "Frame", "LoopKind"]
 
 LoopKind = Literal["dynamic", "static", "vectors", "elements"]
 
@@ -73,3 +74,56 @@ class Frame:
         count = self.ordinals.get(name, 0)
         self.ordinals[name] = count + 1
         return (self.path, name, count)
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """A lambda in a kernel.
+
+    Attributes
+    ----------
+    node : ast.Lambda
+        Its text.
+    frame : Frame
+        The function that it stands in, whose names it sees as they are when it is called.
+    defaults : mapping
+        Of its parameters, worked out where it stands.
+    """
+
+    node: ast.Lambda
+    frame: Frame
+    defaults: Mapping[str, Any]
+
+    __name__ = "<lambda>"
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"the lambda of line {self.frame.location(self.node).line}"
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """What it takes."""
+        args, kinds = self.node.args, inspect.Parameter
+        plain = [(x.arg, kinds.POSITIONAL_OR_KEYWORD) for x in (*args.posonlyargs, *args.args)]
+        named = [(x.arg, kinds.KEYWORD_ONLY) for x in args.kwonlyargs]
+        return inspect.Signature(
+            [kinds(x, kind, default=self._default(x)) for x, kind in plain + named]
+        )
+
+    def _default(self, name: str) -> Any:
+        return None if name in self.defaults else inspect.Parameter.empty
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises: kernels call it where they are translated."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        alike = isinstance(other, Closure) and other.node is self.node
+        return alike and other.frame.path == self.frame.path  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.node, self.frame.path))
+
+    def __repr__(self) -> str:
+        return self.label

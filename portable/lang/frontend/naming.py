@@ -16,10 +16,10 @@ from portable import dtypes
 from portable.dtypes import DType
 from portable.lang import words
 from portable.lang.arguments.structs import field_names
-from portable.lang.frontend import memory, structs, variables
+from portable.lang.frontend import arithmetic, memory, structs, variables
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import constant
-from portable.lang.frontend.frame import Frame
+from portable.lang.frontend.frame import Closure, Frame
 from portable.lang.frontend.syntax import Given
 from portable.lang.frontend.values import (
     IN_KERNELS,
@@ -41,7 +41,7 @@ from portable.lang.ir.types import LANES, Fragment, Vector
 __all__ = ["NameTranslator"]
 
 _AS_IT_IS: Final = frozenset(
-    {Value, View, bool, int, float, str, DType, ModuleType, FunctionType, Function}
+    {Value, View, bool, int, float, str, DType, ModuleType, FunctionType, Function, Closure}
 )
 """Types of what names most often stand for, which is given as it is."""
 
@@ -70,7 +70,6 @@ _REFUSED: Final[dict[type[ast.expr], str]] = {
     ast.Set: "use a tuple",
     ast.DictComp: "use a for loop",
     ast.SetComp: "use a for loop",
-    ast.Lambda: "define a function outside of the kernel",
     ast.NamedExpr: "assign in a statement of its own",
     ast.JoinedStr: "give kl.print its pieces one by one",
     ast.Await: "kernels have no coroutines",
@@ -101,6 +100,10 @@ class NameTranslator(ABC):
         """Inlines a helper function."""
 
     @abstractmethod
+    def call_closure(self, function: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Inlines a lambda of a kernel's own."""
+
+    @abstractmethod
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What calling something gives."""
 
@@ -128,6 +131,20 @@ class NameTranslator(ABC):
         if isinstance(node.value, bytes):
             self.builder.fail("bytes are not in the kernel language")
         return node.value
+
+    def visit_lambda(self, node: ast.Lambda) -> Closure:
+        """A function that sees the names around it."""
+        args = node.args
+        if args.vararg is not None or args.kwarg is not None:
+            self.builder.fail("lambdas in kernels take no * and **", "name what they take")
+        names = [x.arg for x in (*args.posonlyargs, *args.args)]
+        pairs = [*zip(names[len(names) - len(args.defaults) :], args.defaults, strict=True)]
+        pairs += [
+            (x.arg, default)
+            for x, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)
+            if default is not None
+        ]
+        return Closure(node, self.frame, {name: self.visit(x) for name, x in pairs})
 
     def visit_name(self, node: ast.Name) -> Any:
         """A local name, else one captured from the surrounding Python as a constant."""
@@ -220,13 +237,24 @@ class NameTranslator(ABC):
                 return view.ndim
             case "dtype":
                 return view.array.dtype
+            case "size":
+                return self._size(view)
             case "T" if view.ndim == 2:
                 return View(view.array, view.starts, view.kept[::-1], view.extents[::-1])
             case _:
                 self.builder.fail(
                     f"{describe(view)} has no attribute {name}",
-                    "arrays in kernels have shape, ndim and dtype; of two dimensions T as well",
+                    "arrays in kernels have shape, size, ndim and dtype; of two dimensions T too",
                 )
+
+    def _size(self, view: View) -> Any:
+        """How many elements it has."""
+        size: Any = 1
+        for x in view.extents:
+            size = arithmetic.binary(
+                self.builder, "mul", size, x if isinstance(x, int) else Value(x)
+            )
+        return size
 
     def _struct_attribute(self, struct: Struct, name: str) -> Any:
         """A field of a struct, or what its class has."""
@@ -330,7 +358,7 @@ class NameTranslator(ABC):
         chosen = range(vector.lanes)[part] if constant else range(0)
         if len(chosen) not in (1, *LANES):
             self.builder.fail(
-                f"part of a vector of {vector.lanes} lanes has 1, 2, 4, 8, 16 or 32, named by "
+                f"part of a vector of {vector.lanes} lanes has 1, 2, 3, 4, 8, 16 or 32, named by "
                 "constants"
             )
         return self._picked(vector, tuple(chosen))

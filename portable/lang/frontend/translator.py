@@ -31,7 +31,7 @@ from portable.lang.frontend.conversion import (
     constant_truth,
     unify,
 )
-from portable.lang.frontend.frame import Frame, LoopKind
+from portable.lang.frontend.frame import Closure, Frame, LoopKind
 from portable.lang.frontend.seams import Seam
 from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
@@ -94,7 +94,7 @@ class _End(Enum):
 class _Call:
     """A call that is being inlined."""
 
-    function: Function
+    function: Function | Closure
     arguments: tuple[Any, ...]
 
     @cached_property
@@ -551,6 +551,29 @@ class Translator(BindingTranslator):
         finally:
             self.builder.frame, self.builder.node = caller, node
         return result
+
+    def call_closure(self, function: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Inlines a lambda of a kernel's own."""
+        try:
+            bound = function.signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            self.builder.fail(f"{function.label}: {error}")
+        given = {**function.defaults, **bound}
+        caller, node, here = self.frame, self.builder.node, self.builder.location
+        call = _Call(function, tuple(given.values()))
+        self._refuse_recursion(call)
+        caller.calls += 1
+        step = (function.__name__, here.line, here.column, caller.calls)
+        env = {name: self._snapshot(name, value) for name, value in given.items()}
+        home = function.frame
+        self.builder.frame = Frame(
+            home.source, (*caller.path, step), {**home.env, **env}, home.outer, False, here,
+            (*caller.active, call),
+        )  # fmt: skip
+        try:
+            return self._snapshot("value", self.visit(function.node.body))
+        finally:
+            self.builder.frame, self.builder.node = caller, node
 
     def _source(self, function: Function) -> FunctionSource:
         try:

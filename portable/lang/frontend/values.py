@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.lang.arguments.structs import field_names, instance, label, per_class
+from portable.lang.frontend.frame import Closure
 from portable.lang.frontend.inference import Slot
 from portable.lang.ir.expressions import Expression
 from portable.lang.ir.types import Array, Fragment, ValueType, Vector, lanes_of, scalar_of
@@ -314,7 +315,7 @@ def rebuilt(function: Callable[[Any, str], Any], x: Any, name: str) -> Any:
             return slice(part(x.start), part(x.stop), part(x.step))
         case MethodType():
             return MethodType(x.__func__, part(x.__self__))
-        case Fragment() | Elements():
+        case Fragment() | Elements() | Closure():
             return x
     raise TypeError(f"{type(x).__name__} has parts that may change, and no copy is made of them")
 

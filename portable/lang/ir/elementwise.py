@@ -104,8 +104,9 @@ def _fma64(x: Any, y: Any, z: Any) -> Any:
     Boldo and Melquiond, Emulation of a FMA and correctly rounded sums (IEEE Trans. Computers 57,
     2008); the product's parts are Dekker's.
     """
+    x, y, z = (np.asarray(number) for number in (x, y, z))  # constants come as NumPy's scalars
     product = x * y
-    out = product + z
+    out = np.asarray(product + z)
     asked = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & (x != 0) & (y != 0)
     if not asked.any():
         return out

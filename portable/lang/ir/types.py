@@ -28,7 +28,7 @@ __all__ = [
 REGISTERS = frozenset({bool_, int32, uint32, int64, uint64, float16, float32, float64})
 """The scalar types of registers; `float16` only in kernels declared ``native_half=True``."""
 
-LANES = (2, 4, 8, 16, 32)
+LANES = (2, 3, 4, 8, 16, 32)
 """The vector widths: OpenCL's, and that of 64 bytes of half precision."""
 
 Space = Literal["global", "local", "private"]
@@ -37,7 +37,7 @@ StrideClass = Literal["unit", "zero", "any"]
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A vector of `lanes` (2, 4, 8, 16 or 32) values of one register type."""
+    """A vector of `lanes` (2, 3, 4, 8, 16 or 32) values of one register type."""
 
     dtype: DType
     lanes: int

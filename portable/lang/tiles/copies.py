@@ -27,6 +27,7 @@ __all__ = ["lower_copies"]
 
 _MOST_UNROLLED = 16
 _ASYNC_BYTES = (4, 8, 16)
+_CHUNKS = tuple(lanes for lanes in LANES if lanes & (lanes - 1) == 0)
 _COPIES = (s.CopyTile, s.CopyVector, s.CopyCommit, s.CopyWait, s.BulkCopy, s.BulkWait)
 
 
@@ -299,10 +300,10 @@ class _Lowering:
         if tile.items == 1:
             widest = tile.outside.array.dtype.register.itemsize
             most = max(16, self._capabilities.vector_bytes) // widest
-            return max([lanes for lanes in LANES if lanes <= min(most, extent)], default=1)
+            return max([lanes for lanes in _CHUNKS if lanes <= min(most, extent)], default=1)
         if self._capabilities.kind == "cpu" and self._capabilities.vectorizes_work_items:
             return 1
-        fitting = [n for n in LANES if n * size <= 16 and extent % n == 0]
+        fitting = [n for n in _CHUNKS if n * size <= 16 and extent % n == 0]
         if tile.asynchronous:
             fitting = [n for n in fitting if self._aligned_for(tile, n)]
         swizzled = tile.inside.array.layout is not None and tile.inside.array.layout.swizzle

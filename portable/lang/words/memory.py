@@ -36,7 +36,7 @@ def private(shape: int | Sequence[int], dtype: Any, lanes: int = 1, *, fill: Any
 
 @word
 def vload(array: Any, *index: Any, lanes: int, axis: int = -1, ahead: int = 0) -> Any:
-    """A vector of `lanes` (2, 4, 8, 16, 32) neighbours along `axis`, the first at `index`.
+    """A vector of `lanes` (2, 3, 4, 8, 16, 32) neighbours along `axis`, the first at `index`.
 
     A processor brings what lies `ahead` elements further in memory, a constant, to its caches.
     OpenCL has vectors of 32 lanes on processors alone.
@@ -54,7 +54,7 @@ def vstore(array: Any, *index_and_value: Any, axis: int = -1, streaming: bool = 
 
 @word
 def vector(*elements: Any) -> Any:
-    """A vector of 2, 4, 8, 16 or 32 numbers.
+    """A vector of 2, 3, 4, 8, 16 or 32 numbers.
 
     ``v[l]`` takes a lane (`l` a constant), ``v[a:b]`` some lanes as a shorter vector.
     """

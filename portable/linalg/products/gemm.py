@@ -42,7 +42,13 @@ from portable.lang.function import Function, settled
 from portable.lang.launch.launch import Launcher
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
-from portable.linalg.products.again import key_of, known_product, seen_again
+from portable.linalg.products.again import (
+    key_of,
+    key_of_tensors,
+    known_of_tensors,
+    known_product,
+    seen_again,
+)
 from portable.linalg.products.kernels import keep, relu
 from portable.linalg.products.launches import TileLaunch, in_order
 from portable.linalg.products.packed import kept_room
@@ -159,14 +165,12 @@ def gemm(
         rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
         moved = MovedCall(away)
         return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest})  # type: ignore[no-any-return]
-    if is_tensor(a) and (viewed := tensors_viewed((a, b, c, bias, out))) is not None:
-        a, b, c, bias, out = viewed.values
-        with viewed.scope:
-            found = gemm(
-                a, b, alpha=alpha, beta=beta, c=c, bias=bias, out=out, activation=activation,
-                accumulate=accumulate, algorithm=algorithm, precision=precision,
-            )  # fmt: skip
-            return viewed.given(found)  # type: ignore[no-any-return]
+    if is_tensor(a):
+        factors = _factor("alpha", alpha), _factor("beta", beta)
+        asked = _Given(factors[0], a, b, factors[1], c, bias, out)
+        found = _of_tensors(asked, _Options(activation, accumulate, algorithm, precision))
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     options = settled(activation), accumulate, algorithm, precision
@@ -391,6 +395,32 @@ def _made(given: _Given, options: _Options, key: Any) -> Any:
         as_given = args[1] is given.a and args[2] is given.b and args[4] is given.c
         if key is not None and launch.recognised and as_given:
             seen_again(key, plan, launch, args)
+    return result
+
+
+def _of_tensors(given: _Given, options: _Options) -> Any:
+    """The product of plain tensors of one device; None where that takes a longer look."""
+    alpha, a, b, beta, c, bias, out = given
+    told = (settled(options.activation), *options[1:])
+    key = None
+    if a.is_cuda and is_tensor(b) and c is None:
+        key = key_of_tensors(a, b, bias, told)
+        known = known_product(key)
+        if known is not None:
+            result = known.make() if out is None else out
+            args = (alpha, a, b, beta, None, bias, result)
+            if known.familiar.launched(args, known.constants):
+                return result
+    viewed = tensors_viewed((a, b, c, bias, out))
+    if viewed is None:
+        return None
+    left, right, added, over, target = viewed.values
+    rest = {"alpha": alpha, "beta": beta, "c": added, "bias": over, "out": target}
+    with viewed.scope:
+        result = viewed.given(gemm(left, right, **rest, **options._asdict()))
+    if key is not None:
+        own = key_of(left, right, beta, added, over, target, told)
+        known_of_tensors(a, b, (alpha, a, b, beta, None, bias, result), own, told)
     return result
 
 

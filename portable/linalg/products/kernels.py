@@ -14,7 +14,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.mainloop import mainloop, prologue
+from portable.linalg.products.mainloop import mainloop, multiply, prologue, room
 from portable.linalg.products.schedules import (
     InTurn,
     OneEach,
@@ -277,9 +277,7 @@ def make_tile(
     left, right, result = matrices(a, b, epilogue.out, place.batch)
     ends = result.shape[0], result.shape[1], left.shape[1]
     reader = Reader(left, right, place, ends, TILING.depth)
-    acc.fill(0)
-    prologue(tiles, reader, TILING)
-    mainloop(acc, tiles, reader, (done, done + steps), TILING)
+    multiply(acc, tiles, reader, (done, done + steps), TILING)
     epilogue.store(acc, result, place, TILING)
     return steps
 
@@ -303,11 +301,9 @@ def gemm_tiles(
         The tiles. With `split_k`, `out` has a matrix of partial sums for each of them
         along its first dimension, which `gemm_sums` adds up.
     """
-    BM, BN, BK, STAGES = TILING[0:4]
-    tile_a = kl.local((STAGES, BM, BK), a.dtype)
-    tile_b = kl.local((STAGES, BK, BN), b.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
-    tiles, operands, steps = (tile_a, tile_b), (a, b), kl.cdiv(a.shape[a.ndim - 1], BK)
+    BM, BN, BK = TILING[0:3]
+    tiles, acc = room((a, b), ACC, TILING)
+    operands, steps = (a, b), kl.cdiv(a.shape[a.ndim - 1], BK)
     epilogue = Epilogue((alpha, beta, c, bias), out, ACTIVATION)
     if TILING.persistent:
         schedule, done = InTurn(tiles_of(out, 0, BM, BN), steps), 0
@@ -340,11 +336,9 @@ def gemm_shares(
     TILING : Tiling
         The tiles, whose operands are asked for ahead; sums have as many steps at least.
     """
-    BM, BN, BK, STAGES = TILING[0:4]
-    tile_a = kl.local((STAGES, BM, BK), a.dtype)
-    tile_b = kl.local((STAGES, BK, BN), b.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
-    tiles, given, steps = (tile_a, tile_b), (a, b, out), kl.cdiv(a.shape[a.ndim - 1], BK)
+    BM, BN, BK = TILING[0:3]
+    tiles, acc = room((a, b), ACC, TILING)
+    given, steps = (a, b, out), kl.cdiv(a.shape[a.ndim - 1], BK)
     epilogue = Epilogue((alpha, 0, None, bias), out, ACTIVATION)
     shares = Shares(kl.num_groups(0), tiles_of(out, 0, BM, BN), steps, TILING.ahead)
     count, rounds = shares.pieces(), shares.rounds()

@@ -14,7 +14,17 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.base.tiling import Tiling
 
-__all__ = ["mainloop", "prologue"]
+__all__ = ["mainloop", "multiply", "prologue", "room"]
+
+
+@function
+def room(operands: Any, ACC: Any, TILING: Tiling, TRANSPOSED: bool = False) -> Any:
+    """Slots for tiles of two operands, as `mainloop` takes them, and the sums of a workgroup."""
+    (left, right), (BM, BN, BK, STAGES) = operands, TILING[0:4]
+    tile_a = kl.local((STAGES, BK, BM) if TRANSPOSED else (STAGES, BM, BK), left.dtype)
+    tile_b = kl.local((STAGES, BK, BN), right.dtype)
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
+    return (tile_a, tile_b), acc
 
 
 @function
@@ -62,3 +72,19 @@ def mainloop(
         transposed=TRANSPOSED,
         rotated=ROTATED,
     )
+
+
+@function
+def multiply(
+    acc: Any,
+    tiles: Any,
+    reader: Any,
+    steps: Any,
+    TILING: Tiling,
+    ROTATED: bool = True,
+    TRANSPOSED: bool = False,
+) -> None:
+    """The products of some steps alone, by `prologue` and `mainloop`, whose arguments it takes."""
+    acc.fill(0)
+    prologue(tiles, reader, TILING)
+    mainloop(acc, tiles, reader, steps, TILING, ROTATED, TRANSPOSED)

@@ -169,9 +169,9 @@ ARRAYS: Final = (
     ),
     fault(
         "work-items look at elements of the next section",
-        PRIMITIVES + "reductions.best_kernels:Best.of_section",
-        "kl.minimum(r + lanes, own.stop)",
-        "kl.minimum(r + lanes, own.stop + 1)",
+        PRIMITIVES + "reductions.best_kernels:Best.of_vectors",
+        "own.stop - self.lanes",
+        "own.stop - self.lanes + 1",
         "positions_of_the_greatest",
         "bounds",
     ),

@@ -180,6 +180,6 @@ def _disjoint(x: Array, y: Array) -> bool:
 
 
 def bytes_of(array: Array) -> int:
-    """How long a private or local array is."""
+    """How long a private or local array is; vectors take powers of two of lanes."""
     assert array.layout is not None
-    return array.layout.size * array.lanes * array.dtype.itemsize
+    return array.layout.size * (1 << (array.lanes - 1).bit_length()) * array.dtype.itemsize

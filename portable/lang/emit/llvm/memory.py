@@ -225,9 +225,10 @@ class Memory:
 
 def _alignment(array: Array) -> int:
     """Bytes; elements lie where their type does, vectors where elements do."""
-    if array.lanes > 1:
-        return 1 if array.dtype.kind == "b" else min(_LINE, array.lanes * array.dtype.itemsize)
-    return array.dtype.real.itemsize
+    if array.lanes > 1 and array.dtype.kind == "b":
+        return 1
+    whole = array.lanes & (array.lanes - 1) == 0  # of three lanes there is no such alignment
+    return min(_LINE, array.dtype.real.itemsize * (array.lanes if whole else 1))
 
 
 def _moved(index: tuple[e.Expression, ...], axis: int, by: int) -> tuple[e.Expression, ...]:

@@ -137,7 +137,7 @@ def _fill_in_loops(
 def _check_lanes(builder: Builder, lanes: Any) -> int:
     """A number of lanes; a vector of one is a scalar."""
     if type(lanes) is not int or lanes not in (1, *LANES):
-        builder.fail(f"vectors have 1, 2, 4, 8, 16 or 32 lanes, not {lanes!r}")
+        builder.fail(f"vectors have 1, 2, 3, 4, 8, 16 or 32 lanes, not {lanes!r}")
     return lanes
 
 
