@@ -20,6 +20,7 @@ __all__ = [
     "best_known",
     "direct_choices",
     "entry_of",
+    "exact",
     "sum_choices",
     "tiles_of_blocks",
     "winograd_choices",
@@ -109,6 +110,15 @@ SPACE_WEIGHTS: Final = Space("conv_weights", _VALUES, _fits, _USUAL)
 def entry_of(shape: tuple[int, ...], choice: Parameters) -> Parameters:
     """The table's entry for a shape (C, H, W, K, N)."""
     return {**choice, **dict(zip(_SHAPE, shape, strict=True))}
+
+
+def exact(choice: Parameters) -> Parameters:
+    """A choice by which matrix units add no more than a few products up.
+
+    They round towards zero: of 64 to 1280 channels F(4 x 4) had 1.7 to 6 times the error of direct
+    sums on an H200, so 0.5 to 1.2 times, in 1.12 to 1.25 times the time.
+    """
+    return {**choice, "SPLIT": "exact"} if choice["SPLIT"] else choice
 
 
 def best_known(
