@@ -206,8 +206,6 @@ class Boxes(Method):
             x = room
         seen, (down, across) = self.seen, self.seen.window.stride
         extents = seen.height // down, down, seen.width // across, across * seen.channels
-        if seen.window.stride == (1, 1):
-            extents = seen.height, seen.width, seen.channels
         return self.device.namespace().reshape(x, (x.shape[0], *extents))
 
     def rearranged(self, x: Any) -> Any:
