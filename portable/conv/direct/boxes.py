@@ -75,7 +75,7 @@ def boxes(
     phased = _comes_apart(folded(shape))
     patches = not phased and (shape.window.stride != (1, 1) or (units and _shallow(shape)))
     rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
-    if patches and not units:
+    if patches and (not units or kind is float32):
         return None
     if rows and not units and not _worth_copying(device, shape):
         return None

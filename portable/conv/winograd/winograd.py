@@ -11,7 +11,7 @@ from portable.conv.geometry import Pair
 from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, most_workspace
-from portable.conv.tuning import exact, winograd_choices
+from portable.conv.tuning import accurate, winograd_choices
 from portable.conv.winograd.kernels import (
     TilePlan,
     Tiles,
@@ -154,7 +154,7 @@ class Winograd(Method):
                 right,
                 m,
                 None,
-                TILING=Tiling.of(exact(choice)),
+                TILING=Tiling.of(accurate(choice, self.shape, self.device.capabilities)),
                 RUN=choice["RUN"],
                 DOWN=not self.channels_fast,
                 ACC=self.workspace_kind,
