@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from functools import wraps
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast
 
-__all__ = ["Recorder", "current", "operation", "unwatched", "watching"]
+__all__ = ["Recorder", "current", "operation", "told", "unwatched", "watching"]
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 active: int = 0
 """How many recorders there are in all threads; 0 nearly always."""
@@ -66,3 +70,15 @@ def operation(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if recorder is None
         else recorder.operation(function, args, kwargs)
     )
+
+
+def told(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Makes a function tell the recorder of its calls, if there is one."""
+
+    @wraps(function)
+    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        if active and (recorder := _current.get()) is not None:
+            return cast(_Result, recorder.operation(call, args, kwargs))
+        return function(*args, **kwargs)
+
+    return call

@@ -41,7 +41,7 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
             raise ShapeError(
                 f"T takes a matrix, not an array of shape {self.shape}; see mT and transpose()"
             )
-        return self.viewed(self.shape[::-1], self.strides[::-1])
+        return products.matrix_transpose(self)
 
     @property
     def mT(self) -> Array:  # noqa: N802  (the Array API's name)

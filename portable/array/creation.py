@@ -24,6 +24,7 @@ from portable.primitives.maps.engine import check_arrays, check_operands
 from portable.primitives.maps.work import vector_lanes, work_of
 from portable.primitives.moves.copying import copy_in
 from portable.primitives.moves.triangle_kernels import ABOVE, BELOW, ON, triangle
+from portable.recording import told
 
 __all__ = [
     "asarray",
@@ -238,6 +239,7 @@ def _reachable(k: int, x: Array) -> int:
     return min(max(k, -x.shape[-2]), x.shape[-1])
 
 
+@told
 def tril(x: Array, /, *, k: int = 0) -> Array:
     """The lower triangles, up to the diagonal `k`; zeros above it.
 
@@ -262,6 +264,7 @@ def tril(x: Array, /, *, k: int = 0) -> Array:
     return _triangle(x, k, BELOW)  # type: ignore[no-any-return]
 
 
+@told
 def triu(x: Array, /, *, k: int = 0) -> Array:
     """The upper triangles, from the diagonal `k` on; zeros below it.
 

@@ -14,6 +14,7 @@ from portable.array.array import Array
 from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.maps.engine import check_arrays
+from portable.recording import told
 
 __all__ = ["EigResult", "eig", "eigvals"]
 
@@ -25,6 +26,7 @@ class EigResult(NamedTuple):
     eigenvectors: Array
 
 
+@told
 def eig(x: Array, /) -> EigResult:
     """Eigenvalues and right eigenvectors of square matrices: LAPACK's ?geev, on the host.
 
@@ -56,6 +58,7 @@ def eig(x: Array, /) -> EigResult:
     return EigResult(values, vectors)
 
 
+@told
 def eigvals(x: Array, /) -> Array:
     """Eigenvalues of square matrices: LAPACK's ?geev, on the host.
 

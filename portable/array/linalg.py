@@ -40,6 +40,7 @@ from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
 from portable.primitives.maps.operation import Operation
 from portable.primitives.moves.reshaping import converted
+from portable.recording import told
 
 __all__ = [
     "cholesky",
@@ -393,6 +394,7 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
 # -- on the device --------------------------------------------------------------------------
 
 
+@told
 def outer(x1: Array, x2: Array, /) -> Array:
     """The products of all pairs of elements of two vectors.
 

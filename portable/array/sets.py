@@ -19,6 +19,7 @@ from portable.primitives.maps.engine import check_arrays, check_operands
 from portable.primitives.moves.reshaping import converted, reshaped
 from portable.primitives.sorts.distinct import Distinct, Wanted, distinct_of
 from portable.primitives.sorts.sorting_kernels import member
+from portable.recording import told
 
 __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
@@ -120,6 +121,7 @@ def _write_membership(arrays: tuple[Any, ...], kind: DType, inverted: bool) -> C
 _membership: Final = Plans(_write_membership)
 
 
+@told
 def unique_values(x: Array, /) -> Array:
     """The distinct elements.
 
@@ -138,6 +140,7 @@ def unique_values(x: Array, /) -> Array:
     return _found("unique_values", x).values  # type: ignore[no-any-return]
 
 
+@told
 def unique_counts(x: Array, /) -> UniqueCounts:
     """The distinct elements, and how often each occurs.
 
@@ -159,6 +162,7 @@ def unique_counts(x: Array, /) -> UniqueCounts:
     return UniqueCounts(found.values, found.sizes)
 
 
+@told
 def unique_inverse(x: Array, /) -> UniqueInverse:
     """The distinct elements, and which of them each element is.
 
@@ -180,6 +184,7 @@ def unique_inverse(x: Array, /) -> UniqueInverse:
     return UniqueInverse(found.values, found.inverse)
 
 
+@told
 def unique_all(x: Array, /) -> UniqueAll:
     """The distinct elements, where each first stands, the inverse, and the counts.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from math import prod
 from typing import Any, Final
+from weakref import ref
 
 import numpy as np
 
+from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
@@ -25,15 +27,20 @@ from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.kernel import Kernel, kernel
 from portable.lang.launch.definition import Parameters
 from portable.lang.launch.filling import owners_of
+from portable.lang.launch.geometry import default_workgroup, groups
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
 from portable.namespace import device_of, elsewhere
-from portable.primitives import copy, fill, reduce
+from portable.primitives import copy, reduce
 from portable.system.locks import fork_safe_lock
 
 __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
 
 _MOST_ADJOINTS: Final = 256
+_MOST_FAMILIAR: Final = 4
+_WIDEST: Final = 1024
+_MOST_BY_ONE: Final = 1 << 17
+"""Numbers that one workgroup sums up."""
 
 
 @dataclass(eq=False)
@@ -51,12 +58,18 @@ class _Needs(Exception):  # noqa: N818 - no error: a launch has to do more first
         dimension.
     shared : tuple of Shared
         The sums over all work-items that are done behind it.
+    sized : bool
+        Whether it is given the sizes of the ndrange.
+    together : int
+        How many work-items a workgroup has.
     """
 
     kept: tuple[DType, ...]
     written: frozenset[int]
     gathers: tuple[tuple[int, tuple[int, ...]], ...]
     shared: tuple[Shared, ...]
+    sized: bool
+    together: int
 
 
 _MAIN: Final = -1
@@ -123,14 +136,15 @@ class _Derived(Kernel):
         given = wanted.parameters[2]
         assert isinstance(given, CompositeSpec)
         parts = (adjoint.kept, adjoint.shared, adjoint.gathers)
-        if len(given.items) == sum(map(len, parts)):
+        if len(given.items) == sum(map(len, parts)) + 3 * adjoint.sized:
             return
         owners, written = owners_of(wanted.parameters[:1]), frozenset[int]()
         if adjoint.measure is not None:
             pairs = zip(owners, adjoint.measure.parameters, strict=False)
             written = frozenset(i for (i, _), x in pairs if x in adjoint.measure.written)
         gathers = tuple((owners[x.parameter][0], x.dims) for x in adjoint.gathers)
-        raise _Needs(adjoint.kept, written, gathers, adjoint.shared)
+        together = prod(adjoint.kernel.workgroup)
+        raise _Needs(adjoint.kept, written, gathers, adjoint.shared, adjoint.sized, together)
 
     def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
         plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
@@ -209,8 +223,8 @@ class AdjointLauncher:
         self._adjoint = adjoint
         self._key = key
         self._forward = adjoint.primal[key]
-        self._launchers: dict[bool, Launcher] = {}
-        self._needs: dict[Any, _Needs] = {}
+        self._plans: dict[Any, _Plan] = {}
+        self._familiar: tuple[tuple[_Same, _Plan], ...] = ()
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launches the adjoint where its arrays live.
@@ -243,52 +257,80 @@ class AdjointLauncher:
                 f"{self._adjoint.__name__} takes the {half} arguments ({names}) and as many "
                 f"gradients, None for what has none, not {len(args)} arguments"
             )
-        given, gradients = args[:half], args[half:]
+        self._launch(args[:half], args[half:], constants)
+
+    def _plan(
+        self, given: tuple[Any, ...], gradients: tuple[Any, ...], constants: dict[str, Any]
+    ) -> _Plan:
+        """What is launched for arguments like these, once they are found to be fit."""
+        leaves = flattened((*given, *gradients))
+        for same, plan in self._familiar:
+            if same.recognises(leaves, constants):
+                return plan
         check_gradients(self._adjoint.primal.parameters.positional, given, gradients)
-        self._launch(given, gradients, constants)
+        arrays = [x for x in leaves if is_array(x)]
+        away = elsewhere() if all(isinstance(x, np.ndarray) for x in arrays) else None
+        device = away or device_of(*arrays)
+        self._check_overlaps(device, given, gradients, constants)
+        key = (device.name, _signature(leaves), *map(constant_key, constants.items()))
+        known = self._plans.get(key)
+        if known is not None:
+            plan = known
+        else:
+            padded = self._forward.padded(device)
+            dims = max((dim + 1 for dim in range(3) if padded[dim] > 1), default=1)
+            launcher = self._adjoint.kernel(dims)[self._key]
+            sizes = self._forward.asked(device)
+            plan = _Plan(device, away is not None, dims, prod(padded), sizes, launcher)
+            if len(self._plans) >= _MOST_ADJOINTS:
+                self._plans.clear()
+            self._plans[key] = plan
+        fresh = _Same.of(leaves, constants)
+        if fresh is not None:
+            self._familiar = ((fresh, plan), *self._familiar[: _MOST_FAMILIAR - 1])
+        return plan
 
     def _launch(
         self, given: tuple[Any, ...], gradients: tuple[Any, ...], constants: dict[str, Any]
     ) -> None:
-        arrays = [x for x in flattened((*given, *gradients)) if is_array(x)]
-        away = elsewhere() if all(isinstance(x, np.ndarray) for x in arrays) else None
-        device = away or device_of(*arrays)
-        self._check_overlaps(device, given, gradients, constants)
-        padded = self._forward.padded(device)
-        dims = max((dim + 1 for dim in range(3) if padded[dim] > 1), default=1)
-        launcher = self._adjoint.kernel(dims)[self._key]
-        key = (
-            device.name,
-            dims,
-            _signature(given, gradients),
-            *map(constant_key, constants.items()),
-        )
-        needs = self._needs.get(key)
-        if needs is None:
-            try:
-                launcher(given, gradients, (), **constants)
-            except _Needs as found:
-                self._needs[key] = needs = found
+        plan = self._plan(given, gradients, constants)
+        needs = plan.needs
+        try:
+            if needs is None:
+                plan.launcher(given, gradients, (), **constants)
             else:
-                return
+                self._launch_all(plan, needs, given, gradients, constants)
+        except _Needs as found:
+            plan.needs = found
+            self._launch_all(plan, found, given, gradients, constants)
+
+    def _launch_all(
+        self,
+        plan: _Plan,
+        needs: _Needs,
+        given: tuple[Any, ...],
+        gradients: tuple[Any, ...],
+        constants: dict[str, Any],
+    ) -> None:
+        """Launches an adjoint, what is before it and what is behind it."""
         kept: tuple[Any, ...] = ()
         if needs.kept:
-            measure = self._adjoint.kernel(dims, _MEASURE)[self._key]
-            counts = _Counts(device, len(needs.kept), on_host=away is not None)
+            measure = self._adjoint.kernel(plan.dims, _MEASURE)[self._key]
+            counts = _Counts(plan.device, len(needs.kept), on_host=plan.on_host)
             measure(_spared(given, needs.written), gradients, (counts.array,), **constants)
-            kept = counts.room(needs.kept, prod(padded))
-        sizes = self._forward.asked(device)
+            kept = counts.room(needs.kept, plan.items)
         for number, (argument, order) in enumerate(needs.gathers):
             shape = flattened(given)[argument].shape
             ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
-            gather = self._adjoint.kernel(dims, number)[ndrange, None]
-            gather(given, gradients, sizes, **constants)
-        shares = tuple(_shares(x.dtype, prod(padded), arrays[0], device) for x in needs.shared)
-        done = (None for _ in needs.gathers)
-        launcher(given, gradients, (*kept, *shares, *done), **constants)
-        into = [x for x in flattened(gradients) if x is not None]
+            workgroup = _wide(plan.device, len(ndrange))
+            gather = self._adjoint.kernel(plan.dims, number)[ndrange, workgroup]
+            gather(given, gradients, plan.sizes, **constants)
+        shares = tuple(plan.room(x.dtype, needs.together) for x in needs.shared)
+        more = (*kept, *shares, *(plan.sizes if needs.sized else ()), *(None,) * len(needs.gathers))
+        plan.launcher(given, gradients, more, **constants)
+        into = [x for x in flattened(gradients) if x is not None] if shares else []
         for x, share in zip(needs.shared, shares, strict=True):
-            _add_at[1](reduce(share).reshape(1), into[x.gradient], AT=x.index)
+            _add_sum(share, into[x.gradient], x.index, plan.device)
 
     def _check_overlaps(
         self,
@@ -330,17 +372,104 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
     return mapped(given, lambda x: copy(x) if next(number) in written else x)
 
 
-def _shares(kind: DType, items: int, like: Any, device: Device) -> Any:
-    """Where each work-item puts its share of a sum."""
-    if isinstance(like, np.ndarray):
-        return np.zeros(items, kind.numpy)
-    return fill(device.empty((items,), kind), 0)
-
-
 @kernel
-def _add_at(total: Any, out: Any, *, AT: Any) -> None:
-    """Adds a sum to an element."""
-    out[AT] += total[0]
+def _add_all(parts: Any, out: Any, *, AT: Any) -> None:
+    """Adds the sum of some numbers to an element, by one workgroup."""
+    i, items = kl.local_id(0), kl.local_size(0)
+    total = kl.cast(0, parts.dtype)
+    for k in range(i, parts.shape[0], items):
+        total += parts[k]
+    total = kl.workgroup_reduce(kl.add, total)
+    if i == 0:
+        out[AT] += total
+
+
+def _add_sum(parts: Any, out: Any, index: tuple[int, ...], device: Device) -> None:
+    """Adds the sum of what workgroups handed on to an element."""
+    if parts.shape[0] > _MOST_BY_ONE:
+        parts = reduce(parts).reshape(1)
+    items = min(_WIDEST, device.capabilities.max_workgroup)
+    _add_all[groups(1), items](parts, out, AT=index)
+
+
+def _wide(device: Device, dims: int) -> tuple[int, ...] | None:
+    """The workgroup of a sum over neighbours: long rows, where work-items lie side by side."""
+    width = 2 * device.capabilities.sub_group_size
+    if dims != 2 or width == 2:
+        return None
+    x, y, _ = default_workgroup(dims, device.capabilities)
+    return (width, x * y // width) if x < width <= x * y else None
+
+
+@dataclass
+class _Plan:
+    """What is launched for some kind of arguments.
+
+    Attributes
+    ----------
+    device : Device
+    on_host : bool
+        Whether arrays are NumPy's and go there and back.
+    dims : int
+        How many dimensions the ndrange has.
+    items : int
+        Work-items, in whole workgroups.
+    sizes : (int, int, int)
+        Of the ndrange.
+    launcher : Launcher
+        Of the adjoint.
+    needs : _Needs or None
+        What is to be done beside that, once it is known.
+    """
+
+    device: Device
+    on_host: bool
+    dims: int
+    items: int
+    sizes: tuple[int, int, int]
+    launcher: Launcher
+    needs: _Needs | None = None
+
+    def room(self, kind: DType, together: int) -> Any:
+        """An array with an element for each workgroup."""
+        count = self.items // together
+        return np.empty(count, kind.numpy) if self.on_host else self.device.empty((count,), kind)
+
+
+@dataclass(frozen=True)
+class _Same:
+    """Arguments that were looked at: recognised where the very same arrays come again."""
+
+    arrays: tuple[Any, ...]
+    others: tuple[Any, ...]
+    constants: tuple[Any, ...]
+
+    @staticmethod
+    def of(leaves: Sequence[Any], constants: Mapping[str, Any]) -> _Same | None:
+        """What recognises them; None for arrays that nothing can remember without keeping them."""
+        try:
+            arrays = tuple((i, ref(x), x.shape) for i, x in enumerate(leaves) if is_array(x))
+        except TypeError:
+            return None
+        others = tuple((i, _kind(x)) for i, x in enumerate(leaves) if not is_array(x))
+        return _Same(arrays, others, tuple(map(constant_key, constants.items())))
+
+    def recognises(self, leaves: Sequence[Any], constants: Mapping[str, Any]) -> bool:
+        """Whether they are the same arrays, and numbers like those."""
+        if len(leaves) != len(self.arrays) + len(self.others):
+            return False
+        for i, known, shape in self.arrays:
+            x = leaves[i]
+            if known() is not x or x.shape != shape:
+                return False
+        if any(_kind(leaves[i]) != kind for i, kind in self.others):
+            return False
+        return tuple(map(constant_key, constants.items())) == self.constants
+
+
+def _kind(x: Any) -> Any:
+    """What a plan depends on in an argument that is no array."""
+    return type(x) if isinstance(x, bool | int | float | complex | np.generic) else x
 
 
 class _Counts:
@@ -363,10 +492,8 @@ class _Counts:
         return tuple(out)
 
 
-def _signature(given: tuple[Any, ...], gradients: tuple[Any, ...]) -> Any:
-    return tuple(
-        (x.dtype, len(x.shape)) if is_array(x) else type(x) for x in flattened((*given, *gradients))
-    )
+def _signature(leaves: Sequence[Any]) -> Any:
+    return tuple((x.dtype, len(x.shape)) if is_array(x) else _kind(x) for x in leaves)
 
 
 def vjp(forward: Kernel) -> AdjointKernel:

@@ -14,9 +14,10 @@ from portable.dtypes import dtype
 from portable.errors import DataError, LaunchError, UnsupportedError
 from portable.gradients.arguments import views_of
 from portable.gradients.custom import CustomFunction, own_adjoint
+from portable.gradients.elementwise import elementwise
 from portable.gradients.kernels import vjp
 from portable.gradients.memory_of import Memory, is_real, memory_of
-from portable.gradients.operations import OPERATIONS, custom, elementwise
+from portable.gradients.operations import OPERATIONS, custom
 from portable.gradients.records import Gradients, KernelRecord, Record, UnseenRecord, Value
 from portable.gradients.sums import as_given, as_pairs, nought_for
 from portable.lang.arguments.arguments import is_array
@@ -72,12 +73,13 @@ class Tape:
 
     # -- what it is told -------------------------------------------------------------------
 
-    def value(self, x: Any) -> Value:
-        """An array as it is now."""
+    def value(self, x: Any, *, view: bool = False) -> Value:
+        """An array as it is now; `view`: it may be a view of another one that is known."""
         memory = memory_of(x)
         known = self._values.get(memory)
         if known is None:
-            self._refuse_overlap(x, memory)
+            if not view:
+                self._refuse_overlap(x, memory)
             known = self._values[memory] = Value(x, memory)
         return known
 
@@ -88,6 +90,17 @@ class Tape:
                     f"a tape is given an array of shape {memory.shape} that shares memory with one "
                     f"of shape {other.memory.shape} without being the same view: gradients go by "
                     "whole arrays; pass the same view each time, or copy it"
+                )
+
+    def _refuse_views(self, value: Value) -> None:
+        """Refuses to write to what something else on the tape sees as another view."""
+        if value.memory.low == value.memory.high:
+            return
+        for other in self._values.values():
+            if other.memory != value.memory and value.memory.overlaps(other.memory):
+                raise LaunchError(
+                    f"an array of shape {value.memory.shape} is written of which the tape knows a "
+                    f"view of shape {other.memory.shape}: write to a copy"
                 )
 
     def record(self, record: Record) -> None:
@@ -102,6 +115,7 @@ class Tape:
     def overwrite(self, values: Sequence[Value]) -> None:
         """Keeps what is about to be overwritten, where a gradient will need it."""
         for value in values:
+            self._refuse_views(value)
             needed = any(value in record.kept() for record in self._records)
             if self._values.get(value.memory) is not value:
                 continue
@@ -110,6 +124,17 @@ class Tape:
                 with recording.unwatched():
                     value.array = copy(value.array)
             self._values[value.memory] = fresh
+
+    def replayed(
+        self, steps: Callable[..., Any], inputs: Sequence[Any], number: int, total: Any
+    ) -> list[tuple[Any, Any]]:
+        """Arrays that a result of some steps depends on, each with its gradient."""
+        arrays = list({id(x): x for x in inputs if is_array(x) and is_real(x)}.values())
+        with Tape() as tape:
+            made = steps(*inputs)
+        result = made[number] if isinstance(made, tuple) else made
+        found = tape.gradients_of(result, arrays, total)
+        return [(x, g) for x, g in zip(arrays, found, strict=True) if g is not None]
 
     def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> None:
         """A kernel is about to be launched."""
@@ -207,11 +232,22 @@ class Tape:
         KernelError, UnsupportedError
             With the line or the name of what has no gradient.
         """
-        if self._watch is not None:
-            raise LaunchError("ask for gradients after the tape: outside of its with statement")
         several = isinstance(sources, tuple | list)
         wanted = list(sources) if several else [sources]
-        memories = [memory_of(x) for x in wanted]
+        found = self.gradients_of(loss, wanted, seed)
+        for number, gradient in enumerate(found):
+            if gradient is None:
+                raise DataError(
+                    f"the loss does not depend on source {number}, as far as the tape saw: what "
+                    "other libraries did with it is not on the tape"
+                )
+        return tuple(found) if several else found[0]
+
+    def gradients_of(self, loss: Any, sources: Sequence[Any], seed: Any) -> list[Any]:
+        """As `gradient`, with None for sources that the loss does not depend on."""
+        if self._watch is not None:
+            raise LaunchError("ask for gradients after the tape: outside of its with statement")
+        memories = [memory_of(x) for x in sources]
         gradients = Gradients(self._dependent(set(memories)))
         end = self._values.get(memory_of(loss)) if is_array(loss) else None
         if end is None or not any(x.memory == end.memory for r in self._records for x in r.writes):
@@ -223,11 +259,8 @@ class Tape:
                 for value in record.kept():
                     value.check()
                 record.back(gradients)
-        out = tuple(
-            as_given(self._found(gradients, memory, i), x)
-            for i, (x, memory) in enumerate(zip(wanted, memories, strict=True))
-        )
-        return out if several else out[0]
+        found = [gradients.found.get(memory) for memory in memories]
+        return [None if g is None else as_given(g, x) for g, x in zip(found, sources, strict=True)]
 
     def _dependent(self, memories: set[Memory]) -> set[Memory]:
         """The arrays that depend on some, these among them."""
@@ -235,15 +268,6 @@ class Tape:
         for record in self._records:
             if any(x.memory in found for x in record.reads):
                 found |= {x.memory for x in record.writes if is_real(x.array)}
-        return found
-
-    def _found(self, gradients: Gradients, memory: Memory, number: int) -> Any:
-        found = gradients.found.get(memory)
-        if found is None:
-            raise DataError(
-                f"the loss does not depend on source {number}, as far as the tape saw: what other "
-                "libraries did with it is not on the tape"
-            )
         return found
 
 

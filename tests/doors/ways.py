@@ -79,10 +79,6 @@ def _compiled_alone(device: Device) -> bool:
     return _alone(device) and not device.interprets
 
 
-def _compiled_crowd(device: Device) -> bool:
-    return _crowd(device) and not device.interprets
-
-
 def _compiled(device: Device) -> bool:
     return not device.interprets
 
@@ -205,10 +201,6 @@ WAYS: Final[tuple[Way, ...]] = (
         _compiled_alone,
     ),
     _way(
-        "in stages by many", doors.SINGULAR_VECTORS, "bidiagonalize_in_panels solve_secular",
-        ((60, 60),), _compiled_crowd,
-    ),
-    _way(
         "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((60, 60),), _compiled
     ),
     # images
@@ -232,6 +224,7 @@ STEPS: Final = frozenset(
         "clear_below",
         "collect",
         "copy_columns",
+        "copy_each",
         "copy_rows",
         "copy_several",
         "count_table",
@@ -241,6 +234,7 @@ STEPS: Final = frozenset(
         "largest_kernel",
         "largest_of_each",
         "largest_parts",
+        "keep_flags",
         "load_scaled",
         "make_hermitian",
         "pad_diagonals",
@@ -272,7 +266,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
-    "copy_tolerance count_values fill_line identities merge real_bidiagonal real_tridiagonal split "
+    "bidiagonalize_in_panels copy_tolerance count_values fill_line identities merge "
+    "real_bidiagonal real_tridiagonal split "
     "subtract turn unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
@@ -286,7 +281,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
     "add_parts": "tests/conv/test_plans.py",
-    "sum_boxes": "tests/conv/test_gradients.py",
+    "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
+    "fold_depths": "tests/conv/test_dimensions.py",
     "arrange_group_filters convolve_groups sum_group_channels sum_group_pixels": (
         "tests/conv/test_ways.py"
     ),

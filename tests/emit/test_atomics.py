@@ -149,7 +149,7 @@ def test_nvidias_opencl_has_the_orders_of_its_assembler() -> None:
     assert "fence.acq_rel.gpu" in source
     source = generate(fetch_kernel("add", dt.float32, "acq_rel"), nvidia).source
     assert "atom.acq_rel.gpu.global.add.f32" in source
-    assert "atom.relaxed.cta.shared.add.f32" in source
+    assert "red.relaxed.cta.shared.add.f32" in source
 
 
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())

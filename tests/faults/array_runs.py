@@ -9,6 +9,7 @@ import numpy as np
 import portable as pt
 import portable.array as xp
 from portable import lang as kl
+from portable.conv.direct.adding import add_up_filters
 from portable.dtypes import int32, int64, uint8, uint64
 from portable.linalg.products.rows import copy_into
 from portable.primitives.base.recipe import Recipe
@@ -94,6 +95,15 @@ def collectives() -> None:
     np.testing.assert_array_equal(out[1], (np.cumsum(a, 1) - a).sum(0) + 1)
     np.testing.assert_array_equal(out[2], a[:, 9].sum())
     np.testing.assert_array_equal(out[3], ((a > 8).any(1) * 2 + (a > 0).all(1)).sum())
+
+
+@run
+def parts_added_up() -> None:
+    """Of 30 filters' taps, by eight work-items an element."""
+    a = np.random.default_rng(1).integers(-9, 9, (37, 2, 3, 5, 1)).astype(np.float32)
+    out = empty(2, 3, 5, 1)
+    add_up_filters[4 * 64, 64](a, out, ROWS=8)
+    np.testing.assert_array_equal(out, a.sum(0))
 
 
 @run

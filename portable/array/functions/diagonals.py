@@ -8,10 +8,12 @@ from portable.array.base.engine import ArrayT
 from portable.array.functions.statistics import sum as summed
 from portable.errors import ShapeError
 from portable.primitives.maps.engine import check_arrays
+from portable.recording import told
 
 __all__ = ["diagonal", "trace"]
 
 
+@told
 def diagonal(x: ArrayT, /, *, offset: int = 0) -> ArrayT:
     """The diagonals of matrices, a view.
 
@@ -43,6 +45,7 @@ def diagonal(x: ArrayT, /, *, offset: int = 0) -> ArrayT:
     return x.viewed((*x.shape[:-2], count), (*x.strides[:-2], step), start)
 
 
+@told
 def trace(x: ArrayT, /, *, offset: int = 0, dtype: Any = None) -> ArrayT:
     """The sums of diagonals.
 

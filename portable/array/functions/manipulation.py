@@ -33,6 +33,7 @@ from portable.primitives.maps.operation import conversion_to
 from portable.primitives.moves.copying import copy_in
 from portable.primitives.moves.gathering import gathered
 from portable.primitives.moves.reshaping import reshaped
+from portable.recording import told
 
 __all__ = [
     "astype",
@@ -121,6 +122,7 @@ def astype(x: ArrayT, dtype: Any, /, *, copy: bool = True, device: Any = None) -
 # -- views ----------------------------------------------------------------------------------
 
 
+@told
 def reshape(x: ArrayT, /, shape: int | tuple[int, ...], *, copy: bool | None = None) -> ArrayT:
     """The elements in C order in another shape; one extent may be -1.
 
@@ -168,6 +170,7 @@ def _filled_shape(x: ArrayT, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
+@told
 def permute_dims(x: ArrayT, /, axes: tuple[int, ...]) -> ArrayT:
     """The view with dimensions in another order.
 
@@ -194,6 +197,7 @@ def _permuted(x: ArrayT, order: tuple[int, ...]) -> ArrayT:
     return x.viewed(tuple([x.shape[a] for a in order]), tuple([x.strides[a] for a in order]))
 
 
+@told
 def moveaxis(
     x: ArrayT, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
 ) -> ArrayT:
@@ -228,6 +232,7 @@ def _moved(
     return tuple(order)
 
 
+@told
 def expand_dims(x: ArrayT, /, axis: int | tuple[int, ...] = 0) -> ArrayT:
     """The view with new dimensions of extent 1.
 
@@ -257,6 +262,7 @@ def expand_dims(x: ArrayT, /, axis: int | tuple[int, ...] = 0) -> ArrayT:
     return x
 
 
+@told
 def squeeze(x: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
     """The view without some dimensions of extent 1.
 
@@ -280,6 +286,7 @@ def squeeze(x: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
     return x.viewed(tuple(x.shape[a] for a in kept), tuple(x.strides[a] for a in kept))
 
 
+@told
 def flip(x: ArrayT, /, *, axis: int | tuple[int, ...] | None = None) -> ArrayT:
     """The view with the order along axes (None: all) reversed.
 
@@ -301,6 +308,7 @@ def flip(x: ArrayT, /, *, axis: int | tuple[int, ...] | None = None) -> ArrayT:
     return x.part(index)
 
 
+@told
 def broadcast_to(x: ArrayT, /, shape: tuple[int, ...]) -> ArrayT:
     """The view in which extents of 1 and missing ones are repeated.
 
@@ -358,6 +366,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return common_shape(extents) if extents else ()
 
 
+@told
 def unstack(x: ArrayT, /, *, axis: int = 0) -> tuple[ArrayT, ...]:
     """Views of the slices along an axis.
 
@@ -384,6 +393,7 @@ def unstack(x: ArrayT, /, *, axis: int = 0) -> tuple[ArrayT, ...]:
 # -- new arrays -----------------------------------------------------------------------------
 
 
+@told
 def concat(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int | None = 0) -> ArrayT:
     """Arrays joined along an axis (None: all flattened), in their common dtype.
 
@@ -407,6 +417,7 @@ def concat(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int | None = 0
     return _joined.run(tuple(items), axis, False)  # type: ignore[no-any-return]
 
 
+@told
 def stack(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int = 0) -> ArrayT:
     """Arrays of one shape joined along a new axis.
 
@@ -472,6 +483,7 @@ def joined(recipe: Recipe, parts: Sequence[Any], axis: int) -> Any:
     return out
 
 
+@told
 def roll(
     x: ArrayT, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None
 ) -> ArrayT:
@@ -524,6 +536,7 @@ def _pieces(extent: int, shift: int) -> list[tuple[slice, slice]]:
     ]
 
 
+@told
 def tile(x: ArrayT, repetitions: int | tuple[int, ...], /) -> ArrayT:
     """The array repeated as a whole along each dimension.
 
@@ -562,6 +575,7 @@ def _write_tile(x: Any, counts: tuple[int, ...]) -> Callable[..., Any]:
 _tiled: Final = Plans(_write_tile)
 
 
+@told
 def repeat(x: ArrayT, repeats: int | ArrayT, /, *, axis: int | None = None) -> ArrayT:
     """Each element repeated, a number of times or as an array says, along an axis (None: all).
 

@@ -38,6 +38,7 @@ from portable.primitives.maps.engine import check_arrays, check_operands, record
 from portable.primitives.moves.reshaping import converted, reshaped
 from portable.primitives.reductions.axis import lies_crosswise
 from portable.primitives.reductions.dots import dotted
+from portable.recording import told
 from portable.tune.table import recent_state
 
 __all__ = ["cross", "matmul", "matrix_transpose", "tensordot", "vecdot"]
@@ -95,6 +96,7 @@ def _common(name: str, x1: ArrayT, x2: ArrayT) -> DType:
     return kind
 
 
+@told
 def matmul(x1: ArrayT, x2: ArrayT, /) -> ArrayT:
     """The matrix product over the last two dimensions, the others broadcasting.
 
@@ -272,6 +274,7 @@ def _launch_product(recipe: Recipe, a: Any, b: Any, out: Any) -> None:
     raise no_tiles(out, failures)
 
 
+@told
 def matrix_transpose(x: ArrayT, /) -> ArrayT:
     """The view with the last two dimensions exchanged.
 
@@ -354,6 +357,7 @@ def _write_tensordot(
 _tensordot: Final = Plans(_write_tensordot)
 
 
+@told
 def vecdot(x1: ArrayT, x2: ArrayT, /, *, axis: int = -1) -> ArrayT:
     """The sum along an axis of ``conj(x1) * x2``.
 

@@ -17,10 +17,12 @@ from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.maps.engine import check_operands, recorded
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
+from portable.recording import told
 
 __all__ = ["cumulative_prod", "cumulative_sum", "diff"]
 
 
+@told
 def cumulative_sum(
     x: ArrayT, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> ArrayT:

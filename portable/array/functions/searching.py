@@ -26,6 +26,7 @@ from portable.primitives.moves.reshaping import converted, reshaped
 from portable.primitives.moves.selection import Selection
 from portable.primitives.reductions.best import best_along_last
 from portable.primitives.sorts.sorting_kernels import search
+from portable.recording import told
 
 __all__ = [
     "argmax",
@@ -154,6 +155,7 @@ def true_positions(mask: ArrayT) -> ArrayT:
     return true_indices(mask)[0]  # type: ignore[no-any-return]
 
 
+@told
 def take(x: ArrayT, indices: ArrayT, /, *, axis: int | None = None) -> ArrayT:
     """The elements at positions along an axis.
 
@@ -187,6 +189,7 @@ def take(x: ArrayT, indices: ArrayT, /, *, axis: int | None = None) -> ArrayT:
     return taken(Selection(x, (indices,), place, False))  # type: ignore[no-any-return]
 
 
+@told
 def take_along_axis(x: ArrayT, indices: ArrayT, /, *, axis: int = -1) -> ArrayT:
     """The elements at positions along an axis that differ from row to row.
 

@@ -9,6 +9,7 @@ from portable.array.functions.manipulation import contiguous, moveaxis
 from portable.primitives.base.geometry import normalized_axis
 from portable.primitives.maps.engine import check_operands
 from portable.primitives.sorts.sorting import sorted_along_last
+from portable.recording import told
 
 __all__ = ["argsort", "ordered", "sort"]
 
@@ -18,6 +19,7 @@ def ordered(x: Any, descending: bool) -> tuple[Any, Any]:
     return sorted_along_last(x, descending, True, True)  # type: ignore[no-any-return]
 
 
+@told
 def sort(x: ArrayT, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> ArrayT:
     """The elements along an axis in order.
 

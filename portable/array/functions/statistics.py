@@ -31,6 +31,7 @@ from portable.primitives.reductions.axis import grouped, reduced
 from portable.primitives.reductions.bool_words import counted_in_words, in_words
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.moments import variance
+from portable.recording import told
 
 __all__ = [
     "all",
@@ -240,6 +241,7 @@ _OF_SIZES: Final = {
 }
 
 
+@told
 def sum(x: ArrayT, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> ArrayT:
     """The sum along axes; 0 of nothing.
 
@@ -320,6 +322,7 @@ def merged_sizes(
     return _reduced(_OF_SIZES[order], x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
+@told
 def prod(x: ArrayT, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> ArrayT:
     """The product along axes; 1 of nothing.
 
@@ -342,6 +345,7 @@ def prod(x: ArrayT, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool =
     return _reduced(_PROD, _numbers(x), axis, dtype, keepdims)  # type: ignore[no-any-return]
 
 
+@told
 def max(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """The greatest element along axes; NaN if there is one.
 
@@ -364,6 +368,7 @@ def max(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     return _reduced(_MAX, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
+@told
 def min(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """The least element along axes; NaN if there is one.
 
@@ -431,6 +436,7 @@ def count_nonzero(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) ->
     return _reduced(_COUNT, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
+@told
 def mean(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """The arithmetic mean along axes; NaN of nothing.
 
@@ -477,6 +483,7 @@ def _write_mean(x: Any, axis: Axis, keepdims: bool) -> Callable[[Any], Any]:
 _mean: Final = Plans(_write_mean)
 
 
+@told
 def var(
     x: ArrayT, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
 ) -> ArrayT:
@@ -540,6 +547,7 @@ def _as_one_axis(recipe: Recipe, x: Any, axes: tuple[int, ...]) -> Any:
 _spread: Final = Plans(_write_spread)
 
 
+@told
 def std(
     x: ArrayT, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
 ) -> ArrayT:

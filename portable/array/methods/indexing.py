@@ -27,12 +27,14 @@ from portable.primitives.masks.compaction import compacted
 from portable.primitives.masks.mask_assignment import assigned, filled
 from portable.primitives.moves.gathering import gathered, taken
 from portable.primitives.moves.scattering import scattered
+from portable.recording import told
 
 _A = TypeVar("_A", bound=Storage)
 
 __all__ = ["get", "put", "updated"]
 
 
+@told
 def get(x: ArrayT, key: Any) -> ArrayT:
     """``x[key]``: a view for integers, slices, ``...`` and None, a copy for arrays.
 

@@ -6,18 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from portable.dtypes import DType, bool_, int32
+from portable.dtypes import DType, int32
 from portable.gradients.adjoint.activity import Activity
+from portable.gradients.adjoint.cells import settled
 from portable.gradients.adjoint.exits import without_jumps
 from portable.gradients.adjoint.flatten import flat
-from portable.gradients.adjoint.gathers import Moved, gatherable, moved_back
+from portable.gradients.adjoint.gathers import (
+    Moved,
+    conditional,
+    gatherable,
+    moved_back,
+    within,
+)
 from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Gathering, Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
-from portable.gradients.adjoint.reexecution import refuse_stale
+from portable.gradients.adjoint.reexecution import covered, refuse_stale
 from portable.gradients.adjoint.scopes import kept_in_variables
+from portable.gradients.adjoint.shares import summed_up
 from portable.gradients.adjoint.stack import Stack
 from portable.gradients.adjoint.sweeps import Level, Sweeps
+from portable.gradients.adjoint.tile_sums import TileSums
 from portable.gradients.adjoint.unused import needed
 from portable.lang.checks import check
 from portable.lang.ir import expressions as e
@@ -92,7 +101,8 @@ class Adjoint:
     Attributes
     ----------
     kernel : Kernel
-        Its parameters are the kernel's, then the gradients', then the arrays of `kept`.
+        Its parameters are the kernel's, then the gradients', then the arrays of `kept` and those of
+        `shared`, and three numbers where it is `sized`.
     measure : Kernel or None
         Finds how much is kept: its parameters are the same without `kept`, and at the end an array
         of int32, the greatest number for a work-item of each type in turn. None where none is.
@@ -102,7 +112,9 @@ class Adjoint:
         Kernels that are launched before it.
     shared : tuple of Shared
         Sums over all work-items that are left to do: an array of each is given after those of
-        `kept`, of as many elements as work-items.
+        `kept`, of as many elements as workgroups.
+    sized : bool
+        Whether it is launched in whole workgroups and given the sizes of the ndrange at the end.
     """
 
     kernel: Kernel
@@ -110,6 +122,7 @@ class Adjoint:
     kept: tuple[DType, ...]
     gathers: tuple[Gather, ...] = ()
     shared: tuple[Shared, ...] = ()
+    sized: bool = False
 
 
 def adjoint_of(kernel: Kernel, gradients: Sequence[Gradient], dims: int = 1) -> Adjoint:
@@ -156,6 +169,7 @@ class _Assembly:
         arrays = {x.parameter: x.array for x in gradients}
         self.activity: Final = Activity(self.flat, set(arrays))
         self.memory: Final = Memory(self.flat, arrays, self.activity, self.names, dims)
+        self.sums: Final = TileSums(self.flat, self.memory.arrays, self.names)
         self.gathers = True
         self.sweeps: Final = Sweeps(
             self.flat, self.names, self.activity, self.memory, self.stack, logs
@@ -167,22 +181,20 @@ class _Assembly:
         self.memory.gathered = frozenset(x.array for x in chosen)
         both, level = self.sweeps.whole()
         numbers = self._numbers(level)
-        shared, shares, first, last = self._handed_on()
-        body = (
-            *self.memory.cleared(loc),
-            *self.stack.empty(loc),
-            *self.sweeps.zeros(),
-            *first,
-            *both,
-            *numbers,
-            *last,
-        )
+        shared, shares = self._handed_on()
+        begun = (*self.memory.cleared(loc), *self.stack.empty(loc), *self.sweeps.zeros())
+        body: s.Block = (*begun, *both, *numbers)
+        sizes: tuple[e.Variable, ...] = ()
+        if shares:
+            sizes = self._sizes() if self.flat.exact else ()
+            body = self._with_totals(body, shares, sizes)
         into = [*(x.array for x in self.gradients), *shares]
-        live = needed(body, into)
+        live = self._lean(needed(body, into), into)
         _refuse_order(live)
         touched = {y for x in all_statements(live) for y in x.touched()}
         self.stack.arrays = [x for x in self.stack.arrays if x in touched]
-        kernel = self._kernel(f"{self.primal.name}_adjoint", live, (*self.stack.arrays, *shares))
+        more: tuple[Array | e.Variable, ...] = (*self.stack.arrays, *shares, *sizes)
+        kernel = self._kernel(f"{self.primal.name}_adjoint", live, more)
         refuse_stale(self.flat, kernel, self.sweeps.again)
         kernel = kept_in_variables(kernel, self.names)
         check(kernel)
@@ -192,7 +204,31 @@ class _Assembly:
             again = _Assembly(self.primal, self.gradients, self.dims, Names(self.primal))
             again.gathers = False
             return again.made()
-        return Adjoint(kernel, measure, kept, tuple(map(self._gather, chosen)), tuple(shared))
+        gathers = tuple(map(self._gather, chosen))
+        return Adjoint(kernel, measure, kept, gathers, tuple(shared), bool(sizes))
+
+    def _sizes(self) -> tuple[e.Variable, ...]:
+        """The sizes of the ndrange, where a kernel is launched over another one."""
+        return tuple(self.names.variable("size", self.flat.index_type) for _ in range(3))
+
+    def _cells(self) -> tuple[e.Variable, ...]:
+        """The variables that there may be."""
+        totals = self.memory.totals.values()
+        return (
+            *self.flat.variables,
+            *self.sweeps.cells,
+            *self.stack.cells,
+            *totals,
+            *self.sums.cells,
+        )
+
+    def _lean(self, body: s.Block, into: Sequence[Array]) -> s.Block:
+        """A body whose tiles are summed up without atomic additions, and what that leaves over."""
+        body = self.sums.put(settled(body, frozenset(x.name for x in self._cells())))
+        known = covered(self.flat, self.sweeps.again)
+        known |= {name for name, before in self.sums.again.items() if before in known}
+        live = needed(body, into, covered=known)
+        return settled(live, frozenset(x.name for x in self._cells()))
 
     def _gatherable(self) -> list[Moved]:
         """The arrays whose gradients kernels of their own sum up."""
@@ -208,7 +244,7 @@ class _Assembly:
         """The kernel that sums up the gradient of one."""
         kind, loc = self.flat.index_type, self.flat.loc
         into = next(x.array for x in self.gradients if x.parameter == moved.array.name)
-        sizes = tuple(self.names.variable("size", kind) for _ in range(3))
+        sizes = self._sizes()
         total = self.names.variable("total", into.dtype.register)
         body: list[s.Statement] = [s.Assign(total, zero(total.type), loc)]
         variables: list[e.Variable] = [total]
@@ -248,17 +284,15 @@ class _Assembly:
         live = needed((*cleared, *self.sweeps.zeros(), *both), (), cells=(total.name,))
         out: list[s.Statement] = []
         places: list[e.Expression] = []
-        inside: e.Expression = e.Const(True, bool_)
         for dim, by in enumerate(move):
-            own: e.Expression = e.WorkItem("global_id", dim, kind)
-            place = self.names.variable("place", kind)
-            out.append(s.Let(place, e.Binary("sub", own, e.Const(by, kind)), loc))
+            place: e.Expression = e.WorkItem("global_id", dim, kind)
+            if by:
+                var = self.names.variable("place", kind)
+                out.append(s.Let(var, e.Binary("sub", place, e.Const(by, kind)), loc))
+                place = var
             places.append(place)
-            least = e.Compare("ge", place, e.Const(0, kind))
-            inside = e.Binary("and", inside, least)
-            inside = e.Binary("and", inside, e.Compare("lt", place, sizes[dim]))
-        out.append(s.If(inside, moved_back(live, places, sizes), (), loc))
-        return tuple(out)
+        made = moved_back(live, places, sizes)
+        return (*out, *conditional(within(places, sizes[: len(places)]), made, loc))
 
     def _measure(self) -> Kernel:
         counts = Array(
@@ -274,10 +308,9 @@ class _Assembly:
         check(made)
         return made
 
-    def _kernel(self, name: str, body: s.Block, more: tuple[Array, ...]) -> Kernel:
+    def _kernel(self, name: str, body: s.Block, more: tuple[Array | e.Variable, ...]) -> Kernel:
         given = tuple(x.array for x in self.gradients)
-        totals = self.memory.totals.values()
-        cells = (*self.flat.variables, *self.sweeps.cells, *self.stack.cells, *totals)
+        cells, arrays = self._cells(), (*self.memory.arrays, *self.sums.arrays)
         used = {v.name for x in all_statements(body) for v in x.sets()}
         touched = {y for x in all_statements(body) for y in x.touched()}
         return replace(
@@ -285,7 +318,7 @@ class _Assembly:
             name=name,
             parameters=(*self.flat.parameters, *given, *more),
             variables=tuple(dict.fromkeys(x for x in cells if x.name in used)),
-            arrays=tuple(x for x in (*self.flat.arrays, *self.memory.arrays) if x in touched),
+            arrays=tuple(x for x in (*self.flat.arrays, *arrays) if x in touched),
             body=body,
         )
 
@@ -307,13 +340,10 @@ class _Assembly:
             out += [*before, s.Assign(total, value, self.flat.loc)]
         return tuple(out)
 
-    def _handed_on(self) -> tuple[list[Shared], list[Array], s.Block, s.Block]:
-        """What sums over all work-items are made of: their places, arrays, beginning and end."""
-        loc = self.flat.loc
+    def _handed_on(self) -> tuple[list[Shared], list[Array]]:
+        """What sums over all work-items are made of: their places, and where parts of them go."""
         shared: list[Shared] = []
         arrays: list[Array] = []
-        first: list[s.Statement] = []
-        last: list[s.Statement] = []
         for (into, index), total in self.memory.totals.items():
             number = next(i for i, x in enumerate(self.gradients) if x.array is into)
             assert isinstance(total.type, DType)
@@ -323,6 +353,19 @@ class _Assembly:
                 restrict=True,
             )  # fmt: skip
             arrays.append(array)
-            first.append(s.Assign(total, zero(total.type), loc))
-            last.append(s.Store(array, (self.stack.item(),), total, loc))
-        return shared, arrays, tuple(first), tuple(last)
+        return shared, arrays
+
+    def _with_totals(
+        self, body: s.Block, into: Sequence[Array], sizes: Sequence[e.Variable]
+    ) -> s.Block:
+        """A body, and after it the sums over each workgroup, of work-items outside as well."""
+        loc, dims = self.flat.loc, max(self.dims, self.flat.dimensions)
+        totals = list(self.memory.totals.values())
+        first = tuple(s.Assign(x, zero(x.type), loc) for x in totals)
+        last, rooms = summed_up(self.flat, totals, into, dims, self.names)
+        self.memory.arrays += rooms
+        if not sizes:
+            return (*first, *body, *last)
+        ids = [e.WorkItem("global_id", dim, self.flat.index_type) for dim in range(3)]
+        inside = within(ids[:dims], sizes[:dims])
+        return (*first, s.If(inside, moved_back(body, ids, sizes), (), loc), *last)

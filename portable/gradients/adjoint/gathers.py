@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
+from portable.dtypes import DType
+from portable.errors import Location
 from portable.gradients.adjoint.own_elements import resolved_index, values_of
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -23,9 +26,10 @@ from portable.lang.ir.walk import (
     map_block,
     map_expression,
     map_operands,
+    subexpressions,
 )
 
-__all__ = ["Moved", "gatherable", "moved_back"]
+__all__ = ["Moved", "conditional", "gatherable", "moved_back", "within"]
 
 _MOST_MOVES: Final = 9
 _MOST_STATEMENTS: Final = 120
@@ -137,3 +141,30 @@ def moved_back(
         return (map_operands(x, lambda y: map_expression(y, other)),)
 
     return map_block(body, change)
+
+
+def within(places: Sequence[e.Expression], sizes: Sequence[e.Expression]) -> e.Expression:
+    """Whether a place is in an ndrange; a global id as it stands is not below it."""
+    parts: list[e.Expression] = []
+    for place, size in zip(places, sizes, strict=True):
+        if not isinstance(place, e.WorkItem):
+            assert isinstance(place.type, DType)
+            parts.append(e.Compare("ge", place, e.Const(0, place.type)))
+        parts.append(e.Compare("lt", place, size))
+    return reduce(lambda x, y: e.Binary("and", x, y), parts)
+
+
+def conditional(condition: e.Expression, body: s.Block, loc: Location) -> s.Block:
+    """A body under a condition, which joins that of the body where this is all that it does."""
+    lets, last = body[:-1], body[-1] if body else None
+    simple = all(isinstance(x, s.Let) and not _divides(x.value) for x in lets)
+    if simple and isinstance(last, s.If) and not last.orelse:
+        both = e.Binary("and", condition, last.condition)
+        return (*lets, s.If(both, last.then, (), last.loc))
+    return (s.If(condition, body, (), loc),)
+
+
+def _divides(x: e.Expression) -> bool:
+    return any(
+        isinstance(y, e.Binary) and y.op in ("floordiv", "mod", "div") for y in subexpressions(x)
+    )

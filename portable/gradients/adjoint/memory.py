@@ -24,7 +24,7 @@ from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Gathering", "Memory"]
+__all__ = ["Gathering", "Memory", "unravelled"]
 
 _Of = Callable[[e.Expression], e.Expression]
 _ADDS: Final = ("add", "sub")
@@ -141,7 +141,7 @@ class Memory:
             step, start = wide[0] * wide[1] * wide[2], linear_local_id(wide, kind)
         var = self._names.variable("element", kind)
         element = Vector(x.dtype, x.lanes) if x.lanes > 1 else x.dtype
-        store = s.Store(x, _unravelled(var, x.shape), zero(element), loc)
+        store = s.Store(x, unravelled(var, x.shape), zero(element), loc)
         return s.For(var, start, e.Const(size, kind), e.Const(step, kind), (store,), loc)
 
     # -- the way back ----------------------------------------------------------------------
@@ -306,7 +306,7 @@ def _moved(index: tuple[e.Expression, ...], axis: int, lane: int) -> tuple[e.Exp
     return (*index[:at], moved, *index[at + 1 :])
 
 
-def _unravelled(x: e.Expression, shape: tuple[int, ...]) -> tuple[e.Expression, ...]:
+def unravelled(x: e.Expression, shape: tuple[int, ...]) -> tuple[e.Expression, ...]:
     """The index of the element of a number in C order."""
     kind = x.type
     assert isinstance(kind, DType)

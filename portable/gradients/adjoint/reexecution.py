@@ -19,7 +19,7 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Again", "refuse_stale", "stale"]
+__all__ = ["Again", "covered", "refuse_stale", "stale"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,33 @@ def stale(program: Kernel) -> list[s.Load]:
         for x in all_statements(program.body)
         if isinstance(x, s.Load) and x.array in written and _first_stale(program, x) is not None
     ]
+
+
+def covered(program: Kernel, again: Mapping[str, Again]) -> frozenset[str]:
+    """The names of loads that read only what the same round of their outermost loop has written.
+
+    Parameters
+    ----------
+    program : Kernel
+        The flat program.
+    again : mapping
+        Loads that are done again, by the names that they bind in the adjoint.
+    """
+    written = {y for x in all_statements(program.body) for y in x.written()}
+    known: dict[int, bool] = {}
+    out: set[str] = set()
+    for name, found in again.items():
+        load = found.load
+        if load.array.space == "global" or load.array not in written:
+            continue
+        if id(load) not in known:
+            path = _path(program.body, load)
+            assert path is not None
+            outermost = next(block[at] for block, at in path if isinstance(block[at], Rounds))
+            known[id(load)] = _written_before(program, outermost, load)
+        if known[id(load)]:
+            out.add(name)
+    return frozenset(out)
 
 
 def _check(program: Kernel, found: Again) -> None:

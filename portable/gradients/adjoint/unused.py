@@ -12,7 +12,13 @@ from portable.lang.ir.walk import reads
 __all__ = ["needed"]
 
 
-def needed(body: s.Block, kept: Iterable[Array], *, cells: Iterable[str] = ()) -> s.Block:
+def needed(
+    body: s.Block,
+    kept: Iterable[Array],
+    *,
+    cells: Iterable[str] = (),
+    covered: frozenset[str] = frozenset(),
+) -> s.Block:
     """A body without what has no influence on some arrays, and on variables after it.
 
     Parameters
@@ -22,15 +28,20 @@ def needed(body: s.Block, kept: Iterable[Array], *, cells: Iterable[str] = ()) -
         The arrays that it is run for.
     cells : iterable of str
         Names of variables that are read after it.
+    covered : frozenset of str
+        Names that loads bind which read only what the same round of the outermost loop around them
+        has written.
     """
-    found = _Needed(set(kept), set(cells))
+    found = _Needed(set(kept), set(cells), covered)
     found.settle(body)
     return found.block(body)
 
 
 class _Needed:
-    def __init__(self, arrays: set[Array], names: set[str]) -> None:
+    def __init__(self, arrays: set[Array], names: set[str], covered: frozenset[str]) -> None:
         self._arrays = arrays
+        self._covered = covered
+        self._inside: set[tuple[Array, int]] = set()
         self._names = names
         self._live: set[int] = set()
         self._changed = False
@@ -56,12 +67,17 @@ class _Needed:
     def _reads(self, x: s.Statement, array: Array) -> None:
         """Learns that an array is read."""
         place, loop = self._places[id(x)]
+        if loop and isinstance(x, s.Load) and x.var.name in self._covered:
+            self._inside.add((array, loop))
+            return
         last, loops = self._read.setdefault(array, (0, set()))
         self._read[array] = max(last, place), loops | {loop}
 
     def _is_read_after(self, x: s.Statement, array: Array) -> bool:
         """Whether an array may be read after a statement: further on, or in a later round."""
         place, loop = self._places[id(x)]
+        if (array, loop) in self._inside:
+            return True
         last, loops = self._read.get(array, (0, set()))
         return last > place or (loop != 0 and loop in loops)
 

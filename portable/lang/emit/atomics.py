@@ -16,6 +16,7 @@ from portable.lang.passes.operators import float_extreme
 __all__ = ["Atomics"]
 
 _UNSIGNED = (uint32, uint64)
+_REDUCTIONS = ("add", "sub", "min", "max", "and", "or", "xor")
 _NARROWEST = 4
 """Bytes of what atomics take; a relaxed store of fewer is a plain one, which no device tears."""
 
@@ -115,6 +116,8 @@ class Atomics:
             assert value is not None
             return [f"{self._call('store', place, value)};"]
         arguments = [a for a in (expected, value) if a is not None]
+        if x.var is None and self._is_reduction(x.op, place):
+            return [f"{self._reduction(x.op, place, *arguments)};"]
         call = self._call(x.op, place, *arguments)
         if x.var is None:
             return [f"{call};"]
@@ -137,6 +140,29 @@ class Atomics:
         self._context.prelude.features.add(f"atomics{place.dtype.bits}")
         self._context.prelude.define(name, lambda: self._helper(name, op, place))
         return f"{name}({', '.join([place.pointer, *arguments])})"
+
+    def _is_reduction(self, op: str, place: _Place) -> bool:
+        """Whether PTX has an instruction for it that gives nothing back."""
+        if self._words.style != "nvidia" or place.order != "relaxed" or op not in _REDUCTIONS:
+            return False
+        return not place.dtype.is_float or self._native_float(op, place)
+
+    def _reduction(self, op: str, place: _Place, value: str) -> str:
+        """A call of the helper for one whose value from before nobody asks for."""
+        name = f"pt_atomic_{op}_{place.label}_only"
+        self._context.prelude.features.add(f"atomics{place.dtype.bits}")
+        self._context.prelude.define(name, lambda: self._reducing(name, op, place))
+        return f"{name}({place.pointer}, {value})"
+
+    def _reducing(self, name: str, op: str, place: _Place) -> str:
+        kind = self._dialect.types[place.dtype.short]
+        space, pointer = self._ptx_pointer(place)
+        word, value = ("add", f"({kind})-x") if op == "sub" else (op, "x")
+        meaning = f"relaxed.{self._scope(place.scope)}{space}.{_ptx_word(word, place.dtype)}"
+        given = f'{pointer}, "{_letter(place.dtype)}"({value})'
+        head = f"{self._dialect.function} void {name}({self._dialect.spaces[place.space]}{kind} *p"
+        text = f'{self._asm}("red.{meaning} [%0], %1;" :: {given} : "memory");'
+        return f"{head}, {kind} x)\n{{\n    {text}\n}}"
 
     def _helper(self, name: str, op: str, place: _Place) -> str:
         kind = self._dialect.types[place.dtype.short]
@@ -260,7 +286,7 @@ class Atomics:
     def _nvidia(self, op: str, place: _Place) -> list[str]:
         space, pointer = self._ptx_pointer(place)
         meaning = f"{_allowed(op, place.order)}.{self._scope(place.scope)}{space}"
-        letter = {"f32": "f", "f64": "d"}.get(place.dtype.short, "rl"[place.dtype.bits == 64])
+        letter = _letter(place.dtype)
         kind = self._dialect.types[place.dtype.short]
         width = f"b{place.dtype.bits}"
         if op == "store":
@@ -289,7 +315,9 @@ class Atomics:
         """
         if place.space == "local":
             return ".shared", f'"r"({self._dialect.shared_address.format(p="p")})'
-        return ".global" if self._dialect.spaces["global"] else "", '"l"(p)'
+        if self._dialect.spaces["global"]:
+            return ".global", '"l"(p)'
+        return ".global", '"l"(__cvta_generic_to_global(p))'
 
     # -- clang ------------------------------------------------------------------------------
 
@@ -313,6 +341,11 @@ class Atomics:
             case _:
                 word = "exchange" if op == "exchange" else f"fetch_{op}"
                 return [f"return __hip_atomic_{word}(p, x, {order}, {scope});"]
+
+
+def _letter(dtype: DType) -> str:
+    """How PTX in a program calls registers of a type."""
+    return {"f32": "f", "f64": "d"}.get(dtype.short, "rl"[dtype.bits == 64])
 
 
 def _float_operation(op: str, x: e.Expression, y: e.Expression) -> e.Expression:

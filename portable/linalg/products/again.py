@@ -6,7 +6,9 @@ like a few before is found by its layouts, and the launch's own recogniser makes
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from portable.lang.launch.launch import Familiar
@@ -15,7 +17,14 @@ from portable.linalg.products.packed import PackedAgain
 from portable.linalg.products.plan import Plan
 from portable.tune.table import recent_state, state
 
-__all__ = ["Known", "key_of", "known_product", "seen_again"]
+__all__ = [
+    "Known",
+    "key_of",
+    "key_of_tensors",
+    "known_of_tensors",
+    "known_product",
+    "seen_again",
+]
 
 _AFTER: Final = 4
 """Calls after which it pays to compile what recognises more of them."""
@@ -39,6 +48,8 @@ class Known(NamedTuple):
         Of that launch.
     whole : bool
         Whether it takes factors as integers.
+    launch : TileLaunch or None
+        What is launched, where tensors may be launched likewise (`known_of_tensors`).
     """
 
     table: object
@@ -46,6 +57,7 @@ class Known(NamedTuple):
     familiar: Familiar | PackedAgain
     constants: dict[str, Any]
     whole: bool
+    launch: TileLaunch | None = None
 
 
 _known: dict[Any, Known] = {}
@@ -114,4 +126,38 @@ def seen_again(key: Any, plan: Plan, launch: TileLaunch, args: tuple[Any, ...]) 
     if familiar is not None:
         make = plan.device.maker(plan.shape, plan.result)
         whole = plan.result.is_integer
-        _known[key] = Known(state(), make, familiar, launch.constants, whole)
+        plain = launch if launch.packing is None and not in_place else None
+        _known[key] = Known(state(), make, familiar, launch.constants, whole, plain)
+
+
+def known_of_tensors(
+    a: Any, b: Any, given: tuple[Any, ...], key: Any, options: tuple[Any, ...]
+) -> None:
+    """Gets ready for products of tensors of a GPU like those that a known product was made of.
+
+    Parameters
+    ----------
+    a, b : tensor
+        The operands.
+    given : tuple
+        The arguments of the launch: tensors, the result among them.
+    key : tuple or None
+        By which the same product of arrays is known.
+    options : tuple
+        As of `key_of`.
+    """
+    known = None if key is None else known_product(key)
+    if known is None or known.launch is None or known.whole:
+        return
+    own = key_of_tensors(a, b, given[_C + 1], options)
+    familiar = known.launch.launcher.familiar(given, known.launch.constants)
+    if familiar is not None:
+        result = given[_OUT]
+        empty, shape = sys.modules["torch"].empty, tuple(result.shape)
+        make = partial(empty, shape, dtype=result.dtype, device=result.device)
+        _known[own] = Known(state(), make, familiar, known.launch.constants, known.whole)
+
+
+def key_of_tensors(a: Any, b: Any, bias: Any, options: tuple[Any, ...]) -> Any:
+    """As `key_of`, for tensors that nothing but a bias is added to."""
+    return a.dtype, a.shape, a.stride(), b.shape, b.stride(), bias is None, options

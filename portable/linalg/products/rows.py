@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -15,10 +16,12 @@ from portable.errors import OutOfMemoryError
 from portable.lang.arguments.arguments import ALIGNMENT, array_spec
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
+from portable.lang.launch.launch import Launcher
 from portable.linalg.products.kernels import matrix_of
 from portable.linalg.products.schedules import tile_of_workgroup
 
 __all__ = [
+    "Enqueue",
     "Rows",
     "bytes_by_units",
     "copy_into",
@@ -26,6 +29,9 @@ __all__ = [
     "in_rows",
     "row_multiples",
 ]
+
+Enqueue = Callable[..., None]
+"""Takes a launcher and what that is called with."""
 
 _EDGE: Final = 64
 _ITEMS: Final = 256
@@ -146,6 +152,7 @@ def in_rows(
     multiple: int = ALIGNMENT,
     turned: bool = False,
     across: bool = False,
+    enqueue: Enqueue = Launcher.__call__,
 ) -> Any:
     """The array, or where its rows and columns do not begin at such bytes a copy whose rows do.
 
@@ -161,6 +168,8 @@ def in_rows(
         Whether columns that begin so will not do.
     across : bool
         Whether columns of a copy lie together, not its rows.
+    enqueue : callable
+        Makes the launch of a copy.
     """
     view = device.view(x)
     if 0 in view.strides:
@@ -179,15 +188,15 @@ def in_rows(
     rows = room[..., :length]
     if across:
         rows = rows.swapaxes(-1, -2)
-    copy_into(x, rows)
+    copy_into(x, rows, enqueue)
     return rows
 
 
-def copy_into(x: Any, out: Any) -> None:
+def copy_into(x: Any, out: Any, enqueue: Enqueue = Launcher.__call__) -> None:
     """Copies matrices (..., m, n) to others, either of which may be transposed views."""
     *lead, m, n = out.shape
     tiles = prod(lead) * -(-m // _EDGE) * -(-n // _EDGE)
-    copy_into_rows[groups(tiles), (_ITEMS, 1, 1)](x, out, EDGE=_EDGE)
+    enqueue(copy_into_rows[groups(tiles), (_ITEMS, 1, 1)], x, out, EDGE=_EDGE)
 
 
 @lru_cache(maxsize=4096)

@@ -49,9 +49,10 @@ class Flow:
 class Layer(ABC):
     """What every layer says of itself.
 
-    A layer of one's own derives from this class, says its shapes, and has two methods that launch
-    kernels: `forward`, and, where networks with it are to be trained, `backward`. Its parameters
-    are then drawn, trained, kept and shared out as those of all other layers.
+    A layer of one's own derives from this class, says its shapes, and has a method that launches
+    kernels, `forward`; training goes back through it by a `portable.Tape`, or by a method
+    `backward` of its own. Its parameters are then drawn, trained, kept and shared out as those of
+    all other layers.
 
     Attributes
     ----------
@@ -149,6 +150,9 @@ class Layer(ABC):
     ) -> None:
         """Makes gradients of a batch that went forward, for layers of one's own.
 
+        Where a layer has none, its `forward` is run once more on a `portable.Tape`, which refuses
+        by its line what has no gradient.
+
         Parameters
         ----------
         flow : Flow
@@ -159,10 +163,7 @@ class Layer(ABC):
         gradients : mapping of str to array
             Where the loss's gradient by each parameter is to be written; summed over the batch.
         """
-        raise UnsupportedError(
-            f"{type(self).__name__} has no backward(flow, parameters, gradients): a network with "
-            "such a layer predicts, and is not trained"
-        )
+        raise UnsupportedError(f"{self!r} leaves its gradients to a tape of its forward")
 
     def is_worked_out_by_itself(self) -> bool:
         """Whether it is a layer of one's own, with a `forward` of its own."""

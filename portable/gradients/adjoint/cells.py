@@ -1,0 +1,182 @@
+"""Variables whose values are known where they are read, and those that loops leave as they were.
+
+The adjoint of a sum takes what it has, clears it and adds the same again. What is known to be
+nought is not added to; what each round of a loop leaves as it found it is not assigned in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from portable.gradients.adjoint.activity import names_in
+from portable.gradients.adjoint.flatten import set_in
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.make import constant_of
+from portable.lang.ir.walk import all_statements, map_expression, map_operands, reads
+
+__all__ = ["settled"]
+
+_JUMPS = s.Break | s.Continue | s.Return
+
+
+def settled(body: s.Block, cells: frozenset[str]) -> s.Block:
+    """A body that reads variables only where their values are not known otherwise.
+
+    Parameters
+    ----------
+    body : Block
+    cells : frozenset of str
+        The names of the kernel's variables.
+    """
+    return _Settling(cells).block(body, {})
+
+
+_Known = dict[str, e.Expression]
+
+
+class _Settling:
+    """Walks through a body; `known` is what stands for variables at a place."""
+
+    def __init__(self, cells: frozenset[str]) -> None:
+        self._cells = cells
+
+    def block(self, block: s.Block, known: _Known) -> s.Block:
+        out: list[s.Statement | None] = []
+        waiting: dict[str, int] = {}
+        for x in block:
+            made = self._statement(x, known)
+            if _jumps(made):
+                waiting.clear()
+            for name in _used(made):
+                waiting.pop(name, None)
+            if isinstance(made, s.Assign):
+                overwritten = waiting.get(made.var.name)
+                if overwritten is not None:
+                    out[overwritten] = None
+                waiting[made.var.name] = len(out)
+            out.append(made)
+        return tuple(x for x in out if x is not None)
+
+    def _statement(self, x: s.Statement, known: _Known) -> s.Statement:
+        match x:
+            case s.Let():
+                value = self._value(x.value, known)
+                if isinstance(value, e.Variable) and value.name in self._cells:
+                    known[value.name] = x.var
+                return s.Let(x.var, value, x.loc)
+            case s.Assign():
+                return self._assign(x, known)
+            case s.If():
+                condition = self._value(x.condition, known)
+                then, orelse = (self.block(part, dict(known)) for part in x.blocks())
+                _forget(known, set_in(then, orelse))
+                return s.If(condition, then, orelse, x.loc)
+            case s.For() | s.Loop():
+                return self._loop(x, known)
+            case _:
+                return self._with(x, known)
+
+    def _with(self, x: s.Statement, known: _Known) -> s.Statement:
+        bound = {v.name for v in x.binds()}
+
+        def change(y: e.Expression) -> e.Expression:
+            if isinstance(y, e.Variable) and y.name in bound:
+                return y
+            return self._value(y, known)
+
+        made = map_operands(x, change)
+        return made if made is not x else replace(x)  # type: ignore[type-var]
+
+    def _value(self, x: e.Expression, known: _Known) -> e.Expression:
+        return map_expression(
+            x, lambda y: known.get(y.name, y) if isinstance(y, e.Variable) else _folded(y)
+        )
+
+    def _assign(self, x: s.Assign, known: _Known) -> s.Statement:
+        value = self._value(x.value, known)
+        simple = isinstance(value, e.Variable) and value.name not in self._cells
+        if simple or constant_of(value) is not None:
+            known[x.var.name] = value
+        else:
+            known.pop(x.var.name, None)
+        return s.Assign(x.var, value, x.loc)
+
+    def _loop(self, x: s.For | s.Loop, known: _Known) -> s.Statement:
+        head = self._with(replace(x, body=()), known)
+        before = {name: y for name, y in known.items() if name not in set_in(x.body)}
+        inner = dict(before)
+        body = self.block(x.body, inner)
+        unchanged = _unchanged(body, inner)
+        if unchanged:
+            body = _without(body, unchanged)
+            again = {name: known[name] for name in unchanged if name in known}
+            if again:
+                body = self.block(body, before | again)
+        _forget(known, set_in(body))
+        return replace(head, body=body)  # type: ignore[type-var]
+
+
+def _unchanged(body: s.Block, after: _Known) -> set[str]:
+    """The variables that a round leaves as it found them."""
+    if any(map(_jumps, body)):
+        return set()
+    begun: dict[str, str] = {}
+    assigned: set[str] = set()
+    for x in body:
+        read = x.value if isinstance(x, s.Let) else None
+        if isinstance(x, s.Let) and isinstance(read, e.Variable) and read.name not in assigned:
+            begun.setdefault(read.name, x.var.name)
+        assigned |= {v.name for v in x.sets()} | set_in(*x.blocks())
+    times = Counter(name for x in all_statements(body) for y in reads(x) for name in names_in(y))
+    return {
+        name
+        for name in assigned & begun.keys()
+        if times[name] == 1
+        and isinstance(value := after.get(name), e.Variable)
+        and value.name == begun[name]
+    }
+
+
+def _without(block: s.Block, cells: set[str]) -> s.Block:
+    """A block that does not assign to some variables."""
+    out: list[s.Statement] = []
+    for x in block:
+        if isinstance(x, s.Assign) and x.var.name in cells:
+            continue
+        match x:
+            case s.If():
+                then, orelse = (_without(part, cells) for part in x.blocks())
+                out.append(s.If(x.condition, then, orelse, x.loc))
+            case s.For() | s.Loop():
+                out.append(replace(x, body=_without(x.body, cells)))
+            case _:
+                out.append(x)
+    return tuple(out)
+
+
+def _folded(x: e.Expression) -> e.Expression:
+    """A sum without what is nought."""
+    if isinstance(x, e.Binary) and x.op == "add":
+        if constant_of(x.x) == 0:
+            return x.y
+        if constant_of(x.y) == 0:
+            return x.x
+    return x
+
+
+def _used(x: s.Statement) -> set[str]:
+    """The names that a statement and the blocks in it read, and those that the blocks set."""
+    inner = [y for part in x.blocks() for y in all_statements(part)]
+    found = {name for y in (x, *inner) for z in reads(y) for name in names_in(z)}
+    return found | {v.name for y in inner for v in y.sets()}
+
+
+def _jumps(x: s.Statement) -> bool:
+    return any(isinstance(y, _JUMPS) for y in all_statements((x,)))
+
+
+def _forget(known: _Known, names: set[str]) -> None:
+    for name in names:
+        known.pop(name, None)
