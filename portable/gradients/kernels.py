@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -30,6 +30,7 @@ from portable.lang.launch.filling import owners_of
 from portable.lang.launch.geometry import default_workgroup, groups
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
+from portable.lang.tiles import lower
 from portable.namespace import device_of, elsewhere
 from portable.primitives import copy, reduce
 from portable.system.locks import fork_safe_lock
@@ -38,6 +39,9 @@ __all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
 
 _MOST_ADJOINTS: Final = 256
 _MOST_FAMILIAR: Final = 4
+_MOST_KEPT: Final = 1 << 28
+"""Bytes that loops keep before they are gone through in chunks."""
+
 _WIDEST: Final = 1024
 _MOST_BY_ONE: Final = 1 << 17
 """Numbers that one workgroup sums up."""
@@ -77,6 +81,13 @@ _MEASURE: Final = -2
 _PARTS: Final = {_MAIN: ("adjoint", "kept"), _MEASURE: ("kept", "counts")}
 
 
+class _Way(NamedTuple):
+    """Whether long loops keep little, and whether sums in no fixed order are refused."""
+
+    thrifty: bool = False
+    deterministic: bool = False
+
+
 class _Derived(Kernel):
     """A kernel whose IR is made from another one's.
 
@@ -85,7 +96,9 @@ class _Derived(Kernel):
     the measurement the counts, of a gather the sizes of the ndrange.
     """
 
-    def __init__(self, primal: Kernel, dims: int, part: int, made: dict[Any, Adjoint]) -> None:
+    def __init__(
+        self, primal: Kernel, dims: int, part: int, made: dict[Any, Adjoint], way: _Way
+    ) -> None:
         defaults = dict(primal.parameters.defaults)
         name, third = _PARTS.get(part, ("gather", "sizes"))
         takes = Parameters(("arguments", "gradients", third), (), defaults)
@@ -101,9 +114,10 @@ class _Derived(Kernel):
         self._dims = dims
         self._part = part
         self._made = made
+        self._way = way
 
     def __reduce__(self) -> Any:
-        return _Derived, (self._primal, self._dims, self._part, {})
+        return _Derived, (self._primal, self._dims, self._part, {}, self._way)
 
     @property
     def reads(self) -> Mapping[Any, Any]:
@@ -148,7 +162,7 @@ class _Derived(Kernel):
 
     def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
         plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
-        key = (self._of, self._dims, capabilities, plain)
+        key = (self._of, self._dims, self._way, capabilities, plain)
         with self._lock:
             found = self._made.get(key)
         if found is None:
@@ -165,10 +179,23 @@ class _Derived(Kernel):
         assert isinstance(gradients, CompositeSpec)
         specs, names = given.items, list(self._primal.parameters.positional)
         own = replace(wanted, parameters=specs, ragged=())
-        ir = self._primal.translated(own, capabilities)
+        ir = _in_plain_words(self._primal.translated(own, capabilities), capabilities)
         pairs = gradients_of(ir, names, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
-        return adjoint_of(ir, restricted, self._dims)
+        thrifty, deterministic = self._way
+        return adjoint_of(ir, restricted, self._dims, thrifty=thrifty, deterministic=deterministic)
+
+
+def _in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
+    """A kernel whose copies and matrix fragments are loads, stores and loops."""
+    plain = replace(
+        capabilities,
+        matrix_units=frozenset(),
+        async_copy=frozenset(),
+        lone_work_items=False,
+        vector_bytes=1,
+    )
+    return lower(kernel, plain)
 
 
 class AdjointKernel:
@@ -177,7 +204,7 @@ class AdjointKernel:
     Made by `vjp`.
     """
 
-    def __init__(self, primal: Kernel) -> None:
+    def __init__(self, primal: Kernel, *, deterministic: bool = False) -> None:
         if primal.parameters.rest:
             raise KernelError(
                 f"{primal.__name__} takes *{primal.parameters.rest[0]}: kernels with a variable "
@@ -186,8 +213,9 @@ class AdjointKernel:
             )
         self.primal: Final = primal
         self.__name__ = f"{primal.__name__}_adjoint"
+        self.deterministic: Final = deterministic
         self._made: dict[Any, Adjoint] = {}
-        self._kernels: dict[tuple[int, int], _Derived] = {}
+        self._kernels: dict[tuple[int, int, bool], _Derived] = {}
         self._launchers: dict[Any, AdjointLauncher] = {}
 
     def __repr__(self) -> str:
@@ -207,12 +235,13 @@ class AdjointKernel:
             found = self._launchers[key] = AdjointLauncher(self, key)
         return found
 
-    def kernel(self, dims: int, part: int = _MAIN) -> Kernel:
+    def kernel(self, dims: int, part: int = _MAIN, *, thrifty: bool = False) -> Kernel:
         """The kernel that is launched over so many dimensions, or one that is before it."""
-        found = self._kernels.get((dims, part))
+        found = self._kernels.get((dims, part, thrifty))
         if found is None:
-            found = _Derived(self.primal, dims, part, self._made)
-            found = self._kernels.setdefault((dims, part), found)
+            way = _Way(thrifty, self.deterministic)
+            found = _Derived(self.primal, dims, part, self._made, way)
+            found = self._kernels.setdefault((dims, part, thrifty), found)
         return found
 
 
@@ -315,15 +344,21 @@ class AdjointLauncher:
         """Launches an adjoint, what is before it and what is behind it."""
         kept: tuple[Any, ...] = ()
         if needs.kept:
-            measure = self._adjoint.kernel(plan.dims, _MEASURE)[self._key]
+            measure = self._adjoint.kernel(plan.dims, _MEASURE, thrifty=plan.thrifty)[self._key]
             counts = _Counts(plan.device, len(needs.kept), on_host=plan.on_host)
             measure(_spared(given, needs.written), gradients, (counts.array,), **constants)
+            if not plan.thrifty and counts.bytes(needs.kept, plan.items) > _MOST_KEPT:
+                plan.needs, plan.thrifty = None, True
+                plan.launcher = self._adjoint.kernel(plan.dims, thrifty=True)[self._key]
+                self._launch(given, gradients, constants)
+                return
             kept = counts.room(needs.kept, plan.items)
         for number, (argument, order) in enumerate(needs.gathers):
             shape = flattened(given)[argument].shape
             ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
             workgroup = _wide(plan.device, len(ndrange))
-            gather = self._adjoint.kernel(plan.dims, number)[ndrange, workgroup]
+            part = self._adjoint.kernel(plan.dims, number, thrifty=plan.thrifty)
+            gather = part[ndrange, workgroup]
             gather(given, gradients, plan.sizes, **constants)
         shares = tuple(plan.room(x.dtype, needs.together) for x in needs.shared)
         more = (*kept, *shares, *(plan.sizes if needs.sized else ()), *(None,) * len(needs.gathers))
@@ -420,6 +455,8 @@ class _Plan:
         Of the adjoint.
     needs : _Needs or None
         What is to be done beside that, once it is known.
+    thrifty : bool
+        Whether its loops keep little, since what they would keep was too much.
     """
 
     device: Device
@@ -429,6 +466,7 @@ class _Plan:
     sizes: tuple[int, int, int]
     launcher: Launcher
     needs: _Needs | None = None
+    thrifty: bool = False
 
     def room(self, kind: DType, together: int) -> Any:
         """An array with an element for each workgroup."""
@@ -481,11 +519,18 @@ class _Counts:
         self._device = device
         self._on_host = on_host
 
+    def _heights(self) -> Any:
+        return self.array if self._on_host else self._device.to_numpy(self.array)
+
+    def bytes(self, kinds: tuple[DType, ...], items: int) -> int:
+        """How much memory that is."""
+        pairs = zip(self._heights(), kinds, strict=True)
+        return sum(int(height) * kind.itemsize * items for height, kind in pairs)
+
     def room(self, kinds: tuple[DType, ...], items: int) -> tuple[Any, ...]:
         """Arrays for what so many work-items keep."""
-        heights = self.array if self._on_host else self._device.to_numpy(self.array)
         out: list[Any] = []
-        for height, kind in zip(heights, kinds, strict=True):
+        for height, kind in zip(self._heights(), kinds, strict=True):
             shape = (max(1, int(height)), items)
             made = np.empty(shape, kind.numpy) if self._on_host else self._device.empty(shape, kind)
             out.append(made)
@@ -496,7 +541,7 @@ def _signature(leaves: Sequence[Any]) -> Any:
     return tuple((x.dtype, len(x.shape)) if is_array(x) else _kind(x) for x in leaves)
 
 
-def vjp(forward: Kernel) -> AdjointKernel:
+def vjp(forward: Kernel, *, deterministic: bool = False) -> AdjointKernel:
     """The adjoint of a kernel, itself a kernel: from gradients by results to those by the rest.
 
     It is made from the kernel's IR by reverse-mode differentiation (Griewank and Walther,
@@ -506,12 +551,17 @@ def vjp(forward: Kernel) -> AdjointKernel:
 
     Where a function has a kink (``abs``, ``maximum``, a comparison) one of the two slopes is taken;
     derivatives through integers are nothing. Atomic additions make the last bits of sums over
-    work-items depend on their order.
+    work-items depend on their order. Where loops would keep more than 256 MiB they are gone through
+    in chunks, of which what each begins with is kept: memory then grows with the square root of the
+    number of rounds, for one more run forwards.
 
     Parameters
     ----------
     forward : kernel
         A function marked `portable.kernel`.
+    deterministic : bool
+        Whether gradients must be the same, to the last bit, in each run: what would take atomic
+        additions is refused by its line.
 
     Returns
     -------
@@ -539,9 +589,9 @@ def vjp(forward: Kernel) -> AdjointKernel:
     """
     if not isinstance(forward, Kernel):
         raise TypeError(f"portable.vjp takes a kernel, not {forward!r}")
-    return _adjoint_of(forward)
+    return _adjoint_of(forward, deterministic)
 
 
 @lru_cache(maxsize=_MOST_ADJOINTS)
-def _adjoint_of(forward: Kernel) -> AdjointKernel:
-    return AdjointKernel(forward)
+def _adjoint_of(forward: Kernel, deterministic: bool) -> AdjointKernel:
+    return AdjointKernel(forward, deterministic=deterministic)

@@ -10,6 +10,7 @@ import pytest
 import portable as pt
 from portable import lang as kl
 from portable.backend import Device
+from portable.gradients import kernels
 from tests.support.differences import assert_gradients
 
 pytestmark = pytest.mark.needs_float64
@@ -277,3 +278,44 @@ def constants_in_a_loop(n, x, y):
 
 def test_what_a_loop_stores_is_there_after_it(device: Device) -> None:
     assert_gradients(device.name, constants_in_a_loop, N, 2, numbers(N), np.zeros(N))
+
+
+@pt.kernel
+def backwards(x, n, out):
+    i = kl.global_id(0)
+    v = x[i]
+    for k in range(n, 0, -2):
+        for _ in range(k % 3):
+            v = kl.sin(v) + 0.1 * v * k / n
+    out[i] = v
+
+
+@pytest.mark.parametrize("steps", [0, 1, 23])
+def test_long_loops_keep_little(
+    device: Device, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_MOST_KEPT", -1)
+    kernels._adjoint_of.cache_clear()
+    assert_gradients(device.name, logistic, N, 2.9, numbers(N), steps, np.zeros(N), count=1)
+    assert_gradients(device.name, backwards, N, numbers(N), steps, np.zeros(N), count=1)
+    plans = pt.vjp(logistic)[N]._plans.values()
+    assert plans
+    assert all(plan.thrifty for plan in plans)
+
+
+def test_what_long_loops_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms: list[int] = []
+    old = kernels._Counts.room
+
+    def room(self: Any, kinds: Any, items: int) -> Any:
+        rooms.append(self.bytes(kinds, items))
+        return old(self, kinds, items)
+
+    monkeypatch.setattr(kernels._Counts, "room", room)
+    for most in (1 << 28, -1):
+        monkeypatch.setattr(kernels, "_MOST_KEPT", most)
+        kernels._adjoint_of.cache_clear()
+        x, gx = numbers(N), np.zeros(N)
+        with pt.use("cpu:native"):
+            pt.vjp(logistic)[N](2.9, x, 900, np.zeros(N), None, gx, None, np.ones(N))
+    assert rooms[1] * 8 < rooms[0]

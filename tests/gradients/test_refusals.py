@@ -100,21 +100,12 @@ def bits(x, y):
     y[i] = kl.bitcast(kl.bitcast(x[i], kl.u64) ^ 1, kl.f64) + kl.bitcast(x[i], kl.f64)
 
 
-@pt.kernel
-def copies(x, y):
-    tile = kl.local((8,), x.dtype)
-    kl.copy(tile, x[0:8])
-    kl.barrier()
-    y[kl.local_id(0)] = tile[kl.local_id(0)] * 2
-
-
 @pytest.mark.parametrize(
     ("kernel", "count", "reason"),
     [
         (tickets, 3, "atomic_add returns"),
         (greatest, 2, "atomic_max"),
         (sums_so_far, 3, "atomic_add returns"),
-        (copies, 2, "a workgroup does together"),
     ],
 )
 def test_lines_without_gradients(kernel: Any, count: int, reason: str) -> None:
@@ -137,3 +128,32 @@ def test_an_array_between_without_its_gradient() -> None:
     x, y, z, dx, dz = arrays(5)
     with pytest.raises(KernelError, match="without an array for its own gradient"):
         pt.vjp(accumulates)[N](x, y, z, dx, None, dz)
+
+
+@pt.kernel
+def gathered(x, at, y):
+    i = kl.global_id(0)
+    y[i] = x[at[i]] * x[i]
+
+
+@pt.kernel
+def smoothed(c, x, y):
+    i = kl.global_id(0)
+    if 0 < i < x.shape[0] - 1:
+        y[i] = c * x[i - 1] * x[i + 1]
+
+
+def test_sums_in_no_fixed_order() -> None:
+    x, y, dx = arrays(3)
+    at = np.zeros(N, np.int32)
+    with pytest.raises(KernelError, match="in a fixed order: several work-items add to d_x"):
+        pt.vjp(gathered, deterministic=True)[N](x, at, y, dx, None, np.ones(N))
+    found = []
+    for _ in range(2):
+        dc, dx = np.zeros(1), np.zeros(N)
+        pt.vjp(smoothed, deterministic=True)[N](0.3, x, y, dc, dx, np.ones(N))
+        pt.synchronize()
+        found.append((dc, dx))
+    assert np.array_equal(found[0][0], found[1][0])
+    assert np.array_equal(found[0][1], found[1][1])
+    assert np.allclose(found[0][0], N - 2)

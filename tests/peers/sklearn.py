@@ -47,7 +47,7 @@ class Case(NamedTuple):
     classes: bool = False
 
 
-CASES: Final = (
+CASES: Final[tuple[Case, ...]] = (
     Case("StandardScaler", "preprocessing"),
     Case("MinMaxScaler", "preprocessing"),
     Case("MaxAbsScaler", "preprocessing"),

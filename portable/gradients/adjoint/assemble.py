@@ -9,6 +9,7 @@ from typing import Final
 from portable.dtypes import DType, int32
 from portable.gradients.adjoint.activity import Activity
 from portable.gradients.adjoint.cells import settled
+from portable.gradients.adjoint.chunks import in_chunks
 from portable.gradients.adjoint.exits import without_jumps
 from portable.gradients.adjoint.flatten import flat
 from portable.gradients.adjoint.gathers import (
@@ -125,7 +126,14 @@ class Adjoint:
     sized: bool = False
 
 
-def adjoint_of(kernel: Kernel, gradients: Sequence[Gradient], dims: int = 1) -> Adjoint:
+def adjoint_of(
+    kernel: Kernel,
+    gradients: Sequence[Gradient],
+    dims: int = 1,
+    *,
+    thrifty: bool = False,
+    deterministic: bool = False,
+) -> Adjoint:
     """The adjoint of a kernel that the front end gave.
 
     Parameters
@@ -135,13 +143,39 @@ def adjoint_of(kernel: Kernel, gradients: Sequence[Gradient], dims: int = 1) -> 
         In the order of its parameters.
     dims : int
         How many dimensions the ndrange has.
+    thrifty : bool
+        Whether long loops keep little, and are run once more.
+    deterministic : bool
+        Whether sums that depend on the order of work-items are refused.
 
     Raises
     ------
     KernelError
         With the line of what has no gradient.
     """
-    return _Assembly(kernel, gradients, dims, Names(kernel)).made()
+    how = _How(dims, thrifty, deterministic)
+    return _Assembly(kernel, gradients, how, Names(kernel)).made()
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """As of `adjoint_of`."""
+
+    dims: int
+    thrifty: bool
+    deterministic: bool
+
+
+def _refuse_sums(body: s.Block) -> None:
+    """Refuses atomic additions of floats: their last bits depend on the order of work-items."""
+    for x in all_statements(body):
+        if isinstance(x, s.Atomic) and x.array.dtype.is_float:
+            refuse(
+                f"in a fixed order: several work-items add to {x.array.name} by atomic additions",
+                x,
+                "read elements at the work-item's own place, or moved by constants from it, or "
+                "leave out deterministic=True",
+            )
 
 
 def _refuse_order(body: s.Block) -> None:
@@ -157,13 +191,17 @@ def _refuse_order(body: s.Block) -> None:
 
 class _Assembly:
     def __init__(
-        self, kernel: Kernel, gradients: Sequence[Gradient], dims: int, names: Names
+        self, kernel: Kernel, gradients: Sequence[Gradient], how: _How, names: Names
     ) -> None:
+        dims = how.dims
         self.primal: Final = kernel
         self.gradients: Final = gradients
+        self.how: Final = how
         self.dims: Final = dims
         self.names: Final = names
         program = flat(without_jumps(kernel, self.names), self.names)
+        if how.thrifty:
+            program = in_chunks(program, self.names)
         self.stack: Final = Stack(program, self.names, dims)
         self.flat, logs = with_logs(program, self.names, self.stack)
         arrays = {x.parameter: x.array for x in gradients}
@@ -191,6 +229,8 @@ class _Assembly:
         into = [*(x.array for x in self.gradients), *shares]
         live = self._lean(needed(body, into), into)
         _refuse_order(live)
+        if self.how.deterministic:
+            _refuse_sums(live)
         touched = {y for x in all_statements(live) for y in x.touched()}
         self.stack.arrays = [x for x in self.stack.arrays if x in touched]
         more: tuple[Array | e.Variable, ...] = (*self.stack.arrays, *shares, *sizes)
@@ -201,7 +241,7 @@ class _Assembly:
         measure = self._measure() if self.stack.arrays else None
         kept = tuple(x.dtype for x in self.stack.arrays)
         if kept and chosen:
-            again = _Assembly(self.primal, self.gradients, self.dims, Names(self.primal))
+            again = _Assembly(self.primal, self.gradients, self.how, Names(self.primal))
             again.gathers = False
             return again.made()
         gathers = tuple(map(self._gather, chosen))
@@ -250,7 +290,7 @@ class _Assembly:
         variables: list[e.Variable] = [total]
         arrays: list[Array] = []
         for number, move in enumerate(moved.moves):
-            part = _Assembly(self.primal, self.gradients, self.dims, self.names)
+            part = _Assembly(self.primal, self.gradients, self.how, self.names)
             found = gatherable(part.flat, [moved.array], self.dims)[0]
             loads = frozenset(x for x, at in found.loads.items() if at == number)
             part.memory.gathering = Gathering(loads, total)

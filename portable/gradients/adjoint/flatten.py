@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from portable.gradients.adjoint.names import Names, is_float
+from portable.gradients.adjoint.names import Names, is_float, refuse
 from portable.gradients.adjoint.rounds import Rounds
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -85,7 +85,8 @@ class _Flat:
             case _:
                 made = map_operands(x, lambda y: self._operand(y, x))
                 if made.blocks():
-                    raise TypeError(f"{type(x).__name__} is not known here")
+                    hint = "give the kernel an adjoint of your own by portable.custom_vjp"
+                    refuse(f"through {type(x).__name__}", x, hint)
                 self._out.append(made)
 
     def _operand(self, y: e.Expression, x: s.Statement) -> e.Expression:

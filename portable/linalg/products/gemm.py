@@ -43,6 +43,7 @@ from portable.lang.launch.launch import Launcher
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
 from portable.linalg.products.again import (
+    Lying,
     key_of,
     key_of_tensors,
     known_of_tensors,
@@ -245,14 +246,18 @@ def prepare_gemm(
         return _nothing
     if algorithm == "vendor":
         return partial(_vendor, device, given, wanted)
-    args = _arguments(plan, given, given.out)
-    if plan.rows is not None and _copies(plan, given, wanted):
-        return partial(_again, plan, given, wanted)
+    copies: list[Callable[[], None]] = []
     steps: list[Callable[[], None]] = []
+
+    def prepare(launcher: Launcher, *args: Any, **constants: Any) -> None:
+        copies.append(launcher.prepare(*args, **constants))
+
+    plan, args = _in_rows(plan, given, given.out, wanted, prepare)
 
     def bind(launch: TileLaunch) -> None:
         order = in_order(launch, args, plan.activation, device.empty)
-        steps[:] = [step.launcher.prepare(*own, **step.constants) for step, own in order]
+        own = [step.launcher.prepare(*given, **step.constants) for step, given in order]
+        steps[:] = [*copies, *own]
 
     _first(plan, args, bind)
     return steps[0] if len(steps) == 1 else partial(_in_turn, tuple(steps))
@@ -269,12 +274,6 @@ def _nothing() -> None:
 
 def _discarded(call: Callable[[], object]) -> None:
     call()
-
-
-def _again(plan: Plan, given: _Given, wanted: Wanted) -> None:
-    """A product that was checked before, of operands that are copied each time."""
-    own, args = _in_rows(plan, given, given.out, wanted)
-    _run(own, args)
 
 
 def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], tuple[Any, ...]]:
@@ -390,11 +389,11 @@ def _made(given: _Given, options: _Options, key: Any) -> Any:
         return _vendor(device, given, wanted)
     result = device.empty(plan.shape, plan.result) if given.out is None else given.out
     if 0 not in plan.shape:
+        wants = plan.rows
         plan, args = _in_rows(plan, given, result, wanted)
         launch = _run(plan, args)
-        as_given = args[1] is given.a and args[2] is given.b and args[4] is given.c
-        if key is not None and launch.recognised and as_given:
-            seen_again(key, plan, launch, args)
+        if key is not None and launch.recognised and args[4] is given.c:
+            seen_again(key, plan, launch, args, Lying(given.a, given.b, wants))
     return result
 
 
@@ -460,7 +459,7 @@ def product_with_factors(
         plan, args = _in_rows(plan, given, out, wanted)
         launch = _run(plan, args)
         if key is not None and launch.recognised and args[1] is a and args[2] is b:
-            seen_again(key, plan, launch, args)
+            seen_again(key, plan, launch, args, Lying(a, b, plan.rows))
 
 
 def _plan_of(device: Device, given: _Given, wanted: Wanted, b: Any = None) -> Plan:
@@ -512,12 +511,6 @@ def _in_rows(
     if rows is not b:
         plan = _plan_of(device, given, wanted, rows)
     return plan, (alpha, a, rows, *rest)
-
-
-def _copies(plan: Plan, given: _Given, wanted: Wanted) -> bool:
-    """Whether operands are copied."""
-    _, args = _in_rows(plan, given, given.out, wanted)
-    return args[1] is not given.a or args[2] is not given.b
 
 
 def _run(plan: Plan, args: tuple[Any, ...], enqueue: Enqueue = Launcher.__call__) -> TileLaunch:
