@@ -3,7 +3,7 @@
 ``PORTABLE_BACKEND=opencl:pocl pytest -p tests.peers.scipy_factorisations --pyargs
 scipy.linalg.tests.test_basic scipy.linalg.tests.test_decomp_lu ...``. Calls with options that ours
 have not (pivoting, ``lower`` of `solve`, LAPACK's drivers) go to SciPy; how many went where is
-printed in the end.
+printed in the end. Tests of warnings, and those that want LAPACK's own roundoff, fail.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ def _no(*options: Any) -> None:
         raise _Unlike
 
 
-def _solve(a: Any, b: Any, lower: Any = False, overwrite_a: Any = False, overwrite_b: Any = False,
-           check_finite: bool = True, assume_a: Any = None, transposed: Any = False) -> Any:  # fmt: skip
+def _solve(
+    a: Any, b: Any, lower: Any = False, overwrite_a: Any = False, overwrite_b: Any = False,
+    check_finite: bool = True, assume_a: Any = None, transposed: Any = False,
+) -> Any:  # fmt: skip
     _no(lower, assume_a not in (None, "gen"), transposed)
     return ours.solve(*_arrays(check_finite, a, b))
 
