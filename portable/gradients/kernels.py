@@ -13,6 +13,7 @@ from weakref import ref
 import numpy as np
 
 from portable import lang as kl
+from portable import registry
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
@@ -476,8 +477,20 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Same:
-    """Arguments that were looked at: recognised where the very same arrays come again."""
+    """Arguments that were looked at: recognised where the very same arrays come again.
 
+    Attributes
+    ----------
+    device : Device
+        The one in use.
+    arrays : tuple
+        Their numbers among all arguments, weak references and shapes.
+    others : tuple
+        The numbers of what is no array, and its kind.
+    constants : tuple
+    """
+
+    device: Device
     arrays: tuple[Any, ...]
     others: tuple[Any, ...]
     constants: tuple[Any, ...]
@@ -490,11 +503,14 @@ class _Same:
         except TypeError:
             return None
         others = tuple((i, _kind(x)) for i, x in enumerate(leaves) if not is_array(x))
-        return _Same(arrays, others, tuple(map(constant_key, constants.items())))
+        keys = tuple(map(constant_key, constants.items()))
+        return _Same(registry.device(), arrays, others, keys)
 
     def recognises(self, leaves: Sequence[Any], constants: Mapping[str, Any]) -> bool:
         """Whether they are the same arrays, and numbers like those."""
         if len(leaves) != len(self.arrays) + len(self.others):
+            return False
+        if registry.device() is not self.device:  # which NumPy's arrays may go by
             return False
         for i, known, shape in self.arrays:
             x = leaves[i]
