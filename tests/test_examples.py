@@ -20,6 +20,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 TESTED = {
     "bitonic_sort",
     "conjugate_gradients",
+    "dask_workers",
     "digits",
     "forecast",
     "heat",
@@ -237,3 +238,17 @@ def test_notebooks_are_the_examples_and_run(monkeypatch: pytest.MonkeyPatch) -> 
         assert found == wanted, f"{name}.ipynb is not what build.py makes of {name}.py"
         *_, last = build.outputs([text for kind, text in wanted if kind == "code"], name)
         assert [output["output_type"] for output in last] == ["stream", "display_data"]
+
+
+@pytest.mark.needs_compiler
+def test_dask_workers(device: Device) -> None:
+    """On threads: two workers take seconds to begin."""
+    pytest.importorskip("dask")
+    example = load("dask_workers")
+    if device.backend == "sycl":
+        pytest.skip("Dask cannot join dpnp's arrays")
+    x = example.field(24, 6, 5)
+    host = x.compute()
+    expected = abs(host - host.mean(axis=0)).max(axis=0)
+    found = example.anomalies(x, device.name).compute(scheduler="synchronous")
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -45,7 +45,7 @@ from portable.errors import (
     OutOfMemoryError,
     PortableError,
 )
-from portable.interchange.tensors import dtype_of, is_tensor, place_of
+from portable.interchange.tensors import dtype_of, is_tensor, numpy_dtypes, place_of
 from portable.profiling import timeline
 from portable_backends.common.limits import check
 from portable_backends.cuda.parameter_blocks import ParameterBlock
@@ -274,7 +274,9 @@ class CuPyDevice(Device):
         )
 
     def view_code(self, array: Any) -> ViewCode:
-        """How compiled code sees a CuPy array."""
+        """How compiled code sees a CuPy array, or a tensor where PyTorch works on CuPy's stream."""
+        if is_tensor(array):
+            return self._tensor_code(array)
         return ViewCode(
             self._array,
             same="{x}.dtype is {x}_dtype and {x}.shape == {x}_shape and {x}.strides == {x}_strides"
@@ -284,6 +286,35 @@ class CuPyDevice(Device):
             offset="0",
             owner="None",
             names={"index": self.index},
+        )
+
+    def _stream_address(self) -> int:
+        return int(self._cupy.cuda.get_current_stream().ptr)
+
+    def _tensor_code(self, tensor: Any) -> ViewCode:
+        from cupy_backends.cuda import stream
+        from cupy_backends.cuda.api import runtime
+
+        current = runtime.getDevice
+        mine = getattr(stream, "get_current_stream_ptr", self._stream_address)
+        theirs = sys.modules["torch"]._C._cuda_getCurrentRawStream
+        return ViewCode(
+            type(tensor),
+            same="numpy_of[{x}.dtype] is {x}_dtype and {x}.shape == {x}_shape"
+            " and {x}.stride() == {x}_apart and {x}.get_device() == index == current()"
+            " and not ({x}.requires_grad or {x}.is_conj() or {x}.is_neg())"
+            " and theirs(index) == mine()",
+            handle="{x}.data_ptr()",
+            address="{x}_handle",
+            offset="0",
+            owner="None",
+            names={
+                "index": self.index,
+                "numpy_of": numpy_dtypes,
+                "current": current,
+                "theirs": theirs,
+                "mine": mine,
+            },
         )
 
     def behind(self, handle: int, by: int) -> int:

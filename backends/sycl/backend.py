@@ -29,11 +29,13 @@ from portable.backend import (
     bytes_of,
 )
 from portable.backend.queues import Mark, MarkTimer, Queue
-from portable.dtypes import DType
+from portable.dtypes import NARROW, DType
+from portable.dtypes import dtype as kind_of
 from portable.errors import (
     CompileError,
     DeviceFaultError,
     DeviceMismatchError,
+    DTypeError,
     LaunchError,
     OutOfMemoryError,
 )
@@ -78,6 +80,14 @@ def _waited(device: SYCLDevice) -> SYCLDevice:
 
 
 @cache
+def _check_known(kind: DType) -> None:
+    """Refuses what dpnp has no arrays of."""
+    if kind in NARROW:
+        raise DTypeError(
+            f"dpnp has no arrays of {kind.name}; take an OpenCL device of the same hardware"
+        )
+
+
 def _use_first(queue: Any) -> None:
     """Call what members of a group call first, in one thread.
 
@@ -330,6 +340,7 @@ class SYCLDevice(Device):
         import dpnp
         from dpctl.memory import USMAllocationError
 
+        _check_known(dtype)
         bytes_of(shape, dtype.itemsize)
         with _GATE.lock:
             self.in_flight.release()
@@ -342,6 +353,7 @@ class SYCLDevice(Device):
         """Copy to the device."""
         import dpnp
 
+        _check_known(kind_of(array.dtype))
         with _GATE.lock, timeline.copying(self, "to device", array.nbytes):
             return dpnp.array(np.asarray(array, order="C"), sycl_queue=self.sycl_queue)
 

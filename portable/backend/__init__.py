@@ -105,8 +105,9 @@ class ViewCode(NamedTuple):
     """`Device.view` as Python text, for functions compiled to see arrays like an earlier one fast.
 
     In each text ``{x}`` is the name of the array, and the beginning of names for parts of it; what
-    the earlier array's view has in them goes by ``{x}_dtype``, ``{x}_shape``, ``{x}_strides`` and
-    ``{x}_layout``. The texts are evaluated in this order; an exception means an unlike array.
+    the earlier array's view has in them goes by ``{x}_dtype``, ``{x}_shape``, ``{x}_strides`` (in
+    elements ``{x}_apart``) and ``{x}_layout``. The texts are evaluated in this order; an exception
+    means an unlike array.
 
     Attributes
     ----------

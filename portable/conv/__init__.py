@@ -6,8 +6,20 @@ lines and volumes by the same kernels, `conv_transpose2d` is the gradient by ima
 """
 
 from portable.conv.convolution import Convolution, conv2d, prepare, workspace_size
-from portable.conv.dimensions import conv1d, conv3d
-from portable.conv.gradients import conv2d_input_gradient, conv2d_weight_gradient
+from portable.conv.dimensions import (
+    conv1d,
+    conv1d_input_gradient,
+    conv1d_weight_gradient,
+    conv3d,
+    conv3d_input_gradient,
+    conv3d_weight_gradient,
+)
+from portable.conv.gradients import (
+    conv2d_input_gradient,
+    conv2d_weight_gradient,
+    prepare_input_gradient,
+    prepare_weight_gradient,
+)
 from portable.conv.shared import PreparedConvolution, SharedConvolution, prepare_shared
 from portable.conv.transposed import conv_transpose2d
 
@@ -16,12 +28,18 @@ __all__ = [
     "PreparedConvolution",
     "SharedConvolution",
     "conv1d",
+    "conv1d_input_gradient",
+    "conv1d_weight_gradient",
     "conv2d",
     "conv2d_input_gradient",
     "conv2d_weight_gradient",
     "conv3d",
+    "conv3d_input_gradient",
+    "conv3d_weight_gradient",
     "conv_transpose2d",
     "prepare",
+    "prepare_input_gradient",
     "prepare_shared",
+    "prepare_weight_gradient",
     "workspace_size",
 ]

@@ -1,239 +1,331 @@
-"""Convolutions like earlier ones, launched with little more than a look at their arrays.
+"""Work like earlier work, launched with little more than a look at its arrays.
 
-A call of `conv2d` checks its arguments, finds its way, makes room and launches some kernels: some
-200 calls of Python. A call like a few before is found by its layouts; recognisers of the launches
-make sure of the rest. What kernels leave for each other lies in the room of the call before.
+A call of `conv2d` or of a gradient checks its arguments, finds its way, makes room and launches
+some kernels: some 200 calls of Python. A call like a few before is found by its layouts and goes on
+the launches of that one. What kernels leave for each other lies in the room of the call before.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import combinations
 from typing import Any, Final, NamedTuple
 
-from portable.backend import Device
-from portable.conv.launching import Launch, Step
-from portable.dtypes import DType
+import numpy as np
+
+from portable.backend import ArrayView, Device
+from portable.conv.launching import Launch, Step, recorded
+from portable.dtypes import dtype
+from portable.lang.arguments.arguments import ALIGNMENT, byte_range
 from portable.lang.arguments.structs import flattened
-from portable.lang.launch.launch import Familiar
-from portable.linalg.base.operands import views_overlap
+from portable.lang.launch.launch import Repeatable
+from portable.namespace import device_of_arrays
+from portable.registry import registry
 from portable.tune.table import recent_state, state
 
-__all__ = ["Known", "is_kept", "key_of", "known_convolution", "learn", "pays_to_learn"]
+__all__ = ["remembered"]
 
 _AFTER: Final = 4
-"""Calls after which it pays to compile what recognises more of them."""
+"""Calls after which it pays to remember more of them."""
 
 _MOST: Final = 256
-"""Convolutions that a thread knows."""
+"""Calls that a thread remembers."""
 
-_MOST_KEPT: Final = 2**23
-"""Bytes of room that a known convolution keeps."""
+_MOST_KEPT: Final = 512
+"""The share of a device's memory that is kept as room of one of them is one over this."""
 
-_X, _RESIDUAL, _OUT = 0, 3, 4
+_ALL_KEPT: Final = 64
+"""The same of all of them."""
+
+_UNKNOWN_MEMORY: Final = 2**32
+"""Bytes that a device is taken to have which does not say."""
 
 
 class _Again(NamedTuple):
-    """A launch, and which arrays it takes."""
+    """A launch: from which of the call's arrays and room its arguments come, and how far behind."""
 
-    familiar: Familiar
-    pick: Callable[[tuple[Any, ...]], tuple[Any, ...]]
-    constants: dict[str, Any]
+    launch: Repeatable
+    places: tuple[int, ...]
+    shifts: tuple[int, ...]
+    numbers: tuple[Any, ...]
 
 
-class Known(NamedTuple):
-    """A convolution that was made a few times.
+class _Form(NamedTuple):
+    """What arrays alike have in common that a key does not say."""
 
-    Attributes
-    ----------
-    table : object
-        The state of the tuned parameters at that time.
-    device : Device
-    queue : hashable
-        The queue, whose order keeps launches of two calls from using its room at once.
-    make : callable
-        Makes a result.
-    launches : tuple
-    fixed : tuple
-        What launches take beside the arrays of a call.
-    apart : bool
-        Whether a launch makes sure that images and results do not overlap.
+    phase: int
+    writable: bool
+
+
+class _Pair(NamedTuple):
+    """Two arrays, the first of them written, and how far apart they begin where they meet."""
+
+    first: int
+    second: int
+    near: int
+    far: int
+
+
+class _Known(NamedTuple):
+    """A call that was made a few times.
+
+    `queue` is that whose order keeps launches of two calls from using the room at once; `chosen`
+    the device in use, where arrays are NumPy's; `kept` holds the room.
     """
 
     table: object
     device: Device
     queue: Hashable
+    chosen: tuple[Device | None] | None
     make: Callable[[], Any]
     launches: tuple[_Again, ...]
-    fixed: tuple[Any, ...]
-    apart: bool
+    forms: tuple[_Form | None, ...]
+    pairs: tuple[_Pair, ...]
+    room: tuple[ArrayView, ...]
+    kept: tuple[Any, ...]
 
     def launched(self, given: tuple[Any, ...]) -> bool:
-        """Launches it for images, filters, bias, residual and results; False, nothing done, else.
-
-        Parameters
-        ----------
-        given : tuple
-            Of these, in this order.
-        """
-        if self.device.current_queue() != self.queue:
+        """Launches it for other arrays, the result last; False, nothing done, where it may not."""
+        device = self.device
+        if device.current_queue() != self.queue:
             return False
-        arrays, ready = (*given, *self.fixed), []
-        for familiar, pick, constants in self.launches:
-            arguments = familiar.recognise(pick(arrays), constants)
-            if arguments is None:
+        if self.chosen is not None and registry.chosen_device() is not self.chosen[0]:
+            return False
+        views: list[ArrayView | None] = []
+        for x, form in zip(given, self.forms, strict=True):
+            if form is None:
+                views.append(None)
+                continue
+            if not device.owns(x):
                 return False
-            ready.append((familiar, arguments))
-        if not self.apart and _overlap(self.device, given[_X], given[_OUT]):
+            view = device.view(x)
+            if view.address % ALIGNMENT != form.phase or view.writable != form.writable:
+                return False
+            views.append(view)
+        if self._meet(views):
             return False
-        for familiar, arguments in ready:
-            familiar.launch(familiar.groups, arguments)
+        self._launch([*views, *self.room])
         return True
+
+    def _meet(self, views: list[ArrayView | None]) -> bool:
+        """Whether what is written may share memory with another array."""
+        for i, j, near, far in self.pairs:
+            x, y = views[i], views[j]
+            assert x is not None
+            assert y is not None
+            if x.owner == y.owner and near < x.address - y.address < far:
+                return True
+        return False
+
+    def _launch(self, views: list[ArrayView | None]) -> None:
+        if self.device.capabilities.pointer_offsets:
+            for launch, places, shifts, numbers in self.launches:
+                handles = [None if i < 0 else views[i].handle for i in places]  # type: ignore[union-attr]
+                begins = [
+                    0 if i < 0 else views[i].offset + by  # type: ignore[union-attr]
+                    for i, by in zip(places, shifts, strict=True)
+                ]
+                launch(handles, begins, numbers)
+            return
+        behind = self.device.behind
+        for launch, places, shifts, numbers in self.launches:
+            handles = [
+                None if i < 0 else behind(views[i].handle, by) if by else views[i].handle  # type: ignore[union-attr]
+                for i, by in zip(places, shifts, strict=True)
+            ]
+            launch(handles, shifts, numbers)
 
 
 class _OfThread(threading.local):
-    """What a thread knows, and how often it made what it does not know."""
+    """What a thread remembers, how often it was called for what it does not, and bytes of room."""
 
     def __init__(self) -> None:
-        self.known: dict[Any, Known] = {}
+        self.known: dict[Any, _Known] = {}
         self.counts: dict[Any, int] = {}
+        self.room = 0
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self.known.clear()
+        self.counts.clear()
+        self.room = 0
 
 
 _of_thread = _OfThread()
 
 
-def is_kept(room: int) -> bool:
-    """Whether a known convolution keeps so many bytes of room."""
-    return room <= _MOST_KEPT
-
-
-def key_of(x: Any, w: Any, bias: Any, residual: Any, out: Any, options: tuple[Any, ...]) -> Any:
-    """What convolutions alike have in common, as far as it is cheap to say; None where it is not.
+def remembered(
+    arrays: tuple[Any, ...],
+    out: Any,
+    options: tuple[Any, ...],
+    work: Callable[[], Any],
+    *,
+    beside: int = -1,
+    written: tuple[int, ...] = (),
+) -> Any:
+    """Does some work, or what a call alike did, on other arrays.
 
     Parameters
     ----------
-    x, w, bias, residual, out
-        As `portable.conv.conv2d` is given them.
+    arrays : tuple of array or None
+        What it is done on.
+    out : array or None
+        Where the result is put, if that is given.
     options : tuple
-        What else it is given, hashable where it is right.
+        What else there is, hashable where it is right.
+    work : callable
+        Gives the result, `out` or a new array. All its launches are by `enqueue` and
+        `enqueue_call`, and read nothing but what is given and what they made.
+    beside : int
+        The number of the array that the result may be.
+    written : tuple of int
+        The numbers of arrays that are written as well.
     """
-    try:
-        return (
-            x.dtype, x.shape, x.strides, w.shape, w.strides, bias is None, residual is None,
-            out is None, residual is out, options,
-        )  # fmt: skip
-    except AttributeError:  # no arrays at all, or of libraries that have no strides
-        return None
-
-
-def known_convolution(key: Any) -> Known | None:
-    """What is known of convolutions of a key, unless parameters were tuned since."""
+    key = _key_of((*arrays, out), options, beside >= 0 and arrays[beside] is out)
     try:
         known = _of_thread.known.get(key)
     except TypeError:  # options that are to be refused, or lists
+        return work()
+    if known is not None and known.table is recent_state():
+        result = known.make() if out is None else out
+        if known.launched((*arrays, result)):
+            return result
+    if key is None or not _pays_to_learn(key):
+        return work()
+    with recorded() as steps:
+        result = work()
+    _learn(key, (*arrays, result), steps, (len(arrays), *written), beside)
+    return result
+
+
+def _key_of(given: tuple[Any, ...], options: tuple[Any, ...], in_place: bool) -> Any:
+    """What calls alike have in common, as far as it is cheap to say; None where it is not."""
+    try:
+        parts = [None if x is None else (x.dtype, x.shape, x.strides) for x in given]
+    except AttributeError:  # no arrays at all, or of libraries that have no strides
         return None
-    return known if known is not None and known.table is recent_state() else None
+    return (*parts, in_place, options)
 
 
-def pays_to_learn(key: Any) -> bool:
+def _pays_to_learn(key: Any) -> bool:
     """Counts a call, and tells whether it is to be remembered."""
     counts = _of_thread.counts
     if len(counts) >= _MOST:
-        counts.clear()
-        _of_thread.known.clear()
-    try:
-        count = counts[key] = counts.get(key, 0) + 1
-    except TypeError:
-        return False
-    return key is not None and count % _AFTER == 0
+        _of_thread.clear()
+    count = counts[key] = counts.get(key, 0) + 1
+    return count % _AFTER == 0
 
 
-def learn(
+def _learn(
     key: Any,
     given: tuple[Any, ...],
-    room: Sequence[Any],
     steps: Sequence[Step],
-    device: Device,
-    result: tuple[tuple[int, ...], DType],
+    written: tuple[int, ...],
+    beside: int,
 ) -> None:
-    """Gets ready for more calls like one that was right.
-
-    Parameters
-    ----------
-    key : tuple
-        Of its arrays as they were given.
-    given : tuple
-        Images, filters, bias, residual and results.
-    room : sequence of array
-        What launches leave for each other.
-    steps : sequence
-        What was done.
-    device : Device
-    result : (tuple of int, DType)
-        Shape and type of what it gives.
-    """
-    views = [device.view(x) for x in room]
-    if not is_kept(sum(_extent(view) for view in views)):
+    """Gets ready for more calls like one that was right."""
+    device = device_of_arrays(given[-1])
+    if device.interprets or not steps:
         return
-    arrays = list(given)
-    again = [_again(device, step, arrays, views) for step in steps]
-    known = tuple(x for x in again if x is not None)
-    if not known or len(known) < len(steps):
+    views = [None if x is None else device.view(x) for x in given]
+    same = {beside, len(given) - 1} if beside >= 0 and given[beside] is given[-1] else set()
+    if _share_memory(views, same):
         return
-    ends = [given[_X], given[_OUT]]
-    apart = any(all(any(a is e for a in step.args) for e in ends) for step in steps)  # type: ignore[union-attr]
-    _of_thread.known[key] = Known(
+    arrays, room = list(given), list[ArrayView]()
+    launches = [_again(device, step, arrays, views, room) for step in steps]
+    found = tuple(x for x in launches if x is not None)
+    spans = [byte_range(view) for view in room]
+    taken = sum(high - low for low, high in spans)
+    memory = device.capabilities.global_memory or _UNKNOWN_MEMORY
+    if len(found) < len(steps) or taken * _MOST_KEPT > memory:
+        return
+    if (_of_thread.room + taken) * _ALL_KEPT > memory:
+        _of_thread.clear()
+    _of_thread.room += taken
+    result = tuple(given[-1].shape), dtype(given[-1].dtype)
+    _of_thread.known[key] = _Known(
         state(),
         device,
         device.current_queue(),
+        (registry.chosen_device(),) if any(type(x) is np.ndarray for x in given) else None,
         device.maker(*result),
-        known,
+        found,
+        tuple(None if v is None else _Form(v.address % ALIGNMENT, v.writable) for v in views),
+        tuple(_pairs(views, written, same)),
+        tuple(room),
         tuple(arrays[len(given) :]),
-        apart,
     )
 
 
-def _again(device: Device, step: Step, arrays: list[Any], room: list[Any]) -> _Again | None:
-    """A step as a launch of arrays and what else is fixed; None where it cannot be one."""
+def _pairs(
+    views: Sequence[ArrayView | None], written: tuple[int, ...], same: set[int]
+) -> Iterator[_Pair]:
+    """Those of which one is written, but for the two that are the same."""
+    for i in written:
+        for j, other in enumerate(views):
+            view = views[i]
+            if view is None or other is None or i == j or {i, j} == same:
+                continue
+            (low, high), (other_low, other_high) = byte_range(view), byte_range(other)
+            yield _Pair(i, j, other_low - high, other_high - low)
+
+
+def _share_memory(views: Sequence[ArrayView | None], same: set[int]) -> bool:
+    """Whether bytes of an array say not which one they are of; two may be the same."""
+    return any(
+        a is not None and b is not None and a.owner == b.owner and _bytes_meet(a, b)
+        for (i, a), (j, b) in combinations(enumerate(views), 2)
+        if {i, j} != same
+    )
+
+
+def _bytes_meet(a: ArrayView, b: ArrayView) -> bool:
+    (low, high), (other_low, other_high) = byte_range(a), byte_range(b)
+    return a.address + low < b.address + other_high and b.address + other_low < a.address + high
+
+
+def _again(
+    device: Device,
+    step: Step,
+    arrays: list[Any],
+    views: list[ArrayView | None],
+    room: list[ArrayView],
+) -> _Again | None:
+    """A step as a launch of what is given and of room, which it may add to; None for other work."""
     if not isinstance(step, Launch):
         return None
-    places = []
-    for x in step.args:
-        place = next((i for i, y in enumerate(arrays) if y is x), None)
+    places, shifts, numbers = [], [], []
+    leaves = flattened(step.args)
+    for x in leaves:
+        if not device.owns(x):
+            places.append(-1)
+            shifts.append(0)
+            numbers.append(x)
+            continue
+        view = device.view(x)
+        place = _place_of(view, [*views, *room])
         if place is None:
-            if not _is_fixed(device, x, room):
-                return None
-            place = len(arrays)
+            place = len(views) + len(room)
+            room.append(view)
             arrays.append(x)
+        whole = [*views, *room][place]
+        assert whole is not None
         places.append(place)
-    in_place = arrays[_RESIDUAL] is not None and arrays[_RESIDUAL] is arrays[_OUT]
-    shared = [i for i, x in enumerate(step.args) if x is arrays[_OUT]] if in_place else []
-    beside = frozenset({(shared[0], shared[1])}) if len(shared) > 1 else frozenset()
-    familiar = step.launcher.familiar(step.args, step.constants, beside)
-    pick = itemgetter(*places)
-    return None if familiar is None else _Again(familiar, pick, step.constants)
+        shifts.append(view.address - whole.address)
+        numbers.append(None)
+    disjoint = not _share_memory([device.view(x) for x in leaves if device.owns(x)], set())
+    launch = step.launcher.repeatable(step.args, step.constants, disjoint=disjoint)
+    return _Again(launch, tuple(places), tuple(shifts), tuple(numbers))
 
 
-def _is_fixed(device: Device, x: Any, room: list[Any]) -> bool:
-    """Whether an argument is the same in each call: no array, or one in the room."""
-    held = [y for y in flattened((x,)) if device.owns(y)]
-    if not held:
-        return True
-    view = device.view(x) if device.owns(x) else None
-    return view is not None and any(
-        y.handle is view.handle or (y.address <= view.address < y.address + _extent(y))
-        for y in room
-    )
-
-
-def _extent(view: Any) -> int:
-    """Bytes of a contiguous array."""
-    total = int(view.dtype.itemsize)
-    for n in view.shape:
-        total *= n
-    return total
-
-
-def _overlap(device: Device, x: Any, out: Any) -> bool:
-    return views_overlap(device.view(x), device.view(out))
+def _place_of(view: ArrayView, arrays: Sequence[ArrayView | None]) -> int | None:
+    """The number of the array that holds the bytes of another; its result comes last."""
+    for i, held in enumerate(arrays):
+        if held is None or held.owner != view.owner:
+            continue
+        (low, high), (first, last) = byte_range(held), byte_range(view)
+        begin = view.address - held.address
+        if low <= begin + first and begin + last <= high:
+            return i
+    return None

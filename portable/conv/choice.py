@@ -7,11 +7,10 @@ from typing import Final, NamedTuple, cast
 
 from portable.backend import Capabilities
 from portable.conv.direct.grouped import has_few_channels
-from portable.conv.geometry import TAPS, Geometry, suits_winograd
+from portable.conv.geometry import Geometry, suits_winograd
 from portable.conv.settings import Algorithm
 from portable.conv.tuning import best_known
-from portable.conv.winograd.points import transforms
-from portable.dtypes import DType, float16
+from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.tune.table import state
 
@@ -85,11 +84,12 @@ def chosen(
     if algorithm == "auto":
         known = best_known(capabilities, kind, shape, state(), weights)
         return cast(Algorithm, known) if known in _ACCURATE else _best(capabilities, shape, kind)
-    if algorithm.startswith("winograd") and not suits_winograd(shape):
+    if algorithm.startswith("winograd") and not suits_winograd(shape, int(algorithm[-1])):
         window = shape.window
         raise UnsupportedError(
-            f"algorithm={algorithm!r} takes filters of 3 x 3 with stride 1 and dilation 1, zeros "
-            f"behind images only where some are before them, not {window.taps[0]} x "
+            f"algorithm={algorithm!r} takes filters of 3 x 3, up to winograd4 5 x 5 and winograd2 "
+            "7 x 7, with stride 1 and dilation 1, zeros behind images only where some are before "
+            f"them, not {window.taps[0]} x "
             f"{window.taps[1]} with stride {window.stride}, dilation {window.dilation} and padding "
             f'{window.padding}, {shape.behind or window.padding}; use "direct" or "auto"'
         )
@@ -101,11 +101,11 @@ def _best(capabilities: Capabilities, shape: Geometry, kind: DType) -> Algorithm
 
     So do few channels a group, which are bound by memory.
     """
-    if kind is float16 or not suits_winograd(shape) or has_few_channels(shape):
+    if kind.itemsize == 2 or not suits_winograd(shape) or has_few_channels(shape):
         return "direct"
     by = _DEDICATED if capabilities.local_memory_dedicated else _CACHED
     costs: dict[Algorithm, float] = {"direct": _direct_cost(shape, by)}
-    for results in _TILES:
+    for results in (n for n in _TILES if suits_winograd(shape, n)):
         costs[cast(Algorithm, f"winograd{results}")] = _winograd_cost(shape, results, by)
     return min(costs, key=costs.__getitem__)
 
@@ -121,6 +121,6 @@ def _winograd_cost(shape: Geometry, results: int, by: _Costs) -> float:
     tiles = shape.images * -(-height // results) * -(-width // results)
     tiles = -(-tiles // by.lanes) * by.lanes
     filters = float(shape.channels // shape.groups * shape.filters)
-    elements = transforms(results, TAPS).inputs ** 2
+    elements = (results + shape.window.taps[0] - 1) ** 2
     words = (by.word + by.made * elements) * tiles * (shape.channels + shape.filters)
     return elements * (2 * tiles * filters + words + by.filter * filters)

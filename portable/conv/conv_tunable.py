@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from portable.backend import Capabilities, Device
-from portable.conv.geometry import TAPS, geometry
+from portable.conv.geometry import geometry
 from portable.conv.method import Epilogue, Method
 from portable.conv.route import method_of
 from portable.conv.sum_gradient import sum_gradient
@@ -25,6 +25,9 @@ _ALLOWED: Final = {float16: 1e-3, float32: 1e-5, float64: 1e-13}
 
 _PLANES: Final = 3
 
+_TAPS: Final = 3
+"""Rows and columns of the filters that are tuned with."""
+
 
 class _Problem:
     """Random arrays of a shape; half precision in the order that suits it, channels last."""
@@ -33,9 +36,9 @@ class _Problem:
         c, h, w, k, n = size
         self._device, self._dtype = device, dtype
         self._layout: Any = "NHWC" if dtype is float16 else "NCHW"
-        self._shape = geometry((n, c, h, w), (k, c, TAPS, TAPS), (1, 1), (0, 0), (1, 1), 1)
+        self._shape = geometry((n, c, h, w), (k, c, _TAPS, _TAPS), (1, 1), (0, 0), (1, 1), 1)
         random = np.random.default_rng(1)
-        extents = (n, c, h, w), (k, c, TAPS, TAPS), (n, k, *self._shape.result)
+        extents = (n, c, h, w), (k, c, _TAPS, _TAPS), (n, k, *self._shape.result)
         self._x, self._w, self._dy = (
             random.standard_normal(x, np.float32).astype(dtype.numpy) for x in extents
         )
@@ -151,7 +154,7 @@ def _sizes(capabilities: Capabilities) -> Sequence[Size]:
 def _flops(size: Size) -> float:
     """Operations as of direct convolution."""
     c, h, w, k, n = size
-    return 2.0 * TAPS**2 * c * k * n * (h - TAPS + 1) * (w - TAPS + 1)
+    return 2.0 * _TAPS**2 * c * k * n * (h - _TAPS + 1) * (w - _TAPS + 1)
 
 
 _parse: Final = partial(parse_extents, axes="CxHxWxKxN", example="64x112x112x128x64")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, Final, Literal, Unpack
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from portable import registry
 from portable.backend import ArrayView, Device
-from portable.conv.again import key_of, known_convolution, learn, pays_to_learn
+from portable.conv.again import remembered
 from portable.conv.geometry import Geometry, geometry
-from portable.conv.launching import Step, recorded, repeated
+from portable.conv.launching import repeated
 from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Epilogue
 from portable.conv.route import Route, route
@@ -52,7 +52,8 @@ def conv2d(
     Parameters
     ----------
     x : array, shape (N, C, H, W), or (N, H, W, C) for "NHWC"
-        ``float16``, ``float32`` or ``float64``; any strides.
+        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32`` or ``float64``; any
+        strides.
     w : array, shape (K, C / groups, R, S)
         Filters, of the same dtype and device, in this order for both layouts.
     bias : array, shape (K,), optional
@@ -76,12 +77,14 @@ def conv2d(
         Order of the dimensions of images and results; "NCHW" if left out. Half precision is fastest
         with "NHWC".
     algorithm : str
-        "winograd2" to "winograd6": F(m x m, 3 x 3) for that m, for filters of 3 x 3 with stride and
-        dilation 1. "direct": a product gathered from the images, for all. "vendor": PyTorch's.
-        "auto" or left out: the one that `portable tune conv` found for the shape, else by a model,
-        of "direct" and F(2 x 2) to F(4 x 4).
-    precision : {"usual", "full"}
-        "full": elementwise bounds for all results, without Winograd's method.
+        "winograd2" to "winograd6": F(m x m, r x r) for that m, for filters of 3 x 3, up to 4 of 5
+        x 5 and up to 2 of 7 x 7, with stride and dilation 1. "direct": a product gathered from the
+        images, for all. "vendor": PyTorch's. "auto" or left out: the one that `portable tune conv`
+        found for the shape, else by a model, of "direct" and F(2 x 2) to F(4 x 4).
+    precision : {"usual", "full", "tf32"}
+        "full": elementwise bounds for all results, also of infinite numbers: without Winograd's
+        method, and without matrix units for ``float32``. "tf32": of ``float32``, directly, by
+        matrix units that round factors to 11 bits, where a device has such.
     out : array, optional
         Where to put the results, of their shape; it may not overlap the operands.
     workspace : array, shape (n,), optional
@@ -92,15 +95,18 @@ def conv2d(
     Returns
     -------
     array, shape (N, K, H', W') or (N, H', W', K)
-        `out`, or a new array. Sums are made in ``float32`` for ``float16``. Errors relative to
+        `out`, or a new array. Sums of narrower numbers are made in ``float32``. Errors relative to
         ``|w| * |x|`` are within ``4 u (C / groups) R S`` directly, elementwise, u the roundoff; a
-        `scale` adds ``2 u``. By Winograd's method they are relative to the largest of a tile: for
-        F(m x m) within ``g u (C / groups + 4 m + 14)`` times the sum over channels of a tile's
-        largest pixel times a filter's largest tap, g = 64, 249, 752, 4263 and 4579 for m = 2 to 6
-        at worst; of unit-normal numbers the largest errors are 0.4, 1.4, 1.8, 8 and 9 times those
-        of direct sums in order, with matrix units up to 2.2 for m = 4. An infinite number in a tile
-        makes all of it NaN there, and pixels may grow by up to 4, 25, 33, 225 and 225 times on the
-        way.
+        `scale` adds ``2 u``, "tf32" 2^-10. By Winograd's method they are relative to the largest of
+        a tile: for F(m x m) within ``g u (C / groups + 4 m + 14)`` times the sum over channels of a
+        tile's largest pixel times a filter's largest tap, g = 64, 249, 752, 4263 and 4579 for m = 2
+        to 6 at worst, 1532, 6637 and 7530 for m = 2 to 4 of 5 x 5 taps, 13200 of 7 x 7. Of
+        unit-normal numbers "auto" has at most 4 times the largest errors of direct sums: F(2 x 2)
+        to F(6 x 6) have 0.4, 1.4, 1.8, 8 and 9 times those of sums in order, of 5 x 5 taps 0.9, 3.8
+        and 3.6, of 7 x 7 2.4; matrix units, whose sums round towards zero, up to 2.9 times, and of
+        more than 512 channels are added outside of them. An infinite number makes results NaN that
+        see it, by Winograd's method all of a tile, where pixels may grow by up to 4, 25, 33, 225
+        and 225 times on the way.
 
     Raises
     ------
@@ -130,29 +136,17 @@ def conv2d(
     >>> conv2d(x, w, padding=1)[0, 0, 0].tolist()
     [8.0, 12.0, 12.0, 8.0]
     """
-    key = None
-    if scale is None and workspace is None:
-        function = None if activation is None else settled(activation)
-        key = key_of(x, w, bias, residual, out, (function, *options.items()))
-    known = known_convolution(key)
-    if known is not None:
-        result = known.make() if out is None else out
-        if known.launched((x, w, bias, residual, result)):
-            return result
-    more: dict[str, Any] = {
-        "bias": bias,
-        "scale": scale,
-        "activation": activation,
-        "workspace": workspace,
-    }
-    plan = partial(prepare, x.shape, w, **more, **options)
-    if not pays_to_learn(key):
-        return plan()(x, residual=residual, out=out)
-    with recorded() as steps:
-        made = plan()
-        result = made(x, residual=residual, out=out)
-    made.remember(key, (x, w, bias, residual, result), steps)
-    return result
+
+    def work() -> Any:
+        more: dict[str, Any] = {"bias": bias, "scale": scale, "workspace": workspace}
+        plan = prepare(x.shape, w, activation=activation, **more, **options)
+        return plan(x, residual=residual, out=out)
+
+    if scale is not None:
+        return work()  # type: ignore[no-any-return]
+    function = None if activation is None else settled(activation)
+    arrays = x, w, bias, workspace, residual
+    return remembered(arrays, out, (function, *options.items()), work, beside=4, written=(3,))  # type: ignore[no-any-return]
 
 
 def prepare(
@@ -241,7 +235,8 @@ def workspace_size(
 def _kind(given: Any) -> DType:
     found = dtype(given)
     if found not in DTYPES:
-        raise DTypeError(f"conv2d takes float16, float32, float64, not {found.name}")
+        names = ", ".join(known.name for known in DTYPES)
+        raise DTypeError(f"conv2d takes {names}, not {found.name}")
     return found
 
 
@@ -255,7 +250,8 @@ def _route(
     device: Device, x: tuple[int, ...], w: tuple[int, ...], given: Settings, kind: DType
 ) -> Route:
     shape = _shape_of(x, w, given)
-    return route(device, shape, kind, given.layout, given.algorithm, state())
+    layout, asked, precision = given.layout, given.algorithm, given.precision
+    return route(device, shape, kind, layout, asked, state(), precision=precision)
 
 
 class Convolution:
@@ -291,22 +287,6 @@ class Convolution:
     def reads_bias_of(self, bias: np.ndarray[Any, Any] | None) -> None:
         """Takes the bias at each call from the host."""
         self._host_bias = bias
-
-    def remember(self, key: Any, given: tuple[Any, ...], steps: Sequence[Step]) -> None:
-        """Gets ready for calls of `conv2d` like the one that it was made for.
-
-        Parameters
-        ----------
-        key : tuple
-            What such calls have in common.
-        given : tuple
-            Images, filters, bias, residual and results.
-        steps : sequence
-            What was done.
-        """
-        room = [a for a in (self._filters, self._workspace) if a is not None and a is not given[1]]
-        result = self.result_shape, self._route.method.kind
-        learn(key, given, room, steps, self.device, result)
 
     @property
     def result_shape(self) -> tuple[int, ...]:

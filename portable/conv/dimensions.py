@@ -1,30 +1,62 @@
-"""Convolution of lines and of volumes, by the kernels for images."""
+"""Convolution of lines and of volumes and its gradients, by the kernels for images."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict, Unpack
+from math import prod
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
+from portable import lang as kl
 from portable.backend import Device
 from portable.conv.convolution import conv2d
+from portable.conv.gradients import conv2d_input_gradient, conv2d_weight_gradient
 from portable.conv.settings import Algorithm, Precision
+from portable.dtypes import dtype
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.function import Function
+from portable.lang.kernel import kernel
 from portable.namespace import device_of_arrays
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["conv1d", "conv3d"]
+__all__ = [
+    "conv1d",
+    "conv1d_input_gradient",
+    "conv1d_weight_gradient",
+    "conv3d",
+    "conv3d_input_gradient",
+    "conv3d_weight_gradient",
+    "fold_depths",
+]
 
 Three = tuple[int, int, int]
 
 
-class _More(TypedDict, total=False):
-    """What goes to `conv2d` as it is."""
+class _Way(TypedDict, total=False):
+    """What goes to `conv2d` and its gradients as it is."""
 
     groups: int
     algorithm: Algorithm
     precision: Precision
+
+
+class _More(_Way, total=False):
+    """What goes to `conv2d` as it is."""
+
     activation: Literal["relu"] | Function | Callable[..., Any] | None
+
+
+class _Along(NamedTuple):
+    """What a filter sees along the depth of volumes."""
+
+    taps: int
+    stride: int
+    padding: int
+    dilation: int
+
+    def results(self, extent: int) -> int:
+        """Planes of results of volumes so deep."""
+        return (extent + 2 * self.padding - self.dilation * (self.taps - 1) - 1) // self.stride + 1
 
 
 @takes_other_libraries
@@ -69,24 +101,121 @@ def conv1d(
         As `conv2d`.
     """
     last = _channels_last(layout, "NCW", "NWC")
-    device = _checked("conv1d", (x, w, bias), 3)
-    space, (n, *rest) = device.namespace(), tuple(x.shape)
-    images = space.reshape(x, (n, 1, *rest) if last else (n, rest[0], 1, rest[1]))
-    filters = space.reshape(w, (*w.shape[:2], 1, w.shape[2]))
-    sides: Any = padding if padding == "same" else ((0, 0), _sides(padding))
-    found = conv2d(
-        images,
-        filters,
-        bias=bias,
-        stride=(1, stride),
-        padding=sides,
-        dilation=(1, dilation),
-        layout="NHWC" if last else "NCHW",
-        **more,
-    )
-    shape = tuple(found.shape)
-    lines = (n, shape[2], shape[3]) if last else (n, shape[1], shape[3])
-    return space.reshape(found, lines)
+    space = _checked("conv1d", (x, w, bias), 3).namespace()
+    images, filters = _as_images(space, x, last), _as_images(space, w, False)
+    how = _of_images(stride, padding, dilation, last)
+    return _as_lines(space, conv2d(images, filters, bias=bias, **how, **more), last)
+
+
+@takes_other_libraries
+def conv1d_input_gradient(
+    dy: Any,
+    w: Any,
+    x_shape: tuple[int, int, int],
+    *,
+    stride: int = 1,
+    padding: int | tuple[int, int] | Literal["same"] = 0,
+    dilation: int = 1,
+    layout: Literal["NCW", "NWC"] = "NCW",
+    **way: Unpack[_Way],
+) -> Any:
+    """The gradient of a loss by the lines of `conv1d`, from that by its results.
+
+    Parameters
+    ----------
+    dy : array, shape (N, K, W'), or (N, W', K) for "NWC"
+        The gradient by the results.
+    w : array, shape (K, C / groups, S)
+        The filters.
+    x_shape : tuple of int
+        The lines' shape.
+    stride, padding, dilation, layout, groups, algorithm, precision
+        As of `conv1d`.
+
+    Returns
+    -------
+    array of shape `x_shape`
+        A new array.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
+        As `conv2d_input_gradient`.
+    """
+    last = _channels_last(layout, "NCW", "NWC")
+    space = _checked("conv1d_input_gradient", (dy, w), 3).namespace()
+    slopes, filters = _as_images(space, dy, last), _as_images(space, w, False)
+    shape = _image_shape(tuple(x_shape), last)
+    how = _of_images(stride, padding, dilation, last)
+    return _as_lines(space, conv2d_input_gradient(slopes, filters, shape, **how, **way), last)
+
+
+@takes_other_libraries
+def conv1d_weight_gradient(
+    x: Any,
+    dy: Any,
+    w_shape: tuple[int, int, int],
+    *,
+    stride: int = 1,
+    padding: int | tuple[int, int] | Literal["same"] = 0,
+    dilation: int = 1,
+    layout: Literal["NCW", "NWC"] = "NCW",
+    **way: Unpack[_Way],
+) -> Any:
+    """The gradient of a loss by the filters of `conv1d`, from that by its results.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, W), or (N, W, C) for "NWC"
+        The lines.
+    dy : array, shape (N, K, W'), or (N, W', K)
+        The gradient by the results.
+    w_shape : tuple of int
+        The filters' shape (K, C / groups, S).
+    stride, padding, dilation, layout, groups, algorithm, precision
+        As of `conv1d`.
+
+    Returns
+    -------
+    array of shape `w_shape`
+        A new array.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
+        As `conv2d_weight_gradient`.
+    """
+    last = _channels_last(layout, "NCW", "NWC")
+    space = _checked("conv1d_weight_gradient", (x, dy), 3).namespace()
+    images, slopes = (_as_images(space, a, last) for a in (x, dy))
+    shape = _image_shape(tuple(w_shape), False)
+    how = _of_images(stride, padding, dilation, last)
+    return _as_lines(space, conv2d_weight_gradient(images, slopes, shape, **how, **way), False)
+
+
+def _image_shape(lines: tuple[int, ...], last: bool) -> tuple[int, ...]:
+    """The shape of lines as images of one row."""
+    if len(lines) != 3:
+        raise ShapeError(f"lines and their filters have three dimensions, not shape {lines}")
+    return (lines[0], 1, *lines[1:]) if last else (*lines[:2], 1, lines[2])
+
+
+def _as_images(space: Any, x: Any, last: bool) -> Any:
+    return space.reshape(x, _image_shape(tuple(x.shape), last))
+
+
+def _as_lines(space: Any, x: Any, last: bool) -> Any:
+    n, *rest = tuple(x.shape)
+    return space.reshape(x, (n, rest[1], rest[2]) if last else (n, rest[0], rest[2]))
+
+
+def _of_images(stride: int, padding: Any, dilation: int, last: bool) -> dict[str, Any]:
+    """Settings of `conv2d` for lines as images of one row."""
+    sides = padding if padding == "same" else ((0, 0), _sides(padding))
+    layout = "NHWC" if last else "NCHW"
+    return {
+        "stride": (1, stride), "padding": sides, "dilation": (1, dilation), "layout": layout,
+    }  # fmt: skip
 
 
 @takes_other_libraries
@@ -132,41 +261,190 @@ def conv3d(
         As `conv2d`.
     """
     last = _channels_last(layout, "NCDHW", "NDHWC")
-    device = _checked("conv3d", (x, w, bias), 5)
-    steps, zeros = _three("stride", stride, 1), _three("padding", padding, 0)
-    spread = _three("dilation", dilation, 1)
-    space, (filters, depth, deep, *taps) = device.namespace(), tuple(w.shape)
-    images, planes = _side_by_side(space, x, last, (deep, steps[0], zeros[0], spread[0]))
-    found = conv2d(
-        images,
-        space.reshape(w, (filters, depth * deep, *taps)),
-        bias=bias,
-        stride=steps[1:],
-        padding=zeros[1:],
-        dilation=spread[1:],
-        layout="NHWC" if last else "NCHW",
-        **more,
-    )
-    whole = space.reshape(found, (x.shape[0], planes, *found.shape[1:]))
+    space = _checked("conv3d", (x, w, bias), 5).namespace()
+    along, how = _of_planes(int(w.shape[2]), stride, padding, dilation, last)
+    images = _side_by_side(space, x, last, along)
+    found = conv2d(images, _flat(space, w), bias=bias, **how, **more)
+    whole = space.reshape(found, (x.shape[0], -1, *found.shape[1:]))
     if last:
         return whole
     turned = space.permute_dims(whole, (0, 2, 1, 3, 4))
     return space.reshape(turned, tuple(turned.shape), copy=True)
 
 
-def _side_by_side(
-    space: Any, x: Any, last: bool, along: tuple[int, int, int, int]
-) -> tuple[Any, int]:
-    """Images (N D', C Q, H, W), or (N D', H, W, C Q), of volumes, and D'."""
-    deep, step, zeros, spread = along
-    axis = 1 if last else 2
-    extent = x.shape[axis]
-    planes = (extent + 2 * zeros - spread * (deep - 1) - 1) // step + 1
+@takes_other_libraries
+def conv3d_input_gradient(
+    dy: Any,
+    w: Any,
+    x_shape: tuple[int, int, int, int, int],
+    *,
+    stride: int | Three = 1,
+    padding: int | Three = 0,
+    dilation: int | Three = 1,
+    layout: Literal["NCDHW", "NDHWC"] = "NCDHW",
+    **way: Unpack[_Way],
+) -> Any:
+    """The gradient of a loss by the volumes of `conv3d`, from that by its results.
+
+    Parameters
+    ----------
+    dy : array, shape (N, K, D', H', W'), or (N, D', H', W', K) for "NDHWC"
+        The gradient by the results.
+    w : array, shape (K, C / groups, Q, R, S)
+        The filters.
+    x_shape : tuple of int
+        The volumes' shape.
+    stride, padding, dilation, layout, groups, algorithm, precision
+        As of `conv3d`.
+
+    Returns
+    -------
+    array of shape `x_shape`
+        A new array. Of what the planes of filters give, rounded once, sums are made in the type of
+        `conv2d`.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
+        As `conv2d_input_gradient`.
+    """
+    last = _channels_last(layout, "NCDHW", "NDHWC")
+    device = _checked("conv3d_input_gradient", (dy, w), 5)
+    space, deep = device.namespace(), int(w.shape[2])
+    along, how = _of_planes(deep, stride, padding, dilation, last)
+    n, channels, depth, height, width = _volume(tuple(x_shape), last)
+    planes = _planes(along, depth)
+    slopes = _plane_by_plane(space, dy, (n, planes), last)
+    stacked = channels * deep
+    images = (height, width, stacked) if last else (stacked, height, width)
+    found = conv2d_input_gradient(slopes, _flat(space, w), (n * planes, *images), **how, **way)
+    out = device.empty(tuple(x_shape), dtype(dy.dtype))
+    if last:
+        parts = space.reshape(found, (n, planes, height * width, channels, deep))
+        parts = space.permute_dims(parts, (0, 1, 3, 4, 2))
+        target = space.reshape(out, (n, depth, height * width, channels))
+        target = space.permute_dims(target, (0, 3, 1, 2))
+    else:
+        parts = space.reshape(found, (n, planes, channels, deep, height * width))
+        target = space.reshape(out, (n, channels, depth, height * width))
+    if prod(target.shape):
+        fold_depths[prod(target.shape), None](parts, target, ALONG=along)
+    return out
+
+
+@takes_other_libraries
+def conv3d_weight_gradient(
+    x: Any,
+    dy: Any,
+    w_shape: tuple[int, int, int, int, int],
+    *,
+    stride: int | Three = 1,
+    padding: int | Three = 0,
+    dilation: int | Three = 1,
+    layout: Literal["NCDHW", "NDHWC"] = "NCDHW",
+    **way: Unpack[_Way],
+) -> Any:
+    """The gradient of a loss by the filters of `conv3d`, from that by its results.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, D, H, W), or (N, D, H, W, C) for "NDHWC"
+        The volumes.
+    dy : array, shape (N, K, D', H', W'), or (N, D', H', W', K)
+        The gradient by the results.
+    w_shape : tuple of int
+        The filters' shape (K, C / groups, Q, R, S).
+    stride, padding, dilation, layout, groups, algorithm, precision
+        As of `conv3d`.
+
+    Returns
+    -------
+    array of shape `w_shape`
+        A new array.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
+        As `conv2d_weight_gradient`.
+    """
+    last = _channels_last(layout, "NCDHW", "NDHWC")
+    space = _checked("conv3d_weight_gradient", (x, dy), 5).namespace()
+    filters, channels, deep, *taps = _volume(tuple(w_shape), False)
+    along, how = _of_planes(deep, stride, padding, dilation, last)
+    images = _side_by_side(space, x, last, along)
+    planes = _planes(along, int(x.shape[1 if last else 2]))
+    slopes = _plane_by_plane(space, dy, (int(x.shape[0]), planes), last)
+    shape = filters, channels * deep, *taps
+    found = conv2d_weight_gradient(images, slopes, shape, **how, **way)
+    return space.reshape(found, tuple(w_shape))
+
+
+@kernel
+def fold_depths(parts: Any, out: Any, *, ALONG: _Along) -> None:
+    """``out[n, c, d, p]`` sums ``parts[n, e, c, q, p]`` where plane e saw plane d by its tap q."""
+    at = kl.global_id(0)
+    if at < product_of(out.shape):
+        n, c, d, p = unravelled(at, out.shape)
+        total = parts.dtype.register(0)
+        for q in kl.static_range(ALONG.taps):
+            ahead = d + ALONG.padding - q * ALONG.dilation
+            e = ahead // ALONG.stride
+            if ahead >= 0 and e * ALONG.stride == ahead and e < parts.shape[1]:
+                total += parts[n, e, c, q, p]
+        out[n, c, d, p] = total
+
+
+def _of_planes(
+    deep: int, stride: Any, padding: Any, dilation: Any, last: bool
+) -> tuple[_Along, dict[str, Any]]:
+    """What filters see along the depth, and settings of `conv2d` for planes."""
+    steps, zeros = _three("stride", stride, 1), _three("padding", padding, 0)
+    spread = _three("dilation", dilation, 1)
+    how = {
+        "stride": steps[1:], "padding": zeros[1:], "dilation": spread[1:],
+        "layout": "NHWC" if last else "NCHW",
+    }  # fmt: skip
+    return _Along(deep, steps[0], zeros[0], spread[0]), how
+
+
+def _volume(shape: tuple[int, ...], last: bool) -> tuple[int, ...]:
+    """(N, C, D, H, W) of the shape of volumes, or of filters."""
+    if len(shape) != 5:
+        raise ShapeError(f"volumes and their filters have five dimensions, not shape {shape}")
+    return (shape[0], shape[4], *shape[1:4]) if last else shape
+
+
+def _flat(space: Any, w: Any) -> Any:
+    """Filters whose planes are channels."""
+    return space.reshape(w, (w.shape[0], w.shape[1] * w.shape[2], *w.shape[3:]))
+
+
+def _plane_by_plane(space: Any, dy: Any, lead: tuple[int, int], last: bool) -> Any:
+    """Gradients by planes of results, as images."""
+    if (int(dy.shape[0]), int(dy.shape[1 if last else 2])) != lead:
+        raise ShapeError(
+            f"a gradient of shape {tuple(dy.shape)}; the results are {lead[1]} planes of {lead[0]}"
+        )
+    planes = dy if last else space.permute_dims(dy, (0, 2, 1, 3, 4))
+    return space.reshape(planes, (lead[0] * lead[1], *planes.shape[2:]))
+
+
+def _planes(along: _Along, extent: int) -> int:
+    """Planes of results of volumes so deep."""
+    planes = along.results(extent)
     if planes < 1:
         raise ShapeError(
-            f"filters {deep} deep with dilation {spread} are deeper than volumes of {extent} with "
-            f"padding {zeros}"
+            f"filters {along.taps} deep with dilation {along.dilation} are deeper than volumes of "
+            f"{extent} with padding {along.padding}"
         )
+    return planes
+
+
+def _side_by_side(space: Any, x: Any, last: bool, along: _Along) -> Any:
+    """Images (N D', C Q, H, W), or (N D', H, W, C Q), of volumes."""
+    deep, step, zeros, spread = along
+    axis = 1 if last else 2
+    planes = _planes(along, x.shape[axis])
     if zeros:
         edge = space.zeros((*x.shape[:axis], zeros, *x.shape[axis + 1 :]), dtype=x.dtype)
         x = space.concat((edge, x, edge), axis=axis)
@@ -175,11 +453,11 @@ def _side_by_side(
     if last:
         seen = space.stack([x[:, span] for span in spans], axis=5)
         n, _, height, width, channels, _ = seen.shape
-        return space.reshape(seen, (n * planes, height, width, channels * deep)), planes
+        return space.reshape(seen, (n * planes, height, width, channels * deep))
     seen = space.stack([x[:, :, span] for span in spans], axis=2)
     n, channels, _, _, height, width = seen.shape
     turned = space.permute_dims(seen, (0, 3, 1, 2, 4, 5))
-    return space.reshape(turned, (n * planes, channels * deep, height, width)), planes
+    return space.reshape(turned, (n * planes, channels * deep, height, width))
 
 
 def _channels_last(layout: str, first: str, last: str) -> bool:

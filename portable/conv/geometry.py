@@ -27,8 +27,11 @@ Pair = tuple[int, int]
 Layout = Literal["NCHW", "NHWC"]
 Padding = Pair | tuple[Pair, Pair] | Literal["same"]
 
-TAPS: Final = 3
-"""Filters of Winograd's method are three by three."""
+TAPS: Final = (3, 5, 7)
+"""Filters of Winograd's method have so many rows and columns."""
+
+_MOST_INPUTS: Final = 8
+"""Of its tiles, along a dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +105,23 @@ class Geometry:
         return (extent + padding - seen) // window.stride[d] + 1
 
 
-def suits_winograd(shape: Geometry) -> bool:
-    """Whether it is a convolution of three by three taps, without strides and dilation.
+def suits_winograd(shape: Geometry, results: int = 2) -> bool:
+    """Whether it is a convolution of as many taps both ways, without strides and dilation.
 
     Zeros behind images are there where some are before them.
+
+    Parameters
+    ----------
+    shape : Geometry
+    results : int
+        Of a tile along a dimension.
     """
     window = shape.window
     behind = window.padding if shape.behind is None else shape.behind
     padded = all(a >= 0 and (a > 0 or b <= 0) for a, b in zip(window.padding, behind, strict=True))
-    plain = (window.taps, window.stride, window.dilation) == ((TAPS, TAPS), (1, 1), (1, 1))
-    return plain and padded
+    taps = window.taps[0]
+    plain = (window.taps, window.stride, window.dilation) == ((taps, taps), (1, 1), (1, 1))
+    return plain and padded and taps in TAPS and results + taps - 1 <= _MOST_INPUTS
 
 
 def geometry(

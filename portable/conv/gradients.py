@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, Unpack
 
 from portable.backend import Device
+from portable.conv.again import remembered
 from portable.conv.geometry import Geometry, geometry
+from portable.conv.launching import repeated
 from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Epilogue
 from portable.conv.phases import make_from_phases
@@ -21,7 +24,12 @@ from portable.linalg.base.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
 from portable.tune.table import state
 
-__all__ = ["conv2d_input_gradient", "conv2d_weight_gradient"]
+__all__ = [
+    "conv2d_input_gradient",
+    "conv2d_weight_gradient",
+    "prepare_input_gradient",
+    "prepare_weight_gradient",
+]
 
 
 @takes_other_libraries
@@ -58,6 +66,11 @@ def conv2d_input_gradient(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d`.
     """
+    work = partial(_by_images, dy, w, x_shape, out, options)
+    return remembered((dy, w), out, ("images", x_shape, *options.items()), work)
+
+
+def _by_images(dy: Any, w: Any, x_shape: tuple[int, ...], out: Any, options: Options) -> Any:
     kind = common_dtype("conv2d_input_gradient", DTYPES, dy=dy, w=w, out=out)
     device = device_of_arrays(*(a for a in (dy, w, out) if a is not None))
     given = settings(**options)
@@ -104,6 +117,11 @@ def conv2d_weight_gradient(
     ShapeError, DTypeError, DeviceMismatchError, ValueError
         As `conv2d`.
     """
+    work = partial(_by_filters, x, dy, w_shape, out, options)
+    return remembered((x, dy), out, ("filters", w_shape, *options.items()), work)
+
+
+def _by_filters(x: Any, dy: Any, w_shape: tuple[int, ...], out: Any, options: Options) -> Any:
     kind = common_dtype("conv2d_weight_gradient", DTYPES, x=x, dy=dy, out=out)
     device = device_of_arrays(*(a for a in (x, dy, out) if a is not None))
     given = settings(**options)
@@ -113,10 +131,57 @@ def conv2d_weight_gradient(
     result = _target(device, out, tuple(w_shape), kind, {"x": x, "dy": dy})
     if not prod(w_shape):
         return result
-    layout, algorithm = given.layout, given.algorithm
-    forward = route(device, shape, kind, layout, algorithm, state(), weights=True).method
+    layout, asked, precision = given.layout, given.algorithm, given.precision
+    forward = route(device, shape, kind, layout, asked, state(), True, precision).method
     sum_gradient(forward, x, dy, result)
     return result
+
+
+def prepare_input_gradient(
+    dy: Any, w: Any, *, out: Any, **options: Unpack[Options]
+) -> Callable[[], None]:
+    """`conv2d_input_gradient` of the same arrays again and again, at the cost of a launch a kernel.
+
+    Parameters
+    ----------
+    dy, w, out, **options
+        As of `conv2d_input_gradient`, all on one device. They must stay where they are, and what
+        they hold is read at each call. The gradient is made once at once.
+
+    Returns
+    -------
+    callable
+        Without arguments; it puts the gradient into `out`.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
+        As `conv2d_input_gradient`.
+    """
+    return repeated(partial(_by_images, dy, w, tuple(out.shape), out, options))
+
+
+def prepare_weight_gradient(
+    x: Any, dy: Any, *, out: Any, **options: Unpack[Options]
+) -> Callable[[], None]:
+    """`conv2d_weight_gradient` of the same arrays again and again, as `prepare_input_gradient`.
+
+    Parameters
+    ----------
+    x, dy, out, **options
+        As of `conv2d_weight_gradient`, all on one device. They must stay where they are.
+
+    Returns
+    -------
+    callable
+        Without arguments; it puts the gradient into `out`.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
+        As `conv2d_weight_gradient`.
+    """
+    return repeated(partial(_by_filters, x, dy, tuple(out.shape), out, options))
 
 
 @lru_cache(maxsize=1024)

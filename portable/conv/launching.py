@@ -10,7 +10,15 @@ from typing import Any, Final, NamedTuple
 
 from portable.lang.launch.launch import Launcher
 
-__all__ = ["Launch", "Repeated", "Step", "enqueue", "enqueue_call", "recorded", "repeated"]
+__all__ = [
+    "Launch",
+    "Repeated",
+    "Step",
+    "enqueue",
+    "enqueue_call",
+    "recorded",
+    "repeated",
+]
 
 Repeated = Callable[[], None]
 
@@ -65,8 +73,12 @@ def enqueue_call(
     prepare : callable, optional
         Takes them too, and gives what does the same again at less cost.
     """
-    work(*args, **more)
     steps = _recording.get()
+    token = _recording.set(None)
+    try:
+        work(*args, **more)
+    finally:
+        _recording.reset(token)
     if steps is not None:
         again = partial(work, *args, **more)
         made = partial(prepare, *args, **more) if prepare else partial(_wrapped, again)

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from portable.backend import Device
 from portable.conv.geometry import Layout
-from portable.dtypes import float16, float32, float64
+from portable.dtypes import bfloat16, float16, float32, float64
 
 __all__ = ["DTYPES", "as_nchw", "extents_nchw"]
 
-DTYPES: Final = (float16, float32, float64)
+DTYPES: Final = (float16, bfloat16, float32, float64)
 """What convolutions take."""
 
 _TO_NCHW: Final = (0, 3, 1, 2)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from portable.backend import Device
+from portable.conv.direct.grouped_kernels import arrange_group_filters
 from portable.conv.geometry import Geometry, Layout
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
-from portable.dtypes import DType
+from portable.dtypes import DType, dtype, float32
 from portable.lang.function import Function
 from portable.linalg.products.kernels import keep
 from portable.tune.space import Parameters
 
-__all__ = ["Epilogue", "Method", "most_workspace"]
+__all__ = ["Epilogue", "Method", "Split", "most_workspace"]
+
+Split = Literal[False, "first", "exact"]
 
 _LEAST: Final = 2**28
 _MOST: Final = 2**30
@@ -66,6 +70,8 @@ class Method(ABC):
         Of images and results.
     choice : mapping, optional
         What to use instead of the table of tuned parameters.
+    split : False, "first" or "exact"
+        Whether matrix units multiply single precision, as of `Tiling`.
     """
 
     device: Device
@@ -73,6 +79,13 @@ class Method(ABC):
     kind: DType
     layout: Layout
     choice: Parameters | None = None
+    split: Split = False
+
+    @property
+    def splits(self) -> Split:
+        """How matrix units multiply; False where there are none, or factors are narrow."""
+        units = "mma.tf32" in self.device.capabilities.matrix_units
+        return self.split if units and self.kind is float32 else False
 
     @property
     def workspace_kind(self) -> DType:
@@ -105,8 +118,8 @@ class Method(ABC):
 
 def _turned(device: Device, shape: Geometry, w: Any) -> Any:
     """Filters (C, K / groups, R, S) as (K, C / groups, R, S), their taps in the other order."""
-    space, groups = device.namespace(), shape.groups
-    filters, depth = shape.filters // groups, shape.channels // groups
-    parts = space.reshape(space.flip(w, axis=(2, 3)), (groups, depth, filters, *w.shape[2:]))
-    turned = space.permute_dims(parts, (0, 2, 1, 3, 4))
-    return space.reshape(turned, (shape.filters, depth, *w.shape[2:]))
+    depth = shape.channels // shape.groups
+    room = device.empty((shape.filters, depth, *w.shape[2:]), dtype(w.dtype))
+    view = device.namespace().permute_dims(room, (2, 3, 1, 0))
+    enqueue(arrange_group_filters[(shape.filters, max(1, depth)), None], w, view, TURNED=True)
+    return room

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 from portable.backend import Device
 from portable.conv.direct import direct
+from portable.conv.direct.adding import clear
 from portable.conv.geometry import Geometry, Window
+from portable.conv.launching import enqueue_call
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue
 from portable.conv.route import route
@@ -158,12 +160,13 @@ def make_from_phases(
         )
     target = as_nchw(device, result, given.layout)
     if parts is None:
-        direct.image_gradient(device, shape, as_nchw(device, dy, given.layout), w, target, epilogue)
+        slopes = as_nchw(device, dy, given.layout)
+        enqueue_call(direct.image_gradient, device, shape, slopes, w, target, epilogue)
         return
-    if any(part.shape is None for part in parts):
-        result[...] = 0
     for part in parts:
-        if part.shape is not None:
+        if part.shape is None:
+            clear(part.pixels(target))
+        else:
             _make_phase(device, part, part.shape, dy, w, target, given, epilogue)
 
 
@@ -179,7 +182,7 @@ def _make_phase(
 ) -> None:
     """The gradient by some pixels of `target` (N, C, H, W)."""
     kind = dtype(w.dtype)
-    way = route(device, shape, kind, given.layout, given.algorithm, state())
+    way = route(device, shape, kind, given.layout, given.algorithm, state(), False, given.precision)
     filters = way.method.filters(part.taps(w), turned=True)
     pixels = part.pixels(target)
     if given.layout == "NHWC":

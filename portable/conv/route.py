@@ -15,12 +15,13 @@ from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
 from portable.conv.direct.product import Product, is_product
 from portable.conv.geometry import Geometry, Layout
-from portable.conv.method import Method
-from portable.conv.settings import Algorithm
+from portable.conv.method import Method, Split
+from portable.conv.settings import Algorithm, Precision
 from portable.conv.vendor import Vendor
 from portable.conv.winograd.blocks import WinogradBlocks
 from portable.conv.winograd.winograd import Winograd
-from portable.dtypes import DType
+from portable.dtypes import DType, float32
+from portable.errors import DTypeError
 from portable.tune.space import Parameters
 from portable.tune.ways import Way, Ways
 
@@ -30,6 +31,10 @@ __all__ = ["Route", "method_of", "route"]
 _FEW_FILTERS: Final = 64
 """Up to which boxes take less time than a product: 26 us instead of 34 for 256 channels of 32
 images of 56 x 56 on an H200."""
+
+_FEWEST_SPLIT: Final = 32
+"""Channels from which on matrix units multiply single precision by parts: 3 x 3 with stride 2 of
+128 channels took 0.93, of 320 0.65 of the time so on an H200; 7 x 7 of 3 channels took 1.03."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ def route(
     asked: Algorithm,
     table: object,
     weights: bool = False,
+    precision: Precision = "usual",
 ) -> Route:
     """The way of a convolution.
 
@@ -96,14 +102,28 @@ def route(
         The state of the user's table of tuned parameters.
     weights : bool
         Whether the gradient by filters of the convolution is wanted.
+    precision : {"usual", "full", "tf32"}
 
     Raises
     ------
     UnsupportedError
         For an algorithm that cannot do the shape.
+    DTypeError
+        For "tf32" of other than single precision.
     """
+    if precision == "tf32" and kind is not float32:
+        raise DTypeError(f'precision="tf32" is for float32, not {kind.name}')
     algorithm = chosen(asked, device.capabilities, shape, kind, weights)
-    return Route(algorithm, method_of(device, shape, kind, layout, algorithm))
+    split = _split_of(shape, precision)
+    return Route(algorithm, method_of(device, shape, kind, layout, algorithm, split=split))
+
+
+def _split_of(shape: Geometry, precision: Precision) -> Split:
+    """How matrix units, where there are some, multiply single precision."""
+    if precision == "tf32":
+        return "first"
+    pays = shape.channels >= _FEWEST_SPLIT and shape.window.count > 1
+    return "exact" if precision == "usual" and pays else False
 
 
 def method_of(
@@ -113,17 +133,18 @@ def method_of(
     layout: Layout,
     algorithm: Algorithm,
     choice: Parameters | None = None,
+    split: Split = False,
 ) -> Method:
     """The method of an algorithm.
 
     Parameters
     ----------
-    device, shape, kind, layout, choice
+    device, shape, kind, layout, choice, split
         As of `Method`.
     algorithm : str
         Any but "auto".
     """
-    return CONVOLUTIONS.first(Asked(device, shape, kind, layout, algorithm, choice))
+    return CONVOLUTIONS.first(Asked(device, shape, kind, layout, algorithm, choice, split))
 
 
 class Asked(NamedTuple):
@@ -135,6 +156,7 @@ class Asked(NamedTuple):
     layout: Layout
     algorithm: Algorithm
     choice: Parameters | None
+    split: Split
 
     @property
     def alone(self) -> bool:
@@ -154,13 +176,13 @@ def _is_grouped(x: Asked) -> bool:
 
 
 def _thin(x: Asked) -> Iterator[Method]:
-    found = boxes(x.device, x.shape, x.kind, x.layout)
-    if found and by_matrix_units(x.device, x.kind) and not found.rows:
+    found = boxes(x.device, x.shape, x.kind, x.layout, split=x.split)
+    if found and by_matrix_units(x.device, x.kind, x.split) and not found.rows:
         yield found
 
 
 def _in_boxes(x: Asked) -> Iterator[Method]:
-    found = boxes(x.device, x.shape, x.kind, x.layout, x.choice)
+    found = boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split)
     if found:
         yield found
 
@@ -171,7 +193,7 @@ def _by_winograd(x: Asked) -> Iterator[Method]:
 
 
 def _one(method: type[Method]) -> Callable[[Asked], Iterator[Method]]:
-    return lambda x: iter((method(*x[:4], x.choice),))
+    return lambda x: iter((method(*x[:4], x.choice, x.split),))
 
 
 CONVOLUTIONS: Final = Ways[Asked, Method](

@@ -18,7 +18,7 @@ Algorithm = Literal[
 ALGORITHMS: Final = get_args(Algorithm)
 """What ``algorithm=`` takes."""
 
-Precision = Literal["usual", "full"]
+Precision = Literal["usual", "full", "tf32"]
 
 _PRECISIONS: Final = get_args(Precision)
 _LAYOUTS: Final = ("NCHW", "NHWC")
@@ -46,6 +46,7 @@ class Settings:
     groups: int
     layout: Layout
     algorithm: Algorithm
+    precision: Precision = "usual"
 
 
 def settings(
@@ -104,11 +105,11 @@ def _settings(
         raise ValueError(f"algorithm={algorithm!r}; conv2d has {', '.join(ALGORITHMS)}")
     if precision not in _PRECISIONS:
         raise ValueError(f"precision={precision!r}; conv2d has {', '.join(_PRECISIONS)}")
-    if precision == "full":
+    if precision != "usual":
         if algorithm.startswith("winograd"):
             raise ValueError(
-                f'algorithm={algorithm!r} with precision="full": its errors are those of whole '
-                'tiles; use "direct" or "auto"'
+                f"algorithm={algorithm!r} with precision={precision!r}: its errors are those of "
+                'whole tiles; use "direct" or "auto"'
             )
         algorithm = "direct" if algorithm == "auto" else algorithm
     return Settings(
@@ -118,6 +119,7 @@ def _settings(
         _whole("groups", groups),
         layout,
         algorithm,
+        precision,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable.conv.direct import direct
+from portable.conv.direct.adding import add_up
 from portable.conv.direct.box_gradient import BoxGradient
 from portable.conv.direct.boxes import Boxes
 from portable.conv.direct.group_gradient import MOST_TAPS, sum_groups
@@ -52,8 +53,7 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
     count = max(1, direct.parts(device, method.shape))
     partial = device.empty((count, *dw.shape), method.kind.register)
     direct.filter_gradient(device, method.shape, images, gradient, partial, method.choice)
-    space = device.namespace()
-    dw[...] = space.astype(space.sum(partial, axis=0), dw.dtype, copy=False)
+    add_up(device, partial, dw)
 
 
 def _is_exact(method: Method) -> bool:

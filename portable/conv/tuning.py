@@ -9,6 +9,8 @@ from portable.backend import Capabilities
 from portable.conv.geometry import Geometry, suits_winograd
 from portable.dtypes import DType, float16, float32
 from portable.linalg.products.tuning import SPACE as GEMM
+from portable.linalg.products.tuning import SPACE_TF32 as TF32
+from portable.linalg.products.tuning import tiles_like
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup
 
@@ -26,8 +28,8 @@ __all__ = [
 _STEP: Final = 0.15
 """What each place further down in the table counts for: smaller tiles read more."""
 
-_PLAIN: Final = {float16: 8.0, float32: 2.5}
-"""What products cost without matrix units beside those with them."""
+_PLAIN: Final = {2: 8.0, 4: 2.5}
+"""What products cost without matrix units beside those with them, by bytes of a factor."""
 
 _SHAPE: Final = ("C", "H", "W", "K", "N")
 """Channels, height, width, filters and images of the shape that an entry is for; 0 for all."""
@@ -180,7 +182,7 @@ def tiles_of_blocks(
 
 @lru_cache(maxsize=1024)
 def direct_choices(
-    capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any
+    capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any, split: Any = False
 ) -> tuple[Parameters, ...]:
     """Choices of tiles of places by filters, the best first; gemm's follow those of the table.
 
@@ -188,12 +190,14 @@ def direct_choices(
     ----------
     capabilities, dtype, shape, table
         As of `winograd_choices`.
+    split : bool, "first" or "exact"
+        Whether matrix units multiply single precision by parts.
     """
     height, width = shape.result
     size = (shape.images * height * width, shape.filters, 1)
     known = _listed(capabilities, dtype, shape, table, weights=False)
-    found = [c for c in known if c["ALGORITHM"] == "direct"]
-    more: list[Parameters] = [{**c, "C": 0} for c in lookup(GEMM, dtype, capabilities)]
+    found = [c for c in known if c["ALGORITHM"] == "direct" and not split]
+    more = _of_products(dtype, capabilities, split)
     return tuple(x for listed in (found, more) for x in _ranked(listed, size, dtype, capabilities))
 
 
@@ -204,6 +208,7 @@ def sum_choices(
     shape: Geometry,
     size: tuple[int, int, int],
     table: Any,
+    split: Any = False,
 ) -> tuple[Parameters, ...]:
     """Choices for the sums of gradients by filters, the best first.
 
@@ -213,15 +218,23 @@ def sum_choices(
         As of `winograd_choices`.
     size : (int, int, int)
         Filters, channels and taps.
+    split : bool, "first" or "exact"
+        As of `direct_choices`.
     """
     known = _listed(capabilities, dtype, shape, table, weights=True)
     listed: list[Parameters] = [
-        *(choice for choice in known if choice["ALGORITHM"] == "direct"),
-        *({**choice, "C": 0} for choice in lookup(GEMM, dtype, capabilities)),
+        *(choice for choice in known if choice["ALGORITHM"] == "direct" and not split),
+        *_of_products(dtype, capabilities, split),
     ]
     rows, columns, taps = size
     units = max(1, capabilities.compute_units)
     return tuple(_ranked(listed, (rows, columns, taps * units), dtype, capabilities))
+
+
+def _of_products(dtype: DType, capabilities: Capabilities, split: Any) -> list[Parameters]:
+    """What the tables of `gemm` list."""
+    found = lookup(TF32 if split else GEMM, tiles_like(dtype), capabilities)
+    return [{**choice, "C": 0} for choice in found]
 
 
 @lru_cache(maxsize=1024)
@@ -230,7 +243,8 @@ def _listed(
 ) -> tuple[Parameters, ...]:
     """The table's choices for this shape and for all; `table` is the user's table's state."""
     own = (shape.channels, shape.height, shape.width, shape.filters, shape.images)
-    plain = shape.groups == 1 and suits_winograd(shape)
+    plain = shape.groups == 1 and shape.window.taps == (3, 3) and suits_winograd(shape)
+    dtype = tiles_like(dtype)
     found = [x for x in lookup(SPACE, dtype, capabilities) if not (weights and x["C"])]
     if weights:
         found = [*lookup(SPACE_WEIGHTS, dtype, capabilities), *found]
@@ -243,9 +257,9 @@ def _listed(
 
 def _without_units(choice: Parameters, dtype: DType, capabilities: Capabilities) -> float:
     """How much longer a product takes that leaves matrix units out."""
-    units = {float16: "mma.f16", float32: "mma.tf32"}.get(dtype)
+    units = f"mma.{'tf32' if dtype is float32 else dtype.short}"
     left_out = units in capabilities.matrix_units and not choice["UNITS"]
-    return _PLAIN[dtype] if left_out else 1.0
+    return _PLAIN.get(dtype.itemsize, 1.0) if left_out else 1.0
 
 
 def _ranked(

@@ -19,6 +19,7 @@ __all__ = [
     "dtype_of",
     "host_view",
     "is_tensor",
+    "numpy_dtypes",
     "place_of",
     "plain",
     "stream_of",
@@ -32,6 +33,9 @@ _NO_WAITING: Final = -1
 _kinds: Final[dict[type, bool]] = {np.ndarray: False}
 _places: Final[dict[Any, tuple[int, int] | None]] = {}
 _dtypes: Final[dict[Any, DType]] = {}
+
+numpy_dtypes: Final[dict[Any, np.dtype[Any]]] = {}
+"""NumPy's for those of PyTorch's dtypes that were asked for."""
 
 
 def is_tensor(x: object) -> bool:
@@ -88,6 +92,7 @@ def dtype_of(tensor: Any) -> DType:
         return _dtypes[kind]
     except KeyError:
         found = _dtypes[kind] = dtype(kind)
+        numpy_dtypes[kind] = found.numpy
         return found
 
 

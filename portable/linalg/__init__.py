@@ -4,7 +4,6 @@ from portable.linalg.bands.band import band_to_bidiagonal
 from portable.linalg.dense.reduction import dense_to_band
 from portable.linalg.factorisations.cholesky import cholesky
 from portable.linalg.factorisations.determinants import det, slogdet
-from portable.linalg.factorisations.least_squares import LeastSquares, lstsq
 from portable.linalg.factorisations.lu import LUFactors, inv, lu_factor, lu_solve, solve
 from portable.linalg.factorisations.qr import QRFactors, qr
 from portable.linalg.factorisations.triangles import solve_triangular
@@ -14,6 +13,7 @@ from portable.linalg.singular_values.bidiagonal import bidiagonal_svdvals
 from portable.linalg.singular_values.svdvals import svdvals
 from portable.linalg.spectral.by_values import PolarResult, matrix_rank, pinv, polar
 from portable.linalg.spectral.decompositions import EighResult, SVDResult, eigh, eigvalsh, svd
+from portable.linalg.spectral.least_squares import LeastSquares, lstsq
 
 __all__ = [
     "EighResult",

@@ -99,7 +99,7 @@ class MLP(Network):
             launcher, constants = fused
             launcher(x, self.vector, out, **constants)
 
-    def _prepare(self, x: Any, out: Any) -> Callable[[], None]:
+    def _prepare(self, x: Any, out: Any) -> Callable[[], object]:
         fused = self._fused(x.shape[0])
         if fused is None:
             return super()._prepare(x, out)

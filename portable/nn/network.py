@@ -152,7 +152,7 @@ class Network(ABC):
                 self._forward(x, target)
         return target
 
-    def prepare(self, x: Any, *, out: Any) -> Callable[[], None]:
+    def prepare(self, x: Any, *, out: Any) -> Callable[[], object]:
         """The cheapest forward pass of the same arrays again and again, as a function.
 
         Parameters
@@ -194,7 +194,7 @@ class Network(ABC):
         """Enqueues a pass of arrays that were checked."""
         self._pass(x)(x, out)
 
-    def _prepare(self, x: Any, out: Any) -> Callable[[], None]:
+    def _prepare(self, x: Any, out: Any) -> Callable[[], object]:
         """Likewise, for later."""
         ready = self._pass(x)
 
@@ -202,7 +202,7 @@ class Network(ABC):
             with computing_on(self.device):
                 ready(x, out)
 
-        return again
+        return self.device.replay(again)
 
     def _pass(self, x: Any) -> ForwardPass:
         stages = self.stages(tuple(x.shape[1:]))

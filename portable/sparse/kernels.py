@@ -16,6 +16,7 @@ __all__ = [
     "Rows",
     "csr_add_carried",
     "csr_even_by_vector",
+    "csr_mark_shares",
     "csr_rows_by_matrix",
     "csr_rows_by_vector",
     "csr_share_by_matrix",
@@ -141,21 +142,43 @@ class Share(NamedTuple):
     numbers: Any
 
 
+@kernel
+def csr_mark_shares(offsets: Any, numbers: Any, starts: Any, *, SIZE: int) -> None:
+    """How many rows have ended before each share of `SIZE` rows and numbers; one work-item each.
+
+    Parameters
+    ----------
+    offsets : array, shape (rows + 1,)
+        As of `Rows`.
+    numbers : int
+        How many there are.
+    starts : array, shape (shares + 1,)
+        The result.
+    SIZE : int
+        Of a share.
+    """
+    share = kl.cast(kl.global_id(0), kl.i64)
+    if share < starts.shape[0]:
+        count = kl.cast(numbers, kl.i64) + (offsets.shape[0] - 1)
+        starts[share] = rows_before(offsets, kl.minimum(share * SIZE, count))
+
+
 @function
-def share_of(offsets: Any, numbers: Any, SIZE: int) -> Share:
+def share_of(offsets: Any, starts: Any, numbers: Any, SIZE: int) -> Share:
     """The share of this workgroup, of so many rows and numbers together."""
     group = kl.cast(kl.group_id(0), kl.i64)
     count = kl.cast(offsets.shape[0] - 1, kl.i64) + numbers
     begin, end = kl.minimum(group * SIZE, count), kl.minimum((group + 1) * SIZE, count)
-    row, stop = rows_before(offsets, begin), rows_before(offsets, end)
+    row, stop = starts[group], starts[group + 1]
     numbers_here = kl.i32((end - stop) - (begin - row))
     return Share(row, kl.i32(stop - row), begin - row, numbers_here)
 
 
 @kernel
 def csr_even_by_vector(
-    a: Any, x: Any, out: Any, rows: Any, sums: Any, *, ACC: Any, EACH: int, ITEMS: int
-) -> None:
+    a: Any, x: Any, out: Any, starts: Any, rows: Any, sums: Any,
+    *, ACC: Any, EACH: int, ITEMS: int,
+) -> None:  # fmt: skip
     """``out = a x``, but for the sums of rows that begin in the share of an earlier workgroup.
 
     Each workgroup has as many rows and numbers together, each work-item as many of these, however
@@ -166,6 +189,8 @@ def csr_even_by_vector(
     ----------
     a, x, out
         The matrix, as of `Rows`, the vector, and the product.
+    starts : array, shape (workgroups + 1,)
+        Of `csr_mark_shares`.
     rows, sums : array, shape (workgroups,)
         Which row goes on after each share, and its sum so far: for `csr_add_carried`.
     ACC : DType
@@ -174,7 +199,7 @@ def csr_even_by_vector(
         Rows and numbers of a work-item, and work-items of a workgroup.
     """
     SIZE = EACH * ITEMS
-    mine = share_of(a.offsets, kl.cast(a.data.shape[0], kl.i64), SIZE)
+    mine = share_of(a.offsets, starts, kl.cast(a.data.shape[0], kl.i64), SIZE)
     item = kl.local_id(0)
     ends, products = kl.local((SIZE + 1,), kl.i32), kl.local((SIZE,), ACC)
     totals = kl.local((SIZE,), ACC)

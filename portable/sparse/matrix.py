@@ -14,7 +14,7 @@ from portable.backend import Device
 from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays, to_numpy
-from portable.sparse.products import by_matrix, by_vector, longest_shared
+from portable.sparse.products import by_matrix, by_vector, longest_shared, shares_of
 
 __all__ = ["CSR"]
 
@@ -211,16 +211,17 @@ class CSR:
                 f"expected ({self.shape[1]},) or ({self.shape[1]}, k)"
             )
         parts = (self.data, self.columns, self.offsets)
-        return by_vector(*parts, x, self._uneven) if len(x.shape) == 1 else by_matrix(*parts, x)
+        return by_vector(*parts, x, self._starts) if len(x.shape) == 1 else by_matrix(*parts, x)
 
     @cached_property
-    def _uneven(self) -> bool:
-        """Whether some rows are far longer than others, found at the first product."""
+    def _starts(self) -> Any:
+        """Where even shares begin if rows are uneven, found at the first product; None else."""
         longest = longest_shared(self.shape[0], self.nnz)
         if self.nnz <= longest or self.device.capabilities.lone_work_items:
-            return False
+            return None
         xp = namespace_of(self.offsets)
-        return bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
+        uneven = bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
+        return shares_of(self.offsets, self.nnz) if uneven else None
 
     @property
     def T(self) -> CSR:  # noqa: N802  (NumPy's and SciPy's name)

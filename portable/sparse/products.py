@@ -15,20 +15,21 @@ from portable.sparse.kernels import (
     Rows,
     csr_add_carried,
     csr_even_by_vector,
+    csr_mark_shares,
     csr_rows_by_matrix,
     csr_rows_by_vector,
     csr_share_by_matrix,
     csr_share_by_vector,
 )
 
-__all__ = ["by_matrix", "by_vector", "longest_shared"]
+__all__ = ["by_matrix", "by_vector", "longest_shared", "shares_of"]
 
 _LONG: Final = 128
 _TIMES_MEAN: Final = 8
 """Rows of more numbers than both, the second times what rows have on average, are shared out."""
 
-_EACH: Final = 8
-"""Rows and numbers of a work-item where they are."""
+_EACH: Final = 7
+"""Rows and numbers of a work-item where they are; odd, so that items read different banks."""
 
 _SHARES_A_UNIT: Final = 8
 _LEAST_SHARE: Final = 2048
@@ -47,7 +48,7 @@ def longest_shared(rows: int, numbers: int) -> int:
 
 
 @takes_other_libraries
-def by_vector(data: Any, columns: Any, offsets: Any, x: Any, uneven: bool) -> Any:
+def by_vector(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any:
     """The product of a sparse matrix and a vector.
 
     Parameters
@@ -56,8 +57,8 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, uneven: bool) -> An
         The matrix, as of `Rows`.
     x : array, shape (n,)
         The vector.
-    uneven : bool
-        Whether there are rows of more numbers than `longest_shared`.
+    starts : array or None
+        Of `shares_of`, where there are rows of more numbers than `longest_shared`.
 
     Returns
     -------
@@ -76,8 +77,8 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, uneven: bool) -> An
         csr_share_by_vector[items, 1](a, x, out, share, ACC=acc)
         return out
     lanes = _lanes(device, kind, numbers / rows)
-    if uneven and not kind.is_complex:
-        _in_even_shares(device, a, x, out, acc)
+    if starts is not None and not kind.is_complex:
+        _in_even_shares(device, a, x, starts, out, acc)
         return out
     csr_rows_by_vector[groups(-(-rows * lanes // _WORKGROUP)), _WORKGROUP](
         a, x, out, ACC=acc, LANES=lanes
@@ -85,11 +86,34 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, uneven: bool) -> An
     return out
 
 
-def _in_even_shares(device: Device, a: Rows, x: Any, out: Any, acc: DType) -> None:
-    count = -(-(int(a.offsets.shape[0]) - 1 + int(a.data.shape[0])) // (_EACH * _WORKGROUP))
+@takes_other_libraries
+def shares_of(offsets: Any, numbers: int) -> Any:
+    """Where shares of as many rows and numbers begin.
+
+    Parameters
+    ----------
+    offsets : array, shape (rows + 1,)
+        As of `Rows`.
+    numbers : int
+        How many there are.
+
+    Returns
+    -------
+    array, shape (shares + 1,)
+        Rows that end before each share, int64.
+    """
+    size = _EACH * _WORKGROUP
+    count = -(-(int(offsets.shape[0]) - 1 + numbers) // size) + 1
+    starts = device_of_arrays(offsets).empty((count,), int64)
+    csr_mark_shares[count, _WORKGROUP](offsets, numbers, starts, SIZE=size)
+    return starts
+
+
+def _in_even_shares(device: Device, a: Rows, x: Any, starts: Any, out: Any, acc: DType) -> None:
+    count = int(starts.shape[0]) - 1
     rows, sums = device.empty((count,), int64), device.empty((count,), acc)
     csr_even_by_vector[groups(count), _WORKGROUP](
-        a, x, out, rows, sums, ACC=acc, EACH=_EACH, ITEMS=_WORKGROUP
+        a, x, out, starts, rows, sums, ACC=acc, EACH=_EACH, ITEMS=_WORKGROUP
     )
     lanes = min(device.capabilities.sub_group_size, 32)
     csr_add_carried[groups(-(-count * lanes // _WORKGROUP)), _WORKGROUP](

@@ -33,7 +33,8 @@ class Way(Generic[Asked, Made]):
         Names of the kernels that it may launch, apart by spaces; those of operations that it calls
         are theirs.
     makes : callable
-        What does it: launches or a method, the best first; nothing where there is no room for it.
+        What does it: launches, a method, or the result itself, the best first; nothing where there
+        is no room for it.
     takes : callable
         Whether it can do what is asked for, and is worth trying.
     """

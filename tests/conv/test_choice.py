@@ -17,7 +17,7 @@ from portable.conv.direct.lanes import Lanes
 from portable.conv.direct.product import Product
 from portable.conv.geometry import Geometry, geometry
 from portable.conv.method import Method
-from portable.conv.route import method_of, route
+from portable.conv.route import route
 from portable.conv.winograd.blocks import WinogradBlocks
 from portable.conv.winograd.winograd import Winograd
 from portable.dtypes import DType, float16, float32
@@ -106,7 +106,7 @@ def tiles_of(method: Any) -> Any:
 
 def sensible(device: Device, shape: Geometry, layout: Any, kind: DType) -> list[Method]:
     """Ways that all do the layer: the one for few channels, the gathered one, the first choice."""
-    direct = method_of(device, shape, kind, layout, "direct")
+    direct = route(device, shape, kind, layout, "direct", state()).method
     return [direct, Gathered(device, shape, kind, layout)]
 
 

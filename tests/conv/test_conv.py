@@ -19,6 +19,8 @@ WINOGRAD = [
     Case((2, 3, 9, 7), (5, 3, 3, 3), padding=(1, 1)),
     Case((1, 4, 5, 14), (6, 2, 3, 3), padding=(0, 2), groups=2),
     Case((3, 1, 3, 3), (1, 1, 3, 3)),
+    Case((1, 3, 9, 14), (4, 3, 5, 5), padding=(2, 1)),
+    Case((1, 2, 9, 8), (3, 2, 7, 7), padding=(3, 3)),
 ]
 DIRECT = [
     Case((2, 4, 9, 11), (6, 2, 3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=2),
@@ -51,8 +53,10 @@ def check(device: Device, case: Case, algorithm: Any, dtype: Any = np.float32) -
         (WINOGRAD[0], "winograd4"),
         (WINOGRAD[1], "winograd5"),
         (WINOGRAD[2], "winograd6"),
+        (WINOGRAD[3], "winograd4"),
+        (WINOGRAD[4], "winograd2"),
     ],
-    ids=["padded2", "padded4", "groups5", "one6"],
+    ids=["padded2", "padded4", "groups5", "one6", "five taps", "seven taps"],
 )
 def test_winograd(device: Device, case: Case, algorithm: str) -> None:
     check(device, case, algorithm)

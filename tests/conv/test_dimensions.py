@@ -10,9 +10,17 @@ from scipy.signal import correlate
 
 import portable as pt
 from portable.backend import Device
-from portable.conv import conv1d, conv3d, conv_transpose2d
+from portable.conv import (
+    conv1d,
+    conv1d_input_gradient,
+    conv1d_weight_gradient,
+    conv3d,
+    conv3d_input_gradient,
+    conv3d_weight_gradient,
+    conv_transpose2d,
+)
 
-from .reference import Case, Host, gradients
+from .reference import Case, Host, gradients, results
 
 
 def there(device: Device, x: Host) -> Any:
@@ -91,6 +99,52 @@ def test_volumes(device: Device, layout: Any, stride: Any) -> None:
     found = found.transpose(0, 4, 1, 2, 3) if layout == "NDHWC" else found
     steps = stride if isinstance(stride, tuple) else (stride,) * 3
     assert np.allclose(found, correlated(x, w, steps, padding, dilation, 2), atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
+def test_gradients_of_volumes(device: Device, layout: Any) -> None:
+    """Beside those of the images of one plane and the adjoint of each element."""
+    random = np.random.default_rng(8)
+    x = random.standard_normal((2, 4, 5, 6, 5)).astype(np.float32)
+    w = random.standard_normal((6, 2, 3, 2, 3)).astype(np.float32)
+    how = {"stride": (2, 1, 2), "padding": (1, 0, 1), "dilation": (1, 2, 1), "groups": 2}
+    last = layout == "NDHWC"
+
+    def laid_out(a: Any) -> Any:
+        return np.ascontiguousarray(a.transpose(0, 2, 3, 4, 1)) if last else a
+
+    def plain(a: Any, b: Any) -> Any:
+        return correlated(a, b, how["stride"], how["padding"], how["dilation"], 2)  # type: ignore[arg-type]
+
+    dy = random.standard_normal(plain(x, w).shape).astype(np.float32)
+    images, slopes, filters = (there(device, a) for a in (laid_out(x), laid_out(dy), w))
+    by_x = conv3d_input_gradient(slopes, filters, images.shape, layout=layout, **how)
+    by_w = conv3d_weight_gradient(images, slopes, w.shape, layout=layout, **how)
+    found = pt.to_numpy(by_x), pt.to_numpy(by_w)
+    by_images = found[0].transpose(0, 4, 1, 2, 3) if last else found[0]
+    for _ in range(4):  # the adjoint of a linear function, along random directions
+        a, b = (random.standard_normal(s).astype(np.float32) for s in (x.shape, w.shape))
+        assert abs((plain(a, w) * dy).sum() - (a * by_images).sum()) < 1e-2
+        assert abs((plain(x, b) * dy).sum() - (b * found[1]).sum()) < 1e-2
+
+
+@pytest.mark.parametrize("layout", ["NCW", "NWC"])
+def test_gradients_of_lines(device: Device, layout: Any) -> None:
+    random = np.random.default_rng(9)
+    x = random.standard_normal((2, 4, 17)).astype(np.float32)
+    w = random.standard_normal((6, 4, 3)).astype(np.float32)
+    case = Case((2, 4, 1, 17), (6, 4, 1, 3), (1, 2), (0, 1), (1, 2))
+    dy = random.standard_normal(results(case, x[:, :, None], w[:, :, None]).shape)
+    expected = gradients(case, x[:, :, None], w[:, :, None], dy)
+    last = layout == "NWC"
+    dy = dy.astype(np.float32)[:, :, 0]
+    lines, slopes = (np.ascontiguousarray(a.transpose(0, 2, 1)) if last else a for a in (x, dy))
+    how = {"stride": 2, "padding": 1, "dilation": 2, "layout": layout}
+    by_x = conv1d_input_gradient(there(device, slopes), there(device, w), lines.shape, **how)
+    by_w = conv1d_weight_gradient(there(device, lines), there(device, slopes), w.shape, **how)
+    found = pt.to_numpy(by_x)
+    assert np.allclose(found.transpose(0, 2, 1) if last else found, expected[0][:, :, 0], atol=1e-4)
+    assert np.allclose(pt.to_numpy(by_w), expected[1][:, :, 0], atol=1e-4)
 
 
 TRANSPOSED = [

@@ -11,6 +11,7 @@ import portable as pt
 from portable import sim
 from portable.conv import conv2d, conv2d_weight_gradient, prepare
 from portable.conv.direct.box_kernels import arrange_filters
+from portable.dtypes import bfloat16
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
 
@@ -39,6 +40,14 @@ CASES: dict[str, tuple[Case, str, str, Any, str]] = {
     "products of split numbers": (
         Case((1, 20, 8, 7), (64, 20, 3, 3), padding=(1, 0)), "winograd2", "NCHW", np.float32,
         "mma.tf32.m16n8k8",
+    ),
+    "split numbers in boxes": (
+        Case((2, 40, 6, 8), (24, 40, 3, 3), stride=(2, 2), padding=(1, 1)), "direct", "NCHW",
+        np.float32, "mma.tf32.m16n8k8",
+    ),
+    "bfloat16": (
+        Case((2, 40, 5, 6), (24, 40, 3, 3), padding=(1, 1)), "direct", "NHWC", bfloat16.numpy,
+        "tensor.load.4",
     ),
 }  # fmt: skip
 
@@ -69,7 +78,18 @@ def test_on_an_h200(name: str, ran: set[str]) -> None:
     found = found.transpose(0, 3, 1, 2) if layout == "NHWC" else found
     assert wanted in ran
     error = np.abs(found - expected).max() / bounds(case, x, w)
-    assert error < (1e-3 if dtype is np.float16 else 1e-5)
+    assert error < {np.float16: 1e-3, np.float32: 1e-6}.get(dtype, 5e-3)
+
+
+def test_tf32_rounds_factors_where_it_is_asked_for() -> None:
+    case = Case((1, 8, 6, 8), (8, 8, 3, 3), padding=(1, 1))
+    x, w = case.images(np.float32)
+    with pt.use("simulator:h200"):
+        found = conv2d(x, w, precision="tf32", **case.settings)
+        with pytest.raises(TypeError, match="is for float32, not float16"):
+            conv2d(x.astype(np.float16), w.astype(np.float16), precision="tf32", padding=1)
+    error = np.abs(found - results(case, x, w)).max() / bounds(case, x, w)
+    assert 1e-6 < error < 2**-10
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,10 @@ _WITHOUT_CASES: Final[dict[str, str]] = {
     "matrix_rank pinv det eigvalsh": "tests/array/test_functions.py: made of svd, eigh and qr",
     "unique_all": "made of what the other three are",
     "fftfreq rfftfreq ifftshift hfft ihfft ifftn irfftn": "tests/array/test_fft.py",
-    "conv2d_input_gradient conv2d_weight_gradient prepare prepare_shared": "tests/conv",
-    "conv1d conv3d conv_transpose2d": "tests/conv/test_dimensions.py",
+    "conv2d_input_gradient conv2d_weight_gradient prepare prepare_input_gradient prepare_shared "
+    "prepare_weight_gradient": "tests/conv",
+    "conv1d conv1d_input_gradient conv1d_weight_gradient conv3d conv3d_input_gradient "
+    "conv3d_weight_gradient conv_transpose2d": "tests/conv/test_dimensions.py",
     "workspace_size": "a number; tests/conv",
     "polar": "tests/linalg/test_spectral.py",
     "prepare_gemm": "tests/doors: a way through this door",

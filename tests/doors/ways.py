@@ -79,10 +79,6 @@ def _compiled_alone(device: Device) -> bool:
     return _alone(device) and not device.interprets
 
 
-def _compiled_crowd(device: Device) -> bool:
-    return _crowd(device) and not device.interprets
-
-
 def _compiled(device: Device) -> bool:
     return not device.interprets
 
@@ -205,10 +201,6 @@ WAYS: Final[tuple[Way, ...]] = (
         _compiled_alone,
     ),
     _way(
-        "in stages by many", doors.SINGULAR_VECTORS, "bidiagonalize_in_panels solve_secular",
-        ((60, 60),), _compiled_crowd,
-    ),
-    _way(
         "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((60, 60),), _compiled
     ),
     # images
@@ -232,6 +224,7 @@ STEPS: Final = frozenset(
         "clear_below",
         "collect",
         "copy_columns",
+        "copy_each",
         "copy_rows",
         "copy_several",
         "count_table",
@@ -241,6 +234,7 @@ STEPS: Final = frozenset(
         "largest_kernel",
         "largest_of_each",
         "largest_parts",
+        "keep_flags",
         "load_scaled",
         "make_hermitian",
         "pad_diagonals",
@@ -272,7 +266,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
-    "copy_tolerance count_values fill_line identities merge real_bidiagonal real_tridiagonal split "
+    "bidiagonalize_in_panels copy_tolerance count_values fill_line identities merge "
+    "real_bidiagonal real_tridiagonal split "
     "subtract turn unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
@@ -280,13 +275,14 @@ ELSEWHERE: Final[dict[str, str]] = {
     "exchange_rows order_rows "
     "gather_rows narrow_product complex_product complex_product_alone solve_strips "
     "diagonal_products": "tests/linalg/test_lu.py",
-    "factor_columns reflect_together small_diagonals sum_squares "
+    "factor_columns reflect_in_registers reflect_together small_diagonals sum_squares "
     "deviations": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
     "add_parts": "tests/conv/test_plans.py",
-    "sum_boxes": "tests/conv/test_gradients.py",
+    "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
+    "fold_depths": "tests/conv/test_dimensions.py",
     "arrange_group_filters convolve_groups sum_group_channels sum_group_pixels": (
         "tests/conv/test_ways.py"
     ),
@@ -306,8 +302,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "count": "tests/numerics/test_numerics.py",
     "segments_by_item segments_by_workgroup": "tests/numerics/test_further_numerics.py",
     # sparse matrices
-    "csr_add_carried csr_even_by_vector csr_rows_by_matrix csr_rows_by_vector csr_share_by_matrix "
-    "csr_share_by_vector": "tests/sparse/test_sparse.py",
+    "csr_add_carried csr_even_by_vector csr_mark_shares csr_rows_by_matrix csr_rows_by_vector "
+    "csr_share_by_matrix csr_share_by_vector": "tests/sparse/test_sparse.py",
 }
 """Kernels, several in a key, that only sizes or options beyond these doors reach, and their tests.
 

@@ -9,6 +9,7 @@ import numpy as np
 import portable as pt
 import portable.array as xp
 from portable import lang as kl
+from portable.conv.direct.adding import add_up_filters
 from portable.dtypes import int32, int64, uint8, uint64
 from portable.linalg.products.rows import copy_into
 from portable.primitives.base.recipe import Recipe
@@ -39,7 +40,7 @@ from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
-from portable.sparse.kernels import Rows, csr_add_carried, csr_even_by_vector
+from portable.sparse.kernels import Rows, csr_add_carried, csr_even_by_vector, csr_mark_shares
 from tests.faults.running import close, device, empty, random, run
 
 __all__: list[str] = []
@@ -94,6 +95,15 @@ def collectives() -> None:
     np.testing.assert_array_equal(out[1], (np.cumsum(a, 1) - a).sum(0) + 1)
     np.testing.assert_array_equal(out[2], a[:, 9].sum())
     np.testing.assert_array_equal(out[3], ((a > 8).any(1) * 2 + (a > 0).all(1)).sum())
+
+
+@run
+def parts_added_up() -> None:
+    """Of 30 filters' taps, by eight work-items an element."""
+    a = np.random.default_rng(1).integers(-9, 9, (37, 2, 3, 5, 1)).astype(np.float32)
+    out = empty(2, 3, 5, 1)
+    add_up_filters[4 * 64, 64](a, out, ROWS=8)
+    np.testing.assert_array_equal(out, a.sum(0))
 
 
 @run
@@ -304,7 +314,11 @@ def uneven_rows_by_a_vector() -> None:
     shares = -(-(8 + counts.sum()) // 64)
     rows, sums = np.zeros(shares, np.int64), np.zeros(shares, np.int32)
     a = Rows(data, columns, offsets)
-    csr_even_by_vector[pt.groups(shares), 32](a, x, out, rows, sums, ACC=int32, EACH=2, ITEMS=32)
+    starts = np.zeros(shares + 1, np.int64)
+    csr_mark_shares[shares + 1, 32](offsets, int(counts.sum()), starts, SIZE=64)
+    csr_even_by_vector[pt.groups(shares), 32](
+        a, x, out, starts, rows, sums, ACC=int32, EACH=2, ITEMS=32
+    )
     csr_add_carried[pt.groups(shares), 32](rows, sums, out, LANES=8)
     wanted = [total.sum() for total in np.split(data * x[columns], offsets[1:-1])]
     np.testing.assert_array_equal(out, wanted)

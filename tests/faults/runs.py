@@ -21,7 +21,7 @@ from portable.linalg.base.magnitude import largest_magnitude
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.dense.reduction import reduced
 from portable.linalg.dense.shapes import DenseShape
-from portable.linalg.factorisations import elimination, sharing
+from portable.linalg.factorisations import holding, sharing
 from portable.linalg.products.kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
 from portable.linalg.products.launches import Sharing, first_launch
 from portable.linalg.singular_values.direct import Direct
@@ -257,6 +257,14 @@ def positive_definite_by_tiles() -> None:
 
 
 @run
+def reflectors_in_registers() -> None:
+    a = random(40, 20)
+    q, r = pt.linalg.qr(a)
+    close(q @ r, a)
+    close(q.T @ q, np.eye(20))
+
+
+@run
 def panels_of_reflectors_by_several_workgroups() -> None:
     a = random(140, 20)
     with _few_items():
@@ -268,12 +276,13 @@ def panels_of_reflectors_by_several_workgroups() -> None:
 @contextmanager
 def _few_items() -> Iterator[None]:
     """Workgroups so small that a short panel takes several, as on a GPU."""
-    before, sharing._ITEMS = sharing._ITEMS, 32  # type: ignore[misc]
+    before = sharing._ITEMS, holding._HELD_BYTES
+    sharing._ITEMS, holding._HELD_BYTES = 32, 0  # type: ignore[misc]
     try:
         with pt.use("simulator:h200"):
             yield
     finally:
-        sharing._ITEMS = before  # type: ignore[misc]
+        sharing._ITEMS, holding._HELD_BYTES = before  # type: ignore[misc]
 
 
 @run
@@ -284,11 +293,11 @@ def a_system_of_equations() -> None:
 
 @run
 def a_system_of_equations_through_memory() -> None:
-    before, elimination._HELD_BYTES = elimination._HELD_BYTES, 0  # type: ignore[misc]
+    before, holding._HELD_BYTES = holding._HELD_BYTES, 0  # type: ignore[misc]
     try:
         a_system_of_equations()
     finally:
-        elimination._HELD_BYTES = before  # type: ignore[misc]
+        holding._HELD_BYTES = before  # type: ignore[misc]
 
 
 @run

@@ -12,6 +12,7 @@ from portable.linalg.factorisations.held_panel_kernels import (
     eliminate_in_registers,
     exchange_and_solve,
 )
+from portable.linalg.factorisations.held_reflector_kernels import reflect_in_registers
 from portable.linalg.factorisations.layout import layout_of
 from portable.linalg.factorisations.panel_kernels import exchange_rows
 from portable.linalg.factorisations.shared_panel_kernels import (
@@ -45,6 +46,10 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
     many, items, strip = (512, 1, 1), (layout.items, 1, 1), (layout.strip_items, 1, 1)
     which = Triangle(backward=True, turned=True, conjugate=True, unit=False)
     return [
+        program(
+            reflect_in_registers, can, (512, 1, 1), a, a, a, (0, 16, 0),
+            HOLDING=holding, TEAMS=512 // can.sub_group_size,
+        ),
         program(reflect_together, can, many, a, a, a, rows, counts, (0, 16, 0, 0), SHARING=sharing),
         program(cholesky_rows, can, items, a, factors, counts, 0, 2, LAYOUT=layout),
         program(

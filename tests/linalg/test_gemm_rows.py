@@ -14,7 +14,10 @@ from portable.dtypes import DType, float16, float32, float64
 from portable.errors import OutOfMemoryError
 from portable.lang.arguments.arguments import array_spec
 from portable.linalg import gemm, prepare_gemm
+from portable.linalg.products import plan as plan_module
 from portable.linalg.products import rows as gemm_rows
+from portable.linalg.products.again import CopiedAgain
+from portable.linalg.products.plan import planned
 from portable.linalg.products.rows import Rows, in_rows, row_multiples
 from tests.support.compilers import CUDA
 
@@ -102,9 +105,9 @@ def test_columns_of_b_are_turned_into_rows(monkeypatch: pytest.MonkeyPatch) -> N
     copied: list[Any] = []
     copy = gemm_rows.copy_into
 
-    def copy_into(x: Any, out: Any) -> None:
+    def copy_into(x: Any, out: Any, enqueue: Any) -> None:
         copied.append(x)
-        copy(x, out)
+        copy(x, out, enqueue)
 
     monkeypatch.setattr(gemm_rows, "copy_into", copy_into)
     a, b = (counted(shape, "float32") % 7 for shape in ((8, 12), (12, 20)))
@@ -170,3 +173,33 @@ def test_how_the_rows_of_b_should_lie(
 ) -> None:
     engine = replace(CUDA, async_copy=CUDA.async_copy | {"tensor"})
     assert row_multiples(engine, kind, (edge, edge), edge, b_columns) == multiples
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "wants"),
+    [
+        (19, False, Rows(16, 16)),
+        (21, True, Rows(16, 16, turned=True, across=True)),
+        (25, False, Rows(16, 16, along_sum=True)),
+    ],
+)
+def test_calls_alike_of_products_of_copies(
+    device: Device, monkeypatch: pytest.MonkeyPatch, rows: int, columns: bool, wants: Rows
+) -> None:
+    """Copies and product are launched again without a plan; what operands hold is read anew."""
+    if device.interprets:
+        pytest.skip("the simulator recognises no launches")
+    monkeypatch.setattr(plan_module, "row_multiples", lambda *_: wants)
+    made = []
+    known = CopiedAgain.launched
+    monkeypatch.setattr(CopiedAgain, "launched", lambda *x: made.append(known(*x)) or made[-1])
+    planned.cache_clear()
+    a, b = (counted(shape, "float32") % 7 for shape in ((rows, 23), (23, 13)))
+    for count in range(8):
+        left, right = device.from_numpy(a + count), device.from_numpy(b)
+        if columns:
+            right = transposed(device, device.from_numpy(b.T.copy()))
+        found = device.to_numpy(gemm(left, right))
+        assert (found == (a + count) @ b).all()
+    planned.cache_clear()
+    assert made[-4:] == [True] * 4  # the first ones may be found for another device

@@ -12,7 +12,7 @@ import portable
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import det, inv, lu_factor, lu_solve, slogdet, solve, solve_triangular
-from portable.linalg.factorisations import elimination
+from portable.linalg.factorisations import holding
 from tests.linalg.systems import DTYPES, adjoint, on, random, ratio, square_matrices
 
 
@@ -40,7 +40,7 @@ def test_factors(device: Device, shape: tuple[int, ...], dtype: str) -> None:
 
 def test_factors_through_memory(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """As columns that registers have no room for are eliminated."""
-    monkeypatch.setattr(elimination, "_HELD_BYTES", 0)
+    monkeypatch.setattr(holding, "_HELD_BYTES", 0)
     a = random((45, 40), "float32")
     check_factors(a, *on(device, lu_factor, a))
 

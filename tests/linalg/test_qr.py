@@ -12,8 +12,8 @@ import portable
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import lstsq, lu_factor, qr
+from portable.linalg.factorisations import holding, sharing
 from portable.linalg.factorisations import qr as module
-from portable.linalg.factorisations import sharing
 from portable.sim import checks
 from tests.linalg.systems import DTYPES, adjoint, on, random, ratio, square_matrices
 from tests.linalg.test_lu import check_factors
@@ -33,15 +33,27 @@ def check(a: np.ndarray, q: np.ndarray, r: np.ndarray, mode: str = "reduced") ->
     assert ratio(adjoint(q) @ q - one, one) < 30
 
 
+SHAPES = [(1, 1), (7, 7), (30, 18), (18, 30), (2, 3, 20, 17)]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("mode", ["reduced", "complete"])
-@pytest.mark.parametrize("shape", [(1, 1), (7, 7), (30, 18), (18, 30), (2, 3, 20, 17)], ids=str)
-def test_random_matrices(device: Device, shape: tuple[int, ...], mode: Any, dtype: str) -> None:
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_random_matrices(device: Device, shape: tuple[int, ...], dtype: str) -> None:
     a = random(shape, dtype)
-    q, r = on(device, qr, a, mode=mode)
-    check(a, q, r, mode)
-    if mode == "reduced":
-        np.testing.assert_array_equal(on(device, qr, a, mode="r"), r)
+    check(a, *on(device, qr, a))
+
+
+@pytest.mark.parametrize(("shape", "dtype"), list(zip(SHAPES, DTYPES, strict=True)), ids=str)
+def test_complete_factors(device: Device, shape: tuple[int, ...], dtype: str) -> None:
+    a = random(shape, dtype)
+    q, r = on(device, qr, a, mode="complete")
+    check(a, q, r, "complete")
+
+
+@pytest.mark.parametrize(("shape", "dtype"), list(zip(SHAPES, DTYPES, strict=True)), ids=str)
+def test_the_upper_factor_alone(device: Device, shape: tuple[int, ...], dtype: str) -> None:
+    a = random(shape, dtype)
+    np.testing.assert_array_equal(on(device, qr, a, mode="r"), on(device, qr, a)[1])
 
 
 @pytest.mark.needs_compiler
@@ -109,7 +121,8 @@ def test_what_is_not_finite_ends(device: Device) -> None:
 def test_least_squares(device: Device, a: tuple[int, ...], b: tuple[int, ...], dtype: str) -> None:
     matrix, sides = random(a, dtype), random(b, dtype, 1)
     single = matrix.astype("float32" if dtype == "float16" else dtype)
-    x, residuals = on(device, lstsq, matrix, sides)
+    x, residuals, rank = on(device, lstsq, matrix, sides)
+    assert np.all(rank == min(matrix.shape[-2:]))
     wide = np.complex128 if np.iscomplexobj(single) else np.float64
     right = sides.astype(wide)[:, None] if len(b) == 1 else sides.astype(wide)
     expected = np.linalg.pinv(matrix.astype(wide)) @ right
@@ -120,19 +133,39 @@ def test_least_squares(device: Device, a: tuple[int, ...], b: tuple[int, ...], d
     np.testing.assert_allclose(residuals[..., None] if len(b) == 1 else residuals, left, atol=room)
 
 
-def test_least_squares_of_lower_rank(device: Device) -> None:
-    a, b = random((2, 20, 5), "float32"), random((20, 1), "float32")
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_least_squares_of_lower_rank(device: Device, dtype: str) -> None:
+    """By singular values, of a whole batch."""
+    a, b = random((2, 20, 5), dtype), random((20, 1), dtype)
     a[1, :, 3] = a[1, :, 1]
     for given in (a, np.ascontiguousarray(a.swapaxes(1, 2))):
-        with pytest.raises(np.linalg.LinAlgError, match=r"column 3 .*matrix 1 of 2"):
-            on(device, lstsq, given, b[: given.shape[1]])
+        right = b[: given.shape[1]]
+        x, residuals, rank, values = on(device, lstsq, given, right)
+        np.testing.assert_array_equal(rank, [5, 4])
+        np.testing.assert_allclose(values, np.linalg.svd(given)[1], atol=1e-4)
+        expected = np.linalg.pinv(given, rcond=1e-5) @ right
+        np.testing.assert_allclose(x, expected, rtol=1e-3, atol=1e-3)
+        left = np.sum(np.abs(given @ expected - right) ** 2, axis=-2)
+        np.testing.assert_allclose(residuals, left, atol=1e-3)
+
+
+def test_least_squares_with_a_bound_of_its_own(device: Device) -> None:
+    """Under which singular values count as zero, as NumPy's do."""
+    a, b = random((12, 4), "float32"), random((12,), "float32")
+    a[:, 3] = a[:, 0] + 1e-3 * a[:, 1]
+    for bound in (1e-1, 1e-6):
+        x, _, rank, values = on(device, lstsq, a, b, rcond=bound)
+        expected = np.linalg.lstsq(a, b, rcond=bound)
+        assert rank == expected[2]
+        np.testing.assert_allclose(values, expected[3], atol=1e-4)
+        np.testing.assert_allclose(x, expected[0], rtol=1e-2, atol=1e-2 if bound > 1e-2 else 1)
 
 
 @pytest.mark.parametrize(
     ("a", "b"), [((4, 0), (4, 2)), ((0, 3), (0, 2)), ((0, 4, 3), (4, 2)), ((4, 3), (4, 0))], ids=str
 )
 def test_least_squares_of_nothing(device: Device, a: tuple[int, ...], b: tuple[int, ...]) -> None:
-    x, residuals = on(device, lstsq, np.ones(a, np.float32), np.ones(b, np.float32))
+    x, residuals, _ = on(device, lstsq, np.ones(a, np.float32), np.ones(b, np.float32))
     assert x.shape == (*a[:-2], a[-1], b[-1])
     assert residuals.shape == (*a[:-2], b[-1])
     assert np.all(x == 0)
@@ -163,6 +196,7 @@ def test_as_other_devices_do_it(profile: str) -> None:
 def test_panels_of_several_workgroups(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a GPU shares them, with races and endless waits looked for."""
     monkeypatch.setattr(sharing, "_ITEMS", 32)
+    monkeypatch.setattr(holding, "_HELD_BYTES", 0)
     device = portable.device("simulator:h200")
     for shape in ((2, 140, 18), (200, 20)):
         a = random(shape, dtype)

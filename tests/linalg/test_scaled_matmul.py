@@ -47,6 +47,8 @@ def assert_product(found: Array, given: tuple[Array, ...], bound: float) -> None
 
 
 def multiplied(device: Device, given: tuple[Array, ...], **options: Any) -> Array:
+    if device.backend == "sycl" and given[0].dtype.itemsize < 4:
+        pytest.skip("dpnp lacks these types")
     there = (device.from_numpy(x) for x in given)
     return device.to_numpy(linalg.scaled_matmul(*there, **options))
 

@@ -34,12 +34,12 @@ def reductions(capabilities: Capabilities, dtype: str) -> list[Program]:
     real = kind.real.numpy
     a, values = np.empty((2, 9, 9), kind.numpy), np.empty((2, 9), real)
     shares, flags = np.empty((2, 2, 9), real), np.empty((2, 9), np.int32)
-    out = Tridiagonal(values, a[:, 0], a, values, a[:, 0], a[:, 0], shares)
+    out = Tridiagonal(values, a[:, 0], a, values, a, a[:, 0], a[:, 0], shares)
     line = a[:, 0]
-    pairs = Bidiagonal(line, line, a, a, values, values, a, line, line, a, line, line, shares)
+    pairs = Bidiagonal(line, line, a, a, values, values, a, line, line, line, a, line, line, shares)
     shape = rotation_shape(RotationShape(9, 9, 9, squares=True), kind, capabilities)
     lanes = 1 if kind.is_complex else 16 // kind.itemsize
-    steps = StepShape(lanes, 1, 4, capabilities.sub_group_size, 2, 9, 64)
+    steps = StepShape(lanes, 1, 2, capabilities.sub_group_size, 2, 9, 8)
     factors = Factors(values, a, a, flags[:, 0])
     return [
         program(svd_by_rotations, capabilities, (20, 1, 1), a, factors, a, SHAPE=shape),
@@ -67,7 +67,7 @@ def merges(capabilities: Capabilities, dtype: str) -> list[Program]:
     i, places = np.empty((2, 9), np.int32), np.empty((2, 9, 2), np.int32)
     kept = Kept(x, x, i, x, i, places, pairs, i, i[0])
     roots = Roots(i, x, x, x, pairs, i)
-    shape = MergeShape(singular=True, lanes=1)
+    shape = MergeShape(singular=True, lanes=1, team=32)
     factor = np.empty((2, 9, 9), dtype)
     return [
         program(solve_secular, capabilities, LINE, kept, roots, SHAPE=shape),

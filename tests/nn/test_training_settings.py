@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from portable import lang as kl
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
-from portable.nn import MLP, SGD, Adam, Conv2d, Sequential, fit, huber, quantile
+from portable.nn import MLP, SGD, Adam, Flatten, Linear, Sequential, fit, huber, quantile
 from tests.nn.both_ways import SIZES, samples
 
 pytestmark = pytest.mark.usefixtures("in_use")
@@ -78,10 +79,16 @@ def test_losses_and_optimizers_check_their_settings() -> None:
         Adam(betas=(0.9, 1))
 
 
-def test_layers_that_know_no_bfloat16_say_so(device: Device) -> None:
+class _Single(Flatten):
+    """A layer of one's own that has no kernels for narrow numbers."""
+
+    dtypes = (kl.f32, kl.f64)
+
+
+def test_layers_say_what_they_are_worked_out_in(device: Device) -> None:
     pytest.importorskip("ml_dtypes")
-    with pytest.raises(DTypeError, match=r"Conv2d.* is worked out in float16, float32, float64"):
-        Sequential(Conv2d(1, 1, 3), dtype="bfloat16", device=device)
+    with pytest.raises(DTypeError, match=r"is worked out in float32, float64, not in bfloat16"):
+        Sequential(_Single(), Linear(4, 1), dtype="bfloat16", device=device)
 
 
 def test_settings_are_known_and_complete(device: Device) -> None:

@@ -6,8 +6,8 @@ simulator, on GPUs and on one of the processor's devices; on the others of the p
 case of each test and one in sixteen of the rest. Tests of the language are on one of those others
 in turn. Tests of operations, whose kernels are large, do with less on processors: of several cases
 that the simulator runs all, every twelfth is compiled there; the first test of a file is on one of
-those others, the rest are in turn, one in so many of them on none, and of the others that have the
-first one's compiler it is the first case alone. Pages and examples run on the simulator and on one
+those others, half of the rest are in turn, and of the others that have the first one's compiler it
+is the first case alone. Pages and examples run on the simulator and on one
 of the processor's backends in turn. Tests of the printer of programs take runtimes for the
 processor instead, and are chosen as if these were devices.
 """
@@ -143,7 +143,8 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
         simulated = totals[test, _SIMULATOR] >= totals[test, name] >= _MANY
         turn = name
         if name in further and (large or test.startswith(_OF_LANGUAGE)):
-            in_turn = names if large and leading[_file(case)] != test else further
+            rarely = large and leading[_file(case)] != test
+            in_turn = [*further, *[first] * len(further)] if rarely else further
             turn = in_turn[crc32(test.encode()) % len(in_turn)]
         reason = ""
         if test.startswith(_OF_USERS):

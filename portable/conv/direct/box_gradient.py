@@ -7,9 +7,11 @@ from functools import cached_property
 from math import prod
 from typing import Any, Final
 
+from portable.conv.direct.adding import add_up
 from portable.conv.direct.box_kernels import BoxPlan, sum_boxes
 from portable.conv.direct.boxes import ONE_TAP, Boxes, box_of, channels_last
 from portable.conv.geometry import Window
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import most_workspace
 from portable.conv.tuning import sum_choices
@@ -51,13 +53,13 @@ class BoxGradient:
             target = sums[at * parts : (at + 1) * parts]
             seen = forward.in_phases(forward.rearranged(images))
             self._sum(seen, self._rearranged(gradient), target)
-        total = space.sum(sums, axis=0)
-        taps = space.reshape(total, (prod(shape.window.taps), shape.filters, shape.channels))
+        taps, lying = shape.window.taps, (shape.filters, shape.channels)
         if forward.patches:  # whose one tap has all taps' channels
-            taps = space.reshape(total, (shape.filters, -1, shape.channels))
-            taps = space.permute_dims(taps, (1, 0, 2))
-        turned = space.reshape(space.permute_dims(taps, (1, 2, 0)), dw.shape)
-        dw[...] = space.astype(turned, dw.dtype, copy=False)
+            parts = space.reshape(sums, (sums.shape[0], shape.filters, *taps, shape.channels))
+            add_up(device, parts, space.permute_dims(dw, (0, 2, 3, 1)))
+        else:
+            parts = space.reshape(sums, (sums.shape[0], *taps, *lying))
+            add_up(device, parts, space.permute_dims(dw, (2, 3, 0, 1)))
 
     @property
     def _window(self) -> Window:
@@ -94,7 +96,8 @@ class BoxGradient:
             return (forward.choice,)
         capabilities = forward.device.capabilities
         taps, *size = self._matrices
-        return sum_choices(capabilities, forward.kind, forward.shape, (*size, taps), state())
+        given = forward.kind, forward.shape, (*size, taps), state(), forward.splits
+        return sum_choices(capabilities, *given)
 
     def _parts(self, images: int) -> int:
         """Into how many parts the sums over so many images are cut, to have all units at work."""
@@ -110,11 +113,12 @@ class BoxGradient:
         def use(choice: Parameters) -> None:
             tiles = -(-dy.shape[3] // choice["BM"]) * -(-self._matrices[2] // choice["BN"])
             box = box_of(choice["BK"], places, window.taps)
-            sum_boxes[groups(prod(sums.shape[:2]) * tiles), (choice["WORKGROUP"], 1, 1)](
+            enqueue(
+                sum_boxes[groups(prod(sums.shape[:2]) * tiles), (choice["WORKGROUP"], 1, 1)],
                 x,
                 dy,
                 sums,
-                PLAN=BoxPlan(window, box, Tiling.of(choice)),
+                PLAN=BoxPlan(window, box, Tiling.of(choice, split=self.forward.splits)),
                 ACC=self.forward.kind.register,
             )
 

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, Final
 
 from portable.backend import Device
+from portable.conv.direct.adding import clear
 from portable.conv.direct.box_kernels import (
     BoxPlan,
     add_parts,
@@ -16,11 +17,11 @@ from portable.conv.direct.box_kernels import (
     multiply_boxes,
 )
 from portable.conv.geometry import Geometry, Layout, Pair, Window
-from portable.conv.launching import enqueue, enqueue_call
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
-from portable.conv.method import Epilogue, Method, most_workspace
+from portable.conv.method import Epilogue, Method, Split, most_workspace
 from portable.conv.tuning import direct_choices
-from portable.dtypes import DType, float16
+from portable.dtypes import DType, float32
 from portable.lang.arguments.arguments import ALIGNMENT
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
@@ -57,16 +58,17 @@ def boxes(
     kind: DType,
     layout: Layout,
     choice: Parameters | None = None,
+    split: Split = False,
 ) -> Boxes | None:
     """The method, or None where images would have to be rearranged for no gain.
 
     Parameters
     ----------
-    device, shape, kind, layout, choice
+    device, shape, kind, layout, choice, split
         As of `Method`.
     """
     channels_last = layout == "NHWC"
-    units = by_matrix_units(device, kind)
+    units = by_matrix_units(device, kind, split)
     if shape.groups > 1 or 0 in (*shape.result, shape.images, shape.channels, shape.filters):
         return None
     phased = _comes_apart(shape, kind)
@@ -77,12 +79,15 @@ def boxes(
     if rows and not units and not _worth_copying(device, shape):
         return None
     aligned = rows and not patches
-    return Boxes(device, shape, kind, layout, choice, patches=patches, rows=aligned)
+    return Boxes(device, shape, kind, layout, choice, split, patches=patches, rows=aligned)
 
 
-def by_matrix_units(device: Device, kind: DType) -> bool:
-    """Whether matrix units multiply images of a dtype."""
-    return kind is float16 and "mma.f16" in device.capabilities.matrix_units
+def by_matrix_units(device: Device, kind: DType, split: Split) -> bool:
+    """Whether matrix units multiply images of a dtype, of single precision by parts."""
+    units = device.capabilities.matrix_units
+    if kind is float32:
+        return bool(split) and "mma.tf32" in units
+    return kind.itemsize == 2 and f"mma.{kind.short}" in units
 
 
 def _worth_copying(device: Device, shape: Geometry) -> bool:
@@ -165,7 +170,7 @@ class Boxes(Method):
         extents = (count, *places, self.padded(filtered))
         room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
         self._multiply(images, filters, room, epilogue, window)
-        enqueue_call(copy_into, room, space.permute_dims(out, (0, 2, 3, 1)))
+        copy_into(room, space.permute_dims(out, (0, 2, 3, 1)), enqueue)
 
     def in_phases(self, x: Any) -> Any:
         """Images (N, H, W, C) as they are, or apart in phases of the stride."""
@@ -234,7 +239,7 @@ class Boxes(Method):
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * -(-self.shape.filters // choice["BN"])
             parts = self._parts(count, window.count * -(-depth // choice["BK"]))
-            plan = BoxPlan(window, box, Tiling.of(choice), parts)
+            plan = BoxPlan(window, box, Tiling.of(choice, split=self.splits), parts)
             workgroup = (choice["WORKGROUP"], 1, 1)
             self._plans[key] = multiply_boxes[groups(count * parts), workgroup], plan
         return self._plans[key]
@@ -251,7 +256,7 @@ class Boxes(Method):
         if self.choice is not None:
             return (self.choice,)
         capabilities, kind = self.device.capabilities, self.kind
-        choices = direct_choices(capabilities, kind, self.shape, state())
+        choices = direct_choices(capabilities, kind, self.shape, state(), self.splits)
         if self.patches or self.shape.window.stride == (1, 1):
             return choices
         return tuple(c for c in choices if self.shape.channels % c["BK"] == 0)
@@ -301,13 +306,9 @@ def channels_last(device: Device, x: Any, room: Any) -> Any:
     pixels = space.reshape(x, (count, depth, height * width))
     rows = space.reshape(room, (count, height * width, room.shape[3]))
     if depth < room.shape[3]:
-        enqueue_call(_cleared, rows[..., depth:])  # vectors are read whole
-    enqueue_call(copy_into, space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
+        clear(room[..., depth:])  # vectors are read whole
+    copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth], enqueue)
     return room[..., :depth]
-
-
-def _cleared(x: Any) -> None:
-    x[...] = 0
 
 
 ONE_TAP: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))

@@ -15,8 +15,8 @@ from portable.conv.direct.kernels import (
 from portable.conv.geometry import Geometry
 from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
-from portable.conv.method import Epilogue, Method
-from portable.dtypes import DType, dtype, float16
+from portable.conv.method import Epilogue, Method, Split
+from portable.dtypes import DType, dtype
 from portable.lang.function import Function
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
@@ -48,7 +48,9 @@ class Gathered(Method):
         numbers = (shape.channels // shape.groups, shape.result[1])
         residual = epilogue.residual_nchw(self.device, self.layout)
         arguments = (left, x, out, epilogue.bias, residual, *numbers)
-        _launch(self.device, shape, Results, arguments, epilogue.activation, self.choice)
+        _launch(
+            self.device, shape, Results, arguments, epilogue.activation, self.choice, self.splits
+        )
 
 
 def image_gradient(
@@ -127,6 +129,7 @@ def _launch(
     arguments: tuple[Any, ...],
     activation: Function,
     tried: Parameters | None = None,
+    split: Split = False,
 ) -> None:
     """A workgroup for each tile of each matrix of the target."""
     left, x, out, bias, residual, *others = arguments
@@ -142,12 +145,12 @@ def _launch(
 
     def use(choice: Parameters) -> None:
         tiles = -(-m // choice["BM"]) * -(-n // choice["BN"])
-        tiling = Tiling.of(choice)
+        tiling = Tiling.of(choice, split=split)
         gathering = Gathering(product, shape.window, shape.groups, flat, tiling, activation)
         launcher = gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)]
         enqueue(launcher, left, x, out, bias, residual, *others, GATHERING=gathering)
 
-    rung = "auto" if kind is float16 else "register"
+    rung = "auto" if kind.itemsize == 2 else "tf32" if split else "register"
     choices = tiles_for(device, kind, rung, (m, n, count)) if tried is None else (tried,)
     first_accepted(choices, use)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from math import gcd, prod
+from math import gcd
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
+from portable.conv.direct.adding import add_up
 from portable.conv.geometry import Geometry, Layout, Window
+from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
-from portable.dtypes import DType, dtype
+from portable.dtypes import dtype
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.primitives import reduce
 
 __all__ = ["MOST_TAPS", "SumPlan", "sum_group_channels", "sum_group_pixels", "sum_groups"]
 
@@ -208,11 +209,10 @@ def sum_groups(device: Device, shape: Geometry, layout: Layout, x: Any, dy: Any,
     """
     x, dy = (as_nchw(device, a, layout) for a in (x, dy))
     make = _by_channels if layout == "NHWC" else _by_pixels
-    total = make(device, shape, dtype(dw.dtype).register, x, dy)
-    dw[...] = device.namespace().astype(total, dw.dtype, copy=False)
+    make(device, shape, x, dy, dw)
 
 
-def _by_channels(device: Device, shape: Geometry, kind: DType, x: Any, dy: Any) -> Any:
+def _by_channels(device: Device, shape: Geometry, x: Any, dy: Any, dw: Any) -> None:
     can, space, depth = device.capabilities, device.namespace(), shape.channels // shape.groups
     depthwise = depth == 1 and shape.filters == shape.groups
     room = can.vector_bytes if can.lone_work_items else _PER_ITEM
@@ -221,13 +221,15 @@ def _by_channels(device: Device, shape: Geometry, kind: DType, x: Any, dy: Any) 
     vectors = shape.filters // lanes * depth * shape.window.taps[0]
     wanted = can.compute_units * (1 if can.lone_work_items else _ITEMS)
     parts = max(1, min(shape.images * shape.result[0], wanted // vectors))
+    kind = dtype(dw.dtype).register
     sums = device.empty((parts, *shape.window.taps, depth, shape.filters), kind)
     plan = SumPlan(shape.window, lanes, depthwise)
-    sum_group_channels[vectors * parts, None](x, dy, sums, depth, PLAN=plan)
-    return space.permute_dims(_total(device, sums), (3, 2, 0, 1))
+    enqueue(sum_group_channels[vectors * parts, None], x, dy, sums, depth, PLAN=plan)
+    add_up(device, sums, space.permute_dims(dw, (2, 3, 1, 0)))
 
 
-def _by_pixels(device: Device, shape: Geometry, kind: DType, x: Any, dy: Any) -> Any:
+def _by_pixels(device: Device, shape: Geometry, x: Any, dy: Any, dw: Any) -> None:
+    kind = dtype(dw.dtype).register
     can, depth = device.capabilities, shape.channels // shape.groups
     alone = can.lone_work_items
     vectors = alone and shape.window.stride[1] == 1
@@ -238,14 +240,6 @@ def _by_pixels(device: Device, shape: Geometry, kind: DType, x: Any, dy: Any) ->
     launcher = sum_group_pixels[
         groups(shape.filters * depth * parts), (1 if alone else _WORKGROUP, 1, 1)
     ]
-    launcher(x, dy, sums, depth, PLAN=SumPlan(shape.window, lanes, depthwise=False))
-    return _total(device, sums)
-
-
-def _total(device: Device, parts: Any) -> Any:
-    """The sum of parts, by our own reduction: of many short ones libraries' take longer."""
-    if parts.shape[0] == 1:
-        return parts[0]
-    space, extents = device.namespace(), tuple(parts.shape)
-    lines = space.reshape(parts, (extents[0], prod(extents[1:])))
-    return space.reshape(reduce(lines, axis=0), extents[1:])
+    plan = SumPlan(shape.window, lanes, depthwise=False)
+    enqueue(launcher, x, dy, sums, depth, PLAN=plan)
+    add_up(device, sums, dw)

@@ -178,7 +178,7 @@ def gathered_product(
     tile_a, tile_b = kl.local((2, BM, BK), left.dtype), kl.local((2, BK, BN), x.dtype)
     spot = Spot(kl.i32, kl.i32, kl.i32)
     by_row, by_column = kl.local((2, BK), spot), kl.local(BN, spot)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units)
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
     acc.fill(0)
     first_spots(product, by_row, by_column, column, deep)
     kl.barrier()

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from portable.conv.direct.adding import add_up
 from portable.conv.direct.direct import in_c_order
 from portable.conv.geometry import Geometry
-from portable.conv.launching import enqueue_call
+from portable.conv.launching import enqueue
 from portable.conv.method import Epilogue, Method
-from portable.linalg.products.gemm import gemm, prepare_gemm
+from portable.linalg.products.gemm import enqueue_product
 from portable.linalg.products.kernels import keep
+from portable.linalg.products.rows import copy_into
 
 __all__ = ["Product", "is_product"]
 
@@ -38,7 +40,7 @@ class Product(Method):
         if (self.layout == "NHWC") == turned:
             return matrix
         room = self.device.empty((lying[1], lying[0]), self.kind)
-        room[...] = space.permute_dims(matrix, (1, 0))
+        copy_into(space.permute_dims(matrix, (1, 0)), room, enqueue)
         return room
 
     def workspace(self) -> tuple[int, int]:
@@ -56,6 +58,7 @@ class Product(Method):
         given: dict[str, Any] = {"activation": epilogue.activation, "out": self.matrices(target)}
         if epilogue.activation is keep:
             given["activation"] = None
+        given |= self._precision
         if residual is not None:
             given |= {"beta": 1.0, "c": self.matrices(residual)}
         if self.layout == "NHWC":
@@ -63,9 +66,13 @@ class Product(Method):
         else:
             bias = None if bias is None else space.reshape(bias, (self.shape.filters, 1))
             factors = filters, pixels
-        enqueue_call(gemm, *factors, prepare=prepare_gemm, bias=bias, **given)
+        enqueue_product(enqueue, *factors, bias=bias, **given)
         if target is not out:
-            enqueue_call(_copied, target, out)
+            copy_into(target, out, enqueue)
+
+    @property
+    def _precision(self) -> dict[str, Any]:
+        return {"precision": "tf32"} if self.split == "first" else {}
 
     def _gathered(self, x: Any, workspace: Any) -> Any:
         """The pixels that a stride meets, in their layout."""
@@ -77,7 +84,7 @@ class Product(Method):
         else:
             size = prod(met.shape)
             room = self.device.namespace().reshape(workspace[:size], tuple(met.shape))
-        enqueue_call(_copied, met, room)
+        copy_into(met, room, enqueue)
         return room
 
     def met(self, x: Any) -> Any:
@@ -98,14 +105,13 @@ class Product(Method):
     def sum_gradient(self, x: Any, dy: Any, dw: Any) -> None:
         """Makes the gradient by filters `dw` (K, C, 1, 1) of images and gradients."""
         space, shape = self.device.namespace(), self.shape
-        pixels, slopes = self.matrices(self.met(x)), self.matrices(dy)
+        pixels, slopes = self.matrices(self._gathered(x, None)), self.matrices(dy)
+        images, lying = shape.images, (shape.filters, shape.channels)
         if self.layout == "NHWC":
-            found = gemm(space.permute_dims(slopes, (1, 0)), pixels)
+            images, slopes = 1, space.permute_dims(slopes, (1, 0))
         else:
-            each = gemm(slopes, space.permute_dims(pixels, (0, 2, 1)))
-            found = space.sum(each, axis=0)
-        dw[...] = space.reshape(found, (shape.filters, shape.channels, 1, 1))
-
-
-def _copied(x: Any, out: Any) -> None:
-    out[...] = x
+            pixels = space.permute_dims(pixels, (0, 2, 1))
+        each = self.device.empty((images, *lying), self.kind)
+        target = each[0] if self.layout == "NHWC" else each
+        enqueue_product(enqueue, slopes, pixels, out=target, **self._precision)
+        add_up(self.device, space.reshape(each, (images, *lying, 1, 1)), dw)

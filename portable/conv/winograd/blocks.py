@@ -38,7 +38,7 @@ _SUMS: Final = 3 / 4
 
 @dataclass(frozen=True, kw_only=True)
 class WinogradBlocks(Method):
-    """F(m x m, 3 x 3) for images (N, C, H, W) of one shape.
+    """F(m x m, r x r) for images (N, C, H, W) of one shape.
 
     Attributes
     ----------

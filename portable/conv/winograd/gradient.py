@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
+from portable.conv.launching import enqueue
 from portable.conv.tuning import winograd_choices
 from portable.conv.winograd.kernels import transform_gradient, transform_sums
 from portable.conv.winograd.product_kernels import multiply_many
@@ -58,7 +59,7 @@ class WinogradGradient:
             forward.transform_images(x, v, first)
             self._transform_gradient(dy, m, first)
             self._sum(m, v, sums[at * parts : (at + 1) * parts], tiles)
-        transform_sums[(dw.shape[1], dw.shape[0]), None](sums, dw, BY=forward.by)
+        enqueue(transform_sums[(dw.shape[1], dw.shape[0]), None], sums, dw, BY=forward.by)
 
     def _matrices(self) -> tuple[int, int, int, int]:
         """Elements of a tile, groups, filters and channels of a group."""
@@ -84,9 +85,8 @@ class WinogradGradient:
 
     def _transform_gradient(self, dy: Any, m: Any, first: int) -> None:
         forward = self.forward
-        transform_gradient[forward.launch(m.shape[0], forward.shape.filters)](
-            dy, forward.turned(m), forward.tiles_from(first), PLAN=forward.plan
-        )
+        launcher = transform_gradient[forward.launch(m.shape[0], forward.shape.filters)]
+        enqueue(launcher, dy, forward.turned(m), forward.tiles_from(first), PLAN=forward.plan)
 
     def _sum(self, m: Any, v: Any, sums: Any, tiles: int) -> None:
         """Sums of products of transformed gradients (K, tiles) and images (tiles, C)."""
@@ -97,7 +97,8 @@ class WinogradGradient:
 
         def use(choice: Parameters) -> None:
             each = -(-rows // choice["BM"]) * -(-columns // choice["BN"])
-            multiply_many[groups(prod(count) * each), (choice["WORKGROUP"], 1, 1)](
+            enqueue(
+                multiply_many[groups(prod(count) * each), (choice["WORKGROUP"], 1, 1)],
                 left,
                 right,
                 sums,

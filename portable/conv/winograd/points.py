@@ -20,17 +20,18 @@ Rows = tuple[tuple[tuple[int, float], ...], ...]
 _Exact = list[list[Fraction]]
 
 POINTS: Final = {
-    1: ("0", "1"),
-    2: ("0", "1", "-1"),
-    3: ("0", "-1", "1/2", "2"),
-    4: ("0", "3/4", "-3/4", "3/2", "-3/2"),
-    5: ("0", "1", "-1", "2", "-2", "1/2"),
-    6: ("0", "1", "-1", "2", "-2", "1/2", "-1/2"),
+    3: ("0", "1"),
+    4: ("0", "1", "-1"),
+    5: ("0", "-1", "1/2", "2"),
+    6: ("0", "3/4", "-3/4", "3/2", "-3/2"),
+    7: ("0", "1", "-1", "2", "-2", "1/2"),
+    8: ("0", "1", "-1", "2", "-2", "1/2", "-1/2"),
 }
-"""By the results of a tile of filters of three taps, beside infinity.
+"""By the inputs of a tile, beside infinity.
 
-Of unit-normal numbers the largest errors of F(2) to F(6) with these are 0.4, 1.4, 1.8, 8 and 9
-times those of direct sums; with 0, 1, -1, 2, -2 those of F(4) are 6.6 times as large.
+Of unit-normal numbers the largest errors of F(2) to F(6) of three taps with these are 0.4, 1.4,
+1.8, 8 and 9 times those of direct sums, of F(2) to F(4) of five taps 0.9, 3.8 and 3.6, of F(2) of
+seven 2.4; with 0, 1, -1, 2, -2 those of F(4) of three taps are 6.6 times as large.
 
 See B. Barabasz, A. Anderson, K. Soodhalter, D. Gregg, "Error analysis and improving the accuracy of
 Winograd convolution for deep neural networks", ACM TOMS 46 (2020).
@@ -112,7 +113,7 @@ def transforms(results: int, taps: int) -> Transforms:
         If there are no `POINTS` for them.
     """
     inputs = results + taps - 1
-    points = tuple(map(Fraction, POINTS.get(results, ())))
+    points = tuple(map(Fraction, POINTS.get(inputs, ())))
     if inputs - 1 != len(points):
         raise ValueError(f"F({results}, {taps}) takes {inputs - 1} points; there are {len(points)}")
     return Transforms(

@@ -48,6 +48,9 @@ class Vector:
 
 ValueType = DType | Vector
 
+Split = bool | Literal["first", "exact"]
+"""How matrix units multiply single precision."""
+
 
 def scalar_of(kind: ValueType) -> DType:
     """The type of one lane."""
@@ -206,9 +209,9 @@ class Fragment:
         What `statements.Multiply` may take it for.
     units : bool
         Whether matrix units may hold and multiply it.
-    split : bool or "first"
+    split : bool, "first" or "exact"
         Of ``float32``: whether factors may be split into two numbers of 11 bits for matrix units,
-        or only the first of these numbers be taken.
+        or only the first of these numbers be taken; "exact": added up outside of these units.
     """
 
     name: str
@@ -217,7 +220,7 @@ class Fragment:
     scope: Scope
     use: Use = "accumulator"
     units: bool = True
-    split: bool | Literal["first"] = False
+    split: Split = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from portable.backend import ArrayView, Device, Executable, Program
 from portable.errors import InterruptedLaunchError, LaunchError, PortableError, without_frames
 from portable.interchange.host_arrays import SentArrays
 from portable.interchange.libraries import stream_of, tensors_viewed
+from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import byte_range, is_array, needs_index64, scalar_key
 from portable.lang.arguments.signature import Specialisation, constant_key
 from portable.lang.arguments.structs import flattened, is_composite, structure_of
@@ -48,6 +49,9 @@ __all__ = [
 ]
 
 _MAX_PLANS: Final = 1024
+_TENSORS_AFTER: Final = 8
+"""Launches of tensors after which it pays to compile what recognises them."""
+
 _FAMILIAR_AFTER: Final = 4
 """Launches of a plan after which it pays to compile a function that recognises more of them."""
 
@@ -181,6 +185,7 @@ class Launcher:
         "_plans",
         "_reads",
         "_state",
+        "_tensors",
         "_workgroup",
     )
 
@@ -199,6 +204,7 @@ class Launcher:
         self._plans: dict[Any, _Plan] = {}
         self._latest: Device | None = None
         self._familiar: tuple[Familiar, ...] = ()
+        self._tensors = 0
         self._state = kernel.state
         self._reads = kernel.reads
 
@@ -264,11 +270,12 @@ class Launcher:
                 if arguments is not None:
                     launch(groups, arguments)
                     return
-            viewed = tensors_viewed(args)
+            given, viewed = args, tensors_viewed(args)
             scope: AbstractContextManager[None] = nullcontext()
             if viewed is not None:
                 args, scope = tuple(viewed.values), viewed.scope
                 if self._launched_again(args, constants, scope):
+                    self._know_tensors(given, constants)
                     return
             elif (away := _elsewhere(args)) is not None:
                 self._sent(away, args, constants)()
@@ -285,7 +292,9 @@ class Launcher:
             raise
         bound.uses = uses = bound.uses + 1
         if uses == _FAMILIAR_AFTER:
-            bound.familiar = _familiar(plan, bound, args, constants, views)
+            bound.familiar = _familiar(plan, bound, given, constants, views)
+            if bound.familiar is None and viewed is not None:
+                bound.familiar = _familiar(plan, bound, args, constants, views)
         if bound.familiar is not None:
             others = [x for x in self._familiar if x is not bound.familiar]
             self._familiar = (bound.familiar, *others[: _MOST_FAMILIAR - 1])
@@ -301,6 +310,15 @@ class Launcher:
                     launch(groups, arguments)
                 return True
         return False
+
+    def _know_tensors(self, given: tuple[Any, ...], constants: dict[str, Any]) -> None:
+        """Gets ready for tensors of a GPU, which need not become arrays to be recognised."""
+        self._tensors += 1
+        if self._tensors % _TENSORS_AFTER or not all(x.is_cuda for x in given if is_tensor(x)):
+            return
+        found = self.familiar(given, constants)
+        if found is not None:
+            self._familiar = (found, *self._familiar[: _MOST_FAMILIAR - 1])
 
     def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
         """Binds the arguments and returns the cheapest launch of them, a function without any.

@@ -16,6 +16,7 @@ import numpy as np
 
 from portable.backend import ArrayView, Device, ViewCode
 from portable.dtypes import DType
+from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import ALIGNMENT, scalar_key
 from portable.lang.arguments.signature import constant_key
 from portable.lang.arguments.structs import field_names, flattened, is_composite, items_of
@@ -93,7 +94,7 @@ def recogniser(
     """
     arrays = {i: view for i, view in enumerate(views) if view is not None}
     leaves = flattened(args)
-    codes = {i: device.view_code(leaves[i]) for i in arrays if device.owns(leaves[i])}
+    codes = {i: _code(device, leaves[i]) for i in arrays}
     fixed = [x for i, x in enumerate(leaves) if i not in arrays]
     if not arrays or any(codes.get(i) is None for i in arrays):
         return None
@@ -111,6 +112,12 @@ def recogniser(
     text.require_constants(constants)
     text.require_distances(pairs, disjoint)
     return text.compiled(len(args), filling)
+
+
+def _code(device: Device, x: Any) -> ViewCode | None:
+    """How compiled code sees an array, or a tensor in the memory of a GPU."""
+    seen = device.owns(x) or (is_tensor(x) and x.is_cuda)
+    return device.view_code(x) if seen else None
 
 
 def _unchanging(x: Any) -> bool:
@@ -191,6 +198,7 @@ class _Text:
             f"{x}_dtype": view.dtype,
             f"{x}_shape": view.shape,
             f"{x}_strides": view.strides,
+            f"{x}_apart": tuple(s // view.dtype.itemsize for s in view.strides),
             f"{x}_layout": view.layout,
             f"{x}_phase": view.address % ALIGNMENT,
         }

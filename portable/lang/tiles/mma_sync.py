@@ -27,6 +27,9 @@ _Use = Literal["a", "b"]
 _A: Final[_Use] = "a"
 _B: Final[_Use] = "b"
 
+_SUMMED: Final = 4
+"""Tiles whose sums of a k-step are under way at once, lest one product waits for the last."""
+
 
 def grid_of(extents: tuple[int, int], warps: int, shape: Shape) -> tuple[int, int] | None:
     """Warps along rows and columns, for shares as square as can be; None where none fits.
@@ -77,11 +80,6 @@ def _shape(work: Work, part: Part) -> Shape | None:
     split = all(fragment.split for fragment in part.accumulators)
     depth = gcd(*(multiply.a.shape[1] for multiply in part.multiplies))
     return None if kind is None else shape_of(kind, total, work.capabilities, depth, split)
-
-
-def _first_only(part: Part) -> bool:
-    """Whether of factors that are split only the first number counts."""
-    return all(fragment.split == "first" for fragment in part.accumulators)
 
 
 def _plain(work: Work, part: Part) -> bool:
@@ -150,6 +148,14 @@ class MmaSync(Strategy):
         self._operands = {f: self._operand(f) for f in part.fragments if f.use != "accumulator"}
         self._buffers: dict[str, tuple[Registers, Registers]] = {}
         self._parts = self._made_parts() if shape.split else {}
+        if self._splits("exact"):
+            self._step_sums = [
+                tuple(
+                    work.variable(f"sums_{tile}_{i}", shape.sum)
+                    for i in range(shape.accumulator.count)
+                )
+                for tile in range(_SUMMED)
+            ]
         return code.block
 
     def _place_warp(self, code: Code, grid: tuple[int, int]) -> tuple[e.Expression, e.Expression]:
@@ -275,10 +281,38 @@ class MmaSync(Strategy):
             return
         high_a, low_a = self._split(code, _A, a)
         high_b, low_b = self._split(code, _B, b)
-        if not _first_only(self.part):
-            self._products(code, x.accumulator, low_a, high_b)
-            self._products(code, x.accumulator, high_a, low_b)
-        self._products(code, x.accumulator, high_a, high_b)
+        factors = [(high_a, high_b)]
+        if not self._splits("first"):
+            factors = [(low_a, high_b), (high_a, low_b), *factors]
+        if self._splits("exact"):
+            self._exact_sums(code, x.accumulator, factors)
+        else:
+            for left, right in factors:
+                self._products(code, x.accumulator, left, right)
+
+    def _splits(self, how: str) -> bool:
+        """Whether factors are split, and in this way."""
+        return self._shape.split and all(f.split == how for f in self.part.accumulators)
+
+    def _exact_sums(
+        self, code: Code, total: Fragment, factors: list[tuple[Registers, Registers]]
+    ) -> None:
+        """Adds a k-step's products to sums outside of matrix units, which round towards zero."""
+        held, each = self._held[total].registers, self._shape.accumulator.count
+        (a, b), zero = factors[0], e.Const(0.0, total.dtype)
+        tiles = list(ordered(len(a), len(b)))
+        for start in range(0, len(tiles), _SUMMED):
+            part = tiles[start : start + _SUMMED]
+            own = {tile: self._step_sums[at] for at, tile in enumerate(part)}
+            code.emit(*(s.Assign(r, zero, code.loc) for tile in part for r in own[tile]))
+            for left, right in factors:
+                for i, j in part:
+                    operands = (*left[i], *right[j])
+                    code.emit(s.Instruction(self._shape.name, own[i, j], operands, (), code.loc))
+            for i, j in part:
+                first = (i * len(b) + j) * each
+                for r, more in zip(held[first : first + each], own[i, j], strict=True):
+                    code.emit(s.Assign(r, e.Binary("add", r, more), code.loc))
 
     def _products(self, code: Code, total: Fragment, a: Registers, b: Registers) -> None:
         """Each of the operands' tiles with each of the other's."""

@@ -21,9 +21,8 @@ class Tiling(NamedTuple):
         Slots of the ring of operand tiles.
     units : bool
         Whether matrix units may multiply.
-    split : bool or "first"
-        Whether they may multiply single precision, as sums of two numbers of 11 bits, or rounded
-        to the first of them.
+    split : bool, "first" or "exact"
+        Whether they may multiply single precision, as of `portable.lang.matrix`.
     warp_specialised : bool
         Whether warps that do nothing but copy, or ask the device's copy engine, run ahead of those
         that multiply, as far as there are slots; elsewhere a tile is only asked for when it is

@@ -13,12 +13,19 @@ from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.held_panel_kernels import (
-    Holding,
     eliminate_in_registers,
     exchange_and_solve,
 )
+from portable.linalg.factorisations.holding import holding_for, panel_of
 from portable.linalg.factorisations.layout import Layout, layout_of
-from portable.linalg.factorisations.matrices import batch_of, copied, lead_of, workspace
+from portable.linalg.factorisations.matrices import (
+    batch_of,
+    copied,
+    lead_of,
+    moved,
+    turned,
+    workspace,
+)
 from portable.linalg.factorisations.panel_kernels import (
     eliminate_panel,
     exchange_alone,
@@ -39,15 +46,6 @@ _LINE: Final = 64
 _TILE: Final = (32, 8, 1)
 _TILE_ALONE: Final = (64, 1, 1)
 _ORDERED_BYTES: Final = 32 * 1024
-
-_ITEMS: Final = (64, 256, 1024)
-"""Work-items that hold a panel: few sizes, of which each is a program."""
-
-_HELD_BYTES: Final = 128
-"""What each of them holds of it: all registers of an H200's compute unit would be twice as much."""
-
-_PANEL_HELD: Final = 32
-_COLUMNS_HELD: Final = 8
 
 
 class Eliminated(NamedTuple):
@@ -108,7 +106,7 @@ def eliminated(
     lead = lead_of(a.shape) if lead is None else lead
     m, n = (int(x) for x in a.shape[-2:])
     made = system(device, (batch_of((*lead, m, n)), m, n), kind)
-    copied(device, a, made.factors.lu, from_lead=lead)
+    moved(device, a, made.factors.lu, from_lead=lead)
     made.eliminate()
     return made.factors
 
@@ -201,12 +199,14 @@ class _Elimination:
         """That of matrices of a size."""
         batch, m, n = size
         layout = layout_of(kind, device.capabilities)
+        held, panel = holding_for(device, m, kind) is not None, panel_of(kind)
         factors = Eliminated(
-            workspace(device, batch, m, n, kind),
+            turned(workspace(device, batch, n, m, kind))
+            if held
+            else workspace(device, batch, m, n, kind),
             device.empty((batch, min(m, n)), kl.i32),
             device.empty((batch,), kl.i32),
         )
-        held, panel = holding_for(device, m, kind) is not None, _panel_of(kind)
         return _Elimination(
             device,
             factors,
@@ -238,7 +238,7 @@ class _Elimination:
         """Factors some columns by panels in registers; rows change places in all columns."""
         (lu, pivots, failures), batch = self.factors, int(self.factors.lu.shape[0])
         m, n = (int(x) for x in lu.shape[1:])
-        strips, panel = -(-n // self.layout.strip), _panel_of(self.kind)
+        strips, panel = -(-n // self.layout.strip), panel_of(self.kind)
         for start in range(first, last, panel):
             stop = min(start + panel, last)
             found = holding_for(self.device, m - start, self.kind)
@@ -307,32 +307,3 @@ def _change(device: Device, lu: Any, first: int, middle: int, stop: int) -> None
         lu[:, middle:, first:middle],
         lu[:, first:middle, middle:stop],
     )
-
-
-def _panel_of(kind: DType) -> int:
-    """Columns of a panel that is held in registers."""
-    return _PANEL_HELD // 2 if kind.is_complex else _PANEL_HELD
-
-
-def holding_for(device: Device, rows: int, kind: DType) -> tuple[Holding, int] | None:
-    """How a workgroup holds panels of so many rows, and its work-items.
-
-    None where it cannot: work-items are alone, or rows too many.
-    """
-    can = device.capabilities
-    if can.lone_work_items:
-        return None
-    most = min(can.max_workgroup, can.max_workgroup_shape[0])
-    sizes = [size for size in _ITEMS if size <= most]
-    if not sizes:
-        return None
-    items = next((size for size in sizes if size >= rows), sizes[-1])
-    held = 1
-    while held * items < rows:
-        held *= 2
-    columns = _COLUMNS_HELD
-    while columns > 1 and columns * held * kind.itemsize > _HELD_BYTES:
-        columns //= 2
-    if columns == 1:
-        return None
-    return Holding(held, columns, _panel_of(kind)), items

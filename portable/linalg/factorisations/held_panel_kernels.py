@@ -9,14 +9,17 @@ the columns before them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.factorisations.panel_kernels import Candidate, larger, size_of
+from portable.linalg.factorisations.panel_kernels import size_of
 
 __all__ = ["Holding", "eliminate_in_registers", "exchange_and_solve"]
+
+_SMALLEST: Final = 2.0**-120
+"""Pivots from which on reciprocals do not overflow, in all precisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,15 @@ class Pivots:
         Their part of U in the columns that are held.
     latest : array, shape (2, columns)
         The latest ones' rows, in turn.
+    places : array of i32, shape (2,)
+        Where exchanges had brought these rows, in turn.
     """
 
     rows: Any
     lower: Any
     upper: Any
     latest: Any
+    places: Any
 
 
 @kernel
@@ -117,7 +123,11 @@ def eliminate_in_registers(
         kl.local((PANEL, PANEL), kind),
         kl.local((PANEL, COLUMNS), kind),
         kl.local((2, COLUMNS), kind),
+        kl.local(2, kl.i32),
     )
+    if kl.local_id(0) == 0:
+        known.places[0] = m
+        known.places[1] = m
     for i in kl.static_range(ROWS):
         held.places[i] = row_of(i)
     for entry in kl.workgroup_range(PANEL * PANEL):
@@ -128,13 +138,13 @@ def eliminate_in_registers(
         for step in range(COLUMNS):
             k = begin + step
             if k < kl.minimum(width, m):
-                found = candidate(held, k, m, ROWS)
-                take_pivot(held, known, k, found.row, step, HOLDING)
+                size, place = largest(held, known.places, (k, step, m), ROWS)
+                take_pivot(held, known, (k, step, m), place, HOLDING)
                 if kl.local_id(0) == 0:
-                    pivots[batch, first + k] = first + found.row
-                    if found.size == 0 and failures[batch] == 0:
+                    pivots[batch, first + k] = first + place
+                    if size == 0 and failures[batch] == 0:
                         failures[batch] = first + k + 1
-                eliminate(held, known.latest, found.size, k, step, HOLDING)
+                eliminate(held, known.latest, size, k, step, HOLDING)
             else:
                 eliminate(held, known.latest, kl.cast(0, kind.real), PANEL + m, 0, HOLDING)
         store_columns(held, matrix, first, begin, width, HOLDING)
@@ -199,25 +209,40 @@ def load_columns(
 
 
 @function
-def candidate(held: Any, k: Any, m: Any, ROWS: int) -> Any:
-    """The largest element of the first column held, of rows that are no pivots yet."""
-    best = Candidate(kl.cast(-1, held.values.dtype.real), k)
+def largest(held: Any, places: Any, step: Any, ROWS: int) -> Any:
+    """The largest element of the first column held, of rows that are no pivots yet, and its place.
+
+    Of equal ones the first place, as LAPACK takes; the first of all where there is NaN.
+    """
+    (k, turn, m), kind = step, held.values.dtype.real
+    sizes, best = kl.private(ROWS, kind), kl.cast(-1, kind)
     for i in kl.static_range(ROWS):
+        sizes[i] = -1
         if held.places[i] >= k and row_of(i) < m:
-            best = larger(best, Candidate(size_of(held.values[i, 0]), held.places[i]))
-    return kl.workgroup_reduce(larger, best)
+            sizes[i] = size_of(held.values[i, 0])
+        best = kl.maximum(best, sizes[i])
+    best = kl.workgroup_reduce(kl.maximum, best)
+    for i in kl.static_range(ROWS):
+        if sizes[i] == best:
+            kl.atomic_min(places, turn % 2, held.places[i])
+    kl.barrier()
+    place = places[turn % 2]
+    return best, kl.where(place < m, place, k)
 
 
 @function
-def take_pivot(held: Any, known: Any, k: Any, place: Any, step: Any, HOLDING: Holding) -> None:
+def take_pivot(held: Any, known: Any, step: Any, place: Any, HOLDING: Holding) -> None:
     """Hands a pivot's row to all, and notes the exchange."""
+    k, turn, m = step
     for i in kl.static_range(HOLDING.rows):
         own = held.places[i]
         if own == place:
             known.rows[k] = row_of(i)
             for j in kl.static_range(HOLDING.columns):
-                known.latest[step % 2, j] = held.values[i, j]
+                known.latest[turn % 2, j] = held.values[i, j]
         held.places[i] = kl.where(own == place, k, kl.where(own == k, place, own))
+    if kl.local_id(0) == 0:
+        known.places[(turn + 1) % 2] = m
     kl.barrier()
 
 
@@ -232,10 +257,13 @@ def eliminate(held: Any, latest: Any, size: Any, k: Any, step: Any, HOLDING: Hol
     pivot = kl.private(COLUMNS, values.dtype)
     for j in kl.static_range(COLUMNS):
         pivot[j] = kl.where(j < left, latest[step % 2, j], zero)
+    inverse = kl.cast(1, values.dtype)
+    if size >= kl.cast(_SMALLEST, size.dtype):
+        inverse = inverse / pivot[0]
     for i in kl.static_range(HOLDING.rows):
         below, head = held.places[i] > k, values[i, 0]
-        factor = head
-        if below and size > 0:
+        factor = kl.where(below, head * inverse, head)
+        if below and size > 0 and size < kl.cast(_SMALLEST, size.dtype):
             factor = head / pivot[0]
         multiple = kl.where(below, factor, zero)
         for j in kl.static_range(1, COLUMNS):
@@ -317,17 +345,17 @@ def exchange_and_solve(
         if column < a.shape[2]:
             matrix[own[place // STRIP, 1], column] = held[place // STRIP, place % STRIP]
     kl.barrier()
-    for j in kl.workgroup_range(STRIP):
-        column = strip * STRIP + j
-        if column >= stop and column < last:
-            x = kl.private(COUNT, kind)
-            for i in kl.static_range(COUNT):
-                x[i] = 0
-                if first + i < stop:
-                    x[i] = matrix[first + i, column]
-            for k in kl.static_range(COUNT):
-                for i in kl.static_range(k + 1, COUNT):
-                    x[i] = x[i] - lower[i, k] * x[k]
-            for i in kl.static_range(COUNT):
-                if first + i < stop:
-                    matrix[first + i, column] = x[i]
+    # Not in a loop: what it hoists would not fit into registers.
+    column = strip * STRIP + kl.local_id(0)
+    if kl.local_id(0) < STRIP and column >= stop and column < last:
+        x = kl.private(COUNT, kind)
+        for i in kl.static_range(COUNT):
+            x[i] = 0
+            if first + i < stop:
+                x[i] = matrix[first + i, column]
+        for k in kl.static_range(COUNT):
+            for i in kl.static_range(k + 1, COUNT):
+                x[i] = x[i] - lower[i, k] * x[k]
+        for i in kl.static_range(COUNT):
+            if first + i < stop:
+                matrix[first + i, column] = x[i]

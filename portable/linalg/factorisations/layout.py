@@ -44,7 +44,7 @@ class Layout:
     items : int
         Work-items that factor a block or panel together.
     strip_items : int
-        Work-items that solve a strip of columns.
+        Work-items that solve a strip of columns; more than these load what they solve with.
     strip : int
         Its columns.
     panel : int
@@ -106,7 +106,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         segment=_SEGMENT if kind.is_complex else 2 * _SEGMENT,
         lanes=1,
         items=min(_CROWD, most),
-        strip_items=strip,
+        strip_items=min(_CROWD, most),
         strip=strip,
         panel=_PANEL,
         held=0,

@@ -13,6 +13,7 @@ from portable.linalg.factorisations.matrices import (
     checked_dtype,
     copied,
     lead_of,
+    moved,
     order_of,
     require_success,
 )
@@ -85,7 +86,7 @@ def lu_factor(a: ArrayT) -> LUFactors:
     if batch_of(a.shape) == 0 or min(m, n) == 0:
         return LUFactors(lu, pivots)
     found = eliminated(device, a, kind)
-    copied(device, found.lu, lu, to_lead=lead or (1,))
+    moved(device, found.lu, lu, to_lead=lead or (1,))
     copied(device, found.pivots[:, None], pivots[..., None, :], to_lead=lead or (1,))
     return LUFactors(lu, pivots)
 
@@ -126,7 +127,7 @@ def lu_solve(factors: LUFactors, b: ArrayT) -> ArrayT:
     if not sides.size:
         return device.empty(sides.shape, kind)  # type: ignore[no-any-return]
     made = system(device, (sides.batch, n, n), kind, sides.columns)
-    copied(device, lu, made.factors.lu, from_lead=sides.lead)
+    moved(device, lu, made.factors.lu, from_lead=sides.lead)
     copied(device, pivots[..., None, :], made.factors.pivots[:, None], from_lead=sides.lead)
     return solution(device, made, b, sides)  # type: ignore[no-any-return]
 
@@ -176,7 +177,7 @@ def solve(a: ArrayT, b: ArrayT) -> ArrayT:
     if not sides.size:
         return device.empty(sides.shape, kind)  # type: ignore[no-any-return]
     made = system(device, (sides.batch, n, n), kind, sides.columns)
-    copied(device, a, made.factors.lu, from_lead=sides.lead)
+    moved(device, a, made.factors.lu, from_lead=sides.lead)
     made.eliminate()
     result = solution(device, made, b, sides)
     require_success(device, made.factors.failures, _SINGULAR.format("solve"))
@@ -225,7 +226,7 @@ def inv(a: ArrayT) -> ArrayT:
         return device.empty(shape, kind)  # type: ignore[no-any-return]
     sides = RightSides(lead_of(shape), shape, n, n, is_vector=False)
     made = system(device, (sides.batch, n, n), kind, n, eye=True)
-    copied(device, a, made.factors.lu, from_lead=sides.lead)
+    moved(device, a, made.factors.lu, from_lead=sides.lead)
     made.eliminate()
     result = solution(device, made, None, sides)
     require_success(device, made.factors.failures, _SINGULAR.format("inv"))

@@ -26,7 +26,9 @@ __all__ = [
     "checked_dtype",
     "copied",
     "element_dtype",
+    "is_turned",
     "lead_of",
+    "moved",
     "order_of",
     "require_success",
     "turned",
@@ -112,6 +114,19 @@ def copied(
     return target
 
 
+def moved(device: Device, source: Any, target: Any, **how: Any) -> None:
+    """As `copied`, for matrices that may lie in memory by columns."""
+    if is_turned(target) != is_turned(source) and not dtype(target.dtype).is_complex:
+        if is_turned(source):
+            source = turned(source)
+            copied(device, source, target, turned=True, **how)
+            return
+        if "kept" not in how and "edge" not in how:
+            copied(device, source, turned(target), turned=True, **how)
+            return
+    copied(device, source, target, **how)
+
+
 def _square(can: Capabilities, source: Any, target: Any) -> int:
     """Lanes of vectors that matrices are copied by; complex numbers go one by one."""
     kinds = dtype(source.dtype), dtype(target.dtype)
@@ -123,6 +138,11 @@ def _square(can: Capabilities, source: Any, target: Any) -> int:
 def turned(x: Any) -> Any:
     """The transposes of matrices, as a view."""
     return x.mT if hasattr(x, "mT") else x.swapaxes(-1, -2)
+
+
+def is_turned(x: Any) -> bool:
+    """Whether neighbours in a column are closer in memory than neighbours in a row."""
+    return bool(x.shape[-1] > 1 and abs(x.strides[-2]) < abs(x.strides[-1]))
 
 
 def require_success(device: Device, failures: Any, message: str) -> None:

@@ -11,7 +11,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.copy_kernels import conjugate
-from portable.linalg.factorisations.matrices import turned
+from portable.linalg.factorisations.matrices import is_turned, turned
 from portable.linalg.products.gemm import gemm
 
 __all__ = ["add_product", "multiplied", "subtract_product"]
@@ -69,6 +69,8 @@ def _product(
                 alpha, left, b, out, LANES=lanes, KEEP=beta != 0
             )
             return
+        if is_turned(out):
+            out, left, b = turned(out), turned(b), turned(left)
         if out.shape[0] == 1:
             out, left, b = out[0], left[0], b[0]
         gemm(left, b, alpha=alpha, beta=beta, c=out if beta else None, out=out)

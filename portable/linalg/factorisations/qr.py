@@ -14,7 +14,10 @@ from portable.linalg.factorisations.matrices import (
     batch_of,
     checked_dtype,
     copied,
+    is_turned,
     lead_of,
+    moved,
+    turned,
     workspace,
 )
 from portable.linalg.factorisations.reflectors import Triangularisation
@@ -123,12 +126,12 @@ def _factor(device: Device, a: Any, kind: DType, q: Any, r: Any) -> None:
             return
     columns = 0 if q is None else int(q.shape[-1])
     plan = _plan(device, (batch, m, n), kind, columns)
-    copied(device, a, plan.work, from_lead=lead)
+    moved(device, a, plan.work, from_lead=lead)
     plan.run()
     if r.shape[-2]:
-        copied(device, plan.work, r, to_lead=lead, kept=UPPER, edge=min(m, n))
+        moved(device, plan.work, r, to_lead=lead, kept=UPPER, edge=min(m, n))
     if q is not None:
-        copied(device, plan.square, q, to_lead=lead)
+        moved(device, plan.square, q, to_lead=lead)
 
 
 class _Plan(NamedTuple):
@@ -152,6 +155,8 @@ def _made(device: Device, size: tuple[int, int, int], kind: DType, columns: int)
     if not columns:
         return _Plan(triangle.work, None, repeated(device, triangle.run))
     square = workspace(device, size[0], size[1], columns, kind)
+    if is_turned(triangle.work):
+        square = turned(workspace(device, size[0], columns, size[1], kind))
 
     def run() -> None:
         triangle.run()

@@ -9,8 +9,10 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
+from portable.linalg.factorisations.held_reflector_kernels import reflect_in_registers
+from portable.linalg.factorisations.holding import holding_for, panel_of
 from portable.linalg.factorisations.layout import Layout, layout_of
-from portable.linalg.factorisations.matrices import copied, workspace
+from portable.linalg.factorisations.matrices import copied, turned, workspace
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflector_panel_kernels import factor_columns
 from portable.linalg.factorisations.shared_panel_kernels import reflect_together
@@ -88,8 +90,8 @@ class Triangularisation:
         The matrices; what is below the diagonal is of no more use afterwards.
     reflectors : Reflectors
         Of which they are Q R.
-    room : array, shape (batch, m, panel)
-        Where panels lie meanwhile.
+    room : array, shape (batch, m, panel), or None
+        Where panels lie meanwhile; None where registers hold them.
     layout : Layout
         The layout.
     board : Board or None
@@ -112,16 +114,18 @@ class Triangularisation:
         wide = layout.panel
         while wide < min(layout.wide, count):
             wide *= 2
-        work = workspace(device, batch, m, n, kind)
-        v = copied(device, work[:, :0, :0], workspace(device, batch, m, count, kind))
+        held = holding_for(device, m, kind) is not None
+        work = _room(device, (batch, m, n), kind, held)
+        v = _room(device, (batch, m, count), kind, held)
+        copied(device, work[:, :0, :0], v)
         t = workspace(device, batch, count, wide, kind)
         across = max(n, columns, 1)
         rooms = [workspace(device, batch, wide, across, kind) for _ in range(2)]
         reflectors = Reflectors(device, v, t, kind, wide, (rooms[0], rooms[1]))
         board = None
-        if sharing_for(device, batch, m, kind, layout) is not None:
+        if not held and sharing_for(device, batch, m, kind, layout) is not None:
             board = board_for(device, batch, m, 2 * -(-count // layout.panel), kind, layout.panel)
-        room = device.empty((batch, m, layout.panel), kind)
+        room = None if held else device.empty((batch, m, layout.panel), kind)
         return Triangularisation(work, reflectors, room, layout, board)
 
     def run(self) -> None:
@@ -133,8 +137,29 @@ class Triangularisation:
         count = int(own.v.shape[2])
         for first in range(0, count, own.wide):
             stop = min(first + own.wide, count)
-            self.columns(first, stop)
+            if self.room is None:
+                self.block(first, stop)
+            else:
+                self.columns(first, stop)
             own.apply_block(first, stop, self.work[:, first:, stop:], adjoint=True)
+
+    def block(self, first: int, stop: int) -> None:
+        """Columns of one block by panels in registers, of which each changes those after it."""
+        own, panel = self.reflectors, panel_of(self.reflectors.kind)
+        width = int(own.device.capabilities.sub_group_size)
+        for start in range(first, stop, panel):
+            last = min(start + panel, stop)
+            found = holding_for(own.device, int(self.work.shape[1]) - start, own.kind)
+            assert found is not None
+            holding, items = found
+            teams = -(-items // width) if width >= holding.columns else 0
+            reflect_in_registers[groups(int(self.work.shape[0])), items](
+                self.work, own.v, own.t, (start, last, start % own.wide),
+                HOLDING=holding, TEAMS=teams,
+            )  # fmt: skip
+            own.apply_block(start, last, self.work[:, start:, last:stop], adjoint=True)
+            if start > first:
+                self._join(first, start, last)
 
     def columns(self, first: int, stop: int) -> None:
         """Columns of one block: the left half, what it leaves of the right one, both T in one."""
@@ -183,6 +208,14 @@ class Triangularisation:
             self.work, own.v, own.t, self.room, (first, stop, first % own.wide),
             LAYOUT=layout, ROWS=rows,
         )  # fmt: skip
+
+
+def _room(device: Device, size: tuple[int, int, int], kind: DType, held: bool) -> Any:
+    """Room for matrices, by columns where work-items hold rows of them."""
+    batch, m, n = size
+    if held:
+        return turned(workspace(device, batch, n, m, kind))
+    return workspace(device, batch, m, n, kind)
 
 
 def _held_rows(rows: int, row_bytes: int) -> int:

@@ -32,12 +32,18 @@ class Triangle:
         Whether numbers are conjugated.
     unit : bool
         Whether ones stand for its diagonal.
+    inverse : bool
+        Whether its diagonal holds reciprocals.
     """
 
     backward: bool
     turned: bool
     conjugate: bool
     unit: bool
+    inverse: bool = False
+
+
+_ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False, inverse=True)
 
 
 @function
@@ -77,28 +83,34 @@ def solve_strips(
     w = kl.local((EDGE, EDGE), b.dtype)
     batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
     load_triangle(t[batch], w, t.shape[1], WHICH, EDGE)
-    solve_strip(w, b[batch], strip * LAYOUT.strip, t.shape[1], WHICH.backward, LAYOUT)
+    solve_strip(w, b[batch], strip * LAYOUT.strip, t.shape[1], WHICH, LAYOUT)
 
 
 @function
-def solve_strip(w: Any, b: Any, start: Any, order: Any, BACKWARD: bool, LAYOUT: Layout) -> None:
+def solve_strip(w: Any, b: Any, start: Any, order: Any, WHICH: Triangle, LAYOUT: Layout) -> None:
     """Solves for the columns of a strip; a work-item has a column, or goes through vectors."""
     stop = kl.minimum(start + LAYOUT.strip, b.shape[1])
+    if LAYOUT.lanes == 1 and LAYOUT.strip_items >= LAYOUT.strip:
+        # Not in a loop: what it hoists would not fit into registers.
+        column = start + kl.local_id(0)
+        if column < stop:
+            solve_columns(w, b, column, order, WHICH, LAYOUT.segment, 1)
+        return
     step = LAYOUT.lanes * kl.local_size(0)
     whole = start + (stop - start) // LAYOUT.lanes * LAYOUT.lanes
     for column in range(start + kl.local_id(0) * LAYOUT.lanes, whole, step):
-        solve_columns(w, b, column, order, BACKWARD, LAYOUT.segment, LAYOUT.lanes)
+        solve_columns(w, b, column, order, WHICH, LAYOUT.segment, LAYOUT.lanes)
     if LAYOUT.lanes > 1:
         for column in range(whole, stop):
-            solve_columns(w, b, column, order, BACKWARD, LAYOUT.segment, 1)
+            solve_columns(w, b, column, order, WHICH, LAYOUT.segment, 1)
 
 
 @function
 def solve_columns(
-    w: Any, b: Any, column: Any, order: Any, BACKWARD: bool, SEGMENT: int, LANES: int
+    w: Any, b: Any, column: Any, order: Any, WHICH: Triangle, SEGMENT: int, LANES: int
 ) -> None:
     """Solves for `LANES` columns, a segment of rows after the other in registers."""
-    x = kl.private(SEGMENT, w.dtype, lanes=LANES)
+    x, BACKWARD = kl.private(SEGMENT, w.dtype, lanes=LANES), WHICH.backward
     for first in range(0, order, SEGMENT):
         for i in kl.static_range(SEGMENT):
             x[i] = kl.splat(kl.cast(0, w.dtype), LANES)
@@ -110,7 +122,10 @@ def solve_columns(
                 x[i] = x[i] - w[k, first + i] * known
         for k in kl.static_range(SEGMENT):
             if first + k < order:
-                x[k] = x[k] / w[first + k, first + k]
+                if WHICH.inverse:
+                    x[k] = x[k] * w[first + k, first + k]
+                elif not WHICH.unit:
+                    x[k] = x[k] / w[first + k, first + k]
                 for i in kl.static_range(k + 1, SEGMENT):
                     x[i] = x[i] - w[first + k, first + i] * x[k]
                 kl.vstore(b, placed(first + k, order, BACKWARD), column, x[k])
@@ -204,7 +219,7 @@ def factor_tiles(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYO
         good = pivot > 0
         if not good:
             tell_failure(failures, batch, first + k, tells)
-        scale = 1 / kl.sqrt(kl.where(good, pivot, pivot * 0 + float("nan")))
+        scale = kl.rsqrt(kl.where(good, pivot, pivot * 0 + float("nan")))
         if mine and row + _TILE > k:
             for i, j in product(kl.static_range(_TILE), kl.static_range(_TILE)):
                 above = scale * handed[k % 2, column + j]
@@ -277,7 +292,10 @@ def cholesky_rows(
             i, j = place // EDGE, place % EDGE
             w[i, j] = conjugate(w[i, j])
         kl.barrier()
+    for i in kl.workgroup_range(EDGE):
+        w[i, i] = 1 / w[i, i]
+    kl.barrier()
     below = number * EDGE
     rows = a[batch, below : below + EDGE]
     start = below + EDGE + strip * LAYOUT.strip
-    solve_strip(w, rows, start, EDGE, False, LAYOUT)
+    solve_strip(w, rows, start, EDGE, _ADJOINT, LAYOUT)

@@ -6,16 +6,29 @@ like a few before is found by its layouts, and the launch's own recogniser makes
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
+from portable.backend import Device
+from portable.dtypes import DType, dtype
+from portable.errors import OutOfMemoryError
 from portable.lang.launch.launch import Familiar
 from portable.linalg.products.launches import TileLaunch
 from portable.linalg.products.packed import PackedAgain
 from portable.linalg.products.plan import Plan
+from portable.linalg.products.rows import COPYING, Rows, copy_launcher, room_for
 from portable.tune.table import recent_state, state
 
-__all__ = ["Known", "key_of", "known_product", "seen_again"]
+__all__ = [
+    "Known",
+    "key_of",
+    "key_of_tensors",
+    "known_of_tensors",
+    "known_product",
+    "seen_again",
+]
 
 _AFTER: Final = 4
 """Calls after which it pays to compile what recognises more of them."""
@@ -33,19 +46,99 @@ class Known(NamedTuple):
         The state of the tuned parameters at that time.
     make : callable
         Makes a result.
-    familiar : Familiar or PackedAgain
+    familiar : Familiar, PackedAgain or CopiedAgain
         Recognises the arguments of its launch, or launches.
     constants : dict
         Of that launch.
     whole : bool
         Whether it takes factors as integers.
+    launch : TileLaunch or None
+        What is launched, where tensors may be launched likewise (`known_of_tensors`).
     """
 
     table: object
     make: Callable[[], Any]
-    familiar: Familiar | PackedAgain
+    familiar: Familiar | PackedAgain | CopiedAgain
     constants: dict[str, Any]
     whole: bool
+    launch: TileLaunch | None = None
+
+
+class Lying(NamedTuple):
+    """The operands as a call was given them, and how they had to lie."""
+
+    a: Any
+    b: Any
+    wants: Rows | None
+
+
+class _Copy(NamedTuple):
+    """How an operand is copied into rows: across, or as the transpose that it is a view of."""
+
+    kind: DType
+    across: bool
+    turned: bool
+    familiar: Familiar
+
+    @classmethod
+    def of(cls, x: Any, rows: Any, across: bool, turned: bool) -> _Copy | None:
+        """From an operand and its copy; None where only calls can launch it."""
+        if turned:
+            x, rows = x.swapaxes(-1, -2), rows.swapaxes(-1, -2)
+        familiar = copy_launcher(rows).familiar((x, rows), COPYING)
+        return familiar and cls(dtype(x.dtype), across, turned, familiar)
+
+    def made(self, device: Device, x: Any) -> Any:
+        """A copy of an operand like that one; None where it is not."""
+        x = x.swapaxes(-1, -2) if self.turned else x
+        rows = room_for(device, self.kind, tuple(x.shape), self.across)
+        if not self.familiar.launched((x, rows), COPYING):
+            return None
+        return rows.swapaxes(-1, -2) if self.turned else rows
+
+
+class CopiedAgain(NamedTuple):
+    """What recognises and launches products like an earlier one whose operands were copied.
+
+    Attributes
+    ----------
+    device : Device
+        Where.
+    a, b : copies or None
+        Of the operands.
+    familiar : Familiar
+        Of the product.
+    """
+
+    device: Device
+    a: _Copy | None
+    b: _Copy | None
+    familiar: Familiar
+
+    @classmethod
+    def of(
+        cls, device: Device, given: Lying, args: tuple[Any, ...], familiar: Familiar
+    ) -> CopiedAgain | None:
+        """From the arguments of the product; None where only calls can launch its copies."""
+        assert given.wants is not None
+        across, along_sum = given.wants.across, given.wants.along_sum
+        a = None if args[1] is given.a else _Copy.of(given.a, args[1], across, False)
+        b = None if args[2] is given.b else _Copy.of(given.b, args[2], False, along_sum)
+        known = (args[1] is given.a or a) and (args[2] is given.b or b)
+        return cls(device, a, b, familiar) if known else None
+
+    def launched(self, args: tuple[Any, ...], constants: dict[str, Any]) -> bool:
+        """Makes a product of arguments alike; False, where a call has to begin anew, else."""
+        alpha, a, b, *rest = args
+        if not all(x is None or self.device.owns(x) for x in (a, b, *rest[1:])):
+            return False
+        try:
+            a = a if self.a is None else self.a.made(self.device, a)
+            b = b if self.b is None else self.b.made(self.device, b)
+        except OutOfMemoryError:
+            return False
+        known = a is not None and b is not None
+        return known and self.familiar.launched((alpha, a, b, *rest), constants)
 
 
 _known: dict[Any, Known] = {}
@@ -84,7 +177,9 @@ def known_product(key: Any) -> Known | None:
     return found if found is not None and found.table is recent_state() else None
 
 
-def seen_again(key: Any, plan: Plan, launch: TileLaunch, args: tuple[Any, ...]) -> None:
+def seen_again(
+    key: Any, plan: Plan, launch: TileLaunch, args: tuple[Any, ...], given: Lying
+) -> None:
     """Counts a call that was right, and gets ready for more of them.
 
     Parameters
@@ -96,7 +191,9 @@ def seen_again(key: Any, plan: Plan, launch: TileLaunch, args: tuple[Any, ...]) 
     launch : TileLaunch
         The launch that was accepted.
     args : tuple
-        Its arguments; those that the call was given, but perhaps for the result.
+        Its arguments; those that the call was given, but perhaps for operands and the result.
+    given : Lying
+        The operands.
     """
     if len(_counts) >= _MOST:
         _counts.clear()
@@ -106,12 +203,51 @@ def seen_again(key: Any, plan: Plan, launch: TileLaunch, args: tuple[Any, ...]) 
         return
     in_place = args[_C] is not None and args[_C] is args[_OUT]
     beside = frozenset({(_C, _OUT)}) if in_place else frozenset()
-    familiar: Familiar | PackedAgain | None
+    familiar: Familiar | PackedAgain | CopiedAgain | None
+    copied = args[1] is not given.a or args[2] is not given.b
     if launch.packing is None:
         familiar = launch.launcher.familiar(args, launch.constants, beside)
+        if familiar is not None and copied:
+            familiar = CopiedAgain.of(plan.device, given, args, familiar)
+    elif copied:
+        familiar = None
     else:
         familiar = PackedAgain.of(plan.device, launch.packing, args, launch.constants["ACC"])
     if familiar is not None:
         make = plan.device.maker(plan.shape, plan.result)
         whole = plan.result.is_integer
-        _known[key] = Known(state(), make, familiar, launch.constants, whole)
+        plain = None if copied or in_place or launch.packing is not None else launch
+        _known[key] = Known(state(), make, familiar, launch.constants, whole, plain)
+
+
+def known_of_tensors(
+    a: Any, b: Any, given: tuple[Any, ...], key: Any, options: tuple[Any, ...]
+) -> None:
+    """Gets ready for products of tensors of a GPU like those that a known product was made of.
+
+    Parameters
+    ----------
+    a, b : tensor
+        The operands.
+    given : tuple
+        The arguments of the launch: tensors, the result among them.
+    key : tuple or None
+        By which the same product of arrays is known.
+    options : tuple
+        As of `key_of`.
+    """
+    known = None if key is None else known_product(key)
+    if known is None or known.launch is None or known.whole:
+        return
+    own = key_of_tensors(a, b, given[_C + 1], options)
+    familiar = known.launch.launcher.familiar(given, known.launch.constants)
+    if familiar is not None:
+        result = given[_OUT]
+        empty, shape = sys.modules["torch"].empty, tuple(result.shape)
+        make = partial(empty, shape, dtype=result.dtype, device=result.device)
+        _known[own] = Known(state(), make, familiar, known.launch.constants, known.whole)
+
+
+def key_of_tensors(a: Any, b: Any, bias: Any, options: tuple[Any, ...]) -> Any:
+    """As `key_of`, for tensors that nothing but a bias is added to."""
+    return a.dtype, a.shape, a.stride(), b.shape, b.stride(), bias is None, options

@@ -39,9 +39,17 @@ from portable.interchange.libraries import (
 )
 from portable.interchange.tensors import is_tensor
 from portable.lang.function import Function, settled
+from portable.lang.launch.launch import Launcher
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
-from portable.linalg.products.again import key_of, known_product, seen_again
+from portable.linalg.products.again import (
+    Lying,
+    key_of,
+    key_of_tensors,
+    known_of_tensors,
+    known_product,
+    seen_again,
+)
 from portable.linalg.products.kernels import keep, relu
 from portable.linalg.products.launches import TileLaunch, in_order
 from portable.linalg.products.packed import kept_room
@@ -55,12 +63,20 @@ from portable.linalg.products.plan import (
     Wanted,
     planned,
 )
-from portable.linalg.products.rows import in_rows
+from portable.linalg.products.rows import Enqueue, in_rows
 from portable.namespace import device_of_arrays, on_device
 from portable.tune.table import state
 from portable.typing import ArrayT
 
-__all__ = ["ALGORITHMS", "Algorithm", "gemm", "no_tiles", "prepare_gemm", "product_launches"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "enqueue_product",
+    "gemm",
+    "no_tiles",
+    "prepare_gemm",
+    "product_launches",
+]
 
 
 def gemm(
@@ -150,14 +166,12 @@ def gemm(
         rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
         moved = MovedCall(away)
         return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest})  # type: ignore[no-any-return]
-    if is_tensor(a) and (viewed := tensors_viewed((a, b, c, bias, out))) is not None:
-        a, b, c, bias, out = viewed.values
-        with viewed.scope:
-            found = gemm(
-                a, b, alpha=alpha, beta=beta, c=c, bias=bias, out=out, activation=activation,
-                accumulate=accumulate, algorithm=algorithm, precision=precision,
-            )  # fmt: skip
-            return viewed.given(found)  # type: ignore[no-any-return]
+    if is_tensor(a):
+        factors = _factor("alpha", alpha), _factor("beta", beta)
+        asked = _Given(factors[0], a, b, factors[1], c, bias, out)
+        found = _of_tensors(asked, _Options(activation, accumulate, algorithm, precision))
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     options = settled(activation), accumulate, algorithm, precision
@@ -232,14 +246,18 @@ def prepare_gemm(
         return _nothing
     if algorithm == "vendor":
         return partial(_vendor, device, given, wanted)
-    args = _arguments(plan, given, given.out)
-    if plan.rows is not None and _copies(plan, given, wanted):
-        return partial(_again, plan, given, wanted)
+    copies: list[Callable[[], None]] = []
     steps: list[Callable[[], None]] = []
+
+    def prepare(launcher: Launcher, *args: Any, **constants: Any) -> None:
+        copies.append(launcher.prepare(*args, **constants))
+
+    plan, args = _in_rows(plan, given, given.out, wanted, prepare)
 
     def bind(launch: TileLaunch) -> None:
         order = in_order(launch, args, plan.activation, device.empty)
-        steps[:] = [step.launcher.prepare(*own, **step.constants) for step, own in order]
+        own = [step.launcher.prepare(*given, **step.constants) for step, given in order]
+        steps[:] = [*copies, *own]
 
     _first(plan, args, bind)
     return steps[0] if len(steps) == 1 else partial(_in_turn, tuple(steps))
@@ -258,12 +276,6 @@ def _discarded(call: Callable[[], object]) -> None:
     call()
 
 
-def _again(plan: Plan, given: _Given, wanted: Wanted) -> None:
-    """A product that was checked before, of operands that are copied each time."""
-    own, args = _in_rows(plan, given, given.out, wanted)
-    _run(own, args)
-
-
 def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], tuple[Any, ...]]:
     """What `gemm` launches for ``out = a @ b``, to be tried in turn, and the arguments.
 
@@ -279,6 +291,24 @@ def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], 
     given = _Given(1.0, a, b, 0.0, None, None, out)
     plan = _plan_of(device_of_arrays(a, b, out), given, Wanted(False, keep, None, "auto"))
     return plan.launches, _arguments(plan, given, out)
+
+
+def enqueue_product(enqueue: Enqueue, a: Any, b: Any, *, out: Any, **options: Any) -> None:
+    """`gemm` of a device's arrays, whose launches a caller makes.
+
+    Parameters
+    ----------
+    enqueue : callable
+        Takes a launcher and what that is called with.
+    a, b, out, **options
+        As of `gemm`, with an `out`.
+    """
+    given = _Given(1.0, a, b, options.get("beta", 0.0), options.get("c"), options.get("bias"), out)
+    precision = options.get("precision", "full")
+    wanted = _wanted(given.beta, options.get("activation"), None, "auto", precision)
+    _, plan = _checked(given, wanted)
+    if 0 not in plan.shape:
+        _run(*_in_rows(plan, given, out, wanted, enqueue), enqueue)
 
 
 class _Options(NamedTuple):
@@ -359,11 +389,37 @@ def _made(given: _Given, options: _Options, key: Any) -> Any:
         return _vendor(device, given, wanted)
     result = device.empty(plan.shape, plan.result) if given.out is None else given.out
     if 0 not in plan.shape:
+        wants = plan.rows
         plan, args = _in_rows(plan, given, result, wanted)
         launch = _run(plan, args)
-        as_given = args[1] is given.a and args[2] is given.b and args[4] is given.c
-        if key is not None and launch.recognised and as_given:
-            seen_again(key, plan, launch, args)
+        if key is not None and launch.recognised and args[4] is given.c:
+            seen_again(key, plan, launch, args, Lying(given.a, given.b, wants))
+    return result
+
+
+def _of_tensors(given: _Given, options: _Options) -> Any:
+    """The product of plain tensors of one device; None where that takes a longer look."""
+    alpha, a, b, beta, c, bias, out = given
+    told = (settled(options.activation), *options[1:])
+    key = None
+    if a.is_cuda and is_tensor(b) and c is None:
+        key = key_of_tensors(a, b, bias, told)
+        known = known_product(key)
+        if known is not None:
+            result = known.make() if out is None else out
+            args = (alpha, a, b, beta, None, bias, result)
+            if known.familiar.launched(args, known.constants):
+                return result
+    viewed = tensors_viewed((a, b, c, bias, out))
+    if viewed is None:
+        return None
+    left, right, added, over, target = viewed.values
+    rest = {"alpha": alpha, "beta": beta, "c": added, "bias": over, "out": target}
+    with viewed.scope:
+        result = viewed.given(gemm(left, right, **rest, **options._asdict()))
+    if key is not None:
+        own = key_of(left, right, beta, added, over, target, told)
+        known_of_tensors(a, b, (alpha, a, b, beta, None, bias, result), own, told)
     return result
 
 
@@ -403,7 +459,7 @@ def product_with_factors(
         plan, args = _in_rows(plan, given, out, wanted)
         launch = _run(plan, args)
         if key is not None and launch.recognised and args[1] is a and args[2] is b:
-            seen_again(key, plan, launch, args)
+            seen_again(key, plan, launch, args, Lying(a, b, plan.rows))
 
 
 def _plan_of(device: Device, given: _Given, wanted: Wanted, b: Any = None) -> Plan:
@@ -437,7 +493,7 @@ def _check_out(device: Device, given: _Given, wanted: Wanted) -> None:
 
 
 def _in_rows(
-    plan: Plan, given: _Given, result: Any, wanted: Wanted
+    plan: Plan, given: _Given, result: Any, wanted: Wanted, enqueue: Enqueue = Launcher.__call__
 ) -> tuple[Plan, tuple[Any, ...]]:
     """The arguments of a launch, operands copied where their rows begin where they should not."""
     args = _arguments(plan, given, result)
@@ -445,32 +501,26 @@ def _in_rows(
         return plan, args
     alpha, a, b, *rest = args
     device, wants = plan.device, plan.rows
-    a = in_rows(device, a, wants.a, wants.along_sum, wants.across)
+    a = in_rows(device, a, wants.a, wants.along_sum, wants.across, enqueue)
     if wants.along_sum:
         columns = b.swapaxes(-1, -2)
-        turned = in_rows(device, columns, wants.b, turned=True)
+        turned = in_rows(device, columns, wants.b, turned=True, enqueue=enqueue)
         rows = b if turned is columns else turned.swapaxes(-1, -2)
     else:
-        rows = in_rows(device, b, wants.b, wants.turned)
+        rows = in_rows(device, b, wants.b, wants.turned, enqueue=enqueue)
     if rows is not b:
         plan = _plan_of(device, given, wanted, rows)
     return plan, (alpha, a, rows, *rest)
 
 
-def _copies(plan: Plan, given: _Given, wanted: Wanted) -> bool:
-    """Whether operands are copied."""
-    _, args = _in_rows(plan, given, given.out, wanted)
-    return args[1] is not given.a or args[2] is not given.b
-
-
-def _run(plan: Plan, args: tuple[Any, ...]) -> TileLaunch:
+def _run(plan: Plan, args: tuple[Any, ...], enqueue: Enqueue = Launcher.__call__) -> TileLaunch:
     """Runs the first launch that builds and is accepted, and gives it."""
 
     def use(launch: TileLaunch) -> None:
         device = plan.device
         empty = device.empty if launch.packing is None else partial(kept_room, device)
         for step, own in in_order(launch, args, plan.activation, empty):
-            step.launcher(*own, **step.constants)
+            enqueue(step.launcher, *own, **step.constants)
 
     return _first(plan, args, use)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -15,20 +16,32 @@ from portable.errors import OutOfMemoryError
 from portable.lang.arguments.arguments import ALIGNMENT, array_spec
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
+from portable.lang.launch.launch import Launcher
 from portable.linalg.products.kernels import matrix_of
 from portable.linalg.products.schedules import tile_of_workgroup
 
 __all__ = [
+    "COPYING",
+    "Enqueue",
     "Rows",
     "bytes_by_units",
     "copy_into",
     "copy_into_rows",
+    "copy_launcher",
     "in_rows",
+    "room_for",
     "row_multiples",
 ]
 
+Enqueue = Callable[..., None]
+"""Takes a launcher and what that is called with."""
+
 _EDGE: Final = 64
 _ITEMS: Final = 256
+
+COPYING: Final[dict[str, Any]] = {"EDGE": _EDGE}
+"""Constants of copies."""
+
 _ROW_BYTES: Final = 128
 """What rows are rounded up to: a line of the caches."""
 
@@ -146,6 +159,7 @@ def in_rows(
     multiple: int = ALIGNMENT,
     turned: bool = False,
     across: bool = False,
+    enqueue: Enqueue = Launcher.__call__,
 ) -> Any:
     """The array, or where its rows and columns do not begin at such bytes a copy whose rows do.
 
@@ -161,6 +175,8 @@ def in_rows(
         Whether columns that begin so will not do.
     across : bool
         Whether columns of a copy lie together, not its rows.
+    enqueue : callable
+        Makes the launch of a copy.
     """
     view = device.view(x)
     if 0 in view.strides:
@@ -169,25 +185,34 @@ def in_rows(
     lies_well = not turned or view.strides[-1] == view.dtype.itemsize
     if lies_well and not view.address % multiple and _are_aligned(*layout, multiple):
         return x
-    *lead, m, n = view.shape
-    count, length = (n, m) if across else (m, n)
-    per_row = _ROW_BYTES // view.dtype.itemsize
     try:
-        room = device.empty((*lead, count, -(-length // per_row) * per_row), dtype(view.dtype))
+        rows = room_for(device, dtype(view.dtype), view.shape, across)
     except OutOfMemoryError:
         return x
-    rows = room[..., :length]
-    if across:
-        rows = rows.swapaxes(-1, -2)
-    copy_into(x, rows)
+    copy_into(x, rows, enqueue)
     return rows
 
 
-def copy_into(x: Any, out: Any) -> None:
+def room_for(device: Device, kind: DType, shape: tuple[int, ...], across: bool) -> Any:
+    """A new array whose rows, or columns where `across`, begin at lines of the caches."""
+    *lead, m, n = shape
+    count, length = (n, m) if across else (m, n)
+    per_row = _ROW_BYTES // kind.itemsize
+    room = device.empty((*lead, count, -(-length // per_row) * per_row), kind)
+    rows = room[..., :length]
+    return rows.swapaxes(-1, -2) if across else rows
+
+
+def copy_into(x: Any, out: Any, enqueue: Enqueue = Launcher.__call__) -> None:
     """Copies matrices (..., m, n) to others, either of which may be transposed views."""
+    enqueue(copy_launcher(out), x, out, **COPYING)
+
+
+def copy_launcher(out: Any) -> Launcher:
+    """The launch of `copy_into`, whose constants are `COPYING`."""
     *lead, m, n = out.shape
     tiles = prod(lead) * -(-m // _EDGE) * -(-n // _EDGE)
-    copy_into_rows[groups(tiles), (_ITEMS, 1, 1)](x, out, EDGE=_EDGE)
+    return copy_into_rows[groups(tiles), (_ITEMS, 1, 1)]
 
 
 @lru_cache(maxsize=4096)

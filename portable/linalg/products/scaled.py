@@ -9,10 +9,16 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
-from portable.interchange.libraries import takes_other_libraries
+from portable.interchange.libraries import takes_other_libraries, tensors_viewed
+from portable.interchange.tensors import is_tensor
 from portable.lang.kernel import kernel
 from portable.linalg.base.operands import broadcast_shape, common_dtype
-from portable.linalg.products.again import key_of, known_product
+from portable.linalg.products.again import (
+    key_of,
+    key_of_tensors,
+    known_of_tensors,
+    known_product,
+)
 from portable.linalg.products.gemm import gemm, product_with_factors
 from portable.linalg.products.kernels import matrix_of, scaled
 from portable.linalg.products.rows import bytes_by_units
@@ -27,6 +33,7 @@ _KINDS: Final = (kl.f8e4m3, kl.f8e5m2, kl.i8, kl.f16, kl.bf16, kl.f32)
 _FACTORS: Final = (kl.f32, kl.f16, kl.bf16, kl.f8e4m3, kl.f8e5m2)
 _RESULTS: Final = (kl.f32, kl.bf16, kl.f16)
 _LINE: Final = 256
+_NAME: Final = "scaled"
 
 
 @kernel
@@ -70,7 +77,6 @@ def scale_sums(sums: Any, factors: Any, out: Any) -> None:
         matrix_of(out, out, batch)[row, column] = scaled(total, factors, out, (batch, row, column))
 
 
-@takes_other_libraries
 def scaled_matmul(
     a: ArrayT,
     b: ArrayT,
@@ -125,17 +131,46 @@ def scaled_matmul(
     array([[32., 32.],
            [32., 32.]], dtype=float32)
     """
-    key = ("scaled", preferred_element_type)
-    key = key_of(a, b, 0.0, a_scales, b_scales, out, key)
+    found = None
+    if is_tensor(a):
+        found = _of_tensors((a, b), (a_scales, b_scales), out, preferred_element_type)
+    if found is None:
+        found = _scaled(a, b, a_scales, b_scales, out, preferred_element_type)
+    return found  # type: ignore[no-any-return]
+
+
+def _of_tensors(rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, preferred: Any) -> Any:
+    """The product of a GPU's tensors; None where they take a longer look."""
+    if not rows[0].is_cuda:
+        return None
+    told = _NAME, preferred
+    known = _made_again(key_of_tensors(*rows, None, told), rows, scales, out)
+    if known is not None:
+        return known
+    viewed = tensors_viewed((*rows, *scales, out))
+    if viewed is None:
+        return None
+    a, b, a_scales, b_scales, target = viewed.values
+    with viewed.scope:
+        result = viewed.given(_scaled(a, b, a_scales, b_scales, target, preferred))
+    own = key_of(a, b, 0.0, a_scales, b_scales, target, told)
+    known_of_tensors(*rows, _arguments(rows, scales, result), own, told)
+    return result
+
+
+@takes_other_libraries
+def _scaled(a: Any, b: Any, a_scales: Any, b_scales: Any, out: Any, preferred: Any) -> Any:
+    """`scaled_matmul` of arrays."""
+    key = key_of(a, b, 0.0, a_scales, b_scales, out, (_NAME, preferred))
     if (known := _made_again(key, (a, b), (a_scales, b_scales), out)) is not None:
-        return known  # type: ignore[no-any-return]
+        return known
     others = [] if out is None else [out]
     device = device_of_arrays(a, b, a_scales, b_scales, *others)
     shape = _checked_shape(a, b, a_scales, b_scales)
     kind = common_dtype("scaled_matmul", _KINDS, a=a, b=b)
     common_dtype("factors of scaled_matmul", _FACTORS, a_scales=a_scales)
     common_dtype("factors of scaled_matmul", _FACTORS, b_scales=b_scales)
-    result = dtype(preferred_element_type if out is None else out.dtype)
+    result = dtype(preferred if out is None else out.dtype)
     if result not in _RESULTS:
         names = ", ".join(x.name for x in _RESULTS)
         raise DTypeError(f"scaled_matmul gives {names}, not {result.name}")
@@ -154,8 +189,13 @@ def _made_again(key: Any, rows: tuple[Any, Any], scales: tuple[Any, Any], out: A
     if known is None:
         return None
     result = known.make() if out is None else out
-    args = (None, rows[0], _turned(rows[1]), (scales[0], _turned(scales[1])), None, None, result)
+    args = _arguments(rows, scales, result)
     return result if known.familiar.launched(args, known.constants) else None
+
+
+def _arguments(rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any) -> tuple[Any, ...]:
+    """Of the launch that makes a product whose rows have one factor each."""
+    return None, rows[0], _turned(rows[1]), (scales[0], _turned(scales[1])), None, None, out
 
 
 def _turned(x: Any) -> Any:

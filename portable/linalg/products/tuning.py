@@ -22,6 +22,7 @@ __all__ = [
     "has_engine",
     "multiplying",
     "schemes",
+    "tiles_like",
 ]
 
 _USUAL_DEPTH: Final = 1024
@@ -206,7 +207,7 @@ def _ranked(
     spaces = (SPACE_NT, SPACE) if b_columns else (SPACE,)
     if algorithm == "tf32":
         spaces = (SPACE_TF32,)
-    like = _LIKE.get(dtype, dtype)
+    like = tiles_like(dtype)
     entries = [entry for space in spaces for entry in lookup_entries(space, like, capabilities)]
     found = [
         (_for_rung(dict(choice), algorithm), level)
@@ -227,6 +228,11 @@ def _ranked(
             ranked.append((time * (1 + _GENERAL * level + _ORDER * at), at, choice, parts))
     ranked.sort(key=lambda x: x[:2])
     return tuple((choice, parts) for _, _, choice, parts in ranked)
+
+
+def tiles_like(dtype: DType) -> DType:
+    """The type whose tiles products of another take, where the table knows nothing of it."""
+    return _LIKE.get(dtype, dtype)
 
 
 def _ranked_of_bytes(

@@ -30,7 +30,13 @@ from portable.linalg.singular_values.direct_kernels import (
     with_number,
     zeros_up_to,
 )
-from portable.linalg.spectral.step_kernels import StepShape, line_sums, multiply_rows, total_of
+from portable.linalg.spectral.step_kernels import (
+    StepShape,
+    hold_lines,
+    line_sums,
+    multiply_rows,
+    total_of,
+)
 
 __all__ = ["Bidiagonal", "bidiagonalize_in_panels", "bidiagonalize_keeping"]
 
@@ -50,15 +56,18 @@ class Bidiagonal(NamedTuple):
     tall : array, shape (count, 2 block, height)
         The panel's v and x in turn; columns are whole vectors, made up with zeros.
     column, line : array, shape (count, height) and (count, pitch)
-        Conjugates of the column and of the row of which the next reflectors are made.
+        Conjugates of the column and of the row of which the next reflectors are made, behind their
+        first elements; zeros up to these.
+    heads : array, shape (count, 2)
+        The first elements, of the column and of the row.
     parts : array, shape (count, groups, pitch)
-        Parts of the products of columns with the last reflector's conjugated v.
+        Parts of the products of the matrix' columns with `column`.
     dots : array, shape (count, 2 block)
         The rows of `tall` times that.
     products : array, shape (count, height + 2 block)
-        Rows times the last reflector's u, zeros up to `height`, and the panel's lines times it.
+        The matrix' rows times `line`, zeros up to `height`, and the panel's lines times that.
     shares : array, shape (count, 2, groups)
-        Each workgroup's part of the squares behind the first element of the column, and of the row.
+        Each workgroup's part of the squares of `column` and `line`.
     """
 
     d: Any
@@ -70,6 +79,7 @@ class Bidiagonal(NamedTuple):
     tall: Any
     column: Any
     line: Any
+    heads: Any
     parts: Any
     dots: Any
     products: Any
@@ -83,8 +93,8 @@ def bidiagonalize_in_panels(
     """Makes phases `first` to ``last - 1`` of a panel; dimension 1 is the matrices.
 
     Phase 0 makes the first panel's first column. The s-th pair of reflectors of a panel takes four:
-    ``4 s + 1`` multiplies columns with the column's reflector, ``4 s + 2`` makes the row, ``4 s +
-    3`` multiplies rows with the row's reflector, ``4 s + 4`` makes the column after it.
+    ``4 s + 1`` multiplies with the column, ``4 s + 2`` makes its reflector and the row, ``4 s + 3``
+    multiplies with the row, ``4 s + 4`` makes its reflector and the column after it.
 
     `work` has shape ``(count, m + 2 block, pitch)``: columns are whole vectors, made up with zeros.
     Behind the matrix lie the panel's lines, y and u in turn, conjugated, with zeros at first.
@@ -100,6 +110,7 @@ def bidiagonalize_in_panels(
         out.tall[own],
         out.column[own],
         out.line[own],
+        out.heads[own],
         out.parts[own],
         out.dots[own],
         out.products[own],
@@ -108,17 +119,16 @@ def bidiagonalize_in_panels(
     for phase in range(first, last):
         if phase > first:
             meet(counts[own], panel, phase - first, SHAPE.groups)
-        which = phase % 4
-        made = phase // 4
+        which, made = phase % 4, phase // 4
         k = panel * SHAPE.block + made
         if which == 0:
             make_column(work[own], mine, k, made, SHAPE)
         elif which == 1:
-            multiply_columns(work[own], mine, k, made, SHAPE)
+            multiply_column(work[own], mine, k, made, SHAPE)
         elif which == 2:
             make_row(work[own], mine, k, made, SHAPE)
         else:
-            multiply_by_row(work[own], mine, k, made, SHAPE)
+            multiply_row(work[own], mine, k, made, SHAPE)
 
 
 @kernel
@@ -148,18 +158,30 @@ def bidiagonalize_keeping(
 
 @function
 def make_column(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
-    """Column `k`, of which so many pairs of the panel's are to be taken, and the last one's x.
+    """Column `k`, of which so many of the panel's pairs are to be taken, and the last's u and x.
 
     That is ``tau (A u - V (Y^H u) - X (U^H u))``.
     """
-    kind, real, m, HEIGHT = a.dtype, a.dtype.real, out.left.shape[1], out.column.shape[0]
+    kind, m, HEIGHT, ACROSS = a.dtype, out.left.shape[1], out.column.shape[0], SHAPE.across
+    WIDTH, lines = SHAPE.team * ACROSS, (0, kl.maximum(2 * made - 1, 0))
     coefficients = kl.local((2, 2 * SHAPE.block), kind)
-    lines, tau = kl.maximum(2 * made - 1, 0), kl.cast(0, real)
+    held, parts = (
+        kl.private(SHAPE.held, kind, lanes=ACROSS),
+        kl.local((SHAPE.teams, 2, WIDTH), kind),
+    )
+    begin = k // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
+    own = kl.local_id(0) % SHAPE.team * ACROSS
+    hold_lines(out.tall, lines, begin + own, held, SHAPE)
+    tau, factor = kl.cast(0, kind.real), kl.cast(0, kind)
     if made > 0:
-        tau = out.right_factors[k - 1]
-        for line in range(kl.local_id(0), lines, SHAPE.items):
-            coefficients[0, line] = out.products[HEIGHT + line]
-            coefficients[1, line] = a[m + line, k]
+        beta, tau, factor = made_reflector(out.heads[1], out.shares[1], SHAPE)
+        if kl.group_id(0) == 0 and kl.local_id(0) == 0:
+            out.e[k - 1], out.right_factors[k - 1] = beta, tau
+        for line in range(kl.local_id(0), lines[1], SHAPE.items):
+            mine = a[m + line, k]
+            coefficients[0, line] = factor * out.products[HEIGHT + line] + mine
+            coefficients[1, line] = mine
+        put_row_reflector(a, out, k, made, factor, SHAPE)
     else:
         n = out.d.shape[0]
         for behind in range(n - 1 + kl.local_id(0), out.left_factors.shape[0], SHAPE.items):
@@ -168,22 +190,23 @@ def make_column(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) ->
                 if behind >= n:
                     out.left_factors[behind] = 0
     kl.barrier()
-    WIDTH, ACROSS = SHAPE.team * SHAPE.across, SHAPE.across
-    parts = kl.local((SHAPE.teams, 2, WIDTH), kind)
-    squares = kl.splat(kl.cast(0, real), ACROSS)
-    begin = k // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
+    squares = kl.splat(kl.cast(0, kind.real), ACROSS)
     for at in range(begin, HEIGHT, SHAPE.groups * WIDTH):
-        i = at + kl.local_id(0) % SHAPE.team * ACROSS
-        sums = line_sums(out.tall, (0, lines), i, coefficients, parts, SHAPE)
+        i = at + own
+        value = gathered(a, (i, m), k, SHAPE)
+        sums = line_sums(out.tall, lines, i, coefficients, (held, parts), SHAPE)
         if i < HEIGHT and kl.local_id(0) < SHAPE.team:
-            value = gathered(a, (i, m), k, SHAPE) - sums[1]
             if made > 0:
-                x = tau * (kl.vload(out.products, i, lanes=ACROSS) - sums[0])
+                x = factor * kl.vload(out.products, i, lanes=ACROSS) + value - sums[0]
+                x = tau * x
                 if i < k:
                     x = zeros_up_to(x, k - 1 - i)
                 kl.vstore(out.tall, 2 * made - 1, i, x)
                 value = value - x
-            squares = squares + kept_squares(out.column, value, i, k, SHAPE)
+            squares = squares + kept_squares(
+                (out.column, out.heads, 0), value - sums[1], i, k, SHAPE
+            )
+        hold_lines(out.tall, lines, i + SHAPE.groups * WIDTH, held, SHAPE)
         kl.barrier()
     total = kl.workgroup_reduce(kl.add, lane_sum(squares))
     if kl.local_id(0) == 0:
@@ -191,13 +214,47 @@ def make_column(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) ->
 
 
 @function
-def kept_squares(line: Any, x: Any, i: Any, at: Any, SHAPE: StepShape) -> Any:
-    """Stores conjugates of what is not before `at`; the squares of what is behind that."""
+def made_reflector(head: Any, shares: Any, SHAPE: StepShape) -> Any:
+    """``(beta, tau, factor)`` of a vector, of which conjugates behind the head are multiplied."""
+    beta, tau, factor = reflector_of(head, total_of(shares, SHAPE))
+    return beta, tau, conjugate(factor)
+
+
+@function
+def put_row_reflector(
+    a: Any, out: Bidiagonal, k: Any, made: Any, factor: Any, SHAPE: StepShape
+) -> None:
+    """Stores u of row ``k - 1``, and its conjugate among the panel's lines."""
+    LANES, m, n = SHAPE.lanes, out.left.shape[1], out.right.shape[1]
+    number = kl.group_id(0) * SHAPE.items + kl.local_id(0)
+    step = SHAPE.groups * SHAPE.items * LANES
+    for j in range(k // LANES * LANES + number * LANES, a.shape[1], step):
+        u = vector_part(out.line, j, k, factor, SHAPE)
+        kl.vstore(a, m + 2 * made - 1, j, conjugate(u))
+        for lane in kl.static_range(LANES):
+            if j + lane < n:
+                out.right[k - 1, j + lane] = u if LANES == 1 else u[lane]
+
+
+@function
+def vector_part(stored: Any, i: Any, at: Any, factor: Any, SHAPE: StepShape) -> Any:
+    """A reflector's vector, or its conjugate: zeros up to `at`, and there 1."""
+    v = factor * kl.vload(stored, i, lanes=SHAPE.lanes)
     if i <= at:
-        x = zeros_up_to(x, at - 1 - i)
-    kl.vstore(line, i, conjugate(x))
+        v = with_number(v, at - i, kl.cast(1, v.dtype))
+    return v
+
+
+@function
+def kept_squares(kept: Any, x: Any, i: Any, at: Any, SHAPE: StepShape) -> Any:
+    """Stores the head at `at` and conjugates of what is behind it; the squares of that."""
+    stored, heads, place = kept
     if i <= at:
+        for lane in kl.static_range(SHAPE.across):
+            if i + lane == at:
+                heads[place] = x if SHAPE.across == 1 else x[lane]
         x = zeros_up_to(x, at - i)
+    kl.vstore(stored, i, conjugate(x))
     return absolute_square(x)
 
 
@@ -213,46 +270,16 @@ def gathered(a: Any, rows: Any, column: Any, SHAPE: StepShape) -> Any:
 
 
 @function
-def taken_reflector(stored: Any, at: Any, tail: Any, factors: Any, beside: Any, k: Any) -> Any:
-    """By what the conjugates behind the first one are multiplied to be the reflector's."""
-    beta, tau, factor = reflector_of(conjugate(stored[at]), tail)
-    if kl.group_id(0) == 0 and kl.local_id(0) == 0:
-        beside[k], factors[k] = beta, tau
-    return conjugate(factor)
-
-
-@function
-def multiply_columns(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
-    """The reflector of column `k`; the matrix' columns, and the lines of `tall`, times that."""
-    m, LANES = out.left.shape[1], SHAPE.lanes
-    tail = total_of(out.shares[0], SHAPE)
-    factor = taken_reflector(out.column, k, tail, out.left_factors, out.d, k)
-    number = kl.group_id(0) * SHAPE.items + kl.local_id(0)
-    step = SHAPE.groups * SHAPE.items * LANES
-    for i in range(k // LANES * LANES + number * LANES, out.column.shape[0], step):
-        v = vector_part(out.column, i, k, factor, SHAPE)
-        v = conjugate(v)
-        kl.vstore(out.tall, 2 * made, i, v)
-        for lane in kl.static_range(LANES):
-            if i + lane < m:
-                out.left[k, i + lane] = v if LANES == 1 else v[lane]
+def multiply_column(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+    """The matrix' columns, and the rows of `tall`, times column `k`."""
     sums = kl.private(SHAPE.rows, a.dtype)
     for base in range(0, 2 * made, SHAPE.groups * SHAPE.teams * SHAPE.rows):
         row = base + (kl.local_id(0) // SHAPE.team * SHAPE.groups + kl.group_id(0)) * SHAPE.rows
         multiply_rows(out.tall, (row, 2 * made), out.column, k, sums, SHAPE)
         for r in kl.static_range(SHAPE.rows):
             if row + r < 2 * made and kl.local_id(0) % SHAPE.team == 0:
-                out.dots[row + r] = factor * sums[r] + out.tall[row + r, k]
-    add_columns(a, out, k, factor, SHAPE)
-
-
-@function
-def vector_part(stored: Any, i: Any, at: Any, factor: Any, SHAPE: StepShape) -> Any:
-    """A reflector's vector, or its conjugate: zeros up to `at`, and there 1."""
-    v = factor * kl.vload(stored, i, lanes=SHAPE.lanes)
-    if i <= at:
-        v = with_number(zeros_up_to(v, at - i), at - i, kl.cast(1, v.dtype))
-    return v
+                out.dots[row + r] = sums[r]
+    add_columns(a, out, k, SHAPE)
 
 
 @function
@@ -265,8 +292,8 @@ def column_blocks(pitch: Any, rows: Any, k: Any, SHAPE: StepShape) -> Any:
 
 
 @function
-def add_columns(a: Any, out: Bidiagonal, k: Any, factor: Any, SHAPE: StepShape) -> None:
-    """Parts of the products of columns behind `k` with the column's reflector, conjugated.
+def add_columns(a: Any, out: Bidiagonal, k: Any, SHAPE: StepShape) -> None:
+    """Parts of the products of columns behind `k` with `out.column`.
 
     Teams take the rows of a part in turn.
     """
@@ -286,44 +313,50 @@ def add_columns(a: Any, out: Bidiagonal, k: Any, factor: Any, SHAPE: StepShape) 
         if team == 0 and j < a.shape[1]:
             for other in kl.static_range(1, TEAMS):
                 total = total + kl.vload(room, other, lane * LANES, lanes=LANES)
-            total = factor * total
-            if part == 0:
-                total = total + kl.vload(a, k, j, lanes=LANES)
             kl.vstore(out.parts, part, j, total)
         kl.barrier()
 
 
 @function
 def make_row(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
-    """Row `k`, of which as many pairs and the column's reflector are to be taken, and that one's y.
+    """Row `k`, of which as many pairs and the column's reflector are to be taken, and its v and y.
 
     That is ``tau (A^H v - Y (V^H v) - U (X^H v))``.
     """
     kind, m, PITCH, ACROSS = a.dtype, out.left.shape[1], a.shape[1], SHAPE.across
+    WIDTH, lines = SHAPE.team * ACROSS, (m, 2 * made)
     coefficients = kl.local((2, 2 * SHAPE.block), kind)
-    tau = out.left_factors[k]
-    for line in range(kl.local_id(0), 2 * made, SHAPE.items):
-        coefficients[0, line] = out.dots[line]
-        coefficients[1, line] = out.tall[line, k]
-    kl.barrier()
-    WIDTH = SHAPE.team * ACROSS
-    parts = kl.local((SHAPE.teams, 2, WIDTH), kind)
-    _, count = column_blocks(PITCH, m - k, k, SHAPE)
-    squares = kl.splat(kl.cast(0, tau.dtype), ACROSS)
+    held, parts = (
+        kl.private(SHAPE.held, kind, lanes=ACROSS),
+        kl.local((SHAPE.teams, 2, WIDTH), kind),
+    )
     begin = (k + 1) // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
+    own = kl.local_id(0) % SHAPE.team * ACROSS
+    hold_lines(a, lines, begin + own, held, SHAPE)
+    beta, tau, factor = made_reflector(out.heads[0], out.shares[0], SHAPE)
+    if kl.group_id(0) == 0 and kl.local_id(0) == 0:
+        out.d[k], out.left_factors[k] = beta, tau
+    for line in range(kl.local_id(0), lines[1], SHAPE.items):
+        mine = out.tall[line, k]
+        coefficients[0, line], coefficients[1, line] = factor * out.dots[line] + mine, mine
+    put_column_reflector(out, k, made, factor, SHAPE)
+    kl.barrier()
+    _, count = column_blocks(PITCH, m - k, k, SHAPE)
+    squares = kl.splat(kl.cast(0, kind.real), ACROSS)
     for at in range(begin, PITCH, SHAPE.groups * WIDTH):
-        j = at + kl.local_id(0) % SHAPE.team * ACROSS
-        sums = line_sums(a, (m, 2 * made), j, coefficients, parts, SHAPE)
+        j = at + own
+        sums = line_sums(a, lines, j, coefficients, (held, parts), SHAPE)
         if j < PITCH and kl.local_id(0) < SHAPE.team:
-            y = kl.splat(kl.cast(0, kind), ACROSS)
+            x, y = kl.vload(a, k, j, lanes=ACROSS), kl.splat(kl.cast(0, kind), ACROSS)
             for part in kl.range(count, unroll=SHAPE.unrolled):
                 y = y + kl.vload(out.parts, part, j, lanes=ACROSS)
-            y = tau * (y - sums[0])
+            y = tau * (factor * y + x - sums[0])
             if j <= k:
                 y = zeros_up_to(y, k - j)
             kl.vstore(a, m + 2 * made, j, y)
-            x = kl.vload(a, k, j, lanes=ACROSS) - sums[1] - y
-            squares = squares + kept_squares(out.line, x, j, k + 1, SHAPE)
+            kept = out.line, out.heads, 1
+            squares = squares + kept_squares(kept, x - sums[1] - y, j, k + 1, SHAPE)
+        hold_lines(a, lines, j + SHAPE.groups * WIDTH, held, SHAPE)
         kl.barrier()
     total = kl.workgroup_reduce(kl.add, lane_sum(squares))
     if kl.local_id(0) == 0:
@@ -331,19 +364,23 @@ def make_row(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> No
 
 
 @function
-def multiply_by_row(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
-    """The reflector of row `k`, and the matrix' rows, and the panel's lines, times that."""
-    m, n, at, LANES = out.left.shape[1], out.right.shape[1], k + 1, SHAPE.lanes
-    tail = total_of(out.shares[1], SHAPE)
-    factor = taken_reflector(out.line, at, tail, out.right_factors, out.e, k)
+def put_column_reflector(out: Bidiagonal, k: Any, made: Any, factor: Any, SHAPE: StepShape) -> None:
+    """Stores v of column `k`."""
+    LANES, m = SHAPE.lanes, out.left.shape[1]
     number = kl.group_id(0) * SHAPE.items + kl.local_id(0)
     step = SHAPE.groups * SHAPE.items * LANES
-    for j in range(at // LANES * LANES + number * LANES, a.shape[1], step):
-        u = vector_part(out.line, j, at, factor, SHAPE)
-        kl.vstore(a, m + 2 * made + 1, j, conjugate(u))
+    for i in range(k // LANES * LANES + number * LANES, out.column.shape[0], step):
+        v = conjugate(vector_part(out.column, i, k, factor, SHAPE))
+        kl.vstore(out.tall, 2 * made, i, v)
         for lane in kl.static_range(LANES):
-            if j + lane < n:
-                out.right[k, j + lane] = u if LANES == 1 else u[lane]
+            if i + lane < m:
+                out.left[k, i + lane] = v if LANES == 1 else v[lane]
+
+
+@function
+def multiply_row(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+    """The matrix' rows, and the panel's lines, times row `k`."""
+    m, at = out.left.shape[1], k + 1
     end, sums = m + 2 * made + 1, kl.private(SHAPE.rows, a.dtype)
     for base in range(at, end, SHAPE.groups * SHAPE.teams * SHAPE.rows):
         row = base + (kl.local_id(0) // SHAPE.team * SHAPE.groups + kl.group_id(0)) * SHAPE.rows
@@ -351,4 +388,4 @@ def multiply_by_row(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape
         for r in kl.static_range(SHAPE.rows):
             if row + r < end and kl.local_id(0) % SHAPE.team == 0:
                 behind = kl.where(row + r < m, row + r, out.column.shape[0] + row + r - m)
-                out.products[behind] = factor * sums[r] + a[row + r, at]
+                out.products[behind] = sums[r]

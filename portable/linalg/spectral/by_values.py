@@ -124,7 +124,7 @@ def pinv(a: ArrayT, *, rtol: Any = None) -> ArrayT:
     result = device.empty((count, n, m), kind)
     if 0 not in (count, m, n):
         scaled = device.empty((count, k, n), kind)
-        tolerance = _tolerance(device, rtol, (m, n), values)
+        tolerance = tolerance_of(device, rtol, (m, n), values)
         scale_rows[(n, k, count), _TILE](right, values, tolerance, scaled, INVERSE=True)
         result = multiplied(device, scaled, left, turned=(True, True))
     return device.namespace().reshape(result, (*lead, n, m))  # type: ignore[no-any-return]
@@ -167,7 +167,7 @@ def matrix_rank(a: ArrayT, *, rtol: Any = None) -> ArrayT:
     if prod(lead) and min(size):
         values: Any = svd(a).S if kind.is_complex else svdvals(a)
         values = device.namespace().reshape(values, (prod(lead), min(size)))
-        tolerance = _tolerance(device, rtol, size, values)
+        tolerance = tolerance_of(device, rtol, size, values)
         count_values[prod(lead), _LINE](values, tolerance, ranks)
     elif prod(lead):
         fill_line[prod(lead), _LINE](ranks, 0)
@@ -241,7 +241,7 @@ def _in_a_row(device: Device, parts: Any) -> Any:
     )
 
 
-def _tolerance(device: Device, rtol: Any, size: tuple[int, ...], values: Any) -> Any:
+def tolerance_of(device: Device, rtol: Any, size: tuple[int, ...], values: Any) -> Any:
     """What counts as zero beside the largest value, of each matrix."""
     count, kind = int(values.shape[0]), dtype(values.dtype)
     if rtol is None:

@@ -20,6 +20,7 @@ from portable.linalg.spectral.products import multiplied, turned
 from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
 from portable.linalg.spectral.stages import hermitian_in_stages, svd_in_stages
 from portable.namespace import device_of_arrays
+from portable.tune.ways import Way, Ways
 from portable.typing import ArrayT
 
 __all__ = ["EighResult", "SVDResult", "eigh", "eigvalsh", "svd"]
@@ -308,12 +309,33 @@ def _raise_if_bad(operation: str, flags: np.ndarray[Any, Any]) -> None:
         raise np.linalg.LinAlgError(f"{operation} did not converge")
 
 
+class Asked(NamedTuple):
+    """What the ways of a decomposition are told: matrices, where results go, if they are small."""
+
+    device: Device
+    a: Any
+    results: tuple[Any, ...]
+    small: bool
+
+    @property
+    def long(self) -> bool:
+        """Whether matrices are much longer than wide, or turned so, and no more is wanted."""
+        shortest, longest = sorted(int(x) for x in self.a.shape[1:])
+        _, left, right = self.results
+        narrow = shortest == int(left.shape[2]) == int(right.shape[1])
+        return narrow and longest > _LONG * shortest
+
+
+def _rotated(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
+    return lambda x: iter(((decompose(x.device, x.a, *x.results),),))
+
+
+def _staged(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
+    return lambda x: iter((decompose(x.device, x.a, *x.results),))
+
+
 def _svd(device: Device, a: Any, results: tuple[Any, ...], small: bool) -> tuple[Any, ...]:
-    shortest, longest = sorted(int(x) for x in a.shape[1:])
-    narrow = shortest == int(results[1].shape[2]) == int(results[2].shape[1])
-    if not small and narrow and longest > _LONG * shortest:
-        return _by_triangle(device, a, results)
-    return (svd_rotated(device, a, *results),) if small else svd_in_stages(device, a, *results)
+    return SINGULAR_VECTORS.first(Asked(device, a, results, small))
 
 
 def _by_triangle(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -334,9 +356,25 @@ def _by_triangle(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any,
 
 
 def _hermitian(device: Device, a: Any, results: tuple[Any, ...], small: bool) -> tuple[Any, ...]:
-    if small:
-        return (hermitian_rotated(device, a, *results),)
-    return hermitian_in_stages(device, a, *results)
+    return EIGENVECTORS.first(Asked(device, a, results, small))
+
+
+_STAGES: Final = "load_scaled spread collect solve_secular store_spectrum"
+
+SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
+    "singular vectors",
+    Way("by rotations", "svd_by_rotations", _rotated(svd_rotated), lambda x: x.small),
+    Way("of a triangle", "", lambda x: iter((_by_triangle(*x[:3]),)), lambda x: x.long),
+    Way("in stages", f"bidiagonalize_keeping {_STAGES}", _staged(svd_in_stages)),
+)
+"""How singular values and vectors are found."""
+
+EIGENVECTORS: Final = Ways[Asked, tuple[Any, ...]](
+    "eigenvectors",
+    Way("by rotations", "hermitian_by_rotations", _rotated(hermitian_rotated), lambda x: x.small),
+    Way("in stages", f"tridiagonalize {_STAGES}", _staged(hermitian_in_stages)),
+)
+"""How eigenvalues and eigenvectors of Hermitian matrices are found."""
 
 
 @kernel

@@ -32,10 +32,15 @@ LEAF: Final = 32
 
 _ITEMS: Final = 64
 _MOST: Final = 256
+_TEAM: Final = 32
+"""Work-items that share a root of many."""
+
 _TILE: Final = (32, 8)
 
 
-def tridiagonal_vectors(device: Device, d: Any, e: Any, *, most: int = LEAF) -> tuple[Blocks, Any]:
+def tridiagonal_vectors(
+    device: Device, d: Any, e: Any, *, wanted: bool = True, most: int = LEAF
+) -> tuple[Blocks, Any]:
     """Eigenvalues and eigenvectors of symmetric tridiagonal matrices.
 
     Parameters
@@ -46,6 +51,9 @@ def tridiagonal_vectors(device: Device, d: Any, e: Any, *, most: int = LEAF) -> 
         Diagonals, n at least 1.
     e : array, shape (count, n)
         Subdiagonals; the last element is not read.
+    wanted : bool
+        Whether eigenvectors are wanted. Without them their first and last elements lead to the
+        values, and the vectors that come back mean nothing.
     most : int
         Rows of blocks that are decomposed by rotations, at most.
 
@@ -62,7 +70,8 @@ def tridiagonal_vectors(device: Device, d: Any, e: Any, *, most: int = LEAF) -> 
     tridiagonal_leaves[(leaf, leaf, count), (*_TILE, 1)](*more, leaves)
     values, vectors = device.empty((count, leaf), kind), device.empty((count, leaf, leaf), kind)
     status = hermitian_rotated(device, leaves, values, vectors)
-    return _merged(device, Blocks(values, vectors, None), more, False), status
+    edges = vectors if wanted else vectors[:, :: leaf - 1]
+    return _merged(device, Blocks(values, edges, None), more, False), status
 
 
 def bidiagonal_vectors(
@@ -154,7 +163,8 @@ def _merged(device: Device, blocks: Blocks, diagonals: Any, singular: bool) -> B
     d, e = diagonals
     can, kind = device.capabilities, dtype(d.dtype)
     lanes = max(1, can.vector_bytes // kind.itemsize) if can.lone_work_items else 1
-    shape = MergeShape(singular, lanes)
+    team = 1 if can.lone_work_items else max(1, min(_TEAM, can.max_workgroup))
+    shape = MergeShape(singular, lanes, team)
     while int(blocks.values.shape[1]) < int(d.shape[1]):
         blocks = _next_level(device, blocks, d, e, shape)
     return blocks
@@ -168,9 +178,11 @@ def _next_level(device: Device, blocks: Blocks, d: Any, e: Any, shape: MergeShap
     items = 1 if device.capabilities.lone_work_items else _ITEMS
     join[(size, merges), (_ITEMS, 1)](blocks, e, d, joined, SHAPE=shape)
     deflate[groups(merges), 1](blocks, e, d, joined, kept, SHAPE=shape)
-    teams = (-(-size // shape.lanes), merges), (items, 1)
+    teams = groups(-(-size * shape.team // (shape.lanes * items)), merges), (items, 1)
     solve_secular[teams](kept, roots, SHAPE=shape)
     refine_weights[teams](kept, roots, SHAPE=shape)
+    if int(blocks.right.shape[1]) < h:
+        return _edges(device, blocks, (kept, roots), teams, shape)
     result = _blocks(device, merges, size, kind, blocks.left is not None)
     place_roots[teams](kept, roots, result.values, SHAPE=shape)
     factor = device.empty((merges, size, size), kind)
@@ -184,3 +196,19 @@ def _next_level(device: Device, blocks: Blocks, d: Any, e: Any, shape: MergeShap
         reshape = device.namespace().reshape
         gemm(old, reshape(factor, halves), out=reshape(new, halves))
     return result
+
+
+def _edges(
+    device: Device, blocks: Blocks, steps: tuple[Kept, Roots], teams: Any, shape: MergeShape
+) -> Blocks:
+    """Merged blocks of which the first and the last elements of vectors are all there is."""
+    kind, (count, h) = dtype(blocks.values.dtype), (int(x) for x in blocks.values.shape)
+    (kept, roots), merges, size = steps, count // 2, 2 * h
+    values, ends = device.empty((merges, size), kind), device.empty((count, 2, size), kind)
+    factor = device.empty((merges, size, size), kind)
+    place_roots[teams](kept, roots, values, SHAPE=shape)
+    form_factor[(size, size, merges), (*_TILE, 1)](kept, roots, factor, SHAPE=shape, LEFT=False)
+    unrotate[(size, merges), (_ITEMS, 1)](kept, factor)
+    reshape = device.namespace().reshape
+    gemm(blocks.right, reshape(factor, (count, h, size)), out=ends)
+    return Blocks(values, reshape(ends, (merges, 4, size))[:, ::3], None)

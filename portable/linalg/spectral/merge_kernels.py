@@ -49,7 +49,7 @@ def join(blocks: Blocks, e: Any, d: Any, joined: Joined, *, SHAPE: MergeShape) -
                 high = middle
         place = at + low
         alpha, beta = couplings(d, e, merge, h, SHAPE)
-        edge = right[block, kl.where(first, h - 1, 0), at]
+        edge = right[block, kl.where(first, right.shape[1] - 1, 0), at]
         joined.poles[merge, place] = pole
         joined.weights[merge, place] = edge * kl.where(first, alpha, beta)
         joined.sources[merge, place] = kl.where(first, at, h + at)

@@ -19,10 +19,18 @@ class MergeShape:
         problem of a tridiagonal one.
     lanes : int
         Roots, or poles, that a work-item takes side by side.
+    team : int
+        Neighbouring work-items that share sums over poles.
     """
 
     singular: bool
     lanes: int
+    team: int = 1
+
+    @property
+    def unrolled(self) -> int:
+        """How often loops over poles are: work-items that are many wait long for each load."""
+        return 4 if self.team > 1 else 0
 
 
 class Blocks(NamedTuple):
@@ -32,8 +40,9 @@ class Blocks(NamedTuple):
     ----------
     values : array, shape (blocks, h)
         Eigenvalues, or singular values, the least first. Of bidiagonal blocks one less than h.
-    right : array, shape (blocks, h, h)
-        Eigenvectors, or right singular vectors, as columns. The last one of a bidiagonal block is
+    right : array, shape (blocks, h, h), or (blocks, 2, h)
+        Eigenvectors, or right singular vectors, as columns, or the first and the last elements of
+        eigenvectors, where values alone are wanted. The last one of a bidiagonal block is
         what the block maps to 0: it has one column more than rows.
     left : array, shape (blocks, h, h), or None
         Left singular vectors; the last row and column are the identity's, for the row of the

@@ -186,9 +186,10 @@ def reduced_to_tridiagonal(
         empty(reflectors),
         empty(reflectors, n),
         empty(reflectors, of=kind.real),
-        empty(pitch),
+        empty(2, pitch),
+        empty(2),
         empty(pitch + 2 * shape.block),
-        empty(2, shape.groups, of=kind.real),
+        empty(3, shape.groups, of=kind.real),
     )
     _load(a, largest, work, "hermitian")
     reshape = device.namespace().reshape
@@ -312,6 +313,7 @@ def _in_panels(device: Device, a: Any, largest: Any, shape: StepShape) -> _Halve
         tall=empty(2 * shape.block, height),
         column=empty(height),
         line=empty(pitch),
+        heads=empty(2),
         parts=empty(shape.groups, pitch),
         dots=empty(2 * shape.block),
         products=empty(height + 2 * shape.block),
@@ -373,7 +375,7 @@ def _bidiagonalize(
     launch = bidiagonalize_in_panels[groups(shape.groups, count), shape.items]
     for panel, start in enumerate(range(0, n, shape.block)):
         stop = min(start + shape.block, n)
-        end = 4 * (stop - start) + 1 if stop < n else 4 * (n - 1 - start) + 2
+        end = 4 * (stop - start) + 1 if stop < n else 4 * (n - 1 - start) + 3
         for first, last in _phases(device, shape, count, int(panel > 0), end):
             launch(work, out, counts, panel, first, last, SHAPE=shape)
         if stop < n:

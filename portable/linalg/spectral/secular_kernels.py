@@ -64,7 +64,7 @@ def sums_at(
     kind = poles.dtype
     zero = kl.splat(kl.cast(0, kind), SHAPE.lanes)
     below, slope_below, above, slope_above = zero, zero, zero, zero
-    for j in range(count):
+    for j in kl.range(member(SHAPE), count, SHAPE.team, unroll=SHAPE.unrolled):
         pole, weight = kl.splat(poles[j], SHAPE.lanes), weights[j]
         ratio = weight / (distance(pole, origin, SHAPE) - t)
         first = kl.splat(kl.cast(j, kind), SHAPE.lanes) <= k
@@ -73,7 +73,40 @@ def sums_at(
         slope_below = slope_below + kl.where(first, slope, zero)
         above = above + kl.where(first, zero, term)
         slope_above = slope_above + kl.where(first, zero, slope)
+    if SHAPE.team > 1:
+        sums = below, slope_below, above, slope_above
+        return kl.workgroup_reduce(each_added, sums, width=SHAPE.team)
     return below, slope_below, above, slope_above
+
+
+@function
+def member(SHAPE: MergeShape) -> Any:
+    """The work-item's place in its team."""
+    return kl.local_id(0) % SHAPE.team
+
+
+@function
+def first_number(SHAPE: MergeShape) -> Any:
+    """The first root, or pole, of a team."""
+    return kl.global_id(0) // SHAPE.team * SHAPE.lanes
+
+
+@function
+def each_added(x: Any, y: Any) -> Any:
+    """The sums of four numbers each."""
+    return x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3]
+
+
+@function
+def team_sum(x: Any, SHAPE: MergeShape) -> Any:
+    """The sum over a team."""
+    return kl.workgroup_reduce(kl.add, x, width=SHAPE.team) if SHAPE.team > 1 else x
+
+
+@function
+def multiplied(x: Any, y: Any) -> Any:
+    """The product of two numbers."""
+    return x * y
 
 
 @function
@@ -115,13 +148,11 @@ def next_step(f: Any, slopes: Any, near: Any, far: Any, last: Any, SHAPE: MergeS
 
 @kernel
 def solve_secular(kept: Kept, roots: Roots, *, SHAPE: MergeShape) -> None:
-    """Finds the roots, `lanes` of them by each work-item; dimension 1 is the merges."""
-    merge = kl.global_id(1)
-    if merge < kept.counts.shape[0]:
-        count = kept.counts[merge, 0]
-        number = kl.global_id(0) * SHAPE.lanes
-        if number < count:
-            solve_some(kept, roots, merge, number, count, SHAPE)
+    """Finds the roots, `lanes` of them by each team; dimension 1 is the merges."""
+    merge = kl.group_id(1)
+    count = kl.workgroup_uniform(kept.counts[merge, 0])
+    if kl.group_id(0) * kl.local_size(0) // SHAPE.team * SHAPE.lanes < count:
+        solve_some(kept, roots, merge, first_number(SHAPE), count, SHAPE)
 
 
 @function
@@ -136,8 +167,9 @@ def solve_some(
     k = kl.minimum(k, kl.splat(kl.cast(count - 1, kind), SHAPE.lanes))
     last = k >= kl.splat(kl.cast(count - 1, kind), SHAPE.lanes)
     total = kl.cast(0, kind)
-    for j in range(count):
+    for j in range(member(SHAPE), count, SHAPE.team):
         total = total + weights[j] * weights[j]
+    total = team_sum(total, SHAPE)
     left = loaded(poles, number, count - 1, SHAPE)
     beyond = loaded(poles, number + 1, count - 1, SHAPE)
     both = loaded(weights, number, count - 1, SHAPE), loaded(weights, number + 1, count - 1, SHAPE)
@@ -154,7 +186,7 @@ def solve_some(
     going = kl.splat(kl.cast(1, kind), SHAPE.lanes)
     near, far = kl.where(right, -gap, zero), kl.where(right, zero, gap)
     for iteration in range(_ITERATIONS):
-        if lane_sum(going) > 0:
+        if kl.workgroup_any(lane_sum(going) > 0):
             below, slope, above, other_slope = sums_at(poles, weights, count, k, origin, t, SHAPE)
             f = 1 + below + above
             low, high = kl.where(f < 0, t, low), kl.where(f < 0, high, t)
@@ -177,7 +209,7 @@ def solve_some(
     kl.vstore(scratch, 1, 0, value)
     kl.vstore(scratch, 2, 0, kl.where(right, k + 1, k))
     for lane in kl.range(SHAPE.lanes, unroll=1):
-        if number + lane < count:
+        if number + lane < count and member(SHAPE) == 0:
             roots.offsets[merge, number + lane] = scratch[0, lane]
             roots.values[merge, number + lane] = scratch[1, lane]
             roots.origins[merge, number + lane] = kl.cast(scratch[2, lane], kl.i32)
@@ -192,12 +224,10 @@ def inside(x: Any, low: Any, high: Any) -> Any:
 @kernel
 def refine_weights(kept: Kept, roots: Roots, *, SHAPE: MergeShape) -> None:
     """The weights of which the computed roots are the exact ones (K. Loewner's formula)."""
-    merge = kl.global_id(1)
-    if merge < kept.counts.shape[0]:
-        count = kept.counts[merge, 0]
-        number = kl.global_id(0) * SHAPE.lanes
-        if number < count:
-            refine_some(kept, roots, merge, number, count, SHAPE)
+    merge = kl.group_id(1)
+    count = kl.workgroup_uniform(kept.counts[merge, 0])
+    if kl.group_id(0) * kl.local_size(0) // SHAPE.team * SHAPE.lanes < count:
+        refine_some(kept, roots, merge, first_number(SHAPE), count, SHAPE)
 
 
 @function
@@ -209,18 +239,20 @@ def refine_some(
     own = loaded(poles, number, count - 1, SHAPE)
     i = counted(number, kind, SHAPE)
     product = kl.splat(kl.cast(1, kind), SHAPE.lanes)
-    for j in range(count - 1):
+    for j in kl.range(member(SHAPE), count - 1, SHAPE.team, unroll=SHAPE.unrolled):
         origin = kl.splat(poles[roots.origins[merge, j]], SHAPE.lanes)
         above = distance(own, origin, SHAPE) - roots.offsets[merge, j]
         first = kl.splat(kl.cast(j, kind), SHAPE.lanes) < i
         pole = kl.where(first, kl.splat(poles[j], SHAPE.lanes), kl.splat(poles[j + 1], SHAPE.lanes))
         product = product * (above / distance(own, pole, SHAPE))
+    if SHAPE.team > 1:
+        product = kl.workgroup_reduce(multiplied, product, width=SHAPE.team)
     origin = kl.splat(poles[roots.origins[merge, count - 1]], SHAPE.lanes)
     product = product * (roots.offsets[merge, count - 1] - distance(own, origin, SHAPE))
     scratch = kl.private(SHAPE.lanes, kind)
     kl.vstore(scratch, 0, kl.sqrt(kl.abs(product)))
     for lane in kl.range(SHAPE.lanes, unroll=1):
-        if number + lane < count:
+        if number + lane < count and member(SHAPE) == 0:
             weight = kl.copysign(scratch[lane], kept.weights[merge, number + lane])
             roots.weights[merge, number + lane] = weight
 
@@ -228,37 +260,40 @@ def refine_some(
 @kernel
 def place_roots(kept: Kept, roots: Roots, values: Any, *, SHAPE: MergeShape) -> None:
     """The place of each value in order, and the lengths of the roots' vectors."""
-    merge, number = kl.global_id(1), kl.global_id(0) * SHAPE.lanes
-    if merge < kept.counts.shape[0]:
-        count, removed = kept.counts[merge, 0], kept.counts[merge, 1]
-        field = kept.scales[merge]
-        if number < count:
-            measure_some(kept, roots, merge, number, count, SHAPE)
-        for lane in kl.range(SHAPE.lanes, unroll=1):
-            k = number + lane
-            if k < count:
-                own = roots.values[merge, k]
-                place = k
-                for other in range(removed):
-                    place = place + kl.where(kept.removed[merge, other] <= own, 1, 0)
-                roots.places[merge, place] = k
-                values[merge, place] = unscaled(own, field)
-            elif k < count + removed:
-                own = kept.removed[merge, k - count]
-                place = kl.cast(0, kl.i32)
-                for other in range(removed):
-                    x = kept.removed[merge, other]
-                    before = x < own or (x == own and other < k - count)
-                    place = place + kl.where(before, 1, 0)
-                low, high = kl.cast(0, kl.i32), count
-                while low < high:
-                    middle = (low + high) // 2
-                    if roots.values[merge, middle] < own:
-                        low = middle + 1
-                    else:
-                        high = middle
-                roots.places[merge, place + low] = -1 - (k - count)
-                values[merge, place + low] = unscaled(own, field)
+    merge, number = kl.group_id(1), first_number(SHAPE)
+    count = kl.workgroup_uniform(kept.counts[merge, 0])
+    removed, field = kl.workgroup_uniform(kept.counts[merge, 1]), kept.scales[merge]
+    if kl.group_id(0) * kl.local_size(0) // SHAPE.team * SHAPE.lanes < count:
+        measure_some(kept, roots, merge, number, count, SHAPE)
+    for lane in kl.range(SHAPE.lanes, unroll=1):
+        k = kl.minimum(number + lane, count + removed - 1)
+        root = k < count
+        own = roots.values[merge, kl.minimum(k, count - 1)] if count > 0 else kept.removed[merge, 0]
+        if not root:
+            own = kept.removed[merge, k - count]
+        place = kl.cast(0, kl.i32)
+        for other in range(member(SHAPE), removed, SHAPE.team):
+            x = kept.removed[merge, other]
+            same = x == own and (root or other < k - count)
+            place = place + kl.where(x < own or same, 1, 0)
+        place = team_sum(place, SHAPE)
+        if number + lane < count + removed and member(SHAPE) == 0:
+            place = place + (k if root else roots_below(roots.values[merge], count, own))
+            roots.places[merge, place] = kl.where(root, k, -1 - (k - count))
+            values[merge, place] = unscaled(own, field)
+
+
+@function
+def roots_below(values: Any, count: Any, x: Any) -> Any:
+    """How many of so many roots in order are less than a number."""
+    low, high = kl.cast(0, kl.i32), count
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @function
@@ -282,19 +317,22 @@ def measure_some(
     origin = kl.vload(scratch, 0, lanes=SHAPE.lanes)
     t = loaded(roots.offsets[merge], number, count - 1, SHAPE)
     zero = kl.splat(kl.cast(0, kind), SHAPE.lanes)
-    right, left = zero, kl.splat(kl.cast(1, kind), SHAPE.lanes)
-    for first in range(0, count, _TOGETHER):
+    right, left = zero, zero
+    TOGETHER = _TOGETHER * SHAPE.team
+    for first in range(0, count, TOGETHER):
         some, others = zero, zero
-        for j in range(first, kl.minimum(first + _TOGETHER, count)):
+        end = kl.minimum(first + TOGETHER, count)
+        for j in range(first + member(SHAPE), end, SHAPE.team):
             pole = kl.splat(poles[j], SHAPE.lanes)
             ratio = roots.weights[merge, j] / (distance(pole, origin, SHAPE) - t)
             some = some + ratio * ratio
             others = others + (pole * ratio) * (pole * ratio)
         right, left = right + some, left + others
+    right, left = team_sum(right, SHAPE), 1 + team_sum(left, SHAPE)
     lengths = kl.private((2, SHAPE.lanes), kind)
     kl.vstore(lengths, 0, 0, 1 / kl.sqrt(right))
     kl.vstore(lengths, 1, 0, 1 / kl.sqrt(left))
     for lane in kl.range(SHAPE.lanes, unroll=1):
-        if number + lane < count:
+        if number + lane < count and member(SHAPE) == 0:
             roots.lengths[merge, number + lane, 0] = lengths[0, lane]
             roots.lengths[merge, number + lane, 1] = lengths[1, lane]

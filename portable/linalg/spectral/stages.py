@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import local
+from typing import Any, Final, NamedTuple
 
+from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import dtype
+from portable.lang.kernel import kernel
+from portable.lang.launch.geometry import groups
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
 from portable.linalg.spectral.reduction_kernels import collect, spread, store_spectrum
 from portable.linalg.spectral.reductions import (
@@ -23,32 +29,156 @@ _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
 
 
+_KEPT: Final = 4
+"""Plans that a thread keeps: their arrays, and what replays their launches."""
+
+_KEPT_BYTES: Final = 8 << 20
+"""Bytes of matrices up to which launches take longer to enqueue than to run."""
+
+
 def hermitian_in_stages(device: Device, a: Any, values: Any, vectors: Any) -> tuple[Any, ...]:
-    """Eigenvalues and eigenvectors of Hermitian matrices, given as to `rotations`.
+    """Eigenvalues and eigenvectors of Hermitian matrices.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    a : array, shape (count, n, n)
+        The matrices, of which lower triangles are read.
+    values : array, shape (count, n)
+        Where eigenvalues go, the least first.
+    vectors : array, shape (count, n, n), or None
+        Where eigenvectors go, as columns.
 
     Returns
     -------
     array, array
-        Largest magnitudes, and what is not 0 where rotations did not end.
+        Largest magnitudes, and what is not 0 where rotations did not end. A later call of this
+        thread may overwrite them.
     """
-    largest = largest_magnitudes(device, a, hermitian=True)
-    reduced = reduced_to_tridiagonal(device, a, largest)
-    blocks, status = tridiagonal_vectors(device, reduced.d, reduced.e)
-    n = int(reduced.d.shape[1])
-    _store_values(blocks.values, largest, values, reverse=False)
-    if vectors is not None:
-        _lead_back(device, n, blocks.right, reduced.columns, vectors, reverse=False, turned=False)
-    return largest, status
+    return _replayed(device, a, (values, vectors), _hermitian)
 
 
 def svd_in_stages(device: Device, a: Any, values: Any, left: Any, right: Any) -> tuple[Any, ...]:
-    """Singular values and vectors of matrices, given as to `rotations`.
+    """Singular values and vectors of matrices.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    a : array, shape (count, m, n)
+        The matrices, which are not empty.
+    values : array, shape (count, min(m, n))
+        Where singular values go, the largest first.
+    left : array, shape (count, m, k)
+        Where left vectors go, as columns; k is m or ``min(m, n)``.
+    right : array, shape (count, k, n)
+        Where right vectors go, conjugated, as rows; k is n or ``min(m, n)``.
 
     Returns
     -------
     array, array
         As of `hermitian_in_stages`.
     """
+    return _replayed(device, a, (values, left, right), _svd)
+
+
+class _Plan(NamedTuple):
+    """Arrays for a decomposition, and what enqueues it; a later call overwrites them."""
+
+    given: Any
+    results: tuple[Any, ...]
+    flags: tuple[Any, Any]
+    run: Callable[[], object]
+
+
+_Work = Callable[[Device, Any, tuple[Any, ...]], tuple[Any, Any]]
+
+_threads: Final = local()
+"""Each thread has plans of its own: nobody else's launches come between those of a call."""
+
+
+def _replayed(device: Device, a: Any, results: tuple[Any, ...], work: _Work) -> tuple[Any, ...]:
+    """What `work` does, by arrays of a plan where launches are replayed and matrices are small."""
+    count, m, n = (int(x) for x in a.shape)
+    kind = dtype(a.dtype)
+    if count * m * n * kind.itemsize > _KEPT_BYTES or not device.capabilities.replays:
+        return work(device, a, results)
+    plans: OrderedDict[Any, _Plan] = _threads.__dict__.setdefault("plans", OrderedDict())
+    extents = tuple(None if x is None else tuple(int(size) for size in x.shape) for x in results)
+    key = device.name, device.current_queue(), work, (count, m, n), kind, extents
+    plan = plans.get(key)
+    if plan is None:
+        plan = plans[key] = _new_plan(device, a, results, work)
+        if len(plans) > _KEPT:
+            plans.popitem(last=False)
+    plans.move_to_end(key)
+    _copy(device, a, plan.given)
+    plan.run()
+    for source, target in zip(plan.results, results, strict=True):
+        if target is not None:
+            _copy(device, source, target)
+    return plan.flags
+
+
+def _new_plan(device: Device, a: Any, results: tuple[Any, ...], work: _Work) -> _Plan:
+    def alike(x: Any) -> Any:
+        return None if x is None else device.empty(tuple(int(n) for n in x.shape), dtype(x.dtype))
+
+    given, own = alike(a), tuple(alike(x) for x in results)
+    count, real = int(a.shape[0]), dtype(results[0].dtype)
+    flags = device.empty((count,), real), device.empty((count,), kl.i32)
+    items = 1 if device.capabilities.lone_work_items else _LINE
+
+    def run() -> None:
+        largest, status = work(device, given, own)
+        keep_flags[groups(1), items](largest, status, *flags)
+
+    return _Plan(given, own, flags, device.replay(run))
+
+
+def _copy(device: Device, x: Any, out: Any) -> None:
+    """Copies matrices, or a row of numbers for each."""
+    if x.ndim == 2:
+        reshape = device.namespace().reshape
+        x, out = reshape(x, (1, *x.shape)), reshape(out, (1, *out.shape))
+    copy_each[tuple(int(n) for n in reversed(out.shape)), _TILE](x, out)
+
+
+@kernel
+def copy_each(x: Any, out: Any) -> None:
+    """Copies matrices; dimension 2 is the matrices."""
+    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if matrix < out.shape[0] and row < out.shape[1] and column < out.shape[2]:
+        out[matrix, row, column] = x[matrix, row, column]
+
+
+@kernel
+def keep_flags(largest: Any, status: Any, kept: Any, worst: Any) -> None:
+    """Copies largest magnitudes, and into all of `worst` the largest status."""
+    most = kl.cast(0, worst.dtype)
+    for i in range(kl.local_id(0), status.shape[0], kl.local_size(0)):
+        most = kl.maximum(most, status[i])
+    most = kl.workgroup_reduce(kl.maximum, most)
+    for i in range(kl.local_id(0), kept.shape[0], kl.local_size(0)):
+        kept[i], worst[i] = largest[i], most
+
+
+def _hermitian(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any, Any]:
+    values, vectors = results
+    largest = largest_magnitudes(device, a, hermitian=True)
+    reduced = reduced_to_tridiagonal(device, a, largest)
+    wanted = vectors is not None
+    blocks, status = tridiagonal_vectors(device, reduced.d, reduced.e, wanted=wanted)
+    n = int(reduced.d.shape[1])
+    _store_values(blocks.values, largest, values, reverse=False)
+    if wanted:
+        _lead_back(device, n, blocks.right, reduced.columns, vectors, reverse=False, turned=False)
+    return largest, status
+
+
+def _svd(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any, Any]:
+    values, left, right = results
     turned = a.shape[1] < a.shape[2]
     largest = largest_magnitudes(device, a, hermitian=False)
     reduced = reduced_to_bidiagonal(device, a, largest)

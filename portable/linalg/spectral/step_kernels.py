@@ -9,11 +9,11 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.sums import lane_sum
-from portable.linalg.singular_values.direct_kernels import zeros_up_to
 
 __all__ = [
     "StepShape",
     "both_added",
+    "hold_lines",
     "line_sums",
     "multiply_rows",
     "subtract",
@@ -57,6 +57,11 @@ class StepShape:
         return 4 if self.items > 1 else 0
 
     @property
+    def held(self) -> int:
+        """Lines of a panel that a team has."""
+        return -(-2 * self.block // self.teams)
+
+    @property
     def items(self) -> int:
         """Work-items of a workgroup."""
         return self.team * self.teams
@@ -78,10 +83,22 @@ def total_of(shares: Any, SHAPE: StepShape) -> Any:
 
 
 @function
-def line_sums(a: Any, lines: Any, i: Any, by: Any, parts: Any, SHAPE: StepShape) -> Any:
-    """A vector of lines' sums, times two rows of coefficients, for the first team of a workgroup.
+def hold_lines(a: Any, lines: Any, i: Any, held: Any, SHAPE: StepShape) -> None:
+    """Loads a team's elements of lines before there is need of them, where lines are shared out.
 
-    Teams take the lines in turn.
+    Teams take the lines in turn; `lines` and `i` are those of `line_sums`.
+    """
+    first, count = lines
+    if SHAPE.teams > 1 and i < a.shape[1]:
+        for p in kl.static_range(SHAPE.held):
+            line = kl.local_id(0) // SHAPE.team + p * SHAPE.teams
+            if line < count:
+                held[p] = kl.vload(a, first + line, i, lanes=SHAPE.across)
+
+
+@function
+def line_sums(a: Any, lines: Any, i: Any, by: Any, room: Any, SHAPE: StepShape) -> Any:
+    """A vector of lines' sums, times two rows of coefficients, for the first team of a workgroup.
 
     Parameters
     ----------
@@ -92,18 +109,25 @@ def line_sums(a: Any, lines: Any, i: Any, by: Any, parts: Any, SHAPE: StepShape)
         The vector's first column.
     by : array, shape (2, lines)
         The coefficients.
-    parts : array, shape (teams, 2, columns of a workgroup)
-        Room in local memory, which nobody uses.
+    room : (array, array)
+        What `hold_lines` loaded, and room in local memory that nobody uses, of shape ``(teams, 2,
+        columns of a workgroup)``.
     """
     ACROSS, TEAMS, kind = SHAPE.across, SHAPE.teams, a.dtype
-    first, count = lines
+    (first, count), (held, parts) = lines, room
     team, column = kl.local_id(0) // SHAPE.team, kl.local_id(0) % SHAPE.team * ACROSS
     one = kl.splat(kl.cast(0, kind), ACROSS)
     other = one
     if i < a.shape[1]:
-        for line in kl.range(team, count, TEAMS, unroll=SHAPE.unrolled):
-            x = kl.vload(a, first + line, i, lanes=ACROSS)
-            one, other = one + x * by[0, line], other + x * by[1, line]
+        if TEAMS > 1:
+            for p in kl.static_range(SHAPE.held):
+                line = team + p * TEAMS
+                if line < count:
+                    one, other = one + held[p] * by[0, line], other + held[p] * by[1, line]
+        else:
+            for line in range(count):
+                x = kl.vload(a, first + line, i, lanes=ACROSS)
+                one, other = one + x * by[0, line], other + x * by[1, line]
     if TEAMS > 1:
         kl.vstore(parts, team, 0, column, one)
         kl.vstore(parts, team, 1, column, other)
@@ -117,7 +141,7 @@ def line_sums(a: Any, lines: Any, i: Any, by: Any, parts: Any, SHAPE: StepShape)
 
 @function
 def multiply_rows(a: Any, rows: Any, x: Any, at: Any, sums: Any, SHAPE: StepShape) -> None:
-    """Products of a team's rows with what is behind element `at` of `x`, for all its work-items.
+    """Products of a team's rows with `x`, for all its work-items.
 
     Parameters
     ----------
@@ -125,6 +149,7 @@ def multiply_rows(a: Any, rows: Any, x: Any, at: Any, sums: Any, SHAPE: StepShap
     rows : (int, int)
         The team's first row, and the one behind the last that there is.
     x : array, shape (pitch,)
+        Zeros up to element `at`.
     at : int
         As said.
     sums : array, shape (SHAPE.rows,)
@@ -139,8 +164,6 @@ def multiply_rows(a: Any, rows: Any, x: Any, at: Any, sums: Any, SHAPE: StepShap
     if first < end:
         for j in kl.range(begin, a.shape[1], SHAPE.team * LANES, unroll=SHAPE.unrolled):
             by = kl.vload(x, j, lanes=LANES)
-            if j <= at:
-                by = zeros_up_to(by, at - j)
             for r in kl.static_range(SHAPE.rows):
                 row = kl.minimum(first + r, end - 1)
                 totals[r] = totals[r] + kl.vload(a, row, j, lanes=LANES) * by

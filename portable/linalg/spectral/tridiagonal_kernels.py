@@ -25,9 +25,9 @@ from portable.linalg.singular_values.direct_kernels import with_number, zeros_up
 from portable.linalg.spectral.step_kernels import (
     StepShape,
     both_added,
+    hold_lines,
     line_sums,
     multiply_rows,
-    total_of,
 )
 
 __all__ = ["Tridiagonal", "tridiagonalize"]
@@ -47,20 +47,24 @@ class Tridiagonal(NamedTuple):
         elsewhere, which they are before.
     factors : array, shape (count, reflectors)
         The tau of ``I - tau v v^H``, real; 0 where none is needed.
-    column : array, shape (count, pitch)
-        The column of which the next reflector is made.
+    columns : array, shape (count, 2, pitch)
+        The columns of which this and the last reflector are made, in turn, behind their first
+        elements; zeros up to these.
+    heads : array, shape (count, 2)
+        The first elements.
     products : array, shape (count, pitch + 2 block)
-        The matrix times the last reflector's v, zeros up to `pitch`, and the panel's lines times
-        that.
-    shares : array, shape (count, 2, groups)
-        Each workgroup's part of the squares behind the column's first element, and of ``v^H A v``.
+        The matrix times the last column, zeros up to `pitch`, and the panel's lines times that.
+    shares : array, shape (count, 3, groups)
+        Each workgroup's part of the columns' squares, of this and the last one in turn, and of what
+        the matrix makes of the column, times the column.
     """
 
     d: Any
     e: Any
     vectors: Any
     factors: Any
-    column: Any
+    columns: Any
+    heads: Any
     products: Any
     shares: Any
 
@@ -71,8 +75,8 @@ def tridiagonalize(
 ) -> None:
     """Makes phases `first` to ``last - 1`` of a panel; dimension 1 is the matrices.
 
-    Phase 0 makes the first panel's first column, ``2 s + 1`` multiplies with the s-th reflector of
-    a panel, and ``2 s + 2`` makes the column after it.
+    Phase 0 makes the first panel's first column, ``2 s + 1`` multiplies with the s-th column of a
+    panel, and ``2 s + 2`` makes its reflector and the column after it.
 
     `work` has shape ``(count, n + 4 block, pitch)``: columns are whole vectors, made up with zeros.
     Behind the matrix lie the panel's lines: v and w of each reflector in turn, conjugated, and then
@@ -84,7 +88,8 @@ def tridiagonalize(
         out.e[own],
         out.vectors[own],
         out.factors[own],
-        out.column[own],
+        out.columns[own],
+        out.heads[own],
         out.products[own],
         out.shares[own],
     )
@@ -95,7 +100,28 @@ def tridiagonalize(
         if phase % 2 == 0:
             make_column(work[own], mine, panel * SHAPE.block + made, made, SHAPE)
         else:
-            make_products(work[own], mine, panel * SHAPE.block + made, made, SHAPE)
+            multiply_column(work[own], mine, panel * SHAPE.block + made, made, SHAPE)
+
+
+class Last(NamedTuple):
+    """The last reflector.
+
+    Attributes
+    ----------
+    tau : real
+        Of ``I - tau v v^H``.
+    factor : number
+        By which its column is multiplied to be v.
+    inner : real
+        How often v is taken of ``tau A v`` to make w.
+    head : number
+        The first element of w.
+    """
+
+    tau: Any
+    factor: Any
+    inner: Any
+    head: Any
 
 
 @function
@@ -105,112 +131,124 @@ def make_column(a: Any, out: Tridiagonal, k: Any, made: Any, SHAPE: StepShape) -
     That is ``tau (A v - V (W^H v) - W (V^H v)) - tau/2 (v^H p) v``, p being what is before the last
     term.
     """
-    kind, real, n = a.dtype, a.dtype.real, out.d.shape[0]
-    BEHIND = out.column.shape[0]
+    kind, real, n, ACROSS = a.dtype, a.dtype.real, out.d.shape[0], SHAPE.across
+    WIDTH, lines = SHAPE.team * ACROSS, (n, kl.maximum(2 * made - 2, 0))
     coefficients = kl.local((2, 2 * SHAPE.block), kind)
-    lines = 2 * (made - 1)
-    tau, inner, head = kl.cast(0, real), kl.cast(0, real), kl.cast(0, kind)
+    held, parts = (
+        kl.private(SHAPE.held, kind, lanes=ACROSS),
+        kl.local((SHAPE.teams, 2, WIDTH), kind),
+    )
+    begin = k // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
+    own = kl.local_id(0) % SHAPE.team * ACROSS
+    hold_lines(a, lines, begin + own, held, SHAPE)
+    zero = kl.cast(0, real)
+    last = Last(zero, kl.cast(0, kind), zero, kl.cast(0, kind))
     if made > 0:
-        tau = out.factors[k - 1]
-        energy, product = kl.cast(0, real), kl.cast(0, kind)
-        for part in range(kl.local_id(0), SHAPE.groups, SHAPE.items):
-            energy = energy + out.shares[1, part]
-        for line in range(kl.local_id(0), lines, SHAPE.items):
-            other = line + 1 - line % 2 * 2
-            dot = conjugate(out.products[BEHIND + other])
-            coefficients[0, line], coefficients[1, line] = dot, conjugate(a[n + other, k])
-            product = product + a[n + line, k] * dot
-            energy = energy - real_part(out.products[BEHIND + line] * dot)
-        energy, product = kl.workgroup_reduce(both_added, (energy, product))
-        inner = energy * (tau * tau * 0.5)
-        head = tau * (out.products[k] - conjugate(product)) - inner
+        last = last_reflector(a, out, k, lines, coefficients, SHAPE)
     else:
         for behind in range(n - 1 + kl.local_id(0), out.factors.shape[0], SHAPE.items):
             if kl.group_id(0) == 0:
                 out.factors[behind], out.e[behind] = 0, 0
     kl.barrier()
-    WIDTH = SHAPE.team * SHAPE.across
-    parts = kl.local((SHAPE.teams, 2, WIDTH), kind)
-    squares = kl.splat(kl.cast(0, real), SHAPE.across)
-    begin = k // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
+    squares = kl.splat(zero, ACROSS)
     for at in range(begin, a.shape[1], SHAPE.groups * WIDTH):
-        i = at + kl.local_id(0) % SHAPE.team * SHAPE.across
-        sums = line_sums(a, (n, kl.maximum(lines, 0)), i, coefficients, parts, SHAPE)
+        i = at + own
+        sums = line_sums(a, lines, i, coefficients, (held, parts), SHAPE)
         if i < a.shape[1] and kl.local_id(0) < SHAPE.team:
-            x = column_part(a, out, (k, made), i, sums, (tau, inner, head), SHAPE)
-            squares = squares + absolute_square(x)
+            squares = squares + column_part(a, out, (k, made), i, sums, last, SHAPE)
+        hold_lines(a, lines, i + SHAPE.groups * WIDTH, held, SHAPE)
         kl.barrier()
     total = kl.workgroup_reduce(kl.add, lane_sum(squares))
     if kl.local_id(0) == 0:
-        out.shares[0, kl.group_id(0)] = total
+        out.shares[k % 2, kl.group_id(0)] = total
+
+
+@function
+def last_reflector(
+    a: Any, out: Tridiagonal, k: Any, lines: Any, coefficients: Any, SHAPE: StepShape
+) -> Last:
+    """The reflector of column ``k - 1``, and what the panel's lines are multiplied with for it."""
+    BEHIND, old, kind = out.columns.shape[1], (k + 1) % 2, a.dtype
+    n, count = lines
+    tail, energy = kl.cast(0, kind.real), kl.cast(0, kind.real)
+    for part in range(kl.local_id(0), SHAPE.groups, SHAPE.items):
+        tail, energy = tail + out.shares[old, part], energy + out.shares[2, part]
+    alpha, top, corner = out.heads[old], out.products[k], real_part(a[k, k])
+    tail, energy = kl.workgroup_reduce(both_added, (tail, energy))
+    beta, tau, factor = reflector_of(alpha, tail)
+    if kl.group_id(0) == 0 and kl.local_id(0) == 0:
+        out.e[k - 1], out.factors[k - 1] = beta, tau
+    top = factor * top
+    energy = corner + 2 * real_part(top) + absolute_square(factor) * energy
+    share, product = kl.cast(0, kind.real), kl.cast(0, kind)
+    for line in range(kl.local_id(0), count, SHAPE.items):
+        other = line + 1 - line % 2 * 2
+        mine, its = a[n + line, k], a[n + other, k]
+        dot = conjugate(factor * out.products[BEHIND + other] + its)
+        coefficients[0, line], coefficients[1, line] = dot, conjugate(its)
+        product = product + mine * dot
+        share = share - real_part((factor * out.products[BEHIND + line] + mine) * dot)
+    share, product = kl.workgroup_reduce(both_added, (share, product))
+    inner = (energy + share) * (tau * tau * 0.5)
+    return Last(tau, factor, inner, tau * (top + corner - conjugate(product)) - inner)
 
 
 @function
 def column_part(
-    a: Any, out: Tridiagonal, step: Any, i: Any, sums: Any, last: Any, SHAPE: StepShape
+    a: Any, out: Tridiagonal, step: Any, i: Any, sums: Any, last: Last, SHAPE: StepShape
 ) -> Any:
-    """A vector of w, and one of the column, given what the panel's lines take of them.
+    """Vectors of v, w and the column, given what the panel's lines take of them.
 
-    Returns what is behind the column's first element.
+    Returns the squares of what is behind the column's first element.
     """
     ACROSS, n = SHAPE.across, out.d.shape[0]
-    (k, made), (tau, inner, head) = step, last
+    k, made = step
     x = kl.vload(a, k, i, lanes=ACROSS)
     if made > 0:
         line = n + 2 * (made - 1)
-        v = conjugate(kl.vload(a, line, i, lanes=ACROSS))
-        w = tau * (kl.vload(out.products, i, lanes=ACROSS) - conjugate(sums[0])) - inner * v
-        if i < k:
-            w = zeros_up_to(w, k - 1 - i)
+        v = last.factor * kl.vload(out.columns, (k + 1) % 2, i, lanes=ACROSS)
+        y = last.factor * kl.vload(out.products, i, lanes=ACROSS) + conjugate(x)
+        w = last.tau * (y - conjugate(sums[0])) - last.inner * v
+        if i <= k:
+            v = with_number(v, k - i, kl.cast(1, v.dtype))
+            w = with_number(zeros_up_to(w, k - i), k - i, last.head)
+        kl.vstore(a, line, i, conjugate(v))
         kl.vstore(a, line + 1, i, conjugate(w))
         kl.vstore(a, line + 2 * SHAPE.block, i, w)
-        x = x - sums[1] - conjugate(v) * head - conjugate(w)
-    x = conjugate(x)
-    if i <= k:
-        x = zeros_up_to(x, k - 1 - i)
+        kl.vstore(a, line + 2 * SHAPE.block + 1, i, v)
         for lane in kl.static_range(ACROSS):
-            if i + lane == k:
-                out.d[k] = real_part(x if ACROSS == 1 else x[lane])
-    kl.vstore(out.column, i, x)
+            if i + lane < n:
+                out.vectors[k - 1, i + lane] = v if ACROSS == 1 else v[lane]
+        x = x - sums[1] - conjugate(v) * last.head - conjugate(w)
+    x = conjugate(x)
     if i <= k + 1:
+        for lane in kl.static_range(ACROSS):
+            element = x if ACROSS == 1 else x[lane]
+            if i + lane == k:
+                out.d[k] = real_part(element)
+            if i + lane == k + 1:
+                out.heads[k % 2] = element
         x = zeros_up_to(x, k + 1 - i)
-    return x
+    kl.vstore(out.columns, k % 2, i, x)
+    return absolute_square(x)
 
 
 @function
-def make_products(a: Any, out: Tridiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
-    """The reflector of column `k`, and the matrix and the panel's lines times that."""
-    n, at, BEHIND = out.d.shape[0], k + 1, out.column.shape[0]
-    tail = total_of(out.shares[0], SHAPE)
-    beta, tau, factor = reflector_of(out.column[at], tail)
-    if kl.group_id(0) == 0 and kl.local_id(0) == 0:
-        out.e[k], out.factors[k] = beta, tau
-    LANES, step = SHAPE.lanes, SHAPE.groups * SHAPE.items * SHAPE.lanes
-    number = kl.group_id(0) * SHAPE.items + kl.local_id(0)
-    for i in range(at // LANES * LANES + number * LANES, a.shape[1], step):
-        v = factor * kl.vload(out.column, i, lanes=LANES)
-        if i <= at:
-            v = with_number(zeros_up_to(v, at - i), at - i, kl.cast(1, v.dtype))
-        kl.vstore(a, n + 2 * made, i, conjugate(v))
-        kl.vstore(a, n + 2 * SHAPE.block + 2 * made + 1, i, v)
-        for lane in kl.static_range(LANES):
-            if i + lane < n:
-                out.vectors[k, i + lane] = v if LANES == 1 else v[lane]
-    end, energy = n + 2 * made, kl.cast(0, tail.dtype)
-    STEP = SHAPE.groups * SHAPE.teams * SHAPE.rows
+def multiply_column(a: Any, out: Tridiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+    """The matrix, and the panel's lines, times column `k` behind its first element."""
+    n, at, BEHIND = out.d.shape[0], k + 1, out.columns.shape[1]
+    column, end, energy = out.columns[k % 2], n + 2 * made, kl.cast(0, a.dtype.real)
     sums = kl.private(SHAPE.rows, a.dtype)
-    for base in range(at, end, STEP):
+    for base in range(at, end, SHAPE.groups * SHAPE.teams * SHAPE.rows):
         row = base + (kl.local_id(0) // SHAPE.team * SHAPE.groups + kl.group_id(0)) * SHAPE.rows
-        multiply_rows(a, (row, end), out.column, at, sums, SHAPE)
+        multiply_rows(a, (row, end), column, at, sums, SHAPE)
         for r in kl.static_range(SHAPE.rows):
             if row + r < end and kl.local_id(0) % SHAPE.team == 0:
-                y = factor * sums[r] + a[row + r, at]
                 if row + r < n:
-                    v = kl.where(row + r == at, kl.cast(1, a.dtype), factor * out.column[row + r])
-                    energy = energy + real_part(conjugate(v) * y)
-                    out.products[row + r] = y
+                    energy = energy + real_part(conjugate(column[row + r]) * sums[r])
+                    out.products[row + r] = sums[r]
                 else:
-                    out.products[BEHIND + row + r - n] = y
+                    out.products[BEHIND + row + r - n] = sums[r]
     energy = kl.workgroup_reduce(kl.add, energy)
     if kl.local_id(0) == 0:
-        out.shares[1, kl.group_id(0)] = energy
+        out.shares[2, kl.group_id(0)] = energy

@@ -14,7 +14,6 @@ from portable.conv import (
     conv2d_weight_gradient,
     workspace_size,
 )
-from portable.conv.again import is_kept
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.nn.layers import BatchNorm2d, Conv2d
@@ -59,10 +58,7 @@ class ConvolutionStage(Stage):
         if count not in self._workspaces:
             if len(self._workspaces) >= _MOST_COUNTS:
                 self._workspaces.clear()
-            size = self._asked_workspace(count)
-            # What little a convolution needs it keeps itself, and is then launched at less cost.
-            kept = is_kept(size * self.place.kind.register.itemsize)
-            self._workspaces[count] = 0 if kept else size
+            self._workspaces[count] = self._asked_workspace(count)
         return self._workspaces[count]
 
     def _asked_workspace(self, count: int) -> int:

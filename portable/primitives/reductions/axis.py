@@ -7,9 +7,10 @@ to 0.99; at 2^24, where a launch is a tenth of the time, at 0.8 to 0.84.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable.dtypes import DType
 from portable.primitives.base.by_queue import zeros_by_queue
@@ -22,6 +23,7 @@ from portable.primitives.reductions.sections import Sections
 from portable.primitives.reductions.strip_kernels import reduce_strips
 from portable.primitives.reductions.tuning import Columns, columns_for, shares_for
 from portable.primitives.reductions.workgroup_kernels import reduce_at_once, reduce_by_workgroup
+from portable.tune.ways import Way, Ways
 
 __all__ = [
     "Cut",
@@ -148,14 +150,36 @@ def lies_crosswise(x: Any) -> bool:
     return strided and x.ndim > 1 and x.shape[-2] > 1
 
 
+class Asked(NamedTuple):
+    """What the ways of a pass are told: the array, what is done, and the dtype of totals."""
+
+    recipe: Recipe
+    x: Any
+    merge: Merge
+    result: DType
+
+    @property
+    def how(self) -> Cut:
+        """The sections of the last axis."""
+        return cut(self.x, self.merge.lanes, rounds=self.merge.rounds)
+
+
 def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> Any:
-    columns = lies_crosswise(x)
-    merge = merge.taking(lanes_for(x, merge.kind, -2 if columns else -1), first)
-    if columns:
-        return _pass_over_columns(recipe, x, merge, result)
+    lanes = lanes_for(x, merge.kind, -2 if lies_crosswise(x) else -1)
+    return REDUCTIONS.first(Asked(recipe, x, merge.taking(lanes, first), result))
+
+
+def _in_strips(asked: Asked) -> bool:
+    return lies_crosswise(asked.x) and columns_for(asked.x.device.capabilities).group > 1
+
+
+def _at_once(asked: Asked) -> bool:
+    ordered: bool = asked.x.device.capabilities.memory_orders == "acq_rel"
+    return ordered and asked.how.sections > 1
+
+
+def _pass_by_workgroup(recipe: Recipe, x: Any, merge: Merge, result: DType) -> Any:
     how = cut(x, merge.lanes, rounds=merge.rounds)
-    if how.sections > 1 and x.device.capabilities.memory_orders == "acq_rel":
-        return _pass_at_once(recipe, x, how.width, merge, result)
     out = recipe.empty((*x.shape[:-1], how.sections), result if how.sections == 1 else merge.kind)
     launch_by_workgroup(recipe, (x,), (out,), merge, how)
     return out
@@ -183,8 +207,9 @@ def _rows_of_each(x: Any, how: Cut) -> int:
     return 1 << max(1, most).bit_length() - 1
 
 
-def _pass_at_once(recipe: Recipe, x: Any, width: int, merge: Merge, result: DType) -> Any:
+def _pass_at_once(recipe: Recipe, x: Any, merge: Merge, result: DType) -> Any:
     """All of the last axis in one launch; the last workgroup of a row merges all parts."""
+    width = cut(x, merge.lanes, rounds=merge.rounds).width
     shares = shares_for(x.device.capabilities)
     ahead, wanted = shares.ahead, x.device.capabilities.compute_units * shares.at_once
     rows = prod(x.shape[:-1])
@@ -203,10 +228,7 @@ def _pass_at_once(recipe: Recipe, x: Any, width: int, merge: Merge, result: DTyp
 
 
 def _pass_over_columns(recipe: Recipe, x: Any, merge: Merge, result: DType) -> Any:
-    share = columns_for(x.device.capabilities)
-    if share.group > 1:
-        return _pass_over_strips(recipe, x, merge, result, share)
-    rows = prod(x.shape[:-1])
+    share, rows = columns_for(x.device.capabilities), prod(x.shape[:-1])
     strip = min(share.width, -(-rows // merge.lanes))
     strips = -(-rows // (merge.lanes * strip))
     sections = -(-x.shape[-1] // share.depth)
@@ -216,9 +238,10 @@ def _pass_over_columns(recipe: Recipe, x: Any, merge: Merge, result: DType) -> A
     return out
 
 
-def _pass_over_strips(recipe: Recipe, x: Any, merge: Merge, result: DType, share: Columns) -> Any:
+def _pass_over_strips(recipe: Recipe, x: Any, merge: Merge, result: DType) -> Any:
     """Columns on a GPU: in one launch, where workgroups see what others have written before."""
     capabilities = x.device.capabilities
+    share = columns_for(capabilities)
     columns, lanes = prod(x.shape[:-1]), merge.lanes
     width, tall = _strip(-(-columns // lanes), x.shape[-1], share)
     strips = -(-columns // (width * lanes))
@@ -243,6 +266,26 @@ def _pass_over_strips(recipe: Recipe, x: Any, merge: Merge, result: DType, share
     return parts.viewed(
         (*shape[:-1], sections), (*(s * size for s in strides[:-1]), columns * size)
     )
+
+
+def _passing(function: Callable[..., Any]) -> Callable[[Asked], Iterator[Any]]:
+    """A pass as a way makes it."""
+    return lambda asked: iter((function(*asked),))
+
+
+REDUCTIONS: Final = Ways[Asked, Any](
+    "reduction",
+    Way("strips", "reduce_strips", _passing(_pass_over_strips), _in_strips),
+    Way(
+        "columns",
+        "reduce_columns",
+        _passing(_pass_over_columns),
+        lambda asked: lies_crosswise(asked.x),
+    ),
+    Way("at once", "reduce_at_once", _passing(_pass_at_once), _at_once),
+    Way("by workgroup", "reduce_by_workgroup", _passing(_pass_by_workgroup)),
+)
+"""How an axis is merged, in one pass of one or several."""
 
 
 def _strip(vectors: int, length: int, share: Columns) -> tuple[int, int]:

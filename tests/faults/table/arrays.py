@@ -48,6 +48,13 @@ ARRAYS: Final = (
         "totals_looked_back_at",
     ),
     without_barrier(
+        "portable.conv.direct.adding:add_up_filters",
+        0,
+        1,
+        "parts are added up before they are there",
+        "parts_added_up",
+    ),
+    without_barrier(
         LOOKBACK + "LookBack.added_in_parts",
         0,
         1,

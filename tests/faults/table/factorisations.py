@@ -12,6 +12,7 @@ FACTORS: Final = "portable.linalg.factorisations."
 TRIANGLES: Final = FACTORS + "triangle_kernels:"
 PANELS: Final = FACTORS + "panel_kernels:"
 HELD: Final = FACTORS + "held_panel_kernels:"
+REFLECTORS: Final = FACTORS + "held_reflector_kernels:"
 SHARED: Final = FACTORS + "shared_panel_kernels:"
 
 FACTORISATIONS: Final = (
@@ -61,7 +62,7 @@ FACTORISATIONS: Final = (
     fault(
         "rows of pivots have one place",
         HELD + "take_pivot",
-        "known.latest[step % 2, j] = held.values[i, j]",
+        "known.latest[turn % 2, j] = held.values[i, j]",
         "known.latest[0, j] = held.values[i, j]",
         "a_system_of_equations",
         "uninitialised",
@@ -100,6 +101,48 @@ FACTORISATIONS: Final = (
         2,
         "rows are solved for before they have changed places",
         "a_system_of_equations",
+    ),
+    without_barrier(
+        REFLECTORS + "multiply",
+        0,
+        2,
+        "sums of sub-groups are added up before they are there",
+        "reflectors_in_registers",
+    ),
+    without_barrier(
+        REFLECTORS + "multiply",
+        1,
+        2,
+        "products with reflectors are read before they are there",
+        "reflectors_in_registers",
+    ),
+    without_barrier(
+        REFLECTORS + "turn_sums",
+        0,
+        1,
+        "shares of reflectors are taken before they are there",
+        "reflectors_in_registers",
+    ),
+    without_barrier(
+        REFLECTORS + "make_reflector",
+        0,
+        2,
+        "sums of a column are added up before they are there",
+        "reflectors_in_registers",
+    ),
+    without_barrier(
+        REFLECTORS + "make_reflector",
+        1,
+        2,
+        "products of a column are read before they are there",
+        "reflectors_in_registers",
+    ),
+    without_barrier(
+        REFLECTORS + "join_factors",
+        0,
+        2,
+        "factors of reflectors are joined before their products are there",
+        "reflectors_in_registers",
     ),
     fault(
         "workgroups go on when one of them has not come",

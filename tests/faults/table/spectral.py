@@ -75,9 +75,9 @@ SPECTRAL: Final = (
     ),
     fault(
         "a reflector is made of half the squares",
-        TRIDIAGONAL + "make_column",
-        "squares = squares + absolute_square(x)",
-        "squares = squares + absolute_square(x) * 0.5",
+        TRIDIAGONAL + "column_part",
+        "return absolute_square(x)",
+        "return absolute_square(x) * 0.5",
         "tridiagonal_by_one",
         "result",
     ),

@@ -79,6 +79,12 @@ def _text(printer: Expressions, text: str) -> str:
 NEXT_WORKGROUP: Final = "workgroup.next"
 """The label at which a workgroup has ended."""
 
+_NOT_UNROLLED: Final = 40
+"""Instructions of a loop around others beyond which LLVM is not to repeat it, unless it is asked.
+
+Kernels say where they want that; what LLVM repeats by itself doubles the time of compiling them.
+"""
+
 _NOT_INTERLEAVED: Final = 300
 """Instructions of a loop beyond which LLVM is not to run several rounds of vectors at a time.
 
@@ -113,6 +119,7 @@ class Statements:
         self._atomics = Atomics(self.expressions, self.memory)
         self._delays = Delays(self.expressions)
         self._loops: list[_Loop] = []
+        self._closed: list[int] = []
         self._end = NEXT_WORKGROUP
 
     def kernel(self) -> None:
@@ -220,7 +227,8 @@ class Statements:
                 self._builder.jump(following)
         self._loops.pop()
         self.expressions.forget(mark)
-        self._finish(counted, value, (head, following, end), self._unrolled(x.unroll))
+        hints, labels = self._unrolled(x.unroll), (head, following, end)
+        self._finish(counted, value, labels, hints, asked=bool(hints))
 
     def _begin(self, x: _Counted, head: str, following: str, end: str) -> str:
         """A loop's beginning; gives what counts its rounds."""
@@ -236,7 +244,12 @@ class Statements:
         return value
 
     def _finish(
-        self, x: _Counted, value: str, labels: tuple[str, str, str], hints: list[str]
+        self,
+        x: _Counted,
+        value: str,
+        labels: tuple[str, str, str],
+        hints: list[str],
+        asked: bool = False,
     ) -> None:
         """A loop's end, with what LLVM is told of it."""
         head, following, end = labels
@@ -244,14 +257,18 @@ class Statements:
         builder.start(following)
         wraps = "nsw" if x.sign == "s" else "nuw" if x.step > 0 else ""
         builder.do(f"%{head}.more = add {wraps} {x.kind} {value}, {x.step}")
-        self._back(head, end, hints)
+        self._back(head, end, hints, asked)
 
-    def _back(self, head: str, end: str, hints: list[str]) -> None:
-        """Goes back to a loop's head, and on behind it."""
+    def _back(self, head: str, end: str, hints: list[str], asked: bool = False) -> None:
+        """Goes back to a loop's head, and on behind it; says what LLVM is to leave alone."""
         builder = self._builder
-        if len(builder.lines) - builder.lines.index(f"{head}:") > _NOT_INTERLEAVED:
-            once = builder.metadata.node('!"llvm.loop.interleave.count"', "i32 1")
-            hints = [*hints, once]
+        node, start = builder.metadata.node, builder.lines.index(f"{head}:")
+        size, encloses = len(builder.lines) - start, any(x > start for x in self._closed)
+        self._closed.append(start)
+        if size > _NOT_INTERLEAVED:
+            hints = [*hints, node('!"llvm.loop.interleave.count"', "i32 1")]
+        if encloses and size > _NOT_UNROLLED and not asked:
+            hints = [*hints, *self._unrolled(1)]
         builder.jump(head, f", !llvm.loop {builder.metadata.distinct(*hints)}" if hints else "")
         builder.start(end)
 

@@ -1,8 +1,10 @@
-"""Least squares of matrices of full rank."""
+"""Least squares, by QR where matrices have full rank, else by singular values."""
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from portable import lang as kl
 from portable.backend import Device
@@ -12,25 +14,22 @@ from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.layout import layout_of
-from portable.linalg.factorisations.matrices import (
-    checked_dtype,
-    copied,
-    require_success,
-    workspace,
-)
+from portable.linalg.factorisations.matrices import checked_dtype, copied, workspace
+from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.factorisations.right_sides import RightSides, right_sides
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.linalg.spectral.by_values import count_values, scale_rows, tolerance_of
+from portable.linalg.spectral.decompositions import svd
+from portable.linalg.spectral.products import multiplied
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
 __all__ = ["LeastSquares", "lstsq", "small_diagonals", "sum_squares"]
 
-_DEFICIENT: Final = (
-    "lstsq: the matrix has not full rank: column {} depends on those before it (row, if there are "
-    "fewer rows). Use portable.linalg.pinv, or numerics.lstsq, which go by singular values"
-)
 _ITEMS: Final = 64
+_LINE: Final = 64
+_TILE: Final = (32, 8, 1)
 _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 _ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False)
 
@@ -43,16 +42,23 @@ class LeastSquares(NamedTuple):
     x : array, shape (..., n, k) or (..., n)
         The solution.
     residuals : array, shape (..., k) or (...)
-        The sum of the squares of ``|b - a @ x|`` for each right-hand side, real; zeros if m <= n.
+        The sum of the squares of ``|b - a @ x|`` for each right-hand side, real; zeros if
+        m <= n and all rows are independent.
+    rank : array of int64, shape (...)
+        The matrices' ranks.
+    singular_values : array, shape (..., min(m, n)), or None
+        None where QR did, which takes none.
     """
 
     x: Any
     residuals: Any
+    rank: Any
+    singular_values: Any
 
 
 @takes_other_libraries
-def lstsq(a: ArrayT, b: ArrayT) -> LeastSquares:
-    """The `x` for which ``a @ x`` is nearest to `b`, of those the shortest, for full rank.
+def lstsq(a: ArrayT, b: ArrayT, *, rcond: float | None = None) -> LeastSquares:
+    """The `x` for which ``a @ x`` is nearest to `b`, of those the shortest.
 
     Parameters
     ----------
@@ -62,24 +68,27 @@ def lstsq(a: ArrayT, b: ArrayT) -> LeastSquares:
     b : array, shape (..., m, k) or (m,)
         Of the same dtype and device: right-hand sides as columns, or one for all matrices. Leading
         dimensions broadcast with those of `a`.
+    rcond : float, optional
+        Singular values up to this part of a matrix' largest count as zero. By default ``max(m, n)``
+        times the dtype's epsilon, and none are made where R of `qr` has nothing on its diagonal
+        that is as small beside the largest number there.
 
     Returns
     -------
     LeastSquares
-        The solutions and residuals; ``float32`` for ``float16``.
+        The solutions, residuals, ranks and singular values; ``float32`` for ``float16``.
 
     Raises
     ------
     ShapeError, DTypeError, DeviceMismatchError
         For shapes that do not fit together, other or mixed dtypes, arrays of two devices.
     numpy.linalg.LinAlgError
-        If a matrix has not full rank: a number on R's diagonal is below ``max(m, n)`` times the
-        unit roundoff times the largest one. It is a ``ValueError``.
+        As of `svd`, where singular values are needed. It is a ``ValueError``.
 
     Notes
     -----
-    By `qr`, of the conjugate transpose if m < n. `portable.numerics.lstsq` goes by singular values,
-    which any rank will do for.
+    By `qr`, of the conjugate transpose if m < n, which takes a part of the time of `svd`. R's
+    diagonal tells of most matrices of lower rank, not of all (Kahan's): give `rcond` to be sure.
 
     Examples
     --------
@@ -88,6 +97,8 @@ def lstsq(a: ArrayT, b: ArrayT) -> LeastSquares:
     >>> a = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
     >>> portable.linalg.lstsq(a, np.array([1.0, 3.0, 5.0])).x.round(12)
     array([1., 2.])
+    >>> portable.linalg.lstsq(np.ones((2, 2)), np.ones(2)).x.round(12)
+    array([0.5, 0.5])
     """
     device = device_of_arrays(a, b)
     kind = checked_dtype("lstsq", a=a, b=b)
@@ -96,24 +107,73 @@ def lstsq(a: ArrayT, b: ArrayT) -> LeastSquares:
     sides = right_sides("lstsq", a, b)
     m, n = (int(x) for x in a.shape[-2:])
     lead = sides.shape[: len(sides.shape) - (1 if sides.is_vector else 2)]
-    shape = lead if sides.is_vector else (*lead, sides.columns)
-    residuals = device.empty(shape, kind.real)
+    if rcond is None or not (sides.batch and m and n):
+        found = _by_reflectors(device, a, b, sides, kind)
+        if found is not None:
+            rank = device.from_numpy(np.full(lead, min(m, n), np.int64))
+            return LeastSquares(*found, rank, None)
+    return _by_values(device, (a, b), sides, kind, rcond)
+
+
+def _by_reflectors(
+    device: Device, a: Any, b: Any, sides: RightSides, kind: DType
+) -> tuple[Any, Any] | None:
+    """Solutions and residuals; None where a matrix has not full rank."""
+    m, n = (int(x) for x in a.shape[-2:])
     failures = device.empty((sides.batch,), kl.i32)
     whole = workspace(device, sides.batch, max(m, n), max(1, sides.columns), kind)
     given = whole[:, :, : sides.columns]
     count = sides.batch * sides.columns
     if count:
         _solve(device, a, b, sides, given, failures, kind)
+        if min(m, n) and np.any(device.to_numpy(failures)):
+            return None
+    some = count > 0 and n > 0
+    x = sides.result(device, given[:, :n]) if some else device.empty(sides.shape, kind)
+    return x, _residuals(device, given, n, sides, kind)
+
+
+def _residuals(device: Device, left: Any, first: int, sides: RightSides, kind: DType) -> Any:
+    """Sums of squares of what is left of right-hand sides from a row on."""
+    lead = sides.shape[: len(sides.shape) - (1 if sides.is_vector else 2)]
+    shape = lead if sides.is_vector else (*lead, sides.columns)
+    residuals = device.empty(shape, kind.real)
+    count = sides.batch * sides.columns
     if count:
         items = 1 if device.capabilities.lone_work_items else _ITEMS
         sum_squares[groups(count), items](
-            given, n, residuals[None] if not shape else residuals, shape or (1,)
+            left, first, residuals[None] if not shape else residuals, shape or (1,)
         )
-    some = count > 0 and n > 0
-    x = sides.result(device, given[:, :n]) if some else device.empty(sides.shape, kind)
-    if count and min(m, n):
-        require_success(device, failures, _DEFICIENT)
-    return LeastSquares(x, residuals)
+    return residuals
+
+
+def _by_values(
+    device: Device, given: tuple[Any, Any], sides: RightSides, kind: DType, rcond: float | None
+) -> LeastSquares:
+    """By singular values and vectors."""
+    a, b = given
+    m, n = (int(x) for x in a.shape[-2:])
+    batch, columns, reshape = sides.batch, sides.columns, device.namespace().reshape
+    matrices = copied(device, a, device.empty((batch, m, n), kind), from_lead=sides.lead)
+    right = device.empty((batch, m, columns), kind)
+    copied(device, b[:, None] if sides.is_vector else b, right, from_lead=sides.lead)
+    u, values, vh = svd(matrices)
+    k = min(m, n)
+    tolerance, ranks = tolerance_of(device, rcond, (m, n), values), device.empty((batch,), kl.i64)
+    count_values[batch, _LINE](values, tolerance, ranks)
+    scaled = device.empty((batch, k, n), kind)
+    scale_rows[(n, k, batch), _TILE](vh, values, tolerance, scaled, INVERSE=True)
+    lead = sides.shape[: len(sides.shape) - (1 if sides.is_vector else 2)]
+    ranks, values = reshape(ranks, lead), reshape(values, (*lead, k))
+    if not sides.size:
+        residuals = _residuals(device, right, m, sides, kind)
+        return LeastSquares(device.empty(sides.shape, kind), residuals, ranks, values)
+    x = multiplied(device, scaled, multiplied(device, u, right, turned=(True, False)),
+                   turned=(True, False))  # fmt: skip
+    subtract_product(device, right, matrices, x)
+    return LeastSquares(
+        sides.result(device, x), _residuals(device, right, 0, sides, kind), ranks, values
+    )
 
 
 def _solve(

@@ -1,0 +1,85 @@
+"""Parts of sums of gradients by filters, added up; elements that nothing is added to."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.conv.launching import enqueue
+from portable.lang.kernel import kernel
+from portable.lang.launch.geometry import groups
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+
+__all__ = ["add_up", "add_up_filters", "clear", "clear_pixels"]
+
+_ITEMS: Final = 128
+_ENOUGH: Final = 1024
+"""Work-items for each compute unit beside which no element takes several of them."""
+
+_FEWEST_PARTS: Final = 4
+"""That a work-item adds up."""
+
+
+@kernel
+def add_up_filters(parts: Any, out: Any, *, ROWS: int) -> None:
+    """``out[a, b, c, d]`` sums ``parts[:, a, b, c, d]``; `ROWS` work-items take an element's parts.
+
+    Neighbouring work-items take neighbouring elements. Local memory: an element a work-item.
+    """
+    WIDTH = kl.local_size(0) // ROWS
+    own, row = kl.local_id(0) % WIDTH, kl.local_id(0) // WIDTH
+    at = kl.group_id(0) * WIDTH + own
+    exists = at < product_of(out.shape)
+    a, b, c, d = unravelled(kl.where(exists, at, 0), out.shape)
+    total = parts.dtype.register(0)
+    if exists:
+        for p in range(row, parts.shape[0], ROWS):
+            total += parts[p, a, b, c, d]
+    if ROWS > 1:
+        sums = kl.local((ROWS, WIDTH), total.dtype)
+        sums[row, own] = total
+        kl.barrier()
+        if row == 0:
+            for i in kl.static_range(1, ROWS):
+                total += sums[i, own]
+    if exists and row == 0:
+        out[a, b, c, d] = total
+
+
+def add_up(device: Device, parts: Any, out: Any) -> None:
+    """Adds parts up.
+
+    Parameters
+    ----------
+    device : Device
+        Where they are.
+    parts : array, shape (P, ...)
+        Of four dimensions more, in the order of memory.
+    out : array
+        Where the sum goes, of these dimensions and any strides.
+    """
+    count, most = prod(out.shape), int(parts.shape[0])
+    rows = 1
+    if not device.capabilities.lone_work_items:
+        idle = _ENOUGH * max(1, device.capabilities.compute_units) // max(1, count)
+        while rows < min(_ITEMS // 4, idle, most // _FEWEST_PARTS):
+            rows *= 2
+    items = _ITEMS if rows > 1 or not device.capabilities.lone_work_items else 1
+    launcher = add_up_filters[groups(-(-count * rows // items)), (items, 1, 1)]
+    enqueue(launcher, parts, out, ROWS=rows)
+
+
+@kernel
+def clear_pixels(out: Any) -> None:
+    """Zeros for an array of four dimensions."""
+    at = kl.global_id(0)
+    if at < product_of(out.shape):
+        a, b, c, d = unravelled(at, out.shape)
+        out[a, b, c, d] = 0
+
+
+def clear(x: Any) -> None:
+    """Zeros for an array of four dimensions and any strides."""
+    enqueue(clear_pixels[prod(x.shape), None], x)
