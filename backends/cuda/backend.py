@@ -13,7 +13,6 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from portable.backend import (
     bytes_of,
 )
 from portable.backend.queues import Mark, MarkTimer, Queue
-from portable.dtypes import NARROW, DType
+from portable.dtypes import DType
 from portable.errors import (
     DeviceError,
     DeviceFaultError,
@@ -45,17 +44,16 @@ from portable.errors import (
     OutOfMemoryError,
     PortableError,
 )
-from portable.interchange.tensors import dtype_of, is_tensor, numpy_dtypes, place_of
+from portable.interchange.tensors import is_tensor, place_of
 from portable.profiling import timeline
 from portable_backends.common.limits import check
 from portable_backends.cuda.parameter_blocks import ParameterBlock
 from portable_backends.cuda.tensor_maps import describing
+from portable_backends.cuda.torch_tensors import BYTES, array_over, view_code
 from portable_backends.cuda.waits import before_waits, get_ready
 
 __all__ = ["CUDABackend", "CuPyDevice", "ROCmBackend"]
 
-_BYTES = tuple(kind.numpy for kind in NARROW if kind.itemsize == 1)
-"""Floats of which CuPy makes no arrays; views of its bytes are such."""
 _DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
 _MAX_DYNAMIC_SHARED = 8
 _MAX_THREADS = 0
@@ -276,7 +274,7 @@ class CuPyDevice(Device):
     def view_code(self, array: Any) -> ViewCode:
         """How compiled code sees a CuPy array, or a tensor where PyTorch works on CuPy's stream."""
         if is_tensor(array):
-            return self._tensor_code(array)
+            return view_code(array, self.index, self._stream_address)
         return ViewCode(
             self._array,
             same="{x}.dtype is {x}_dtype and {x}.shape == {x}_shape and {x}.strides == {x}_strides"
@@ -291,32 +289,6 @@ class CuPyDevice(Device):
     def _stream_address(self) -> int:
         return int(self._cupy.cuda.get_current_stream().ptr)
 
-    def _tensor_code(self, tensor: Any) -> ViewCode:
-        from cupy_backends.cuda import stream
-        from cupy_backends.cuda.api import runtime
-
-        current = runtime.getDevice
-        mine = getattr(stream, "get_current_stream_ptr", self._stream_address)
-        theirs = sys.modules["torch"]._C._cuda_getCurrentRawStream
-        return ViewCode(
-            type(tensor),
-            same="numpy_of[{x}.dtype] is {x}_dtype and {x}.shape == {x}_shape"
-            " and {x}.stride() == {x}_apart and {x}.get_device() == index == current()"
-            " and not ({x}.requires_grad or {x}.is_conj() or {x}.is_neg())"
-            " and theirs(index) == mine()",
-            handle="{x}.data_ptr()",
-            address="{x}_handle",
-            offset="0",
-            owner="None",
-            names={
-                "index": self.index,
-                "numpy_of": numpy_dtypes,
-                "current": current,
-                "theirs": theirs,
-                "mine": mine,
-            },
-        )
-
     def behind(self, handle: int, by: int) -> int:
         """A later address."""
         return handle + by
@@ -326,7 +298,7 @@ class CuPyDevice(Device):
         bytes_of(shape, dtype.itemsize)
         try:
             with self.stream_scope():
-                if dtype.numpy in _BYTES:
+                if dtype.numpy in BYTES:
                     return self._cupy.empty(shape, np.uint8).view(dtype.numpy)
                 return self._cupy.empty(shape, dtype.numpy)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
@@ -355,7 +327,7 @@ class CuPyDevice(Device):
         get_ready()
         try:
             with self.stream_scope(), timeline.copying(self, "to device", array.nbytes):
-                words = array.view(np.uint8) if array.dtype in _BYTES else array
+                words = array.view(np.uint8) if array.dtype in BYTES else array
                 made = self._cupy.array(words, order="C")
                 return made if words is array else made.view(array.dtype)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
@@ -366,7 +338,7 @@ class CuPyDevice(Device):
         get_ready()
         try:
             with self.stream_scope(), timeline.copying(self, "from device", array.nbytes):
-                words = array.view(np.uint8) if array.dtype in _BYTES else array
+                words = array.view(np.uint8) if array.dtype in BYTES else array
                 return np.array(self._cupy.asnumpy(words), order="C").view(array.dtype)
         except RuntimeError as error:
             raise _translated(error, f"copying from {self.name}") from error
@@ -485,7 +457,7 @@ class CuPyDevice(Device):
         from portable_backends.common.dlpack import device_type
 
         if is_tensor(array) and place_of(array) == (_DLPACK_KINDS[self.backend][0], self.index):
-            return self._over(array)
+            return array_over(self._cupy, array, self.index)
         if device_type(array) in _DLPACK_KINDS[self.backend]:
             with self.stream_scope():
                 shared = self._cupy.from_dlpack(array)
@@ -495,27 +467,6 @@ class CuPyDevice(Device):
             f"{type(array).__module__}.{type(array).__name__} does not share memory with "
             f"{self.name}; copy it with portable.asarray(x, device={self.name!r})"
         )
-
-    def _over(self, tensor: Any) -> Any:
-        """A CuPy array over a tensor's memory, which is no matter for streams."""
-        shape, kind, strides, nbytes = _layout(dtype_of(tensor), tensor.shape, tensor.stride())
-        cuda = self._cupy.cuda
-        memory = cuda.UnownedMemory(tensor.data_ptr(), nbytes, tensor, self.index)
-        pointer = cuda.MemoryPointer(memory, 0)
-        if kind not in _BYTES:
-            return self._array(shape, kind, pointer, strides)
-        return self._array(shape, np.uint8, pointer, strides).view(kind)
-
-
-@lru_cache(maxsize=4096)
-def _layout(
-    dtype: DType, shape: tuple[int, ...], apart: tuple[int, ...]
-) -> tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...], int]:
-    """A tensor's shape, its dtype and strides in NumPy's words, and the bytes from end to end."""
-    kind = dtype.numpy
-    strides = tuple(s * kind.itemsize for s in apart)
-    nbytes = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + kind.itemsize
-    return tuple(shape), kind, strides, max(nbytes, 0)
 
 
 def _level(architecture: str) -> tuple[int, int]:

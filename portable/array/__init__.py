@@ -165,6 +165,7 @@ from portable.array.functions.statistics import (
     sum,
     var,
 )
+from portable.array.methods.numpy_functions import implements
 from portable.array.progressions import arange, linspace
 from portable.array.sets import (
     isin,
@@ -266,6 +267,7 @@ __all__ = [
     "hypot",
     "iinfo",
     "imag",
+    "implements",
     "inf",
     "int8",
     "int16",

@@ -183,7 +183,7 @@ def csr_even_by_vector(
 
     Each workgroup has as many rows and numbers together, each work-item as many of these, however
     long rows are (D. Merrill and M. Garland, "Merge-based parallel sparse matrix-vector
-    multiplication", SC 2016). Products go through local memory, ``2 ACC + 4`` bytes of it for each.
+    multiplication", SC 2016). Products go through local memory, which takes 4 bytes beside each.
 
     Parameters
     ----------
@@ -202,7 +202,6 @@ def csr_even_by_vector(
     mine = share_of(a.offsets, starts, kl.cast(a.data.shape[0], kl.i64), SIZE)
     item = kl.local_id(0)
     ends, products = kl.local((SIZE + 1,), kl.i32), kl.local((SIZE,), ACC)
-    totals = kl.local((SIZE,), ACC)
     for step in kl.static_range(EACH + 1):
         at = item + step * ITEMS
         if at <= mine.rows and at <= SIZE:
@@ -217,27 +216,25 @@ def csr_even_by_vector(
     kl.barrier()
     place = kl.minimum(item * EACH, mine.rows + mine.numbers)
     row = rows_ended(ends, place, mine.rows, mine.numbers)
-    k, begun, total = place - row, row, kl.cast(0, ACC)
+    k, begun, total, first = place - row, row, kl.cast(0, ACC), kl.cast(0, ACC)
     for step in kl.static_range(EACH):
         if place + step < mine.rows + mine.numbers:
             if row == mine.rows or k < ends[row]:
                 total = total + products[k]
                 k = k + 1
             else:
-                totals[row] = total
+                if row == begun:
+                    first = total
+                else:
+                    out[mine.row + row] = total
                 total = kl.cast(0, ACC)
                 row = row + 1
     nothing = Carry(kl.i32(-1), kl.cast(0, ACC))
     before, last = kl.workgroup_scan(
         carried_on, Carry(row, total), inclusive=False, initial=nothing, total=True
     )
-    if row > begun and before.row == begun:
-        totals[begun] = totals[begun] + before.total
-    kl.barrier()
-    for step in kl.static_range(EACH):
-        at = item + step * ITEMS
-        if at < mine.rows:
-            out[mine.row + at] = totals[at]
+    if row > begun:
+        out[mine.row + begun] = kl.where(before.row == begun, first + before.total, first)
     if item == 0:
         rows[kl.group_id(0)] = mine.row + mine.rows
         sums[kl.group_id(0)] = last.total

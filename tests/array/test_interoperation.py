@@ -11,6 +11,7 @@ import pytest
 
 import portable
 import portable.array as xp
+from portable.array.methods import numpy_functions
 from portable.backend import Device
 
 # SciPy reads SCIPY_ARRAY_API once, when it is imported: a process of its own.
@@ -189,3 +190,24 @@ def _whitened(x: Any) -> Any:
     scores = left / space.std(left, axis=0, correction=1, keepdims=True)
     order = space.argsort(space.max(space.abs(scores), axis=0), descending=True)
     return space.take(scores, order, axis=1)
+
+
+def test_a_function_of_ones_own_stands_for_numpys(ours: Device) -> None:
+    x = xp.asarray([3.0, -1.0, 4.0], device=ours)
+    assert not numpy_functions._registered
+    try:
+
+        @xp.implements(np.ptp)
+        def spread(x: Any, axis: Any = None) -> Any:
+            return xp.max(x, axis=axis) - xp.min(x, axis=axis)
+
+        @xp.implements(np.float_power)
+        def power(x: Any, y: Any) -> Any:
+            return x**y
+
+        assert float(np.ptp(x)) == 5
+        assert float(np.float_power(x, 2)[0]) == 9
+    finally:
+        numpy_functions._registered.clear()
+    with pytest.raises(TypeError, match="no function of NumPy's"):
+        xp.implements(len)

@@ -26,6 +26,7 @@ from portable.errors import (
 from portable.linalg import gemm, prepare_gemm
 from portable.linalg.products import again as gemm_again
 from portable.linalg.products import launches as gemm_launches
+from portable.linalg.products.again import StepsAgain
 from portable.linalg.products.check import tolerance
 from portable.linalg.products.gemm import ALGORITHMS
 from portable.linalg.products.kernels import keep
@@ -576,3 +577,27 @@ def test_more_rows_than_a_second_dimension_of_workgroups_holds(device: Device) -
     for algorithm in ("naive", "tiled"):
         found = device.to_numpy(gemm(*given, algorithm=algorithm))  # type: ignore[arg-type]
         np.testing.assert_allclose(found, a @ b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_calls_alike_whose_sums_are_in_parts(
+    device: Device, monkeypatch: pytest.MonkeyPatch, in_place: bool
+) -> None:
+    """Launched again without a plan, what adds the parts up too; an overlap is still refused."""
+    if device.interprets or not device.capabilities.lone_work_items:
+        pytest.skip("the simulator recognises no launches, and others cut such sums by a model")
+    made = []
+    known = StepsAgain.launched
+    monkeypatch.setattr(StepsAgain, "launched", lambda *x: made.append(known(*x)) or made[-1])
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-3, 4, (37, 9000)), rng.integers(-3, 4, (9000, 21))
+    left, right = (device.from_numpy(x.astype(np.float32)) for x in (a, b))
+    for count in range(8):
+        c = device.from_numpy(np.full((37, 21), count, np.float32))
+        out = c if in_place else None
+        found = device.to_numpy(gemm(left, right, c=c, beta=2.0, out=out))
+        assert (found == a @ b + 2 * count).all()
+    assert made[-4:] == [True] * 4
+    square = device.from_numpy(np.zeros((37, 9000), np.float32))
+    with pytest.raises(ShapeError, match="overlaps"):
+        gemm(square, right, out=square[:, :21])

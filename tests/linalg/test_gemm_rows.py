@@ -16,7 +16,7 @@ from portable.lang.arguments.arguments import array_spec
 from portable.linalg import gemm, prepare_gemm
 from portable.linalg.products import plan as plan_module
 from portable.linalg.products import rows as gemm_rows
-from portable.linalg.products.again import CopiedAgain
+from portable.linalg.products.again import StepsAgain
 from portable.linalg.products.plan import planned
 from portable.linalg.products.rows import Rows, in_rows, row_multiples
 from tests.support.compilers import CUDA
@@ -191,8 +191,8 @@ def test_calls_alike_of_products_of_copies(
         pytest.skip("the simulator recognises no launches")
     monkeypatch.setattr(plan_module, "row_multiples", lambda *_: wants)
     made = []
-    known = CopiedAgain.launched
-    monkeypatch.setattr(CopiedAgain, "launched", lambda *x: made.append(known(*x)) or made[-1])
+    known = StepsAgain.launched
+    monkeypatch.setattr(StepsAgain, "launched", lambda *x: made.append(known(*x)) or made[-1])
     planned.cache_clear()
     a, b = (counted(shape, "float32") % 7 for shape in ((rows, 23), (23, 13)))
     for count in range(8):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -78,8 +78,18 @@ def test_empty_sums_are_zero(device: Device) -> None:
     assert (multiplied(device, given) == np.zeros((3, 2))).all()
 
 
-@pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2", "int8"])
-def test_warpgroups_multiply_bytes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kind", "precision"),
+    [
+        ("float8_e4m3fn", "fast"),
+        ("float8_e4m3fn", "full"),
+        ("float8_e5m2", "full"),
+        ("int8", "full"),
+    ],
+)
+def test_warpgroups_multiply_bytes(
+    kind: str, precision: Literal["full", "fast"], monkeypatch: pytest.MonkeyPatch
+) -> None:
     hopper = portable.device("simulator:h200")
     m, n, k = 160, 136, 896
     a, b = numbers((m, k), KINDS[kind], 0), numbers((n, k), KINDS[kind], 1)
@@ -87,7 +97,7 @@ def test_warpgroups_multiply_bytes(kind: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(again, "_known", {})
     monkeypatch.setattr(again, "_AFTER", 1)
     with portable.profile() as seen:
-        found = multiplied(hopper, given)
+        found = multiplied(hopper, given, precision=precision)
     assert any(span.entry.name == "gemm_tiles" for span in seen.spans)
     assert_product(found, given, 4e-7 * k)
     if kind == "float8_e5m2":  # once is enough
@@ -124,5 +134,21 @@ def test_mixed_operands_and_other_results_are_refused() -> None:
         linalg.scaled_matmul(a, a.astype(np.float32), one, one)
     with pytest.raises(DTypeError, match="not float64"):
         linalg.scaled_matmul(a, a, one, one, preferred_element_type="float64")
+    with pytest.raises(ValueError, match="full and fast"):
+        linalg.scaled_matmul(a, a, one, one, precision="half")  # type: ignore[arg-type]
     with pytest.raises(DTypeError, match="factors"):
         linalg.scaled_matmul(a, a, one.astype(np.float64), one)
+
+
+@pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2", "int8"])
+def test_large_products_by_units_that_are_there(kind: str, device: Device) -> None:
+    """Of one sign, of which units that drop bits would lose a few hundredths."""
+    units = device.capabilities.matrix_units
+    if device.interprets or not any(unit.startswith("wgmma.f8") for unit in units):
+        pytest.skip(f"{device.name} has no matrix units for bytes")
+    m, n, k = 520, 392, 16400
+    a, b = (abs(numbers((x, k), KINDS[kind], x).astype("f4")).astype(KINDS[kind]) for x in (m, n))
+    given = (a, b, factors((m, 1), 2), factors((n, 1), 3))
+    assert_product(multiplied(device, given), given, 2.0**-9)
+    if kind != "int8":
+        assert_product(multiplied(device, given, precision="fast"), given, 0.2)

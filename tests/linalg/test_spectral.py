@@ -99,6 +99,17 @@ def test_ordinary_sizes(device: Device, dtype: str) -> None:
     check_eigh(a, *on(device, eigh, a))
 
 
+@pytest.mark.needs_compiler
+@pytest.mark.needs_float64
+def test_long_sums_keep_vectors_orthogonal(device: Device) -> None:
+    """Of Kahan's matrix all terms of a reflector's products have one sign."""
+    a = RECTANGULAR["Kahan"](300, "float64")
+    u, s, vh = on(device, svd, a)
+    check_svd(a, u, s, vh)
+    for q in (u, vh.T):
+        assert np.linalg.norm(q.T @ q - np.eye(300), 2) <= 60 * np.finfo(s.dtype).eps
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (7, 4), (4, 7), (1, 5), (5, 1)], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_square_factors(device: Device, shape: tuple[int, int], dtype: str) -> None:

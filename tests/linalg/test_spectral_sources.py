@@ -8,8 +8,8 @@ import pytest
 from portable import dtypes
 from portable.backend import Capabilities, Program
 from portable.linalg.spectral.bidiagonal_kernels import Bidiagonal, bidiagonalize_in_panels
-from portable.linalg.spectral.merge_kernels import form_factor
-from portable.linalg.spectral.merge_shapes import Kept, MergeShape, Roots
+from portable.linalg.spectral.merge_kernels import deflate, form_factor
+from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeShape, Roots
 from portable.linalg.spectral.rotation_kernels import Factors, svd_by_rotations
 from portable.linalg.spectral.rotation_shapes import RotationShape, rotation_shape
 from portable.linalg.spectral.secular_kernels import place_roots, refine_weights, solve_secular
@@ -69,7 +69,9 @@ def merges(capabilities: Capabilities, dtype: str) -> list[Program]:
     roots = Roots(i, x, x, x, pairs, i)
     shape = MergeShape(singular=True, lanes=1, team=32)
     factor = np.empty((2, 9, 9), dtype)
+    blocks, joined = Blocks(x, factor, factor), Joined(x, x, i)
     return [
+        program(deflate, capabilities, LINE, blocks, x, x, joined, kept, SHAPE=shape),
         program(solve_secular, capabilities, LINE, kept, roots, SHAPE=shape),
         program(refine_weights, capabilities, LINE, kept, roots, SHAPE=shape),
         program(place_roots, capabilities, LINE, kept, roots, x, SHAPE=shape),

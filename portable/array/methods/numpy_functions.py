@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from portable.array.base.engine import apply
 from portable.array.base.operations import OF_UFUNCS, OPERATIONS
 from portable.primitives.base.storage import Storage
 
-__all__ = ["NumPyFunctions"]
+__all__ = ["NumPyFunctions", "implements"]
 
 _OPERANDS: Final = (Storage, int, float, complex)
 _ATTRIBUTES: Final = ("imag", "ndim", "real", "shape", "size")
@@ -54,9 +54,53 @@ _METHODS: Final = (
 """Functions that arrays have as methods with NumPy's parameters, not the standard's."""
 _SYNONYMS: Final = {"amax": "max", "amin": "min", "around": "round", "concatenate": "concat"}
 _DO: Final = (
-    "portable.array and portable.numerics have functions of such arrays, and "
-    "portable.to_numpy(x) makes NumPy's of them"
+    "portable.array and portable.numerics have functions of such arrays, "
+    "portable.to_numpy(x) makes NumPy's of them, and portable.array.implements registers your own"
 )
+
+
+_registered: Final[dict[Any, Callable[..., Any]]] = {}
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def implements(function: Callable[..., Any]) -> Callable[[_F], _F]:
+    """Marks a function as what one of NumPy's does to arrays of `portable.array`.
+
+    It takes the arguments that NumPy's was given, and comes before what these arrays do otherwise.
+    (NumPy calls functions so by its NEP 18, ufuncs by NEP 13.)
+
+    Parameters
+    ----------
+    function : function or ufunc
+        Of NumPy, such as ``numpy.nanmax``.
+
+    Returns
+    -------
+    decorator
+        Which gives the function that it marks back.
+
+    Raises
+    ------
+    TypeError
+        If NumPy calls nothing in its place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable.array as xp
+    >>> @xp.implements(np.ptp)
+    ... def spread(x, axis=None):
+    ...     return xp.max(x, axis=axis) - xp.min(x, axis=axis)
+    """
+    if not isinstance(function, np.ufunc) and not hasattr(function, "_implementation"):
+        raise TypeError(f"{function!r} is no function of NumPy's that others may implement")
+
+    def register(own: _F) -> _F:
+        _registered[function] = own
+        return own
+
+    return register
 
 
 class NumPyFunctions:
@@ -69,6 +113,8 @@ class NumPyFunctions:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """One of NumPy's element-wise functions, its operators among them."""
+        if method == "__call__" and ufunc in _registered:
+            return _registered[ufunc](*inputs, **options)
         name = f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
         operands = tuple(x.item() if isinstance(x, np.generic) else x for x in inputs)
         for x in (*operands, *options.get("out", ())):
@@ -91,6 +137,8 @@ class NumPyFunctions:
         """Another of NumPy's functions."""
         if not all(issubclass(t, Storage | np.ndarray) for t in types):
             return NotImplemented
+        if function in _registered:
+            return _registered[function](*args, **options)
         name = f"{function.__module__}.{function.__name__}"
         found = _found(function, args)
         if found is None or not _takes(found, args, options):

@@ -14,8 +14,10 @@ from typing import Any, Final, NamedTuple
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import OutOfMemoryError
+from portable.lang.function import Function
 from portable.lang.launch.launch import Familiar
-from portable.linalg.products.launches import TileLaunch
+from portable.linalg.base.operands import views_overlap
+from portable.linalg.products.launches import TileLaunch, in_order
 from portable.linalg.products.packed import PackedAgain
 from portable.linalg.products.plan import Plan
 from portable.linalg.products.rows import COPYING, Rows, copy_launcher, room_for
@@ -46,7 +48,7 @@ class Known(NamedTuple):
         The state of the tuned parameters at that time.
     make : callable
         Makes a result.
-    familiar : Familiar, PackedAgain or CopiedAgain
+    familiar : Familiar, PackedAgain or StepsAgain
         Recognises the arguments of its launch, or launches.
     constants : dict
         Of that launch.
@@ -58,7 +60,7 @@ class Known(NamedTuple):
 
     table: object
     make: Callable[[], Any]
-    familiar: Familiar | PackedAgain | CopiedAgain
+    familiar: Familiar | PackedAgain | StepsAgain
     constants: dict[str, Any]
     whole: bool
     launch: TileLaunch | None = None
@@ -97,8 +99,10 @@ class _Copy(NamedTuple):
         return rows.swapaxes(-1, -2) if self.turned else rows
 
 
-class CopiedAgain(NamedTuple):
-    """What recognises and launches products like an earlier one whose operands were copied.
+class StepsAgain(NamedTuple):
+    """What recognises and launches products like an earlier one that took several launches.
+
+    Operands may be copied before, and parts of sums added up behind.
 
     Attributes
     ----------
@@ -106,39 +110,64 @@ class CopiedAgain(NamedTuple):
         Where.
     a, b : copies or None
         Of the operands.
-    familiar : Familiar
-        Of the product.
+    launch, activation
+        As of `in_order`.
+    steps : tuple of (Familiar, dict)
+        Its launches, and their constants.
     """
 
     device: Device
     a: _Copy | None
     b: _Copy | None
-    familiar: Familiar
+    launch: TileLaunch
+    activation: Function
+    steps: tuple[tuple[Familiar, dict[str, Any]], ...]
 
     @classmethod
     def of(
-        cls, device: Device, given: Lying, args: tuple[Any, ...], familiar: Familiar
-    ) -> CopiedAgain | None:
-        """From the arguments of the product; None where only calls can launch its copies."""
-        assert given.wants is not None
-        across, along_sum = given.wants.across, given.wants.along_sum
-        a = None if args[1] is given.a else _Copy.of(given.a, args[1], across, False)
-        b = None if args[2] is given.b else _Copy.of(given.b, args[2], False, along_sum)
-        known = (args[1] is given.a or a) and (args[2] is given.b or b)
-        return cls(device, a, b, familiar) if known else None
+        cls, plan: Plan, launch: TileLaunch, args: tuple[Any, ...], given: Lying
+    ) -> StepsAgain | None:
+        """From the arguments of the product; None where only calls can make it."""
+        a = b = None
+        if args[1] is not given.a or args[2] is not given.b:
+            assert given.wants is not None
+            across, along_sum = given.wants.across, given.wants.along_sum
+            a = None if args[1] is given.a else _Copy.of(given.a, args[1], across, False)
+            b = None if args[2] is given.b else _Copy.of(given.b, args[2], False, along_sum)
+        if (args[1] is not given.a and a is None) or (args[2] is not given.b and b is None):
+            return None
+        known = []
+        for step, own in in_order(launch, args, plan.activation, plan.device.empty):
+            familiar = step.launcher.familiar(own, step.constants, _beside(own))
+            if familiar is None:
+                return None
+            known.append((familiar, step.constants))
+        return cls(plan.device, a, b, launch, plan.activation, tuple(known))
 
     def launched(self, args: tuple[Any, ...], constants: dict[str, Any]) -> bool:
         """Makes a product of arguments alike; False, where a call has to begin anew, else."""
-        alpha, a, b, *rest = args
-        if not all(x is None or self.device.owns(x) for x in (a, b, *rest[1:])):
+        device, (alpha, a, b, *rest) = self.device, args
+        if not all(x is None or device.owns(x) for x in (a, b, *rest[1:])):
+            return False
+        target = device.view(rest[-1])
+        if any(views_overlap(device.view(x), target) for x in (a, b)):
             return False
         try:
-            a = a if self.a is None else self.a.made(self.device, a)
-            b = b if self.b is None else self.b.made(self.device, b)
+            a = a if self.a is None else self.a.made(device, a)
+            b = b if self.b is None else self.b.made(device, b)
+            if a is None or b is None:
+                return False
+            order = in_order(self.launch, (alpha, a, b, *rest), self.activation, device.empty)
+            known = zip(self.steps, order, strict=True)
+            return all(step[0].launched(own, step[1]) for step, (_, own) in known)
         except OutOfMemoryError:
             return False
-        known = a is not None and b is not None
-        return known and self.familiar.launched((alpha, a, b, *rest), constants)
+
+
+def _beside(args: tuple[Any, ...]) -> frozenset[tuple[int, int]]:
+    """Where the last argument, which is the result, stands among the others: as `c`."""
+    last = len(args) - 1
+    return frozenset((i, last) for i, x in enumerate(args[:last]) if x is args[last])
 
 
 _known: dict[Any, Known] = {}
@@ -201,22 +230,18 @@ def seen_again(
     count = _counts[key] = _counts.get(key, 0) + 1
     if count % _AFTER:
         return
-    in_place = args[_C] is not None and args[_C] is args[_OUT]
-    beside = frozenset({(_C, _OUT)}) if in_place else frozenset()
-    familiar: Familiar | PackedAgain | CopiedAgain | None
     copied = args[1] is not given.a or args[2] is not given.b
-    if launch.packing is None:
-        familiar = launch.launcher.familiar(args, launch.constants, beside)
-        if familiar is not None and copied:
-            familiar = CopiedAgain.of(plan.device, given, args, familiar)
-    elif copied:
-        familiar = None
-    else:
+    familiar: Familiar | PackedAgain | StepsAgain | None = None
+    if launch.alone and not copied:
+        familiar = launch.launcher.familiar(args, launch.constants, _beside(args))
+    elif launch.packing is None:
+        familiar = StepsAgain.of(plan, launch, args, given)
+    elif not copied:
         familiar = PackedAgain.of(plan.device, launch.packing, args, launch.constants["ACC"])
     if familiar is not None:
         make = plan.device.maker(plan.shape, plan.result)
         whole = plan.result.is_integer
-        plain = None if copied or in_place or launch.packing is not None else launch
+        plain = launch if launch.alone and not copied and not _beside(args) else None
         _known[key] = Known(state(), make, familiar, launch.constants, whole, plain)
 
 

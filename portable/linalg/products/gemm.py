@@ -125,9 +125,11 @@ def gemm(
     algorithm : str
         "auto": the tuned kernel for the device. "naive", "tiled", "register", "pipelined" and
         "matrix" are the rungs of the ladder towards it, "vendor" is the array library's ``matmul``.
-    precision : {"full", "tf32x3", "tf32"}
-        Of ``float32``, where a device has matrix units for it. "tf32": these round factors to 11
-        bits. "tf32x3": they multiply factors as sums of two such numbers, which is three products;
+    precision : {"full", "tf32x3", "tf32", "fast"}
+        "fast", of floats of eight bits: matrix units keep the sums themselves, NVIDIA's of Hopper
+        some 14 bits of them. Others are of ``float32``, where a device has matrix units for it.
+        "tf32": these round factors to 11 bits. "tf32x3": they multiply factors as sums of two such
+        numbers, which is three products;
         it was 1.5 times as fast as "full" on an H200, and an infinite factor gives NaN.
 
     Returns
@@ -392,7 +394,7 @@ def _made(given: _Given, options: _Options, key: Any) -> Any:
         wants = plan.rows
         plan, args = _in_rows(plan, given, result, wanted)
         launch = _run(plan, args)
-        if key is not None and launch.recognised and args[4] is given.c:
+        if key is not None and args[4] is given.c:
             seen_again(key, plan, launch, args, Lying(given.a, given.b, wants))
     return result
 
@@ -438,7 +440,12 @@ def _checked(given: _Given, wanted: Wanted) -> tuple[Device, Plan]:
 
 
 def product_with_factors(
-    a: Any, b: Any, factors: tuple[Any, Any], out: Any, key: Any = None
+    a: Any,
+    b: Any,
+    factors: tuple[Any, Any],
+    out: Any,
+    precision: Precision = "full",
+    key: Any = None,
 ) -> None:
     """Puts into `out` ``factors[0] * (a @ b) * factors[1]``, on its way to memory.
 
@@ -450,15 +457,18 @@ def product_with_factors(
         Of float32, of shapes that broadcast to (..., M, 1) and (..., 1, N).
     out : array, shape (..., M, N)
         The result; its dtype may be any that `gemm` gives of operands like these.
+    precision : str
+        As in `gemm`.
     key : tuple, optional
         What products alike are known by (`again`).
     """
-    given, wanted = _Given(None, a, b, factors, None, None, out), Wanted(False, keep, None, "auto")
+    given = _Given(None, a, b, factors, None, None, out)
+    wanted = Wanted(False, keep, None, "auto", precision)
     _, plan = _checked(given, wanted)
     if 0 not in plan.shape:
         plan, args = _in_rows(plan, given, out, wanted)
         launch = _run(plan, args)
-        if key is not None and launch.recognised and args[1] is a and args[2] is b:
+        if key is not None and launch.alone and args[1] is a and args[2] is b:
             seen_again(key, plan, launch, args, Lying(a, b, plan.rows))
 
 

@@ -177,12 +177,7 @@ class TileLaunch(NamedTuple):
     @property
     def alone(self) -> bool:
         """Whether it makes the product by itself."""
-        return self.recognised and self.packing is None
-
-    @property
-    def recognised(self) -> bool:
-        """Whether calls like it are launched without a plan (`gemm_again`)."""
-        return self.parts == 1 and self.sharing is None
+        return self.parts == 1 and self.sharing is None and self.packing is None
 
 
 class Beside(NamedTuple):

@@ -33,9 +33,9 @@ Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix",
 ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")
 """What ``algorithm=`` takes: "auto", the rungs of the ladder from the plainest up, "vendor"."""
 
-Precision = Literal["full", "tf32x3", "tf32"]
+Precision = Literal["full", "tf32x3", "tf32", "fast"]
 
-PRECISIONS: Final = ("full", "tf32x3", "tf32")
+PRECISIONS: Final = ("full", "tf32x3", "tf32", "fast")
 """What ``precision=`` takes."""
 
 _DTYPES: Final = (kl.f16, kl.bf16, kl.f32, kl.f64, kl.i8, kl.f8e4m3, kl.f8e5m2)
@@ -138,7 +138,7 @@ def planned(
     constants: dict[str, Any] = {"ACC": accumulator, "ACTIVATION": wanted.activation}
     k, algorithm = int(a.shape[-1]), str(wanted.algorithm)
     if _splits_factors(device, kind, accumulator, wanted):
-        algorithm = "tf32"
+        algorithm = "fast" if kind.itemsize == 1 else "tf32"
         constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
     own = accumulator in (kind, kind.register)
     summed_as_read = own and not kind.is_integer and not wanted.reads_c
@@ -155,9 +155,13 @@ def planned(
 
 
 def _splits_factors(device: Device, kind: DType, accumulator: DType, wanted: Wanted) -> bool:
-    """Whether matrix units multiply factors of single precision by parts."""
+    """Whether matrix units multiply factors of single precision by parts, or sum fewer bits up."""
     if wanted.precision == "full":
         return False
+    if wanted.precision == "fast":
+        if kind not in (kl.f8e4m3, kl.f8e5m2):
+            raise DTypeError(f'precision="fast" is for floats of eight bits, not {kind.name}')
+        return wanted.algorithm in ("auto", "matrix")
     if kind is not kl.f32:
         raise DTypeError(f'precision="{wanted.precision}" is for float32, not {kind.name}')
     units = "mma.tf32" in device.capabilities.matrix_units

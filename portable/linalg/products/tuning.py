@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int8
+from portable.lang.tiles.mma_shapes import room
 from portable.linalg.products.model import Product, multiplying, parts_of, predicted
 from portable.linalg.products.rows import bytes_by_units
 from portable.tune.space import Parameters, Space
@@ -203,7 +204,7 @@ def _ranked(
     """The schemes as of one state of the user's table."""
     extents, products = (product.m, product.n), product.batch * product.m * product.n * product.k
     if b_columns and bytes_by_units(capabilities, dtype, extents, products):
-        return _ranked_of_bytes(capabilities, algorithm, product, table)
+        return _ranked_of_bytes(capabilities, dtype, algorithm, product, table)
     spaces = (SPACE_NT, SPACE) if b_columns else (SPACE,)
     if algorithm == "tf32":
         spaces = (SPACE_TF32,)
@@ -236,7 +237,7 @@ def tiles_like(dtype: DType) -> DType:
 
 
 def _ranked_of_bytes(
-    capabilities: Capabilities, algorithm: str, product: Product, table: Any
+    capabilities: Capabilities, dtype: DType, algorithm: str, product: Product, table: Any
 ) -> tuple[tuple[Parameters, int], ...]:
     """Those of matrix units for bytes: as for halves of a sum half as long, which are as many.
 
@@ -244,11 +245,18 @@ def _ranked_of_bytes(
     """
     halves = replace(product, k=-(-product.k // 2))
     ranked = _ranked(capabilities, float16, algorithm, halves, False, table)
+    apart = dtype is not int8 and algorithm != "fast"
     return tuple(
         ({**choice, "BK": 2 * choice["BK"], "GROUP": 2 * choice["GROUP"]}, parts)
         for choice, parts in ranked
-        if choice["APART"]
+        if choice["APART"] and (not apart or _holds_twice(choice))
     )
+
+
+def _holds_twice(choice: Parameters) -> bool:
+    """Whether work-items have registers for a tile's sums beside those of all tiles."""
+    held = choice["BM"] * choice["BN"] // multiplying(choice)
+    return bool(2 * held <= room(choice["WORKGROUP"]))
 
 
 def _cost(choice: Parameters, product: Product, units: int) -> float:

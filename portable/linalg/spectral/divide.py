@@ -177,7 +177,7 @@ def _next_level(device: Device, blocks: Blocks, d: Any, e: Any, shape: MergeShap
     joined, kept, roots = _room(device, merges, size, kind)
     items = 1 if device.capabilities.lone_work_items else _ITEMS
     join[(size, merges), (_ITEMS, 1)](blocks, e, d, joined, SHAPE=shape)
-    deflate[groups(merges), 1](blocks, e, d, joined, kept, SHAPE=shape)
+    deflate[groups(merges), items](blocks, e, d, joined, kept, SHAPE=shape)
     teams = groups(-(-size * shape.team // (shape.lanes * items)), merges), (items, 1)
     solve_secular[teams](kept, roots, SHAPE=shape)
     refine_weights[teams](kept, roots, SHAPE=shape)

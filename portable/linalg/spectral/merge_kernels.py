@@ -22,6 +22,9 @@ __all__ = ["deflate", "form_factor", "join", "unrotate"]
 
 _HALF: Final = sqrt(0.5)
 
+_STAGED: Final = 256
+"""Poles that are in local memory at a time."""
+
 
 @kernel
 def join(blocks: Blocks, e: Any, d: Any, joined: Joined, *, SHAPE: MergeShape) -> None:
@@ -85,54 +88,85 @@ def deflate(
         ends = joined.poles[merge, 0], joined.poles[merge, total - 1]
         largest = kl.maximum(largest, kl.maximum(kl.abs(ends[0]), kl.abs(ends[1])))
     field = power_bits(largest, 0)
-    kept.scales[merge] = kl.where(largest > 0, field, 0)
     tolerance = kl.maximum(4 * EPS * scaled_by(largest, field, 1), LEAST)
     count, removed, turned = kl.cast(0, kl.i32), kl.cast(0, kl.i32), kl.cast(0, kl.i32)
-    scale = kl.cast(1, kind)
+    scale, item = kl.cast(1, kind), kl.local_id(0)
+    if item == 0:
+        kept.scales[merge] = kl.where(largest > 0, field, 0)
     if SHAPE.singular:
-        start_row(blocks, kept, merge, coupling, field, tolerance)
+        if item == 0:
+            start_row(blocks, kept, merge, coupling, field, tolerance)
         count = 1
     else:
         scale = kl.sqrt(scaled_by(kl.abs(coupling[0]), field, 1))
     FLOOR = 0.5 if SHAPE.singular else 0
     waiting = False
     pole, weight, source = kl.cast(0, kind), kl.cast(0, kind), kl.cast(0, kl.i32)
+    staged = Joined(kl.local(_STAGED, kind), kl.local(_STAGED, kind), kl.local(_STAGED, kl.i32))
     ahead = fetched(joined, merge, 0, total)
-    for i in range(total):
-        next_pole, next_weight, next_source = ahead
-        ahead = fetched(joined, merge, i + 1, total)
-        next_pole, next_weight = scaled_by(next_pole, field, 1), next_weight * scale
-        if SHAPE.singular:
-            next_weight = scaled_by(next_weight, field, 1)
-        if kl.abs(next_weight) * scale <= tolerance:
-            remove(kept, merge, removed, next_pole, next_source)
-            removed = removed + 1
-        else:
-            if waiting:
-                length = kl.hypot(weight, next_weight)
-                c, s = next_weight / length, -weight / length
-                apart = next_pole - pole
-                off = apart if SHAPE.singular else kl.abs(apart * c * s)
-                if off <= tolerance:
-                    kept.pairs[merge, turned, 0], kept.pairs[merge, turned, 1] = source, next_source
-                    kept.turns[merge, turned, 0], kept.turns[merge, turned, 1] = c, s
-                    turned = turned + 1
-                    value = pole
-                    if not SHAPE.singular:
-                        value = pole * (c * c) + next_pole * (s * s)
-                        next_pole = pole * (s * s) + next_pole * (c * c)
-                    remove(kept, merge, removed, value, source)
-                    removed = removed + 1
-                    next_weight = length
-                else:
-                    keep(kept, merge, count, pole, weight, source, FLOOR * tolerance, SHAPE)
-                    count = count + 1
-            waiting = True
-            pole, weight, source = next_pole, next_weight, next_source
+    for start in range(0, total, _STAGED):
+        if SHAPE.team > 1:
+            stage(joined, staged, merge, start, total)
+        stop = kl.minimum(start + _STAGED, total) if item == 0 else start
+        for i in range(start, stop):
+            next_pole, next_weight, next_source = ahead
+            if SHAPE.team > 1:
+                at = i - start
+                next_pole, next_weight = staged.poles[at], staged.weights[at]
+                next_source = staged.sources[at]
+            else:
+                ahead = fetched(joined, merge, i + 1, total)
+            next_pole, next_weight = scaled_by(next_pole, field, 1), next_weight * scale
+            if SHAPE.singular:
+                next_weight = scaled_by(next_weight, field, 1)
+            if kl.abs(next_weight) * scale <= tolerance:
+                remove(kept, merge, removed, next_pole, next_source)
+                removed = removed + 1
+            else:
+                if waiting:
+                    length = kl.hypot(weight, next_weight)
+                    c, s = next_weight / length, -weight / length
+                    apart = next_pole - pole
+                    off = apart if SHAPE.singular else kl.abs(apart * c * s)
+                    if off <= tolerance:
+                        put_turn(kept, merge, turned, (source, next_source), (c, s))
+                        turned = turned + 1
+                        value = pole
+                        if not SHAPE.singular:
+                            value = pole * (c * c) + next_pole * (s * s)
+                            next_pole = pole * (s * s) + next_pole * (c * c)
+                        remove(kept, merge, removed, value, source)
+                        removed = removed + 1
+                        next_weight = length
+                    else:
+                        keep(kept, merge, count, pole, weight, source, FLOOR * tolerance, SHAPE)
+                        count = count + 1
+                waiting = True
+                pole, weight, source = next_pole, next_weight, next_source
+        if SHAPE.team > 1:
+            kl.barrier()
     if waiting:
         keep(kept, merge, count, pole, weight, source, FLOOR * tolerance, SHAPE)
         count = count + 1
-    kept.counts[merge, 0], kept.counts[merge, 1], kept.counts[merge, 2] = count, removed, turned
+    if item == 0:
+        kept.counts[merge, 0], kept.counts[merge, 1], kept.counts[merge, 2] = count, removed, turned
+
+
+@function
+def stage(joined: Joined, staged: Joined, merge: Any, start: Any, total: Any) -> None:
+    """Loads poles to local memory: a work-item that goes through them waits long for each load."""
+    for i in range(kl.local_id(0), kl.minimum(_STAGED, total - start), kl.local_size(0)):
+        staged.poles[i] = joined.poles[merge, start + i]
+        staged.weights[i] = joined.weights[merge, start + i]
+        staged.sources[i] = joined.sources[merge, start + i]
+    kl.barrier()
+
+
+@function
+def put_turn(kept: Kept, merge: Any, turned: Any, pair: Any, by: Any) -> None:
+    """Puts down a rotation of two columns."""
+    kept.pairs[merge, turned, 0], kept.pairs[merge, turned, 1] = pair
+    kept.turns[merge, turned, 0], kept.turns[merge, turned, 1] = by
 
 
 @function

@@ -22,6 +22,14 @@ A quarter more is multiplied for it than would have to be.
 """
 
 
+_SUMMED: Final = 64
+_SUMS: Final = 4
+"""Rows at least, and sums at most, of products with reflectors that are added up by themselves.
+
+Rounding errors of one long sum make blocks of reflectors less orthogonal than all else does.
+"""
+
+
 def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) -> None:
     """Multiplies matrices in place with products of reflectors: ``x = H_0 H_1 ... x``.
 
@@ -43,7 +51,7 @@ def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) 
     space, kind = device.namespace(), dtype(vectors.dtype)
     blocks = reflectors // BLOCK
     parts = space.reshape(vectors, (count, blocks, BLOCK, rows))
-    gram = gemm(parts, space.permute_dims(parts, (0, 1, 3, 2)))
+    gram = _summed(device, parts, space.permute_dims(parts, (0, 1, 3, 2)))
     triangles = device.empty((count, blocks, BLOCK, BLOCK), kind)
     items = 1 if device.capabilities.lone_work_items else _ITEMS
     reflector_triangles[(BLOCK, blocks, count), (items, 1, 1)](gram, factors, triangles)
@@ -54,6 +62,22 @@ def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) 
         start = (first + block * BLOCK) // step * step
         if start < rows:
             rest = x[:, start:, :]
-            gemm(parts[:, block, :, start:], rest, out=shares)
+            _summed(device, parts[:, block, :, start:], rest, shares)
             change = space.permute_dims(changes[:, block, :, start:], (0, 2, 1))
             gemm(change, shares, alpha=-1, beta=1, c=rest, out=rest)
+
+
+def _summed(device: Device, a: Any, b: Any, out: Any = None) -> Any:
+    """``a @ b``, of rows that are added up in some sums where work-items are alone.
+
+    Many share a sum out by themselves.
+    """
+    rows = int(a.shape[-1])
+    length = max(_SUMMED, -(-rows // _SUMS)) if device.capabilities.lone_work_items else rows
+    for start in range(0, rows, length):
+        some, others = a[..., start : start + length], b[..., start : start + length, :]
+        if start == 0:
+            out = gemm(some, others, out=out)
+        else:
+            gemm(some, others, beta=1, c=out, out=out)
+    return out

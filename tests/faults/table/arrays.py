@@ -334,16 +334,17 @@ ARRAYS: Final = (
     without_barrier(
         SPARSE + "csr_even_by_vector",
         0,
-        2,
+        1,
         "numbers of a share are added up before they are there",
         "uneven_rows_by_a_vector",
     ),
-    without_barrier(
+    fault(
+        "a row of a share loses what work-items before had of it",
         SPARSE + "csr_even_by_vector",
-        1,
-        2,
-        "rows of a share are stored before they are summed up",
+        "first + before.total",
+        "first",
         "uneven_rows_by_a_vector",
+        "result",
     ),
     fault(
         "a row gets nothing of the share before",

@@ -111,6 +111,9 @@ SPECTRAL: Final = (
         "bidiagonal_by_one",
         "result",
     ),
+    without_barrier(
+        MERGES + "stage", 0, 1, "poles are read before they are there", "merges_of_blocks"
+    ),
     fault(
         "poles of both blocks take one place",
         MERGES + "join",
