@@ -332,7 +332,18 @@ class AdjointLauncher:
                 self._launch_all(plan, needs, given, gradients, constants)
         except _Needs as found:
             plan.needs = found
+            if found.sized:
+                self._widen(plan)
             self._launch_all(plan, found, given, gradients, constants)
+
+    def _widen(self, plan: _Plan) -> None:
+        """Launches work-items that need nothing of each other in long rows, where none are said."""
+        ndrange, workgroup = self._forward.key
+        wide = _wide(plan.device, plan.dims)
+        if workgroup is None and wide is not None and isinstance(ndrange, tuple):
+            kernel = self._adjoint.kernel(plan.dims, thrifty=plan.thrifty)
+            plan.launcher = kernel[tuple(ndrange[: plan.dims]), wide]
+            plan.items = prod(plan.launcher.padded(plan.device))
 
     def _launch_all(
         self,
