@@ -116,17 +116,22 @@ def bidiagonalize_in_panels(
         out.products[own],
         out.shares[own],
     )
+    kind = work.dtype
+    room = (
+        kl.local((2, 2 * SHAPE.block), kind),
+        kl.local((SHAPE.teams, 2, SHAPE.team * SHAPE.across), kind),
+    )
     for phase in range(first, last):
         if phase > first:
             meet(counts[own], panel, phase - first, SHAPE.groups)
         which, made = phase % 4, phase // 4
         k = panel * SHAPE.block + made
         if which == 0:
-            make_column(work[own], mine, k, made, SHAPE)
+            make_column(work[own], mine, (k, made), room, SHAPE)
         elif which == 1:
             multiply_column(work[own], mine, k, made, SHAPE)
         elif which == 2:
-            make_row(work[own], mine, k, made, SHAPE)
+            make_row(work[own], mine, (k, made), room, SHAPE)
         else:
             multiply_row(work[own], mine, k, made, SHAPE)
 
@@ -157,18 +162,15 @@ def bidiagonalize_keeping(
 
 
 @function
-def make_column(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+def make_column(a: Any, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape) -> None:
     """Column `k`, of which so many of the panel's pairs are to be taken, and the last's u and x.
 
     That is ``tau (A u - V (Y^H u) - X (U^H u))``.
     """
     kind, m, HEIGHT, ACROSS = a.dtype, out.left.shape[1], out.column.shape[0], SHAPE.across
+    (k, made), (coefficients, parts) = step, room
     WIDTH, lines = SHAPE.team * ACROSS, (0, kl.maximum(2 * made - 1, 0))
-    coefficients = kl.local((2, 2 * SHAPE.block), kind)
-    held, parts = (
-        kl.private(SHAPE.held, kind, lanes=ACROSS),
-        kl.local((SHAPE.teams, 2, WIDTH), kind),
-    )
+    held = kl.private(SHAPE.held, kind, lanes=ACROSS)
     begin = k // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
     own = kl.local_id(0) % SHAPE.team * ACROSS
     hold_lines(out.tall, lines, begin + own, held, SHAPE)
@@ -318,18 +320,15 @@ def add_columns(a: Any, out: Bidiagonal, k: Any, SHAPE: StepShape) -> None:
 
 
 @function
-def make_row(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+def make_row(a: Any, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape) -> None:
     """Row `k`, of which as many pairs and the column's reflector are to be taken, and its v and y.
 
     That is ``tau (A^H v - Y (V^H v) - U (X^H v))``.
     """
     kind, m, PITCH, ACROSS = a.dtype, out.left.shape[1], a.shape[1], SHAPE.across
+    (k, made), (coefficients, parts) = step, room
     WIDTH, lines = SHAPE.team * ACROSS, (m, 2 * made)
-    coefficients = kl.local((2, 2 * SHAPE.block), kind)
-    held, parts = (
-        kl.private(SHAPE.held, kind, lanes=ACROSS),
-        kl.local((SHAPE.teams, 2, WIDTH), kind),
-    )
+    held = kl.private(SHAPE.held, kind, lanes=ACROSS)
     begin = (k + 1) // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
     own = kl.local_id(0) % SHAPE.team * ACROSS
     hold_lines(a, lines, begin + own, held, SHAPE)

@@ -124,11 +124,13 @@ def deflate(
                 removed = removed + 1
             else:
                 if waiting:
-                    length = kl.hypot(weight, next_weight)
-                    c, s = next_weight / length, -weight / length
-                    apart = next_pole - pole
-                    off = apart if SHAPE.singular else kl.abs(apart * c * s)
-                    if off <= tolerance:
+                    off, most = next_pole - pole, tolerance
+                    if not SHAPE.singular:
+                        off = kl.abs(off * (weight * next_weight))
+                        most = tolerance * (weight * weight + next_weight * next_weight)
+                    if off <= most:
+                        length = kl.hypot(weight, next_weight)
+                        c, s = next_weight / length, -weight / length
                         put_turn(kept, merge, turned, (source, next_source), (c, s))
                         turned = turned + 1
                         value = pole

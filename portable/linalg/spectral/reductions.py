@@ -108,15 +108,18 @@ class Reduced(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _step_shape(m: int, n: int, kind: DType, can: Capabilities) -> StepShape:
-    """How steps of a reduction are shared out."""
+def _step_shape(size: tuple[int, int, int], kind: DType, can: Capabilities) -> StepShape:
+    """How steps of reductions of so many matrices of m rows and n columns are shared out."""
+    count, m, n = size
     lanes = 1 if kind.is_complex else max(can.vector_bytes // kind.itemsize, 1)
     if can.lone_work_items:
         cores = 1 if m * n * kind.itemsize <= _CACHED else max(1, can.compute_units)
         return StepShape(lanes, lanes, _ROWS, 1, 1, cores, _PANEL_ALONE)
     team = can.sub_group_size if can.sub_group_size > 1 else min(_TEAM, can.max_workgroup)
     most = min(_ITEMS, can.max_workgroup, can.max_workgroup_shape[0])
-    several = 1 if n <= _ALONE else min(-(-m // _ROWS_OF_GROUP), max(1, can.compute_units))
+    several = 1
+    if n > _ALONE:
+        several = max(1, min(-(-m // _ROWS_OF_GROUP), can.compute_units // count))
     return StepShape(lanes, 1, _ROWS_OF_MANY, team, max(most // team, 1), several, _PANEL)
 
 
@@ -172,7 +175,7 @@ def reduced_to_tridiagonal(
     """
     count, n, _ = (int(x) for x in a.shape)
     kind, can = dtype(a.dtype).register, device.capabilities
-    shape = shape or _step_shape(n, n, kind, can)
+    shape = shape or _step_shape((count, n, n), kind, can)
     lanes = max(shape.lanes, shape.across)
     pitch, panels = -(-n // lanes) * lanes, -(-n // shape.block)
     reflectors = n if kind.is_complex else _whole_blocks(n)
@@ -274,7 +277,7 @@ def reduced_to_bidiagonal(
         halves = _at_once(device, a, largest)
     else:
         n, m = sorted(int(x) for x in a.shape[1:])
-        halves = _in_panels(device, a, largest, shape or _step_shape(m, n, kind, can))
+        halves = _in_panels(device, a, largest, shape or _step_shape((count, m, n), kind, can))
     d, e, *sides = halves
     n, parts = int(d.shape[1]), 1
     phases: tuple[Any, Any] = None, None
