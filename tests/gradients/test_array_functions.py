@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import portable as pt
-from portable import linalg, primitives
+from portable import conv, linalg, primitives
 from portable.array.base.defaults import is_ours
 from portable.backend import Device
 from portable.errors import DTypeError, LaunchError, UnsupportedError
@@ -191,9 +191,21 @@ def test_convolutions(device: Device, options: dict[str, Any]) -> None:
     shape = (2, 4, 7, 6)
     assert_along(
         device,
-        lambda x, w, b: pt.conv.conv2d(x, w, bias=b, **options),
+        lambda x, w, b: conv.conv2d(x, w, bias=b, **options),
         numbers(*shape),
         numbers(4, 4 // groups, 3, 3, seed=1),
+        numbers(4, seed=2),
+    )
+
+
+@pytest.mark.parametrize("dims", [1, 3])
+def test_convolutions_of_lines_and_volumes(device: Device, dims: int) -> None:
+    function = {1: conv.conv1d, 3: conv.conv3d}[dims]
+    assert_along(
+        device,
+        lambda x, w, b: function(x, w, bias=b, padding=1, stride=2, groups=2),
+        numbers(2, 4, *(5, 6, 4)[:dims]),
+        numbers(4, 2, *(2, 3, 3)[:dims], seed=1),
         numbers(4, seed=2),
     )
 
