@@ -230,7 +230,7 @@ def _learn(
         return
     views = [None if x is None else device.view(x) for x in given]
     same = {beside, len(given) - 1} if beside >= 0 and given[beside] is given[-1] else set()
-    if _share_memory(views, same):
+    if _share_memory(views, same) or not all(v is None or _lies_whole(v) for v in views):
         return
     arrays, room = list(given), list[ArrayView]()
     launches = [_again(device, step, arrays, views, room) for step in steps]
@@ -256,6 +256,16 @@ def _learn(
         tuple(room),
         tuple(arrays[len(given) :]),
     )
+
+
+def _lies_whole(view: ArrayView) -> bool:
+    """Whether elements follow each other in C order: of others libraries' reshapes are copies."""
+    size = view.dtype.itemsize
+    for extent, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
+        if extent > 1 and stride != size:
+            return False
+        size *= extent
+    return True
 
 
 def _pairs(

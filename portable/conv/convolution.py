@@ -103,10 +103,9 @@ def conv2d(
         to 6 at worst, 1532, 6637 and 7530 for m = 2 to 4 of 5 x 5 taps, 13200 of 7 x 7. Of
         unit-normal numbers "auto" has at most 4 times the largest errors of direct sums: F(2 x 2)
         to F(6 x 6) have 0.4, 1.4, 1.8, 8 and 9 times those of sums in order, of 5 x 5 taps 0.9, 3.8
-        and 3.6, of 7 x 7 2.4; matrix units, whose sums round towards zero, up to 2.9 times, and of
-        more than 512 channels are added outside of them. An infinite number makes results NaN that
-        see it, by Winograd's method all of a tile, where pixels may grow by up to 4, 25, 33, 225
-        and 225 times on the way.
+        and 3.6, of 7 x 7 2.4. An infinite number makes results NaN that see it, by Winograd's
+        method all of a tile, where pixels may grow by up to 4, 25, 33, 225 and 225 times on the
+        way.
 
     Raises
     ------

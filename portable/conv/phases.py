@@ -7,26 +7,32 @@ ways of convolving make gradients by images too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
 from portable.conv.direct import direct
 from portable.conv.direct.adding import clear
+from portable.conv.direct.boxes import channels_last
 from portable.conv.geometry import Geometry, Window
-from portable.conv.launching import enqueue_call
+from portable.conv.launching import enqueue, enqueue_call
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue
 from portable.conv.route import route
 from portable.conv.settings import Settings
 from portable.dtypes import dtype
 from portable.errors import UnsupportedError
+from portable.linalg.products.rows import copy_into
 from portable.tune.table import state
 
 __all__ = ["Phase", "make_from_phases", "phases"]
+
+
+_FEWEST_TURNED: Final = 32
+"""Channels, and filters, from which on images with channels first are copied for all phases."""
 
 
 class _Side(NamedTuple):
@@ -158,6 +164,10 @@ def make_from_phases(
         raise UnsupportedError(
             f'algorithm={given.algorithm!r} takes a stride of 1; use "direct" or "auto"'
         )
+    flat = direct.in_c_order(device, result)
+    if parts is not None and flat and _pays_to_turn(device, shape, given, len(parts)):
+        _make_turned(device, shape, dy, w, result, given, epilogue)
+        return
     target = as_nchw(device, result, given.layout)
     if parts is None:
         slopes = as_nchw(device, dy, given.layout)
@@ -168,6 +178,35 @@ def make_from_phases(
             clear(part.pixels(target))
         else:
             _make_phase(device, part, part.shape, dy, w, target, given, epilogue)
+
+
+def _pays_to_turn(device: Device, shape: Geometry, given: Settings, count: int) -> bool:
+    """Whether phases are made with channels last: each would copy all gradients by itself."""
+    crowd = not device.capabilities.lone_work_items
+    deep = min(shape.channels, shape.filters) // shape.groups >= _FEWEST_TURNED
+    return crowd and deep and count > 1 and given.layout == "NCHW"
+
+
+def _make_turned(
+    device: Device,
+    shape: Geometry,
+    dy: Any,
+    w: Any,
+    result: Any,
+    given: Settings,
+    epilogue: Epilogue,
+) -> None:
+    """As `make_from_phases`, of copies with channels last."""
+    space, kind = device.namespace(), dtype(dy.dtype)
+    images, (height, width) = shape.images, shape.result
+    slopes = device.empty((images, height, width, shape.filters), kind)
+    channels_last(device, dy, slopes)
+    whole = device.empty((images, shape.height, shape.width, shape.channels), kind)
+    turned = replace(given, layout="NHWC")
+    make_from_phases(device, shape, slopes, w, whole, turned, epilogue)
+    pixels = space.reshape(whole, (images, shape.height * shape.width, shape.channels))
+    target = space.reshape(result, (images, shape.channels, shape.height * shape.width))
+    copy_into(pixels, space.permute_dims(target, (0, 2, 1)), enqueue)
 
 
 def _make_phase(

@@ -13,6 +13,7 @@ from weakref import ref
 import numpy as np
 
 from portable import lang as kl
+from portable import registry
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
@@ -331,7 +332,18 @@ class AdjointLauncher:
                 self._launch_all(plan, needs, given, gradients, constants)
         except _Needs as found:
             plan.needs = found
+            if found.sized:
+                self._widen(plan)
             self._launch_all(plan, found, given, gradients, constants)
+
+    def _widen(self, plan: _Plan) -> None:
+        """Launches work-items that need nothing of each other in long rows, where none are said."""
+        ndrange, workgroup = self._forward.key
+        wide = _wide(plan.device, plan.dims)
+        if workgroup is None and wide is not None and isinstance(ndrange, tuple):
+            kernel = self._adjoint.kernel(plan.dims, thrifty=plan.thrifty)
+            plan.launcher = kernel[tuple(ndrange[: plan.dims]), wide]
+            plan.items = prod(plan.launcher.padded(plan.device))
 
     def _launch_all(
         self,
@@ -476,8 +488,20 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Same:
-    """Arguments that were looked at: recognised where the very same arrays come again."""
+    """Arguments that were looked at: recognised where the very same arrays come again.
 
+    Attributes
+    ----------
+    device : Device
+        The one in use.
+    arrays : tuple
+        Their numbers among all arguments, weak references and shapes.
+    others : tuple
+        The numbers of what is no array, and its kind.
+    constants : tuple
+    """
+
+    device: Device
     arrays: tuple[Any, ...]
     others: tuple[Any, ...]
     constants: tuple[Any, ...]
@@ -490,11 +514,14 @@ class _Same:
         except TypeError:
             return None
         others = tuple((i, _kind(x)) for i, x in enumerate(leaves) if not is_array(x))
-        return _Same(arrays, others, tuple(map(constant_key, constants.items())))
+        keys = tuple(map(constant_key, constants.items()))
+        return _Same(registry.device(), arrays, others, keys)
 
     def recognises(self, leaves: Sequence[Any], constants: Mapping[str, Any]) -> bool:
         """Whether they are the same arrays, and numbers like those."""
         if len(leaves) != len(self.arrays) + len(self.others):
+            return False
+        if registry.device() is not self.device:  # which NumPy's arrays may go by
             return False
         for i, known, shape in self.arrays:
             x = leaves[i]

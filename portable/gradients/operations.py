@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from portable import recording
 from portable.array.fuse import Fused
-from portable.conv import conv2d
+from portable.conv import conv1d, conv2d, conv3d
 from portable.dtypes import dtype
 from portable.gradients.array_rules import ARRAY_RULES, JOINING, VIEWS
 from portable.gradients.custom import CustomFunction
@@ -167,7 +167,7 @@ OPERATIONS: Final[dict[Any, Callable[[TapeLike, Any, Any, Any], Any]]] = {
     _plain(gather): gathers,
     _plain(scatter): scatters,
     _plain(sort): in_order,
-    _plain(conv2d): convolved,
+    **dict.fromkeys(map(_plain, (conv1d, conv2d, conv3d)), convolved),
     _plain(Fused.__call__): _fused,
     gemm: multiplied,
 }

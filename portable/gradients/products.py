@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from portable import recording
-from portable.conv import conv2d_input_gradient, conv2d_weight_gradient
+from portable.conv import (
+    conv1d_input_gradient,
+    conv1d_weight_gradient,
+    conv2d_input_gradient,
+    conv2d_weight_gradient,
+    conv3d_input_gradient,
+    conv3d_weight_gradient,
+)
 from portable.gradients.memory_of import is_real
 from portable.gradients.recorders import TapeLike, done, in_precision_of, three_axes, unknown
 from portable.gradients.records import Gradients
@@ -14,6 +21,13 @@ from portable.linalg import gemm
 from portable.primitives import reduce
 
 __all__ = ["convolved", "multiplied"]
+
+_BACK: Final[dict[str, tuple[Any, Any]]] = {
+    "conv1d": (conv1d_input_gradient, conv1d_weight_gradient),
+    "conv2d": (conv2d_input_gradient, conv2d_weight_gradient),
+    "conv3d": (conv3d_input_gradient, conv3d_weight_gradient),
+}
+"""By images, and by filters."""
 
 
 def multiplied(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
@@ -43,7 +57,7 @@ def multiplied(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def convolved(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
-    """A convolution of images, and a bias."""
+    """A convolution of lines, images or volumes, and a bias."""
     known = {"stride", "padding", "dilation", "groups", "layout", "algorithm", "precision"}
     given = {name for name, x in kwargs.items() if x is not None}
     if len(args) != 2 or given - known - {"bias"}:
@@ -56,7 +70,8 @@ def convolved(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
     images, filters = tape.value(x), tape.value(w)
     reads = [images, filters] + ([] if bias is None else [tape.value(bias)])
     written = tape.value(result)
-    axis = 1 if kwargs.get("layout", "NCHW") == "NCHW" else 3
+    axis = 1 if kwargs.get("layout", "NC").startswith("NC") else x.ndim - 1
+    by_images, by_filters = _BACK[function.__name__]
 
     def through(gradients: Gradients) -> None:
         total = gradients.taken(written)
@@ -67,13 +82,12 @@ def convolved(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
             shape = tuple(x.shape)
             add_to(
                 into,
-                conv2d_input_gradient(total, in_precision_of(filters, total), shape, **options),
+                by_images(total, in_precision_of(filters, total), shape, **options),
             )
         into = gradients.of(filters)
         if into is not None and into.size:
-            made = conv2d_weight_gradient(
-                in_precision_of(images, total), total, tuple(w.shape), **options
-            )
+            seen, shape = in_precision_of(images, total), tuple(w.shape)
+            made = by_filters(seen, total, shape, **options)
             add_to(into, made)
         into = None if bias is None else gradients.of(reads[2])
         if into is not None:

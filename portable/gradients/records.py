@@ -5,19 +5,32 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
+from portable import lang as kl
+from portable.dtypes import dtype
 from portable.errors import DataError, UnsupportedError
 from portable.gradients.memory_of import Memory, is_real
 from portable.gradients.sums import add_to, nought_for
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import mapped
+from portable.lang.kernel import kernel
+from portable.namespace import device_of
 from portable.primitives import copy
 
-__all__ = ["Gradients", "KernelRecord", "OperationRecord", "Record", "UnseenRecord", "Value"]
+__all__ = [
+    "Changed",
+    "Gradients",
+    "KernelRecord",
+    "OperationRecord",
+    "Record",
+    "UnseenRecord",
+    "Value",
+]
 
 
 @dataclass(eq=False)
@@ -28,33 +41,91 @@ class Value:
     ----------
     array : array
     memory : Memory
-    sample : bytes or None
-        Some of its elements when something read it, of NumPy's arrays, which anybody may write.
+    sample : bytes, array or None
+        Some of its elements when something read it: of NumPy's arrays on the host, of others where
+        they live.
     """
 
     array: Any
     memory: Memory
-    sample: bytes | None = None
+    sample: Any = None
 
     def take_sample(self) -> None:
         """Remembers some elements."""
-        if self.sample is None and isinstance(self.array, np.ndarray):
+        if self.sample is not None:
+            return
+        if isinstance(self.array, np.ndarray):
             self.sample = _sample(self.array)
+        else:
+            some = _some(self.array, self.memory)
+            self.sample = None if some is None else copy(some)
 
-    def check(self) -> None:
-        """Refuses it where something else wrote to it, as far as some elements tell.
+    def check(self, changed: Changed) -> None:
+        """Looks whether something else wrote to it, as far as some elements tell.
 
         Raises
         ------
         DataError
-            If it did.
+            If it did, and the array is NumPy's; of others `changed` will tell.
         """
-        if self.sample is not None and _sample(self.array) != self.sample:
-            raise DataError(
-                f"an array of shape {self.memory.shape} was written after something on the tape "
-                "read it, by what the tape does not see; write to it by a kernel or by "
-                "portable.primitives.copy, or to another array"
-            )
+        if isinstance(self.sample, bytes):
+            if _sample(self.array) != self.sample:
+                raise _was_written(self.memory.shape)
+        elif self.sample is not None:
+            changed.look(self.sample, _some(self.array, self.memory))
+
+
+def _was_written(shape: tuple[int, ...] | None = None) -> DataError:
+    which = "an array" if shape is None else f"an array of shape {shape}"
+    return DataError(
+        f"{which} was written after something on the tape read it, by what the tape does not see; "
+        "write to it by a kernel or by portable.primitives.copy inside the tape's with statement, "
+        "or to another array"
+    )
+
+
+class Changed:
+    """Looks at samples where they live, and tells in the end."""
+
+    def __init__(self) -> None:
+        self._flags: dict[Any, Any] = {}
+
+    def look(self, sample: Any, now: Any) -> None:
+        """Compares some elements with what they were."""
+        device = device_of(sample)
+        if device not in self._flags:
+            self._flags[device] = device.from_numpy(np.zeros(1, np.int32))
+        _compare[sample.shape[0]](sample, now, self._flags[device])
+
+    def tell(self) -> None:
+        """Raises where some differed.
+
+        Raises
+        ------
+        DataError
+            If some did.
+        """
+        if any(int(device.to_numpy(flag)[0]) for device, flag in self._flags.items()):
+            raise _was_written()
+
+
+@kernel
+def _compare(before: Any, now: Any, flag: Any) -> None:
+    """Raises a flag where elements differ; NaN is as NaN."""
+    i = kl.global_id(0)
+    a, b = before[i], now[i]
+    if a != b and not (a != a and b != b):
+        kl.atomic_max(flag, 0, 1)
+
+
+def _some(x: Any, memory: Memory) -> Any:
+    """A view of some elements from all over an array in C order; None of another one."""
+    size, kind = prod(memory.shape), dtype(x.dtype)
+    descending = all(a >= b for a, b in pairwise(memory.strides))
+    whole = memory.high - memory.low == size * kind.itemsize
+    if not size or not descending or not whole or kind.is_complex:
+        return None
+    return x.reshape((-1,))[:: max(1, size // _SAMPLED)]
 
 
 _SAMPLED: Final = 256

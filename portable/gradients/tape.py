@@ -18,7 +18,7 @@ from portable.gradients.elementwise import elementwise
 from portable.gradients.kernels import vjp
 from portable.gradients.memory_of import Memory, is_real, memory_of
 from portable.gradients.operations import OPERATIONS, custom
-from portable.gradients.records import Gradients, KernelRecord, Record, UnseenRecord, Value
+from portable.gradients.records import Changed, Gradients, KernelRecord, Record, UnseenRecord, Value
 from portable.gradients.sums import as_given, as_pairs, nought_for
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import flattened
@@ -106,9 +106,10 @@ class Tape:
     def record(self, record: Record) -> None:
         """Adds one that is about to be done, or was, and whose results nothing has read."""
         self._records.append(record)
-        needed = record.kept()
-        if any(isinstance(x.array, np.ndarray) and x.sample is None for x in needed):
+        needed = [x for x in record.kept() if x.sample is None and is_real(x.array)]
+        if any(isinstance(x.array, np.ndarray) for x in needed):
             synchronize()
+        with recording.unwatched():
             for value in needed:
                 value.take_sample()
 
@@ -254,11 +255,15 @@ class Tape:
             raise DataError("the loss is no array that something on the tape wrote")
         gradients.found[end.memory] = _seed(loss, seed)
         synchronize()
+        changed, checked = Changed(), set[int]()
         for record in reversed(self._records):
             if any(x.memory in gradients.found for x in record.writes):
                 for value in record.kept():
-                    value.check()
+                    if id(value) not in checked:
+                        checked.add(id(value))
+                        value.check(changed)
                 record.back(gradients)
+        changed.tell()
         found = [gradients.found.get(memory) for memory in memories]
         return [None if g is None else as_given(g, x) for g, x in zip(found, sources, strict=True)]
 

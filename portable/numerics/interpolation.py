@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from portable.errors import ShapeError
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import floating, namespace_of
@@ -51,7 +53,8 @@ def interp(
     kind = xp.result_type(x, points)
     x, points = xp.astype(x, kind, copy=False), xp.astype(points, kind, copy=False)
     where = xp.reshape(x, (-1,))
-    values_at = xp.reshape(_inside(xp, where, points, values), x.shape)
+    with np.errstate(invalid="ignore", divide="ignore"):  # as NumPy's own, which is silent
+        values_at = xp.reshape(_inside(xp, where, points, values), x.shape)
     if left is not None:
         values_at = xp.where(x < points[0], xp.full_like(values_at, left), values_at)
     if right is not None:

@@ -30,6 +30,8 @@ _TIMES_MEAN: Final = 8
 
 _EACH: Final = 7
 """Rows and numbers of a work-item where they are; odd, so that items read different banks."""
+_MOST_ITEMS: Final = 512
+"""Work-items of a workgroup that has such a share."""
 
 _SHARES_A_UNIT: Final = 8
 _LEAST_SHARE: Final = 2048
@@ -102,18 +104,24 @@ def shares_of(offsets: Any, numbers: int) -> Any:
     array, shape (shares + 1,)
         Rows that end before each share, int64.
     """
-    size = _EACH * _WORKGROUP
+    device = device_of_arrays(offsets)
+    size = _EACH * _items(device)
     count = -(-(int(offsets.shape[0]) - 1 + numbers) // size) + 1
-    starts = device_of_arrays(offsets).empty((count,), int64)
+    starts = device.empty((count,), int64)
     csr_mark_shares[count, _WORKGROUP](offsets, numbers, starts, SIZE=size)
     return starts
+
+
+def _items(device: Device) -> int:
+    return min(_MOST_ITEMS, device.capabilities.max_workgroup)
 
 
 def _in_even_shares(device: Device, a: Rows, x: Any, starts: Any, out: Any, acc: DType) -> None:
     count = int(starts.shape[0]) - 1
     rows, sums = device.empty((count,), int64), device.empty((count,), acc)
-    csr_even_by_vector[groups(count), _WORKGROUP](
-        a, x, out, starts, rows, sums, ACC=acc, EACH=_EACH, ITEMS=_WORKGROUP
+    items = _items(device)
+    csr_even_by_vector[groups(count), items](
+        a, x, out, starts, rows, sums, ACC=acc, EACH=_EACH, ITEMS=items
     )
     lanes = min(device.capabilities.sub_group_size, 32)
     csr_add_carried[groups(-(-count * lanes // _WORKGROUP)), _WORKGROUP](

@@ -45,6 +45,10 @@ CASES: dict[str, tuple[Case, str, str, Any, str]] = {
         Case((2, 40, 6, 8), (24, 40, 3, 3), stride=(2, 2), padding=(1, 1)), "direct", "NCHW",
         np.float32, "mma.tf32.m16n8k8",
     ),
+    "windows side by side": (
+        Case((2, 32, 6, 8), (24, 32, 2, 2), stride=(2, 2)), "direct", "NHWC", np.float16,
+        "tensor.load.5",
+    ),
     "bfloat16": (
         Case((2, 40, 5, 6), (24, 40, 3, 3), padding=(1, 1)), "direct", "NHWC", bfloat16.numpy,
         "tensor.load.4",
@@ -93,7 +97,8 @@ def test_tf32_rounds_factors_where_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["boxes by the copy engine", "strides by the copy engine", "patches"]
+    "name",
+    ["boxes by the copy engine", "strides by the copy engine", "patches", "windows side by side"],
 )
 def test_gradients_by_filters_on_an_h200(name: str, ran: set[str]) -> None:
     case, algorithm, _, dtype, wanted = CASES[name]

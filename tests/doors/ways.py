@@ -103,7 +103,7 @@ def _way(
 
 WAYS: Final[tuple[Way, ...]] = (
     # products
-    _way("tiles", doors.PRODUCT, "gemm_tiles", ((20, 64), (64, 33))),
+    _way("tiles", doors.PRODUCT, "gemm_tiles", ((20, 64), (64, 97))),
     _way("few columns", doors.PRODUCT, "gemm_slim", ((50, 64), (64, 3)), _alone),
     _way("small", doors.PRODUCT, "gemm_slim", ((20, 24), (24, 17)), _alone),
     _way(
@@ -119,6 +119,10 @@ WAYS: Final[tuple[Way, ...]] = (
         _compiled_alone, "float64",
     ),
     _way("a vector", doors.ARRAY_PRODUCT, "matrix_by_vector", ((20, 24), (24, 1)), _alone),
+    _way(
+        "a vector of complex numbers", doors.ARRAY_PRODUCT, "pairs_by_vector",
+        ((20, 24), (24, 1)), _alone, "complex64",
+    ),
     _way(
         "a vector by workgroup", doors.ARRAY_PRODUCT, "rows_by_vector", ((20, 700), (700, 1)),
         _crowd,
@@ -273,7 +277,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
     "copy_alone eliminate_in_registers exchange_and_solve eliminate_panel exchange_alone "
     "exchange_rows order_rows "
-    "gather_rows narrow_product complex_product complex_product_alone solve_strips "
+    "gather_rows narrow_product part_rows part_squares add_parts solve_strips "
     "diagonal_products": "tests/linalg/test_lu.py",
     "factor_columns reflect_in_registers reflect_together small_diagonals sum_squares "
     "deviations": "tests/linalg/test_qr.py",

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
+import pytest
 
 import portable as pt
 from portable import nn
@@ -127,6 +128,19 @@ def products_by_a_warpgroup_and_one_that_copies() -> None:
 @run
 def products_by_a_warpgroup_and_a_copy_engine() -> None:
     on_h200(64, 64, 304, 256, **HALVES, APART=True)
+
+
+@run
+def products_of_eight_bits() -> None:
+    """Of which units sum up a tile, and work-items tiles."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    a, b = (random(64, 640).astype(ml_dtypes.float8_e4m3fn) for _ in range(2))
+    out = empty(64, 64)
+    tiling = Tiling(64, 64, 128, 4, units=True, warp_specialised=True)
+    how = {"TILING": tiling, "ACC": float32, "ACTIVATION": keep}
+    with pt.use("simulator:h200"):
+        gemm_tiles[256, 256](1.0, a, b.T, 0.0, None, None, out, **how)
+    close(out, a.astype(np.float32) @ b.astype(np.float32).T)
 
 
 @run

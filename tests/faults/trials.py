@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 __all__ = ["Outcome", "Trials", "trials"]
 
 _ROOT = Path(__file__).parents[2]
+_CHECKED = {"PORTABLE_CHECK": "1", "PORTABLE_CACHE": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,11 @@ class Trials:
 
 
 @contextmanager
-def trials() -> Iterator[Trials]:
+def trials(device: str = "simulator") -> Iterator[Trials]:
     """A worker for as long as the context lasts."""
     command = [sys.executable, "-m", "tests.faults.worker"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=_ROOT, text=True, **pipes) as worker:
+    checks = {} if device == "simulator" else _CHECKED
+    env = os.environ | {"PORTABLE_BACKEND": device} | checks
+    with subprocess.Popen(command, cwd=_ROOT, text=True, env=env, **pipes) as worker:
         yield Trials(worker)

@@ -1,7 +1,7 @@
 """Tries faults, each in a child of its own, so that none is left behind in caches of kernels.
 
 Reads the name of a fault, or of a run without one, from each line of its input, and answers with a
-line of JSON. It never loads a driver, so that children may be forked.
+line of JSON. ``PORTABLE_BACKEND`` is the simulator, or another device that stands being forked.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import gc
 import json
 import os
+import select
+import signal
 import sys
 import time
 import traceback
 from typing import Any
 
-os.environ["PORTABLE_BACKEND"] = "simulator"
-
 import portable
+from portable.errors import CheckError
 from portable.sim import checks, errors
 from tests.faults import runs
 from tests.faults.fault import Detector, Fault
@@ -32,8 +33,13 @@ DETECTORS: dict[type[Exception], Detector] = {
     errors.AsyncCopyError: "copy",
     errors.NotUniformError: "uniform",
     errors.BrokenPromiseError: "promise",
+    CheckError: "bounds",
     AssertionError: "result",
 }
+DEVICE = os.environ["PORTABLE_BACKEND"]
+PATIENCE = 30.0
+"""Seconds after which a run on a processor is taken for endless."""
+
 _BY_NAME = {fault.name: fault for fault in FAULTS}
 
 
@@ -43,7 +49,7 @@ def tried(name: str) -> dict[str, Any]:
     begun = time.perf_counter()
     try:
         if fault is None:
-            runs.RUNS[name]("simulator")
+            runs.RUNS[name](DEVICE)
         else:
             _with(fault)
         found, message = "", ""
@@ -57,7 +63,7 @@ def tried(name: str) -> dict[str, Any]:
 def _with(fault: Fault) -> None:
     plant(fault.change)
     with checks(**fault.checks):
-        runs.RUNS[fault.run]("simulator")
+        runs.RUNS[fault.run](DEVICE)
 
 
 def in_a_child(name: str) -> str:
@@ -72,14 +78,18 @@ def in_a_child(name: str) -> str:
         os._exit(0)
     os.close(theirs)
     with os.fdopen(ours) as answer:
+        ended = DEVICE == "simulator" or select.select([answer], [], [], PATIENCE)[0]
+        if not ended:
+            os.kill(child, signal.SIGKILL)
         text = answer.read()
     os.waitpid(child, 0)
-    return text or json.dumps({"found_by": "other", "message": "it died", "seconds": 0.0})
+    how = ("other", "it died") if ended else ("wait", "it never ended")
+    return text or json.dumps(dict(zip(("found_by", "message"), how, strict=True), seconds=0.0))
 
 
 def main() -> None:
     """Answers lines until there are no more."""
-    portable.device("simulator")  # found once, not by each child
+    portable.device(DEVICE)  # found once, not by each child
     gc.freeze()
     for line in sys.stdin:
         sys.stdout.write(in_a_child(line.strip()) + "\n")

@@ -111,10 +111,6 @@ def _backwards_moves(old: Any) -> Any:
     return found
 
 
-def _no_barriers(made: Any) -> Any:
-    return tuple(x for x in made if not isinstance(x, s.Barrier))
-
-
 FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], str]] = {
     "a difference's sign": (rules, "neg", lambda _: lambda a: a, "newton"),
     "a product's other operand": (rules, "mul", lambda _: lambda a, b: a, "saxpy"),
@@ -131,8 +127,9 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], str]] = {
         cells, "_unchanged", lambda _: lambda body, after: set(after), "logistic",
     ),
     "workgroups' sums": (shares, "_halved", lambda _: lambda *a: (), "saxpy"),
-    "sums of tiles by others": (
-        tile_sums.TileSums, "_sums", _statements(_no_barriers), "tiles",
+    "whose copy it is": (
+        tile_sums, "linear_local_id", lambda _: lambda w, kind: e.WorkItem("local_id", 0, kind),
+        "tiles",
     ),
     "who reads an element alone": (
         memory, "own_elements", lambda _: lambda k, d: frozenset(k.parameters), "sums",

@@ -186,3 +186,22 @@ def lanes(x, y):
 
 def test_vectors(device: Device) -> None:
     assert_gradients(device.name, lanes, 8, numbers(33), np.zeros(32))
+
+
+@pt.kernel
+def meetings(x, y):
+    total = kl.workgroup_reduce(kl.add, x[kl.global_id(0)])
+    y[kl.global_id(0)] = total * total
+
+
+def test_the_same_arrays_on_one_device_after_the_other() -> None:
+    x, y, gx, gy = numbers(8), np.zeros(8), np.zeros(8), np.ones(8)
+    launch, found = pt.vjp(meetings)[8, 4], []
+    for name in ("cpu:native", "simulator", "cpu:native"):
+        gx[:], gy[:] = 0, 1
+        with pt.use(name):
+            launch(x, y, gx, gy)
+            pt.synchronize()
+        found.append(gx.copy())
+    np.testing.assert_allclose(found[1:], [found[0]] * 2)
+    assert len(launch._plans) == 2

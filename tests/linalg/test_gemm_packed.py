@@ -275,3 +275,12 @@ def test_where_it_is_chosen() -> None:
         beside = Beside(packable=packable)
         first = next(launches(core, kind, (1024, 1024), 1024, "auto", constants, False, beside))
         assert (first.packing is not None) is packable
+
+
+def test_a_stack_of_one_product_is_not_packed() -> None:
+    """The kernels that pack take matrices."""
+    a, b = operands(512, 400, 512)
+    with portable.use("cpu:native"):
+        found = gemm(a, b[None])
+    assert found.shape == (1, 512, 400)
+    assert np.allclose(found[0], a @ b, atol=1e-3)

@@ -12,7 +12,7 @@ import portable
 from portable import linalg
 from portable.backend import Device
 from portable.backend.profiles import load
-from portable.dtypes import float32, int32
+from portable.dtypes import float32, float64, int32
 from portable.linalg.products.slim import slim_for
 
 RNG = np.random.default_rng(0)
@@ -91,6 +91,14 @@ def test_which_products_are_slim() -> None:
     assert long is not None
     assert long[1] > 1
     assert long[0].split_k
+    for kind, shape, k in ((float64, (500, 33, 33), 33), (float32, (2000, 96), 500)):
+        found = slim_for(alone, kind, shape, k)
+        assert found is not None
+        assert found[0].rows * found[0].vectors <= 24
+    narrow = replace(alone, vector_bytes=32, vector_registers=16)
+    assert slim_for(narrow, float32, (2000, 24), 500) is not None
+    assert slim_for(narrow, float32, (2000, 96), 500) is None
+    assert slim_for(alone, float32, (2000, 97), 500) is None
     assert slim_for(alone, float32, (512, 512), 512) is None
     assert slim_for(alone, float32, (4, 100_000), 50) is None
     assert slim_for(alone, int32, (8, 8), 8) is None

@@ -58,7 +58,7 @@ def test_long_rows_among_short_ones(
 ) -> None:
     monkeypatch.setattr(products, "_LONG", 40)
     monkeypatch.setattr(products, "_TIMES_MEAN", 2)
-    monkeypatch.setattr(products, "_WORKGROUP", 32)
+    monkeypatch.setattr(products, "_MOST_ITEMS", 32)
     monkeypatch.setattr(products, "_EACH", 3)
     a = matrix(60, 300, 0.02, "float32").tolil()
     a[0:5, :] = 0

@@ -45,7 +45,8 @@ def _real(random: Random, kind: str, limit: float) -> str:
     """An exact expression within a limit."""
     place = f"x_{kind}[(i * {random.randrange(1, 9)} + {random.randrange(ITEMS)}) % {ITEMS}]"
     forms = [place, f"-{place}", f"kl.abs({place})", f"kl.floor({place})", f"{place} * 0.5"]
-    forms += [f"kl.minimum({place}, kl.{kind}({random.randrange(-9, 9)}))", f"kl.rint({place})"]
+    bound = random.choice([n for n in range(-9, 9) if n])  # zeros of both signs: either
+    forms += [f"kl.minimum({place}, kl.{kind}({bound}))", f"kl.rint({place})"]
     return f"kl.clip({random.choice(forms)}, {-limit}, {limit})"
 
 

@@ -17,7 +17,11 @@ from portable.array.functions.manipulation import (
     permute_dims,
 )
 from portable.array.functions.statistics import summed_in
-from portable.array.functions.vector_product_kernels import matrix_by_vector, rows_by_vector
+from portable.array.functions.vector_product_kernels import (
+    matrix_by_vector,
+    pairs_by_vector,
+    rows_by_vector,
+)
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.lang.kernel import kernel
@@ -74,6 +78,8 @@ _GROUP: Final = 64
 _MOST_LANES: Final = 16
 _VECTORS: Final = 8
 """Sums that a work-item alone keeps in registers at a time: enough that none waits for another."""
+_PAIRS: Final = 4
+"""The same of complex numbers, of which each has two."""
 _SHARES: Final = 8
 """Work-items alone, or workgroups, that are wanted for each compute unit."""
 _WIDEST: Final = 256
@@ -153,7 +159,7 @@ def _multiplied(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     a, b = converted(recipe, a, kind), converted(recipe, b, kind)
     lead = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     shape = (*lead, a.shape[-2], b.shape[-1])
-    if kind.is_float and len(shape) == 2 and 1 in shape and a.shape[-1]:
+    if kind.kind in "fc" and len(shape) == 2 and 1 in shape and a.shape[-1]:
         found = _vector_product(recipe, a, b, kind)
         if found is not None:
             return found.viewed(shape, contiguous_strides(shape, kind.itemsize))
@@ -208,6 +214,9 @@ def _vector_product(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     rows, depth = matrix.shape
     if vector.strides != (size,) or size not in matrix.strides or not rows:
         return None
+    if kind.is_complex:
+        pairs = along and capabilities.lone_work_items
+        return _pairs_by_vector(recipe, matrix, vector, kind) if pairs else None
     if not capabilities.lone_work_items:
         return _rows_by_vector(recipe, matrix, vector, kind) if along else None
     if not along:
@@ -222,6 +231,24 @@ def _vector_product(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     recipe.launch(
         matrix_by_vector, blocks * sections, 1, matrix, vector, parts, ACC=kind.register,
         LANES=lanes, VECTORS=vectors, ALONG=along, DEPTH=section,
+    )  # fmt: skip
+    return parts if sections == 1 else summed_in(recipe, parts, (0,), kind)
+
+
+def _pairs_by_vector(recipe: Recipe, matrix: Any, vector: Any, kind: DType) -> Any:
+    """A product of a complex matrix by a vector, where work-items are alone."""
+    capabilities, real = matrix.device.capabilities, kind.real
+    (rows, depth), half = matrix.shape, kind.itemsize // 2
+    vectors = _PAIRS if rows >= _PAIRS * capabilities.compute_units else 1
+    blocks = -(-rows // vectors)
+    section = _section(depth, blocks, capabilities.compute_units * _SHARES)
+    sections = -(-depth // section)
+    parts = recipe.empty((sections, rows), kind)
+    pairs = matrix.viewed((rows, 2 * depth), (matrix.strides[0], half), dtype=real)
+    recipe.launch(
+        pairs_by_vector, blocks * sections, 1, pairs,
+        vector.viewed((2 * depth,), (half,), dtype=real), parts, ACC=real,
+        LANES=capabilities.vector_bytes // half, VECTORS=vectors, DEPTH=section,
     )  # fmt: skip
     return parts if sections == 1 else summed_in(recipe, parts, (0,), kind)
 

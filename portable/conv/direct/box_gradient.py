@@ -57,13 +57,16 @@ class BoxGradient:
         if forward.patches:  # whose one tap has all taps' channels
             parts = space.reshape(sums, (sums.shape[0], shape.filters, *taps, shape.channels))
             add_up(device, parts, space.permute_dims(dw, (0, 2, 3, 1)))
+        elif forward.seen is not shape:  # whose taps have those beside them as channels
+            parts = space.reshape(sums, (sums.shape[0], taps[0], lying[0], taps[1], lying[1]))
+            add_up(device, parts, space.permute_dims(dw, (2, 0, 3, 1)))
         else:
             parts = space.reshape(sums, (sums.shape[0], *taps, *lying))
             add_up(device, parts, space.permute_dims(dw, (2, 3, 0, 1)))
 
     @property
     def _window(self) -> Window:
-        return ONE_TAP if self.forward.patches else self.forward.shape.window
+        return ONE_TAP if self.forward.patches else self.forward.seen.window
 
     @cached_property
     def _matrices(self) -> tuple[int, int, int]:

@@ -16,6 +16,7 @@ from portable.conv.direct.box_kernels import (
     gather_patches,
     multiply_boxes,
 )
+from portable.conv.direct.direct import in_c_order
 from portable.conv.geometry import Geometry, Layout, Pair, Window
 from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
@@ -71,10 +72,10 @@ def boxes(
     units = by_matrix_units(device, kind, split)
     if shape.groups > 1 or 0 in (*shape.result, shape.images, shape.channels, shape.filters):
         return None
-    phased = _comes_apart(shape, kind)
+    phased = _comes_apart(folded(shape))
     patches = not phased and (shape.window.stride != (1, 1) or (units and _shallow(shape)))
     rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
-    if patches and not units:
+    if patches and (not units or kind is float32):
         return None
     if rows and not units and not _worth_copying(device, shape):
         return None
@@ -100,7 +101,24 @@ def _worth_copying(device: Device, shape: Geometry) -> bool:
     return crowd and shape.channels >= _FEWEST_CHANNELS and shape.window.count > 1
 
 
-def _comes_apart(shape: Geometry, kind: DType) -> bool:
+def folded(shape: Geometry) -> Geometry:
+    """The same convolution with the taps of a row as channels, where they lie side by side.
+
+    So they do where windows leave no pixel out and share none.
+    """
+    (rows, taps), (down, across) = shape.window.taps, shape.window.stride
+    above, left = shape.window.padding
+    below, right = shape.behind or shape.window.padding
+    apart = taps == across > 1 and left == right == 0 and shape.window.dilation[1] == 1
+    if not apart or shape.width % across:
+        return shape
+    window = Window((rows, 1), (down, 1), (above, 0), (shape.window.dilation[0], 1))
+    behind = None if below == above else (below, 0)
+    extents = shape.channels * across, shape.height, shape.width // across
+    return Geometry(shape.images, *extents, shape.filters, 1, window, behind)
+
+
+def _comes_apart(shape: Geometry) -> bool:
     """Whether images come apart in phases of the stride, whose channels are whole steps."""
     if shape.window.stride == (1, 1) or shape.channels % _DEPTH:
         return False
@@ -130,6 +148,11 @@ class Boxes(Method):
     patches: bool
     rows: bool
 
+    @cached_property
+    def seen(self) -> Geometry:
+        """The convolution as it is multiplied."""
+        return self.shape if self.patches else folded(self.shape)
+
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace for all images, if they are rearranged, and for one."""
         each = sum(self.rearranged_elements)
@@ -143,15 +166,16 @@ class Boxes(Method):
         taps, depth, count = prod(shape.window.taps), shape.channels, shape.filters
         room = self.device.empty((taps, depth, self.padded(count)), self.kind)
         enqueue(arrange_filters[(room.shape[2], depth), None], w, room, TURNED=turned)
-        if self.patches:
-            room = self.device.namespace().reshape(room, (1, taps * depth, room.shape[2]))
+        if self.patches or self.seen is not shape:
+            taps = 1 if self.patches else self.seen.window.count
+            room = self.device.namespace().reshape(room, (taps, -1, room.shape[2]))
         return room[..., :count]
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results of images."""
         each = sum(self.rearranged_elements)
         if not each:
-            self._multiply(x, filters, out, epilogue, self.shape.window)
+            self._multiply(x, filters, out, epilogue, self.seen.window)
             return
         batch = workspace.shape[0] // each
         for first in range(0, self.shape.images, batch):
@@ -161,7 +185,7 @@ class Boxes(Method):
     def _batch(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """The results of some images, which the workspace is large enough for."""
         images, size = self._rearrange(x, workspace)
-        window = ONE_TAP if self.patches else self.shape.window
+        window = ONE_TAP if self.patches else self.seen.window
         if self.layout == "NHWC":
             self._multiply(images, filters, out, epilogue, window)
             return
@@ -174,12 +198,15 @@ class Boxes(Method):
 
     def in_phases(self, x: Any) -> Any:
         """Images (N, H, W, C) as they are, or apart in phases of the stride."""
-        down, across = self.shape.window.stride
-        if self.patches or (down, across) == (1, 1):
+        if self.patches or self.shape.window.stride == (1, 1):
             return x
-        n, height, width, channels = x.shape
-        extents = n, height // down, down, width // across, across * channels
-        return self.device.namespace().reshape(x, extents)
+        if not in_c_order(self.device, x):
+            room = self.device.empty(x.shape, self.kind)
+            copy_into(x, room, enqueue)
+            x = room
+        seen, (down, across) = self.seen, self.seen.window.stride
+        extents = seen.height // down, down, seen.width // across, across * seen.channels
+        return self.device.namespace().reshape(x, (x.shape[0], *extents))
 
     def rearranged(self, x: Any) -> Any:
         """Some images as `run` multiplies them: as they are where that will do."""
@@ -259,7 +286,7 @@ class Boxes(Method):
         choices = direct_choices(capabilities, kind, self.shape, state(), self.splits)
         if self.patches or self.shape.window.stride == (1, 1):
             return choices
-        return tuple(c for c in choices if self.shape.channels % c["BK"] == 0)
+        return tuple(c for c in choices if self.seen.channels % c["BK"] == 0)
 
     @cached_property
     def rearranged_elements(self) -> tuple[int, int]:

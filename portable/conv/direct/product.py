@@ -98,6 +98,8 @@ class Product(Method):
         """Images as one matrix (pixels, channels), or one (channels, pixels) each."""
         if self.layout == "NHWC":
             extents: tuple[int, ...] = (prod(x.shape[:3]), x.shape[3])
+        elif self.shape.images == 1:
+            extents = x.shape[1], prod(x.shape[2:])
         else:
             extents = (*x.shape[:2], prod(x.shape[2:]))
         return self.device.namespace().reshape(x, extents)
@@ -110,8 +112,8 @@ class Product(Method):
         if self.layout == "NHWC":
             images, slopes = 1, space.permute_dims(slopes, (1, 0))
         else:
-            pixels = space.permute_dims(pixels, (0, 2, 1))
+            pixels = space.permute_dims(pixels, (*range(pixels.ndim - 2), -1, -2))
         each = self.device.empty((images, *lying), self.kind)
-        target = each[0] if self.layout == "NHWC" else each
+        target = each[0] if images == 1 else each
         enqueue_product(enqueue, slopes, pixels, out=target, **self._precision)
         add_up(self.device, space.reshape(each, (images, *lying, 1, 1)), dw)

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, Final
 
 from portable.conv.launching import enqueue
-from portable.conv.tuning import winograd_choices
+from portable.conv.tuning import exact, winograd_choices
 from portable.conv.winograd.kernels import transform_gradient, transform_sums
 from portable.conv.winograd.product_kernels import multiply_many
 from portable.conv.winograd.winograd import Winograd
@@ -103,7 +103,7 @@ class WinogradGradient:
                 right,
                 sums,
                 tiles,
-                TILING=Tiling.of(choice),
+                TILING=Tiling.of(exact(choice)),
                 RUN=1,
                 DOWN=True,
                 ACC=forward.workspace_kind,

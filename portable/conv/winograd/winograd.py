@@ -11,7 +11,7 @@ from portable.conv.geometry import Pair
 from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, most_workspace
-from portable.conv.tuning import winograd_choices
+from portable.conv.tuning import accurate, winograd_choices
 from portable.conv.winograd.kernels import (
     TilePlan,
     Tiles,
@@ -32,12 +32,6 @@ __all__ = ["Winograd"]
 
 _CHANNELS: Final = 128
 """Neighbouring channels of a workgroup, where these are neighbours in memory: at most."""
-
-
-_MOST_INEXACT: Final = 512
-"""Channels up to which sums of matrix units, which round towards zero, are within 4 times the error
-of direct sums: 2.7 times of 512 and 6 of 1280 channels on an H200. Exact ones of 1280 channels are
-within 0.6 times, in 1.25 times the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,18 +154,13 @@ class Winograd(Method):
                 right,
                 m,
                 None,
-                TILING=Tiling.of(self.settled(choice)),
+                TILING=Tiling.of(accurate(choice, self.shape, self.device.capabilities)),
                 RUN=choice["RUN"],
                 DOWN=not self.channels_fast,
                 ACC=self.workspace_kind,
             )
 
         first_accepted(self._choices, use)
-
-    def settled(self, choice: Parameters) -> Parameters:
-        """A choice with the way in which matrix units multiply single precision."""
-        deep = self.shape.channels // self.shape.groups > _MOST_INEXACT
-        return {**choice, "SPLIT": "exact"} if choice["SPLIT"] and deep else choice
 
     def _transform_results(self, m: Any, out: Any, epilogue: Epilogue, first: int) -> None:
         staged = self.device.capabilities.local_memory_dedicated and not self.channels_fast

@@ -106,6 +106,7 @@ class TileSums:
         self._uniform: set[str] = set()
         self._written: set[object] = set()
         self._chosen: dict[int, dict[Array, list[_Addition]]] = {}
+        self._before: list[s.Statement] = []
 
     def put(self, body: s.Block) -> s.Block:
         """The body with sums for the additions to those tiles of which all can be replaced."""
@@ -254,27 +255,38 @@ class TileSums:
 
     # -- what replaces it --------------------------------------------------------------------
 
-    def _replaced(self, block: s.Block) -> s.Block:
+    def _replaced(self, block: s.Block, around: s.For | None = None) -> s.Block:
         out: list[s.Statement] = []
         for x in block:
             chosen = self._chosen.get(id(x))
             if chosen is not None and isinstance(x, s.For):
-                out += self._sums(x, chosen)
+                out += self._sums(x, chosen, around)
             elif isinstance(x, s.For):
-                out.append(replace(x, body=self._replaced(x.body)))
+                made = replace(x, body=self._replaced(x.body, x))
+                if self._before:
+                    out += [*self._before, s.Barrier(x.loc)]
+                    self._before.clear()
+                out.append(made)
             else:
                 out.append(x)
         return tuple(out)
 
-    def _sums(self, loop: s.For, chosen: Mapping[Array, list[_Addition]]) -> s.Block:
-        """The loop without the additions, copies of what is needed, and the sums."""
+    def _sums(
+        self, loop: s.For, chosen: Mapping[Array, list[_Addition]], around: s.For | None
+    ) -> s.Block:
+        """The loop without the additions, copies of what is needed, and the sums.
+
+        What the loop around it does not change is copied before that one.
+        """
         additions = [x for several in chosen.values() for x in several]
         copies: dict[str, Array] = {}
         out: list[s.Statement] = []
         own = linear_local_id(self._kernel.workgroup, self._kind)
         for name, var in {n: v for x in additions for n, v in x.copied.items()}.items():
             copies[name] = self._room(name, var.type)
-            out.append(s.Store(copies[name], (own,), var, loop.loc))
+            store = s.Store(copies[name], (own,), var, loop.loc)
+            fixed = around is not None and name not in _changed_in(around)
+            (self._before if fixed else out).append(store)
         out += [s.Barrier(loop.loc), _without(loop, {id(x.atomic) for x in additions})]
         for tile, several in chosen.items():
             out += self._elements(tile, several, copies, loop)
@@ -488,6 +500,12 @@ class TileSums:
 def _conflicts(stride: int) -> int:
     """How many lanes of a sub-group meet in a bank of local memory."""
     return gcd(stride, _BANKS) if stride else 1
+
+
+def _changed_in(loop: s.For) -> set[str]:
+    """The names that a loop binds or sets."""
+    inner = all_statements((loop,))
+    return {v.name for x in inner for v in (*x.binds(), *x.sets())}
 
 
 def _is_addition(x: s.Statement) -> bool:

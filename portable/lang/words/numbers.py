@@ -66,12 +66,12 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 @word
 def minimum(x: Any, y: Any) -> Any:
-    """The smaller; NaN if either is."""
+    """The smaller; NaN if either is. Of zeros of both signs either."""
 
 
 @word
 def maximum(x: Any, y: Any) -> Any:
-    """The larger; NaN if either is."""
+    """The larger; NaN if either is. Of zeros of both signs either."""
 
 
 @word

@@ -238,7 +238,8 @@ class _Elimination:
         """Factors some columns by panels in registers; rows change places in all columns."""
         (lu, pivots, failures), batch = self.factors, int(self.factors.lu.shape[0])
         m, n = (int(x) for x in lu.shape[1:])
-        strips, panel = -(-n // self.layout.strip), panel_of(self.kind)
+        strip, panel = self.layout.strip // 2, panel_of(self.kind)
+        strips = -(-n // strip)
         for start in range(first, last, panel):
             stop = min(start + panel, last)
             found = holding_for(self.device, m - start, self.kind)
@@ -249,7 +250,7 @@ class _Elimination:
             )
             exchange_and_solve[groups(batch * strips), self.layout.items](
                 lu, self.moves, self.triangles, (start, stop, last), strips,
-                STRIP=self.layout.strip, COUNT=panel,
+                STRIP=strip, COUNT=panel,
             )  # fmt: skip
             _change(self.device, lu, start, stop, last)
 

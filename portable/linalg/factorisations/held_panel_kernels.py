@@ -193,19 +193,24 @@ def load_columns(
     """Loads columns, zeros beyond the matrix, changed as the columns of the panel before want."""
     values, m = held.values, matrix.shape[0] - first
     for i in kl.static_range(HOLDING.rows):
-        row, place = row_of(i), held.places[i]
         for j in kl.static_range(HOLDING.columns):
             values[i, j] = 0
-            if row < m and first + begin + j < matrix.shape[1]:
-                values[i, j] = matrix[first + row, first + begin + j]
-        if row < m and place >= begin:
-            for k in kl.range(begin, unroll=4):
-                factor = matrix[first + row, first + k]
-                for j in kl.static_range(HOLDING.columns):
-                    values[i, j] = values[i, j] - factor * known.upper[k, j]
-        if place < begin:
+            if row_of(i) < m and first + begin + j < matrix.shape[1]:
+                values[i, j] = matrix[first + row_of(i), first + begin + j]
+    factors = kl.private(HOLDING.rows, values.dtype)
+    # Rows inside, whose loads are on their way together.
+    for k in kl.range(begin, unroll=2):
+        for i in kl.static_range(HOLDING.rows):
+            factors[i] = 0
+            if row_of(i) < m:
+                factors[i] = matrix[first + row_of(i), first + k]
+        for i in kl.static_range(HOLDING.rows):
             for j in kl.static_range(HOLDING.columns):
-                values[i, j] = known.upper[place, j]
+                values[i, j] = values[i, j] - factors[i] * known.upper[k, j]
+    for i in kl.static_range(HOLDING.rows):
+        if held.places[i] < begin:
+            for j in kl.static_range(HOLDING.columns):
+                values[i, j] = known.upper[held.places[i], j]
 
 
 @function

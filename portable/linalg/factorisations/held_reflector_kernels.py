@@ -194,12 +194,16 @@ def turn_sums(shared: Any, begin: Any, COLUMNS: int) -> None:
 @function
 def subtract(held: Any, shares: Any, vectors: Any, begin: Any, m: Any, HOLDING: Holding) -> None:
     """Takes the shares of the reflectors before from the columns that are held."""
-    for i in kl.static_range(HOLDING.rows):
-        if row_of(i) < m:
-            for k in kl.range(begin, unroll=4):
-                x = vectors[row_of(i), k]
-                for j in kl.static_range(HOLDING.columns):
-                    held[i, j] = held[i, j] - x * shares[k, j]
+    x = kl.private(HOLDING.rows, held.dtype)
+    # Rows inside, whose loads are on their way together.
+    for k in kl.range(begin, unroll=2):
+        for i in kl.static_range(HOLDING.rows):
+            x[i] = 0
+            if row_of(i) < m:
+                x[i] = vectors[row_of(i), k]
+        for i in kl.static_range(HOLDING.rows):
+            for j in kl.static_range(HOLDING.columns):
+                held[i, j] = held[i, j] - x[i] * shares[k, j]
 
 
 @function

@@ -13,11 +13,12 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.copy_kernels import conjugate
 from portable.linalg.factorisations.matrices import is_turned, turned
 from portable.linalg.products.gemm import gemm
+from portable.linalg.products.repeats import room_for
 
 __all__ = ["add_product", "multiplied", "subtract_product"]
 
-_TILE: Final = 16
-_LONE: Final = 8
+_TILE: Final = (32, 8, 1)
+_TILE_ALONE: Final = (64, 1, 1)
 _NARROW: Final = 32
 """Columns up to which a product on a processor would be a program for each number of rows."""
 
@@ -75,22 +76,34 @@ def _product(
             out, left, b = out[0], left[0], b[0]
         gemm(left, b, alpha=alpha, beta=beta, c=out if beta else None, out=out)
         return
-    lone = can.lone_work_items
-    rows, columns = int(out.shape[1]), int(out.shape[2])
-    edge = _LONE if lone else _TILE
-    count = groups(-(-columns // edge), -(-rows // edge), int(out.shape[0]))
-    items = (1, 1, 1) if lone else (_TILE, _TILE, 1)
-    product = complex_product_alone if lone else complex_product
-    product[count, items](alpha, left, b, beta, out, CONJUGATE=adjoint, TILE=edge)
+    _complex_product(device, out, (left, adjoint), (b, False), factors)
 
 
-@function
-def element(x: Any, i: Any, j: Any, kind: Any) -> Any:
-    """An element, zero outside."""
-    value = kl.cast(0, kind)
-    if i < x.shape[0] and j < x.shape[1]:
-        value = x[i, j]
-    return value
+def _complex_product(
+    device: Device,
+    out: Any,
+    a: tuple[Any, bool],
+    b: tuple[Any, bool],
+    factors: tuple[float, float],
+) -> None:
+    """A product of complex matrices, of which each may be conjugated, as one of real numbers.
+
+    Real and imaginary parts lie beside each other: of `a` in rows, of `b` in squares of four, as
+    complex numbers are matrices.
+    """
+    if is_turned(out):
+        (left, conjugated), (right, other) = a, b
+        out, a, b = turned(out), (turned(right), other), (turned(left), conjugated)
+    kind, batch = dtype(out.dtype).real, int(out.shape[0])
+    (m, depth), n = (int(x) for x in a[0].shape[1:]), int(out.shape[2])
+    left = room_for(device, "left", (batch, m, 2 * depth), kind)
+    right = room_for(device, "right", (batch, 2 * depth, 2 * n), kind)
+    product = room_for(device, "product", (batch, m, 2 * n), kind)
+    tile = _TILE_ALONE if device.capabilities.lone_work_items else _TILE
+    part_rows[(depth, m, batch), tile](a[0], left, CONJUGATE=a[1])
+    part_squares[(n, depth, batch), tile](b[0], right, CONJUGATE=b[1])
+    gemm(left, right, out=product)
+    add_parts[(n, m, batch), tile](factors[0], product, out, KEEP=factors[1] != 0)
 
 
 @kernel
@@ -125,57 +138,35 @@ def add_rows(alpha: Any, a: Any, b: Any, out: Any, place: Any, LANES: int, KEEP:
 
 
 @kernel
-def complex_product(
-    alpha: Any, a: Any, b: Any, beta: Any, out: Any, *, CONJUGATE: bool, TILE: int
-) -> None:
-    """``out = alpha a @ b + beta out``, a workgroup a square tile; `CONJUGATE`: of a's conjugate.
-
-    With ``beta == 0`` what `out` holds does not count.
-    """
-    kind, batch = out.dtype, kl.group_id(2)
-    left, right = kl.local((TILE, TILE + 1), kind), kl.local((TILE, TILE), kind)
-    x, y = kl.local_id(0), kl.local_id(1)
-    row, column = kl.group_id(1) * TILE + y, kl.group_id(0) * TILE + x
-    total = kl.cast(0, kind)
-    depth = a.shape[2]
-    for first in range(0, depth, TILE):
-        value = element(a[batch], row, first + x, kind)
-        left[y, x] = conjugate(value) if CONJUGATE else value
-        right[y, x] = element(b[batch], first + y, column, kind)
-        kl.barrier()
-        for k in range(TILE):
-            total = total + left[y, k] * right[k, x]
-        kl.barrier()
-    if row < out.shape[1] and column < out.shape[2]:
-        total = alpha * total
-        if beta != 0:
-            total = total + beta * out[batch, row, column]
-        out[batch, row, column] = total
+def part_rows(a: Any, parts: Any, *, CONJUGATE: bool) -> None:
+    """Real and imaginary parts of matrices, side by side in their rows; dimension 2 is matrices."""
+    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if batch < a.shape[0] and row < a.shape[1] and column < a.shape[2]:
+        x = conjugate(a[batch, row, column]) if CONJUGATE else a[batch, row, column]
+        parts[batch, row, 2 * column] = kl.real(x)
+        parts[batch, row, 2 * column + 1] = kl.imag(x)
 
 
 @kernel
-def complex_product_alone(
-    alpha: Any, a: Any, b: Any, beta: Any, out: Any, *, CONJUGATE: bool, TILE: int
-) -> None:
-    """As `complex_product`, a work-item a tile, whose sums stay in registers."""
-    kind, batch = out.dtype, kl.group_id(2)
-    sums = kl.local((TILE, TILE), kind)
-    row, column = kl.group_id(1) * TILE, kl.group_id(0) * TILE
-    rows = kl.minimum(out.shape[1] - row, TILE)
-    columns = kl.minimum(out.shape[2] - column, TILE)
-    for i in range(TILE):
-        for j in range(TILE):
-            sums[i, j] = 0
-    for k in range(a.shape[2]):
-        for i in range(rows):
-            value = a[batch, row + i, k]
-            if CONJUGATE:
-                value = conjugate(value)
-            for j in range(columns):
-                sums[i, j] = sums[i, j] + value * b[batch, k, column + j]
-    for i in range(rows):
-        for j in range(columns):
-            total = alpha * sums[i, j]
-            if beta != 0:
-                total = total + beta * out[batch, row + i, column + j]
-            out[batch, row + i, column + j] = total
+def part_squares(b: Any, parts: Any, *, CONJUGATE: bool) -> None:
+    """Complex numbers as matrices that rows of `part_rows` are multiplied with."""
+    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if batch < b.shape[0] and row < b.shape[1] and column < b.shape[2]:
+        x = conjugate(b[batch, row, column]) if CONJUGATE else b[batch, row, column]
+        parts[batch, 2 * row, 2 * column] = kl.real(x)
+        parts[batch, 2 * row, 2 * column + 1] = kl.imag(x)
+        parts[batch, 2 * row + 1, 2 * column] = -kl.imag(x)
+        parts[batch, 2 * row + 1, 2 * column + 1] = kl.real(x)
+
+
+@kernel
+def add_parts(alpha: Any, parts: Any, out: Any, *, KEEP: bool) -> None:
+    """``out += alpha`` times the numbers that have these parts; without `KEEP` ``=``."""
+    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if batch < out.shape[0] and row < out.shape[1] and column < out.shape[2]:
+        factor = kl.cast(alpha, parts.dtype)
+        real, imag = parts[batch, row, 2 * column], parts[batch, row, 2 * column + 1]
+        x = kl.complex(factor * real, factor * imag)
+        if KEEP:
+            x = out[batch, row, column] + x
+        out[batch, row, column] = x

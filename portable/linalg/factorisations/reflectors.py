@@ -92,6 +92,8 @@ class Triangularisation:
         Of which they are Q R.
     room : array, shape (batch, m, panel), or None
         Where panels lie meanwhile; None where registers hold them.
+    grams : array, shape (batch, wide, wide), or None
+        Products of a block's reflectors, where registers hold panels.
     layout : Layout
         The layout.
     board : Board or None
@@ -101,6 +103,7 @@ class Triangularisation:
     work: Any
     reflectors: Reflectors
     room: Any
+    grams: Any
     layout: Layout
     board: Board | None
 
@@ -126,7 +129,8 @@ class Triangularisation:
         if not held and sharing_for(device, batch, m, kind, layout) is not None:
             board = board_for(device, batch, m, 2 * -(-count // layout.panel), kind, layout.panel)
         room = None if held else device.empty((batch, m, layout.panel), kind)
-        return Triangularisation(work, reflectors, room, layout, board)
+        grams = workspace(device, batch, wide, wide, kind) if held else None
+        return Triangularisation(work, reflectors, room, grams, layout, board)
 
     def run(self) -> None:
         """Enqueues it."""
@@ -158,8 +162,15 @@ class Triangularisation:
                 HOLDING=holding, TEAMS=teams,
             )  # fmt: skip
             own.apply_block(start, last, self.work[:, start:, last:stop], adjoint=True)
-            if start > first:
-                self._join(first, start, last)
+        if stop - first > panel:
+            v = own.v[:, first:, first:stop]
+            gram = self.grams[:, : stop - first, : stop - first]
+            multiplied(own.device, gram, v, v, adjoint=True)
+            for start in range(first + panel, stop, panel):
+                last = min(start + panel, stop)
+                self._put_corner(
+                    first, start, last, gram[:, : start - first, start - first : last - first]
+                )
 
     def columns(self, first: int, stop: int) -> None:
         """Columns of one block: the left half, what it leaves of the right one, both T in one."""
@@ -176,6 +187,14 @@ class Triangularisation:
 
     def _join(self, first: int, middle: int, stop: int) -> None:
         """T of both halves: ``T_12 = -T_1 (V_1^H V_2) T_2``."""
+        own = self.reflectors
+        gram = own.rooms[0][:, : middle - first, : stop - middle]
+        left, right = own.v[:, middle:, first:middle], own.v[:, middle:, middle:stop]
+        multiplied(own.device, gram, left, right, adjoint=True)
+        self._put_corner(first, middle, stop, gram)
+
+    def _put_corner(self, first: int, middle: int, stop: int, gram: Any) -> None:
+        """T_12, of the products of both halves' reflectors."""
         own, device = self.reflectors, self.reflectors.device
         base = first % own.wide
         width, rest = middle - first, stop - middle
@@ -183,9 +202,7 @@ class Triangularisation:
         upper = t[:, first:middle, base : base + width]
         lower = t[:, middle:stop, base + width : base + width + rest]
         corner = t[:, first:middle, base + width : base + width + rest]
-        gram, shares = (x[:, :width, :rest] for x in own.rooms)
-        left, right = own.v[:, middle:, first:middle], own.v[:, middle:, middle:stop]
-        multiplied(device, gram, left, right, adjoint=True)
+        shares = own.rooms[1][:, :width, :rest]
         multiplied(device, shares, upper, gram)
         subtract_product(device, corner, shares, lower)
 

@@ -66,8 +66,9 @@ def solve_triangular(
 
     Notes
     -----
-    By substitution in blocks, and products: ``|a x - b|`` is bounded by a modest multiple of n
-    units of roundoff times ``|a| |x|``, however ill-conditioned `a` is. One copy of `b` is made.
+    By halves: substitution in small triangles, and products. ``|a x - b|`` is bounded by a modest
+    multiple of n units of roundoff times ``|a| |x|``, however ill-conditioned `a` is. Copies of
+    both are made.
 
     Examples
     --------
@@ -128,23 +129,18 @@ def solved_in_place(device: Device, t: Any, b: Any, which: Triangle, layout: Lay
     batch, n, columns = (int(x) for x in b.shape)
     if 0 in b.shape:
         return
-    strips = -(-columns // layout.strip)
-    edge = layout.segment
-    while edge < min(n, layout.solved):
+    if n > layout.solved:
+        middle = layout.solved * -(-n // (2 * layout.solved))
+        halves = slice(0, middle), slice(middle, n)
+        before, after = reversed(halves) if which.backward else halves
+        solved_in_place(device, t[:, before, before], b[:, before], which, layout)
+        block = t[:, before, after] if which.turned else t[:, after, before]
+        subtract_product(device, b[:, after], block, b[:, before], adjoint=which.turned)
+        solved_in_place(device, t[:, after, after], b[:, after], which, layout)
+        return
+    strips, edge = -(-columns // layout.strip), layout.segment
+    while edge < n:
         edge *= 2
-    starts = range(0, n, layout.solved)
-    for first in reversed(starts) if which.backward else starts:
-        last = min(first + layout.solved, n)
-        solve_strips[groups(batch * strips), layout.strip_items](
-            t[:, first:last, first:last],
-            b[:, first:last],
-            strips,
-            LAYOUT=layout,
-            WHICH=which,
-            EDGE=edge,
-        )
-        rest = slice(0, first) if which.backward else slice(last, n)
-        if rest.start < rest.stop:
-            block = t[:, first:last, rest] if which.turned else t[:, rest, first:last]
-            own = b[:, first:last]
-            subtract_product(device, b[:, rest], block, own, adjoint=which.turned)
+    solve_strips[groups(batch * strips), layout.strip_items](
+        t[:, :n, :n], b, strips, LAYOUT=layout, WHICH=which, EDGE=edge
+    )

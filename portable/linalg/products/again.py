@@ -262,8 +262,10 @@ def known_of_tensors(
         As of `key_of`.
     """
     known = None if key is None else known_product(key)
-    if known is None or known.launch is None or known.whole:
+    if known is None or known.launch is None:
         return
+    if known.whole:
+        given = (int(given[0]), *given[1:3], int(given[3]), *given[4:])
     own = key_of_tensors(a, b, given[_C + 1], options)
     familiar = known.launch.launcher.familiar(given, known.launch.constants)
     if familiar is not None:

@@ -409,7 +409,8 @@ def _of_tensors(given: _Given, options: _Options) -> Any:
         known = known_product(key)
         if known is not None:
             result = known.make() if out is None else out
-            args = (alpha, a, b, beta, None, bias, result)
+            first, second = _whole_factors(alpha, beta) if known.whole else (alpha, beta)
+            args = (first, a, b, second, None, bias, result)
             if known.familiar.launched(args, known.constants):
                 return result
     viewed = tensors_viewed((a, b, c, bias, out))

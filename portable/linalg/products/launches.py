@@ -300,7 +300,7 @@ def _slim(asked: Asked) -> Iterator[TileLaunch]:
 
 def _is_packed(asked: Asked) -> bool:
     halves, can = asked.constants["ACC"] is float16, asked.device.capabilities
-    possible = asked.best and asked.beside.packable
+    possible = asked.best and asked.beside.packable and len(asked.shape) == 2
     return possible and packing_pays(asked.product, can, halves)
 
 

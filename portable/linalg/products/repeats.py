@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextvars import ContextVar
 from threading import local
 from typing import Any, Final, TypeVar
 
 from portable import recording
 from portable.backend import Device
+from portable.dtypes import DType
 from portable.lang.launch.launch import Launcher
 from portable.linalg.products.gemm import gemm, prepare_gemm
 
-__all__ = ["kept_plan", "repeated"]
+__all__ = ["kept_plan", "repeated", "room_for"]
 
 _KEPT: Final = 8
 """Plans that a thread keeps."""
@@ -30,6 +32,10 @@ _LEAST_BYTES: Final = 32 << 20
 _Plan = TypeVar("_Plan")
 _threads: Final = local()
 """Each thread has plans of its own: nobody else's launches come between those of a call."""
+
+
+_Rooms = dict[Any, Any]
+_rooms: Final[ContextVar[_Rooms | None]] = ContextVar("rooms", default=None)
 
 
 def kept_plan(device: Device, key: Hashable, make: Callable[[], _Plan], size: int = 0) -> _Plan:
@@ -77,7 +83,42 @@ def repeated(device: Device, work: Callable[[], object]) -> Callable[[], object]
         The first call does the work as it is. Later ones replay it, by the device's own means if it
         has some, else by launches that were prepared.
     """
-    return device.replay(work) if device.capabilities.replays else _Repeated(work)
+    rooms: _Rooms = {}
+
+    def run() -> None:
+        token = _rooms.set(rooms)
+        try:
+            work()
+        finally:
+            _rooms.reset(token)
+
+    return device.replay(run) if device.capabilities.replays else _Repeated(run)
+
+
+def room_for(device: Device, role: str, shape: tuple[int, int, int], kind: DType) -> Any:
+    """An array for a while, of which work that is `repeated` has one for each role.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    role : str
+        What tells it from others that are used at the same time.
+    shape : (int, int, int)
+        Its extents.
+    kind : DType
+        Its dtype.
+    """
+    rooms = _rooms.get()
+    if rooms is None:
+        return device.empty(shape, kind)
+    key = role, shape[0], kind
+    whole = rooms.get(key)
+    has = (0, 0) if whole is None else tuple(int(x) for x in whole.shape[1:])
+    if whole is None or has[0] < shape[1] or has[1] < shape[2]:
+        extents = shape[0], max(shape[1], has[0]), max(shape[2], has[1])
+        whole = rooms[key] = device.empty(extents, kind)
+    return whole[:, : shape[1], : shape[2]]
 
 
 class _Repeated:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise, starmap
 from math import isqrt
-from threading import local
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
@@ -16,6 +14,7 @@ from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import load_dense
 from portable.linalg.dense.reduction import SCALED_TO
+from portable.linalg.products.repeats import kept_plan
 from portable.linalg.singular_values.bidiagonal import bisected
 from portable.linalg.singular_values.direct_kernels import (
     DirectShape,
@@ -49,9 +48,6 @@ _ROWS_OF_GROUP: Final = 32
 _TILE: Final = (32, 8)
 _EACH: Final = 4
 """Matrices for each core that are worked on at a time."""
-
-_KEPT: Final = 8
-"""Plans that a thread keeps: their arrays, and what replays their launches."""
 
 
 class Direct(NamedTuple):
@@ -132,7 +128,9 @@ def _values_of_some(
     """Those of so many matrices as there is room for."""
     m, n = (int(x) for x in (max(matrices[0].shape), min(matrices[0].shape)))
     kind = kl.f32 if largest[0].dtype.itemsize == 4 else kl.f64
-    plan = _plan(device, (len(matrices), m, n), kind, layout)
+    shape = len(matrices), m, n
+    key = "svdvals", shape, kind, layout
+    plan = kept_plan(device, key, lambda: _new_plan(device, shape, kind, layout))
     bound = 2.0 ** (SCALED_TO + 1 + (isqrt(m * n) + 1).bit_length())
     turned = matrices[0].shape[0] < matrices[0].shape[1]
     for a, size, arrays in zip(matrices, largest, plan.each, strict=True):
@@ -171,23 +169,6 @@ class _Plan(NamedTuple):
 
     each: tuple[_Arrays, ...]
     run: Callable[[], object]
-
-
-_threads: Final = local()
-"""Each thread has plans of its own: nobody else's launches come between those of a call."""
-
-
-def _plan(device: Device, shape: tuple[int, int, int], kind: DType, layout: Direct) -> _Plan:
-    """This thread's plan for the queue that it launches on; `shape` is (matrices, m, n)."""
-    plans: OrderedDict[Any, _Plan] = _threads.__dict__.setdefault("plans", OrderedDict())
-    key = device.name, device.current_queue(), shape, kind, layout
-    plan = plans.get(key)
-    if plan is None:
-        plan = plans[key] = _new_plan(device, shape, kind, layout)
-        if len(plans) > _KEPT:
-            plans.popitem(last=False)
-    plans.move_to_end(key)
-    return plan
 
 
 def _new_plan(device: Device, shape: tuple[int, int, int], kind: DType, layout: Direct) -> _Plan:

@@ -165,7 +165,8 @@ class Asked(NamedTuple):
 
 
 def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> Any:
-    lanes = lanes_for(x, merge.kind, -2 if lies_crosswise(x) else -1)
+    meet = x.device.capabilities.lone_work_items
+    lanes = lanes_for(x, merge.kind, -2 if lies_crosswise(x) else -1, meet=meet)
     return REDUCTIONS.first(Asked(recipe, x, merge.taking(lanes, first), result))
 
 
@@ -373,7 +374,7 @@ def cut(x: Any, lanes: int, *, rounds: bool = False) -> Cut:
     return Cut(width, tall, section, sections, -(-rows // tall) * sections)
 
 
-def lanes_for(x: Any, kind: DType, axis: int) -> int:
+def lanes_for(x: Any, kind: DType, axis: int, *, meet: bool = False) -> int:
     """How many neighbours along an axis a work-item loads at a time, to merge them in `kind`.
 
     Parameters
@@ -384,6 +385,8 @@ def lanes_for(x: Any, kind: DType, axis: int) -> int:
         In which it is merged.
     axis : int
         -1, or -2 where neighbours lie along the last axis but one.
+    meet : bool
+        Whether the last vector may begin before the one before it ends, along the latter.
     """
     if "c" in (x.dtype.kind, kind.kind) or x.strides[axis] != x.dtype.itemsize:
         return 1
@@ -391,4 +394,5 @@ def lanes_for(x: Any, kind: DType, axis: int) -> int:
     lanes = min(lanes, _MOST_LANES, _WIDEST_REGISTERS // kind.register.itemsize)
     if axis == -1:
         return lanes if x.shape[-1] >= lanes > 1 else 1
-    return lanes if lanes > 1 and x.shape[axis] % lanes == 0 else 1
+    whole = x.shape[axis] % lanes == 0 or (meet and x.ndim == -axis and x.shape[axis] >= lanes)
+    return lanes if lanes > 1 and whole else 1

@@ -93,7 +93,7 @@ def _by_workgroup(
 
 
 def _columns(recipe: Recipe, x: Any, largest: bool, place: DType) -> tuple[Any, Any]:
-    lanes = lanes_for(x, place, -2)
+    lanes = lanes_for(x, place, -2, meet=True)
     cut = column_strips(x, lanes, best_for(x.device.capabilities))
     found = _new(recipe, x, cut.sections)
     cut.launch(recipe, x, found, Best(largest, x.dtype.register, place, lanes))

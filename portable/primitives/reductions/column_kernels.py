@@ -16,6 +16,12 @@ _AHEAD = 8
 
 
 @function
+def vector_at(row: Any, k: Any, rows: Any, lanes: Any) -> Any:
+    """Where the `k`-th vector from `row` on begins: the last one ends where all rows do."""
+    return kl.minimum(row + k * lanes, rows - lanes)
+
+
+@function
 def keep_lanes(out: Any, row: Any, s: Any, value: Any, lanes: Any) -> None:
     """Writes what belongs to section `s` of `lanes` rows from `row` on."""
     for lane in kl.static_range(lanes):
@@ -53,11 +59,12 @@ def reduce_columns(x: Any, outs: Any, *, FOLD: Any, STRIP: int, SECTION: int) ->
         first = s * SECTION
         stop = kl.minimum(first + SECTION, x.shape[x.ndim - 1])
         for k in range(count):
-            strip[k] = FOLD.started(x, unravelled(row + k * FOLD.lanes, lead), first)
+            strip[k] = FOLD.started(x, unravelled(vector_at(row, k, rows, FOLD.lanes), lead), first)
         for r, ahead in kl.vector_range(first, stop, lanes=_AHEAD):
             for k in range(count):
-                outer = unravelled(row + k * FOLD.lanes, lead)
+                outer = unravelled(vector_at(row, k, rows, FOLD.lanes), lead)
                 strip[k] = FOLD.further(x, outer, r, r - first, strip[k], ahead)
         for k in range(count):
             for n in kl.static_range(len(outs)):
-                keep_lanes(outs[n], row + k * FOLD.lanes, s, strip[k][n], FOLD.lanes)
+                at = vector_at(row, k, rows, FOLD.lanes)
+                keep_lanes(outs[n], at, s, strip[k][n], FOLD.lanes)

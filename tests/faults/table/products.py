@@ -154,6 +154,14 @@ UNITS: Final = (
         "copy",
     ),
     fault(
+        "sums of a tile are added up before units have made them",
+        "portable.lang.tiles.wgmma:Wgmma.multiply",
+        "wait(x.loc)",
+        's.Instruction("wgmma.fence", (), (), (), x.loc)',
+        "products_of_eight_bits",
+        "copy",
+    ),
+    fault(
         "the phase of a ring is off by one",
         APART + "_Ring.wait",
         "add(divided(turn, self.slots), ahead)",
