@@ -80,15 +80,9 @@ def deflate(
     merge, h, kind = kl.group_id(0), blocks.values.shape[1], joined.poles.dtype
     merges = d.shape[1] // (2 * h)
     row, slot = merge // merges, (merge % merges) * 2 * h + h - 1
-    EPS, LEAST = (2.0**-23, 2.0**-60) if kind == kl.f32 else (2.0**-52, 2.0**-500)
     total = 2 * h - 2 if SHAPE.singular else 2 * h
     coupling = (d[row, slot], e[row, slot]) if SHAPE.singular else (2 * e[row, slot], e[row, slot])
-    largest = kl.maximum(kl.abs(coupling[0]), kl.abs(coupling[1]))
-    if total > 0:
-        ends = joined.poles[merge, 0], joined.poles[merge, total - 1]
-        largest = kl.maximum(largest, kl.maximum(kl.abs(ends[0]), kl.abs(ends[1])))
-    field = power_bits(largest, 0)
-    tolerance = kl.maximum(4 * EPS * scaled_by(largest, field, 1), LEAST)
+    largest, field, tolerance = measures(joined, merge, total, coupling)
     count, removed, turned = kl.cast(0, kl.i32), kl.cast(0, kl.i32), kl.cast(0, kl.i32)
     scale, item = kl.cast(1, kind), kl.local_id(0)
     if item == 0:
@@ -152,6 +146,19 @@ def deflate(
         count = count + 1
     if item == 0:
         kept.counts[merge, 0], kept.counts[merge, 1], kept.counts[merge, 2] = count, removed, turned
+
+
+@function
+def measures(joined: Joined, merge: Any, total: Any, coupling: Any) -> Any:
+    """The largest number of a merge, its power of two, and what then counts as nothing."""
+    kind = joined.poles.dtype
+    EPS, LEAST = (2.0**-23, 2.0**-60) if kind == kl.f32 else (2.0**-52, 2.0**-500)
+    largest = kl.maximum(kl.abs(coupling[0]), kl.abs(coupling[1]))
+    if total > 0:
+        ends = joined.poles[merge, 0], joined.poles[merge, total - 1]
+        largest = kl.maximum(largest, kl.maximum(kl.abs(ends[0]), kl.abs(ends[1])))
+    field = power_bits(largest, 0)
+    return largest, field, kl.maximum(4 * EPS * scaled_by(largest, field, 1), LEAST)
 
 
 @function
