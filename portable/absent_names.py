@@ -113,9 +113,9 @@ _OF_MATRICES: Final = {
 _EXTENSIONS: Final = frozenset({"fft", "linalg"})
 
 
-def is_hidden(found: Any, name: str) -> bool:
+def is_hidden(attribute: Any, name: str) -> bool:
     """Whether an attribute of `portable.array` is one of its modules and no extension."""
-    ours = isinstance(found, ModuleType) and found.__name__.startswith("portable.")
+    ours = isinstance(attribute, ModuleType) and attribute.__name__.startswith("portable.")
     return ours and name not in _EXTENSIONS
 
 

@@ -87,13 +87,13 @@ def devices(names: tuple[str, ...], as_json: bool, verbose: bool) -> None:
     simulator to take its place, once it is in the folder that PORTABLE_PROFILES names.
     """
     try:
-        found = tuple(map(registry.device, names)) if names else registry.devices()
+        listed = tuple(map(registry.device, names)) if names else registry.devices()
     except (DeviceError, BackendUnavailableError) as error:
         raise click.ClickException(str(error)) from None
     if as_json:
-        click.echo(json.dumps(profiles.document(map(_measured, found)), indent=1))
+        click.echo(json.dumps(profiles.document(map(_measured, listed)), indent=1))
         return
-    show(device_table(found))
+    show(device_table(listed))
     if not names:
         _show_others(verbose)
 

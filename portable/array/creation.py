@@ -339,8 +339,8 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
     if not arrays:
         return ()
     check_operands("meshgrid", arrays)
-    found = _grid.run(arrays, indexing)
-    return tuple(found) if len(arrays) > 1 else (found,)
+    grids = _grid.run(arrays, indexing)
+    return tuple(grids) if len(arrays) > 1 else (grids,)
 
 
 def _write_grid(arrays: tuple[Any, ...], indexing: str) -> Callable[..., Any]:
@@ -352,8 +352,8 @@ def _write_grid(arrays: tuple[Any, ...], indexing: str) -> Callable[..., Any]:
     shape = tuple(arrays[i].size for i in order)
     recipe = Recipe(*arrays)
     spread = [
-        x.viewed(shape, tuple(x.strides[0] if i == own and x.ndim else 0 for i in order))
-        for own, x in enumerate(arrays)
+        x.viewed(shape, tuple(x.strides[0] if i == axis and x.ndim else 0 for i in order))
+        for axis, x in enumerate(arrays)
     ]
     grids = [recipe.empty(shape, x.dtype) for x in arrays]
     copy_in(recipe, list(zip(spread, grids, strict=True)))

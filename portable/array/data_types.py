@@ -68,14 +68,14 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     ValueError
         For a name that the standard does not have.
     """
-    found = dtypes.dtype(dtype)
+    result = dtypes.dtype(dtype)
     if isinstance(kind, tuple):
-        return any(isdtype(found, one) for one in kind)
+        return any(isdtype(result, one) for one in kind)
     if isinstance(kind, str):
         if kind not in KINDS:
             raise ValueError(f"{kind!r} is no kind of dtype; there are {', '.join(KINDS)}")
-        return found.kind in KINDS[kind]
-    return found is dtypes.dtype(kind)
+        return result.kind in KINDS[kind]
+    return result is dtypes.dtype(kind)
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
@@ -217,17 +217,17 @@ class Information:
         """The standard's dtypes that a device has, of a kind if one is named."""
         target = device_for(device)
         double = target.capabilities.float64
-        found = {
+        by_name = {
             d.name: d
             for d in dtypes.ALL
             if d is not dtypes.float16 and (double or d.real is not dtypes.float64)
         }
-        return {n: d for n, d in found.items() if kind is None or isdtype(d, kind)}
+        return {n: d for n, d in by_name.items() if kind is None or isdtype(d, kind)}
 
     def devices(self) -> tuple[Device, ...]:
         """Every device whose arrays these are."""
-        found = (d.for_arrays() for d in (*registry.devices(), *registry.asked_for()))
-        return tuple(dict.fromkeys(d for d in found if is_ours(d)))
+        listed = (d.for_arrays() for d in (*registry.devices(), *registry.asked_for()))
+        return tuple(dict.fromkeys(d for d in listed if is_ours(d)))
 
 
 def __array_namespace_info__() -> Information:  # noqa: N807  (the standard's name)

@@ -97,8 +97,8 @@ def _on_host(name: str, x: Any, function: Any) -> list[Any]:
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"{name} takes square matrices, not an array of shape {x.shape}")
     try:
-        found = function(x.device.to_numpy(x))
+        results = function(x.device.to_numpy(x))
     except np.linalg.LinAlgError as error:
         raise ValueError(f"{name}: {error}") from None
     kind = np.result_type(dtype(x.dtype).numpy, np.complex64)
-    return [x.device.from_numpy(np.asarray(part).astype(kind)) for part in found]
+    return [x.device.from_numpy(np.asarray(part).astype(kind)) for part in results]

@@ -144,8 +144,8 @@ class Fused:
                 f"functions have up to {MOST_INPUTS} and {MOST_OUTPUTS}"
             )
         for x in results:
-            own = isinstance(x, Traced) and x.trace in (trace, trace.after) and not x.weak
-            if not own or x.trace is not results[0].trace:
+            is_ours = isinstance(x, Traced) and x.trace in (trace, trace.after) and not x.weak
+            if not is_ours or x.trace is not results[0].trace:
                 raise LaunchError(
                     f"{self.__name__} returns {x!r}; a fused function returns arrays computed from "
                     "its arguments, either all of them reduced or none"
@@ -221,8 +221,8 @@ def _out_view(device: Device, shape: Shape, counted: Shape, kind: DType, strides
 def _run(
     plan: _FusedPlan, device: Device, args: Sequence[Any], views: Sequence[ArrayView | None]
 ) -> Any:
-    for place, whole in plan.ranges:
-        number_for(args[place], whole)
+    for start, whole in plan.ranges:
+        number_for(args[start], whole)
     made = [device.empty(plan.shape, kind) for kind in plan.results]
     if plan.launch is not None:
         interpreted = device.interprets

@@ -148,8 +148,8 @@ def linspace(
         raise DTypeError(f"linspace of {kind.name} from {start} to {stop}, which are complex")
     count = shape_of(num)[0]
     wide = _widest(target)
-    own = not kind.is_integer or wide is dtypes.float64  # NumPy's arithmetic
-    if kind.kind == "b" or not own or _are_far_apart(start, stop):
+    as_numpy = not kind.is_integer or wide is dtypes.float64  # NumPy's arithmetic
+    if kind.kind == "b" or not as_numpy or _are_far_apart(start, stop):
         made = _spaced_on_host(start, stop, count, kind, endpoint)
         return target.from_numpy(made)  # type: ignore[no-any-return]
     number: Any = complex if kind.is_complex else float

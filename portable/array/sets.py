@@ -60,10 +60,10 @@ def _found(name: str, x: Any, **wanted: bool) -> Distinct:
         line, order = ordered(line, descending=False)
     else:
         line = sort(line)
-    found = distinct_of(line, order, Wanted(**wanted))
-    if x.ndim != 1 and found.inverse is not None:
-        return replace(found, inverse=reshape(found.inverse, x.shape))
-    return found
+    distinct = distinct_of(line, order, Wanted(**wanted))
+    if x.ndim != 1 and distinct.inverse is not None:
+        return replace(distinct, inverse=reshape(distinct.inverse, x.shape))
+    return distinct
 
 
 def isin(x1: Array | int, x2: Array | int, /, *, invert: bool = False) -> Array:
@@ -158,8 +158,8 @@ def unique_counts(x: Array, /) -> UniqueCounts:
     counts : Array
         How often each occurs; `int64`.
     """
-    found = _found("unique_counts", x, sizes=True)
-    return UniqueCounts(found.values, found.sizes)
+    distinct = _found("unique_counts", x, sizes=True)
+    return UniqueCounts(distinct.values, distinct.sizes)
 
 
 @told
@@ -180,8 +180,8 @@ def unique_inverse(x: Array, /) -> UniqueInverse:
     inverse_indices : Array
         Which of them each element of `x` is, in its shape; `int64`.
     """
-    found = _found("unique_inverse", x, inverse=True)
-    return UniqueInverse(found.values, found.inverse)
+    distinct = _found("unique_inverse", x, inverse=True)
+    return UniqueInverse(distinct.values, distinct.inverse)
 
 
 @told
@@ -206,5 +206,5 @@ def unique_all(x: Array, /) -> UniqueAll:
     counts : Array
         How often each occurs; `int64`.
     """
-    found = _found("unique_all", x, firsts=True, inverse=True, sizes=True)
-    return UniqueAll(found.values, found.firsts, found.inverse, found.sizes)
+    distinct = _found("unique_all", x, firsts=True, inverse=True, sizes=True)
+    return UniqueAll(distinct.values, distinct.firsts, distinct.inverse, distinct.sizes)

@@ -57,11 +57,11 @@ def compile_kernels(
     need no compiler. Types are int, float, bool and complex for Python's numbers, dtypes for
     NumPy's, and f32[:] or f32[:, :] for arrays.
     """
-    found = _kernel(kernel)
+    kernels = _kernel(kernel)
     try:
         made = [
             compile_kernel(
-                found,
+                kernels,
                 signature,
                 devices=devices,
                 workgroup=_workgroup(workgroup),
@@ -77,36 +77,36 @@ def compile_kernels(
     except PortableError as error:
         raise click.ClickException(str(error)) from None
     count = sum(len(compilation.variants) for compilation in made)
-    click.echo(f"{count} programs of {found.__name__} in {out}.")
+    click.echo(f"{count} programs of {kernels.__name__} in {out}.")
 
 
 def _kernel(text: str) -> Kernel:
-    place, _, name = text.rpartition(":")
-    if not place or not name:
+    module_path, _, name = text.rpartition(":")
+    if not module_path or not name:
         raise click.UsageError(f"KERNEL {text}: expected module:name, or file.py:name")
-    found: Any = _module(place)
+    attribute: Any = _module(module_path)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if not isinstance(found, Kernel):
-        there = sorted(n for n, x in vars(_module(place)).items() if isinstance(x, Kernel))
+        attribute = getattr(attribute, part, None)
+    if not isinstance(attribute, Kernel):
+        there = sorted(n for n, x in vars(_module(module_path)).items() if isinstance(x, Kernel))
         listed = f"it has {', '.join(there)}" if there else "it has none"
-        raise click.UsageError(f"KERNEL {text}: {place} has no kernel {name}; {listed}")
-    return found
+        raise click.UsageError(f"KERNEL {text}: {module_path} has no kernel {name}; {listed}")
+    return attribute
 
 
-def _module(place: str) -> ModuleType:
+def _module(module_path: str) -> ModuleType:
     """A module by its name, looked for in the current folder too, or from a file."""
     try:
-        if not place.endswith(".py"):
+        if not module_path.endswith(".py"):
             sys.path.insert(0, "")
-            return importlib.import_module(place)
-        spec = spec_from_file_location(Path(place).stem, place)
+            return importlib.import_module(module_path)
+        spec = spec_from_file_location(Path(module_path).stem, module_path)
         assert spec is not None
         assert spec.loader is not None
         module = sys.modules[spec.name] = module_from_spec(spec)
         spec.loader.exec_module(module)
     except (ImportError, OSError, SyntaxError) as error:
-        raise click.UsageError(f"{place} cannot be imported: {error}") from None
+        raise click.UsageError(f"{module_path} cannot be imported: {error}") from None
     return module
 
 

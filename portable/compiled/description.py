@@ -145,26 +145,28 @@ def serves(variant: _Json, wanted: _Json) -> bool:
         and (wanted["restrict"] or not variant["restrict"])
         and (variant["index64"] or not wanted["index64"])
         and set(wanted["ragged"]) <= set(variant["ragged"])
-        and all(_parameter_serves(own, asked) for own, asked in pairs)
+        and all(_parameter_serves(offered, asked) for offered, asked in pairs)
     )
 
 
-def _parameter_serves(own: _Json, asked: _Json) -> bool:
-    if own.keys() != asked.keys():
+def _parameter_serves(offered: _Json, asked: _Json) -> bool:
+    if offered.keys() != asked.keys():
         return False
-    if "struct" in own:
-        pairs = zip(own["items"], asked["items"], strict=False)
-        alike = own["struct"] == asked["struct"] and len(own["items"]) == len(asked["items"])
+    if "struct" in offered:
+        pairs = zip(offered["items"], asked["items"], strict=False)
+        alike = offered["struct"] == asked["struct"] and len(offered["items"]) == len(
+            asked["items"]
+        )
         return alike and all(_parameter_serves(x, y) for x, y in pairs)
-    if "array" not in own:
-        return own == asked
-    strides = zip(own["strides"], asked["strides"], strict=False)
+    if "array" not in offered:
+        return offered == asked
+    strides = zip(offered["strides"], asked["strides"], strict=False)
     return (
-        own["array"] == asked["array"]
-        and len(own["strides"]) == len(asked["strides"])
+        offered["array"] == asked["array"]
+        and len(offered["strides"]) == len(asked["strides"])
         and all(x in ("any", y) for x, y in strides)
-        and (asked["aligned"] or not own["aligned"])
-        and (asked["boxed"] or not own["boxed"])
+        and (asked["aligned"] or not offered["aligned"])
+        and (asked["boxed"] or not offered["boxed"])
     )
 
 
@@ -211,14 +213,14 @@ class Kept:
         return isinstance(other, Kept) and other.description == self.description
 
 
-def parameters_from(found: Mapping[str, Any]) -> tuple[Parameters, Options]:
+def parameters_from(description: Mapping[str, Any]) -> tuple[Parameters, Options]:
     """What a kernel takes, from its description."""
     defaults = {
         name: REQUIRED if value is None else Kept(value)
-        for name, value in found["defaults"].items()
+        for name, value in description["defaults"].items()
     }
-    takes = Parameters(tuple(found["positional"]), tuple(found["rest"]), defaults)
-    return takes, Options(**found["options"])
+    takes = Parameters(tuple(description["positional"]), tuple(description["rest"]), defaults)
+    return takes, Options(**description["options"])
 
 
 # -- programs -----------------------------------------------------------------------------------
@@ -250,29 +252,31 @@ def _argument(x: Argument) -> _Json:
     }
 
 
-def program_from(found: Mapping[str, Any], source: str = "") -> Program:
+def program_from(description: Mapping[str, Any], source: str = "") -> Program:
     """A program from its description, and perhaps its text."""
     return Program(
         source=source,
-        entry=found["entry"],
-        kernel=found.get("name", ""),
-        dialect=found["dialect"],
-        arguments=tuple(_argument_from(x) for x in found["arguments"]),
-        workgroup=_three(found["workgroup"]),
-        local_bytes=int(found["local_bytes"]),
-        private_bytes=int(found.get("private_bytes", 0)),
-        dynamic_local=bool(found["dynamic_local"]),
-        flags=tuple(found["flags"]),
+        entry=description["entry"],
+        kernel=description.get("name", ""),
+        dialect=description["dialect"],
+        arguments=tuple(_argument_from(x) for x in description["arguments"]),
+        workgroup=_three(description["workgroup"]),
+        local_bytes=int(description["local_bytes"]),
+        private_bytes=int(description.get("private_bytes", 0)),
+        dynamic_local=bool(description["dynamic_local"]),
+        flags=tuple(description["flags"]),
     )
 
 
-def _three(found: list[int]) -> tuple[int, int, int]:
-    x, y, z = (int(n) for n in found)
+def _three(numbers: list[int]) -> tuple[int, int, int]:
+    x, y, z = (int(n) for n in numbers)
     return x, y, z
 
 
-def _argument_from(found: Mapping[str, Any]) -> Argument:
-    box = found["box"]
+def _argument_from(description: Mapping[str, Any]) -> Argument:
+    box = description["box"]
     made = box and Box(tuple(box["dims"]), tuple(box["extents"]), int(box["swizzle"]))
-    kind = dtype(found["type"])
-    return Argument(found["kind"], int(found["parameter"]), int(found["dim"]), kind, made)
+    kind = dtype(description["type"])
+    return Argument(
+        description["kind"], int(description["parameter"]), int(description["dim"]), kind, made
+    )

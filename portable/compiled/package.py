@@ -65,25 +65,25 @@ def save_compiled(path: str | PathLike[str], compilations: Sequence[Compilation]
             if entry["parameters"] != compilation.parameters:
                 raise LaunchError(f"two kernels named {compilation.name} take different arguments")
             for variant in compilation.variants:
-                found = {"facts": variant.facts, **variant.description}
+                result = {"facts": variant.facts, **variant.description}
                 for part, held_as in (("code", variant.code), ("source", variant.source.encode())):
-                    found[part] = digest = sha256(held_as).hexdigest()
+                    result[part] = digest = sha256(held_as).hexdigest()
                     if digest not in file.namelist():
                         file.writestr(digest, held_as)
-                _refuse_another(compilation.name, entry["variants"], found)
-                entry["variants"].append(found)
+                _refuse_another(compilation.name, entry["variants"], result)
+                entry["variants"].append(result)
         file.writestr(_MANIFEST, json.dumps({"format": _FORMAT, "kernels": kernels}, indent=1))
     write_whole(path, held.getvalue())
 
 
-def _refuse_another(name: str, variants: list[dict[str, Any]], found: dict[str, Any]) -> None:
+def _refuse_another(name: str, variants: list[dict[str, Any]], entry: dict[str, Any]) -> None:
     """Refuses two kernels that one launch fits, as closures of one function are.
 
     Compilers may make other machine code of the same text each time.
     """
     same = ("facts", "specialisation")
     for other in variants:
-        if all(other[key] == found[key] for key in same) and other["text"] != found["text"]:
+        if all(other[key] == entry[key] for key in same) and other["text"] != entry["text"]:
             raise LaunchError(
                 f"two kernels named {name} take the same arguments and do not do the same; a "
                 "package holds one of them: name them apart, or give what they differ in as a "
@@ -302,9 +302,9 @@ def _read(path: Path, data: bytes) -> dict[str, LoadedKernel]:
             raise ValueError("machine code in it is damaged")
     return {
         name: LoadedKernel(
-            path, name, found["parameters"], [_variant(code, x) for x in found["variants"]]
+            path, name, entry["parameters"], [_variant(code, x) for x in entry["variants"]]
         )
-        for name, found in manifest["kernels"].items()
+        for name, entry in manifest["kernels"].items()
     }
 
 
@@ -318,9 +318,9 @@ def _require_moderate(file: zipfile.ZipFile, size: int) -> None:
         raise ValueError(f"its {size} bytes would become {whole}, more than a package has")
 
 
-def _variant(code: dict[str, bytes], found: dict[str, Any]) -> Variant:
-    program_from(found["program"])  # what is wrong with it shows here
+def _variant(code: dict[str, bytes], entry: dict[str, Any]) -> Variant:
+    program_from(entry["program"])  # what is wrong with it shows here
     names = ("specialisation", "program", "written", "dimensions", "exact")
-    source = code[found["source"]].decode() if "source" in found else ""
-    described = {name: found[name] for name in names}
-    return Variant(dict(found["facts"]), described, code[found["code"]], source)
+    source = code[entry["source"]].decode() if "source" in entry else ""
+    described = {name: entry[name] for name in names}
+    return Variant(dict(entry["facts"]), described, code[entry["code"]], source)

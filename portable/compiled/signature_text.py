@@ -79,8 +79,8 @@ def _parts(text: str) -> list[str]:
             parts[-1] += letter
     if depth:
         raise _strange(text)
-    found = [part.strip() for part in parts]
-    return found if found[-1] else found[:-1]  # as in (f32[:],)
+    stripped = [part.strip() for part in parts]
+    return stripped if stripped[-1] else stripped[:-1]  # as in (f32[:],)
 
 
 def _parameter(text: str, scope: Scope, *, fast: bool) -> ParameterSpec:
@@ -108,20 +108,20 @@ def _class_of(name: str, count: int, scope: Scope) -> Any:
     """The class of a struct with so many fields; without a name a tuple."""
     if not name:
         return tuple
-    found: Any = scope.get(name.partition(".")[0])
+    attribute: Any = scope.get(name.partition(".")[0])
     for part in name.split(".")[1:]:
-        found = getattr(found, part, None)
-    if not (isinstance(found, type) and is_composite(found)):
+        attribute = getattr(attribute, part, None)
+    if not (isinstance(attribute, type) and is_composite(attribute)):
         raise LaunchError(
             f"{name}(...) in a signature: the kernel's module has no struct of that name, a "
             "NamedTuple or a frozen dataclass"
         )
-    fields = field_names(found)
+    fields = field_names(attribute)
     if len(fields) != count:
         raise LaunchError(
             f"{name} has {len(fields)} fields ({', '.join(fields)}); the signature gives {count}"
         )
-    return found
+    return attribute
 
 
 def _dtype(name: str, text: str) -> DType:

@@ -234,11 +234,11 @@ def _learn(
         return
     arrays, room = list(given), list[ArrayView]()
     launches = [_again(device, step, arrays, views, room) for step in steps]
-    found = tuple(x for x in launches if x is not None)
+    kept = tuple(x for x in launches if x is not None)
     spans = [byte_range(view) for view in room]
     taken = sum(high - low for low, high in spans)
     memory = device.capabilities.global_memory or _UNKNOWN_MEMORY
-    if len(found) < len(steps) or taken * _MOST_KEPT > memory:
+    if len(kept) < len(steps) or taken * _MOST_KEPT > memory:
         return
     if (_of_thread.room + taken) * _ALL_KEPT > memory:
         _of_thread.clear()
@@ -250,7 +250,7 @@ def _learn(
         device.current_queue(),
         (registry.chosen_device(),) if any(type(x) is np.ndarray for x in given) else None,
         device.maker(*result),
-        found,
+        kept,
         tuple(None if v is None else _Form(v.address % ALIGNMENT, v.writable) for v in views),
         tuple(_pairs(views, written, same)),
         tuple(room),
@@ -314,14 +314,14 @@ def _again(
             numbers.append(x)
             continue
         view = device.view(x)
-        place = _place_of(view, [*views, *room])
-        if place is None:
-            place = len(views) + len(room)
+        number = _place_of(view, [*views, *room])
+        if number is None:
+            number = len(views) + len(room)
             room.append(view)
             arrays.append(x)
-        whole = [*views, *room][place]
+        whole = [*views, *room][number]
         assert whole is not None
-        places.append(place)
+        places.append(number)
         shifts.append(view.address - whole.address)
         numbers.append(None)
     disjoint = not _share_memory([device.view(x) for x in leaves if device.owns(x)], set())

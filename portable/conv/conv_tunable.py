@@ -77,9 +77,9 @@ class _Convolution(_Problem):
 
     def error(self) -> float:
         """The error of the last result, after which the result is NaN again."""
-        found = self._device.to_numpy(self._out)
+        result = self._device.to_numpy(self._out)
         self._out = self._there(self._unset)
-        return self._check.error(found.transpose(0, 3, 1, 2) if self._layout == "NHWC" else found)
+        return self._check.error(result.transpose(0, 3, 1, 2) if self._layout == "NHWC" else result)
 
 
 class _Gradient(_Problem):
@@ -101,9 +101,9 @@ class _Gradient(_Problem):
 
     def error(self) -> float:
         """The error of the last result, after which the result is NaN again."""
-        found = self._device.to_numpy(self._out)
+        result = self._device.to_numpy(self._out)
         self._out = self._device.from_numpy(self._unset)
-        return self._check.error(found.transpose(1, 0, 2, 3))
+        return self._check.error(result.transpose(1, 0, 2, 3))
 
 
 class _Planes:
@@ -116,10 +116,10 @@ class _Planes:
         self._expected = [_plane(x[n], w[k]) for n, k in self._at]
         self._most = [allowed * float(_plane(abs(x[n]), abs(w[k])).max()) for n, k in self._at]
 
-    def error(self, found: Any) -> float:
+    def error(self, planes: Any) -> float:
         """The largest error over what is allowed."""
         errors = [
-            float(np.abs(found[at] - plane).max()) / most
+            float(np.abs(planes[at] - plane).max()) / most
             for at, plane, most in zip(self._at, self._expected, self._most, strict=True)
         ]
         return max(errors) if np.isfinite(errors).all() else float("inf")

@@ -232,11 +232,11 @@ def workspace_size(
 
 
 def _kind(given: Any) -> DType:
-    found = dtype(given)
-    if found not in DTYPES:
+    kind = dtype(given)
+    if kind not in DTYPES:
         names = ", ".join(known.name for known in DTYPES)
-        raise DTypeError(f"conv2d takes {names}, not {found.name}")
-    return found
+        raise DTypeError(f"conv2d takes {names}, not {kind.name}")
+    return kind
 
 
 @lru_cache(maxsize=1024)

@@ -264,8 +264,8 @@ def conv3d(
     space = _checked("conv3d", (x, w, bias), 5).namespace()
     along, how = _of_planes(int(w.shape[2]), stride, padding, dilation, last)
     images = _side_by_side(space, x, last, along)
-    found = conv2d(images, _flat(space, w), bias=bias, **how, **more)
-    whole = space.reshape(found, (x.shape[0], -1, *found.shape[1:]))
+    result = conv2d(images, _flat(space, w), bias=bias, **how, **more)
+    whole = space.reshape(result, (x.shape[0], -1, *result.shape[1:]))
     if last:
         return whole
     turned = space.permute_dims(whole, (0, 2, 1, 3, 4))
@@ -317,15 +317,15 @@ def conv3d_input_gradient(
     slopes = _plane_by_plane(space, dy, (n, planes), last)
     stacked = channels * deep
     images = (height, width, stacked) if last else (stacked, height, width)
-    found = conv2d_input_gradient(slopes, _flat(space, w), (n * planes, *images), **how, **way)
+    gradient = conv2d_input_gradient(slopes, _flat(space, w), (n * planes, *images), **how, **way)
     out = device.empty(tuple(x_shape), dtype(dy.dtype))
     if last:
-        parts = space.reshape(found, (n, planes, height * width, channels, deep))
+        parts = space.reshape(gradient, (n, planes, height * width, channels, deep))
         parts = space.permute_dims(parts, (0, 1, 3, 4, 2))
         target = space.reshape(out, (n, depth, height * width, channels))
         target = space.permute_dims(target, (0, 3, 1, 2))
     else:
-        parts = space.reshape(found, (n, planes, channels, deep, height * width))
+        parts = space.reshape(gradient, (n, planes, channels, deep, height * width))
         target = space.reshape(out, (n, channels, depth, height * width))
     if prod(target.shape):
         fold_depths[prod(target.shape), None](parts, target, ALONG=along)
@@ -375,12 +375,12 @@ def conv3d_weight_gradient(
     planes = _planes(along, int(x.shape[1 if last else 2]))
     slopes = _plane_by_plane(space, dy, (int(x.shape[0]), planes), last)
     shape = filters, channels * deep, *taps
-    found = conv2d_weight_gradient(images, slopes, shape, **how, **way)
-    return space.reshape(found, tuple(w_shape))
+    gradient = conv2d_weight_gradient(images, slopes, shape, **how, **way)
+    return space.reshape(gradient, tuple(w_shape))
 
 
 @kernel
-def fold_depths(parts: Any, out: Any, *, ALONG: _Along) -> None:
+def fold_depths(parts: kl.Array, out: kl.Array, *, ALONG: _Along) -> None:
     """``out[n, c, d, p]`` sums ``parts[n, e, c, q, p]`` where plane e saw plane d by its tap q."""
     at = kl.global_id(0)
     if at < product_of(out.shape):

@@ -171,13 +171,13 @@ def geometry(
     if min(taps) < 1:
         raise ShapeError(f"filters of shape {w} have no taps")
     before, behind = _sides(x[2:], taps, stride, padding, dilation)
-    found = Geometry(*x, w[0], groups, Window(taps, stride, before, dilation), behind)
-    if min(found.result) < 1:
+    shape = Geometry(*x, w[0], groups, Window(taps, stride, before, dilation), behind)
+    if min(shape.result) < 1:
         raise ShapeError(
             f"filters of {taps[0]} x {taps[1]} with dilation {dilation} are larger than images of "
             f"{x[2]} x {x[3]} with padding {padding}"
         )
-    return found
+    return shape
 
 
 def _sides(
@@ -240,9 +240,9 @@ def pair(name: str, value: Any, least: int) -> Pair:
     """
     both = tuple(value) if isinstance(value, Iterable) else (value, value)
     try:
-        found = tuple(map(index, both))
+        numbers = tuple(map(index, both))
     except TypeError:
-        found = ()
-    if len(found) != 2 or min(found) < least:
+        numbers = ()
+    if len(numbers) != 2 or min(numbers) < least:
         raise ValueError(f"{name}={value!r}: it takes an integer from {least} on, or two of them")
-    return found[0], found[1]
+    return numbers[0], numbers[1]

@@ -103,15 +103,15 @@ def phases(shape: Geometry) -> tuple[Phase, ...] | None:
 def _sides(shape: Geometry, d: int) -> list[_Side]:
     window, extent = shape.window, (shape.height, shape.width)[d]
     stride, spread, padding = window.stride[d], window.dilation[d], window.padding[d]
-    found = []
+    sides = []
     for first in range(min(stride, extent)):
-        own = -(-(extent - first) // stride)
+        count = -(-(extent - first) // stride)
         tap = next(r for r in range(stride) if (first + padding - r * spread) % stride == 0)
         taps = len(range(tap, window.taps[d], stride))
         before = (taps - 1) * spread - (first + padding - tap * spread) // stride
-        behind = own - shape.result[d] - before + (taps - 1) * spread
-        found.append(_Side(first, own, tap, taps, before, behind))
-    return found
+        behind = count - shape.result[d] - before + (taps - 1) * spread
+        sides.append(_Side(first, count, tap, taps, before, behind))
+    return sides
 
 
 def _phase(shape: Geometry, down: _Side, across: _Side) -> Phase:
@@ -121,11 +121,11 @@ def _phase(shape: Geometry, down: _Side, across: _Side) -> Phase:
     before = down.before, across.before
     window = Window((down.taps, across.taps), (1, 1), before, shape.window.dilation)
     behind = down.behind, across.behind
-    own = Geometry(
+    phase = Geometry(
         shape.images, shape.filters, *shape.result, shape.channels, shape.groups, window,
         None if behind == before else behind,
     )  # fmt: skip
-    return Phase(shape.window.stride, *places, own)
+    return Phase(shape.window.stride, *places, phase)
 
 
 def make_from_phases(

@@ -176,15 +176,15 @@ def _is_grouped(x: Asked) -> bool:
 
 
 def _thin(x: Asked) -> Iterator[Method]:
-    found = boxes(x.device, x.shape, x.kind, x.layout, split=x.split)
-    if found and by_matrix_units(x.device, x.kind, x.split) and not found.rows:
-        yield found
+    tiles = boxes(x.device, x.shape, x.kind, x.layout, split=x.split)
+    if tiles and by_matrix_units(x.device, x.kind, x.split) and not tiles.rows:
+        yield tiles
 
 
 def _in_boxes(x: Asked) -> Iterator[Method]:
-    found = boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split)
-    if found:
-        yield found
+    tiles = boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split)
+    if tiles:
+        yield tiles
 
 
 def _by_winograd(x: Asked) -> Iterator[Method]:

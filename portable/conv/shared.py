@@ -137,24 +137,24 @@ class SharedConvolution:
         parts = [replace(part, work=replay(part.work)) for part in self._parts(x, out, gather)]
         return PreparedConvolution(parts, out)
 
-    def _once(self, own: Any, places: Sequence[Any]) -> Callable[[], Transfer]:
+    def _once(self, share: Any, places: Sequence[Any]) -> Callable[[], Transfer]:
         """What begins a gather that may not come again."""
-        return partial(self.member.start_gather, own, places, agreed=True)
+        return partial(self.member.start_gather, share, places, agreed=True)
 
     def _parts(
         self, x: Any, out: Any, gather: Callable[[Any, Sequence[Any]], Callable[[], Transfer]]
     ) -> list[_Part]:
         """What there is to do, piece by piece; `gather` says what begins a gather."""
         rank, count = self.member.rank, self._images
-        own = out[rank * count :][:count] if self._gather else out
-        found = []
+        share = out[rank * count :][:count] if self._gather else out
+        parts = []
         for piece in self._pieces:
-            target = own[piece]
+            target = share[piece]
             work = partial(self._plans[target.shape[0]], x[piece], out=target)
             begins = range(piece.start, out.shape[0], count)
             places = [out[begin : begin + target.shape[0]] for begin in begins]
-            found.append(_Part(work, gather(target, places) if self._gather else None))
-        return found
+            parts.append(_Part(work, gather(target, places) if self._gather else None))
+        return parts
 
 
 @dataclass(frozen=True, slots=True)

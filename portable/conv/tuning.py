@@ -152,8 +152,8 @@ def best_known(
     weights : bool
         Whether the table is that of gradients by filters.
     """
-    found = _listed(capabilities, dtype, shape, table, weights)
-    return next((choice["ALGORITHM"] for choice in found if choice["C"]), None)
+    known = _listed(capabilities, dtype, shape, table, weights)
+    return next((choice["ALGORITHM"] for choice in known if choice["C"]), None)
 
 
 @lru_cache(maxsize=1024)
@@ -188,8 +188,8 @@ def winograd_choices(
     """
     filters = shape.filters // shape.groups
     known = _listed(capabilities, dtype, shape, table, not blocked)
-    found = [c for c in known if c["ALGORITHM"] != "direct"]
-    ranked = _ranked(found, (filters, columns, matrices), dtype, capabilities, blocked)
+    transformed = [c for c in known if c["ALGORITHM"] != "direct"]
+    ranked = _ranked(transformed, (filters, columns, matrices), dtype, capabilities, blocked)
     return tuple(choice for choice in ranked if choice["T"] == ranked[0]["T"])
 
 
@@ -204,9 +204,9 @@ def tiles_of_blocks(
         As of `winograd_choices`.
     """
     known = _listed(capabilities, dtype, shape, table, weights=False)
-    found = [choice for choice in known if choice["ALGORITHM"] != "direct"]
-    own = [choice for choice in found if choice["C"]]
-    return tuple(sorted({choice["T"] for choice in own or found}))
+    transformed = [choice for choice in known if choice["ALGORITHM"] != "direct"]
+    exact_here = [choice for choice in transformed if choice["C"]]
+    return tuple(sorted({choice["T"] for choice in exact_here or transformed}))
 
 
 @lru_cache(maxsize=1024)
@@ -225,9 +225,9 @@ def direct_choices(
     height, width = shape.result
     size = (shape.images * height * width, shape.filters, 1)
     known = _listed(capabilities, dtype, shape, table, weights=False)
-    found = [c for c in known if c["ALGORITHM"] == "direct" and not split]
+    direct = [c for c in known if c["ALGORITHM"] == "direct" and not split]
     more = _of_products(dtype, capabilities, split)
-    return tuple(x for listed in (found, more) for x in _ranked(listed, size, dtype, capabilities))
+    return tuple(x for listed in (direct, more) for x in _ranked(listed, size, dtype, capabilities))
 
 
 @lru_cache(maxsize=1024)
@@ -262,8 +262,8 @@ def sum_choices(
 
 def _of_products(dtype: DType, capabilities: Capabilities, split: Any) -> list[Parameters]:
     """What the tables of `gemm` list."""
-    found = lookup(TF32 if split else GEMM, tiles_like(dtype), capabilities)
-    return [{**choice, "C": 0} for choice in found]
+    choices = lookup(TF32 if split else GEMM, tiles_like(dtype), capabilities)
+    return [{**choice, "C": 0} for choice in choices]
 
 
 @lru_cache(maxsize=1024)
@@ -271,16 +271,16 @@ def _listed(
     capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any, weights: bool
 ) -> tuple[Parameters, ...]:
     """The table's choices for this shape and for all; `table` is the user's table's state."""
-    own = (shape.channels, shape.height, shape.width, shape.filters, shape.images)
+    extents = (shape.channels, shape.height, shape.width, shape.filters, shape.images)
     plain = shape.groups == 1 and shape.window.taps == (3, 3) and suits_winograd(shape)
     dtype = tiles_like(dtype)
-    found = [x for x in lookup(SPACE, dtype, capabilities) if not (weights and x["C"])]
+    entries = [x for x in lookup(SPACE, dtype, capabilities) if not (weights and x["C"])]
     if weights:
-        found = [*lookup(SPACE_WEIGHTS, dtype, capabilities), *found]
+        entries = [*lookup(SPACE_WEIGHTS, dtype, capabilities), *entries]
     return tuple(
         choice
-        for choice in found
-        if not choice["C"] or (plain and tuple(choice[name] for name in _SHAPE) == own)
+        for choice in entries
+        if not choice["C"] or (plain and tuple(choice[name] for name in _SHAPE) == extents)
     )
 
 

@@ -34,15 +34,15 @@ class Vendor(Method):
         x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
         bias, activation, _ = epilogue
         residual = epilogue.residual_nchw(self.device, self.layout)
-        found = _convolved(self.device, self.shape, x, filters, bias)
+        result = _convolved(self.device, self.shape, x, filters, bias)
         if residual is not None:
-            found = found + residual
+            result = result + residual
         if activation is relu:
             space = self.device.namespace()
-            found = space.maximum(found, space.zeros_like(found))
+            result = space.maximum(result, space.zeros_like(result))
         elif activation is not keep:
             raise DTypeError('algorithm="vendor" knows no activation but relu')
-        out[...] = found
+        out[...] = result
 
 
 def _convolved(device: Device, shape: Geometry, x: Any, w: Any, bias: Any) -> Any:
@@ -61,7 +61,7 @@ def _convolved(device: Device, shape: Geometry, x: Any, w: Any, bias: Any) -> An
             f'algorithm="vendor": PyTorch does not take arrays of {device.name}: {error}'
         ) from error
     window = shape.window
-    found = torch.nn.functional.conv2d(
+    result = torch.nn.functional.conv2d(
         images, filters, added, window.stride, window.padding, window.dilation, shape.groups
     )
-    return device.namespace().from_dlpack(found)
+    return device.namespace().from_dlpack(result)

@@ -177,7 +177,7 @@ def _triangle(name: str) -> Rule:
 
 
 @kernel
-def _scatter_added(at: Any, g: Any, out: Any) -> None:
+def _scatter_added(at: kl.Array, g: kl.Array, out: kl.Array) -> None:
     """Adds numbers to the elements that they belong to."""
     i = kl.global_id(0)
     kl.atomic_add(out, at[i], g[i])

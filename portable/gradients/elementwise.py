@@ -24,7 +24,7 @@ __all__ = ["copied", "elementwise", "filled", "mapped"]
 
 
 @function
-def _at(x: Any, i: Any, number: Any) -> Any:
+def _at(x: Any, i: kl.Scalar, number: bool) -> Any:
     """An element, or the number."""
     if number:
         return x
@@ -32,14 +32,14 @@ def _at(x: Any, i: Any, number: Any) -> Any:
 
 
 @kernel
-def _each_of_one(a: Any, y: Any, *, F: Any, NUMBERS: Any) -> None:
+def _each_of_one(a: kl.Array, y: kl.Array, *, F: Any, NUMBERS: Any) -> None:
     """A function of each element."""
     i = kl.global_id(0)
     y[i] = F(_at(a, i, NUMBERS[0]))
 
 
 @kernel
-def _each_of_two(a: Any, b: Any, y: Any, *, F: Any, NUMBERS: Any) -> None:
+def _each_of_two(a: Any, b: Any, y: kl.Array, *, F: Any, NUMBERS: Any) -> None:
     """A function of two elements, or of one and a number."""
     i = kl.global_id(0)
     y[i] = F(_at(a, i, NUMBERS[0]), _at(b, i, NUMBERS[1]))

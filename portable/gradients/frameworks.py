@@ -65,9 +65,9 @@ def for_torch(function: Callable[..., Any]) -> Callable[..., Any]:
             """Goes back through the tape."""
             asked = [i for i, needed in enumerate(ctx.needs_input_grad) if needed]
             sources = [ctx.given[i] for i in asked]
-            found = ctx.tape.gradient(ctx.result, sources, seed=seeds[0].contiguous())
+            slopes = ctx.tape.gradient(ctx.result, sources, seed=seeds[0].contiguous())
             out: list[Any] = [None] * len(ctx.given)
-            for i, gradient in zip(asked, found, strict=True):
+            for i, gradient in zip(asked, slopes, strict=True):
                 out[i] = torch.as_tensor(gradient, device=ctx.given[i].device)
             return tuple(out)
 

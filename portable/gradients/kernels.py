@@ -165,22 +165,22 @@ class _Derived(Kernel):
         plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
         key = (self._of, self._dims, self._way, capabilities, plain)
         with self._lock:
-            found = self._made.get(key)
-        if found is None:
-            found = self._make(wanted, capabilities)
+            made = self._made.get(key)
+        if made is None:
+            made = self._make(wanted, capabilities)
             with self._lock:
                 if len(self._made) >= _MOST_ADJOINTS:
                     self._made.clear()
-                self._made[key] = found
-        return found
+                self._made[key] = made
+        return made
 
     def _make(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
         given, gradients = wanted.parameters[:2]
         assert isinstance(given, CompositeSpec)
         assert isinstance(gradients, CompositeSpec)
         specs, names = given.items, list(self._primal.parameters.positional)
-        own = replace(wanted, parameters=specs, ragged=())
-        ir = _in_plain_words(self._primal.translated(own, capabilities), capabilities)
+        wanted_adjoint = replace(wanted, parameters=specs, ragged=())
+        ir = _in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
         pairs = gradients_of(ir, names, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
         thrifty, deterministic = self._way
@@ -231,19 +231,19 @@ class AdjointKernel:
 
     def __getitem__(self, key: Any) -> AdjointLauncher:
         """The adjoint over the ndrange, and with the workgroup, of the kernel's launch."""
-        found = self._launchers.get(key)
-        if found is None:
-            found = self._launchers[key] = AdjointLauncher(self, key)
-        return found
+        launcher = self._launchers.get(key)
+        if launcher is None:
+            launcher = self._launchers[key] = AdjointLauncher(self, key)
+        return launcher
 
     def kernel(self, dims: int, part: int = _MAIN, *, thrifty: bool = False) -> Kernel:
         """The kernel that is launched over so many dimensions, or one that is before it."""
-        found = self._kernels.get((dims, part, thrifty))
-        if found is None:
+        result = self._kernels.get((dims, part, thrifty))
+        if result is None:
             way = _Way(thrifty, self.deterministic)
-            found = _Derived(self.primal, dims, part, self._made, way)
-            found = self._kernels.setdefault((dims, part, thrifty), found)
-        return found
+            result = _Derived(self.primal, dims, part, self._made, way)
+            result = self._kernels.setdefault((dims, part, thrifty), result)
+        return result
 
 
 class AdjointLauncher:
@@ -420,7 +420,7 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
 
 
 @kernel
-def _add_all(parts: Any, out: Any, *, AT: Any) -> None:
+def _add_all(parts: kl.Array, out: kl.Array, *, AT: Any) -> None:
     """Adds the sum of some numbers to an element, by one workgroup."""
     i, items = kl.local_id(0), kl.local_size(0)
     total = kl.cast(0, parts.dtype)

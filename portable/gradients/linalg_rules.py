@@ -152,13 +152,13 @@ def _apart(values: Any, what: str, signs: float = -1.0) -> Any:
     """``1 / (values[j] + signs * values[i])``, zeros where i is j; refuses equal ones."""
     xp = _xp(values)
     gaps = values[..., None, :] + signs * values[..., :, None]
-    own = xp.eye(values.shape[-1], dtype=values.dtype, **_there(values))
+    identity = xp.eye(values.shape[-1], dtype=values.dtype, **_there(values))
     least = _tolerance(values) * _largest(values)[..., None]
-    if not bool(xp.all((abs(gaps) > least) | (own != 0))):
+    if not bool(xp.all((abs(gaps) > least) | (identity != 0))):
         raise UnsupportedError(
             f"{what} has no gradient by its vectors where two of the values are equal"
         )
-    return (1 - own) / (gaps + own)
+    return (1 - identity) / (gaps + identity)
 
 
 def _there(x: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ __all__ = ["gathers", "in_order", "scatters"]
 
 
 @kernel
-def _gathered(x: Any, at: Any, y: Any) -> None:
+def _gathered(x: kl.Array, at: kl.Array, y: kl.Array) -> None:
     """Rows by their numbers."""
     i = kl.global_id(0)
     row = i // x.shape[1]
@@ -81,7 +81,7 @@ def in_order(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
 
 
 @kernel
-def _add_to_rows(at: Any, g: Any, out: Any) -> None:
+def _add_to_rows(at: kl.Array, g: kl.Array, out: kl.Array) -> None:
     """Adds numbers to positions along the middle one of three axes, each of which comes once."""
     i = kl.global_id(0)
     inner = out.shape[2]
@@ -91,17 +91,17 @@ def _add_to_rows(at: Any, g: Any, out: Any) -> None:
 
 
 @kernel
-def _taken_back(at: Any, g: Any, gout: Any, *, SIZE: Any) -> None:
+def _taken_back(at: kl.Array, g: kl.Array, gout: kl.Array, *, SIZE: int) -> None:
     """Takes the gradients at positions of rows, whose values were overwritten."""
     i = kl.global_id(0)
     row, column = i // gout.shape[1], i % gout.shape[1]
     where = at[row]
-    place = kl.where(where < 0, where + SIZE, where)
-    g[row, column] = gout[place, column]
+    position = kl.where(where < 0, where + SIZE, where)
+    g[row, column] = gout[position, column]
 
 
 @kernel
-def _cleared_rows(at: Any, gout: Any, *, SIZE: Any) -> None:
+def _cleared_rows(at: kl.Array, gout: kl.Array, *, SIZE: int) -> None:
     """Makes rows nought."""
     i = kl.global_id(0)
     row, column = i // gout.shape[1], i % gout.shape[1]
@@ -110,7 +110,7 @@ def _cleared_rows(at: Any, gout: Any, *, SIZE: Any) -> None:
 
 
 @kernel
-def _counted_rows(at: Any, counts: Any) -> None:
+def _counted_rows(at: kl.Array, counts: kl.Array) -> None:
     """How often each row is named."""
     where = at[kl.global_id(0)]
     kl.atomic_add(counts, kl.where(where < 0, where + counts.shape[0], where), 1)

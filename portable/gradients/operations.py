@@ -75,8 +75,10 @@ def _through_rule(
             return
         y = [value.array for value in written]
         given = {name: then(x) for name, x in kwargs.items()}
-        found = rule(totals if several else totals[0], y if several else y[0], *then(args), **given)
-        for value, share in zip(read[1], found, strict=False):
+        slopes = rule(
+            totals if several else totals[0], y if several else y[0], *then(args), **given
+        )
+        for value, share in zip(read[1], slopes, strict=False):
             real = share is not None and is_real(value.array)
             grown = gradients.of(value) if real else None
             if share is not None and grown is not None and grown.size:

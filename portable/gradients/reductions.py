@@ -25,7 +25,7 @@ __all__ = ["reduced", "scanned"]
 
 
 @kernel
-def _sums(x: Any, y: Any, *, F: Any) -> None:
+def _sums(x: kl.Array, y: kl.Array, *, F: Any) -> None:
     """Sums of a function of the elements along the middle one of three axes."""
     i = kl.global_id(0)
     inner = x.shape[2]
@@ -35,7 +35,7 @@ def _sums(x: Any, y: Any, *, F: Any) -> None:
 
 
 @kernel
-def _count_winners(x: Any, y: Any, count: Any) -> None:
+def _count_winners(x: kl.Array, y: kl.Array, count: kl.Array) -> None:
     """How many elements are their row's greatest or least."""
     i = kl.global_id(0)
     inner = x.shape[2]
@@ -45,7 +45,7 @@ def _count_winners(x: Any, y: Any, count: Any) -> None:
 
 
 @kernel
-def _to_winners(x: Any, y: Any, count: Any, g: Any, gx: Any) -> None:
+def _to_winners(x: kl.Array, y: kl.Array, count: kl.Array, g: kl.Array, gx: kl.Array) -> None:
     """Shares the gradient of the greatest or least among those that are it."""
     i = kl.global_id(0)
     inner = x.shape[2]

@@ -16,21 +16,21 @@ __all__ = ["add_to", "as_given", "nought_for"]
 
 
 @kernel
-def _add(x: Any, out: Any) -> None:
+def _add(x: kl.Array, out: kl.Array) -> None:
     """Adds to each element."""
     i = kl.global_id(0)
     out[i] += x[i]
 
 
 @kernel
-def _join(parts: Any, out: Any) -> None:
+def _join(parts: kl.Array, out: kl.Array) -> None:
     """Complex numbers of pairs."""
     i = kl.global_id(0)
     out[i] = kl.complex(parts[i, 0], parts[i, 1])
 
 
 @kernel
-def _part(x: Any, out: Any) -> None:
+def _part(x: kl.Array, out: kl.Array) -> None:
     """Pairs of complex numbers."""
     i = kl.global_id(0)
     out[i, 0] = kl.real(x[i])

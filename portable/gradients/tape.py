@@ -134,8 +134,8 @@ class Tape:
         with Tape() as tape:
             made = steps(*inputs)
         result = made[number] if isinstance(made, tuple) else made
-        found = tape.gradients_of(result, arrays, total)
-        return [(x, g) for x, g in zip(arrays, found, strict=True) if g is not None]
+        slopes = tape.gradients_of(result, arrays, total)
+        return [(x, g) for x, g in zip(arrays, slopes, strict=True) if g is not None]
 
     def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> None:
         """A kernel is about to be launched."""
@@ -149,8 +149,8 @@ class Tape:
         if ours:
             self._unseen([values[i] for i in reads], [values[i] for i in writes])
             return
-        own = own_adjoint(kernel)
-        adjoint: Any = vjp(kernel) if own is None else own
+        adjoint_here = own_adjoint(kernel)
+        adjoint: Any = vjp(kernel) if adjoint_here is None else adjoint_here
         record = KernelRecord(
             adjoint, launcher.key, tuple(args), dict(constants), values, both,
             [values[i] for i in sorted(reads)], [values[i] for i in sorted(writes)],
@@ -235,14 +235,14 @@ class Tape:
         """
         several = isinstance(sources, tuple | list)
         wanted = list(sources) if several else [sources]
-        found = self.gradients_of(loss, wanted, seed)
-        for number, gradient in enumerate(found):
+        slopes = self.gradients_of(loss, wanted, seed)
+        for number, gradient in enumerate(slopes):
             if gradient is None:
                 raise DataError(
                     f"the loss does not depend on source {number}, as far as the tape saw: what "
                     "other libraries did with it is not on the tape"
                 )
-        return tuple(found) if several else found[0]
+        return tuple(slopes) if several else slopes[0]
 
     def gradients_of(self, loss: Any, sources: Sequence[Any], seed: Any) -> list[Any]:
         """As `gradient`, with None for sources that the loss does not depend on."""
@@ -264,16 +264,16 @@ class Tape:
                         value.check(changed)
                 record.back(gradients)
         changed.tell()
-        found = [gradients.found.get(memory) for memory in memories]
-        return [None if g is None else as_given(g, x) for g, x in zip(found, sources, strict=True)]
+        slopes = [gradients.found.get(memory) for memory in memories]
+        return [None if g is None else as_given(g, x) for g, x in zip(slopes, sources, strict=True)]
 
     def _dependent(self, memories: set[Memory]) -> set[Memory]:
         """The arrays that depend on some, these among them."""
-        found = set(memories)
+        result = set(memories)
         for record in self._records:
-            if any(x.memory in found for x in record.reads):
-                found |= {x.memory for x in record.writes if is_real(x.array)}
-        return found
+            if any(x.memory in result for x in record.reads):
+                result |= {x.memory for x in record.writes if is_real(x.array)}
+        return result
 
 
 def _is_plain(x: Any) -> bool:

@@ -58,8 +58,8 @@ class SentArrays:
 
     def __init__(self, device: Device, arrays: Sequence[_HostArray]) -> None:
         self._device = device
-        found = [device.in_place(x) for x in arrays]
-        self.views: list[ArrayView] = [v for v in found if v is not None]
+        arrays_in_place = [device.in_place(x) for x in arrays]
+        self.views: list[ArrayView] = [v for v in arrays_in_place if v is not None]
         self._parts: list[_Part] = []
         if len(self.views) < len(arrays):
             tell_of_copies(device)
@@ -98,20 +98,20 @@ class _Part:
     @classmethod
     def sent(cls, device: Device, arrays: Sequence[_HostArray], members: Sequence[int]) -> _Part:
         """Copies the memory of some of the arrays to a device."""
-        own = {i: arrays[i] for i in members}
-        if len(own) == 1 and _has_gaps(arrays[members[0]]):
+        members_arrays = {i: arrays[i] for i in members}
+        if len(members_arrays) == 1 and _has_gaps(arrays[members[0]]):
             x = arrays[members[0]]
             held = device.from_numpy(np.ascontiguousarray(x))
             view = device.view(held)._replace(shape=x.shape, writable=x.flags.writeable)
-            return cls(own, {members[0]: view._replace(layout=None)}, {}, held)
-        bounds = [_bounds(x) for x in own.values()]
+            return cls(members_arrays, {members[0]: view._replace(layout=None)}, {}, held)
+        bounds = [_bounds(x) for x in members_arrays.values()]
         low, high = min(x for x, _ in bounds), max(x for _, x in bounds)
-        low -= low % _ALIGNMENT if len(own) > 1 else 0
+        low -= low % _ALIGNMENT if len(members_arrays) > 1 else 0
         held = device.from_numpy(_bytes(low, high, min(x for x, _ in bounds)))
-        places = {i: _address(x) - low for i, x in own.items()}
+        places = {i: _address(x) - low for i, x in members_arrays.items()}
         base = device.view(held)
-        views = {i: _behind(device, base, x, places[i]) for i, x in own.items()}
-        return cls(own, views, places, held)
+        views = {i: _behind(device, base, x, places[i]) for i, x in members_arrays.items()}
+        return cls(members_arrays, views, places, held)
 
     def fetch(self, device: Device, written: Sequence[int]) -> None:
         """Copies the elements of some of the arrays back."""
@@ -211,10 +211,10 @@ class MovedCall:
         if self._copies:
             tell_of_copies(self._device)
         named = {name: self._moved(x) for name, x in kwargs.items()}
-        found = function(*map(self._moved, args), **named)
+        result = function(*map(self._moved, args), **named)
         for x in _listed(kwargs.get("out")):
             self._given(self._moved(x))
-        return self._given(found)
+        return self._given(result)
 
     def _moved(self, x: Any) -> Any:
         if isinstance(x, tuple):
@@ -237,14 +237,14 @@ class MovedCall:
         back = tuple(order.index(axis) for axis in range(x.ndim))
         return self._device.namespace().permute_dims(self._moved(plain), back)
 
-    def _given(self, found: Any) -> Any:
-        if isinstance(found, tuple):
-            return rebuilt(found, map(self._given, found))
-        known = self._taken.get(id(found))
+    def _given(self, result: Any) -> Any:
+        if isinstance(result, tuple):
+            return rebuilt(result, map(self._given, result))
+        known = self._taken.get(id(result))
         if known is not None:
-            _write_back(self._device.to_numpy(found), known[1])
+            _write_back(self._device.to_numpy(result), known[1])
             return known[1]
-        return self._device.to_numpy(found) if self._device.owns(found) else found
+        return self._device.to_numpy(result) if self._device.owns(result) else result
 
 
 def rebuilt(like: tuple[Any, ...], parts: Iterable[Any]) -> Any:
@@ -252,11 +252,11 @@ def rebuilt(like: tuple[Any, ...], parts: Iterable[Any]) -> Any:
     return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
 
 
-def _write_back(found: _HostArray, x: _HostArray) -> None:
+def _write_back(staged: _HostArray, x: _HostArray) -> None:
     """Writes to an array what became of it on the device."""
     if x.flags.writeable:
-        x[...] = found
-    elif found.tobytes() != x.tobytes():
+        x[...] = staged
+    elif staged.tobytes() != x.tobytes():
         raise LaunchError("an array that is written to is read-only; pass a writable one")
 
 

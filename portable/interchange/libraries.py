@@ -197,17 +197,17 @@ class Viewed(NamedTuple):
     tensors: list[tuple[Any, Any]]
     scope: AbstractContextManager[None]
 
-    def given(self, found: Any) -> Any:
+    def given(self, result: Any) -> Any:
         """A result as the caller gets it: arrays as tensors, those of the call as they were."""
-        kind = type(found)
+        kind = type(result)
         if kind in _NONE:
-            return found
+            return result
         for view, tensor in self.tensors:
-            if found is view:
+            if result is view:
                 return tensor
-        if isinstance(found, tuple):
-            return rebuilt(found, map(self.given, found))
-        return _tensor(found) if type(self.tensors[0][0]) is kind else found
+        if isinstance(result, tuple):
+            return rebuilt(result, map(self.given, result))
+        return _tensor(result) if type(self.tensors[0][0]) is kind else result
 
 
 _NO_SCOPE: Final = nullcontext()
@@ -219,28 +219,28 @@ def tensors_viewed(values: Iterable[Any]) -> Viewed | None:
     None where there are none such, or one that has to be looked at longer (`on_device`): this is
     asked for at each call, and costs a microsecond a tensor.
     """
-    found: list[Any] = []
+    arrays: list[Any] = []
     seen: list[tuple[Any, Any]] = []
-    place = -2
+    device_index = -2
     for x in values:
         kind = type(x)
         if kind in _NONE:
-            found.append(x)
+            arrays.append(x)
         elif is_tensor(x):
-            own = x.get_device()
-            view = tensors.host_view(x) if own < 0 else _gpu_view(x, own)
-            if view is None or (place != own and seen):
+            device_number = x.get_device()
+            view = tensors.host_view(x) if device_number < 0 else _gpu_view(x, device_number)
+            if view is None or (device_index != device_number and seen):
                 return None
-            place = own
+            device_index = device_number
             seen.append((view, x))
-            found.append(view)
+            arrays.append(view)
         elif kind is tuple or is_other(x):
             return None
         else:
-            found.append(x)
+            arrays.append(x)
     if not seen:
         return None
-    return Viewed(found, seen, _NO_SCOPE if place < 0 else _on_its_stream(seen[0][1]))
+    return Viewed(arrays, seen, _NO_SCOPE if device_index < 0 else _on_its_stream(seen[0][1]))
 
 
 def _gpu_view(tensor: Any, index: int) -> Any:
@@ -278,13 +278,13 @@ def _of_tensors(
         return viewed.given(function(*values[:positional], **named))
 
 
-def _tensor(found: Any) -> Any:
+def _tensor(values: Any) -> Any:
     """A tensor over a device's array."""
-    kind = dtype(found.dtype)
+    kind = dtype(values.dtype)
     if kind not in NARROW:
-        return tensor_over(found)
+        return tensor_over(values)
     words = np.uint8 if kind.itemsize == 1 else np.int16
-    return tensor_over(found.view(words)).view(getattr(sys.modules["torch"], kind.name))
+    return tensor_over(values.view(words)).view(getattr(sys.modules["torch"], kind.name))
 
 
 def _leaves(values: Iterable[Any]) -> Iterable[Any]:
@@ -308,8 +308,8 @@ class _Exchange:
     ) -> Any:
         """What the operation gives, with its arguments and its results exchanged."""
         taken = self.taken
-        found = function(*map(taken, args), **{name: taken(x) for name, x in kwargs.items()})
-        return self.given(found)
+        result = function(*map(taken, args), **{name: taken(x) for name, x in kwargs.items()})
+        return self.given(result)
 
     def taken(self, x: Any) -> Any:
         """An argument as the operation takes it."""
@@ -324,20 +324,20 @@ class _Exchange:
         self._taken[id(seen)] = seen, x  # `seen` is kept, so that no other object has its id
         return seen
 
-    def given(self, found: Any) -> Any:
+    def given(self, result: Any) -> Any:
         """A result as the caller gets it."""
-        if isinstance(found, tuple):
-            return rebuilt(found, map(self.given, found))
-        if id(found) in self._taken:
-            return self._taken[id(found)][1]
-        return self._in_library(found) if self._device.owns(found) else found
+        if isinstance(result, tuple):
+            return rebuilt(result, map(self.given, result))
+        if id(result) in self._taken:
+            return self._taken[id(result)][1]
+        return self._in_library(result) if self._device.owns(result) else result
 
-    def _in_library(self, found: Any) -> Any:
+    def _in_library(self, result: Any) -> Any:
         if is_tensor(self._sample):
-            return _tensor(found)
-        kind = dtype(found.dtype)
+            return _tensor(result)
+        kind = dtype(result.dtype)
         narrow = kind in NARROW
-        shared = found.view(np.uint8 if kind.itemsize == 1 else np.int16) if narrow else found
+        shared = result.view(np.uint8 if kind.itemsize == 1 else np.int16) if narrow else result
         from array_api_compat import array_namespace
 
         xp = array_namespace(self._sample)

@@ -57,8 +57,8 @@ def place_of(tensor: Any) -> tuple[int, int] | None:
     try:
         return _places[device]
     except KeyError:
-        found = _places[device] = _place(device)
-        return found
+        location = _places[device] = _place(device)
+        return location
 
 
 def _place(device: Any) -> tuple[int, int] | None:
@@ -73,10 +73,10 @@ def _place(device: Any) -> tuple[int, int] | None:
 def host_view(tensor: Any) -> np.ndarray[Any, Any] | None:
     """A NumPy array over a plain tensor's memory; None where that takes a longer look (`plain`)."""
     try:
-        found: np.ndarray[Any, Any] = tensor.numpy()
+        view: np.ndarray[Any, Any] = tensor.numpy()
     except (TypeError, RuntimeError):  # other memory, dtypes, gradients, conjugates
         return None
-    return found
+    return view
 
 
 def dtype_of(tensor: Any) -> DType:
@@ -91,9 +91,9 @@ def dtype_of(tensor: Any) -> DType:
     try:
         return _dtypes[kind]
     except KeyError:
-        found = _dtypes[kind] = dtype(kind)
-        numpy_dtypes[kind] = found.numpy
-        return found
+        result = _dtypes[kind] = dtype(kind)
+        numpy_dtypes[kind] = result.numpy
+        return result
 
 
 def plain(tensor: Any) -> Any:

@@ -118,8 +118,8 @@ def settled(x: Any) -> Any:
     if len(_settled) >= _MOST_HELPERS:
         _settled.clear()
     key = constant_key(x)
-    found = _settled.get(key)
-    return _settled.setdefault(key, _another(x)) if found is None else found
+    kept = _settled.get(key)
+    return _settled.setdefault(key, _another(x)) if kept is None else kept
 
 
 def _settled_mark(x: Function) -> Function:

@@ -88,12 +88,12 @@ class Kernel(Launchable, Marked):
         if self.state.names.hold():
             return self.state
         with self._lock:
-            found = next((state for state in self._states if state.names.hold()), None)
-            if found is None:
-                found = _State()
-                self._states = [*self._states[-_MAX_STATES + 1 :], found]
-            self.state = found
-        return found
+            result = next((state for state in self._states if state.names.hold()), None)
+            if result is None:
+                result = _State()
+                self._states = [*self._states[-_MAX_STATES + 1 :], result]
+            self.state = result
+        return result
 
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
         """The checked IR of a specialisation."""
@@ -101,14 +101,14 @@ class Kernel(Launchable, Marked):
         key = (capabilities, whole)
         with self._lock:
             state = self.state
-            found = state.translated.get(key)
-            if found is None:
+            ir = state.translated.get(key)
+            if ir is None:
                 names = NamesRead()
                 with collected_later():
-                    found = translate(self.python, whole, capabilities, names)
+                    ir = translate(self.python, whole, capabilities, names)
                 state.names.add(names)
-                _keep(state.translated, key, found)
-        return replace(found, ragged=wanted.ragged) if wanted.ragged else found
+                _keep(state.translated, key, ir)
+        return replace(ir, ragged=wanted.ragged) if wanted.ragged else ir
 
     def written_in(self, wanted: Specialisation, device: Device) -> frozenset[int]:
         """The positions of the array arguments that the kernel may write, in `leaf_specs`."""
@@ -149,18 +149,18 @@ class Kernel(Launchable, Marked):
         key = (device.name, wanted, perturbation(), checking())
         with self._lock:
             state = self.state
-            found, compiling = state.compiled.get(key), self._compiling[device.name]
-        if found is not None:
-            return found
+            program, compiling = state.compiled.get(key), self._compiling[device.name]
+        if program is not None:
+            return program
         with compiling:
             with self._lock:
-                found, refusal = state.compiled.get(key), state.refused.get(key)
+                program, refusal = state.compiled.get(key), state.refused.get(key)
             if refusal is not None:
                 raise LaunchError(refusal)
-            if found is None:
+            if program is None:
                 try:
                     with collected_later():
-                        found = self._compile(wanted, device)
+                        program = self._compile(wanted, device)
                 except LaunchError as error:  # plans try choices in turn, again at each call
                     with self._lock:
                         _keep(state.refused, key, str(error))
@@ -169,8 +169,8 @@ class Kernel(Launchable, Marked):
                     ir = self.translated(wanted, device.capabilities)
                     raise too_deep(ir) from None
                 with self._lock:
-                    _keep(state.compiled, key, found)
-        return found
+                    _keep(state.compiled, key, program)
+        return program
 
     def _compile(self, wanted: Specialisation, device: Device) -> Compiled:
         registry.given_work(device)

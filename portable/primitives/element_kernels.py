@@ -47,24 +47,28 @@ class How:
     total: Any
     lead: int
 
-    def value(self, arrays: Any, outer: Any, i: Any) -> Any:
+    def value(
+        self, arrays: tuple[kl.Array, ...], outer: tuple[kl.Scalar, ...], i: kl.Scalar
+    ) -> Any:
         """The total of the one element that comes `i`-th in its row."""
         along = unravelled(i, arrays[0].shape[self.lead :])
-        found = element_at(arrays, (*outer, *along), self.given)
+        value = element_at(arrays, (*outer, *along), self.given)
         if self.each is None:
-            return found
-        return self.each(found, i) if self.indexed else self.each(found)
+            return value
+        return self.each(value, i) if self.indexed else self.each(value)
 
 
 @kernel
-def reduce_elements(arrays: Any, neutral: Any, out: Any, *, HOW: Any, CUT: Any) -> None:
+def reduce_elements(
+    arrays: tuple[kl.Array, ...], neutral: Any, out: tuple[kl.Array, ...], *, HOW: How, CUT: Any
+) -> None:
     """Reduces the sections of rows that `CUT` says: ``out[..., s]`` is the `s`-th's total."""
     shape, step = arrays[0].shape, CHAINS * CUT.width
-    own = CUT.own(shape[: HOW.lead], product_of(shape[HOW.lead :]))
+    section = CUT.own(shape[: HOW.lead], product_of(shape[HOW.lead :]))
     total = neutral
-    if own.inside:
-        first = own.first + kl.local_id(0) % CUT.width
-        whole = first + kl.maximum(own.stop - first, 0) // step * step
+    if section.inside:
+        first = section.first + kl.local_id(0) % CUT.width
+        whole = first + kl.maximum(section.stop - first, 0) // step * step
         totals = tuple([neutral for _ in range(CHAINS)])
         # In chains of bounded length: see `merging`.
         for begin in range(first, whole, CHAIN * step):
@@ -72,18 +76,18 @@ def reduce_elements(arrays: Any, neutral: Any, out: Any, *, HOW: Any, CUT: Any) 
             for i in range(begin, next_stop(begin, whole, step), step):
                 chain = tuple(
                     [
-                        HOW.op(chain[k], HOW.value(arrays, own.outer, i + k * CUT.width))
+                        HOW.op(chain[k], HOW.value(arrays, section.outer, i + k * CUT.width))
                         for k in range(CHAINS)
                     ]
                 )
             totals = tuple([HOW.op(totals[k], chain[k]) for k in range(CHAINS)])
-        for i in range(whole, own.stop, CUT.width):
-            total = HOW.op(total, HOW.value(arrays, own.outer, i))
+        for i in range(whole, section.stop, CUT.width):
+            total = HOW.op(total, HOW.value(arrays, section.outer, i))
         for k in kl.static_range(CHAINS):
             total = HOW.op(total, totals[k])
     total = kl.workgroup_reduce(HOW.op, total, width=CUT.width)
-    if own.inside and kl.local_id(0) % CUT.width == 0:
-        put_at(out, (*own.outer, own.number), total, HOW.total)
+    if section.inside and kl.local_id(0) % CUT.width == 0:
+        put_at(out, (*section.outer, section.number), total, HOW.total)
 
 
 @dataclass(frozen=True)
@@ -109,17 +113,25 @@ class Scan:
 
 
 @kernel
-def scan_elements(arrays: Any, starts: Any, neutral: Any, out: Any, *, HOW: Any, SCAN: Any) -> None:
+def scan_elements(
+    arrays: tuple[kl.Array, ...],
+    starts: tuple[kl.Array, ...],
+    neutral: Any,
+    out: tuple[kl.Array, ...],
+    *,
+    HOW: How,
+    SCAN: Scan,
+) -> None:
     """Running totals within sections of the last axis, or the total of each: ``out[..., s]``.
 
     They go on from the totals up to the end of each section that `starts` has, if it is not empty.
     """
     AHEAD = SCAN.ahead
-    own = section_at(arrays[0], SCAN.section, kl.group_id(0))
-    outer, first, stop = own.outer, own.first, own.stop
+    section = section_at(arrays[0], SCAN.section, kl.group_id(0))
+    outer, first, stop = section.outer, section.first, section.stop
     carried = neutral
-    if len(starts) > 0 and own.number > 0:
-        carried = element_at(starts, (*outer, own.number - 1), HOW.total)
+    if len(starts) > 0 and section.number > 0:
+        carried = element_at(starts, (*outer, section.number - 1), HOW.total)
     if kl.local_size(0) == 1:
         # In chains of bounded length: see `chains`.
         levels = (neutral, neutral, carried)
@@ -149,11 +161,13 @@ def scan_elements(arrays: Any, starts: Any, neutral: Any, out: Any, *, HOW: Any,
                 put_at(out, (*outer, i), upto if SCAN.inclusive else before, HOW.total)
                 before = upto
     if SCAN.totals and kl.local_id(0) == 0:
-        put_at(out, (*outer, own.number), carried, HOW.total)
+        put_at(out, (*outer, section.number), carried, HOW.total)
 
 
 @kernel
-def map_elements(arrays: Any, out: Any, *, HOW: Any, CHUNK: int) -> None:
+def map_elements(
+    arrays: tuple[kl.Array, ...], out: tuple[kl.Array, ...], *, HOW: How, CHUNK: int
+) -> None:
     """``out[i] = each(x[i])``, `CHUNK` neighbours for each work-item."""
     shape = arrays[0].shape
     start = kl.global_id(0) * CHUNK

@@ -155,7 +155,7 @@ def kinds_of(x: Any) -> tuple[Any, tuple[DType, ...]]:
 
 
 @function
-def element_at(arrays: Any, index: Any, KIND: Any) -> Any:
+def element_at(arrays: tuple[kl.Array, ...], index: tuple[kl.Scalar, ...], KIND: Any) -> Any:
     """The element at an index: a number, or a struct or tuple of one from each array."""
     items = [array[*index] for array in arrays]
     if KIND is None:
@@ -164,7 +164,9 @@ def element_at(arrays: Any, index: Any, KIND: Any) -> Any:
 
 
 @function
-def put_at(arrays: Any, index: Any, value: Any, KIND: Any) -> None:
+def put_at(
+    arrays: tuple[kl.Array, ...], index: tuple[kl.Scalar, ...], value: Any, KIND: Any
+) -> None:
     """Writes it."""
     if KIND is None:
         arrays[0][*index] = value

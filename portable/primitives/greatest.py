@@ -65,14 +65,14 @@ def topk(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> TopK:
     device = device_of_arrays(x)
     if not x.shape:
         raise ShapeError("topk of an array without dimensions")
-    place = normalized_axis(axis, len(x.shape))
-    extent = int(x.shape[place])
+    dim = normalized_axis(axis, len(x.shape))
+    extent = int(x.shape[dim])
     if not 0 <= k <= extent:
         raise ValueError(f"topk of k={k}; axis {axis} has {extent} elements")
-    order = stored(device, argsort(x, axis=place, descending=largest))
-    part = (*((slice(None),) * place), slice(k))
+    order = stored(device, argsort(x, axis=dim, descending=largest))
+    part = (*((slice(None),) * dim), slice(k))
     # What is released is contiguous: a copy of the order's first places, not a view of them.
     positions = copy(released(order)[part])
     held, first = stored(device, x), stored(device, positions)
-    values = gathered_along(held, first, place) if first.size else stored(device, copy(x[part]))
+    values = gathered_along(held, first, dim) if first.size else stored(device, copy(x[part]))
     return TopK(released(values), positions)

@@ -69,8 +69,8 @@ def map(function: Any, x: Any, *, dtype: Any = None) -> Any:
     function = settled(operation(function))
     indexed = word_of(function) is None and arity(function) > 1
     how = How(None, function, indexed, given.kind, kind, 0)
-    found = _mapped.run(given.arrays, how, kinds)
-    return Elements(found if isinstance(found, tuple) else (found,), kind).given()
+    result = _mapped.run(given.arrays, how, kinds)
+    return Elements(result if isinstance(result, tuple) else (result,), kind).given()
 
 
 def _write_map(

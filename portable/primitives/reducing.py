@@ -261,8 +261,8 @@ def reduce(
     given = Elements.of("reduce", x)
     axes = normalized_axes(tuple(axis) if isinstance(axis, Sequence) else axis, len(given.shape))
     totals = totals_of(given, op, neutral, each, dtype)
-    found = _reduced.run(given.arrays, totals, axes)
-    return Elements(found if isinstance(found, tuple) else (found,), totals.kind).given()
+    results = _reduced.run(given.arrays, totals, axes)
+    return Elements(results if isinstance(results, tuple) else (results,), totals.kind).given()
 
 
 def _write_reduce(
@@ -330,11 +330,11 @@ def _grouped(arrays: tuple[Storage, ...], axes: tuple[int, ...]) -> tuple[tuple[
     extents: list[Shape] = []
     steps: list[list[Shape]] = []
     for group in groups:
-        extent, found = collapsed(
+        extent, strides = collapsed(
             tuple(shape[a] for a in group), [tuple(x.strides[a] for a in group) for x in arrays]
         )
         extents.append(extent)
-        steps.append(found)
+        steps.append(strides)
     whole = (*extents[0], *extents[1])
     views = tuple(x.viewed(whole, (*steps[0][k], *steps[1][k])) for k, x in enumerate(arrays))
     return views, len(extents[0])

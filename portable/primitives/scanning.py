@@ -99,10 +99,10 @@ def scan(
     ... ).addend  # doctest: +SKIP
     """
     given = Elements.of("scan", x)
-    place = normalized_axis(axis, len(given.shape))
+    dim = normalized_axis(axis, len(given.shape))
     totals = totals_of(given, op, neutral, each, dtype)
-    found = _scanned.run(given.arrays, totals, place, bool(inclusive))
-    return Elements(found if isinstance(found, tuple) else (found,), totals.kind).given()
+    sums = _scanned.run(given.arrays, totals, dim, bool(inclusive))
+    return Elements(sums if isinstance(sums, tuple) else (sums,), totals.kind).given()
 
 
 def _write_scan(

@@ -64,15 +64,15 @@ def argsort(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
 
 def _along(x: Any, axis: int, descending: bool, values: bool) -> Any:
     given = stored(device_of_arrays(x), x)
-    place = normalized_axis(axis, given.ndim)
-    found = released(
-        sorted_along_last(_moved(given, place, -1), bool(descending), values, not values)
+    dim = normalized_axis(axis, given.ndim)
+    ordered = released(
+        sorted_along_last(_moved(given, dim, -1), bool(descending), values, not values)
     )
-    if place == given.ndim - 1:
-        return found
+    if dim == given.ndim - 1:
+        return ordered
     order = list(range(given.ndim - 1))
-    order.insert(place, given.ndim - 1)
-    return transpose(found, order)
+    order.insert(dim, given.ndim - 1)
+    return transpose(ordered, order)
 
 
 def _moved(x: Storage, source: int, to: int) -> Storage:
@@ -112,9 +112,9 @@ def sort_by_key(keys: Any, values: Any, *, axis: int = -1, descending: bool = Fa
     given = Elements.of("sort_by_key", values)
     Elements.of("sort_by_key", (keys, released(given.only)))
     order = stored(given.device, argsort(keys, axis=axis, descending=descending))
-    place = normalized_axis(axis, order.ndim)
+    dim = normalized_axis(axis, order.ndim)
     moved = [
-        gathered_along(x, order, place) if x.size else x
+        gathered_along(x, order, dim) if x.size else x
         for x in (stored(given.device, keys), *given.arrays)
     ]
     return released(moved[0]), Elements(tuple(moved[1:]), given.kind).given()

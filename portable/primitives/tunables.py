@@ -107,10 +107,10 @@ class _Problem:
 
     def error(self) -> float:
         """Of the last result, over what is allowed."""
-        found, self._found = fetched(self._found).reshape(self._expected.shape), None
+        values, self._found = fetched(self._found).reshape(self._expected.shape), None
         sizes = np.abs(self._expected)
         least = np.sqrt(np.mean(sizes**2)) if self._task.mixes else 1.0
-        return float((np.abs(found - self._expected) / (least + sizes)).max()) / _MOST_ERROR
+        return float((np.abs(values - self._expected) / (least + sizes)).max()) / _MOST_ERROR
 
 
 # -- tasks --------------------------------------------------------------------------------------

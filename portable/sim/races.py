@@ -57,8 +57,8 @@ class _Log:
     def since(self, time: int) -> Value:
         """Rows of the granules, threads and times of those after a time."""
         first = int(np.searchsorted(self._columns[2, : self._size], time, side="right"))
-        found: Value = self._columns[:, first : self._size]
-        return found
+        columns: Value = self._columns[:, first : self._size]
+        return columns
 
 
 class _Records:

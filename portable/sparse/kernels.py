@@ -43,7 +43,7 @@ class Rows(NamedTuple):
 
 
 @function
-def first_row(offsets: Any, share: Any) -> Any:
+def first_row(offsets: kl.Array, share: kl.Scalar) -> Any:
     """The first row before which there are as many rows and numbers as `share`."""
     low = kl.cast(0, share.dtype)
     high = low + (offsets.shape[0] - 1)
@@ -57,7 +57,7 @@ def first_row(offsets: Any, share: Any) -> Any:
 
 
 @kernel
-def csr_share_by_vector(a: Any, x: Any, out: Any, share: Any, *, ACC: Any) -> None:
+def csr_share_by_vector(a: Rows, x: kl.Array, out: kl.Array, share: kl.Scalar, *, ACC: Any) -> None:
     """``out = a x``, each work-item the rows of an equal `share` of rows and numbers."""
     item = kl.cast(kl.global_id(0), share.dtype)
     for row in range(first_row(a.offsets, item * share), first_row(a.offsets, (item + 1) * share)):
@@ -69,7 +69,7 @@ def csr_share_by_vector(a: Any, x: Any, out: Any, share: Any, *, ACC: Any) -> No
 
 
 @kernel
-def csr_rows_by_vector(a: Any, x: Any, out: Any, *, ACC: Any, LANES: int) -> None:
+def csr_rows_by_vector(a: Rows, x: kl.Array, out: kl.Array, *, ACC: Any, LANES: int) -> None:
     """``out = a x``, `LANES` neighbouring work-items of a sub-group for each row."""
     row = kl.global_id(0) // LANES
     lane = kl.global_id(0) % LANES
@@ -85,7 +85,7 @@ def csr_rows_by_vector(a: Any, x: Any, out: Any, *, ACC: Any, LANES: int) -> Non
 
 
 @function
-def sum_of_lanes(total: Any, LANES: int) -> Any:
+def sum_of_lanes(total: kl.Scalar, LANES: int) -> Any:
     """The sum of what `LANES` neighbouring work-items have."""
     for step in kl.static_range(5):
         if 1 << step < LANES:
@@ -107,13 +107,13 @@ def carried_on(x: Carry, y: Carry) -> Carry:
 
 
 @function
-def rows_before(offsets: Any, place: Any) -> Any:
-    """How many rows have ended before as many rows and numbers as `place`."""
-    low = kl.cast(0, place.dtype)
-    high = kl.minimum(place, low + (offsets.shape[0] - 1))
+def rows_before(offsets: kl.Array, step: kl.Scalar) -> Any:
+    """How many rows have ended before as many rows and numbers as `step`."""
+    low = kl.cast(0, step.dtype)
+    high = kl.minimum(step, low + (offsets.shape[0] - 1))
     while low < high:
         middle = low + (high - low + 1) // 2
-        if kl.cast(offsets[middle], place.dtype) + middle <= place:
+        if kl.cast(offsets[middle], step.dtype) + middle <= step:
             low = middle
         else:
             high = middle - 1
@@ -121,12 +121,12 @@ def rows_before(offsets: Any, place: Any) -> Any:
 
 
 @function
-def rows_ended(ends: Any, place: Any, rows: Any, numbers: Any) -> Any:
+def rows_ended(ends: kl.Array, step: kl.Scalar, rows: kl.Scalar, numbers: kl.Scalar) -> Any:
     """The same in a share, of whose rows the ends are known."""
-    low, high = kl.maximum(place - numbers, 0), kl.minimum(place, rows)
+    low, high = kl.maximum(step - numbers, 0), kl.minimum(step, rows)
     while low < high:
         middle = (low + high + 1) // 2
-        if ends[middle - 1] + middle <= place:
+        if ends[middle - 1] + middle <= step:
             low = middle
         else:
             high = middle - 1
@@ -164,7 +164,7 @@ def csr_mark_shares(offsets: Any, numbers: Any, starts: Any, *, SIZE: int) -> No
 
 
 @function
-def share_of(offsets: Any, starts: Any, numbers: Any, SIZE: int) -> Share:
+def share_of(offsets: kl.Array, starts: Any, numbers: kl.Scalar, SIZE: int) -> Share:
     """The share of this workgroup, of so many rows and numbers together."""
     group = kl.cast(kl.group_id(0), kl.i64)
     count = kl.cast(offsets.shape[0] - 1, kl.i64) + numbers
@@ -176,9 +176,17 @@ def share_of(offsets: Any, starts: Any, numbers: Any, SIZE: int) -> Share:
 
 @kernel
 def csr_even_by_vector(
-    a: Any, x: Any, out: Any, starts: Any, rows: Any, sums: Any,
-    *, ACC: Any, EACH: int, ITEMS: int,
-) -> None:  # fmt: skip
+    a: Rows,
+    x: kl.Array,
+    out: kl.Array,
+    starts: Any,
+    rows: kl.Array,
+    sums: kl.Array,
+    *,
+    ACC: Any,
+    EACH: int,
+    ITEMS: int,
+) -> None:
     """``out = a x``, but for the sums of rows that begin in the share of an earlier workgroup.
 
     Each workgroup has as many rows and numbers together, each work-item as many of these, however
@@ -214,11 +222,11 @@ def csr_even_by_vector(
             k = mine.first + at
             products[at] = kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k]], ACC)
     kl.barrier()
-    place = kl.minimum(item * EACH, mine.rows + mine.numbers)
-    row = rows_ended(ends, place, mine.rows, mine.numbers)
-    k, begun, total, first = place - row, row, kl.cast(0, ACC), kl.cast(0, ACC)
+    end = kl.minimum(item * EACH, mine.rows + mine.numbers)
+    row = rows_ended(ends, end, mine.rows, mine.numbers)
+    k, begun, total, first = end - row, row, kl.cast(0, ACC), kl.cast(0, ACC)
     for step in kl.static_range(EACH):
-        if place + step < mine.rows + mine.numbers:
+        if end + step < mine.rows + mine.numbers:
             if row == mine.rows or k < ends[row]:
                 total = total + products[k]
                 k = k + 1
@@ -241,7 +249,7 @@ def csr_even_by_vector(
 
 
 @kernel
-def csr_add_carried(rows: Any, sums: Any, out: Any, *, LANES: int) -> None:
+def csr_add_carried(rows: kl.Array, sums: kl.Array, out: kl.Array, *, LANES: int) -> None:
     """Adds to rows what shares before the one where they end had of them, in order.
 
     Parameters
@@ -271,7 +279,9 @@ def csr_add_carried(rows: Any, sums: Any, out: Any, *, LANES: int) -> None:
 
 
 @kernel
-def csr_share_by_matrix(a: Any, x: Any, out: Any, share: Any, *, ACC: Any, LANES: int) -> None:
+def csr_share_by_matrix(
+    a: Rows, x: kl.Array, out: kl.Array, share: kl.Scalar, *, ACC: Any, LANES: int
+) -> None:
     """``out = a x`` of a dense matrix, each work-item a share of rows, in vectors along these."""
     item = kl.cast(kl.global_id(0), share.dtype)
     width = x.shape[1]
@@ -292,7 +302,7 @@ def csr_share_by_matrix(a: Any, x: Any, out: Any, share: Any, *, ACC: Any, LANES
 
 
 @kernel
-def csr_rows_by_matrix(a: Any, x: Any, out: Any, *, ACC: Any) -> None:
+def csr_rows_by_matrix(a: Rows, x: kl.Array, out: kl.Array, *, ACC: Any) -> None:
     """``out = a x`` of a dense matrix, a work-item for each element, neighbours along rows."""
     width = out.shape[1]
     row, j = kl.global_id(0) // width, kl.global_id(0) % width

@@ -181,8 +181,8 @@ def dlpack(
             f"the memory of {x.device.name} is not shared; ask for a copy on the host with "
             "from_dlpack(x, device='cpu', copy=True), or take portable.to_numpy(x)"
         )
-    found = _held(x) if host is None else host
-    return found.__dlpack__(max_version=max_version)
+    held = _held(x) if host is None else host
+    return held.__dlpack__(max_version=max_version)
 
 
 def dlpack_device(x: Storage) -> tuple[int, int]:

@@ -20,9 +20,9 @@ def device_for(device: Any) -> Device:
     None means the one in use if its arrays are of this kind, else the first found whose are.
     """
     chosen = registry.device(device)
-    found = _ours_of(chosen)
-    if found is not None:
-        return found
+    chosen_device = _ours_of(chosen)
+    if chosen_device is not None:
+        return chosen_device
     if device is not None:
         name = chosen.for_arrays().name
         raise UnsupportedError(f"{name} has arrays of its own; use portable.xp({name!r}) for them")
@@ -32,8 +32,8 @@ def device_for(device: Any) -> Device:
 @cache
 def _ours_of(device: Device) -> Device | None:
     """The device for arrays of `portable.array`, if it has such."""
-    found = device.for_arrays()
-    return found if is_ours(found) else None
+    provided = device.for_arrays()
+    return provided if is_ours(provided) else None
 
 
 def is_ours(device: Device) -> bool:
@@ -89,7 +89,7 @@ def dtype_for(device: Device, given: Any, letter: str = "f") -> DType:
 
 def shape_of(shape: Any) -> tuple[int, ...]:
     """A shape that a user gave; ValueError for negative extents."""
-    found = whole_numbers(shape)
-    if any(n < 0 for n in found):
-        raise ValueError(f"a shape has no negative extents: {found}")
-    return found
+    extents = whole_numbers(shape)
+    if any(n < 0 for n in extents):
+        raise ValueError(f"a shape has no negative extents: {extents}")
+    return extents

@@ -86,10 +86,10 @@ def _on_host(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
     if hasattr(obj, "__dlpack__"):
         return _from_dlpack(obj)
     try:
-        found = np.asarray(obj)
+        values = np.asarray(obj)
     except TypeError:  # arrays in a sequence, which are not copied to the host unasked
-        found = np.asarray(_plain(obj))
-    return _of_numbers(found, wanted) if found.dtype == object else found
+        values = np.asarray(_plain(obj))
+    return _of_numbers(values, wanted) if values.dtype == object else values
 
 
 def _converted(host: np.ndarray[Any, Any], kind: DType, python: Any) -> np.ndarray[Any, Any]:
@@ -102,15 +102,15 @@ def _converted(host: np.ndarray[Any, Any], kind: DType, python: Any) -> np.ndarr
         return host.astype(kind.numpy, copy=False)
 
 
-def _of_numbers(found: np.ndarray[Any, Any], wanted: DType | None) -> np.ndarray[Any, Any]:
+def _of_numbers(numbers: np.ndarray[Any, Any], wanted: DType | None) -> np.ndarray[Any, Any]:
     """Python's numbers, of which NumPy makes no dtype since an integer is too large for any."""
-    for x in found.flat:
+    for x in numbers.flat:
         if not isinstance(x, int | float | complex):
             raise DTypeError(f"asarray of {x!r}, which is no number")
-    letters = {kind_of(x) for x in found.flat} | ({wanted.kind} if wanted else set())
+    letters = {kind_of(x) for x in numbers.flat} | ({wanted.kind} if wanted else set())
     if not letters & {"f", "c"}:
         raise OverflowError("asarray of an integer out of range for 64 bits; name a float's dtype")
-    return found.astype(np.complex128 if "c" in letters else np.float64)
+    return numbers.astype(np.complex128 if "c" in letters else np.float64)
 
 
 def _plain(items: Any) -> Any:

@@ -35,7 +35,7 @@ _HALF_LEAST: Final = 2.0**-24
 
 
 @function
-def bounded_tanh(x: Any) -> Any:
+def bounded_tanh(x: kl.Scalar) -> Any:
     """The hyperbolic tangent, 1 of infinity, where PoCL's own stops short of it."""
     if x.dtype.is_complex:
         return kl.tanh(x)
@@ -43,37 +43,37 @@ def bounded_tanh(x: Any) -> Any:
 
 
 @function
-def same(x: Any) -> Any:
+def same(x: kl.Scalar) -> Any:
     """Whether a number is not NaN; true of every integer."""
     return x == x
 
 
 @function
-def unequal_to_itself(x: Any) -> Any:
+def unequal_to_itself(x: kl.Scalar) -> Any:
     """Whether a number is NaN; false of every integer."""
     return x != x
 
 
 @function
-def float_floor_divide(x: Any, y: Any) -> Any:
+def float_floor_divide(x: kl.Scalar, y: kl.Scalar) -> Any:
     """The quotient rounded down, by and of infinities too, as the standard prefers to Python's."""
     return kl.where((y == 0) | kl.isinf(x) | kl.isinf(y), x / y, x // y)
 
 
 @function
-def zero_like(x: Any) -> Any:
+def zero_like(x: kl.Scalar) -> Any:
     """Zero of the type of an integer, or a vector of zeros."""
     return x ^ x
 
 
 @function
-def float_remainder(x: Any, y: Any) -> Any:
+def float_remainder(x: kl.Scalar, y: kl.Scalar) -> Any:
     """The remainder with the divisor's sign; NaN where there is none."""
     return kl.where((y == 0) | kl.isinf(x), math.nan, x % y)
 
 
 @function
-def half_nextafter(x: Any, y: Any) -> Any:
+def half_nextafter(x: kl.Scalar, y: kl.Scalar) -> Any:
     """The number of half precision that is next after `x` towards `y`; both are held in single."""
     size = kl.minimum(kl.abs(x), _BEYOND_HALF)
     outward = kl.where(x > 0, y > x, (y < x) | (x == 0))
@@ -81,12 +81,12 @@ def half_nextafter(x: Any, y: Any) -> Any:
     near = kl.bitcast(kl.where(outward, bits + _HALF_BITS, bits - _HALF_BITS), kl.f32)
     subnormal = kl.where(outward, size < _HALF_NORMAL, size <= _HALF_NORMAL)
     least = kl.where(outward, size + _HALF_LEAST, size - _HALF_LEAST)
-    found = kl.copysign(kl.where(subnormal, least, near), kl.where(x == 0, y, x))
-    return kl.where(x == y, y, kl.where((x != x) | (y != y), x + y, found))
+    neighbour = kl.copysign(kl.where(subnormal, least, near), kl.where(x == 0, y, x))
+    return kl.where(x == y, y, kl.where((x != x) | (y != y), x + y, neighbour))
 
 
 @function
-def integer_power(x: Any, y: Any) -> Any:
+def integer_power(x: kl.Scalar, y: kl.Scalar) -> Any:
     """``x`` to the power of ``y`` by squaring; wraps, and a negative power gives 1."""
     result = zero_like(x) + 1
     square = x
@@ -99,18 +99,18 @@ def integer_power(x: Any, y: Any) -> Any:
 
 
 @function
-def power_of_size(x: Any, order: Any) -> Any:
+def power_of_size(x: kl.Scalar, order: kl.Scalar) -> Any:
     """The absolute value to a power."""
     return kl.pow(kl.abs(x), order)
 
 
 @function
-def shifted_left(x: Any, y: Any) -> Any:
+def shifted_left(x: kl.Scalar, y: kl.Scalar) -> Any:
     """``x << y``: 0 once all bits are gone, where the language would shift by the rest."""
     return kl.where(y < x.dtype.bits, x << y, zero_like(x))
 
 
 @function
-def shifted_right(x: Any, y: Any) -> Any:
+def shifted_right(x: kl.Scalar, y: kl.Scalar) -> Any:
     """``x >> y``: only the sign is left of what is shifted by its width or further."""
     return kl.where(y < x.dtype.bits, x >> y, x >> (x.dtype.bits - 1) >> 1)

@@ -59,7 +59,7 @@ FITTING = "fitting"
 
 
 @function
-def extent(x: Any, FORM: Any) -> Any:
+def extent(x: kl.Array, FORM: str | None) -> Any:
     """How many numbers a row has."""
     end = x.shape[x.ndim - 1]
     if x.dtype == kl.u64 or x.dtype.is_complex:
@@ -70,7 +70,7 @@ def extent(x: Any, FORM: Any) -> Any:
 
 
 @function
-def pair_of(row: Any, j: Any, part: int, FORM: Any) -> Any:
+def pair_of(row: tuple[kl.Scalar, ...], j: kl.Scalar, part: int, FORM: str) -> Any:
     """Where the real (0) or imaginary (1) part of an element stands."""
     if FORM in (WITHIN, ALONG, PAIRED):
         return (*row, 2 * j + part)
@@ -79,7 +79,13 @@ def pair_of(row: Any, j: Any, part: int, FORM: Any) -> Any:
 
 
 @function
-def complex_vector(x: Any, before: Any, at: Any, after: Any, LANES: int) -> Any:
+def complex_vector(
+    x: kl.Array,
+    before: tuple[kl.Scalar, ...],
+    at: kl.Scalar,
+    after: tuple[kl.Scalar, ...],
+    LANES: int,
+) -> Any:
     """`LANES` complex numbers whose parts lie behind each other along a dimension."""
     AXIS = -1 - len(after)
     low = kl.vload(x, *before, at, *after, lanes=LANES, axis=AXIS)
@@ -89,7 +95,13 @@ def complex_vector(x: Any, before: Any, at: Any, after: Any, LANES: int) -> Any:
 
 
 @function
-def put_complex_vector(x: Any, before: Any, at: Any, after: Any, z: Any) -> None:
+def put_complex_vector(
+    x: kl.Array,
+    before: tuple[kl.Scalar, ...],
+    at: kl.Scalar,
+    after: tuple[kl.Scalar, ...],
+    z: kl.Scalar,
+) -> None:
     """Writes what `complex_vector` reads."""
     LANES = z.real.lanes
     parts = [(z.imag if n % 2 else z.real)[n // 2] for n in kl.static_range(2 * LANES)]
@@ -99,7 +111,9 @@ def put_complex_vector(x: Any, before: Any, at: Any, after: Any, z: Any) -> None
 
 
 @function
-def element(x: Any, row: Any, j: Any, FORM: Any = WITHIN, LANES: int = 1) -> Any:
+def element(
+    x: kl.Array, row: tuple[kl.Scalar, ...], j: kl.Scalar, FORM: str | None = WITHIN, LANES: int = 1
+) -> Any:
     """An element as a complex number, in words of 64 bits or of its type, or as `FORM` says.
 
     Or as many neighbours `WITHIN` a row as there are lanes.
@@ -123,12 +137,12 @@ def element(x: Any, row: Any, j: Any, FORM: Any = WITHIN, LANES: int = 1) -> Any
         return kl.complex(both[0], both[1])
     if FORM is not None and not x.dtype.is_complex:
         return kl.complex(x[*pair_of(row, j, 0, FORM)], x[*pair_of(row, j, 1, FORM)])
-    found = x[*row, j]
-    return found if x.dtype.is_complex else kl.complex(found, found * 0)
+    value = x[*row, j]
+    return value if x.dtype.is_complex else kl.complex(value, value * 0)
 
 
 @function
-def recombined(z: Any, other: Any, turn: Any, SIGN: int) -> Any:
+def recombined(z: kl.Scalar, other: kl.Scalar, turn: kl.Scalar, SIGN: int) -> Any:
     """An element of a merged (`SIGN` 1) or split (-1) row; `other` is the one mirrored to `z`.
 
     It comes out doubled.
@@ -139,7 +153,7 @@ def recombined(z: Any, other: Any, turn: Any, SIGN: int) -> Any:
 
 
 @function
-def backwards(z: Any) -> Any:
+def backwards(z: kl.Scalar) -> Any:
     """The complex numbers of a vector from the last to the first."""
     numbers = [(z.real[n], z.imag[n]) for n in kl.static_range(z.real.lanes - 1, -1, -1)]
     return kl.complex(kl.vector(*[x for x, _ in numbers]), kl.vector(*[y for _, y in numbers]))
@@ -176,7 +190,7 @@ class Lines:
         """How many numbers a row has."""
         return extent(self.array, self.form)
 
-    def row(self, line: Any) -> Any:
+    def row(self, line: kl.Scalar) -> Any:
         """The index of a line's row: all dimensions but the last."""
         shape = self.array.shape[: self.array.ndim - 1]
         if self.form == BESIDE:
@@ -187,7 +201,7 @@ class Lines:
             return unravelled(line // self.step, shape)
         return unravelled(line // (self.step * self.inner) * self.inner + line % self.inner, shape)
 
-    def start(self, line: Any) -> Any:
+    def start(self, line: kl.Scalar) -> Any:
         """The element of its row with which a line begins, below `step`."""
         if self.step is None:
             return 0
@@ -198,7 +212,7 @@ class Lines:
         """The dimension, counted from the last, along which neighbouring lines lie."""
         return -1 if self.near == WITHIN else -2
 
-    def place(self, a: Any, start: Any) -> Any:
+    def place(self, a: kl.Scalar, start: kl.Scalar) -> Any:
         """Which element of its row element `a` of a line is that begins with another."""
         return a if self.step is None else a * self.step + start
 
@@ -228,12 +242,12 @@ class Source(Lines):
     length: Any = None
     turns: Any = None
 
-    def element(self, row: Any, j: Any) -> Any:
+    def element(self, row: tuple[kl.Scalar, ...], j: kl.Scalar) -> Any:
         """An element of a row, conjugated if that is asked for."""
         z = element(self.array, row, j, self.form)
         return kl.complex(z.real, z.imag * self.sign)
 
-    def number(self, row: Any, j: Any) -> Any:
+    def number(self, row: tuple[kl.Scalar, ...], j: kl.Scalar) -> Any:
         """Element `j` of a row; zero beyond the end, which is not looked for in `FITTING` rows."""
         if self.real == MERGED:
             return self.multiplied(self._merged(row, j), j)
@@ -244,7 +258,7 @@ class Source(Lines):
         end = self.extent()
         return self._unless(j < end, self.element(row, kl.clip(j, 0, end - 1)), j)
 
-    def vector(self, row: Any, j: Any, LANES: int) -> Any:
+    def vector(self, row: tuple[kl.Scalar, ...], j: kl.Scalar, LANES: int) -> Any:
         """`number` of neighbouring lines, all of them there."""
         x, last = self.array, len(row) - 1
         if self.form is None:
@@ -260,19 +274,19 @@ class Source(Lines):
         z = kl.complex(z.real, z.imag * self.sign)
         return self.multiplied(z, j, LANES if self.near == WITHIN else 1)
 
-    def multiplied(self, z: Any, j: Any, LANES: int = 1) -> Any:
+    def multiplied(self, z: kl.Scalar, j: kl.Scalar, LANES: int = 1) -> Any:
         """What element `j` becomes by the table; those beyond its end are zero."""
         if self.table is None:
             return z
-        place = kl.minimum(j, extent(self.table, WITHIN) - LANES)
-        return times(z, element(self.table, (), place, WITHIN, LANES))
+        column = kl.minimum(j, extent(self.table, WITHIN) - LANES)
+        return times(z, element(self.table, (), column, WITHIN, LANES))
 
-    def _unless(self, inside: Any, z: Any, j: Any) -> Any:
+    def _unless(self, inside: kl.Scalar, z: kl.Scalar, j: kl.Scalar) -> Any:
         """The same, or zero where it is not inside."""
         z = self.multiplied(z, j)
         return kl.complex(kl.where(inside, z.real, 0), kl.where(inside, z.imag, 0))
 
-    def _mirrored(self, row: Any, j: Any) -> Any:
+    def _mirrored(self, row: tuple[kl.Scalar, ...], j: kl.Scalar) -> Any:
         """Element `j` of a Hermitian row, see `MIRRORED`."""
         at, end = kl.minimum(j, self.length - j), self.extent()
         inside = (at < end) & (j < self.length)
@@ -281,7 +295,7 @@ class Source(Lines):
         imag = kl.where(alone, z.real * 0, kl.where(at < j, -z.imag, z.imag))
         return self._unless(inside, kl.complex(z.real, imag * self.sign), j)
 
-    def _merged(self, row: Any, j: Any) -> Any:
+    def _merged(self, row: tuple[kl.Scalar, ...], j: kl.Scalar) -> Any:
         """Element `j` of half as many, see `MERGED`; zero beyond."""
         half, plain = self.length // 2, replace(self, real=None, table=None)
         k = kl.minimum(j, half)
@@ -318,24 +332,24 @@ class Target(Lines):
     fine: Any = None
     step_in: Any = None
 
-    def start_in(self, line: Any) -> Any:
+    def start_in(self, line: kl.Scalar) -> Any:
         """The element of the row that was read with which a line begins."""
         return replace(self, step=self.step_in).start(line)
 
-    def turn(self, start: Any, k: Any, LANES: int = 1) -> Any:
+    def turn(self, start: kl.Scalar, k: kl.Scalar, LANES: int = 1) -> Any:
         """The rotation of element `k` of a line, or of neighbours in a row, for a later pass."""
         width = extent(self.fine, WITHIN)
         coarse = element(self.coarse, (start // width,), k)
         return times(coarse, element(self.fine, (k,), start % width, WITHIN, LANES))
 
-    def finished(self, z: Any, k: Any, LANES: int = 1) -> Any:
+    def finished(self, z: kl.Scalar, k: kl.Scalar, LANES: int = 1) -> Any:
         """What is done to the result that is element `k` of its row, or to neighbours in it."""
         if self.table is not None:
             factor = element(self.table, (), k, WITHIN, LANES)
             z = times(kl.complex(z.real, z.imag * self.sign), factor)
         return kl.complex(z.real * self.scale, z.imag * self.imag_scale)
 
-    def put_vector(self, row: Any, k: Any, z: Any) -> None:
+    def put_vector(self, row: tuple[kl.Scalar, ...], k: kl.Scalar, z: kl.Scalar) -> None:
         """`put` of neighbouring lines, for all of which there is room."""
         out, last = self.array, len(row) - 1
         z = self.finished(z, k, z.real.lanes if self.near == WITHIN else 1)
@@ -349,12 +363,20 @@ class Target(Lines):
         else:
             put_complex_vector(out, row[:last], 2 * row[last], (k,), z)
 
-    def put(self, row: Any, k: Any, z: Any) -> None:
+    def put(self, row: tuple[kl.Scalar, ...], k: kl.Scalar, z: kl.Scalar) -> None:
         """Writes element `k` of a row unless it is beyond the end."""
         if self.fitting == FITTING or k < self.extent():
             put(self.array, row, k, self.finished(z, k), self.form)
 
-    def put_pair(self, row: Any, k: Any, n: Any, pair: Any, turn: Any, SIGN: int) -> None:
+    def put_pair(
+        self,
+        row: tuple[kl.Scalar, ...],
+        k: kl.Scalar,
+        n: kl.Scalar,
+        pair: tuple[kl.Scalar, ...],
+        turn: kl.Scalar,
+        SIGN: int,
+    ) -> None:
         """Writes what elements `k` and ``n - k`` merged (`SIGN` 1) or split (-1) become.
 
         Or as many from `k` on as there are lanes, and those that are mirrored to them.
@@ -372,7 +394,9 @@ class Target(Lines):
 
 
 @function
-def put(x: Any, row: Any, k: Any, z: Any, FORM: Any) -> None:
+def put(
+    x: kl.Array, row: tuple[kl.Scalar, ...], k: kl.Scalar, z: kl.Scalar, FORM: str | None
+) -> None:
     """Writes what `element` reads."""
     if x.dtype == kl.u64:
         low = kl.cast(kl.bitcast(z.real, kl.u32), kl.u64)

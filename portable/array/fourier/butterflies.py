@@ -15,7 +15,7 @@ __all__ = ["dft", "rotated", "times"]
 
 
 @function
-def times(x: Any, y: Any) -> Any:
+def times(x: kl.Scalar, y: kl.Scalar) -> Any:
     """The product of complex numbers, without the care for infinities that ``*`` takes."""
     return kl.complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
 
@@ -40,7 +40,7 @@ def sine(k: int, n: int) -> float:
 
 
 @function
-def rotated(z: Any, k: int, n: int) -> Any:
+def rotated(z: kl.Scalar, k: int, n: int) -> Any:
     """``exp(-2 pi i k / n) z``."""
     if k == 0:
         return z
@@ -60,7 +60,7 @@ def smallest_factor(n: int) -> int:
 
 
 @function
-def dft(values: Any) -> Any:
+def dft(values: tuple[kl.Scalar, ...]) -> Any:
     """The transform of a tuple of up to 16 complex numbers.
 
     Decimation in time (Cooley and Tukey 1965) down to prime lengths.
@@ -81,24 +81,24 @@ def dft(values: Any) -> Any:
 
 
 @function
-def _of_two(values: Any) -> Any:
+def _of_two(values: tuple[kl.Scalar, ...]) -> Any:
     return values[0] + values[1], values[0] - values[1]
 
 
 @function
-def _of_odd(values: Any) -> Any:
+def _of_odd(values: tuple[kl.Scalar, ...]) -> Any:
     """An odd prime length: pairs of mirror images share their cosines and sines."""
     R = len(values)
     pairs = [_of_two((values[j], values[R - j])) for j in kl.static_range(1, R // 2 + 1)]
     first = values[0]
     for total, _ in pairs:
         first = first + total
-    found = [_mirror_images(values[0], pairs, k, R) for k in kl.static_range(1, R // 2 + 1)]
-    return (first, *[near for near, _ in found], *[far for _, far in reversed(found)])
+    outputs = [_mirror_images(values[0], pairs, k, R) for k in kl.static_range(1, R // 2 + 1)]
+    return (first, *[near for near, _ in outputs], *[far for _, far in reversed(outputs)])
 
 
 @function
-def _mirror_images(first: Any, pairs: Any, k: int, n: int) -> Any:
+def _mirror_images(first: kl.Scalar, pairs: Any, k: int, n: int) -> Any:
     """Elements `k` and ``n - k`` of a transform, of the sums and gaps of mirror images."""
     even = first
     odd = weighted(pairs[0][1], sine(k, n))
@@ -111,6 +111,6 @@ def _mirror_images(first: Any, pairs: Any, k: int, n: int) -> Any:
 
 
 @function
-def weighted(z: Any, weight: float) -> Any:
+def weighted(z: kl.Scalar, weight: float) -> Any:
     """A complex number times a real one."""
     return kl.complex(z.real * weight, z.imag * weight)

@@ -46,7 +46,7 @@ class Turns:
     coarse: Any
     fine: Any
 
-    def some(self, k: Any, LANES: int) -> Any:
+    def some(self, k: kl.Scalar, LANES: int) -> Any:
         """As many neighbours as there are lanes, which begin with the `k`-th."""
         width = extent(self.fine, WITHIN)
         coarse = element(self.coarse, (), k // width)
@@ -55,7 +55,7 @@ class Turns:
 
 @function
 def recombine_pair(
-    source: Any, target: Any, rows: Any, k: Any, n: Any, turns: Any, SIGN: int
+    source: Any, target: Any, rows: Any, k: kl.Scalar, n: kl.Scalar, turns: Turns, SIGN: int
 ) -> None:
     """Element `k` of a row and its mirror image; `rows` has its index in source and target."""
     row, to = rows
@@ -68,7 +68,14 @@ def recombine_pair(
 
 @function
 def recombine_vectors(
-    source: Any, target: Any, rows: Any, k: Any, n: Any, turns: Any, SIGN: int, LANES: int
+    source: Any,
+    target: Any,
+    rows: Any,
+    k: kl.Scalar,
+    n: kl.Scalar,
+    turns: Turns,
+    SIGN: int,
+    LANES: int,
 ) -> None:
     """`recombine_pair` of the elements from `k` on, all of them there, none of them the first."""
     row, to = rows
@@ -79,9 +86,17 @@ def recombine_vectors(
 
 @kernel
 def recombine_rows(
-    source: Any, target: Any, turns: Any, n: Any, rows: Any, *, CHUNK: int, LANES: int, SIGN: int,
+    source: Any,
+    target: Any,
+    turns: Turns,
+    n: kl.Scalar,
+    rows: kl.Scalar,
+    *,
+    CHUNK: int,
+    LANES: int,
+    SIGN: int,
     ACROSS: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Merges (`SIGN` 1) or splits (-1) rows, each work-item `CHUNK` elements and their mirrors.
 
     Parameters

@@ -51,30 +51,30 @@ class Stage:
         """How many butterflies a work-item does."""
         return -(-self.many // self.width)
 
-    def butterflies(self, t: Any) -> Any:
+    def butterflies(self, t: kl.Scalar) -> Any:
         """Which of them a work-item does; the last one where there are no more."""
         return [kl.minimum(t + c * self.width, self.many - 1) for c in kl.static_range(self.each)]
 
-    def places(self, t: Any) -> Any:
+    def places(self, t: kl.Scalar) -> Any:
         """The elements that each of those takes."""
         return [
             [i + k * self.many for k in kl.static_range(self.radix)] for i in self.butterflies(t)
         ]
 
-    def done(self, groups: Any, twiddles: Any, t: Any) -> Any:
+    def done(self, groups: Any, twiddles: kl.Array, t: kl.Scalar) -> Any:
         """What the butterflies make of what they take."""
         return [
             dft([self.turned(group[k], twiddles, i, k) for k in kl.static_range(self.radix)])
             for i, group in zip(self.butterflies(t), groups, strict=True)
         ]
 
-    def turned(self, z: Any, twiddles: Any, i: Any, k: int) -> Any:
+    def turned(self, z: kl.Scalar, twiddles: kl.Array, i: kl.Scalar, k: int) -> Any:
         """Rotated by ``exp(-2 pi i k (i % before) / (before radix))``: of the `i`-th the `k`-th."""
         if k == 0 or self.before == 1:
             return z
         # The tables of all stages lie behind each other.
-        place = self.before - 1 + (k - 1) * self.before + i % self.before
-        return times(z, element(twiddles, (), place))
+        entry = self.before - 1 + (k - 1) * self.before + i % self.before
+        return times(z, element(twiddles, (), entry))
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,15 @@ class Pairs:
     length: int
     width: int
 
-    def places(self, t: Any) -> Any:
+    def places(self, t: kl.Scalar) -> Any:
         """The elements of a work-item's pairs; the last one where there are no more."""
         last = self.length // 2
-        own = [kl.minimum(t + c, last) for c in kl.static_range(0, last + 1, self.width)]
-        return [(k, (self.length - k) % self.length) for k in own]
+        columns = [kl.minimum(t + c, last) for c in kl.static_range(0, last + 1, self.width)]
+        return [(k, (self.length - k) % self.length) for k in columns]
 
-    def write(self, target: Any, line: Any, pairs: Any, turns: Any, t: Any) -> None:
+    def write(
+        self, target: Any, line: kl.Scalar, pairs: Any, turns: kl.Array, t: kl.Scalar
+    ) -> None:
         """Splits and writes them."""
         row = target.row(line)
         for c, pair in enumerate(pairs):
@@ -108,7 +110,7 @@ class Pairs:
 
 
 @function
-def part_of(z: Any, PART: int) -> Any:
+def part_of(z: kl.Scalar, PART: int) -> Any:
     """The real (0) or imaginary (1) part."""
     return z.real if PART == 0 else z.imag
 
@@ -167,14 +169,14 @@ class Shape:
             for i, radix in enumerate(self.radices)
         )
 
-    def slot(self, place: Any, line: Any) -> Any:
+    def slot(self, position: kl.Scalar, line: kl.Scalar) -> Any:
         """Where an element of a line stands in local memory."""
-        spaced = place + place // _SPACED
+        spaced = position + position // _SPACED
         if self.across:
             return spaced * self.tall + line
         return line * (self.length + self.length // _SPACED) + spaced
 
-    def place_and_line(self, item: Any, m: int) -> Any:
+    def place_and_line(self, item: kl.Scalar, m: int) -> Any:
         """Which element a work-item reads for others, neighbours lying the other way."""
         if self.across and self.length % self.group == 0:
             # The line is the same for all work-items, so that it is looked up once.
@@ -193,14 +195,14 @@ class Item:
     line: Any
     t: Any
 
-    def gathered(self, memory: Any, stage: Any) -> Any:
+    def gathered(self, memory: kl.Array, stage: Any) -> Any:
         """Parts of what a stage takes."""
         return [
-            [memory[self.shape.slot(place, self.line)] for place in group]
+            [memory[self.shape.slot(slot, self.line)] for slot in group]
             for group in stage.places(self.t)
         ]
 
-    def exchanged(self, memory: Any, given: Any, stage: Any) -> Any:
+    def exchanged(self, memory: tuple[kl.Array, ...], given: Any, stage: Any) -> Any:
         """What a stage takes, once each work-item has put what is `given` where it belongs."""
         real_parts, imag_parts = memory
         given.put(real_parts, 0, self)
@@ -226,7 +228,7 @@ class Results:
     stage: Stage
     groups: Any
 
-    def put(self, memory: Any, PART: int, item: Any) -> None:
+    def put(self, memory: kl.Array, PART: int, item: Item) -> None:
         """Parts to where the next stage expects them."""
         radix, before = self.stage.radix, self.stage.before
         for c in kl.static_range(self.stage.each):
@@ -244,17 +246,17 @@ class ReadForOthers:
 
     numbers: Any
 
-    def put(self, memory: Any, PART: int, item: Any) -> None:
+    def put(self, memory: kl.Array, PART: int, item: Item) -> None:
         """Parts to where the first stage expects them."""
-        shape, own = item.shape, kl.local_id(0)
+        shape, item_number = item.shape, kl.local_id(0)
         for m in kl.static_range(len(self.numbers)):
-            place, line = shape.place_and_line(own, m)
-            if own + m * shape.group < shape.length * shape.tall:
-                memory[shape.slot(place, line)] = part_of(self.numbers[m], PART)
+            slot, line = shape.place_and_line(item_number, m)
+            if item_number + m * shape.group < shape.length * shape.tall:
+                memory[shape.slot(slot, line)] = part_of(self.numbers[m], PART)
 
 
 @function
-def read_for_others(source: Any, first: Any, lines: Any, shape: Any) -> Any:
+def read_for_others(source: Any, first: kl.Scalar, lines: kl.Scalar, shape: Shape) -> Any:
     """A work-item's share of what the workgroup's first stage takes, neighbours as they lie."""
     return ReadForOthers(
         [
@@ -265,25 +267,27 @@ def read_for_others(source: Any, first: Any, lines: Any, shape: Any) -> Any:
 
 
 @function
-def read_one(source: Any, place: Any, owner: Any, first: Any, lines: Any) -> Any:
+def read_one(
+    source: Any, position: kl.Scalar, owner: kl.Scalar, first: kl.Scalar, lines: kl.Scalar
+) -> Any:
     """An element of a line of the workgroup whose lines begin with the `first`."""
     line = kl.minimum(first + owner, lines - 1)
-    j = source.place(place, source.start(line))
+    j = source.place(position, source.start(line))
     return source.number(source.row(line), j)
 
 
 @function
-def read_own(source: Any, line: Any, stage: Any, t: Any) -> Any:
+def read_own(source: Any, line: kl.Scalar, stage: Stage, t: kl.Scalar) -> Any:
     """What the first stage takes, from the array."""
     row, start = source.row(line), source.start(line)
     return [
-        [source.number(row, source.place(place, start)) for place in group]
+        [source.number(row, source.place(slot, start)) for slot in group]
         for group in stage.places(t)
     ]
 
 
 @function
-def write(target: Any, line: Any, held: Any, stage: Any, t: Any) -> None:
+def write(target: Any, line: kl.Scalar, held: Any, stage: Stage, t: kl.Scalar) -> None:
     """Writes what the last stage found."""
     row, start = target.row(line), target.start(line)
     start_in = target.start_in(line)
@@ -304,7 +308,7 @@ def write(target: Any, line: Any, held: Any, stage: Any, t: Any) -> None:
 
 @kernel
 def transform_by_workgroup(
-    source: Any, target: Any, twiddles: Any, lines: Any, *, SHAPE: Any
+    source: Any, target: Any, twiddles: kl.Array, lines: kl.Scalar, *, SHAPE: Shape
 ) -> None:
     """Transforms lines, each workgroup as many as it is tall.
 

@@ -21,7 +21,7 @@ __all__ = ["COMPLEX", "COMPLEX_OF", "FROM_REAL", "TO_REAL", "extent_of", "transf
 
 
 @kernel
-def split_row_pairs(source: Any, target: Any, n: Any) -> None:
+def split_row_pairs(source: Source, target: Target, n: kl.Scalar) -> None:
     """Rows 2 r and 2 r + 1, doubled, whose transforms are the parts of row r that is read."""
     item = kl.global_id(0)
     many = target.extent()
@@ -35,7 +35,7 @@ def split_row_pairs(source: Any, target: Any, n: Any) -> None:
 
 
 @kernel
-def join_row_pairs(source: Any, target: Any, n: Any) -> None:
+def join_row_pairs(source: Source, target: Target, n: kl.Scalar) -> None:
     """Row r from rows 2 r and 2 r + 1 that are read, which are halves of Hermitian rows."""
     item = kl.global_id(0)
     row, k = item // n, item % n

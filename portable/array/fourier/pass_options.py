@@ -231,7 +231,7 @@ def with_few_dimensions(x: Any) -> Any:
     return x.viewed((*lead, x.shape[-1]), (*steps, x.strides[-1]))
 
 
-def found_table(recipe: Recipe, find: Callable[[], tuple[Any, ...]], place: int = 0) -> Any:
+def found_table(recipe: Recipe, find: Callable[[], tuple[Any, ...]], position: int = 0) -> Any:
     """One of several tables, looked up in each run.
 
     Parameters
@@ -240,10 +240,10 @@ def found_table(recipe: Recipe, find: Callable[[], tuple[Any, ...]], place: int 
         The steps.
     find : callable
         Gives the tables.
-    place : int
+    position : int
         Which of them.
     """
-    return recipe.found(lambda: find()[place])
+    return recipe.found(lambda: find()[position])
 
 
 def in_words(x: Any) -> Any:

@@ -15,14 +15,14 @@ _LONG: Final = 64
 @lru_cache(maxsize=1024)
 def prime_factors(n: int) -> tuple[int, ...]:
     """The prime factors of a positive number, ascending."""
-    found = []
+    factors = []
     p = 2
     while p * p <= n:
         while n % p == 0:
-            found.append(p)
+            factors.append(p)
             n //= p
         p += 1
-    return (*found, n) if n > 1 else tuple(found)
+    return (*factors, n) if n > 1 else tuple(factors)
 
 
 def is_smooth(n: int) -> bool:
@@ -65,14 +65,14 @@ def radices(n: int, largest: int, *, mixed: bool = True) -> tuple[int, ...]:
     twos = primes.count(2)
     most = largest.bit_length() - 1
     stages = -(-twos // most)
-    found = [1 << (twos // stages + (i < twos % stages)) for i in range(stages)]
+    exponents = [1 << (twos // stages + (i < twos % stages)) for i in range(stages)]
     for p in reversed(primes[twos:]):
-        partner = next((i for i, r in enumerate(found) if mixed and r * p <= largest), None)
+        partner = next((i for i, r in enumerate(exponents) if mixed and r * p <= largest), None)
         if partner is None:
-            found.append(p)
+            exponents.append(p)
         else:
-            found[partner] *= p
-    return tuple(sorted(found, reverse=True)) or (1,)
+            exponents[partner] *= p
+    return tuple(sorted(exponents, reverse=True)) or (1,)
 
 
 @lru_cache(maxsize=1024)
@@ -83,16 +83,16 @@ def balanced(n: int, most: int) -> tuple[int, ...]:
     """
     primes = sorted(prime_factors(n), reverse=True)
     for count in range(1, len(primes) + 1):
-        found = _shared(primes, count)
-        if max(found) <= most:
-            return tuple(sorted(found, reverse=True))
+        shares = _shared(primes, count)
+        if max(shares) <= most:
+            return tuple(sorted(shares, reverse=True))
     return (n,)
 
 
 def _shared(primes: list[int], count: int) -> list[int]:
     """Prime factors dealt out, each to the smallest product so far."""
-    found = [1] * count
+    shares = [1] * count
     for p in primes:
-        found[found.index(min(found))] *= p
-    assert prod(found) == prod(primes)
-    return found
+        shares[shares.index(min(shares))] *= p
+    assert prod(shares) == prod(primes)
+    return shares

@@ -115,10 +115,10 @@ class TableCache:
         """What a function makes of arguments, one table or several, as arrays of a device."""
         key = (device, dtype, make, args)
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
+            kept = self._kept.get(key)
+            if kept is not None:
                 self._kept.move_to_end(key)
-                return found  # type: ignore[no-any-return]
+                return kept  # type: ignore[no-any-return]
         made = make(*args)
         tables = tuple(
             stored(device, device.from_numpy(np.ascontiguousarray(table, dtype.numpy)))

@@ -55,27 +55,27 @@ class Workspace:
     worker: Any
     lanes: int
 
-    def held(self, place: Any) -> Any:
+    def held(self, position: kl.Scalar) -> Any:
         """What is held at a place, in each lane."""
-        at = place * (2 * self.lanes)
+        at = position * (2 * self.lanes)
         real = kl.vload(self.memory, self.worker, at, lanes=self.lanes)
         imag = kl.vload(self.memory, self.worker, at + self.lanes, lanes=self.lanes)
         return kl.complex(real, imag)
 
-    def hold(self, place: Any, z: Any) -> None:
+    def hold(self, position: kl.Scalar, z: kl.Scalar) -> None:
         """Writes what `held` reads."""
-        at = place * (2 * self.lanes)
+        at = position * (2 * self.lanes)
         kl.vstore(self.memory, self.worker, at, z.real)
         kl.vstore(self.memory, self.worker, at + self.lanes, z.imag)
 
-    def held_in(self, place: Any, lane: Any) -> Any:
+    def held_in(self, position: kl.Scalar, lane: kl.Scalar) -> Any:
         """What one of the lanes holds."""
-        at = place * (2 * self.lanes) + lane
+        at = position * (2 * self.lanes) + lane
         return kl.complex(self.memory[self.worker, at], self.memory[self.worker, at + self.lanes])
 
-    def hold_in(self, place: Any, lane: Any, z: Any) -> None:
+    def hold_in(self, position: kl.Scalar, lane: kl.Scalar, z: kl.Scalar) -> None:
         """Writes what `held_in` reads."""
-        at = place * (2 * self.lanes) + lane
+        at = position * (2 * self.lanes) + lane
         self.memory[self.worker, at] = z.real
         self.memory[self.worker, at + self.lanes] = z.imag
 
@@ -88,13 +88,13 @@ class Workspace:
 
 
 @function
-def interleaved(x: Any, y: Any, START: int, LANES: int) -> Any:
+def interleaved(x: kl.Scalar, y: kl.Scalar, START: int, LANES: int) -> Any:
     """Half of the lanes of two vectors in turn."""
     return kl.vector(*[(y if n % 2 else x)[START + n // 2] for n in kl.static_range(LANES)])
 
 
 @function
-def riffle(square: Any, spare: Any, LANES: int) -> None:
+def riffle(square: kl.Array, spare: kl.Array, LANES: int) -> None:
     """One step of a transposition: each vector of the upper half with its one of the lower."""
     HALF = LANES // 2
     for i in kl.range(HALF):
@@ -104,7 +104,7 @@ def riffle(square: Any, spare: Any, LANES: int) -> None:
 
 
 @function
-def transposed(square: Any, spare: Any, STEPS: int, LANES: int) -> Any:
+def transposed(square: kl.Array, spare: kl.Array, STEPS: int, LANES: int) -> Any:
     """A square of vectors by columns, after ``log2(STEPS)`` steps; which of the two holds it."""
     if STEPS == 1:
         return square
@@ -113,7 +113,7 @@ def transposed(square: Any, spare: Any, STEPS: int, LANES: int) -> Any:
 
 
 @function
-def read_square(source: Any, work: Any, line: Any, a: Any) -> None:
+def read_square(source: Any, work: Workspace, line: kl.Scalar, a: kl.Scalar) -> None:
     """As many real numbers of each line as there are lanes, from element `a` on."""
     REAL, LANES = source.form is None, work.lanes
     rows, spare = work.vectors(LANES), work.vectors(LANES)
@@ -132,12 +132,14 @@ def read_square(source: Any, work: Any, line: Any, a: Any) -> None:
 
 
 @function
-def write_square(target: Any, work: Any, found: Any, line: Any, a: Any) -> None:
-    """Writes what `read_square` reads, from places at `found` on."""
+def write_square(
+    target: Any, work: Workspace, origin: kl.Scalar, line: kl.Scalar, a: kl.Scalar
+) -> None:
+    """Writes what `read_square` reads, from places at `origin` on."""
     REAL, LANES = target.form is None, work.lanes
     columns, spare = work.vectors(LANES), work.vectors(LANES)
     for c in kl.range(LANES if REAL else LANES // 2):
-        z = target.finished(work.held(found + a + c), a + c)
+        z = target.finished(work.held(origin + a + c), a + c)
         if REAL:
             columns[c] = z.real
         else:
@@ -150,19 +152,30 @@ def write_square(target: Any, work: Any, found: Any, line: Any, a: Any) -> None:
 
 
 @function
-def read_columns(source: Any, work: Any, line: Any, first: Any, stop: Any) -> None:
+def read_columns(
+    source: Any, work: Workspace, line: kl.Scalar, first: kl.Scalar, stop: kl.Scalar
+) -> None:
     """Elements from `first` to `stop`, each of all lines at once."""
     for a in range(first, stop):
-        found = [source.element(source.row(line + k), a) for k in kl.static_range(work.lanes)]
-        z = kl.complex(kl.vector(*[z.real for z in found]), kl.vector(*[z.imag for z in found]))
+        elements = [source.element(source.row(line + k), a) for k in kl.static_range(work.lanes)]
+        z = kl.complex(
+            kl.vector(*[z.real for z in elements]), kl.vector(*[z.imag for z in elements])
+        )
         work.hold(a, source.multiplied(z, a))
 
 
 @function
-def write_columns(target: Any, work: Any, found: Any, line: Any, first: Any, stop: Any) -> None:
-    """Writes what `read_columns` reads, from places at `found` on."""
+def write_columns(
+    target: Any,
+    work: Workspace,
+    origin: kl.Scalar,
+    line: kl.Scalar,
+    first: kl.Scalar,
+    stop: kl.Scalar,
+) -> None:
+    """Writes what `read_columns` reads, from places at `origin` on."""
     for a in range(first, stop):
-        z = target.finished(work.held(found + a), a)
+        z = target.finished(work.held(origin + a), a)
         for k in kl.static_range(work.lanes):
             one = kl.complex(z.real[k], z.imag[k])
             put(target.array, target.row(line + k), a, one, target.form)
@@ -172,7 +185,14 @@ def write_columns(target: Any, work: Any, found: Any, line: Any, first: Any, sto
 
 
 @function
-def read_lines(source: Any, work: Any, line: Any, count: Any, first: Any, stop: Any) -> None:
+def read_lines(
+    source: Any,
+    work: Workspace,
+    line: kl.Scalar,
+    count: kl.Scalar,
+    first: kl.Scalar,
+    stop: kl.Scalar,
+) -> None:
     """Elements from `first` to `stop`; lanes without a line get zeros."""
     if count < work.lanes:
         nothing = kl.splat(kl.cast(0, source.sign.dtype), work.lanes)
@@ -186,13 +206,19 @@ def read_lines(source: Any, work: Any, line: Any, count: Any, first: Any, stop: 
 
 @function
 def write_lines(
-    target: Any, work: Any, found: Any, line: Any, count: Any, first: Any, stop: Any
+    target: Any,
+    work: Workspace,
+    origin: kl.Scalar,
+    line: kl.Scalar,
+    count: kl.Scalar,
+    first: kl.Scalar,
+    stop: kl.Scalar,
 ) -> None:
-    """Elements from `first` to `stop`, which are held from places at `found` on."""
+    """Elements from `first` to `stop`, which are held from places at `origin` on."""
     for lane in range(count):
         row, start = target.row(line + lane), target.start(line + lane)
         for a in range(first, stop):
-            z = work.held_in(found + a, lane)
+            z = work.held_in(origin + a, lane)
             if target.coarse is not None:
                 z = times(z, target.turn(target.start_in(line + lane), a))
             target.put(row, target.place(a, start), z)
@@ -226,10 +252,10 @@ class Stage:
     length: Any
     before: Any
 
-    def turned(self, place: Any, q: Any, k: Any) -> Any:
+    def turned(self, position: kl.Scalar, q: kl.Scalar, k: kl.Scalar) -> Any:
         """What is held at a place, rotated as the `q`-th of what a butterfly takes, `k` its own."""
         turn = element(self.twiddles, (), self.before - 1 + (q - 1) * self.before + k)
-        return times(self.work.held(place), turn)
+        return times(self.work.held(position), turn)
 
     def of_radix(self, R: int) -> None:
         """Butterflies of a radix known to the compiler."""
@@ -238,12 +264,12 @@ class Stage:
             for k in range(self.before):
                 i = self.begin + g * self.before + k
                 others = [self.turned(i + q * apart, q, k) for q in kl.static_range(1, R)]
-                found = dft((self.work.held(i), *others))
+                outputs = dft((self.work.held(i), *others))
                 to = self.end + g * (self.before * R) + k
                 for q in kl.static_range(R):
-                    self.work.hold(to + q * self.before, found[q])
+                    self.work.hold(to + q * self.before, outputs[q])
 
-    def of_prime(self, R: Any, roots: Any) -> None:
+    def of_prime(self, R: kl.Scalar, roots: kl.Scalar) -> None:
         """Those of an odd prime radix known at run time; `roots` is where its roots begin."""
         apart, half = self.length // R, R // 2
         pairs = kl.private(LARGEST_PRIME // 2, (self.work.memory.dtype,) * 4, lanes=self.work.lanes)
@@ -272,7 +298,7 @@ class Stage:
 
 
 @function
-def all_stages(work: Any, n: Any, code: Any, twiddles: Any) -> Any:
+def all_stages(work: Workspace, n: kl.Scalar, code: kl.Scalar, twiddles: kl.Array) -> Any:
     """All stages, whose radices are the hexadecimal digits of `code`; returns where they end.
 
     Behind the rotations of the stages, the table has the roots of the primes from 7 on.
@@ -296,7 +322,7 @@ def all_stages(work: Any, n: Any, code: Any, twiddles: Any) -> Any:
 
 
 @function
-def mirror(work: Any, n: Any) -> None:
+def mirror(work: Workspace, n: kl.Scalar) -> None:
     """Hermitian lines of which the first half is there completed, see `MIRRORED`."""
     for k in range(1, (n + 1) // 2):
         work.hold(n - k, kl.conj(work.held(k)))
@@ -308,7 +334,7 @@ def mirror(work: Any, n: Any) -> None:
 
 
 @function
-def recombine(work: Any, begin: Any, n: Any, table: Any, SIGN: int) -> None:
+def recombine(work: Workspace, begin: kl.Scalar, n: kl.Scalar, table: kl.Array, SIGN: int) -> None:
     """Lines merged (`SIGN` 1) or split (-1) in place; with an element more before or behind it."""
     first = work.held(begin)
     other = first.imag if SIGN == -1 else work.held(begin + n).real
@@ -339,7 +365,7 @@ def at_a_time(lines: Any, LANES: int) -> int:
 
 
 @function
-def elements_at_once(lines: Any, line: Any, n: Any, LANES: int) -> Any:
+def elements_at_once(lines: Any, line: kl.Scalar, n: kl.Scalar, LANES: int) -> Any:
     """How many of the first elements of neighbouring lines can be taken together."""
     x, start = lines.array, lines.start(line)
     # Of the last pair of a row, the second number may be missing.
@@ -350,14 +376,16 @@ def elements_at_once(lines: Any, line: Any, n: Any, LANES: int) -> Any:
 
 
 @function
-def in_squares(count: Any, EACH: int) -> Any:
+def in_squares(count: kl.Scalar, EACH: int) -> Any:
     """How many elements come in squares; the last one may begin with some of the one before."""
     rest = count % EACH
     return kl.where(count < EACH or rest < _FEW, count - rest, count)
 
 
 @function
-def read_block(source: Any, work: Any, line: Any, count: Any, n: Any) -> None:
+def read_block(
+    source: Any, work: Workspace, line: kl.Scalar, count: kl.Scalar, n: kl.Scalar
+) -> None:
     """Brings lines into a worker's memory, as many elements as possible together."""
     # Whole rows that have no factors are completed when they are there.
     ALONE = source.step is None and source.table is None
@@ -388,8 +416,10 @@ def read_block(source: Any, work: Any, line: Any, count: Any, n: Any) -> None:
 
 
 @function
-def write_block(target: Any, work: Any, found: Any, line: Any, count: Any, n: Any) -> None:
-    """Takes lines from places at `found` in a worker's memory, as `read_block` brings them."""
+def write_block(
+    target: Any, work: Workspace, origin: kl.Scalar, line: kl.Scalar, count: kl.Scalar, n: kl.Scalar
+) -> None:
+    """Takes lines from places at `origin` in a worker's memory, as `read_block` brings them."""
     done = kl.cast(0, n.dtype)
     if target.near is not None and count == work.lanes:
         EACH = at_a_time(target, work.lanes)
@@ -398,30 +428,30 @@ def write_block(target: Any, work: Any, found: Any, line: Any, count: Any, n: An
         squares = in_squares(done, EACH)
         for a in range(0, squares, EACH):
             if target.near == ALONG:
-                write_square(target, work, found, line, kl.minimum(a, done - EACH))
+                write_square(target, work, origin, line, kl.minimum(a, done - EACH))
             else:
-                z = work.held(found + a)
+                z = work.held(origin + a)
                 if target.coarse is not None:
                     together = work.lanes if target.near == WITHIN else 1
                     z = times(z, target.turn(target.start_in(line), a, together))
                 target.put_vector(row, target.place(a, start), z)
         if target.near == ALONG:
-            write_columns(target, work, found, line, squares, done)
+            write_columns(target, work, origin, line, squares, done)
     for begin in range(done, n, _STRETCH):
         stop = kl.minimum(begin + _STRETCH, n)
-        write_lines(target, work, found, line, count, begin, stop)
+        write_lines(target, work, origin, line, count, begin, stop)
 
 
 @kernel
 def transform_in_vectors(
     source: Any,
     target: Any,
-    memory: Any,
-    twiddles: Any,
-    lines: Any,
-    run: Any,
-    n: Any,
-    code: Any,
+    memory: kl.Array,
+    twiddles: kl.Array,
+    lines: kl.Scalar,
+    run: kl.Scalar,
+    n: kl.Scalar,
+    code: kl.Scalar,
     *,
     LANES: int,
 ) -> None:
@@ -453,8 +483,8 @@ def transform_in_vectors(
         line = block // per_run * run + offset
         count = kl.minimum(run - offset, LANES)
         read_block(source, work, line, count, n)
-        found = all_stages(work, n, code, twiddles)
+        transformed = all_stages(work, n, code, twiddles)
         if source.real == SPLIT:
-            recombine(work, found, n, source.turns, -1)
+            recombine(work, transformed, n, source.turns, -1)
         many = n + 1 if source.real == SPLIT else n
-        write_block(target, work, found, line, count, many)
+        write_block(target, work, transformed, line, count, many)

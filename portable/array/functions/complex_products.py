@@ -23,12 +23,12 @@ Product = Callable[[Recipe, Any, Any, Any], None]
 
 
 @function
-def _times_i(x: Any) -> Any:
+def _times_i(x: kl.Scalar) -> Any:
     return kl.complex(-kl.imag(x), kl.real(x))
 
 
 @function
-def _plus_times_i(x: Any, y: Any) -> Any:
+def _plus_times_i(x: kl.Scalar, y: kl.Scalar) -> Any:
     return kl.complex(kl.real(x) - kl.imag(y), kl.imag(x) + kl.real(y))
 
 
@@ -74,8 +74,8 @@ def _with_left_apart(recipe: Recipe, a: Any, b: Any, out: Any, multiply: Product
     m, n = out.shape[-2:]
     parts = recipe.empty((2, *a.shape), a.dtype.real)
     for part, operation in enumerate((_REAL, _IMAG)):
-        place = parts.viewed(a.shape, parts.strides[1:], parts.offset + part * parts.strides[0])
-        applied(recipe, operation, a, out=place)
+        part_view = parts.viewed(a.shape, parts.strides[1:], parts.offset + part * parts.strides[0])
+        applied(recipe, operation, a, out=part_view)
     both = recipe.empty((*b.shape[:-2], 2 * m, n), out.dtype)
     left = parts.viewed((2 * m, a.shape[1]), parts.strides[1:])
     multiply(recipe, left, _in_pairs(_in_rows(recipe, b)), _in_pairs(both))

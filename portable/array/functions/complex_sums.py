@@ -52,7 +52,7 @@ def sum_of_pairs(recipe: Recipe, x: Any, axes: tuple[int, ...]) -> Any:
     return _in_complex(reduced(recipe, beside, (1,), merge, real), x)
 
 
-def _in_complex(found: Any, x: Any) -> Any:
+def _in_complex(reals: Any, x: Any) -> Any:
     """Real numbers in pairs as complex ones like those of `x`."""
-    shape = (*found.shape[:-1], found.shape[-1] // 2)
-    return found.viewed(shape, (*found.strides[:-1], x.dtype.itemsize), dtype=x.dtype)
+    shape = (*reals.shape[:-1], reals.shape[-1] // 2)
+    return reals.viewed(shape, (*reals.strides[:-1], x.dtype.itemsize), dtype=x.dtype)

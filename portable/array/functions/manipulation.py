@@ -252,13 +252,13 @@ def expand_dims(x: ArrayT, /, axis: int | tuple[int, ...] = 0) -> ArrayT:
     """
     check_arrays("expand_dims", x)
     if not isinstance(axis, tuple):
-        place = normalized_axis(axis, x.ndim + 1)
+        position = normalized_axis(axis, x.ndim + 1)
         shape, strides = x.shape, x.strides
         return x.viewed(
-            (*shape[:place], 1, *shape[place:]), (*strides[:place], 0, *strides[place:])
+            (*shape[:position], 1, *shape[position:]), (*strides[:position], 0, *strides[position:])
         )
-    for place in sorted(normalized_axes(axis, x.ndim + len(axis))):
-        x = expand_dims(x, axis=place)
+    for position in sorted(normalized_axes(axis, x.ndim + len(axis))):
+        x = expand_dims(x, axis=position)
     return x
 
 
@@ -383,11 +383,11 @@ def unstack(x: ArrayT, /, *, axis: int = 0) -> tuple[ArrayT, ...]:
         If there is no such axis.
     """
     check_arrays("unstack", x)
-    place = normalized_axis(axis, x.ndim)
-    shape = (*x.shape[:place], *x.shape[place + 1 :])
-    strides = (*x.strides[:place], *x.strides[place + 1 :])
-    start, step = x.offset, x.strides[place]
-    return tuple([x.viewed(shape, strides, start + i * step) for i in range(x.shape[place])])
+    dim = normalized_axis(axis, x.ndim)
+    shape = (*x.shape[:dim], *x.shape[dim + 1 :])
+    strides = (*x.strides[:dim], *x.strides[dim + 1 :])
+    start, step = x.offset, x.strides[dim]
+    return tuple([x.viewed(shape, strides, start + i * step) for i in range(x.shape[dim])])
 
 
 # -- new arrays -----------------------------------------------------------------------------
@@ -600,28 +600,26 @@ def repeat(x: ArrayT, repeats: int | ArrayT, /, *, axis: int | None = None) -> A
     check_arrays("repeat", x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
-    place = normalized_axis(axis, x.ndim)
+    dim = normalized_axis(axis, x.ndim)
     if isinstance(repeats, Storage) and (repeats.size != 1 or repeats.ndim):
-        order = np.repeat(np.arange(x.shape[place]), _repeats(repeats, x.shape[place]))
-        return gathered(x, x.device.from_numpy(order), place)  # type: ignore[no-any-return]
+        order = np.repeat(np.arange(x.shape[dim]), _repeats(repeats, x.shape[dim]))
+        return gathered(x, x.device.from_numpy(order), dim)  # type: ignore[no-any-return]
     count = operator.index(repeats)  # type: ignore[arg-type]  # such are arrays of one
     if count < 0:
         raise ValueError(f"repeat of elements {count} times")
-    return _repeated(x, count, place)  # type: ignore[no-any-return]
+    return _repeated(x, count, dim)  # type: ignore[no-any-return]
 
 
-def _write_repeat(x: Any, count: int, place: int) -> Callable[..., Any]:
+def _write_repeat(x: Any, count: int, dim: int) -> Callable[..., Any]:
     """What `repeat` has to do for arrays like `x`: a copy of a view with another dimension."""
     shape, strides = x.shape, x.strides
     wide = x.viewed(
-        (*shape[: place + 1], count, *shape[place + 1 :]),
-        (*strides[: place + 1], 0, *strides[place + 1 :]),
+        (*shape[: dim + 1], count, *shape[dim + 1 :]),
+        (*strides[: dim + 1], 0, *strides[dim + 1 :]),
     )
     recipe = Recipe(x)
     out = recorded(recipe, conversion_to(x.dtype), wide)
-    return recipe.finish(
-        _reshaped(out, (*shape[:place], shape[place] * count, *shape[place + 1 :]))
-    )
+    return recipe.finish(_reshaped(out, (*shape[:dim], shape[dim] * count, *shape[dim + 1 :])))
 
 
 _repeated: Final = Plans(_write_repeat)

@@ -49,7 +49,7 @@ __all__ = ["cross", "matmul", "matrix_transpose", "tensordot", "vecdot"]
 
 
 @kernel
-def plain_product(a: Any, b: Any, out: Any, *, ACC: Any) -> None:
+def plain_product(a: kl.Array, b: kl.Array, out: kl.Array, *, ACC: Any) -> None:
     """A work-item per element, for the dtypes that `gemm` does not take."""
     column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     left, right, result = [matrix_of(x, out, batch) for x in (a, b, out)]
@@ -61,7 +61,7 @@ def plain_product(a: Any, b: Any, out: Any, *, ACC: Any) -> None:
 
 
 @kernel(contract=False)
-def cross_products(x: Any, y: Any, out: Any, *, KIND: Any) -> None:
+def cross_products(x: kl.Array, y: kl.Array, out: kl.Array, *, KIND: Any) -> None:
     """A work-item per vector of three along the last axis."""
     row = kl.global_id(0)
     lead = out.shape[: out.ndim - 1]
@@ -160,9 +160,9 @@ def _multiplied(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     lead = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     shape = (*lead, a.shape[-2], b.shape[-1])
     if kind.kind in "fc" and len(shape) == 2 and 1 in shape and a.shape[-1]:
-        found = _vector_product(recipe, a, b, kind)
-        if found is not None:
-            return found.viewed(shape, contiguous_strides(shape, kind.itemsize))
+        result = _vector_product(recipe, a, b, kind)
+        if result is not None:
+            return result.viewed(shape, contiguous_strides(shape, kind.itemsize))
     out = recipe.empty(shape, kind)
     if not out.size:
         return out
@@ -291,9 +291,9 @@ def _launch_product(recipe: Recipe, a: Any, b: Any, out: Any) -> None:
     failures: list[str] = []
     for launch in tried:
         try:
-            for step, own in in_order(launch, args, keep, recipe.empty):
-                again = repeatable(step.launcher, own, step.constants, disjoint=True)
-                recipe.add(again, own)
+            for step, given in in_order(launch, args, keep, recipe.empty):
+                again = repeatable(step.launcher, given, step.constants, disjoint=True)
+                recipe.add(again, given)
         except (CompileError, LaunchError, UnsupportedError) as error:
             failures.append(f"{launch.constants}: {error}")
         else:
@@ -460,7 +460,7 @@ def _write_cross(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
     x1, x2 = arrays
     kind = _common("cross", x1, x2)
     places = [normalized_axis(axis, x.ndim) for x in arrays]
-    if any(x.shape[place] != 3 for x, place in zip(arrays, places, strict=True)):
+    if any(x.shape[dim] != 3 for x, dim in zip(arrays, places, strict=True)):
         raise ShapeError(f"cross of shapes {x1.shape} and {x2.shape}: axis {axis} has extent 3")
     shape = broadcast_shapes([x1.shape, x2.shape])
     recipe = Recipe(*arrays)

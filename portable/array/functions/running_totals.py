@@ -94,17 +94,17 @@ def _write_scan(
     result = sum_dtype(x.dtype, dtype)
     if axis is None and x.ndim != 1:
         raise ValueError(f"{name} of shape {x.shape} needs an axis")
-    place = normalized_axis(0 if axis is None else axis, x.ndim)
-    shape = (*x.shape[:place], x.shape[place] + initial, *x.shape[place + 1 :])
+    dim = normalized_axis(0 if axis is None else axis, x.ndim)
+    shape = (*x.shape[:dim], x.shape[dim] + initial, *x.shape[dim + 1 :])
     if x.size == 0:
         return lambda x: filled(x.device.empty(shape, result), neutral)
     if result.is_integer and not x.dtype.is_integer:
-        rest = _write_scan(astype(x, result), name, function, neutral, place, dtype, initial)
+        rest = _write_scan(astype(x, result), name, function, neutral, dim, dtype, initial)
         return lambda x: rest(astype(x, result))
     recipe = Recipe(x)
     out = recipe.empty(shape, result)
     merge = Merge(function, accumulator(result), neutral)
-    scanned(recipe, moveaxis(x, place, -1), moveaxis(out, place, -1), merge, int(initial))
+    scanned(recipe, moveaxis(x, dim, -1), moveaxis(out, dim, -1), merge, int(initial))
     return recipe.finish(out)
 
 
@@ -140,8 +140,8 @@ def diff(
     """
     parts = tuple(part for part in (prepend, x, append) if part is not None)
     check_operands("diff", parts)
-    place, n = normalized_axis(axis, x.ndim), operator.index(n)
-    return _differences.run(parts if n else (x,), place, n)  # type: ignore[no-any-return]
+    dim, n = normalized_axis(axis, x.ndim), operator.index(n)
+    return _differences.run(parts if n else (x,), dim, n)  # type: ignore[no-any-return]
 
 
 def _write_differences(arrays: tuple[Any, ...], axis: int, n: int) -> Callable[..., Any]:

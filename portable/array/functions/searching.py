@@ -107,16 +107,16 @@ def _write_best(x: Any, name: str, axis: int | None, keepdims: bool) -> Callable
         if x.ndim != 1 or not x.is_contiguous:
             flat = _write_best(reshape(x, (-1,)), name, 0, False)
             return lambda x: reshape(flat(reshape(x, (-1,))), shape)
-    place = normalized_axis(0 if axis is None else axis, x.ndim)
-    rest = (*x.shape[:place], *x.shape[place + 1 :])
-    shape = (*x.shape[:place], 1, *x.shape[place + 1 :]) if keepdims else rest
-    if x.shape[place] == 0:
+    dim = normalized_axis(0 if axis is None else axis, x.ndim)
+    rest = (*x.shape[:dim], *x.shape[dim + 1 :])
+    shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :]) if keepdims else rest
+    if x.shape[dim] == 0:
         raise ValueError(f"{name} of no elements, along axis {axis} of shape {x.shape}")
     if not x.size:
         return lambda x: x.device.empty(shape, int64)
     recipe = Recipe(x)
-    found = best_along_last(recipe, moveaxis(x, place, -1), name == "argmax")
-    return recipe.finish(found.viewed(shape, contiguous_strides(shape, int64.itemsize)))
+    best = best_along_last(recipe, moveaxis(x, dim, -1), name == "argmax")
+    return recipe.finish(best.viewed(shape, contiguous_strides(shape, int64.itemsize)))
 
 
 _best: Final = Plans(_write_best)
@@ -185,8 +185,8 @@ def take(x: ArrayT, indices: ArrayT, /, *, axis: int | None = None) -> ArrayT:
         raise DTypeError(f"indices are integers, not {indices.dtype.name}")
     if indices.ndim != 1:
         raise ShapeError(f"indices have one dimension, not shape {indices.shape}")
-    place = normalized_axis(axis, x.ndim)
-    return taken(Selection(x, (indices,), place, False))  # type: ignore[no-any-return]
+    dim = normalized_axis(axis, x.ndim)
+    return taken(Selection(x, (indices,), dim, False))  # type: ignore[no-any-return]
 
 
 @told
@@ -219,12 +219,12 @@ def take_along_axis(x: ArrayT, indices: ArrayT, /, *, axis: int = -1) -> ArrayT:
     """
     check_arrays("take_along_axis", x, indices)
     check_operands("take_along_axis", (x, indices))
-    place = normalized_axis(axis, x.ndim)
+    dim = normalized_axis(axis, x.ndim)
     if indices.ndim != x.ndim:
         raise ShapeError(f"indices of shape {indices.shape} for an array of shape {x.shape}")
     if not indices.dtype.is_integer:
         raise DTypeError(f"indices are integers, not {indices.dtype.name}")
-    return gathered_along(x, indices, place)  # type: ignore[no-any-return]
+    return gathered_along(x, indices, dim)  # type: ignore[no-any-return]
 
 
 def searchsorted(

@@ -79,8 +79,8 @@ def argsort(
 
 
 def _along(x: ArrayT, axis: int, descending: bool, values: bool) -> ArrayT:
-    place = normalized_axis(axis, x.ndim)
-    if place == x.ndim - 1:
+    dim = normalized_axis(axis, x.ndim)
+    if dim == x.ndim - 1:
         return sorted_along_last(x, bool(descending), values, not values)  # type: ignore[no-any-return]
-    found: ArrayT = sorted_along_last(moveaxis(x, place, -1), bool(descending), values, not values)
-    return contiguous(moveaxis(found, -1, place))
+    result: ArrayT = sorted_along_last(moveaxis(x, dim, -1), bool(descending), values, not values)
+    return contiguous(moveaxis(result, -1, dim))

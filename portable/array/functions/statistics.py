@@ -116,9 +116,11 @@ def _write_reduction(
         return lambda x: astype(x if merge.first is None else not_equal(x, 0), result)
     recipe = Recipe(x)
     if statistic is _SUM and x.dtype.is_complex and result is x.dtype:
-        found = sum_of_pairs(recipe, x, axes)
-        if found is not None:
-            return recipe.finish(found.viewed(kept, contiguous_strides(kept, result.itemsize)))
+        reduced_values = sum_of_pairs(recipe, x, axes)
+        if reduced_values is not None:
+            return recipe.finish(
+                reduced_values.viewed(kept, contiguous_strides(kept, result.itemsize))
+            )
     if result.is_integer and not x.dtype.is_integer and statistic is not _COUNT:
         x = converted(recipe, x, result)
         merge = statistic.merge(result, result)
@@ -127,9 +129,9 @@ def _write_reduction(
         x, merge, stored = in_words(x, axes, merge)
     elif x.dtype is bool_ and statistic is _COUNT:
         x, merge = counted_in_words(x, axes, merge)
-    found = reduced(recipe, x, axes, merge, stored)
+    reduced_values = reduced(recipe, x, axes, merge, stored)
     strides = contiguous_strides(kept, result.itemsize)
-    return recipe.finish(found.viewed(kept, strides, dtype=result))
+    return recipe.finish(reduced_values.viewed(kept, strides, dtype=result))
 
 
 _reduction: Final = Plans(_write_reduction)
@@ -293,10 +295,10 @@ def summed_in(recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType) -> Any
         if out.size:
             applied(recipe, filling(kind), 0, out=out)
         return out
-    found = sum_of_pairs(recipe, x, axes) if kind is x.dtype else None
-    if found is None:
-        found = reduced(recipe, x, axes, Merge(kl.add, accumulator(kind), 0), kind)
-    return found.viewed(shape, contiguous_strides(shape, kind.itemsize))
+    total = sum_of_pairs(recipe, x, axes) if kind is x.dtype else None
+    if total is None:
+        total = reduced(recipe, x, axes, Merge(kl.add, accumulator(kind), 0), kind)
+    return total.viewed(shape, contiguous_strides(shape, kind.itemsize))
 
 
 def merged_sizes(
@@ -530,8 +532,8 @@ def _write_spread(
         return lambda x: filled(x.device.empty(kept, x.dtype), nan)
     recipe = Recipe(x)
     number = number_for(divisor if divisor > 0 else nan, kind)
-    found = variance(recipe, _as_one_axis(recipe, x, axes), kind, number, root)
-    return recipe.finish(found.viewed(kept, contiguous_strides(kept, x.dtype.itemsize)))
+    spread = variance(recipe, _as_one_axis(recipe, x, axes), kind, number, root)
+    return recipe.finish(spread.viewed(kept, contiguous_strides(kept, x.dtype.itemsize)))
 
 
 def _as_one_axis(recipe: Recipe, x: Any, axes: tuple[int, ...]) -> Any:

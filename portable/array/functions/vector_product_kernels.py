@@ -19,7 +19,15 @@ _CHAIN = 64
 
 @kernel
 def matrix_by_vector(
-    a: Any, x: Any, outs: Any, *, ACC: Any, LANES: int, VECTORS: int, ALONG: bool, DEPTH: int
+    a: kl.Array,
+    x: kl.Array,
+    outs: kl.Array,
+    *,
+    ACC: Any,
+    LANES: int,
+    VECTORS: int,
+    ALONG: bool,
+    DEPTH: int,
 ) -> None:
     """``outs[s] = a x`` of `DEPTH` columns, a work-item with `VECTORS` sums, which are vectors.
 
@@ -33,8 +41,8 @@ def matrix_by_vector(
     section = kl.global_id(0) // blocks
     out, start = outs[section], section * DEPTH
     depth = start + kl.minimum(a.shape[1] - start, DEPTH)
-    own = [first + v * EACH for v in range(VECTORS)]
-    read = [kl.minimum(row, rows - EACH) for row in own]
+    starts = [first + v * EACH for v in range(VECTORS)]
+    read = [kl.minimum(row, rows - EACH) for row in starts]
     sums = kl.private(VECTORS, ACC, lanes=LANES, fill=0)
     chain = kl.private(VECTORS, ACC, lanes=LANES)
     whole = start + (depth - start) // STEP * STEP
@@ -51,17 +59,17 @@ def matrix_by_vector(
             sums[v] = sums[v] + chain[v]
     for v in kl.static_range(VECTORS):
         if not ALONG:
-            if own[v] + LANES <= rows:
-                kl.vstore(out, own[v], sums[v])
+            if starts[v] + LANES <= rows:
+                kl.vstore(out, starts[v], sums[v])
             else:
                 for lane in kl.static_range(LANES):
-                    if read[v] + lane >= own[v]:
+                    if read[v] + lane >= starts[v]:
                         out[read[v] + lane] = sums[v][lane]
-        elif own[v] < rows:
+        elif starts[v] < rows:
             total = lane_sum(sums[v])
             for k in range(whole, depth):
-                total += kl.cast(a[own[v], k], ACC) * kl.cast(x[k], ACC)
-            out[own[v]] = total
+                total += kl.cast(a[starts[v], k], ACC) * kl.cast(x[k], ACC)
+            out[starts[v]] = total
 
 
 @kernel
@@ -109,7 +117,7 @@ def pairs_by_vector(
 
 @kernel
 def rows_by_vector(
-    a: Any, x: Any, outs: Any, *, ACC: Any, LANES: int, WIDTH: int, DEPTH: int
+    a: kl.Array, x: kl.Array, outs: kl.Array, *, ACC: Any, LANES: int, WIDTH: int, DEPTH: int
 ) -> None:
     """``outs[s] = a x`` of `DEPTH` columns, whose rows lie together; a workgroup for each row."""
     rows = a.shape[0]
@@ -125,9 +133,9 @@ def rows_by_vector(
             factors = kl.cast(kl.vload(x, k, lanes=LANES), ACC)
             chain = kl.fma(kl.cast(kl.vload(a, row, k, lanes=LANES), ACC), factors, chain)
         total = total + chain
-    own = lane_sum(total)
+    total_here = lane_sum(total)
     for k in range(whole + item, start + length, WIDTH):
-        own += kl.cast(a[row, k], ACC) * kl.cast(x[k], ACC)
-    own = kl.workgroup_reduce(kl.add, own)
+        total_here += kl.cast(a[row, k], ACC) * kl.cast(x[k], ACC)
+    total_here = kl.workgroup_reduce(kl.add, total_here)
     if item == 0:
-        outs[section, row] = own
+        outs[section, row] = total_here

@@ -17,7 +17,7 @@ MOST_OUTPUTS = 4
 
 
 @function
-def wrapped(x: Any, kind: Any) -> Any:
+def wrapped(x: kl.Scalar, kind: Any) -> Any:
     """An integer as memory of 8 or 16 bits would give it back."""
     if kind is None:
         return x
@@ -31,7 +31,7 @@ def wrapped(x: Any, kind: Any) -> Any:
 
 
 @function
-def operand(values: Any, source: Any, lanes: Any) -> Any:
+def operand(values: tuple[kl.Scalar, ...], source: Any, lanes: int) -> Any:
     """A value converted, or a constant."""
     if len(source) == 3:
         kind = source[1]
@@ -59,15 +59,15 @@ class Steps:
     how: Any
     steps: Any
 
-    def values(self, arrays: Any, outer: Any, j: Any, lanes: Any) -> Any:
+    def values(self, arrays: Any, outer: tuple[kl.Scalar, ...], j: kl.Scalar, lanes: int) -> Any:
         """All values: the inputs' elements, or `lanes` of them, and the results of the steps."""
-        found = [
+        values = [
             taken(x, how, None, outer, j, lanes) for x, how in zip(arrays, self.how, strict=True)
         ]
         for does, sources, kind in self.steps:
-            done = does(*[operand(found, source, lanes) for source in sources])
-            found = (*found, wrapped(done, kind))  # type: ignore[assignment]
-        return found
+            done = does(*[operand(values, source, lanes) for source in sources])
+            values = (*values, wrapped(done, kind))  # type: ignore[assignment]
+        return values
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class _Elements(Body):
     outs: Any
     streaming: bool
 
-    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
+    def do(self, outer: tuple[kl.Scalar, ...], row: Any, j: kl.Scalar, lanes: int) -> None:
         """Works out all values and keeps those of the `numbers`."""
         values = self.steps.values(self.inputs, outer, j, lanes)
         for k in kl.static_range(len(self.numbers)):
@@ -89,6 +89,8 @@ class _Elements(Body):
 
 
 @kernel
-def fused(inputs: Any, outs: Any, *, STEPS: Any, RESULTS: Any, SHARE: Any) -> None:
+def fused(
+    inputs: Any, outs: tuple[kl.Array, ...], *, STEPS: Steps, RESULTS: Any, SHARE: Any
+) -> None:
     """Does `STEPS` for each element and keeps the values numbered `RESULTS`."""
     SHARE.sweep(outs[0].shape, _Elements(STEPS, RESULTS, inputs, outs, SHARE.streaming))

@@ -101,10 +101,10 @@ def bound(
     interpreted : bool
         Whether the device runs kernels itself.
     """
-    found: list[Bound] = []
+    bound_operands: list[Bound] = []
     for operand, x, view in zip(operands, args, views, strict=True):
         if view is None or operand.number is not None:
-            found.append((None, 0, number_for(x, operand.number)))  # type: ignore[arg-type]
+            bound_operands.append((None, 0, number_for(x, operand.number)))  # type: ignore[arg-type]
         else:
-            found.append((handle_of(view, operand.layout, interpreted), view.offset, None))
-    return found
+            bound_operands.append((handle_of(view, operand.layout, interpreted), view.offset, None))
+    return bound_operands

@@ -117,8 +117,8 @@ class ReductionPlan:
 
     def run(self, device: Device, args: Sequence[Any], views: Sequence[ArrayView | None]) -> Any:
         """The results for arguments like those that it was made for."""
-        for place, whole in self.ranges:
-            number_for(args[place], whole)
+        for start, whole in self.ranges:
+            number_for(args[start], whole)
         made = [device.empty(self.shape, kind) for kind in self.results]
         if self.first is not None:
             inputs = bound(self.operands, args, views, device.interprets)

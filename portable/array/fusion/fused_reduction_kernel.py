@@ -64,10 +64,10 @@ class Reductions:
         for k in kl.static_range(len(self.merges)):
             totals[k][0] = self.merges[k](totals[k][0], more[k][0])
 
-    def merge(self, totals: Any, found: Any) -> None:
+    def merge(self, totals: Any, seen: Any) -> None:
         """Merges the values that are reduced into what was found before."""
         for k in kl.static_range(len(self.merges)):
-            value = kl.cast(found[self.values[k]], self.merges[k].kind)
+            value = kl.cast(seen[self.values[k]], self.merges[k].kind)
             totals[k][0] = self.merges[k](totals[k][0], value)
 
     def together(self, ends: Any) -> Any:
@@ -77,15 +77,21 @@ class Reductions:
             for k in kl.static_range(len(self.merges))
         ]
 
-    def finish(self, totals: Any, count: Any, outs: Any, row: Any) -> None:
+    def finish(
+        self,
+        totals: tuple[kl.Scalar, ...],
+        count: kl.Scalar,
+        outs: tuple[kl.Array, ...],
+        row: kl.Scalar,
+    ) -> None:
         """Does the steps behind the reductions of so many elements, and keeps the results."""
-        found = [
+        results = [
             totals[k] / kl.cast(count, self.merges[k].kind) if self.means[k] else totals[k]
             for k in kl.static_range(len(self.merges))
         ]
         unused = [kl.i32(0) for _ in kl.static_range(len(self.merges), MOST_REDUCTIONS)]
         after = Steps((NUMBER,) * MOST_REDUCTIONS, self.after)
-        values = after.values((*found, *unused), (), 0, 1)
+        values = after.values((*results, *unused), (), 0, 1)
         if kl.local_id(0) == 0:
             for k in kl.static_range(len(self.results)):
                 outs[k][row] = values[self.results[k]]
@@ -145,7 +151,13 @@ class Shares:
 
 @kernel
 def fused_reduction(
-    inputs: Any, parts: Any, outs: Any, extents: Any, *, REDUCTIONS: Any, SHARES: Any
+    inputs: tuple[kl.Array, ...],
+    parts: Parts,
+    outs: tuple[kl.Array, ...],
+    extents: Extents,
+    *,
+    REDUCTIONS: Reductions,
+    SHARES: Shares,
 ) -> None:
     """Does the steps for each element, merges what is reduced and does the steps that follow.
 
@@ -198,13 +210,13 @@ def fused_reduction(
     if LANES > 1 and len(lead) == 0 and s == sections - 1:
         for j in kl.range(along * LANES + item, inner, WIDTH):
             REDUCTIONS.merge(ends, REDUCTIONS.steps.values(inputs, index, j, 1))
-    own = REDUCTIONS.together(ends)
+    totals_here = REDUCTIONS.together(ends)
     if len(parts.found) == 0:
-        REDUCTIONS.finish(own, extents.count, outs, row)
+        REDUCTIONS.finish(totals_here, extents.count, outs, row)
     else:
         if item == 0:
             for k in kl.static_range(len(MERGES)):
-                parts.found[k][row, s] = own[k]
+                parts.found[k][row, s] = totals_here[k]
         if parts.counts is not None and arrived_last(parts.counts, row, sections):
             for k in kl.static_range(len(MERGES)):
                 ends[k][0] = MERGES[k].nothing()

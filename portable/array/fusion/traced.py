@@ -206,11 +206,11 @@ class Trace:
     def step(self, function: Any, sources: tuple[Source, ...], narrow: DType | None) -> int:
         """The number of the step's result; the same step is done once."""
         key = (function, tuple((type(s[0]), repr(s[0]), *s[1:]) for s in sources), narrow)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self.inputs + len(self.steps)
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = self.inputs + len(self.steps)
             self.steps.append((function, sources, narrow))
-        return found
+        return number
 
     def reduced(self, name: str, x: Traced, axis: Any, keepdims: bool) -> Traced:
         """What stands for a reduction of one of the values."""
@@ -219,14 +219,14 @@ class Trace:
             refuse(f"{name} along {axes} of shape {x.shape} beside others, {self.merged}")
         if len(self.reductions) >= MOST_REDUCTIONS:
             refuse(f"more than {MOST_REDUCTIONS} reductions")
-        found = reduction(name, x)
-        if not found.empty and 0 in (x.shape[a] for a in axes):
+        reduced = reduction(name, x)
+        if not reduced.empty and 0 in (x.shape[a] for a in axes):
             raise ValueError(f"{name} of no elements, along axes {axes} of shape {x.shape}")
         self.merged = x.shape, axes
         self.after = self.after or Trace(self.device, MOST_REDUCTIONS)
-        self.reductions.append(found)
+        self.reductions.append(reduced)
         shape = reduced_shape(x.shape, axes, keepdims)
-        return Traced(self.after, len(self.reductions) - 1, found.result, shape)
+        return Traced(self.after, len(self.reductions) - 1, reduced.result, shape)
 
 
 def refuse(what: str) -> NoReturn:
@@ -234,8 +234,8 @@ def refuse(what: str) -> NoReturn:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_library(frame):
         frame = frame.f_back
-    place = f"{frame.f_code.co_filename}:{frame.f_lineno}: " if frame is not None else ""
-    raise UnsupportedError(f"{place}{what}: {_CAN}")
+    location = f"{frame.f_code.co_filename}:{frame.f_lineno}: " if frame is not None else ""
+    raise UnsupportedError(f"{location}{what}: {_CAN}")
 
 
 def _is_library(frame: FrameType) -> bool:
@@ -345,8 +345,8 @@ class Traced(Operators, Expression):
         double = self.device.capabilities.float64
         compute, result = operation.types(described, double=double)
         sources = tuple(
-            _source(x, compute if place >= operation.plain else None)
-            for place, x in enumerate(operands)
+            _source(x, compute if position >= operation.plain else None)
+            for position, x in enumerate(operands)
         )
         narrow = result if result.is_integer and result.itemsize < _NARROW else None
         trace = self.trace

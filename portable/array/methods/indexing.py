@@ -128,9 +128,9 @@ def updated(operation: Operation, x: _A, other: Any) -> _A:
     if isinstance(other, Storage) and other.dtype is not x.dtype:
         given = result_type(operation, (x, other), x.device)
         if given is not x.dtype and np.can_cast(given.numpy, x.dtype.numpy, "same_kind"):
-            found = apply(operation, x, other)
-            _fits(x, found)
-            copy_into(x, found)
+            result = apply(operation, x, other)
+            _fits(x, result)
+            copy_into(x, result)
             return x
     apply(operation, x, other, out=x)
     return x

@@ -96,9 +96,9 @@ def implements(function: Callable[..., Any]) -> Callable[[_F], _F]:
     if not isinstance(function, np.ufunc) and not hasattr(function, "_implementation"):
         raise TypeError(f"{function!r} is no function of NumPy's that others may implement")
 
-    def register(own: _F) -> _F:
-        _registered[function] = own
-        return own
+    def register(implementation: _F) -> _F:
+        _registered[function] = implementation
+        return implementation
 
     return register
 
@@ -140,18 +140,18 @@ class NumPyFunctions:
         if function in _registered:
             return _registered[function](*args, **options)
         name = f"{function.__module__}.{function.__name__}"
-        found = _found(function, args)
-        if found is None or not _takes(found, args, options):
+        ours = _found(function, args)
+        if ours is None or not _takes(ours, args, options):
             raise TypeError(_missing(name, self, options))
-        return found(*args, **options)
+        return ours(*args, **options)
 
 
 def _namespace(module: str) -> Any:
     """Where the functions of one of NumPy's modules are here."""
-    found: Any = conversion.namespace(None)
+    namespace: Any = conversion.namespace(None)
     for part in module.split(".")[1:]:
-        found = getattr(found, part, None)
-    return found
+        namespace = getattr(namespace, part, None)
+    return namespace
 
 
 def _found(function: Any, args: Any) -> Callable[..., Any] | None:
@@ -168,14 +168,14 @@ def _found(function: Any, args: Any) -> Callable[..., Any] | None:
     return getattr(space, name, None) if name in getattr(space, "__all__", ()) else None
 
 
-def _takes(found: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+def _takes(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> bool:
     """Whether a function, or a method that hands its options on, has parameters for these."""
-    own, whole = inspect.signature(found, follow_wrapped=False), inspect.signature(found)
+    declared, whole = inspect.signature(function, follow_wrapped=False), inspect.signature(function)
     try:
-        own.bind(*args, **options)
+        declared.bind(*args, **options)
     except TypeError:
         return False
-    return options.keys() <= {*own.parameters, *whole.parameters}
+    return options.keys() <= {*declared.parameters, *whole.parameters}
 
 
 def _mixed(name: str, x: Any) -> str:

@@ -58,11 +58,11 @@ def check_mask(x: Any, mask: Any, dim: int) -> None:
     dim : int
         The first dimension that it is for.
     """
-    found = x.shape[dim : dim + mask.ndim]
+    covered = x.shape[dim : dim + mask.ndim]
     # The standard takes an extent of 0 for any other: nothing is chosen.
-    fits = all(n in (m, 0) for n, m in zip(mask.shape, found, strict=False))
-    if len(found) != mask.ndim or not fits:
-        raise BadIndexError(f"a mask of shape {mask.shape} for dimensions of shape {found}")
+    fits = all(n in (m, 0) for n, m in zip(mask.shape, covered, strict=False))
+    if len(covered) != mask.ndim or not fits:
+        raise BadIndexError(f"a mask of shape {mask.shape} for dimensions of shape {covered}")
     check_operands("an index", (x, mask))
 
 
@@ -86,10 +86,10 @@ def selection_of(x: Any, key: Any) -> Selection:
     indices = tuple([item for item in items if isinstance(item, Storage)])
     check_operands("an index", (x, *indices))
     view = x.part(tuple([_ALL if isinstance(item, Storage) else item for item in items]))
-    slots, place = _slots("".join(map(_letter, items)), x.ndim)
-    if slots != tuple(range(place, place + len(slots))):
+    slots, first_axis = _slots("".join(map(_letter, items)), x.ndim)
+    if slots != tuple(range(first_axis, first_axis + len(slots))):
         view = first_dimensions(view, slots)
-    return Selection(view, indices, place, known)
+    return Selection(view, indices, first_axis, known)
 
 
 def _is_plain(item: Any) -> bool:
@@ -118,9 +118,9 @@ def _with_integers(x: Any, items: list[Any]) -> tuple[tuple[Any, ...], bool]:
     out: list[Any] = []
     dim = 0
     for item in expanded_index(tuple(items), x.shape, extra):
-        found = _integers(x, item, dim)
-        out += found or (item,)
-        dim += len(found) or item is not None
+        numbers = _integers(x, item, dim)
+        out += numbers or (item,)
+        dim += len(numbers) or item is not None
     return tuple(out), not any(isinstance(item, Storage) and not is_mask(item) for item in items)
 
 

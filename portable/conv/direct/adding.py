@@ -23,14 +23,14 @@ _FEWEST_PARTS: Final = 4
 
 
 @kernel
-def add_up_filters(parts: Any, out: Any, *, ROWS: int) -> None:
+def add_up_filters(parts: kl.Array, out: kl.Array, *, ROWS: int) -> None:
     """``out[a, b, c, d]`` sums ``parts[:, a, b, c, d]``; `ROWS` work-items take an element's parts.
 
     Neighbouring work-items take neighbouring elements. Local memory: an element a work-item.
     """
     WIDTH = kl.local_size(0) // ROWS
-    own, row = kl.local_id(0) % WIDTH, kl.local_id(0) // WIDTH
-    at = kl.group_id(0) * WIDTH + own
+    item, row = kl.local_id(0) % WIDTH, kl.local_id(0) // WIDTH
+    at = kl.group_id(0) * WIDTH + item
     exists = at < product_of(out.shape)
     a, b, c, d = unravelled(kl.where(exists, at, 0), out.shape)
     total = parts.dtype.register(0)
@@ -39,11 +39,11 @@ def add_up_filters(parts: Any, out: Any, *, ROWS: int) -> None:
             total += parts[p, a, b, c, d]
     if ROWS > 1:
         sums = kl.local((ROWS, WIDTH), total.dtype)
-        sums[row, own] = total
+        sums[row, item] = total
         kl.barrier()
         if row == 0:
             for i in kl.static_range(1, ROWS):
-                total += sums[i, own]
+                total += sums[i, item]
     if exists and row == 0:
         out[a, b, c, d] = total
 
@@ -72,7 +72,7 @@ def add_up(device: Device, parts: Any, out: Any) -> None:
 
 
 @kernel
-def clear_pixels(out: Any) -> None:
+def clear_pixels(out: kl.Array) -> None:
     """Zeros for an array of four dimensions."""
     at = kl.global_id(0)
     if at < product_of(out.shape):

@@ -56,7 +56,7 @@ class Corner(NamedTuple):
     row: Any
     column: Any
 
-    def seen(self, tap: Any, WINDOW: Window) -> Any:
+    def seen(self, tap: kl.Scalar, WINDOW: Window) -> Any:
         """The corner of the box that a tap sees from this one."""
         down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
         return Corner(
@@ -65,7 +65,9 @@ class Corner(NamedTuple):
             self.column + across * WINDOW.dilation[1] - WINDOW.padding[1],
         )
 
-    def pixels(self, x: Any, PLAN: BoxPlan, tap: Any, first: Any, COUNT: int) -> Any:
+    def pixels(
+        self, x: kl.Array, PLAN: BoxPlan, tap: kl.Scalar, first: kl.Scalar, COUNT: int
+    ) -> Any:
         """``COUNT`` channels, from `first` on, of what a tap sees from the box in images."""
         WINDOW = PLAN.window
         if WINDOW.stride == (1, 1):
@@ -78,7 +80,7 @@ class Corner(NamedTuple):
         phase, start = i % DOWN, j % ACROSS * (x.shape[4] // ACROSS) + first
         return x[n : n + images, y : y + height, phase, z : z + width, start : start + COUNT]
 
-    def box(self, x: Any, BOX: tuple[int, int, int], first: Any, COUNT: int) -> Any:
+    def box(self, x: kl.Array, BOX: tuple[int, int, int], first: kl.Scalar, COUNT: int) -> Any:
         """``COUNT`` channels, from `first` on, of the box in `x`."""
         images, height, width = BOX
         n, y, z = self.image, self.row, self.column
@@ -99,7 +101,7 @@ class Products(NamedTuple):
     begin: Any
     PLAN: BoxPlan
 
-    def start(self, tile_x: Any, tile_w: Any, step: Any) -> None:
+    def start(self, tile_x: kl.Array, tile_w: kl.Array, step: kl.Scalar) -> None:
         """Starts to copy what a step multiplies, channels of one tap."""
         (BK, BN), TAPS, first = tile_w.shape, self.PLAN.window.count, self.first
         step += self.begin
@@ -107,7 +109,7 @@ class Products(NamedTuple):
         kl.copy_async(tile_x, self.corner.pixels(self.x, self.PLAN, tap, channel, BK))
         kl.copy_async(tile_w, self.w[tap, channel : channel + BK, first : first + BN])
 
-    def valid(self, step: Any) -> Any:
+    def valid(self, step: kl.Scalar) -> Any:
         """All places of the box, and the filters and channels that there are."""
         BM, _, BK = self.PLAN.tiling[0:3]
         left = channels_of(self.x, self.PLAN) - (step + self.begin) // self.PLAN.window.count * BK
@@ -116,7 +118,15 @@ class Products(NamedTuple):
 
 @kernel
 def multiply_boxes(
-    x: Any, w: Any, out: Any, bias: Any, residual: Any, *, PLAN: BoxPlan, ACTIVATION: Any, ACC: Any
+    x: kl.Array,
+    w: kl.Array,
+    out: kl.Array,
+    bias: kl.Array | None,
+    residual: kl.Array | None,
+    *,
+    PLAN: BoxPlan,
+    ACTIVATION: Any,
+    ACC: Any,
 ) -> None:
     """A workgroup per box of the results' places, tile of filters and part of the sums.
 
@@ -148,7 +158,7 @@ def multiply_boxes(
 
 
 @kernel
-def add_parts(parts: Any, out: Any, bias: Any, residual: Any, *, ACTIVATION: Any) -> None:
+def add_parts(parts: kl.Array, out: kl.Array, bias: Any, residual: Any, *, ACTIVATION: Any) -> None:
     """Results (N, H', W', K) from parts (P, N, H', W', K) of their sums."""
     at = kl.global_id(0)
     if at < product_of(out.shape):
@@ -164,7 +174,7 @@ def add_parts(parts: Any, out: Any, bias: Any, residual: Any, *, ACTIVATION: Any
 
 
 @function
-def channels_of(x: Any, PLAN: BoxPlan) -> Any:
+def channels_of(x: kl.Array, PLAN: BoxPlan) -> Any:
     """How many channels images have, in phases or not."""
     if PLAN.window.stride == (1, 1):
         return x.shape[3]
@@ -172,27 +182,34 @@ def channels_of(x: Any, PLAN: BoxPlan) -> Any:
 
 
 @function
-def boxes_of(x: Any, BOX: tuple[int, int, int]) -> Any:
+def boxes_of(x: kl.Array, BOX: tuple[int, int, int]) -> Any:
     """How many boxes cover all places."""
     images, height, width = BOX
     return kl.cdiv(x.shape[0], images) * kl.cdiv(x.shape[1], height) * kl.cdiv(x.shape[2], width)
 
 
 @function
-def corner_of(x: Any, index: Any, BOX: tuple[int, int, int]) -> Any:
+def corner_of(x: kl.Array, index: kl.Scalar, BOX: tuple[int, int, int]) -> Any:
     """The corner of the `index`-th box of the places of `x`."""
     images, height, width = BOX
     down, across = kl.cdiv(x.shape[1], height), kl.cdiv(x.shape[2], width)
-    place = index % (down * across)
+    pixel = index % (down * across)
     image = index // (down * across) * images
-    return Corner(image, place // across * height, place % across * width)
+    return Corner(image, pixel // across * height, pixel % across * width)
 
 
 @function
 def activated(
-    total: Any, i: Any, j: Any, first: Any, bias: Any, activation: Any, corner: Any, residual: Any,
+    total: kl.Scalar,
+    i: kl.Scalar,
+    j: kl.Scalar,
+    first: kl.Scalar,
+    bias: kl.Array | None,
+    activation: Any,
+    corner: Corner,
+    residual: kl.Array | None,
     BOX: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """A result in a tile, which may hold more filters and places than there are."""
     if bias is not None and first + j < bias.shape[0]:
         total += total.dtype(bias[first + j])
@@ -216,21 +233,21 @@ class Sums(NamedTuple):
     first: Any
     PLAN: BoxPlan
 
-    def start(self, tile_dy: Any, tile_x: Any, step: Any) -> None:
+    def start(self, tile_dy: kl.Array, tile_x: kl.Array, step: kl.Scalar) -> None:
         """Starts to copy what a step multiplies, the places of a box."""
         PLAN, COUNT = self.PLAN, tile_x.shape[1]
         corner = corner_of(self.dy, self.first + step, PLAN.box)
         kl.copy_async(tile_dy, corner.box(self.dy, PLAN.box, self.row, tile_dy.shape[1]))
         kl.copy_async(tile_x, corner.pixels(self.x, PLAN, self.tap, self.column, COUNT))
 
-    def valid(self, step: Any) -> Any:
+    def valid(self, step: kl.Scalar) -> Any:
         """The filters and channels that there are, and all places of the box."""
         channels, PLACES = channels_of(self.x, self.PLAN), self.PLAN.tiling.depth
         return self.dy.shape[3] - self.row, channels - self.column, PLACES
 
 
 @kernel
-def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
+def sum_boxes(x: kl.Array, dy: kl.Array, out: kl.Array, *, PLAN: BoxPlan, ACC: Any) -> None:
     """``out[s, t, k, c]`` sums ``dy[place, k] * x[what tap t sees from there, c]``.
 
     The sum is over part s of the results' places, in boxes; each part but the last has as many. A
@@ -256,7 +273,7 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
 
 
 @kernel
-def arrange_filters(w: Any, out: Any, *, TURNED: bool) -> None:
+def arrange_filters(w: kl.Array, out: kl.Array, *, TURNED: bool) -> None:
     """``out[r S + s, c, k] = w[k, c, r, s]``; `TURNED`, ``w[c, k, R - 1 - r, S - 1 - s]``.
 
     Zero beyond the filters: vectors are read whole.
@@ -275,7 +292,7 @@ def arrange_filters(w: Any, out: Any, *, TURNED: bool) -> None:
 
 
 @kernel
-def gather_patches(x: Any, out: Any, *, WINDOW: Window, RUN: int) -> None:
+def gather_patches(x: kl.Array, out: kl.Array, *, WINDOW: Window, RUN: int) -> None:
     """``out[n, y, z, (r S + s) C + c]``: what the window sees of images (N, C, H, W), or zero.
 
     A work-item for one of these of `RUN` neighbouring results, so that it finds its tap once. Zero

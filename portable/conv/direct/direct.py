@@ -174,8 +174,8 @@ def tiles_for(
     """
     can = device.capabilities
     room = max(can.local_memory, can.local_memory_opt_in) // (_SLOTS * kind.itemsize)
-    found = candidates(device, kind, rung, size)
-    return tuple(x for x in found if (x["BM"] + x["BN"]) * x["BK"] <= room) or found
+    known = candidates(device, kind, rung, size)
+    return tuple(x for x in known if (x["BM"] + x["BN"]) * x["BK"] <= room) or known
 
 
 def in_c_order(device: Device, x: Any) -> bool:

@@ -59,7 +59,7 @@ class Span(NamedTuple):
 
 
 @function
-def span_of(part: Any, parts: Any, dy: Any) -> Any:
+def span_of(part: kl.Scalar, parts: kl.Scalar, dy: kl.Array) -> Any:
     """A part of the rows of all images."""
     rows = dy.shape[0] * dy.shape[2]
     each = kl.cdiv(rows, parts)
@@ -68,7 +68,9 @@ def span_of(part: Any, parts: Any, dy: Any) -> Any:
 
 
 @kernel
-def sum_group_channels(x: Any, dy: Any, out: Any, channels: Any, *, PLAN: SumPlan) -> None:
+def sum_group_channels(
+    x: kl.Array, dy: kl.Array, out: kl.Array, channels: kl.Scalar, *, PLAN: SumPlan
+) -> None:
     """``out[p, r, s, c, k]`` sums ``dy[n, k, y, z] x[n, what the tap saw]`` over part p of rows.
 
     A work-item for a row of taps and a vector of filters, neighbours in memory; `channels` are
@@ -98,7 +100,9 @@ def sum_group_channels(x: Any, dy: Any, out: Any, channels: Any, *, PLAN: SumPla
 
 
 @function
-def add_taps(sums: Any, slope: Any, x: Any, at: Any, PLAN: SumPlan) -> None:
+def add_taps(
+    sums: kl.Array, slope: kl.Scalar, x: kl.Array, at: tuple[kl.Scalar, ...], PLAN: SumPlan
+) -> None:
     """Adds the products of gradients with what a row of taps saw."""
     (n, first, row, z), L = at, PLAN.lanes
     for s in kl.static_range(PLAN.window.taps[1]):
@@ -114,7 +118,9 @@ def add_taps(sums: Any, slope: Any, x: Any, at: Any, PLAN: SumPlan) -> None:
 
 
 @kernel
-def sum_group_pixels(x: Any, dy: Any, out: Any, channels: Any, *, PLAN: SumPlan) -> None:
+def sum_group_pixels(
+    x: kl.Array, dy: kl.Array, out: kl.Array, channels: kl.Scalar, *, PLAN: SumPlan
+) -> None:
     """``out[p, k, c, r, s]``, the same sums, by a workgroup for each filter, channel and part.
 
     Lanes, where there are several, are neighbouring pixels.
@@ -137,7 +143,14 @@ def sum_group_pixels(x: Any, dy: Any, out: Any, channels: Any, *, PLAN: SumPlan)
 
 
 @function
-def add_pixels(sums: Any, x: Any, dy: Any, which: Any, span: Any, PLAN: SumPlan) -> None:
+def add_pixels(
+    sums: kl.Array,
+    x: kl.Array,
+    dy: kl.Array,
+    which: tuple[kl.Scalar, ...],
+    span: Span,
+    PLAN: SumPlan,
+) -> None:
     """Pixel by pixel, which the work-items share out."""
     (k, channel), width = which, dy.shape[3]
     WINDOW, S = PLAN.window, PLAN.window.taps[1]
@@ -158,7 +171,14 @@ def add_pixels(sums: Any, x: Any, dy: Any, which: Any, span: Any, PLAN: SumPlan)
 
 
 @function
-def add_vectors(sums: Any, x: Any, dy: Any, which: Any, span: Any, PLAN: SumPlan) -> None:
+def add_vectors(
+    sums: kl.Array,
+    x: kl.Array,
+    dy: kl.Array,
+    which: tuple[kl.Scalar, ...],
+    span: Span,
+    PLAN: SumPlan,
+) -> None:
     """By vectors of pixels of which all taps saw images, the others one by one; stride 1."""
     (k, channel), width, L = which, dy.shape[3], PLAN.lanes
     WINDOW, (R, S) = PLAN.window, PLAN.window.taps

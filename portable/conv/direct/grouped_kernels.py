@@ -77,7 +77,7 @@ class GroupPlan(NamedTuple):
 
 
 @kernel
-def arrange_group_filters(w: Any, u: Any, *, TURNED: bool) -> None:
+def arrange_group_filters(w: kl.Array, u: kl.Array, *, TURNED: bool) -> None:
     """``u[r, s, c, k] = w[k, c, r, s]``.
 
     `TURNED`: ``w[g D + c, k of the group, R - 1 - r, S - 1 - s]``, for k of group g of D channels.
@@ -106,7 +106,14 @@ class Tile(NamedTuple):
 
 @kernel
 def convolve_groups(
-    x: Any, w: Any, out: Any, bias: Any, residual: Any, groups: Any, *, PLAN: GroupPlan
+    x: kl.Array,
+    w: kl.Array,
+    out: kl.Array,
+    bias: kl.Array | None,
+    residual: kl.Array | None,
+    groups: kl.Scalar,
+    *,
+    PLAN: GroupPlan,
 ) -> None:
     """A work-item for each tile of results of each image for some filters.
 
@@ -124,13 +131,13 @@ def convolve_groups(
             for j in kl.static_range(ACROSS):
                 y, z = at.row + i, at.column + j
                 if y < out.shape[2] and z < out.shape[3]:
-                    place = at.image, at.filter + f * L, y, z
+                    corner = at.image, at.filter + f * L, y, z
                     value = sums[(f * DOWN + i) * ACROSS + j]
-                    put_result(value, out, place, bias, residual, PLAN)
+                    put_result(value, out, corner, bias, residual, PLAN)
 
 
 @function
-def tile_of(index: Any, out: Any, PLAN: GroupPlan) -> Any:
+def tile_of(index: kl.Scalar, out: kl.Array, PLAN: GroupPlan) -> Any:
     """The tile of a work-item, and whether it has one."""
     down, across = kl.cdiv(out.shape[2], PLAN.tile[0]), kl.cdiv(out.shape[3], PLAN.tile[1])
     panels = out.shape[1] // (PLAN.filters * PLAN.lanes)
@@ -148,7 +155,14 @@ def tile_of(index: Any, out: Any, PLAN: GroupPlan) -> Any:
 
 
 @function
-def add_channel(sums: Any, x: Any, w: Any, at: Any, channel: Any, PLAN: GroupPlan) -> None:
+def add_channel(
+    sums: kl.Array,
+    x: kl.Array,
+    w: kl.Array,
+    at: Tile,
+    channel: tuple[kl.Scalar, ...],
+    PLAN: GroupPlan,
+) -> None:
     """Adds the products of a group's channel to a tile of sums."""
     (group, c), L, SEEN = channel, PLAN.lanes, PLAN.seen[1]
     DOWN, ACROSS = PLAN.tile
@@ -167,12 +181,14 @@ def add_channel(sums: Any, x: Any, w: Any, at: Any, channel: Any, PLAN: GroupPla
                 for s, f in product(kl.static_range(TAPS), kl.static_range(PLAN.filters)):
                     weights = kl.vload(w, TAP, s, c, at.filter + f * L, lanes=L)
                     for j in kl.static_range(ACROSS):
-                        own = (f * DOWN + ROW) * ACROSS + j
-                        sums[own] = kl.fma(weights, pixels[j * STRIDE + s * SPREAD], sums[own])
+                        slot = (f * DOWN + ROW) * ACROSS + j
+                        sums[slot] = kl.fma(weights, pixels[j * STRIDE + s * SPREAD], sums[slot])
 
 
 @function
-def read_row(pixels: Any, x: Any, at: Any, EACH: bool, PLAN: GroupPlan) -> None:
+def read_row(
+    pixels: kl.Array, x: kl.Array, at: tuple[kl.Scalar, ...], EACH: bool, PLAN: GroupPlan
+) -> None:
     """The pixels of a row that a tile sees, of a channel or of neighbouring ones, zeros outside.
 
     What lies outside is read from the edge and replaced: loads that no condition holds back are
@@ -194,9 +210,16 @@ def read_row(pixels: Any, x: Any, at: Any, EACH: bool, PLAN: GroupPlan) -> None:
 
 
 @function
-def put_result(value: Any, out: Any, place: Any, bias: Any, residual: Any, PLAN: GroupPlan) -> None:
+def put_result(
+    value: kl.Scalar,
+    out: kl.Array,
+    position: tuple[kl.Scalar, ...],
+    bias: kl.Array | None,
+    residual: kl.Array | None,
+    PLAN: GroupPlan,
+) -> None:
     """Finishes a result, or a vector of them, and writes it."""
-    (n, k, y, z), L = place, PLAN.lanes
+    (n, k, y, z), L = position, PLAN.lanes
     if L == 1 or PLAN.lanewise:
         if bias is not None:
             value = value + kl.vload(bias, k, lanes=L)

@@ -33,7 +33,7 @@ class Spot(NamedTuple):
 
 
 @function
-def spot_of_tap(window: Window, t: Any, TURNED: bool = False) -> Any:
+def spot_of_tap(window: Window, t: kl.Scalar, TURNED: bool = False) -> Any:
     """What tap t, counted through the channels, sees from a place; `TURNED`: what sees that."""
     down, across = window.taps
     y, z = t // across % down * window.dilation[0], t % across * window.dilation[1]
@@ -52,16 +52,16 @@ class Results:
     window: Window
     extent: Any
 
-    def by_row(self, t: Any) -> Any:
+    def by_row(self, t: kl.Scalar) -> Any:
         """Of tap t."""
         return spot_of_tap(self.window, t)
 
-    def by_column(self, j: Any) -> Any:
+    def by_column(self, j: kl.Scalar) -> Any:
         """Of the j-th place of the result."""
         down, across = self.window.stride
         return Spot(0, j // self.extent * down, j % self.extent * across)
 
-    def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
+    def seen(self, x: kl.Array, n: kl.Scalar, first: kl.Scalar, row: Spot, column: Spot) -> Any:
         """What the tap sees from the place."""
         return pixel(x, n, first + row.channel, row.y + column.y, row.z + column.z, True)
 
@@ -74,15 +74,15 @@ class FilterGradient(Results):
     columns; `extent` is the results' width.
     """
 
-    def by_row(self, t: Any) -> Any:
+    def by_row(self, t: kl.Scalar) -> Any:
         """Of the t-th place of results."""
         return Results.by_column(self, t)
 
-    def by_column(self, j: Any) -> Any:
+    def by_column(self, j: kl.Scalar) -> Any:
         """Of tap j."""
         return Results.by_row(self, j)
 
-    def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
+    def seen(self, x: kl.Array, n: kl.Scalar, first: kl.Scalar, row: Spot, column: Spot) -> Any:
         """What the tap saw from the place."""
         channel = first + column.channel
         return pixel(x, n, channel, row.y + column.y, row.z + column.z, channel < x.shape[1])
@@ -99,15 +99,15 @@ class ImageGradient:
     window: Window
     extent: Any
 
-    def by_row(self, t: Any) -> Any:
+    def by_row(self, t: kl.Scalar) -> Any:
         """Of a filter's tap."""
         return spot_of_tap(self.window, t, True)
 
-    def by_column(self, j: Any) -> Any:
+    def by_column(self, j: kl.Scalar) -> Any:
         """Of a place in an image."""
         return Spot(0, j // self.extent, j % self.extent)
 
-    def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
+    def seen(self, x: kl.Array, n: kl.Scalar, first: kl.Scalar, row: Spot, column: Spot) -> Any:
         """The gradient by the result whose tap saw the place; zero where there is none."""
         down, across = self.window.stride
         y, z = row.y + column.y, row.z + column.z
@@ -116,7 +116,7 @@ class ImageGradient:
 
 
 @function
-def pixel(x: Any, n: Any, c: Any, y: Any, z: Any, valid: Any) -> Any:
+def pixel(x: kl.Array, n: kl.Scalar, c: kl.Scalar, y: kl.Scalar, z: kl.Scalar, valid: Any) -> Any:
     """An element of images where `valid`; zero elsewhere and outside."""
     value = kl.accumulator(x.dtype)(0)
     if valid and y >= 0 and y < x.shape[2] and z >= 0 and z < x.shape[3]:
@@ -150,9 +150,16 @@ class Gathering(NamedTuple):
 
 @kernel
 def gathered_product(
-    left: Any, x: Any, out: Any, bias: Any, residual: Any, channels: Any, extent: Any, *,
+    left: kl.Array,
+    x: kl.Array,
+    out: kl.Array,
+    bias: kl.Array | None,
+    residual: kl.Array | None,
+    channels: kl.Scalar,
+    extent: kl.Scalar,
+    *,
     GATHERING: Gathering,
-) -> None:  # fmt: skip
+) -> None:
     """A workgroup per tile of a matrix for each part and group: ``out[s, channels]``.
 
     Part s sums over images ``s P`` to ``(s + 1) P``, P the images over the parts rounded up; `left`
@@ -206,34 +213,43 @@ def gathered_product(
     else:
         for i, j, value in kl.elements(acc):
             if row + i < m and column + j < n:
-                channel, place = group * m + row + i, column + j
-                corner = part, channel - i, place - j
+                channel, position = group * m + row + i, column + j
+                corner = part, channel - i, position - j
                 result = finished(value, i, j, corner, out, bias, residual, GATHERING.activation)
-                out[part, channel, place // out.shape[3], place % out.shape[3]] = result
+                out[part, channel, position // out.shape[3], position % out.shape[3]] = result
 
 
 @function
-def first_spots(product: Any, by_row: Any, by_column: Any, column: Any, deep: Any) -> None:
+def first_spots(
+    product: Any, by_row: Any, by_column: Any, column: kl.Scalar, deep: kl.Scalar
+) -> None:
     """Works out where the columns of a tile lie, and the rows of the first two steps."""
-    own, size = kl.local_linear_id(), kl.local_size(0)
-    for j in range(own, by_column.shape[0], size):
+    item, size = kl.local_linear_id(), kl.local_size(0)
+    for j in range(item, by_column.shape[0], size):
         by_column[j] = product.by_column(column + j)
-    for k in range(own, by_row.shape[1], size):
+    for k in range(item, by_row.shape[1], size):
         by_row[0, k] = product.by_row(k)
         by_row[1, k] = product.by_row(1 % deep * by_row.shape[1] + k)
 
 
 @function
 def finished(
-    value: Any, i: Any, j: Any, at: Any, out: Any, bias: Any, residual: Any, activation: Any
+    value: kl.Scalar,
+    i: kl.Scalar,
+    j: kl.Scalar,
+    at: tuple[kl.Scalar, ...],
+    out: kl.Array,
+    bias: kl.Array | None,
+    residual: kl.Array | None,
+    activation: Any,
 ) -> Any:
     """A result in a tile, which may reach beyond the channels and places, at an image and these."""
     image, row, column = at
     if bias is not None and row + i < bias.shape[0]:
         value += value.dtype(bias[row + i])
     if residual is not None:
-        place = column + j
-        y, z = place // out.shape[3], place % out.shape[3]
+        position = column + j
+        y, z = position // out.shape[3], position % out.shape[3]
         if row + i < out.shape[1] and y < out.shape[2]:
             value += value.dtype(residual[image, row + i, y, z])
     return activation(value)
@@ -250,18 +266,18 @@ class Seen(NamedTuple):
 
 
 @function
-def gather(product: Any, tile: Any, seen: Any, n: Any, depth: Any) -> None:
+def gather(product: Any, tile: kl.Array, seen: Seen, n: kl.Scalar, depth: kl.Scalar) -> None:
     """The workgroup fills a tile of which `depth` rows and `n` columns are needed, zeros beyond.
 
     A work-item keeps to a column where there are enough of them, and reads its spot once.
     """
-    own, size = kl.local_linear_id(), kl.local_size(0)
+    item, size = kl.local_linear_id(), kl.local_size(0)
     across = tile.shape[1]
     together = kl.cdiv(size - across + 1, across) if size >= across else 1
-    if size < across or own < together * across:
-        for j in range(own % across if size >= across else own, across, size):
+    if size < across or item < together * across:
+        for j in range(item % across if size >= across else item, across, size):
             column = seen.by_column[j]
-            for k in range(own // across if size >= across else 0, tile.shape[0], together):
+            for k in range(item // across if size >= across else 0, tile.shape[0], together):
                 tile[k, j] = 0
                 if j < n and k < depth:
                     row = seen.by_row[k]

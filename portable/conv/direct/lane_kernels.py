@@ -103,7 +103,7 @@ class RowBlocks(NamedTuple):
 
 
 @kernel
-def pack_lane_filters(w: Any, u: Any, *, TURNED: bool) -> None:
+def pack_lane_filters(w: kl.Array, u: kl.Array, *, TURNED: bool) -> None:
     """``u[g, p, c, r, s, f] = w[k, c, r, s]``, k the filter ``p F + f`` of group g, or zero.
 
     `TURNED`: ``w[g D + c, k of the group, R - 1 - r, S - 1 - s]``, D the channels of a group.
@@ -128,7 +128,15 @@ def pack_lane_filters(w: Any, u: Any, *, TURNED: bool) -> None:
 
 @kernel
 def convolve_rows(
-    x: Any, u: Any, v: Any, out: Any, bias: Any, residual: Any, blocks: Any, *, PLAN: LanePlan
+    x: kl.Array,
+    u: kl.Array,
+    v: kl.Array,
+    out: kl.Array,
+    bias: kl.Array | None,
+    residual: kl.Array | None,
+    blocks: RowBlocks,
+    *,
+    PLAN: LanePlan,
 ) -> None:
     """The results of blocks of rows of an image for some filters of a group, one after the other.
 
@@ -138,20 +146,29 @@ def convolve_rows(
     """
     down = kl.cdiv(out.shape[2], blocks.rows)
     count = out.shape[0] * down * u.shape[0] * blocks.parts
-    own = v[kl.group_id(0)]
+    vector_of_group = v[kl.group_id(0)]
     for block in range(kl.group_id(0), count, kl.num_groups(0)):
         part, rest = block % blocks.parts, block // blocks.parts
         g, rest = rest % u.shape[0], rest // u.shape[0]
         n, y = rest // down, rest % down * blocks.rows
-        pack_planes(x, own, (n, g * u.shape[2], y), blocks, PLAN)
+        pack_planes(x, vector_of_group, (n, g * u.shape[2], y), blocks, PLAN)
         panels = kl.cdiv(u.shape[1], blocks.parts)
         panels = part * panels, kl.minimum((part + 1) * panels, u.shape[1])
-        convolve_block(u[g], own, out, (bias, residual), (n, g, y), panels, blocks, PLAN)
+        convolve_block(
+            u[g], vector_of_group, out, (bias, residual), (n, g, y), panels, blocks, PLAN
+        )
 
 
 @function
 def convolve_block(
-    u: Any, v: Any, out: Any, beside: Any, at: Any, panels: Any, blocks: Any, PLAN: LanePlan
+    u: kl.Array,
+    v: kl.Array,
+    out: kl.Array,
+    beside: Any,
+    at: tuple[kl.Scalar, ...],
+    panels: tuple[kl.Scalar, ...],
+    blocks: RowBlocks,
+    PLAN: LanePlan,
 ) -> None:
     """The results of an image, group and block of rows for some panels of filters."""
     n, g, y = at
@@ -176,7 +193,9 @@ class Run(NamedTuple):
 
 
 @function
-def pack_planes(x: Any, v: Any, at: Any, blocks: Any, PLAN: LanePlan) -> None:
+def pack_planes(
+    x: kl.Array, v: kl.Array, at: tuple[kl.Scalar, ...], blocks: RowBlocks, PLAN: LanePlan
+) -> None:
     """Copies what a block sees of the channels from one on, zeros outside of the image."""
     (n, first, y), (DOWN, ACROSS) = at, PLAN.window.stride
     TOP, LEFT = PLAN.window.padding
@@ -204,14 +223,16 @@ def pack_planes(x: Any, v: Any, at: Any, blocks: Any, PLAN: LanePlan) -> None:
 
 
 @function
-def clear(line: Any, start: Any, count: Any, LANES: int) -> None:
+def clear(line: kl.Array, start: kl.Scalar, count: kl.Scalar, LANES: int) -> None:
     """Zeros from a place on."""
     for j, lanes in kl.vector_range(0, count, lanes=LANES):
         kl.vstore(line, start + j, kl.splat(line.dtype(0), lanes))
 
 
 @function
-def copy_steps(source: Any, at: Any, line: Any, to: Any, count: Any, PLAN: LanePlan) -> None:
+def copy_steps(
+    source: kl.Array, at: kl.Scalar, line: kl.Array, to: kl.Scalar, count: kl.Scalar, PLAN: LanePlan
+) -> None:
     """Copies every stride-th pixel of a row from one on."""
     STEP = PLAN.window.stride[1]
     done = 0
@@ -233,7 +254,7 @@ def copy_steps(source: Any, at: Any, line: Any, to: Any, count: Any, PLAN: LaneP
 
 
 @function
-def summed_tile(u: Any, v: Any, q: Any, blocks: Any, PLAN: LanePlan) -> Any:
+def summed_tile(u: kl.Array, v: kl.Array, q: kl.Scalar, blocks: RowBlocks, PLAN: LanePlan) -> Any:
     """The sums of a panel of filters for a tile of pixels from one on, a line for each filter."""
     SEEN, UNROLLED = PLAN.seen, PLAN.window.count <= MOST_UNROLLED
     F, V, LANES = PLAN.filters, PLAN.vectors, PLAN.lanes
@@ -256,7 +277,15 @@ def summed_tile(u: Any, v: Any, q: Any, blocks: Any, PLAN: LanePlan) -> Any:
 
 
 @function
-def add_row(sums: Any, u: Any, line: Any, q: Any, row: Any, blocks: Any, PLAN: LanePlan) -> None:
+def add_row(
+    sums: kl.Array,
+    u: kl.Array,
+    line: kl.Array,
+    q: kl.Scalar,
+    row: tuple[kl.Scalar, ...],
+    blocks: RowBlocks,
+    PLAN: LanePlan,
+) -> None:
     """Adds the products of a row of taps, whose phase is at `row`, so many rows down."""
     COLUMNS, LANES = len(PLAN.phases[1]), PLAN.lanes
     for s in kl.static_range(PLAN.window.taps[1]):
@@ -272,7 +301,14 @@ def add_row(sums: Any, u: Any, line: Any, q: Any, row: Any, blocks: Any, PLAN: L
 
 @function
 def finish_line(
-    lines: Any, f: Any, out: Any, beside: Any, channel: Any, run: Any, blocks: Any, PLAN: LanePlan
+    lines: kl.Array,
+    f: kl.Scalar,
+    out: kl.Array,
+    beside: Any,
+    channel: kl.Scalar,
+    run: Run,
+    blocks: RowBlocks,
+    PLAN: LanePlan,
 ) -> None:
     """Writes a filter's results of a tile: those of each row, without what lies between rows."""
     bias, residual = beside
@@ -291,7 +327,14 @@ def finish_line(
 
 @function
 def put_run(
-    line: Any, at: Any, target: Any, to: Any, count: Any, added: Any, more: Any, PLAN: LanePlan
+    line: kl.Array,
+    at: kl.Scalar,
+    target: kl.Array,
+    to: kl.Scalar,
+    count: kl.Scalar,
+    added: kl.Scalar,
+    more: kl.Array | None,
+    PLAN: LanePlan,
 ) -> None:
     """Finishes neighbouring results of a row: adds to them, and applies the activation."""
     start = 0

@@ -161,15 +161,15 @@ class Lanes(Method):
         ]
         each = self._depth * prod(map(len, self._phases)) * self.workspace_kind.itemsize
         shares = [n for n in _SHARES if n <= units]
-        found = []
+        cuts = []
         for rows in sorted({-(-height // n) for n in _SHARES if n <= height}):
             seen = (rows + more[0]) * (width + more[1])
             if rows == 1 or seen * each <= _CACHE:
                 cut = RowBlocks(rows, rows + more[0], width + more[1], 1, self._filters)
-                found += [cut._replace(parts=parts) for parts in shares]
-        if not found:
-            found = [RowBlocks(1, 1 + more[0], width + more[1], n, self._filters) for n in shares]
-        return found
+                cuts += [cut._replace(parts=parts) for parts in shares]
+        if not cuts:
+            cuts = [RowBlocks(1, 1 + more[0], width + more[1], n, self._filters) for n in shares]
+        return cuts
 
     def _cost(self, plan: LanePlan, blocks: RowBlocks) -> float:
         """Cycles of the core that is done last: packing, products and writing."""

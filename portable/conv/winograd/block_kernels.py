@@ -50,7 +50,7 @@ class BlockPlan(NamedTuple):
 
 
 @kernel
-def pack_filters(w: Any, u: Any, *, BY: Transforms, TURNED: bool) -> None:
+def pack_filters(w: kl.Array, u: kl.Array, *, BY: Transforms, TURNED: bool) -> None:
     """``u[g, p, e, c, r]`` is element e of the transformed filter ``p R + r`` of group g.
 
     Panels have R filters; what the last one lacks is zero. Filters `w`, `TURNED` or not, are as of
@@ -63,8 +63,8 @@ def pack_filters(w: Any, u: Any, *, BY: Transforms, TURNED: bool) -> None:
         filters = w.shape[1] if TURNED else w.shape[0] // u.shape[0]
         p, r = k // R, k % R
         if k < filters:
-            own = g * filters + k
-            full = transformed_filter(w, own, c, (filters, depth), BY, TURNED, u.dtype)
+            filter_number = g * filters + k
+            full = transformed_filter(w, filter_number, c, (filters, depth), BY, TURNED, u.dtype)
             for e in kl.static_range(BY.inputs * BY.inputs):
                 u[g, p, e, c, r] = full[e // BY.inputs, e % BY.inputs]
         else:
@@ -74,9 +74,17 @@ def pack_filters(w: Any, u: Any, *, BY: Transforms, TURNED: bool) -> None:
 
 @kernel
 def convolve_blocks(
-    x: Any, u: Any, v: Any, out: Any, bias: Any, residual: Any, tiles: Any, parts: Any, *,
+    x: kl.Array,
+    u: kl.Array,
+    v: kl.Array,
+    out: kl.Array,
+    bias: kl.Array | None,
+    residual: Any,
+    tiles: Any,
+    parts: kl.Scalar,
+    *,
     PLAN: BlockPlan,
-) -> None:  # fmt: skip
+) -> None:
     """The results of tiles ``first + b T`` to ``first + (b + 1) T``, some work-items per block b.
 
     Each of the `parts` work-items of a block and group makes the results of some panels of filters.
@@ -85,15 +93,15 @@ def convolve_blocks(
     T), with a channel more: elements a power of two apart would share few lines of a cache.
     """
     R, T, SIZE = PLAN.filters, PLAN.tiles, PLAN.by.inputs * PLAN.by.inputs
-    own = kl.group_id(0)
-    part, rest = own % parts, own // parts
+    group = kl.group_id(0)
+    part, rest = group % parts, group // parts
     g, block = rest % u.shape[0], rest // u.shape[0]
     runs = find_runs(x, tiles, block * T, PLAN)
-    transform_tiles(x, v[own], runs, g * u.shape[3], PLAN)
+    transform_tiles(x, v[group], runs, g * u.shape[3], PLAN)
     filters, panels = out.shape[1] // u.shape[0], kl.cdiv(u.shape[1], parts)
     sums = kl.private((SIZE, R, T), v.dtype)
     for p in range(part * panels, kl.minimum((part + 1) * panels, u.shape[1])):
-        multiply_panel(sums, u, v[own], g, p, PLAN.vectors)
+        multiply_panel(sums, u, v[group], g, p, PLAN.vectors)
         for r in range(kl.minimum(R, filters - p * R)):
             channel = g * filters + p * R + r
             added = v.dtype(0 if bias is None else bias[channel])
@@ -101,7 +109,9 @@ def convolve_blocks(
 
 
 @function
-def multiply_panel(sums: Any, u: Any, v: Any, g: Any, p: Any, VECTORS: int) -> None:
+def multiply_panel(
+    sums: kl.Array, u: kl.Array, v: kl.Array, g: kl.Scalar, p: kl.Scalar, VECTORS: int
+) -> None:
     """``sums[e, r, t]`` is the sum of ``u[g, p, e, c, r] * v[e, c, t]`` over channels c."""
     R, T, ACC = sums.shape[1], sums.shape[2], sums.dtype
     for e in range(sums.shape[0]):

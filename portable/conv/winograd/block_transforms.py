@@ -46,7 +46,7 @@ class Runs(NamedTuple):
 
 
 @function
-def find_runs(x: Any, tiles: Any, start: Any, PLAN: Any) -> Any:
+def find_runs(x: kl.Array, tiles: Any, start: kl.Scalar, PLAN: Any) -> Any:
     """Those of a block from tile `start` on; tiles beyond the last one of `x` are in none."""
     R, S, T = PLAN.by.results, PLAN.by.inputs, PLAN.tiles
     table, places = kl.private((T, 5), kl.i32), kl.private(T, kl.i32)
@@ -65,7 +65,7 @@ def find_runs(x: Any, tiles: Any, start: Any, PLAN: Any) -> Any:
 
 
 @function
-def transform_tiles(x: Any, v: Any, runs: Any, first: Any, PLAN: Any) -> None:
+def transform_tiles(x: kl.Array, v: kl.Array, runs: Runs, first: kl.Scalar, PLAN: Any) -> None:
     """``v[e, c, t]`` is element e of a block's transformed tile t of channel ``first + c``.
 
     The last channel of `v` stays as it is.
@@ -95,7 +95,9 @@ def transform_tiles(x: Any, v: Any, runs: Any, first: Any, PLAN: Any) -> None:
 
 
 @function
-def copy_lines_of_images(x: Any, lines: Any, runs: Any, channel: Any, PLAN: Any) -> None:
+def copy_lines_of_images(
+    x: kl.Array, lines: kl.Array, runs: Runs, channel: kl.Scalar, PLAN: Any
+) -> None:
     """What all runs see of a channel; what lies outside is left as it is, zero."""
     R, S = PLAN.by.results, PLAN.by.inputs
     for s in range(runs.count):
@@ -108,7 +110,9 @@ def copy_lines_of_images(x: Any, lines: Any, runs: Any, channel: Any, PLAN: Any)
 
 
 @function
-def copy_line(source: Any, at: Any, target: Any, to: Any, count: Any) -> None:
+def copy_line(
+    source: kl.Array, at: kl.Scalar, target: kl.Array, to: kl.Scalar, count: kl.Scalar
+) -> None:
     """Copies neighbours by vectors, of which the last may overlap the one before."""
     if count >= LANES:
         for j in range(0, count, LANES):
@@ -124,17 +128,17 @@ def copy_line(source: Any, at: Any, target: Any, to: Any, count: Any) -> None:
 
 
 @function
-def beginnings(line: Any, places: Any, t: Any, WIDTH: int) -> Any:
+def beginnings(line: kl.Array, places: kl.Array, t: kl.Scalar, WIDTH: int) -> Any:
     """A vector of the first elements of tiles from t on, so many of each."""
-    found = joined(line, places, t, WIDTH)
+    lanes = joined(line, places, t, WIDTH)
     if 2 * WIDTH < LANES:
         rest = joined(line, places, t + 2, WIDTH)
-        found = kl.shuffle2(found, rest, tuple(lane for lane in range(LANES)))
-    return found
+        lanes = kl.shuffle2(lanes, rest, tuple(lane for lane in range(LANES)))
+    return lanes
 
 
 @function
-def joined(line: Any, places: Any, t: Any, WIDTH: int) -> Any:
+def joined(line: kl.Array, places: kl.Array, t: kl.Scalar, WIDTH: int) -> Any:
     """The first elements of two tiles, so many of each."""
     low, high = (kl.vload(line, places[t + k], lanes=WIDTH) for k in range(2))
     return kl.shuffle2(low, high, tuple(lane for lane in range(2 * WIDTH)))
@@ -143,17 +147,21 @@ def joined(line: Any, places: Any, t: Any, WIDTH: int) -> Any:
 @function
 def turned(vectors: Any) -> Any:
     """Lines of tiles, one after the other in vectors, as vectors of one element of all tiles."""
-    found = vectors
+    turned_vectors = vectors
     for _ in kl.static_range(2 if len(vectors) == 4 else 3):
-        pairs = tuple((found[q], found[q + 1]) for q in range(0, len(found), 2))
+        pairs = tuple(
+            (turned_vectors[q], turned_vectors[q + 1]) for q in range(0, len(turned_vectors), 2)
+        )
         even = tuple(kl.shuffle2(a, b, _EVEN) for a, b in pairs)
         odd = tuple(kl.shuffle2(a, b, _ODD) for a, b in pairs)
-        found = (*even, *odd)
-    return found
+        turned_vectors = (*even, *odd)
+    return turned_vectors
 
 
 @function
-def finish_tiles(sums: Any, r: Any, out: Any, beside: Any, runs: Any, PLAN: Any) -> None:
+def finish_tiles(
+    sums: kl.Array, r: kl.Scalar, out: kl.Array, beside: Any, runs: Runs, PLAN: Any
+) -> None:
     """Writes a channel's results of a block of tiles from the r-th of the sums.
 
     `beside` them are the channel, what is added to all of it, and to each, or None.
@@ -183,7 +191,9 @@ def finish_tiles(sums: Any, r: Any, out: Any, beside: Any, runs: Any, PLAN: Any)
 
 
 @function
-def results_of_vector(lines: Any, sums: Any, k: Any, t: Any, added: Any, BY: Transforms) -> None:
+def results_of_vector(
+    lines: kl.Array, sums: kl.Array, k: kl.Scalar, t: kl.Scalar, added: kl.Scalar, BY: Transforms
+) -> None:
     """Lines of the results of the tiles from t on, each tile's next to those of the one before."""
     R, S = BY.results, BY.inputs
     half = kl.private((R, S), sums.dtype, lanes=LANES)
@@ -198,17 +208,17 @@ def results_of_vector(lines: Any, sums: Any, k: Any, t: Any, added: Any, BY: Tra
 
 
 @function
-def merged(vectors: Any, q: int) -> Any:
+def merged(vectors: tuple[kl.Scalar, ...], q: int) -> Any:
     """Vector `q` of all lanes: the first lane of each vector, then the second of each, ..."""
     count = len(vectors)
-    found = vectors[0]
+    merged_vector = vectors[0]
     for j in kl.static_range(count):
-        found = kl.shuffle2(
-            found,
+        merged_vector = kl.shuffle2(
+            merged_vector,
             vectors[j],
             tuple(
                 LANES + (q * LANES + lane) // count if (q * LANES + lane) % count == j else lane
                 for lane in range(LANES)
             ),
         )
-    return found
+    return merged_vector

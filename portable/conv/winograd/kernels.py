@@ -39,7 +39,7 @@ def weighted(row: Any, line: Any) -> Any:
 
 
 @function
-def transformed(rows: Any, tile: Any, height: int) -> Any:
+def transformed(rows: Any, tile: kl.Array, height: int) -> Any:
     """``rows @ tile @ rows.T``, of a private tile with `height` rows and columns."""
     half = kl.private((len(rows), height), tile.dtype)
     for i, j in product(kl.static_range(len(rows)), kl.static_range(height)):
@@ -51,7 +51,7 @@ def transformed(rows: Any, tile: Any, height: int) -> Any:
 
 
 @kernel
-def transform_filters(w: Any, u: Any, *, BY: Transforms, TURNED: bool) -> None:
+def transform_filters(w: kl.Array, u: kl.Array, *, BY: Transforms, TURNED: bool) -> None:
     """``u[e, g, k, c]`` is element e of the transformed filter ``w[g K + k, c]``.
 
     Where they are `TURNED` it is that of ``w[g C + c, k]``, its taps in the other order.
@@ -66,15 +66,21 @@ def transform_filters(w: Any, u: Any, *, BY: Transforms, TURNED: bool) -> None:
 
 @function
 def transformed_filter(
-    w: Any, k: Any, c: Any, group: Any, BY: Transforms, TURNED: bool, ACC: Any
+    w: kl.Array,
+    k: kl.Scalar,
+    c: kl.Scalar,
+    group: tuple[kl.Scalar, ...],
+    BY: Transforms,
+    TURNED: bool,
+    ACC: Any,
 ) -> Any:
     """Channel c of filter k of all groups, each of so many filters and channels, transformed."""
     (filters, depth), TAPS = group, BY.taps
     tile = kl.private((TAPS, TAPS), ACC)
     for i, j in product(kl.static_range(TAPS), kl.static_range(TAPS)):
         if TURNED:
-            own = k // filters * depth + c
-            tile[i, j] = ACC(w[own, k % filters, TAPS - 1 - i, TAPS - 1 - j])
+            plane = k // filters * depth + c
+            tile[i, j] = ACC(w[plane, k % filters, TAPS - 1 - i, TAPS - 1 - j])
         else:
             tile[i, j] = ACC(w[k, c, i, j])
     return transformed(BY.filter, tile, TAPS)
@@ -88,7 +94,7 @@ class Tiles(NamedTuple):
     down: Any
     across: Any
 
-    def place(self, t: Any) -> Any:
+    def place(self, t: kl.Scalar) -> Any:
         """Image, row and column of tile ``first + t``."""
         at, each = self.first + t, self.down * self.across
         image = at // each
@@ -116,7 +122,7 @@ class TilePlan(NamedTuple):
     tiles: int
     channels_fast: bool
 
-    def own(self, channels: Any) -> Any:
+    def own(self, channels: kl.Scalar) -> Any:
         """This work-item's tile, its channel, and whether it has one."""
         item, group = kl.local_id(0), kl.group_id(0)
         if self.channels_fast:
@@ -125,7 +131,7 @@ class TilePlan(NamedTuple):
             return group // chunks, channel, channel < channels
         return group // channels * self.tiles + item, group % channels, item < self.tiles
 
-    def keep(self, full: Any, out: Any, p: Any, channel: Any) -> None:
+    def keep(self, full: kl.Array, out: kl.Array, p: kl.Scalar, channel: kl.Scalar) -> None:
         """Writes the elements of tile p of a channel, as `transform_images` has them."""
         S, T = self.by.inputs, self.tiles
         g, c = channel // out.shape[3], channel % out.shape[3]
@@ -134,7 +140,7 @@ class TilePlan(NamedTuple):
 
 
 @function
-def line_of_tile(start: Any, i: Any, extent: Any, PADDED: bool) -> Any:
+def line_of_tile(start: kl.Scalar, i: int, extent: kl.Scalar, PADDED: bool) -> Any:
     """Where line `i` of a tile lies in an image, and whether it does.
 
     Beyond its end, what is there counts only for results that nobody keeps, unless it is `PADDED`.
@@ -145,7 +151,9 @@ def line_of_tile(start: Any, i: Any, extent: Any, PADDED: bool) -> Any:
 
 
 @kernel
-def transform_images(x: Any, v: Any, tiles: Any, *, PLAN: TilePlan, PADDING: Pair) -> None:
+def transform_images(
+    x: kl.Array, v: kl.Array, tiles: Tiles, *, PLAN: TilePlan, PADDING: Pair
+) -> None:
     """``v[b, e, g, c, t]`` is element e of tile ``first + b T + t`` of channel ``g C + c``.
 
     Tiles beyond the last one are made too, of what lies anywhere.
@@ -172,9 +180,16 @@ def transform_images(x: Any, v: Any, tiles: Any, *, PLAN: TilePlan, PADDING: Pai
 
 @kernel
 def transform_results(
-    m: Any, out: Any, bias: Any, residual: Any, tiles: Any, *,
-    PLAN: TilePlan, ACTIVATION: Any, STAGED: bool,
-) -> None:  # fmt: skip
+    m: kl.Array,
+    out: kl.Array,
+    bias: kl.Array | None,
+    residual: Any,
+    tiles: Tiles,
+    *,
+    PLAN: TilePlan,
+    ACTIVATION: Any,
+    STAGED: bool,
+) -> None:
     """The results of tiles ``first + b T + t`` from products ``m[b, e, g, k, t]``, activated.
 
     Where they are `STAGED`, rows of several tiles are put together in local memory, ``m**2 T``
@@ -200,14 +215,14 @@ def transform_results(
             full[i, j] = ACTIVATION(value)
     if STAGED:
         rows, corners = kl.local((R, T * R), m.dtype), kl.local((T, 3), kl.i32)
-        own = kl.local_id(0)
+        item = kl.local_id(0)
         if exists:
-            corners[own, 0], corners[own, 1], corners[own, 2] = n, row * R, column * R
+            corners[item, 0], corners[item, 1], corners[item, 2] = n, row * R, column * R
             for i, j in product(kl.static_range(R), kl.static_range(R)):
-                rows[i, own * R + j] = full[i, j]
+                rows[i, item * R + j] = full[i, j]
         kl.barrier()
         for part in kl.static_range(R):
-            at = part * kl.local_size(0) + own
+            at = part * kl.local_size(0) + item
             if at < T * R:
                 n, y, z = corners[at // R, 0], corners[at // R, 1], corners[at // R, 2] + at % R
                 for i in kl.static_range(R):
@@ -221,7 +236,7 @@ def transform_results(
 
 
 @kernel
-def transform_gradient(dy: Any, m: Any, tiles: Any, *, PLAN: TilePlan) -> None:
+def transform_gradient(dy: kl.Array, m: kl.Array, tiles: Tiles, *, PLAN: TilePlan) -> None:
     """``m[b, e, g, k, t]`` from the gradient by results of tile ``first + b T + t``.
 
     The transpose of `transform_results`; zero beyond the last tile.
@@ -243,18 +258,18 @@ def transform_gradient(dy: Any, m: Any, tiles: Any, *, PLAN: TilePlan) -> None:
 
 
 @kernel
-def transform_sums(u: Any, dw: Any, *, BY: Transforms) -> None:
+def transform_sums(u: kl.Array, dw: kl.Array, *, BY: Transforms) -> None:
     """The gradient by filters ``dw[g K + k, c]`` from sums ``u[s, e, g, k, c]`` over all s.
 
     The transpose of `transform_filters`.
     """
     c, k = kl.global_id(0), kl.global_id(1)
     if c < dw.shape[1] and k < dw.shape[0]:
-        S, g, own = BY.inputs, k // u.shape[3], k % u.shape[3]
+        S, g, filter_number = BY.inputs, k // u.shape[3], k % u.shape[3]
         tile = kl.private((S, S), u.dtype, fill=0)
         for s in range(u.shape[0]):
             for e in kl.static_range(S * S):
-                tile[e // S, e % S] += u[s, e, g, own, c]
+                tile[e // S, e % S] += u[s, e, g, filter_number, c]
         full = transformed(BY.filter_turned, tile, S)
         for i, j in product(kl.static_range(BY.taps), kl.static_range(BY.taps)):
             dw[k, c, i, j] = full[i, j]

@@ -148,11 +148,11 @@ def _input(points: tuple[Fraction, ...]) -> _Exact:
 
 def _vanishing(points: list[Fraction]) -> list[Fraction]:
     """Coefficients of the product of ``x - p``, the constant one first."""
-    found = [Fraction(1)]
+    coefficients = [Fraction(1)]
     for p in points:
-        higher, lower = [Fraction(0), *found], [*found, Fraction(0)]
-        found = [h - p * c for h, c in zip(higher, lower, strict=True)]
-    return found
+        higher, lower = [Fraction(0), *coefficients], [*coefficients, Fraction(0)]
+        coefficients = [h - p * c for h, c in zip(higher, lower, strict=True)]
+    return coefficients
 
 
 def _at_infinity(length: int) -> list[Fraction]:

@@ -29,7 +29,7 @@ class Reader(NamedTuple):
     count: Any
     DEPTH: int
 
-    def start(self, tile_a: Any, tile_b: Any, step: Any) -> None:
+    def start(self, tile_a: kl.Array, tile_b: kl.Array, step: kl.Scalar) -> None:
         """Starts to copy the tiles of a step; beyond the last matrix nothing is there."""
         (BM, BK), BN, row, column = tile_a.shape, tile_b.shape[1], self.row, self.column
         deep = kl.cdiv(self.a.shape[4], BK)
@@ -39,7 +39,7 @@ class Reader(NamedTuple):
         kl.copy_async(tile_a, left[row : row + BM, start : start + BK])
         kl.copy_async(tile_b, right[start : start + BK, column : column + BN])
 
-    def valid(self, step: Any) -> Any:
+    def valid(self, step: kl.Scalar) -> Any:
         """Rows, columns and products of a step that lie in the matrices."""
         k = self.a.shape[4]
         left_over = k - step % kl.cdiv(k, self.DEPTH) * self.DEPTH
@@ -48,7 +48,15 @@ class Reader(NamedTuple):
 
 @kernel
 def multiply_many(
-    a: Any, b: Any, out: Any, summed: Any, *, TILING: Tiling, RUN: int, DOWN: bool, ACC: Any
+    a: kl.Array,
+    b: kl.Array,
+    out: kl.Array,
+    summed: kl.Scalar | None,
+    *,
+    TILING: Tiling,
+    RUN: int,
+    DOWN: bool,
+    ACC: Any,
 ) -> None:
     """``out[s, e, g] = a[s, e, g] @ b[s, e, g]``, a workgroup per tile of ``RUN`` s.
 
@@ -88,13 +96,13 @@ def multiply_many(
 
 
 @function
-def matrix_of(x: Any, s: Any, e: Any, g: Any) -> Any:
+def matrix_of(x: kl.Array, s: kl.Scalar, e: kl.Scalar, g: kl.Scalar) -> Any:
     """One of many matrices, or of those that are there for all s."""
     return x[kl.minimum(s, x.shape[0] - 1), e, g]
 
 
 @function
-def tile_of_many(out: Any, runs: Any, TILING: Tiling, DOWN: bool) -> Any:
+def tile_of_many(out: kl.Array, runs: kl.Scalar, TILING: Tiling, DOWN: bool) -> Any:
     """The numbers of this workgroup's run and matrix, and the first row and column of its tile."""
     BM, BN = TILING.rows, TILING.columns
     rows, columns = kl.cdiv(out.shape[3], BM), kl.cdiv(out.shape[4], BN)

@@ -190,14 +190,14 @@ class Winograd(Method):
     def matrices(self, workspace: Any, blocks: int) -> tuple[Any, Any]:
         """Transformed images and products of so many blocks, parts of the workspace."""
         elements, count, block = self.by.inputs**2, self.shape.groups, self.block
-        found, start = [], 0
+        matrices, start = [], 0
         for channels in (self.shape.channels // count, self.shape.filters // count):
             matrix = (block, channels) if self.channels_fast else (channels, block)
             extents = (blocks, elements, count, *matrix)
             part = workspace[start : start + prod(extents)]
-            found.append(self.device.namespace().reshape(part, extents))
+            matrices.append(self.device.namespace().reshape(part, extents))
             start += prod(extents)
-        return found[0], found[1]
+        return matrices[0], matrices[1]
 
     def turned(self, matrices: Any) -> Any:
         """Matrices seen with tiles, or for filters channels, along their rows."""

@@ -57,9 +57,9 @@ class Activity:
             case s.Store():
                 return self._add_array(x.array, x.value)
             case s.Atomic():
-                found = self._add_array(x.array, x.value)
+                changed = self._add_array(x.array, x.value)
                 active = x.array in self._arrays
-                return self._add(x.var, active) or found
+                return self._add(x.var, active) or changed
             case s.Load():
                 return self._add(x.var, x.array in self._arrays)
             case _:
@@ -85,16 +85,16 @@ def _real(array: Array) -> bool:
 
 def spread_names(kernel: Kernel) -> set[str]:
     """Names that are used in another block than that in which they are bound."""
-    found: set[str] = set()
-    _spread(kernel.body, {x.name for x in kernel.parameters}, set(), found)
-    return found
+    names: set[str] = set()
+    _spread(kernel.body, {x.name for x in kernel.parameters}, set(), names)
+    return names
 
 
-def _spread(block: s.Block, own: set[str], outer: set[str], found: set[str]) -> None:
+def _spread(block: s.Block, bound: set[str], outer: set[str], names: set[str]) -> None:
     """Adds the names of outer blocks that a block uses; its own grow with it."""
     for x in block:
         for y in operands(x):
-            found |= names_in(y) & outer - own
+            names |= names_in(y) & outer - bound
         for inner in x.blocks():
-            _spread(inner, set(), outer | own, found)
-        own |= {v.name for v in x.binds()}
+            _spread(inner, set(), outer | bound, names)
+        bound |= {v.name for v in x.binds()}

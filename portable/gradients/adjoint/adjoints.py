@@ -54,8 +54,8 @@ class Adjoints:
 
     def all_names(self) -> set[str]:
         """The names of the variables of this level and those around it."""
-        own = {x.name for x in self.cells}
-        return own if self._above is None else own | self._above.all_names()
+        cell_names = {x.name for x in self.cells}
+        return cell_names if self._above is None else cell_names | self._above.all_names()
 
     def zeros(self, loc: Location) -> s.Block:
         """What the variables begin with."""
@@ -100,10 +100,10 @@ class Adjoints:
         return at
 
     def _variable(self, operand: e.Variable) -> e.Variable:
-        found = self._variables.get(operand.name)
-        if found is None:
+        variable = self._variables.get(operand.name)
+        if variable is None:
             kind = adjoint_type(operand.type)
-            found = self._names.variable(f"d_{operand.name}", kind)
-            self._variables[operand.name] = found
-            self.cells.append(found)
-        return found
+            variable = self._names.variable(f"d_{operand.name}", kind)
+            self._variables[operand.name] = variable
+            self.cells.append(variable)
+        return variable

@@ -291,16 +291,16 @@ class _Assembly:
         arrays: list[Array] = []
         for number, move in enumerate(moved.moves):
             part = _Assembly(self.primal, self.gradients, self.how, self.names)
-            found = gatherable(part.flat, [moved.array], self.dims)[0]
-            loads = frozenset(x for x, at in found.loads.items() if at == number)
+            gathered = gatherable(part.flat, [moved.array], self.dims)[0]
+            loads = frozenset(x for x, at in gathered.loads.items() if at == number)
             part.memory.gathering = Gathering(loads, total)
             body += part._moved(move, sizes, total)
             variables += [*part.flat.variables, *part.sweeps.cells]
             arrays += [*part.flat.arrays, *part.memory.arrays]
-        place = tuple(e.WorkItem("global_id", dim, kind) for dim in moved.dims)
+        point = tuple(e.WorkItem("global_id", dim, kind) for dim in moved.dims)
         before = self.names.variable("before", total.type)
-        body.append(s.Load(before, into, place, loc))
-        body.append(s.Store(into, place, e.Binary("add", before, total), loc))
+        body.append(s.Load(before, into, point, loc))
+        body.append(s.Store(into, point, e.Binary("add", before, total), loc))
         used = {v.name for x in all_statements(tuple(body)) for v in x.sets()}
         made = replace(
             self.flat,
@@ -325,12 +325,12 @@ class _Assembly:
         out: list[s.Statement] = []
         places: list[e.Expression] = []
         for dim, by in enumerate(move):
-            place: e.Expression = e.WorkItem("global_id", dim, kind)
+            point: e.Expression = e.WorkItem("global_id", dim, kind)
             if by:
                 var = self.names.variable("place", kind)
-                out.append(s.Let(var, e.Binary("sub", place, e.Const(by, kind)), loc))
-                place = var
-            places.append(place)
+                out.append(s.Let(var, e.Binary("sub", point, e.Const(by, kind)), loc))
+                point = var
+            places.append(point)
         made = moved_back(live, places, sizes)
         return (*out, *conditional(within(places, sizes[: len(places)]), made, loc))
 

@@ -169,8 +169,8 @@ def _folded(x: e.Expression) -> e.Expression:
 def _used(x: s.Statement) -> set[str]:
     """The names that a statement and the blocks in it read, and those that the blocks set."""
     inner = [y for part in x.blocks() for y in all_statements(part)]
-    found = {name for y in (x, *inner) for z in reads(y) for name in names_in(z)}
-    return found | {v.name for y in inner for v in y.sets()}
+    names = {name for y in (x, *inner) for z in reads(y) for name in names_in(z)}
+    return names | {v.name for y in inner for v in y.sets()}
 
 
 def _jumps(x: s.Statement) -> bool:

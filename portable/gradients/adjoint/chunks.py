@@ -44,9 +44,9 @@ def _chunked(x: s.Statement, names: Names) -> s.Block:
     start, _, step = x.bounds
     steps = number if _is(step, 1) else e.Binary("mul", number, step)
     value = e.Binary("add", start, steps)
-    own = value if kind is x.var.type else e.Cast(value, x.var.type)
+    number_here = value if kind is x.var.type else e.Cast(value, x.var.type)
     inner = Rounds(
-        number, (first, last, one), None, (s.Let(x.var, own, loc), *x.body), loc, x.unroll
+        number, (first, last, one), None, (s.Let(x.var, number_here, loc), *x.body), loc, x.unroll
     )
     ahead = e.Binary("add", first, size)
     body: s.Block = (

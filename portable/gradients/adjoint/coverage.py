@@ -141,14 +141,14 @@ class _Coverage:
         self, index: tuple[e.Expression, ...], axis: int, value: e.Expression
     ) -> Iterator[_Known]:
         """The number of the element for each work-item, for each lane."""
-        found = [self._value(i) for i in index]
+        elements = [self._value(i) for i in index]
         several = isinstance(value.type, Vector) and self._array.lanes == 1
         lanes = value.type.lanes if several and isinstance(value.type, Vector) else 1
         for lane in range(lanes):
-            if any(i is None for i in found):
+            if any(i is None for i in elements):
                 yield None
                 continue
-            moved = [i + lane if d == axis % len(found) else i for d, i in enumerate(found)]
+            moved = [i + lane if d == axis % len(elements) else i for d, i in enumerate(elements)]
             inside = [np.clip(i, 0, n - 1) for i, n in zip(moved, self._array.shape, strict=True)]
             yield np.ravel_multi_index(inside, self._array.shape)
 

@@ -173,10 +173,10 @@ class _Flat:
         self._out.append(Rounds(var, bounds, x.going, body, x.loc, x.unroll))
 
     def _cells_read(self, block: s.Block) -> list[e.Variable]:
-        found: dict[str, e.Variable] = {}
+        cells: dict[str, e.Variable] = {}
         for x in all_statements(block):
             for y in operands(x):
                 for z in subexpressions(y):
                     if isinstance(z, e.Variable) and z.name in self._cells:
-                        found.setdefault(z.name, z)
-        return list(found.values())
+                        cells.setdefault(z.name, z)
+        return list(cells.values())

@@ -80,8 +80,8 @@ def gatherable(program: Kernel, arrays: Sequence[Array], dims: int) -> list[Move
     read = {x.array for x in statements if isinstance(x, s.Load)}
     if any(x in read and x in written for x in program.parameters):
         return []
-    found = [_moved(program, x, max(dims, program.dimensions)) for x in arrays if x not in written]
-    return [x for x in found if x is not None]
+    moved = [_moved(program, x, max(dims, program.dimensions)) for x in arrays if x not in written]
+    return [x for x in moved if x is not None]
 
 
 def _moved(program: Kernel, array: Array, dims: int) -> Moved | None:
@@ -94,13 +94,13 @@ def _moved(program: Kernel, array: Array, dims: int) -> Moved | None:
             continue
         parts = [_part(i) for i in resolved_index(x.index, values)]
         known = [p for p in parts if p is not None]
-        own = tuple(dim for dim, _ in known)
+        dims_here = tuple(dim for dim, _ in known)
         plain = x.component is None and not isinstance(x.var.type, Vector) and not x.runs_on
-        if len(known) < len(parts) or not plain or sorted(own) != list(range(dims)):
+        if len(known) < len(parts) or not plain or sorted(dims_here) != list(range(dims)):
             return None
-        if order is not None and own != order:
+        if order is not None and dims_here != order:
             return None
-        order = own
+        order = dims_here
         by = dict(known)
         move = tuple(by[dim] for dim in range(dims))
         if move not in moves:
@@ -146,11 +146,11 @@ def moved_back(
 def within(places: Sequence[e.Expression], sizes: Sequence[e.Expression]) -> e.Expression:
     """Whether a place is in an ndrange; a global id as it stands is not below it."""
     parts: list[e.Expression] = []
-    for place, size in zip(places, sizes, strict=True):
-        if not isinstance(place, e.WorkItem):
-            assert isinstance(place.type, DType)
-            parts.append(e.Compare("ge", place, e.Const(0, place.type)))
-        parts.append(e.Compare("lt", place, size))
+    for index, size in zip(places, sizes, strict=True):
+        if not isinstance(index, e.WorkItem):
+            assert isinstance(index.type, DType)
+            parts.append(e.Compare("ge", index, e.Const(0, index.type)))
+        parts.append(e.Compare("lt", index, size))
     return reduce(lambda x, y: e.Binary("and", x, y), parts)
 
 

@@ -48,11 +48,11 @@ def with_logs(program: Kernel, names: Names, stack: Stack) -> tuple[Kernel, dict
     def counted(x: s.Statement) -> s.Block:
         if not isinstance(x, s.Load) or id(x) not in chosen:
             return (x,)
-        cursor, place = names.variable("found", kind), names.variable("found", kind)
+        cursor, entry = names.variable("found", kind), names.variable("found", kind)
         cursors.append(cursor)
-        logs[id(x)] = Log(stack.log(x.array.name, x.var.type, cursor), place)
-        after = e.Binary("add", place, e.Const(1, kind))
-        return (s.Let(place, cursor, x.loc), x, s.Assign(cursor, after, x.loc))
+        logs[id(x)] = Log(stack.log(x.array.name, x.var.type, cursor), entry)
+        after = e.Binary("add", entry, e.Const(1, kind))
+        return (s.Let(entry, cursor, x.loc), x, s.Assign(cursor, after, x.loc))
 
     body = map_block(program.body, counted)
     first = tuple(s.Assign(x, e.Const(0, kind), program.loc) for x in cursors)

@@ -193,11 +193,11 @@ class Memory:
 
     def total(self, into: Array, index: tuple[int, ...]) -> e.Variable:
         """The variable that sums up a work-item's adjoints of an element that all read."""
-        found = self.totals.get((into, index))
-        if found is None:
-            found = self._names.variable("total", into.dtype.register)
-            self.totals[into, index] = found
-        return found
+        variable = self.totals.get((into, index))
+        if variable is None:
+            variable = self._names.variable("total", into.dtype.register)
+            self.totals[into, index] = variable
+        return variable
 
     def _add(
         self, x: s.Load, into: Array, index: tuple[e.Expression, ...], adjoint: e.Expression
@@ -256,12 +256,12 @@ class Memory:
         index, component = _component(x, into, index)
         scalar = into.dtype.real.register
         wide = Vector(scalar, kind.lanes) if isinstance(kind, Vector) else scalar
-        found = self._names.variable(f"d_{x.array.name}_at", wide)
-        out: list[s.Statement] = [s.Load(found, into, index, x.loc, component=component)]
+        variable = self._names.variable(f"d_{x.array.name}_at", wide)
+        out: list[s.Statement] = [s.Load(variable, into, index, x.loc, component=component)]
         kept = self.gathering is not None and x.array.space == "global"
         if isinstance(x, s.Store) and not kept:
             out.append(s.Store(into, index, zero(wide), x.loc, component=component))
-        taken = cast(found, kind.dtype if isinstance(kind, Vector) else kind)
+        taken = cast(variable, kind.dtype if isinstance(kind, Vector) else kind)
         if isinstance(x, s.Atomic) and x.op == "sub":
             taken = e.Unary("neg", taken)
         return out, taken

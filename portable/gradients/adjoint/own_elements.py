@@ -30,7 +30,9 @@ def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
                 _without(index, whole) if vector and whole is not None else index
             )
     return frozenset(
-        array for array, found in indices.items() if _apart(found, max(dims, kernel.dimensions))
+        array
+        for array, indices_of in indices.items()
+        if _apart(indices_of, max(dims, kernel.dimensions))
     )
 
 

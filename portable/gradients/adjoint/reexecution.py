@@ -62,11 +62,11 @@ def refuse_stale(program: Kernel, adjoint: Kernel, again: Mapping[str, Again]) -
         if isinstance(x, s.Load) and x.var.name in again
     ]
     checked: set[tuple[int, int]] = set()
-    for found in left:
-        key = id(found.load), found.depth
-        if found.load.array in written and key not in checked:
+    for statement in left:
+        key = id(statement.load), statement.depth
+        if statement.load.array in written and key not in checked:
             checked.add(key)
-            _check(program, found)
+            _check(program, statement)
 
 
 def stale(program: Kernel) -> list[s.Load]:
@@ -92,8 +92,8 @@ def covered(program: Kernel, again: Mapping[str, Again]) -> frozenset[str]:
     written = {y for x in all_statements(program.body) for y in x.written()}
     known: dict[int, bool] = {}
     out: set[str] = set()
-    for name, found in again.items():
-        load = found.load
+    for name, covered_here in again.items():
+        load = covered_here.load
         if load.array.space == "global" or load.array not in written:
             continue
         if id(load) not in known:
@@ -106,14 +106,14 @@ def covered(program: Kernel, again: Mapping[str, Again]) -> frozenset[str]:
     return frozenset(out)
 
 
-def _check(program: Kernel, found: Again) -> None:
-    depth = _first_stale(program, found.load)
-    if depth is not None and depth < found.depth:
-        array = found.load.array
+def _check(program: Kernel, gathered: Again) -> None:
+    depth = _first_stale(program, gathered.load)
+    if depth is not None and depth < gathered.depth:
+        array = gathered.load.array
         refuse(
             f"through this load in a loop: {array.name} is written in the loop or after it, so "
             "that its value of then is gone",
-            found.load,
+            gathered.load,
             "load single numbers, or write to another array",
         )
 
@@ -152,10 +152,12 @@ def _same(program: Kernel, path: _Path, loops: _Path, depth: int, load: s.Load) 
     block, at = loops[depth]
     if _writes((block[at],), load.array):
         return False
-    outer = [i for i, (held, place) in enumerate(path[:start]) if isinstance(held[place], Rounds)]
+    outer = [
+        i for i, (held, position) in enumerate(path[:start]) if isinstance(held[position], Rounds)
+    ]
     first = outer[-1] + 1 if outer else 0
     return not any(
-        _writes(held[place + 1 :], load.array) for held, place in path[first : start + 1]
+        _writes(held[position + 1 :], load.array) for held, position in path[first : start + 1]
     )
 
 

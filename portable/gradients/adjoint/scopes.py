@@ -67,13 +67,13 @@ def _look(
     """
     here = set(seen)
     for x in block:
-        own = {v.name: v for v in x.binds()}
+        variables = {v.name: v for v in x.binds()}
         for y in operands(x):
-            for name in names_in(y) - own.keys():
+            for name in names_in(y) - variables.keys():
                 if name in bound and name not in here:
                     escaping[name] = bound[name]
-        bound.update(own)
+        bound.update(variables)
         for inner in x.blocks():
-            _look(inner, here | own.keys(), bound, escaping)
+            _look(inner, here | variables.keys(), bound, escaping)
         if not x.blocks():
-            here |= own.keys()
+            here |= variables.keys()

@@ -21,8 +21,8 @@ def _group_number(kernel: Kernel, dims: int) -> e.Expression:
     total: e.Expression = e.Const(0, kernel.index_type)
     for dim in reversed(range(dims)):
         size = e.WorkItem("num_groups", dim, kernel.index_type)
-        own = e.WorkItem("group_id", dim, kernel.index_type)
-        total = own if dim == dims - 1 else e.Binary("add", e.Binary("mul", total, size), own)
+        number = e.WorkItem("group_id", dim, kernel.index_type)
+        total = number if dim == dims - 1 else e.Binary("add", e.Binary("mul", total, size), number)
     return total
 
 
@@ -51,20 +51,20 @@ def summed_up(
     out: list[s.Statement] = []
     rooms: list[Array] = []
     values: list[e.Expression] = list(totals)
-    own, count = linear_local_id(kernel.workgroup, kernel.index_type), prod(kernel.workgroup)
+    item, count = linear_local_id(kernel.workgroup, kernel.index_type), prod(kernel.workgroup)
     if kernel.sub_group_size > 1:
         for i, total in enumerate(totals):
             part = names.variable("part", total.type)
             out.append(s.SubGroup(part, "reduce_add", total, None, kernel.loc))
             values[i] = part
-        own, count = sub_group_id(kernel, kernel.index_type), -(-count // kernel.sub_group_size)
+        item, count = sub_group_id(kernel, kernel.index_type), -(-count // kernel.sub_group_size)
     for total in totals:
         assert isinstance(total.type, DType)
         layout = Layout.row_major((count,))
         room = Array(names.fresh("parts"), total.type, "local", 1, (count,), layout)
         rooms.append(room)
     stores: s.Block = tuple(
-        s.Store(room, (own,), value, kernel.loc) for room, value in zip(rooms, values, strict=True)
+        s.Store(room, (item,), value, kernel.loc) for room, value in zip(rooms, values, strict=True)
     )
     if kernel.sub_group_size > 1:
         first = e.Compare("eq", sub_group_local_id(kernel, kernel.index_type), _zero(kernel))
@@ -79,35 +79,35 @@ def _handed_on(
     kernel: Kernel,
     rooms: Sequence[Array],
     into: Sequence[Array],
-    place: e.Expression,
+    target: e.Expression,
     names: Names,
 ) -> s.Statement:
     """Has the first work-item write the sums to global memory."""
-    own = linear_local_id(kernel.workgroup, kernel.index_type)
+    item = linear_local_id(kernel.workgroup, kernel.index_type)
     body: list[s.Statement] = []
     for room, array in zip(rooms, into, strict=True):
         total = names.variable("total", room.dtype)
         body.append(s.Load(total, room, (_zero(kernel),), kernel.loc))
-        body.append(s.Store(array, (place,), total, kernel.loc))
-    return s.If(e.Compare("eq", own, _zero(kernel)), tuple(body), (), kernel.loc)
+        body.append(s.Store(array, (target,), total, kernel.loc))
+    return s.If(e.Compare("eq", item, _zero(kernel)), tuple(body), (), kernel.loc)
 
 
 def _halved(kernel: Kernel, rooms: Sequence[Array], count: int, names: Names) -> s.Block:
     """Adds the upper half of local arrays to the lower one until one element is left."""
-    own = linear_local_id(kernel.workgroup, kernel.index_type)
+    item = linear_local_id(kernel.workgroup, kernel.index_type)
     out: list[s.Statement] = []
     while count > 1:
         half = (count + 1) // 2
         body: list[s.Statement] = []
         for room in rooms:
             low, high = (names.variable("part", room.dtype) for _ in range(2))
-            other = e.Binary("add", own, e.Const(half, kernel.index_type))
+            other = e.Binary("add", item, e.Const(half, kernel.index_type))
             body += [
-                s.Load(low, room, (own,), kernel.loc),
+                s.Load(low, room, (item,), kernel.loc),
                 s.Load(high, room, (other,), kernel.loc),
-                s.Store(room, (own,), e.Binary("add", low, high), kernel.loc),
+                s.Store(room, (item,), e.Binary("add", low, high), kernel.loc),
             ]
-        inside = e.Compare("lt", own, e.Const(count - half, kernel.index_type))
+        inside = e.Compare("lt", item, e.Const(count - half, kernel.index_type))
         out += [s.If(inside, tuple(body), (), kernel.loc), s.Barrier(kernel.loc)]
         count = half
     return tuple(out)

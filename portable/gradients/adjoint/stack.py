@@ -165,12 +165,12 @@ class Stack:
         """The number of this work-item in the ndrange."""
         total: e.Expression | None = None
         for dim in reversed(range(self._dims)):
-            own = e.WorkItem("global_id", dim, self._index)
+            number = e.WorkItem("global_id", dim, self._index)
             if total is not None:
                 size = e.WorkItem("global_size", dim, self._index)
-                total = e.Binary("add", e.Binary("mul", total, size), own)
+                total = e.Binary("add", e.Binary("mul", total, size), number)
             else:
-                total = own
+                total = number
         assert total is not None
         return total
 

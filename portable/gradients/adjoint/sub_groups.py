@@ -85,8 +85,8 @@ class _Lanes:
         )
         if self.items % self.size == 0:
             return inside
-        place = e.Binary("add", self._first, lane)
-        return e.Binary("and", inside, e.Compare("lt", place, self.number(self.items)))
+        position = e.Binary("add", self._first, lane)
+        return e.Binary("and", inside, e.Compare("lt", position, self.number(self.items)))
 
 
 def _together(
@@ -96,8 +96,8 @@ def _together(
     x: s.Statement,
     names: Names,
 ) -> tuple[s.Block, e.Expression]:
-    found = names.variable("together", value.type)
-    return (s.SubGroup(found, op, value, argument, x.loc),), found
+    variable = names.variable("together", value.type)
+    return (s.SubGroup(variable, op, value, argument, x.loc),), variable
 
 
 def _moved(
@@ -109,9 +109,9 @@ def _moved(
     back: s.SubGroupOp = "shuffle_down" if x.op == "shuffle_up" else "shuffle_up"
     ahead, behind = e.Binary("add", lanes.own, by), e.Binary("sub", lanes.own, by)
     taker, giver = (ahead, behind) if x.op == "shuffle_up" else (behind, ahead)
-    made, found = _together(back, adjoint, x.argument, x, names)
+    made, variable = _together(back, adjoint, x.argument, x, names)
     nothing = zero(adjoint.type)
-    taken = e.Select(lanes.has(taker), found, nothing)
+    taken = e.Select(lanes.has(taker), variable, nothing)
     kept = e.Select(lanes.has(giver), nothing, adjoint)
     return made, e.Binary("add", taken, kept)
 
@@ -133,10 +133,10 @@ def _scattered(
     total: e.Expression = zero(adjoint.type)
     for lane in range(min(lanes.size, lanes.items)):
         number = lanes.number(lane)
-        share, found = _together("broadcast", adjoint, number, x, names)
+        share, variable = _together("broadcast", adjoint, number, x, names)
         asked, wanted = _together("broadcast", given, number, x, names)
         ours = e.Binary("and", lanes.has(number), e.Compare("eq", wanted, lanes.own))
-        added = e.Binary("add", total, e.Select(ours, found, zero(adjoint.type)))
+        added = e.Binary("add", total, e.Select(ours, variable, zero(adjoint.type)))
         sum_ = names.variable("scattered", adjoint.type)
         out += [*share, *asked, s.Let(sum_, added, x.loc)]
         total = sum_

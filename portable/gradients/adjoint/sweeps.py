@@ -316,34 +316,34 @@ class Sweeps:
         if adjoint is None:
             return ()
         if isinstance(x.value, e.Variable) and x.value.name in self._variables:
-            own = self._adjoint(x.value)
-            return (*before, s.Assign(own, e.Binary("add", own, adjoint), x.loc))
-        found = shares(x.value, x.var, adjoint)
-        if found is None:
+            adjoint_here = self._adjoint(x.value)
+            return (*before, s.Assign(adjoint_here, e.Binary("add", adjoint_here, adjoint), x.loc))
+        terms = shares(x.value, x.var, adjoint)
+        if terms is None:
             word = getattr(x.value, "op", getattr(x.value, "function", type(x.value).__name__))
             hint = "give the kernel an adjoint of your own by portable.custom_vjp"
             refuse(f"of {word}", x, hint)
         out = [*before]
-        for operand, part in found:
+        for operand, part in terms:
             out += level.adjoints.add(operand, level.of(part), x.loc)
         return tuple(out)
 
     def _adjoint(self, cell: e.Variable) -> e.Variable:
         """That of a variable."""
-        found = self._adjoints.get(cell.name)
-        if found is None:
-            found = self._names.variable(f"d_{cell.name}", adjoint_type(cell.type))
-            self._adjoints[cell.name] = found
-            self.cells.append(found)
-        return found
+        variable = self._adjoints.get(cell.name)
+        if variable is None:
+            variable = self._names.variable(f"d_{cell.name}", adjoint_type(cell.type))
+            self._adjoints[cell.name] = variable
+            self.cells.append(variable)
+        return variable
 
     def _back_assign(self, x: s.Assign, level: Level) -> s.Block:
         if x.var.name not in self._activity.names:
             return ()
-        own = self._adjoint(x.var)
-        taken = self._names.variable(own.name, own.type)
-        let = s.Let(taken, own, x.loc)
-        clear = s.Assign(own, zero(own.type), x.loc)
+        adjoint = self._adjoint(x.var)
+        taken = self._names.variable(adjoint.name, adjoint.type)
+        let = s.Let(taken, adjoint, x.loc)
+        clear = s.Assign(adjoint, zero(adjoint.type), x.loc)
         return (let, clear, *level.adjoints.add(x.value, taken, x.loc))
 
     def _back_write(self, x: s.Store | s.Atomic, level: Level) -> s.Block:
@@ -382,21 +382,21 @@ class Sweeps:
         start, _, step = map(level.of, x.bounds)
         kind = integer_type(count)
         last = e.Binary("sub", e.Binary("sub", count, e.Const(1, kind)), number)
-        own = last if kind is var.type else e.Cast(last, var.type)
-        value = e.Binary("add", start, e.Binary("mul", own, step))
+        number_here = last if kind is var.type else e.Cast(last, var.type)
+        value = e.Binary("add", start, e.Binary("mul", number_here, step))
         return (s.Let(var, value, x.loc),)
 
 
 def _bound(block: s.Block) -> set[str]:
     """The names that a level binds: not those of loops in it."""
-    found: set[str] = set()
+    names: set[str] = set()
     for x in block:
         if isinstance(x, Rounds):
             continue
-        found |= {v.name for v in x.binds()}
+        names |= {v.name for v in x.binds()}
         for part in x.blocks():
-            found |= _bound(part)
-    return found
+            names |= _bound(part)
+    return names
 
 
 def _joined(forwards: s.Block, backwards: s.Block) -> s.Block:

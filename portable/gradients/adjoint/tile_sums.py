@@ -113,12 +113,12 @@ class TileSums:
         self._values = {x.var.name: x.value for x in all_statements(body) if isinstance(x, s.Let)}
         self._uniform = {x.name for x in self._kernel.parameters if isinstance(x, e.Variable)}
         self._written = {y for x in all_statements(body) for y in x.written()}
-        found: dict[int, list[_Addition]] = {}
-        self._look(body, found)
+        result: dict[int, list[_Addition]] = {}
+        self._look(body, result)
         all_of = [x for x in all_statements(body) if isinstance(x, s.Atomic)]
-        known = {id(x.atomic) for several in found.values() for x in several}
+        known = {id(x.atomic) for several in result.values() for x in several}
         left = {x.array for x in all_of if id(x) not in known}
-        for loop, several in found.items():
+        for loop, several in result.items():
             for x in several:
                 if x.atomic.array not in left:
                     by_tile = self._chosen.setdefault(loop, {})
@@ -127,7 +127,7 @@ class TileSums:
 
     # -- what can be replaced ----------------------------------------------------------------
 
-    def _look(self, block: s.Block, found: dict[int, list[_Addition]]) -> None:
+    def _look(self, block: s.Block, additions_given: dict[int, list[_Addition]]) -> None:
         """Finds additions in loops beside a barrier, which all work-items of a workgroup reach."""
         together = any(isinstance(x, s.Barrier) for x in block)
         leaves = any(isinstance(x, s.If) and _leaves(x) for x in block)
@@ -137,11 +137,11 @@ class TileSums:
             if together and not leaves and self._is_plain(x):
                 additions = self._additions(x)
                 if additions:
-                    found[id(x)] = additions
+                    additions_given[id(x)] = additions
                     continue
             if isinstance(x.start, e.Const):
                 self._uniform.add(x.var.name)
-            self._look(x.body, found)
+            self._look(x.body, additions_given)
 
     def _is_plain(self, x: s.Statement) -> bool:
         """Whether a loop holds nothing but loads, steps and additions."""
@@ -222,16 +222,16 @@ class TileSums:
     ) -> dict[str, e.Variable] | None:
         """The names that work-items leave a copy of; None where something cannot be worked out."""
         bound = {x.var.name for x in steps} | inside
-        found: dict[str, e.Variable] = {}
+        copies: dict[str, e.Variable] = {}
         asked = [value, *(y for step in steps for y in reads(step))]
-        if not all(self._can_move(y, bound, found) for y in asked):
+        if not all(self._can_move(y, bound, copies) for y in asked):
             return None
         for x in steps:
             if isinstance(x, s.Load) and (x.array.space == "private" or x.runs_on):
                 return None
             if isinstance(x, s.Load) and self._changes(x.array, outer):
                 return None
-        return found
+        return copies
 
     def _changes(self, array: Array, outer: s.For) -> bool:
         """Whether something else than the work-item itself may change an array in the meantime."""
@@ -281,10 +281,10 @@ class TileSums:
         additions = [x for several in chosen.values() for x in several]
         copies: dict[str, Array] = {}
         out: list[s.Statement] = []
-        own = linear_local_id(self._kernel.workgroup, self._kind)
+        item = linear_local_id(self._kernel.workgroup, self._kind)
         for name, var in {n: v for x in additions for n, v in x.copied.items()}.items():
             copies[name] = self._room(name, var.type)
-            store = s.Store(copies[name], (own,), var, loop.loc)
+            store = s.Store(copies[name], (item,), var, loop.loc)
             fixed = around is not None and name not in _changed_in(around)
             (self._before if fixed else out).append(store)
         out += [s.Barrier(loop.loc), _without(loop, {id(x.atomic) for x in additions})]
@@ -306,7 +306,7 @@ class TileSums:
     ) -> s.Block:
         """Each work-item's elements of a tile, one after the other; often it is just one."""
         kind, loc, wide = self._kind, loop.loc, self._kernel.workgroup
-        own = linear_local_id(wide, kind)
+        item = linear_local_id(wide, kind)
         if tuple(x for x in tile.shape if x > 1) == tuple(x for x in wide[::-1] if x > 1):
             dims = iter(d for d in (2, 1, 0) if wide[d] > 1)
             ids = [
@@ -315,11 +315,11 @@ class TileSums:
             ]
             return self._of_element(several, ids, copies)
         if prod(tile.shape) == prod(wide):
-            return self._of_element(several, unravelled(own, tile.shape), copies)
+            return self._of_element(several, unravelled(item, tile.shape), copies)
         element = self._names.variable("element", kind)
         body = self._of_element(several, unravelled(element, tile.shape), copies)
         step, stop = e.Const(prod(wide), kind), e.Const(prod(tile.shape), kind)
-        return (s.For(element, own, stop, step, body, loc),)
+        return (s.For(element, item, stop, step, body, loc),)
 
     def _of_element(
         self,
@@ -390,11 +390,11 @@ class TileSums:
             loops.append((var, low, high))
             values[term] = var
             if not first and low == 0 and self._turns(x, term):
-                own = self._names.variable("other", kind)
+                other = self._names.variable("other", kind)
                 moved = e.Binary("add", var, index[-1])
                 turn = e.Binary("mod", moved, e.Const(high, kind), nonnegative=True)
-                first.append(s.Let(own, turn, loc))
-                values[term] = own
+                first.append(s.Let(other, turn, loc))
+                values[term] = other
         steps, value = self._moved(x, values, copies)
         added = s.Assign(total, e.Binary("add", total, value), loc)
         body: s.Block = (*first, *steps, added)
@@ -423,12 +423,12 @@ class TileSums:
         def place(y: e.Expression) -> e.Expression:
             if not isinstance(y, e.WorkItem) or y.word not in ("local_id", "global_id"):
                 return y
-            own = values[("l", y.dim)]
+            number = values[("l", y.dim)]
             if y.word == "global_id":
                 group = e.WorkItem("group_id", y.dim, kind)
                 start = e.Binary("mul", group, e.Const(wide[y.dim], kind))
-                own = e.Binary("add", start, own)
-            return _as(own, y.type)
+                number = e.Binary("add", start, number)
+            return _as(number, y.type)
 
         def change(y: e.Expression) -> e.Expression:
             if not isinstance(y, e.Variable):

@@ -32,9 +32,9 @@ def needed(
         Names that loads bind which read only what the same round of the outermost loop around them
         has written.
     """
-    found = _Needed(set(kept), set(cells), covered)
-    found.settle(body)
-    return found.block(body)
+    search = _Needed(set(kept), set(cells), covered)
+    search.settle(body)
+    return search.block(body)
 
 
 class _Needed:
@@ -66,20 +66,20 @@ class _Needed:
 
     def _reads(self, x: s.Statement, array: Array) -> None:
         """Learns that an array is read."""
-        place, loop = self._places[id(x)]
+        position, loop = self._places[id(x)]
         if loop and isinstance(x, s.Load) and x.var.name in self._covered:
             self._inside.add((array, loop))
             return
         last, loops = self._read.setdefault(array, (0, set()))
-        self._read[array] = max(last, place), loops | {loop}
+        self._read[array] = max(last, position), loops | {loop}
 
     def _is_read_after(self, x: s.Statement, array: Array) -> bool:
         """Whether an array may be read after a statement: further on, or in a later round."""
-        place, loop = self._places[id(x)]
+        position, loop = self._places[id(x)]
         if (array, loop) in self._inside:
             return True
         last, loops = self._read.get(array, (0, set()))
-        return last > place or (loop != 0 and loop in loops)
+        return last > position or (loop != 0 and loop in loops)
 
     def _look(self, block: s.Block) -> bool:
         """Whether something in a block is needed, apart from leaving loops and meeting."""
@@ -111,13 +111,13 @@ class _Needed:
 
     def _leaves(self, block: s.Block) -> bool:
         """Marks what leaves a loop that is needed."""
-        found = False
+        result = False
         for x in block:
             leaves = [self._leaves(part) for part in x.blocks()] if isinstance(x, s.If) else []
             if isinstance(x, s.Break) or any(leaves):
                 self._mark(x)
-                found = True
-        return found
+                result = True
+        return result
 
     def _mark(self, x: s.Statement) -> None:
         if id(x) in self._live:

@@ -71,8 +71,8 @@ def _function_key(x: FunctionType, known: dict[int, int] | None = None) -> Any:
     try:
         held = [cell.cell_contents for cell in x.__closure__ or ()]
         defaults = (x.__defaults__, *(x.__kwdefaults__ or {}).items())
-        found = [*_named_by(x), *held, defaults]
-        key = (x.__code__, id(x.__globals__), *[_held_key(value, inner) for value in found])
+        parts = [*_named_by(x), *held, defaults]
+        key = (x.__code__, id(x.__globals__), *[_held_key(value, inner) for value in parts])
         if known is None:
             hash(key)
     except (RecursionError, TypeError, ValueError):  # ValueError: of a name without a value yet
@@ -86,8 +86,8 @@ def _named_by(x: FunctionType) -> list[Any]:
     named = [space[name] for name in names if name in space]
     for module in named:
         if type(module) is ModuleType and not _is_settled(module.__name__):
-            own = vars(module)
-            named += [own[name] for name in names if name in own]
+            space_here = vars(module)
+            named += [space_here[name] for name in names if name in space_here]
     return [value for value in named if type(value) is not ModuleType]
 
 
@@ -118,12 +118,12 @@ def _held_key(x: Any, known: dict[int, int]) -> Any:
         return type(x), *(_held_key(item, known) for item in x)
     if isinstance(x, dict):
         return dict, *((key, _held_key(item, known)) for key, item in x.items())
-    found = constant_key(x)
+    result = constant_key(x)
     try:
-        hash(found)
+        hash(result)
     except TypeError:
         return _Same(x)
-    return found
+    return result
 
 
 class _Same:

@@ -149,14 +149,14 @@ def declared_types(kind: Any) -> dict[str, DType | type]:
 
     Annotations that name something else, such as ``float`` or ``Any``, leave the type open.
     """
-    found: dict[str, DType | type] = {}
+    types: dict[str, DType | type] = {}
     for base in reversed(kind.__mro__):
         space = vars(sys.modules.get(base.__module__, object))
         for name, annotation in inspect.get_annotations(base).items():
             declared = _declared(annotation, dict(space))
             if declared is not None:
-                found[name] = declared
-    return {name: found[name] for name in field_names(kind) if name in found}
+                types[name] = declared
+    return {name: types[name] for name in field_names(kind) if name in types}
 
 
 def _declared(annotation: Any, space: dict[str, Any]) -> DType | type | None:

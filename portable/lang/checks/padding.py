@@ -121,11 +121,11 @@ class _Walk:
 
     def _dims(self, *values: e.Expression) -> frozenset[int]:
         """The dimensions of the global ids that values are worked out from."""
-        found: set[int] = set()
+        dims: set[int] = set()
         for value in values:
             for x in subexpressions(value):
                 if isinstance(x, e.Variable):
-                    found |= self.made_of.get(x.name, frozenset())
+                    dims |= self.made_of.get(x.name, frozenset())
                 elif isinstance(x, e.WorkItem) and x.word == "global_id":
-                    found.add(x.dim)
-        return frozenset(found)
+                    dims.add(x.dim)
+        return frozenset(dims)

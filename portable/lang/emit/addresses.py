@@ -109,11 +109,11 @@ class Addresses:
         return int(min(16, size * 2 ** min(twos, 5)))
 
     def _dim_twos(self, array: Array, dim: int, x: e.Expression) -> int:
-        own = self._facts.twos(x)
+        twos = self._facts.twos(x)
         if array.layout is not None:
             stride = array.layout.strides[dim]
-            return own + (stride & -stride).bit_length() - 1 if array.shape[dim] > 1 else 64
-        return own if array.strides[dim] == "unit" else 64
+            return twos + (stride & -stride).bit_length() - 1 if array.shape[dim] > 1 else 64
+        return twos if array.strides[dim] == "unit" else 64
 
     def pointer(self, array: Array, offset: Code, component: int | None = None) -> Code:
         """A pointer to an element, or to a component of a complex one."""

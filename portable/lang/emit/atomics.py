@@ -105,7 +105,7 @@ class Atomics:
         self._check(x)
         offset = self._addresses.offset(x.array, x.index)
         pointer = self._addresses.pointer(x.array, offset).text
-        place = _Place(pointer, x.array.space, x.array.dtype, x.order, x.scope)
+        location = _Place(pointer, x.array.space, x.array.dtype, x.order, x.scope)
         value = None if x.value is None else self._expressions.text(x.value)
         if x.array.dtype.itemsize < _NARROWEST:
             memory = self._dialect.memory_type(x.array.dtype)
@@ -114,11 +114,11 @@ class Atomics:
         expected = None if x.expected is None else self._expressions.text(x.expected)
         if x.op == "store":
             assert value is not None
-            return [f"{self._call('store', place, value)};"]
+            return [f"{self._call('store', location, value)};"]
         arguments = [a for a in (expected, value) if a is not None]
-        if x.var is None and self._is_reduction(x.op, place):
-            return [f"{self._reduction(x.op, place, *arguments)};"]
-        call = self._call(x.op, place, *arguments)
+        if x.var is None and self._is_reduction(x.op, location):
+            return [f"{self._reduction(x.op, location, *arguments)};"]
+        call = self._call(x.op, location, *arguments)
         if x.var is None:
             return [f"{call};"]
         kind = self._dialect.types[x.array.dtype.short]
@@ -134,39 +134,39 @@ class Atomics:
         if self._words.style == "opencl" and not self._ordered():
             self._refuse_device_order(x.order, x.scope, x)
 
-    def _call(self, op: str, place: _Place, *arguments: str) -> str:
+    def _call(self, op: str, target: _Place, *arguments: str) -> str:
         """A call of the helper for this operation, type, space, order and scope."""
-        name = f"pt_atomic_{op}_{place.label}"
-        self._context.prelude.features.add(f"atomics{place.dtype.bits}")
-        self._context.prelude.define(name, lambda: self._helper(name, op, place))
-        return f"{name}({', '.join([place.pointer, *arguments])})"
+        name = f"pt_atomic_{op}_{target.label}"
+        self._context.prelude.features.add(f"atomics{target.dtype.bits}")
+        self._context.prelude.define(name, lambda: self._helper(name, op, target))
+        return f"{name}({', '.join([target.pointer, *arguments])})"
 
-    def _is_reduction(self, op: str, place: _Place) -> bool:
+    def _is_reduction(self, op: str, target: _Place) -> bool:
         """Whether PTX has an instruction for it that gives nothing back."""
-        if self._words.style != "nvidia" or place.order != "relaxed" or op not in _REDUCTIONS:
+        if self._words.style != "nvidia" or target.order != "relaxed" or op not in _REDUCTIONS:
             return False
-        return not place.dtype.is_float or self._native_float(op, place)
+        return not target.dtype.is_float or self._native_float(op, target)
 
-    def _reduction(self, op: str, place: _Place, value: str) -> str:
+    def _reduction(self, op: str, target: _Place, value: str) -> str:
         """A call of the helper for one whose value from before nobody asks for."""
-        name = f"pt_atomic_{op}_{place.label}_only"
-        self._context.prelude.features.add(f"atomics{place.dtype.bits}")
-        self._context.prelude.define(name, lambda: self._reducing(name, op, place))
-        return f"{name}({place.pointer}, {value})"
+        name = f"pt_atomic_{op}_{target.label}_only"
+        self._context.prelude.features.add(f"atomics{target.dtype.bits}")
+        self._context.prelude.define(name, lambda: self._reducing(name, op, target))
+        return f"{name}({target.pointer}, {value})"
 
-    def _reducing(self, name: str, op: str, place: _Place) -> str:
-        kind = self._dialect.types[place.dtype.short]
-        space, pointer = self._ptx_pointer(place)
+    def _reducing(self, name: str, op: str, target: _Place) -> str:
+        kind = self._dialect.types[target.dtype.short]
+        space, pointer = self._ptx_pointer(target)
         word, value = ("add", f"({kind})-x") if op == "sub" else (op, "x")
-        meaning = f"relaxed.{self._scope(place.scope)}{space}.{_ptx_word(word, place.dtype)}"
-        given = f'{pointer}, "{_letter(place.dtype)}"({value})'
-        head = f"{self._dialect.function} void {name}({self._dialect.spaces[place.space]}{kind} *p"
+        meaning = f"relaxed.{self._scope(target.scope)}{space}.{_ptx_word(word, target.dtype)}"
+        given = f'{pointer}, "{_letter(target.dtype)}"({value})'
+        head = f"{self._dialect.function} void {name}({self._dialect.spaces[target.space]}{kind} *p"
         text = f'{self._asm}("red.{meaning} [%0], %1;" :: {given} : "memory");'
         return f"{head}, {kind} x)\n{{\n    {text}\n}}"
 
-    def _helper(self, name: str, op: str, place: _Place) -> str:
-        kind = self._dialect.types[place.dtype.short]
-        space = self._dialect.spaces[place.space]
+    def _helper(self, name: str, op: str, target: _Place) -> str:
+        kind = self._dialect.types[target.dtype.short]
+        space = self._dialect.spaces[target.space]
         result = "void" if op == "store" else kind
         parameters = [f"{self._volatile()}{space}{kind} *p"]
         if op == "compare_exchange":
@@ -174,36 +174,36 @@ class Atomics:
         if op != "load":
             parameters.append(f"{kind} x")
         head = f"{self._dialect.function} {result} {name}({', '.join(parameters)})"
-        body = "\n".join(f"    {line}" for line in self._body(op, place))
+        body = "\n".join(f"    {line}" for line in self._body(op, target))
         return f"{head}\n{{\n{body}\n}}"
 
-    def _body(self, op: str, place: _Place) -> list[str]:
-        if place.dtype.is_float and not self._native_float(op, place):
-            return self._by_bits(op, place)
+    def _body(self, op: str, target: _Place) -> list[str]:
+        if target.dtype.is_float and not self._native_float(op, target):
+            return self._by_bits(op, target)
         match self._words.style:
             case "opencl" if self._ordered():
-                return self._opencl3(op, place)
+                return self._opencl3(op, target)
             case "opencl":
-                return self._opencl1(op, place)
+                return self._opencl1(op, target)
             case "nvidia":
-                return self._nvidia(op, place)
+                return self._nvidia(op, target)
             case _:
-                return self._clang(op, place)
+                return self._clang(op, target)
 
-    def _native_float(self, op: str, place: _Place) -> bool:
+    def _native_float(self, op: str, target: _Place) -> bool:
         if op != "add" or not self._capabilities.float_atomics:
             return False
         return self._words.style != "opencl" or self._ordered()
 
-    def _by_bits(self, op: str, place: _Place) -> list[str]:
+    def _by_bits(self, op: str, target: _Place) -> list[str]:
         """Floats by way of the unsigned integer with the same bits."""
-        bits = next(d for d in _UNSIGNED if d.bits == place.dtype.bits)
+        bits = next(d for d in _UNSIGNED if d.bits == target.dtype.bits)
         kind = self._dialect.types[bits.short]
-        space = self._dialect.spaces[place.space]
+        space = self._dialect.spaces[target.space]
         pointer = f"({self._volatile()}{space}{kind} *)p"
-        inner = _Place(pointer, place.space, bits, place.order, place.scope)
-        to_bits = self._cast_bits(place.dtype, bits)
-        back = self._cast_bits(bits, place.dtype)
+        inner = _Place(pointer, target.space, bits, target.order, target.scope)
+        to_bits = self._cast_bits(target.dtype, bits)
+        back = self._cast_bits(bits, target.dtype)
         match op:
             case "load":
                 return [f"return {back.format(self._call('load', inner))};"]
@@ -219,12 +219,14 @@ class Atomics:
                 )
                 return [f"return {back.format(swap)};"]
             case _:
-                return self._retried(op, place, inner, to_bits, back)
+                return self._retried(op, target, inner, to_bits, back)
 
-    def _retried(self, op: str, place: _Place, inner: _Place, to_bits: str, back: str) -> list[str]:
-        kind = self._dialect.types[place.dtype.short]
+    def _retried(
+        self, op: str, target: _Place, inner: _Place, to_bits: str, back: str
+    ) -> list[str]:
+        kind = self._dialect.types[target.dtype.short]
         unsigned = self._dialect.types[inner.dtype.short]
-        old, x = (Text(text, place.dtype) for text in ("old", "x"))
+        old, x = (Text(text, target.dtype) for text in ("old", "x"))
         new = self._expressions.text(_float_operation(op, old, x))
         relaxed = _Place(inner.pointer, inner.space, inner.dtype, "relaxed", inner.scope)
         swap = self._call("compare_exchange", inner, "seen", to_bits.format(new))
@@ -244,11 +246,11 @@ class Atomics:
 
     # -- OpenCL 3.0 -------------------------------------------------------------------------
 
-    def _opencl3(self, op: str, place: _Place) -> list[str]:
-        scope = self._scope(place.scope)
-        order = self._order(_allowed(op, place.order))
-        kind = self._dialect.types[place.dtype.short]
-        q = f"(volatile {self._dialect.spaces[place.space]}atomic_{kind} *)p"
+    def _opencl3(self, op: str, target: _Place) -> list[str]:
+        scope = self._scope(target.scope)
+        order = self._order(_allowed(op, target.order))
+        kind = self._dialect.types[target.dtype.short]
+        q = f"(volatile {self._dialect.spaces[target.space]}atomic_{kind} *)p"
         match op:
             case "load":
                 return [f"return atomic_load_explicit({q}, {order}, {scope});"]
@@ -257,7 +259,7 @@ class Atomics:
             case "exchange":
                 return [f"return atomic_exchange_explicit({q}, x, {order}, {scope});"]
             case "compare_exchange":
-                failed = self._order(_allowed("load", place.order))
+                failed = self._order(_allowed("load", target.order))
                 arguments = f"{q}, &expected, x, {order}, {failed}, {scope}"
                 return [
                     f"atomic_compare_exchange_strong_explicit({arguments});",
@@ -268,12 +270,12 @@ class Atomics:
 
     # -- OpenCL 1.2 -------------------------------------------------------------------------
 
-    def _opencl1(self, op: str, place: _Place) -> list[str]:
+    def _opencl1(self, op: str, target: _Place) -> list[str]:
         fence = "mem_fence(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);"
-        before = [fence] if place.order in ("release", "acq_rel") else []
-        after = [fence] if place.order in ("acquire", "acq_rel") else []
-        prefix = "atom" if place.dtype.bits == 64 else "atomic"
-        kind = self._dialect.types[place.dtype.short]
+        before = [fence] if target.order in ("release", "acq_rel") else []
+        after = [fence] if target.order in ("acquire", "acq_rel") else []
+        prefix = "atom" if target.dtype.bits == 64 else "atomic"
+        kind = self._dialect.types[target.dtype.short]
         if op == "store":
             return [*before, "*p = x;"]
         word = {"exchange": "xchg", "compare_exchange": "cmpxchg"}.get(op, op)
@@ -283,12 +285,12 @@ class Atomics:
 
     # -- PTX --------------------------------------------------------------------------------
 
-    def _nvidia(self, op: str, place: _Place) -> list[str]:
-        space, pointer = self._ptx_pointer(place)
-        meaning = f"{_allowed(op, place.order)}.{self._scope(place.scope)}{space}"
-        letter = _letter(place.dtype)
-        kind = self._dialect.types[place.dtype.short]
-        width = f"b{place.dtype.bits}"
+    def _nvidia(self, op: str, target: _Place) -> list[str]:
+        space, pointer = self._ptx_pointer(target)
+        meaning = f"{_allowed(op, target.order)}.{self._scope(target.scope)}{space}"
+        letter = _letter(target.dtype)
+        kind = self._dialect.types[target.dtype.short]
+        width = f"b{target.dtype.bits}"
         if op == "store":
             inputs = f'{pointer}, "{letter}"(x)'
             text = f"st.{meaning}.{width} [%0], %1;"
@@ -300,7 +302,7 @@ class Atomics:
             inputs = f'{pointer}, "{letter}"(expected), "{letter}"(x)'
         else:
             word, value = ("add", f"({kind})-x") if op == "sub" else (op, "x")
-            text = f"atom.{meaning}.{_ptx_word(word, place.dtype)} %0, [%1], %2;"
+            text = f"atom.{meaning}.{_ptx_word(word, target.dtype)} %0, [%1], %2;"
             inputs = f'{pointer}, "{letter}"({value})'
         return [
             f"{kind} old;",
@@ -308,12 +310,12 @@ class Atomics:
             "return old;",
         ]
 
-    def _ptx_pointer(self, place: _Place) -> tuple[str, str]:
+    def _ptx_pointer(self, target: _Place) -> tuple[str, str]:
         """The state space of a place, and its address as an operand.
 
         CUDA's pointers are generic, OpenCL's are addresses within their space.
         """
-        if place.space == "local":
+        if target.space == "local":
             return ".shared", f'"r"({self._dialect.shared_address.format(p="p")})'
         if self._dialect.spaces["global"]:
             return ".global", '"l"(p)'
@@ -321,16 +323,16 @@ class Atomics:
 
     # -- clang ------------------------------------------------------------------------------
 
-    def _clang(self, op: str, place: _Place) -> list[str]:
-        scope = self._scope(place.scope)
-        order = self._order(_allowed(op, place.order))
+    def _clang(self, op: str, target: _Place) -> list[str]:
+        scope = self._scope(target.scope)
+        order = self._order(_allowed(op, target.order))
         match op:
             case "load":
                 return [f"return __hip_atomic_load(p, {order}, {scope});"]
             case "store":
                 return [f"__hip_atomic_store(p, x, {order}, {scope});"]
             case "compare_exchange":
-                failed = self._order(_allowed("load", place.order))
+                failed = self._order(_allowed("load", target.order))
                 arguments = f"p, &expected, x, {order}, {failed}, {scope}"
                 return [
                     f"__hip_atomic_compare_exchange_strong({arguments});",

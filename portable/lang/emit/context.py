@@ -112,5 +112,5 @@ class Context:
     def box_argument(self, array: Array, box: Box) -> str:
         """The identifier of an array's description for copies of a box of it."""
         key = Argument("box", self.kernel.parameters.index(array), 0, array.dtype, box)
-        found = self.used.get(key)
-        return found or self.used.setdefault(key, self.names.fresh(f"{array.name}_boxes"))
+        argument = self.used.get(key)
+        return argument or self.used.setdefault(key, self.names.fresh(f"{array.name}_boxes"))

@@ -29,18 +29,18 @@ _BINARY: Final = ["atan2", "copysign", "fmod", "hypot", "nextafter", "pow"]
 
 def _library() -> dict[str, str]:
     """The C library's names: an ``f`` behind single precision; halves go by way of it."""
-    found = {}
+    functions = {}
     for name in SAME_NAME:
-        found[f"{name}.f32"] = f"{name}f({{0}})"
-        found[f"{name}.f64"] = f"{name}({{0}})"
-        found[f"{name}.f16"] = f"__float2half_rn({name}f(__half2float({{0}})))"
+        functions[f"{name}.f32"] = f"{name}f({{0}})"
+        functions[f"{name}.f64"] = f"{name}({{0}})"
+        functions[f"{name}.f16"] = f"__float2half_rn({name}f(__half2float({{0}})))"
     for name in _BINARY:
-        found[f"{name}.f32"] = f"{name}f({{0}}, {{1}})"
-        found[f"{name}.f64"] = f"{name}({{0}}, {{1}})"
+        functions[f"{name}.f32"] = f"{name}f({{0}}, {{1}})"
+        functions[f"{name}.f64"] = f"{name}({{0}}, {{1}})"
         if name != "nextafter":
             operands = "__half2float({0}), __half2float({1})"
-            found[f"{name}.f16"] = f"__float2half_rn({name}f({operands}))"
-    return found
+            functions[f"{name}.f16"] = f"__float2half_rn({name}f({operands}))"
+    return functions
 
 
 FUNCTIONS: Final = _library() | {

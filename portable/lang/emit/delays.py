@@ -113,8 +113,8 @@ class Delays:
         """The lines at the beginning of the kernel: what is this sub-group's own."""
         if self._seed is None:
             return []
-        own = " ^ ".join(f"({self._expressions.text(x)})" for x in self._own())
-        return [f"const {self._u32} pt_own = {own};", *self._delay()]
+        seeds = " ^ ".join(f"({self._expressions.text(x)})" for x in self._own())
+        return [f"const {self._u32} pt_own = {seeds};", *self._delay()]
 
     @contextmanager
     def loop(self, variable: str) -> Iterator[None]:
@@ -144,9 +144,9 @@ class Delays:
             return []
         self._context.prelude.define("pt_delay", self._definition)
         self._places += 1
-        place = zlib.crc32(f"{self._seed} {self._context.kernel.name} {self._places}".encode())
+        site = zlib.crc32(f"{self._seed} {self._context.kernel.name} {self._places}".encode())
         rounds = (f"({self._u32}){name} * {i}u" for i, name in enumerate(self._rounds, start=1))
-        return [f"pt_delay(pt_own, {place}u, {' + '.join(rounds) or '0u'});"]
+        return [f"pt_delay(pt_own, {site}u, {' + '.join(rounds) or '0u'});"]
 
     def _own(self) -> list[e.Expression]:
         """Numbers that tell the workgroup and the sub-group from others."""

@@ -89,8 +89,8 @@ class _Printer:
     def _features(self, body: list[str]) -> frozenset[str]:
         half = self._dialect.types["f16"]
         text = [*body, *self._context.prelude.text()]
-        own = {self._dialect.memory_type(a.dtype) for a in self._arrays()}
-        uses_half = half in own or any(half in line for line in text)
+        types = {self._dialect.memory_type(a.dtype) for a in self._arrays()}
+        uses_half = half in types or any(half in line for line in text)
         return frozenset(self._context.prelude.features | ({"half"} if uses_half else set()))
 
     def _arrays(self) -> list[Array]:
@@ -100,18 +100,18 @@ class _Printer:
 
     def _arguments(self) -> list[Argument]:
         sizes = (a for a in self._context.used if a.kind == "size")
-        found: list[Argument] = sorted(sizes, key=lambda a: a.dim)
+        arguments: list[Argument] = sorted(sizes, key=lambda a: a.dim)
         for number, parameter in enumerate(self._kernel.parameters):
             if isinstance(parameter, Array):
-                found.append(Argument("pointer", number, 0, parameter.dtype))
-                own = [a for a in self._context.used if a.parameter == number]
+                arguments.append(Argument("pointer", number, 0, parameter.dtype))
+                used = [a for a in self._context.used if a.parameter == number]
                 order = ("offset", "extent", "stride", "box")
-                found += sorted(own, key=lambda a: (order.index(a.kind), a.dim))
+                arguments += sorted(used, key=lambda a: (order.index(a.kind), a.dim))
             else:
                 kind = parameter.type
                 assert isinstance(kind, DType)
-                found.append(Argument("scalar", number, 0, kind))
-        return found
+                arguments.append(Argument("scalar", number, 0, kind))
+        return arguments
 
     def _signature(self, arguments: list[Argument]) -> list[str]:
         written = self._kernel.written

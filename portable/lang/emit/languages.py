@@ -77,10 +77,10 @@ class Languages:
             If none is registered, or what is registered is no language or cannot be imported.
         """
         with self._lock:
-            found = self._loaded.get(name)
-            if found is None:
-                found = self._loaded[name] = self._load(name)
-        return found
+            language = self._loaded.get(name)
+            if language is None:
+                language = self._loaded[name] = self._load(name)
+        return language
 
     def _registered(self) -> dict[str, EntryPoint]:
         if self._entries is None:
@@ -95,18 +95,18 @@ class Languages:
                 f"are {', '.join(self.names) or 'none'} (entry points of the group {GROUP!r})"
             )
         try:
-            found: Any = entry.load()
+            loaded: Any = entry.load()
         except Exception as error:
             raise UnsupportedError(
                 f"the language {name!r} is registered as {entry.value}, which cannot be imported: "
                 f"{error}"
             ) from error
-        if not isinstance(found, Dialect | Language):
+        if not isinstance(loaded, Dialect | Language):
             raise UnsupportedError(
                 f"the language {name!r} is registered as {entry.value}, which is a "
-                f"{type(found).__name__}; it must be a Dialect, or have semantics and program()"
+                f"{type(loaded).__name__}; it must be a Dialect, or have semantics and program()"
             )
-        return found
+        return loaded
 
 
 LANGUAGES: Final = Languages(lambda: entry_points(group=GROUP))

@@ -88,7 +88,8 @@ class Memory:
             array, statement.index, statement.axis, statement.var.name, kind.lanes
         )
         lanes = [
-            self._load_scalar(array, place, kind.dtype, statement.component) for place in places
+            self._load_scalar(array, location, kind.dtype, statement.component)
+            for location in places
         ]
         return lines, vectors.made(self._expressions, lanes, kind)
 
@@ -96,8 +97,8 @@ class Memory:
         """Brings what will be loaded to a processor's caches, as Clang spells it."""
         if not ahead or not self._dialect.clang or array.space != "global":
             return []
-        place = self.addresses.pointer(array, offset)
-        return [f"__builtin_prefetch((const __global char *)({place} + {ahead}));"]
+        pointer = self.addresses.pointer(array, offset)
+        return [f"__builtin_prefetch((const __global char *)({pointer} + {ahead}));"]
 
     def _load_scalar(self, array: Array, offset: Code, kind: DType, component: int | None) -> str:
         if array.lanes == 1 and array.dtype is bool_:
@@ -191,8 +192,8 @@ class Memory:
             half = lanes // 2
             places = [Code(_shifted(pointer, at), Level.SUM) for at in (0, half)]
             parts = [
-                self._half_store(array, place, f"({value}).{part}", half, aligned)
-                for part, place in zip(("lo", "hi"), places, strict=True)
+                self._half_store(array, position, f"({value}).{part}", half, aligned)
+                for part, position in zip(("lo", "hi"), places, strict=True)
             ]
             return f"{{ {' '.join(parts)} }}"
         if aligned:
@@ -243,11 +244,11 @@ class Memory:
             statement.array, statement.index, statement.axis, name, kind.lanes
         )
         lines += before
-        for number, place in enumerate(places):
+        for number, location in enumerate(places):
             lane = Code(vectors.lane(self._expressions, name, number, kind))
             scalar = kind.dtype
             lines.append(
-                self._store_scalar(statement.array, place, lane, statement.component, scalar)
+                self._store_scalar(statement.array, location, lane, statement.component, scalar)
             )
         return lines
 
@@ -429,10 +430,10 @@ def _shifted(pointer: Code, by: int) -> str:
 
 
 def _moved(index: tuple[e.Expression, ...], axis: int, by: int) -> tuple[e.Expression, ...]:
-    own = index[axis]
-    kind = own.type
+    position = index[axis]
+    kind = position.type
     assert isinstance(kind, DType)
-    moved = e.Binary("add", own, e.Const(by, kind)) if by else own
+    moved = e.Binary("add", position, e.Const(by, kind)) if by else position
     return (*index[:axis], moved, *index[axis + 1 :])
 
 

@@ -182,8 +182,11 @@ class Statements:
             self.barrier()
             return
         count = e.Const(x.meeting, self._index())
-        own, first = self.context.names.of(_OWN), x.meeting // self.context.kernel.sub_group_size
-        with self.writer.block(f"if ({own} < {first})"):
+        sub_group, first = (
+            self.context.names.of(_OWN),
+            x.meeting // self.context.kernel.sub_group_size,
+        )
+        with self.writer.block(f"if ({sub_group} < {first})"):
             self._instruction(s.Instruction(_FIRST, (), (count,), (), x.loc))
 
     def sub_group(self) -> None:

@@ -210,9 +210,9 @@ def _splat(printer: Printer, x: e.Splat) -> Code:
 def elementwise(printer: Printer, x: e.Expression) -> Code:
     """An element-wise node with vector operands."""
     if printer.dialect.native_vectors:
-        found = _by_halves(printer, x) if _fragile(printer, x) else _native(printer, x)
-        if found is not None:
-            return found
+        text = _by_halves(printer, x) if _fragile(printer, x) else _native(printer, x)
+        if text is not None:
+            return text
     return _by_lanes(printer, x)
 
 
@@ -275,14 +275,14 @@ def _by_halves(printer: Printer, x: e.Expression) -> Code:
 
 
 def _operand_fields(x: e.Expression) -> list[_Operand]:
-    found: list[_Operand] = []
+    operands: list[_Operand] = []
     for field in fields(x):
         value: Any = getattr(x, field.name)
         if isinstance(value, tuple):
-            found += [(field.name, i, item) for i, item in enumerate(value)]
+            operands += [(field.name, i, item) for i, item in enumerate(value)]
         elif field.name != "type" and hasattr(value, "type"):
-            found.append((field.name, None, value))
-    return found
+            operands.append((field.name, None, value))
+    return operands
 
 
 def _label(x: e.Expression) -> str:

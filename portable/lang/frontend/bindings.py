@@ -178,10 +178,10 @@ class BindingTranslator(CallTranslator):
         items = self._items(over)
         if items is None:
             self.builder.fail(f"a comprehension runs over a tuple, not {describe(over)}")
-        own = {x.id for x in ast.walk(part.target) if isinstance(x, ast.Name)}
+        names = {x.id for x in ast.walk(part.target) if isinstance(x, ast.Name)}
         for item in items:
             self.count_repetition()
-            for name in own:
+            for name in names:
                 self.frame.env.pop(name, None)
             self._assign(part.target, item)
             if all(self._chosen(test) for test in part.ifs):
@@ -210,50 +210,50 @@ class BindingTranslator(CallTranslator):
         names = {name for branch_env, _ in branches for name in branch_env}
         for name in sorted(names):
             absent = None if name == "return" else _MISSING
-            found = [branch_env.get(name, absent) for branch_env, _ in branches]
-            if name in before and all(x is before[name] for x in found):
+            values = [branch_env.get(name, absent) for branch_env, _ in branches]
+            if name in before and all(x is before[name] for x in values):
                 continue
-            env[name] = self._joined(name, found, [block for _, block in branches])
+            env[name] = self._joined(name, values, [block for _, block in branches])
         return env
 
-    def _joined(self, name: str, found: list[Any], blocks: list[list[s.Statement]]) -> Any:
+    def _joined(self, name: str, values: list[Any], blocks: list[list[s.Statement]]) -> Any:
         """What a name stands for after a branch of which each side bound it for itself."""
         here = self.builder.location
-        if any(x is _MISSING or isinstance(x, Unassigned) for x in found):
+        if any(x is _MISSING or isinstance(x, Unassigned) for x in values):
             return Unassigned(here, f"only one side of the branch at line {here.line} assigns it")
-        found = [variables.read(self.builder, x) for x in found]
-        why = self._unlike(name, found)
+        values = [variables.read(self.builder, x) for x in values]
+        why = self._unlike(name, values)
         if why:
             if name == "return":
                 self.builder.fail(f"the function returns {why}")
             return Unassigned(here, f"the branch at line {here.line} makes {why}")
-        return self._join(self.frame.key(name), name, found, blocks)
+        return self._join(self.frame.key(name), name, values, blocks)
 
-    def _unlike(self, name: str, found: list[Any]) -> str:
+    def _unlike(self, name: str, values: list[Any]) -> str:
         """Why a branch's sides cannot meet in one variable; nothing if they can."""
-        first = found[0]
-        if all(variables.same(x, first) for x in found) or all(is_number(x) for x in found):
+        first = values[0]
+        if all(variables.same(x, first) for x in values) or all(is_number(x) for x in values):
             return ""
-        if items_in(first) is not None and all(variables.alike(x, first) for x in found):
-            columns = zip(*(items_in(x) or () for x in found), strict=True)
+        if items_in(first) is not None and all(variables.alike(x, first) for x in values):
+            columns = zip(*(items_in(x) or () for x in values), strict=True)
             labels = [part for part, _ in labelled(first)]
             reasons = (
                 self._unlike(name + part, list(items))
                 for part, items in zip(labels, columns, strict=True)
             )
             return next(filter(None, reasons), "")
-        if None in found and name == "return":
-            given = next(x for x in found if x is not None)
+        if None in values and name == "return":
+            given = next(x for x in values if x is not None)
             return f"{describe(given)} on some paths only"
-        other = next((x for x in found if not variables.same(x, first)), first)
+        other = next((x for x in values if not variables.same(x, first)), first)
         what = "" if name == "return" else f"{name.removeprefix('return')} "
         return f"{what}{describe(first)} on some paths and {describe(other)} on others"
 
-    def _join(self, key: Any, name: str, found: list[Any], blocks: list[list[s.Statement]]) -> Any:
+    def _join(self, key: Any, name: str, values: list[Any], blocks: list[list[s.Statement]]) -> Any:
         """A variable, or a tuple or struct of some, that each block gives its own value."""
-        first = found[0]
+        first = values[0]
         if items_in(first) is not None:
-            columns = zip(*(items_in(x) or () for x in found), strict=True)
+            columns = zip(*(items_in(x) or () for x in values), strict=True)
             return like(
                 first,
                 (
@@ -263,11 +263,11 @@ class BindingTranslator(CallTranslator):
                     )
                 ),
             )
-        if all(self._unmoved(x, first) for x in found):
+        if all(self._unmoved(x, first) for x in values):
             return first
-        sample = next((x for x in found if isinstance(x, Complex)), first)
+        sample = next((x for x in values if isinstance(x, Complex)), first)
         variable = variables.new(self.builder, key, name, sample)
-        for value, block in zip(found, blocks, strict=True):
+        for value, block in zip(values, blocks, strict=True):
             with self.builder.block() as tail:
                 variables.assign(self.builder, variable, value, name)
             at = len(block)

@@ -322,8 +322,8 @@ def _limited(x: Value, dtype: DType) -> Value:
 
 
 def _alike(x: Value, number: int) -> e.Expression:
-    found = e.Const(number, x.dtype)
-    return e.Splat(found, x.type) if isinstance(x.type, Vector) else found
+    result = e.Const(number, x.dtype)
+    return e.Splat(result, x.type) if isinstance(x.type, Vector) else result
 
 
 def _saturated_constant(x: Number, dtype: DType) -> Number:

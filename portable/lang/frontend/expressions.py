@@ -85,8 +85,8 @@ class ExpressionTranslator(NameTranslator):
         """A binary operator on what its operands stand for; as in ``x += y`` if `in_place`."""
         x, y = self._number(x), self._number(y)
         name = _METHODS[type(op)]
-        own = structs.bound_method(x, f"__i{name}__") if in_place else None
-        method = (own, y) if own is not None else structs.operator_of(name, x, y)
+        method_here = structs.bound_method(x, f"__i{name}__") if in_place else None
+        method = (method_here, y) if method_here is not None else structs.operator_of(name, x, y)
         if method is not None:
             return self.call(method[0], [method[1]], {})
         if isinstance(op, ast.Pow):

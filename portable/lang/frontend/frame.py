@@ -63,11 +63,11 @@ class Frame:
 
     def location(self, node: ast.AST) -> Location:
         """Where a node stands, and how the kernel got there."""
-        found = self.places.get(node)
-        if found is None:
-            found = self.source.location(node, self.called)
-            self.places[node] = found  # loops that are repeated come back to it
-        return found
+        location = self.places.get(node)
+        if location is None:
+            location = self.source.location(node, self.called)
+            self.places[node] = location  # loops that are repeated come back to it
+        return location
 
     def key(self, name: str) -> tuple[Any, ...]:
         """A key for one more variable of a name, the same in every pass."""

@@ -54,18 +54,18 @@ class Inference:
             self._taken_weak.add(key)
         return known
 
-    def learn(self, key: Any, found: VariableType) -> None:
+    def learn(self, key: Any, kind: VariableType) -> None:
         """Takes in what a variable holds; another pass follows where this one went by less."""
         known = self.variables.get(key)
-        self.variables[key] = found
-        if known is not None and found != known and not self._was_so(key, known, found):
+        self.variables[key] = kind
+        if known is not None and kind != known and not self._was_so(key, known, kind):
             self.changed = True
 
-    def _was_so(self, key: Any, known: VariableType, found: VariableType) -> bool:
+    def _was_so(self, key: Any, known: VariableType, kind: VariableType) -> bool:
         """Whether a number, weak until now, was declared with its type and not taken as weak."""
         carrier = self.carriers.get(Slot(key))
-        declared = carrier is None or carrier is scalar_of(found.type)
-        return found.type == known.type and declared and key not in self._taken_weak
+        declared = carrier is None or carrier is scalar_of(kind.type)
+        return kind.type == known.type and declared and key not in self._taken_weak
 
     def carrier(self, slot: Slot, default: DType) -> DType:
         """The type by which a slot's number is carried."""

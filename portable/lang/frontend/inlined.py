@@ -61,8 +61,8 @@ def _pass(
     parameters = tuple(
         Variable(builder.name(name), kind) for name, kind in zip(names, kinds, strict=True)
     )
-    found = Translator(builder).call_function(function, [Value(x) for x in parameters], {})
-    result = as_value(builder, found).expr
+    outcome = Translator(builder).call_function(function, [Value(x) for x in parameters], {})
+    result = as_value(builder, outcome).expr
     loc = source.location(source.tree)
     return Kernel(
         function.__name__,

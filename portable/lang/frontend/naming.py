@@ -150,42 +150,42 @@ class NameTranslator(ABC):
         """A local name, else one captured from the surrounding Python as a constant."""
         frame = self.builder.frame
         if node.id in frame.env:
-            found = frame.env[node.id]
-            if type(found) in _AS_IT_IS:
-                return found
-            if isinstance(found, Unassigned):
+            value = frame.env[node.id]
+            if type(value) in _AS_IT_IS:
+                return value
+            if isinstance(value, Unassigned):
                 self.builder.fail(
-                    f"{node.id} may be unassigned here: {found.why}",
-                    found.hint or f"give {node.id} a value before the branch or loop",
+                    f"{node.id} may be unassigned here: {value.why}",
+                    value.hint or f"give {node.id} a value before the branch or loop",
                 )
-            return variables.read(self.builder, found)
+            return variables.read(self.builder, value)
         if node.id not in frame.outer:
             known = [*frame.env, *frame.outer]
             is_word = hasattr(words, node.id)
             hint = f"write kl.{node.id}" if is_word else nearest_hint(node.id, known)
             self.builder.fail(f"the name {node.id} is not defined", hint)
-        found = frame.outer[node.id]
-        self.builder.names.note(frame.source.function, node.id, found)
-        return self._captured(node.id, found)
+        value = frame.outer[node.id]
+        self.builder.names.note(frame.source.function, node.id, value)
+        return self._captured(node.id, value)
 
-    def _captured(self, name: str, found: Any) -> Any:
-        if type(found) in _AS_IT_IS:
-            return found
-        found = constant(self.builder, found)
-        if isinstance(found, Value | Complex | Struct):
-            return found
-        if found is None or found is words.target or isinstance(found, _CAPTURED):
-            return found
-        if isinstance(found, Marked) and not isinstance(found, Function):
+    def _captured(self, name: str, value: Any) -> Any:
+        if type(value) in _AS_IT_IS:
+            return value
+        value = constant(self.builder, value)
+        if isinstance(value, Value | Complex | Struct):
+            return value
+        if value is None or value is words.target or isinstance(value, _CAPTURED):
+            return value
+        if isinstance(value, Marked) and not isinstance(value, Function):
             self.builder.fail(
                 f"{name} is a kernel, and kernels launch no others",
                 "put what both need into a function marked @portable.function",
             )
-        if callable(found):
-            return found
-        structs.refuse_mutable(self.builder, type(found))
+        if callable(value):
+            return value
+        structs.refuse_mutable(self.builder, type(value))
         self.builder.fail(
-            f"{name}, a {type(found).__name__}, cannot be captured by a kernel",
+            f"{name}, a {type(value).__name__}, cannot be captured by a kernel",
             "pass arrays as arguments and other things as keyword-only constants",
         )
 
@@ -196,9 +196,9 @@ class NameTranslator(ABC):
         if base is words.target:
             return self._capability(node.attr)
         if type(base) is ModuleType and hasattr(base, node.attr):
-            found = getattr(base, node.attr)
-            self.builder.names.note_attribute(base, node.attr, found)
-            return self._captured(node.attr, found)
+            attribute = getattr(base, node.attr)
+            self.builder.names.note_attribute(base, node.attr, attribute)
+            return self._captured(node.attr, attribute)
         if isinstance(base, View):
             return self._view_attribute(base, node.attr)
         if isinstance(base, Value | Complex):
@@ -212,9 +212,9 @@ class NameTranslator(ABC):
         try:
             if isinstance(base, Super):
                 return structs.inherited(self.builder, base, node.attr)
-            found = getattr(base, node.attr)
-            self.builder.names.note_attribute(base, node.attr, found)
-            return self._captured(node.attr, found)
+            attribute = getattr(base, node.attr)
+            self.builder.names.note_attribute(base, node.attr, attribute)
+            return self._captured(node.attr, attribute)
         except AttributeError:
             known = _ELSEWHERE.get(node.attr, "") if _is_language(base) else ""
             hint = f"write kl.{known}" if known else nearest_hint(node.attr, dir(base))
@@ -280,10 +280,10 @@ class NameTranslator(ABC):
             f"{describe(view)} has no {name}", f"it has {', '.join(['shape', 'ndim', *names])}"
         )
 
-    def _known(self, name: str, found: Any) -> Any:
+    def _known(self, name: str, value: Any) -> Any:
         """What a struct holds, if it is something that kernels know."""
-        known = isinstance(found, (*IN_KERNELS, tuple, MethodType))
-        return found if known else self._captured(name, found)
+        known = isinstance(value, (*IN_KERNELS, tuple, MethodType))
+        return value if known else self._captured(name, value)
 
     def _number_attribute(self, x: Value | Complex, name: str) -> Any:
         if name == "dtype":
@@ -398,10 +398,10 @@ class NameTranslator(ABC):
         out: list[Any] = []
         for item in nodes:
             if isinstance(item, ast.Starred):
-                found = self.visit(item.value)
-                spread = sequence(found)
+                value = self.visit(item.value)
+                spread = sequence(value)
                 if spread is None:
-                    self.builder.fail(f"* takes a tuple, not {describe(found)}")
+                    self.builder.fail(f"* takes a tuple, not {describe(value)}")
                 out.extend(spread)
             else:
                 out.append(self.visit(item))

@@ -49,11 +49,11 @@ class Seam:
         vectors = [x for x in values if x.lanes == self.lanes]
         if not vectors:
             return ""
-        place = self._place(location)
+        position = self._place(location)
         spread = {number for number, x in enumerate(values) if x.lanes == 1}
         if not self._second:
-            self._met.setdefault(place, set()).update(spread)
-        elif place in self._met and spread - self._met[place]:
+            self._met.setdefault(position, set()).update(spread)
+        elif position in self._met and spread - self._met[position]:
             return f"{self._name(vectors[0])} has {self.lanes} lanes, and here takes one number"
         return ""
 

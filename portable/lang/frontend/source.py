@@ -115,22 +115,22 @@ def _lambda_source(function: Callable[..., Any]) -> FunctionSource:
     file = inspect.getsourcefile(function) or "<unknown>"
     code = function.__code__
     inside = [p for p in code.co_positions() if None not in p and p[2:] != (0, 0)]
-    found = [
+    nodes = [
         node
         for node in ast.walk(_module("".join(lines)))
         if isinstance(node, ast.Lambda)
         and node.lineno == code.co_firstlineno
-        and all(_holds(node.body, place) for place in inside)
+        and all(_holds(node.body, position) for position in inside)
     ]
     if not inside:  # a constant, of which Python 3.12 does not say where it stands
-        found = [node for node in found if _does(node, code)]
-    if len(found) > 1:  # one lambda within another
-        found.sort(key=lambda node: (node.body.lineno, node.body.col_offset))
-    if not found:
+        nodes = [node for node in nodes if _does(node, code)]
+    if len(nodes) > 1:  # one lambda within another
+        nodes.sort(key=lambda node: (node.body.lineno, node.body.col_offset))
+    if not nodes:
         raise OSError("the lambda is not in its file as it stands now")
-    tree = ast.FunctionDef(LAMBDA, found[-1].args, [_returned(found[-1].body)], [])
-    ast.copy_location(tree, found[-1])
-    first, last = found[-1].lineno, found[-1].end_lineno
+    tree = ast.FunctionDef(LAMBDA, nodes[-1].args, [_returned(nodes[-1].body)], [])
+    ast.copy_location(tree, nodes[-1])
+    first, last = nodes[-1].lineno, nodes[-1].end_lineno
     text = tuple(x.rstrip("\r\n") for x in lines[first - 1 : last])
     return FunctionSource(function, tree, file, text, first)
 
@@ -142,15 +142,15 @@ def _module(text: str) -> ast.Module:
 
 def _does(node: ast.Lambda, code: CodeType) -> bool:
     """Whether a lambda has the instructions and constants of another."""
-    own = compile(ast.Expression(node), "<lambda>", "eval").co_consts[0]
-    return (own.co_code, own.co_consts, own.co_names, own.co_varnames) == (
+    constant = compile(ast.Expression(node), "<lambda>", "eval").co_consts[0]
+    return (constant.co_code, constant.co_consts, constant.co_names, constant.co_varnames) == (
         code.co_code, code.co_consts, code.co_names, code.co_varnames
     )  # fmt: skip
 
 
-def _holds(node: ast.expr, place: tuple[Any, ...]) -> bool:
+def _holds(node: ast.expr, span: tuple[Any, ...]) -> bool:
     """Whether a place (first and last line, first and last column) lies within an expression."""
-    line, last, column, end = place
+    line, last, column, end = span
     begins = (node.lineno, node.col_offset) <= (line, column)
     return begins and (last, end) <= (node.end_lineno, node.end_col_offset)
 

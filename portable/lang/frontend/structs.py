@@ -117,13 +117,14 @@ def _made_by_python(builder: Builder, kind: Any, args: list[Any], kwargs: dict[s
 
 def _refuse_constructors(builder: Builder, kind: Any) -> None:
     """A constructor of the user's own is Python, which cannot work on run-time values."""
-    own = "__post_init__" if hasattr(kind, "__post_init__") else ""
+    constructor = "__post_init__" if hasattr(kind, "__post_init__") else ""
     parameters = getattr(kind, "__dataclass_params__", None)
     if parameters is not None and not parameters.init:
-        own = "__init__"
-    if own:
+        constructor = "__init__"
+    if constructor:
         builder.fail(
-            f"{kind.__name__} has {own}, which is Python's and cannot run on values of a kernel",
+            f"{kind.__name__} has {constructor}, which is Python's and cannot run on values of a "
+            "kernel",
             "leave it out, or make the struct before the launch",
         )
 
@@ -131,15 +132,15 @@ def _refuse_constructors(builder: Builder, kind: Any) -> None:
 def _defaults(kind: Any) -> dict[str, Callable[[], Any]]:
     """What makes the default of each field that has one."""
     if issubclass(kind, tuple):
-        own = kind._field_defaults
-        return {name: partial(_itself, x) for name, x in own.items()}
-    found: dict[str, Callable[[], Any]] = {}
+        defaults = kind._field_defaults
+        return {name: partial(_itself, x) for name, x in defaults.items()}
+    makers: dict[str, Callable[[], Any]] = {}
     for field in dataclasses.fields(kind):
         if field.default is not _MISSING:
-            found[field.name] = partial(_itself, field.default)
+            makers[field.name] = partial(_itself, field.default)
         elif field.default_factory is not _MISSING:
-            found[field.name] = field.default_factory
-    return found
+            makers[field.name] = field.default_factory
+    return makers
 
 
 def _itself(x: Any) -> Any:
@@ -213,7 +214,7 @@ def inherited(builder: Builder, base: Super, name: str) -> Any:
     raise AttributeError
 
 
-def class_attribute(builder: Builder, struct: Struct, name: str, found: Any = None) -> Any:
+def class_attribute(builder: Builder, struct: Struct, name: str, attribute: Any = None) -> Any:
     """A method, property or constant of a struct's class.
 
     Parameters
@@ -221,7 +222,7 @@ def class_attribute(builder: Builder, struct: Struct, name: str, found: Any = No
     builder : Builder
     struct : Struct
     name : str
-    found : anything, optional
+    attribute : anything, optional
         The thing itself, if it is that of another class.
 
     Raises
@@ -229,31 +230,31 @@ def class_attribute(builder: Builder, struct: Struct, name: str, found: Any = No
     AttributeError
         If the class has no such thing.
     """
-    if found is None:
-        found = inspect.getattr_static(struct.kind, name)
+    if attribute is None:
+        attribute = inspect.getattr_static(struct.kind, name)
     if name == "_replace":
         return MethodType(partial(_replace_method, builder), struct)
-    if helper(found) is not None:
-        return MethodType(found, struct)
-    if isinstance(found, property | cached_property):
-        return _property(builder, struct, name, found)
-    if isinstance(found, staticmethod | classmethod):
+    if helper(attribute) is not None:
+        return MethodType(attribute, struct)
+    if isinstance(attribute, property | cached_property):
+        return _property(builder, struct, name, attribute)
+    if isinstance(attribute, staticmethod | classmethod):
         return getattr(struct.kind, name)
     if not at_run_time(struct):
         return constant(builder, getattr(plain(struct), name))
-    if callable(found):
+    if callable(attribute):
         builder.fail(
             f"{name} of {describe(struct)} is Python's and cannot run on values of a kernel",
             "kernels call methods defined by 'def', without other decorators",
         )
-    return constant(builder, found)
+    return constant(builder, attribute)
 
 
 def _property(
-    builder: Builder, struct: Struct, name: str, found: property | cached_property[Any]
+    builder: Builder, struct: Struct, name: str, attribute: property | cached_property[Any]
 ) -> Any:
     """A property; of a struct of constants it is what Python makes of it, if Python can."""
-    getter = found.fget if isinstance(found, property) else found.func
+    getter = attribute.fget if isinstance(attribute, property) else attribute.func
     if not isinstance(getter, Function) and not at_run_time(struct):
         try:
             return constant(builder, getattr(plain(struct), name))
@@ -279,8 +280,12 @@ def bound_method(x: Any, name: str) -> MethodType | None:
     """The method of a struct by which Python would carry out an operator; None without one."""
     if not isinstance(x, Struct):
         return None
-    found = inspect.getattr_static(x.kind, name, None)
-    return MethodType(found, x) if helper(found) is not None and not _generated(found) else None
+    attribute = inspect.getattr_static(x.kind, name, None)
+    return (
+        MethodType(attribute, x)
+        if helper(attribute) is not None and not _generated(attribute)
+        else None
+    )
 
 
 def _generated(method: Any) -> bool:
@@ -300,8 +305,8 @@ def comparison_of(builder: Builder, op: str, x: Any, y: Any) -> tuple[MethodType
         As of `portable.lang.ir.expressions.Compare`.
     x, y : anything
     """
-    own, reflected = (f"__{name}__" for name in (op, _REFLECTED[op]))
-    for one, name, other in ((x, own, y), (y, reflected, x)):
+    name_of, reflected = (f"__{name}__" for name in (op, _REFLECTED[op]))
+    for one, name, other in ((x, name_of, y), (y, reflected, x)):
         method = bound_method(one, name)
         if method is not None:
             return method, other
@@ -342,9 +347,9 @@ def operator_of(name: str, x: Any, y: Any) -> tuple[MethodType, Any] | None:
         Of the operator, as ``add`` of ``__add__``.
     x, y : anything
     """
-    own = bound_method(x, f"__{name}__")
-    if own is not None:
-        return own, y
+    method = bound_method(x, f"__{name}__")
+    if method is not None:
+        return method, y
     reflected = bound_method(y, f"__r{name}__")
     return None if reflected is None else (reflected, x)
 

@@ -105,21 +105,21 @@ def apart(
     round is to have it as it was: the body begins by taking it from a name that no source can hold.
     """
     stored = _stored(*body)
-    own, first = list(targets), list[ast.stmt]()
+    assigned_here, first = list(targets), list[ast.stmt]()
     for at, target in enumerate(targets[:-1]):
         names = _stored(target) - _stored(*targets[at + 1 :])
         if stored & names:
             kept = f"{'_'.join(sorted(names))}'"
-            own[at] = ast.copy_location(ast.Name(kept, ast.Store()), target)
+            assigned_here[at] = ast.copy_location(ast.Name(kept, ast.Store()), target)
             value = ast.copy_location(ast.Name(kept, ast.Load()), target)
             first.append(ast.copy_location(ast.Assign([target], value), target))
-    return own, [*first, *body]
+    return assigned_here, [*first, *body]
 
 
 def _stored(*nodes: ast.AST) -> set[str]:
     """The names that are given something anywhere in nodes."""
-    found = [x for node in nodes for x in ast.walk(node) if isinstance(x, ast.Name)]
-    return {x.id for x in found if isinstance(x.ctx, ast.Store)}
+    names = [x for node in nodes for x in ast.walk(node) if isinstance(x, ast.Name)]
+    return {x.id for x in names if isinstance(x.ctx, ast.Store)}
 
 
 def has_break(body: Sequence[ast.stmt]) -> bool:

@@ -144,11 +144,11 @@ class Translator(BindingTranslator):
 
     def do_expr(self, node: ast.Expr) -> None:
         """A call for its effect, or a docstring."""
-        found = self.visit(node.value)
+        value = self.visit(node.value)
         if isinstance(node.value, ast.Call | ast.Constant):
             return
         self.builder.node = node
-        word = word_of(found)
+        word = word_of(value)
         if word:
             self.builder.fail(f"kl.{word.name} is not called", f"write kl.{word.name}(...)")
         self.builder.fail("this expression has no effect", "assign it to a name, or remove it")
@@ -317,15 +317,15 @@ class Translator(BindingTranslator):
         """One loop of the program: `name` counts, others stand for constants."""
         here = self.builder.location
         start, stop, step = self._bounds(over)
-        own = {name, *constants}
-        self._promote_in_loop(assigned(node.body) - own, counted(node.body))
+        names = {name, *constants}
+        self._promote_in_loop(assigned(node.body) - names, counted(node.body))
         var = self.builder.bind(name, start.type)
         self._remember_loop(var, start.expr, stop.expr, step.expr)
         before = dict(self.frame.env)
         self.frame.env = {**before, name: Value(var), **constants}
         with self.builder.block() as body:
             self._loop_body(node.body, kind)
-        self._after_loop(before, here.line, own)
+        self._after_loop(before, here.line, names)
         self.builder.emit(
             s.For(var, start.expr, stop.expr, step.expr, tuple(body), here, over.unroll)
         )
@@ -389,14 +389,14 @@ class Translator(BindingTranslator):
         self.frame.loops.pop()
 
     def _after_loop(
-        self, before: dict[str, Any], line: int, own: AbstractSet[str] = frozenset()
+        self, before: dict[str, Any], line: int, bound: AbstractSet[str] = frozenset()
     ) -> None:
         """Names first bound in a loop's body are gone after it, and the loop's own names."""
         inside, here = self.frame.env, self.builder.location
         why = f"it is first assigned inside the loop at line {line}, which may not run"
         self.frame.env = before
         for name in inside:
-            if name in own:
+            if name in bound:
                 self.frame.env[name] = Unassigned(
                     here,
                     f"it belongs to the loop at line {line}",
@@ -583,10 +583,10 @@ class Translator(BindingTranslator):
 
     def _outer_names(self, source: FunctionSource) -> Mapping[str, Any]:
         """What a helper's free names stand for, the same in all calls of one kernel."""
-        found = self._outer.get(source)
-        if found is None:
-            found = self._outer[source] = source.outer_names()
-        return found
+        names = self._outer.get(source)
+        if names is None:
+            names = self._outer[source] = source.outer_names()
+        return names
 
     def _refuse_recursion(self, call: _Call) -> None:
         """A helper that calls itself needs constants that change, and an end that they reach."""

@@ -169,8 +169,8 @@ class StructView:
     @property
     def first(self) -> View:
         """The array of some number in it; those of all have the same shape."""
-        found = self.items[0]
-        return found if isinstance(found, View) else found.first
+        view = self.items[0]
+        return view if isinstance(view, View) else view.first
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,8 +159,8 @@ def _join(builder: Builder, key: Any, value: Any) -> None:
             kind = max(kind, float32, key=lambda d: d.itemsize) if still_weak else kind
             weak = False
         lanes = max(lanes, lanes_of(known.type))
-    found = VariableType(Vector(kind, lanes) if lanes > 1 else kind, weak)
-    builder.inference.learn(key, found)
+    joined = VariableType(Vector(kind, lanes) if lanes > 1 else kind, weak)
+    builder.inference.learn(key, joined)
 
 
 def assign(builder: Builder, target: Any, value: Any, name: str) -> None:

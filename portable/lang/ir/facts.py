@@ -55,8 +55,8 @@ class Facts:
 
     def fits(self, x: e.Expression) -> bool:
         """Whether the exact result of an integer operation, its operands given, never wraps."""
-        kind, found = x.type, self.exact(x)
-        return isinstance(kind, DType) and found is not None and found.inside(whole(kind))
+        kind, value = x.type, self.exact(x)
+        return isinstance(kind, DType) and value is not None and value.inside(whole(kind))
 
     def _leaf(self, x: e.Variable | e.WorkItem | e.Extent) -> Interval | None:
         match x:
@@ -111,15 +111,15 @@ class Facts:
             case _:
                 return None
 
-    def _meet(self, name: str, found: Interval | None) -> None:
+    def _meet(self, name: str, bounds: Interval | None) -> None:
         """A name bound in several places has bounds that cover all."""
         if name not in self._bounds:
-            self._bounds[name] = found
+            self._bounds[name] = bounds
             return
         old = self._bounds[name]
         both = None
-        if old is not None and found is not None:
-            both = Interval(min(old.low, found.low), max(old.high, found.high))
+        if old is not None and bounds is not None:
+            both = Interval(min(old.low, bounds.low), max(old.high, bounds.high))
         self._bounds[name] = both
 
     def _loop(self, loop: s.For | Pipeline) -> Interval | None:
@@ -181,7 +181,7 @@ class Facts:
 
     def _learn_twos(self, body: s.Block) -> None:
         """Starts from the best and weakens until nothing changes."""
-        sources = [found for st in all_statements(body) for found in _integer_bindings(st)]
+        sources = [bindings for st in all_statements(body) for bindings in _integer_bindings(st)]
         unknown = {name for name, value in sources if value is None}
         known = [(n, v) for n, v in sources if v is not None and n not in unknown]
         self._twos = {name: _EXACT for name, _ in known}
@@ -189,9 +189,9 @@ class Facts:
         while changed:
             changed = False
             for name, value in known:
-                found = self.twos(value)
-                if found < self._twos[name]:
-                    self._twos[name] = found
+                bindings = self.twos(value)
+                if bindings < self._twos[name]:
+                    self._twos[name] = bindings
                     changed = True
 
 

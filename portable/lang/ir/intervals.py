@@ -82,8 +82,8 @@ def interval(x: e.Expression, leaf: Leaf) -> Interval:
 
 
 def _wrapped(x: e.Expression, leaf: Leaf, kind: DType) -> Interval:
-    found, limits = _exact(x, leaf, kind) if kind.is_integer else None, whole(kind)
-    return found if found is not None and found.inside(limits) else limits
+    bounds, limits = _exact(x, leaf, kind) if kind.is_integer else None, whole(kind)
+    return bounds if bounds is not None and bounds.inside(limits) else limits
 
 
 def exact(x: e.Expression, leaf: Leaf) -> Interval | None:

@@ -112,4 +112,4 @@ class Kernel:
         """Of the ndrange, how many it asks for its place in; at least 1."""
         from portable.lang.ir.walk import places
 
-        return max((1 + place.dim for place in places(self.body)), default=1)
+        return max((1 + item.dim for item in places(self.body)), default=1)

@@ -62,7 +62,7 @@ def constant_of(x: e.Expression) -> float | None:
         case e.Splat():
             return constant_of(x.x)
         case e.MakeVector(elements=elements):
-            found = {constant_of(lane) for lane in elements}
-            return found.pop() if len(found) == 1 else None
+            values = {constant_of(lane) for lane in elements}
+            return values.pop() if len(values) == 1 else None
         case _:
             return None

@@ -15,12 +15,12 @@ def linear_local_id(workgroup: tuple[int, int, int], kind: DType) -> e.Expressio
     for dim in (2, 1, 0):
         if workgroup[dim] == 1:
             continue
-        own = e.WorkItem("local_id", dim, kind)
+        number = e.WorkItem("local_id", dim, kind)
         if total is None:
-            total = own
+            total = number
         else:
             scaled = e.Binary("mul", total, e.Const(workgroup[dim], kind))
-            total = e.Binary("add", scaled, own)
+            total = e.Binary("add", scaled, number)
     return e.Const(0, kind) if total is None else total
 
 

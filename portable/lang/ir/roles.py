@@ -82,18 +82,18 @@ def roles_of(kind: type[Any]) -> Mapping[str, Role]:
     known = _roles.get(kind)
     if known is not None:
         return known
-    found: dict[str, Role] = {}
+    roles: dict[str, Role] = {}
     for field in fields(kind):
         role = field.metadata.get(_KEY)
         if role is not None:
-            found[field.name] = role
+            roles[field.name] = role
         elif any(word in str(field.type) for word in _HOLDERS):
             raise TypeError(
                 f"{kind.__name__}.{field.name} does not say what it is to walkers: declare it with "
                 "field(metadata=READS) or another role of portable.lang.ir.roles"
             )
-    _roles[kind] = found
-    return found
+    _roles[kind] = roles
+    return roles
 
 
 def declared(x: Any, *roles: Role) -> list[Any]:
@@ -105,8 +105,8 @@ def _names_of(kind: type[Any], roles: tuple[Role, ...]) -> tuple[str, ...]:
     """The fields of a class of statements that have one of some roles."""
     names = _names.get((kind, roles))
     if names is None:
-        found = roles_of(kind)
-        names = _names[kind, roles] = tuple(name for name in found if found[name] in roles)
+        result = roles_of(kind)
+        names = _names[kind, roles] = tuple(name for name in result if result[name] in roles)
     return names
 
 

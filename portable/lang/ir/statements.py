@@ -87,13 +87,13 @@ class Statement:
 
     def binds(self) -> tuple[Variable, ...]:
         """The new names that it gives values to."""
-        found = declared(self, Role.BINDS)
-        return tuple(variables(found)) if found else ()
+        names = declared(self, Role.BINDS)
+        return tuple(variables(names)) if names else ()
 
     def sets(self) -> tuple[Variable, ...]:
         """The variables of the kernel that it may give new values to."""
-        found = declared(self, Role.SETS, Role.UPDATES)
-        return tuple(variables(found)) if found else ()
+        names = declared(self, Role.SETS, Role.UPDATES)
+        return tuple(variables(names)) if names else ()
 
     def touched(self) -> tuple[Memory, ...]:
         """The arrays and fragments that it reads or writes."""

@@ -129,9 +129,9 @@ class Turns(NamedTuple):
         """Rows after which they repeat."""
         return (self.mask + 1) << self.shift
 
-    def turned(self, place: Any, row: Any) -> Any:
+    def turned(self, column: Any, row: Any) -> Any:
         """Where in a row an element lies, or which element lies there; numbers or arrays."""
-        return place ^ (row >> self.shift & self.mask) * self.chunk
+        return column ^ (row >> self.shift & self.mask) * self.chunk
 
 
 def chunk_bytes(itemsize: int) -> int:

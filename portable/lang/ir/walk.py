@@ -40,8 +40,8 @@ def _operand_names(kind: type[e.Expression]) -> tuple[str, ...]:
     """The fields of a class of expressions that hold its operands."""
     names = _operands.get(kind)
     if names is None:
-        found = (f.name for f in fields(kind) if any(word in str(f.type) for word in _HOLDERS))
-        names = _operands[kind] = tuple(found)
+        result = (f.name for f in fields(kind) if any(word in str(f.type) for word in _HOLDERS))
+        names = _operands[kind] = tuple(result)
     return names
 
 
@@ -58,21 +58,21 @@ def _part_names(kind: type[s.Statement]) -> tuple[tuple[str, ...], tuple[str, ..
     names = _parts.get(kind)
     if names is None:
         roles = roles_of(kind)
-        own = tuple(name for name, role in roles.items() if role is not Role.BLOCK)
-        names = _parts[kind] = own, tuple(name for name in roles if name not in own)
+        names_here = tuple(name for name, role in roles.items() if role is not Role.BLOCK)
+        names = _parts[kind] = names_here, tuple(name for name in roles if name not in names_here)
     return names
 
 
 def _outermost(x: Any, names: Iterable[str]) -> list[e.Expression]:
     """The outermost expressions in some fields of a node."""
-    found: list[e.Expression] = []
+    expressions: list[e.Expression] = []
     for name in names:
         held = getattr(x, name)
         if isinstance(held, e.Expression):
-            found.append(held)
+            expressions.append(held)
         else:
-            found += _inside(held)
-    return found
+            expressions += _inside(held)
+    return expressions
 
 
 def _inside(x: Any) -> Iterator[e.Expression]:
@@ -95,9 +95,9 @@ def subexpressions(x: e.Expression) -> Iterator[e.Expression]:
     """The expression itself and everything below it, from left to right."""
     waiting = [x]
     while waiting:
-        found = waiting.pop()
-        yield found
-        if inner := children(found):
+        expression = waiting.pop()
+        yield expression
+        if inner := children(expression):
             waiting += reversed(inner)
 
 
@@ -117,10 +117,10 @@ def all_statements(block: s.Block) -> Iterator[s.Statement]:
     """Every statement of a block and of the blocks in it, in the order of the text."""
     waiting = [*reversed(block)]
     while waiting:
-        found = waiting.pop()
-        yield found
-        for name in reversed(_part_names(type(found))[1]):
-            waiting += reversed(getattr(found, name))
+        statement = waiting.pop()
+        yield statement
+        for name in reversed(_part_names(type(statement))[1]):
+            waiting += reversed(getattr(statement, name))
 
 
 def all_expressions(block: s.Block) -> Iterator[e.Expression]:
@@ -132,8 +132,8 @@ def all_expressions(block: s.Block) -> Iterator[e.Expression]:
 
 def written_arrays(block: s.Block) -> frozenset[Array]:
     """The global arrays that some statement of the block may write."""
-    found = (x for statement in all_statements(block) for x in statement.written())
-    return frozenset(x for x in found if isinstance(x, Array) and x.space == "global")
+    arrays = (x for statement in all_statements(block) for x in statement.written())
+    return frozenset(x for x in arrays if isinstance(x, Array) and x.space == "global")
 
 
 def places(block: s.Block) -> Iterator[e.WorkItem]:

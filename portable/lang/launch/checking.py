@@ -127,26 +127,26 @@ class _Report:
 
 def _report_of(device: Device) -> _Report:
     with _lock:
-        found = _reports.get(device.name)
-        if found is None:
-            found = _reports[device.name] = _Report(device)
-        return found
+        report = _reports.get(device.name)
+        if report is None:
+            report = _reports[device.name] = _Report(device)
+        return report
 
 
 def _error(site: Site, words: Sequence[int]) -> CheckError:
     """The exception that a report means."""
-    place, index, shape = site.words(words)
-    group = tuple(i // n for i, n in zip(place, site.workgroup, strict=True))
-    local = tuple(i % n for i, n in zip(place, site.workgroup, strict=True))
+    location, index, shape = site.words(words)
+    group = tuple(i // n for i, n in zip(location, site.workgroup, strict=True))
+    local = tuple(i % n for i, n in zip(location, site.workgroup, strict=True))
     more = words[0] - 1
     text = f"{site.loc}: in kernel {site.kernel!r}: {_what(site, index, shape)}"
-    text += f", by work-item {place} (local {local} of workgroup {group})"
+    text += f", by work-item {location} (local {local} of workgroup {group})"
     text += f"; checks failed {more} times more" if more else ""
     line = linecache.getline(site.loc.file, site.loc.line).strip()
     text += f"\n    {line}" if line else ""
     text += f"\n{site.loc.calls}" if site.loc.called is not None else ""
     error = CheckError(text)
-    error.kernel, error.location, error.work_item = site.kernel, site.loc, place
+    error.kernel, error.location, error.work_item = site.kernel, site.loc, location
     error.array, error.index, error.shape = site.array or None, index or None, shape or None
     return error
 

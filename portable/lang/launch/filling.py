@@ -81,19 +81,19 @@ class Filling:
 
     def text(self, words: Wording) -> str:
         """The program's arguments as a list in Python text; whoever fills them in goes by it."""
-        found: dict[int, str] = {}
+        texts: dict[int, str] = {}
         for position, arg in self.pointers:
-            found[position] = words.handle(arg)
+            texts[position] = words.handle(arg)
         for position, arg, size in self.offsets:
-            found[position] = f"({words.offset(arg)}) // {size}"
+            texts[position] = f"({words.offset(arg)}) // {size}"
         for position, arg, take in self.scalars:
-            found[position] = words.taken(take, arg)
+            texts[position] = words.taken(take, arg)
         for position, arg, made in self.boxes:
-            found[position] = f"{words.named(made)}({words.handle(arg)})"
+            texts[position] = f"{words.named(made)}({words.handle(arg)})"
         for position, value in enumerate(self.template):
-            if position not in found:
-                found[position] = words.named(value)
-        return f"[{', '.join(found[position] for position in range(len(self.template)))}]"
+            if position not in texts:
+                texts[position] = words.named(value)
+        return f"[{', '.join(texts[position] for position in range(len(self.template)))}]"
 
     @cached_property
     def fill(self) -> Callable[[Sequence[Any], Sequence[int], Sequence[Any]], list[Any]]:
@@ -114,10 +114,10 @@ class Filling:
 
         text = self.text(Wording(handle.format, offset.format, "numbers[{}]".format, named))
         names = ", ".join(f"v{i}" for i in range(len(values)))
-        found: Callable[..., list[Any]] = maker_of(
+        make: Callable[..., list[Any]] = maker_of(
             f"def make({names}):\n    return lambda {given}: {text}\n"
         )(*values)
-        return found
+        return make
 
 
 def filling_of(

@@ -54,15 +54,15 @@ def sizes(given: Any, what: str) -> Three:
     """
     items = given if isinstance(given, tuple | list) else (given,)
     try:
-        found = tuple(int(x.__index__()) for x in items)
+        extents = tuple(int(x.__index__()) for x in items)
     except (AttributeError, TypeError):
-        found = ()
-    if not 1 <= len(found) <= 3 or any(x < 1 for x in found):
+        extents = ()
+    if not 1 <= len(extents) <= 3 or any(x < 1 for x in extents):
         raise LaunchError(
             f"{what} is {given!r}; it takes one to three positive integers, dimension 0 (the "
             "fastest) first. Skip the launch where there is nothing to do"
         )
-    return (*found, 1, 1)[:3]  # type: ignore[return-value]
+    return (*extents, 1, 1)[:3]  # type: ignore[return-value]
 
 
 def default_workgroup(ndim: int, capabilities: Capabilities) -> Three:

@@ -137,10 +137,10 @@ class _Plan:
 
     def bound(self, disjoint: bool) -> _Bound:
         """The variant for arguments that do, or do not, overlap."""
-        found = self.variants.get(disjoint)
-        if found is None:
-            found = self.variants[disjoint] = self.build(disjoint)
-        return found
+        variant = self.variants.get(disjoint)
+        if variant is None:
+            variant = self.variants[disjoint] = self.build(disjoint)
+        return variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +316,9 @@ class Launcher:
         self._tensors += 1
         if self._tensors % _TENSORS_AFTER or not all(x.is_cuda for x in given if is_tensor(x)):
             return
-        found = self.familiar(given, constants)
-        if found is not None:
-            self._familiar = (found, *self._familiar[: _MOST_FAMILIAR - 1])
+        launched = self.familiar(given, constants)
+        if launched is not None:
+            self._familiar = (launched, *self._familiar[: _MOST_FAMILIAR - 1])
 
     def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
         """Binds the arguments and returns the cheapest launch of them, a function without any.
@@ -594,8 +594,8 @@ def _kind_of(x: Any) -> bool | None:
     kind = type(x)
     if len(_known_types) >= _MAX_TYPES:
         _known_types.clear()
-    found = _known_types[kind] = None if is_composite(kind) else is_array(x)
-    return found
+    known = _known_types[kind] = None if is_composite(kind) else is_array(x)
+    return known
 
 
 def _familiar(

@@ -46,16 +46,16 @@ class Launchable(Definition):
         first.
         """
         try:
-            found = self._launchers.get(key)
+            launcher = self._launchers.get(key)
         except TypeError:
             raise LaunchError(
                 f"the ndrange and workgroup are {key!r}, which is not hashable; write tuples"
             ) from None
-        if found is None:
+        if launcher is None:
             if len(self._launchers) >= _MAX_LAUNCHERS:
                 self._launchers.clear()
-            found = self._launchers[key] = self._launcher(key)
-        return found
+            launcher = self._launchers[key] = self._launcher(key)
+        return launcher
 
     def _launcher(self, key: Any) -> Launcher:
         pair = key if isinstance(key, tuple) else (key, None)

@@ -153,21 +153,21 @@ class _Text:
         if not is_composite(kind):
             self._leaves += 1
             return f"a{self._leaves - 1}"
-        at, own = len(self._taken), f"s{len(self._taken)}"
+        at, name = len(self._taken), f"s{len(self._taken)}"
         self._taken.append("")
         items = items_of(x)
         names = [self._named(item) for item in items]
-        self._names[f"{own}_kind"] = kind
-        differs = f"type({own}) is not {own}_kind"
+        self._names[f"{name}_kind"] = kind
+        differs = f"type({name}) is not {name}_kind"
         if kind is tuple:
-            differs += f" or len({own}) != {len(items)}"
+            differs += f" or len({name}) != {len(items)}"
         lines = [f"if {differs}: return None"]
         if names:
             is_tuple = issubclass(kind, tuple)
-            found = own if is_tuple else "".join(f"{own}.{n}, " for n in field_names(kind))
-            lines.append(f"{', '.join(names)}, = {found}")
+            fields_text = name if is_tuple else "".join(f"{name}.{n}, " for n in field_names(kind))
+            lines.append(f"{', '.join(names)}, = {fields_text}")
         self._taken[at] = _NEW_LINE.join(lines)
-        return own
+        return name
 
     def require_fixed(self, x: str, given: Any) -> None:
         """A number of the same type, or the same constant."""
@@ -186,10 +186,10 @@ class _Text:
             self._names[f"{x}_same"] = given
             self._same.append(f"{x} is {x}_same")
 
-    def _does_the_same(self, x: str, found: str, given: FunctionType) -> str:
+    def _does_the_same(self, x: str, function: str, given: FunctionType) -> str:
         """A function that finds what it names as it was: it may do something else by now."""
         self._names |= {"key_of": constant_key, f"{x}_key": constant_key(given)}
-        return f"key_of({found}) == {x}_key"
+        return f"key_of({function}) == {x}_key"
 
     def require_array(self, x: str, code: ViewCode, view: ArrayView) -> None:
         """An array of the same type, layout, writability and alignment."""
@@ -218,13 +218,13 @@ class _Text:
             self._constants.append(self._constant(f"c{i}", name, x))
 
     def _constant(self, x: str, name: str, given: Any) -> str:
-        found = f"constants.get({name!r}, constants)"
+        text = f"constants.get({name!r}, constants)"
         if isinstance(given, FunctionType):
-            return self._does_the_same(x, found, given)
+            return self._does_the_same(x, text, given)
         self._names[x] = given
         if type(given) is not int:
-            return f"{found} is {x}"
-        return f"(({x}_now := {found}) is {x} or type({x}_now) is int and {x}_now == {x})"
+            return f"{text} is {x}"
+        return f"(({x}_now := {text}) is {x} or type({x}_now) is int and {x}_now == {x})"
 
     def require_distances(self, pairs: Sequence[Pair], disjoint: bool) -> None:
         """No pair that meets, or at least one."""

@@ -15,8 +15,8 @@ __all__ = ["arrived_last"]
 
 
 @function
-def arrived_last(counts: Any, place: Any, siblings: Any) -> Any:
-    """Whether this workgroup is the last of so many to call this with the same `place`.
+def arrived_last(counts: Any, slot: Any, siblings: Any) -> Any:
+    """Whether this workgroup is the last of so many to call this with the same `slot`.
 
     The last one can read what the others wrote before they called it, and leaves the count at zero
     for the next launch.
@@ -25,16 +25,16 @@ def arrived_last(counts: Any, place: Any, siblings: Any) -> Any:
     ----------
     counts : array of int
         How many have called, by place; zeros at first.
-    place : int
+    slot : int
     siblings : int
         The workgroups that share the place.
     """
     kl.barrier()
     before = 0
     if kl.local_linear_id() == 0:
-        before = kl.atomic_add(counts, place, 1, order="acq_rel")
+        before = kl.atomic_add(counts, slot, 1, order="acq_rel")
         if before == siblings - 1:
-            kl.atomic_store(counts, place, 0)
+            kl.atomic_store(counts, slot, 0)
     last = kl.workgroup_uniform(before) == siblings - 1
     kl.barrier()
     return last

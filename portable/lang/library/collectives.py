@@ -138,27 +138,27 @@ def _reduced_within(op: Any, x: Any, count: Any, steps: Any, whole: Any) -> Any:
     says that `count` is the power of two up to which the steps go, so that the first work-item
     needs nothing from beyond.
     """
-    own = kl.sub_group_local_id()
+    lane = kl.sub_group_local_id()
     for step in steps:
         other = kl.sub_group_shuffle_down(x, step)
-        if whole or own + step < count:
+        if whole or lane + step < count:
             x = op(x, other)
     return x
 
 
 @function
 def _reduced_by_sub_groups(op: Any, x: Any, group: Any, scratch: Any) -> Any:
-    steps, groups, own = group.steps, group.groups, kl.sub_group_local_id()
+    steps, groups, lane = group.steps, group.groups, kl.sub_group_local_id()
     total = _reduced_within(op, x, _active(group), steps, group.span % (1 << len(steps)) == 0)
     if groups == 1 and not group.whole:
-        return kl.sub_group_shuffle(total, own - own % group.span)
+        return kl.sub_group_shuffle(total, lane - lane % group.span)
     if groups > 1:
         _begin(group)
-        if own == 0:
+        if lane == 0:
             scratch[kl.sub_group_id()] = total
         kl.barrier()
         base = 0 if group.whole else kl.sub_group_id() // groups * groups
-        first = own * group.each
+        first = lane * group.each
         total = scratch[base + kl.minimum(first, groups - 1)]
         for k in kl.static_range(1, group.each):
             if first + k < groups:
@@ -170,13 +170,13 @@ def _reduced_by_sub_groups(op: Any, x: Any, group: Any, scratch: Any) -> Any:
 
 @function
 def _reduced_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
-    own, span, chunk = kl.local_linear_id(), group.span, group.chunk
-    place = own if group.whole else own % span
-    base = 0 if group.whole else own - place
+    item, span, chunk = kl.local_linear_id(), group.span, group.chunk
+    position = item if group.whole else item % span
+    base = 0 if group.whole else item - position
     _begin(group)
-    scratch[own] = x
+    scratch[item] = x
     kl.barrier()
-    first = place * chunk
+    first = position * chunk
     if first < span:
         total = scratch[base + first]
         for k in range(first + 1, kl.minimum(first + chunk, span)):
@@ -222,29 +222,31 @@ def scanned(
 ) -> Any:
     """`x` of the span's work-items up to this one, or before it; after `initial` if it is given."""
     if group.shuffles:
-        own = _scanned_by_sub_groups(op, x, group, scratch, not inclusive, wants_total)
+        result_here = _scanned_by_sub_groups(op, x, group, scratch, not inclusive, wants_total)
     else:
-        own = _scanned_by_chunks(op, x, group, scratch)
+        result_here = _scanned_by_chunks(op, x, group, scratch)
     if initial is not None:
-        before = op(initial, own.before) if own.number > 0 else initial
+        before = op(initial, result_here.before) if result_here.number > 0 else initial
         if inclusive:
-            result = op(before, own.upto)
+            result = op(before, result_here.upto)
         else:
-            result = op(before, own.previous) if own.place > 0 else before
+            result = op(before, result_here.previous) if result_here.place > 0 else before
     else:
-        result = op(own.before, own.upto) if own.number > 0 else own.upto
+        result = (
+            op(result_here.before, result_here.upto) if result_here.number > 0 else result_here.upto
+        )
     if not wants_total:
         return result
-    total = own.total if initial is None else op(initial, own.total)
+    total = result_here.total if initial is None else op(initial, result_here.total)
     return result, kl.assume_uniform(total) if group.whole else total
 
 
 @function
-def _scanned_within(op: Any, x: Any, steps: Any, place: Any) -> Any:
+def _scanned_within(op: Any, x: Any, steps: Any, position: Any) -> Any:
     """`x` of the work-items up to this one, in order, from the one whose place is 0."""
     for step in steps:
         other = kl.sub_group_shuffle_up(x, step)
-        if place >= step:
+        if position >= step:
             x = op(other, x)
     return x
 
@@ -253,29 +255,29 @@ def _scanned_within(op: Any, x: Any, steps: Any, place: Any) -> Any:
 def _scanned_by_sub_groups(
     op: Any, x: Any, group: Any, scratch: Any, wants_previous: Any, wants_total: Any
 ) -> Any:
-    own, groups = kl.sub_group_local_id(), group.groups
-    place = own if group.whole or groups > 1 else own % group.span
-    upto = _scanned_within(op, x, group.steps, place)
+    lane, groups = kl.sub_group_local_id(), group.groups
+    position = lane if group.whole or groups > 1 else lane % group.span
+    upto = _scanned_within(op, x, group.steps, position)
     previous = kl.sub_group_shuffle_up(upto, 1) if wants_previous else None
     if groups == 1:
-        last = group.size - 1 if group.whole else own - place + group.span - 1
+        last = group.size - 1 if group.whole else lane - position + group.span - 1
         total = kl.sub_group_shuffle(upto, last) if wants_total else None
-        return _Scanned(0, place, upto, previous, None, total)
+        return _Scanned(0, position, upto, previous, None, total)
     number = kl.sub_group_id() if group.whole else kl.sub_group_id() % groups
     base = 0 if group.whole else kl.sub_group_id() - number
     _begin(group)
-    if place == _active(group) - 1:
+    if position == _active(group) - 1:
         scratch[kl.sub_group_id()] = upto
     kl.barrier()
     if groups <= group.narrowest:
-        held = scratch[base + kl.minimum(place, groups - 1)]
-        totals = _scanned_within(op, held, group.part_steps, place)
+        held = scratch[base + kl.minimum(position, groups - 1)]
+        totals = _scanned_within(op, held, group.part_steps, position)
         before = kl.sub_group_shuffle(totals, kl.maximum(number - 1, 0))
         total = kl.sub_group_broadcast(totals, groups - 1) if wants_total else None
     else:
         before = _combined(op, scratch, base, base + number, 1)
         total = _combined(op, scratch, base, base + groups, 1) if wants_total else None
-    return _Scanned(number, place, upto, previous, before, total)
+    return _Scanned(number, position, upto, previous, before, total)
 
 
 @function
@@ -289,31 +291,31 @@ def _combined(op: Any, scratch: Any, first: Any, end: Any, step: Any) -> Any:
 
 @function
 def _scanned_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
-    own, span, chunk = kl.local_linear_id(), group.span, group.chunk
-    place = own if group.whole else own % span
-    base = 0 if group.whole else own - place
+    item, span, chunk = kl.local_linear_id(), group.span, group.chunk
+    position = item if group.whole else item % span
+    base = 0 if group.whole else item - position
     _begin(group)
-    scratch[own] = x
+    scratch[item] = x
     kl.barrier()
-    first = place * chunk
+    first = position * chunk
     if first < span:
         total = scratch[base + first]
         for k in range(first + 1, kl.minimum(first + chunk, span)):
             total = op(total, scratch[base + k])
             scratch[base + k] = total
     kl.barrier()
-    if place == 0:
+    if position == 0:
         before = scratch[base + chunk - 1]
         for k in range(2 * chunk - 1, span, chunk):
             before = op(before, scratch[base + k])
             scratch[base + k] = before
     kl.barrier()
-    number, last = place // chunk, place % chunk == chunk - 1
+    number, last = position // chunk, position % chunk == chunk - 1
     if number > 0 and not last:
-        scratch[own] = op(scratch[base + number * chunk - 1], scratch[own])
+        scratch[item] = op(scratch[base + number * chunk - 1], scratch[item])
     kl.barrier()
-    previous = scratch[kl.maximum(own - 1, 0)]
-    return _Scanned(0, place, scratch[own], previous, None, scratch[base + span - 1])
+    previous = scratch[kl.maximum(item - 1, 0)]
+    return _Scanned(0, position, scratch[item], previous, None, scratch[base + span - 1])
 
 
 # -- votes and broadcasts ---------------------------------------------------------------------
@@ -324,10 +326,10 @@ def any_true(x: Any, group: Any, scratch: Any) -> Any:
     """Whether some work-item's `x` is true."""
     if group.width == 1:
         return kl.assume_uniform(_reduced_by_chunks(kl.logical_or, x, group, scratch))
-    found = kl.sub_group_any(x)
+    result = kl.sub_group_any(x)
     if group.groups > 1:
-        found = kl.sub_group_any(_shared(kl.logical_or, found, group, scratch))
-    return kl.assume_uniform(found)
+        result = kl.sub_group_any(_shared(kl.logical_or, result, group, scratch))
+    return kl.assume_uniform(result)
 
 
 @function
@@ -335,10 +337,10 @@ def all_true(x: Any, group: Any, scratch: Any) -> Any:
     """Whether every work-item's `x` is true."""
     if group.width == 1:
         return kl.assume_uniform(_reduced_by_chunks(kl.logical_and, x, group, scratch))
-    found = kl.sub_group_all(x)
+    result = kl.sub_group_all(x)
     if group.groups > 1:
-        found = kl.sub_group_all(_shared(kl.logical_and, found, group, scratch))
-    return kl.assume_uniform(found)
+        result = kl.sub_group_all(_shared(kl.logical_and, result, group, scratch))
+    return kl.assume_uniform(result)
 
 
 @function
@@ -347,15 +349,15 @@ def _shared(op: Any, x: Any, group: Any, scratch: Any) -> Any:
 
     A result may go to several work-items, which votes do not mind.
     """
-    own = kl.sub_group_local_id()
+    lane = kl.sub_group_local_id()
     _begin(group)
-    if own == 0:
+    if lane == 0:
         scratch[kl.sub_group_id()] = x
     kl.barrier()
-    found = scratch[kl.minimum(own, group.groups - 1)]
+    total = scratch[kl.minimum(lane, group.groups - 1)]
     for k in kl.static_range(1, group.each):
-        found = op(found, scratch[kl.minimum(own + k * group.narrowest, group.groups - 1)])
-    return found
+        total = op(total, scratch[kl.minimum(lane + k * group.narrowest, group.groups - 1)])
+    return total
 
 
 @function

@@ -74,12 +74,12 @@ class Site:
         """The work-item's global id, and index and shape of the array, from a report."""
         step = 2 if self.wide else 1
         lengths = (_DIMS, self.ndim, self.ndim)
-        at, found = _HEAD, []
+        at, numbers = _HEAD, []
         for length in lengths:
             part = report[at : at + step * length]
-            found.append(tuple(_number(part[i : i + step]) for i in range(0, len(part), step)))
+            numbers.append(tuple(_number(part[i : i + step]) for i in range(0, len(part), step)))
             at += step * length
-        return tuple(found)
+        return tuple(numbers)
 
 
 def _number(words: Sequence[int]) -> int:
@@ -169,16 +169,16 @@ class _Checks:
             return None
         *lead, last = index
         inside: list[e.Expression] = [self._bounds_of(array, dim, x) for dim, x in enumerate(lead)]
-        place: e.Expression = self._const(0)
+        offset: e.Expression = self._const(0)
         size: e.Expression = self._const(1)
         for dim, x in enumerate(index):
             extent = self._extent(array, dim)
-            place = e.Binary("add", e.Binary("mul", place, extent), self._index(x))
+            offset = e.Binary("add", e.Binary("mul", offset, extent), self._index(x))
             size = e.Binary("mul", size, extent)
         none = self._const(0)
         inside.append(e.Compare("ge", self._index(last), none))
         inside.append(e.Compare("ge", count, none))
-        inside.append(e.Compare("le", count, e.Binary("sub", size, place)))
+        inside.append(e.Compare("le", count, e.Binary("sub", size, offset)))
         return _all(inside)
 
     def _bounds_of(self, array: Array, dim: int, x: e.Expression) -> e.Expression:
@@ -211,13 +211,13 @@ class _Checks:
         failed = self._failed(self._site(x.loc, array=x.array), x.index, x.array)
         if var is None:
             return (s.If(condition, (x,), failed, x.loc),)
-        held, found = self._named(var.name, var.type), self._named(var.name, var.type)
+        held, inner = self._named(var.name, var.type), self._named(var.name, var.type)
         self.variables.append(held)
         assert not isinstance(x, s.Store)
-        access = replace(x, var=found)
+        access = replace(x, var=inner)
         return (
             s.Assign(held, _zero(var.type), x.loc),
-            s.If(condition, (access, s.Assign(held, found, x.loc)), failed, x.loc),
+            s.If(condition, (access, s.Assign(held, inner, x.loc)), failed, x.loc),
             s.Let(var, held, x.loc),
         )
 

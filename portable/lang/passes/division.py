@@ -180,8 +180,8 @@ def float_floordiv(x: e.Expression, y: e.Expression, name: Name) -> e.Expression
     up = compare("gt", e.Binary("sub", quotient, floor), 0.5)
     nearest = e.Select(up, e.Binary("add", floor, constant(1.0, x.type)), floor)
     plain = name(e.Binary("div", x, y), "ratio")
-    found = e.Select(compare("eq", quotient, 0), _call("copysign", quotient, plain), nearest)
-    return e.Select(compare("eq", y, 0), plain, found)
+    result = e.Select(compare("eq", quotient, 0), _call("copysign", quotient, plain), nearest)
+    return e.Select(compare("eq", y, 0), plain, result)
 
 
 def _call(function: str, *operands: e.Expression) -> e.Expression:

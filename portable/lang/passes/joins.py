@@ -77,6 +77,6 @@ def _before_continuing(block: s.Block, end: s.Barrier | s.Fence) -> s.Block:
     for x in block:
         if isinstance(x, s.Continue):
             out.append(end)
-        own = isinstance(x, s.For | s.Loop)
-        out.append(x if own else map_blocks(x, lambda inner: _before_continuing(inner, end)))
+        is_loop = isinstance(x, s.For | s.Loop)
+        out.append(x if is_loop else map_blocks(x, lambda inner: _before_continuing(inner, end)))
     return tuple(out)

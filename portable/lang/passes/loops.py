@@ -58,7 +58,7 @@ class _Loops:
         return self._bindings.bind(x, name)
 
     def _counted(self, x: s.For) -> s.For:
-        own, kind = x.var.type, unsigned(x.var.type)
+        kind_of, kind = x.var.type, unsigned(x.var.type)
         assert isinstance(kind, DType)
         name = x.var.name
         start, stop, step = (
@@ -68,7 +68,7 @@ class _Loops:
         trips = self._bound(self._trips(start, stop, step), f"{name}_trips")
         trip = self._bindings.variable(f"{name}_trip", kind)
         by = e.Binary("mul", trip, reinterpret(step, kind))
-        value = reinterpret(e.Binary("add", reinterpret(start, kind), by), own)
+        value = reinterpret(e.Binary("add", reinterpret(start, kind), by), kind_of)
         body = (s.Let(x.var, value, x.loc), *x.body)
         zero, one = constant(0, kind), constant(1, kind)
         return s.For(trip, zero, trips, one, body, x.loc, x.unroll)

@@ -160,14 +160,14 @@ def _number(bits: e.Expression, kind: _Format) -> e.Expression:
     )
     moved = _shl(magnitude, kind.shift)
     normal = e.Binary("add", moved, _const(kind.rebias, bits.type))
-    found = e.Select(_less(magnitude, 1 << kind.fraction), _bitcast(small, uint32), normal)
+    value = e.Select(_less(magnitude, 1 << kind.fraction), _bitcast(small, uint32), normal)
     quiet = _const(_INFINITY | 1 << _FRACTION - 1, bits.type)
     if kind.overflow != kind.nan:
         at_infinity = e.Compare("eq", magnitude, _const(kind.overflow, bits.type))
         quiet = e.Select(at_infinity, _const(_INFINITY, bits.type), quiet)
-    found = e.Select(_less(magnitude, kind.overflow), found, quiet)
+    value = e.Select(_less(magnitude, kind.overflow), value, quiet)
     sign = _shl(_and(bits, kind.sign), 32 - kind.words.bits)
-    return _bitcast(e.Binary("or", found, sign), float32)
+    return _bitcast(e.Binary("or", value, sign), float32)
 
 
 # -- from numbers to words ------------------------------------------------------------------------
@@ -180,16 +180,16 @@ def _bits(x: e.Expression, kind: _Format) -> e.Expression:
     odd = _and(_shr(magnitude, kind.shift), 1)
     half = e.Binary("add", odd, _const((1 << kind.shift - 1) - 1, bits.type))
     nearest = _shr(e.Binary("add", magnitude, half), kind.shift)
-    found: e.Expression = nearest
+    bits_so_far: e.Expression = nearest
     if not kind.single_range:
         nearest = e.Binary("sub", nearest, _const(kind.rebias >> kind.shift, bits.type))
         least = kind.rebias + (1 << _FRACTION)
         small = e.Select(_less(magnitude, least), _ticks(magnitude, kind), nearest)
-        found = e.Select(_less(small, kind.overflow), small, _const(kind.overflow, bits.type))
+        bits_so_far = e.Select(_less(small, kind.overflow), small, _const(kind.overflow, bits.type))
     if kind.overflow != kind.nan:
         is_number = e.Compare("le", magnitude, _const(_INFINITY, bits.type))
-        found = e.Select(is_number, found, _const(kind.nan, bits.type))
-    return e.Binary("or", found, _and(_shr(bits, 32 - kind.words.bits), kind.sign))
+        bits_so_far = e.Select(is_number, bits_so_far, _const(kind.nan, bits.type))
+    return e.Binary("or", bits_so_far, _and(_shr(bits, 32 - kind.words.bits), kind.sign))
 
 
 def _ticks(magnitude: e.Expression, kind: _Format) -> e.Expression:
@@ -218,13 +218,13 @@ def _single(x: e.Expression) -> e.Expression:
     exact = e.Compare("eq", back, x)
     wide = _like(x.type, uint64)
     mask = e.Const(2**63 - 1, uint64)
-    size, own = (
+    size, scale = (
         e.Binary(
             "and", e.Bitcast(y, wide), e.Splat(mask, wide) if isinstance(wide, Vector) else mask
         )
         for y in (back, x)
     )
-    down = e.Select(e.Compare("gt", size, own), e.Binary("sub", bits, _const(1, bits.type)), bits)
+    down = e.Select(e.Compare("gt", size, scale), e.Binary("sub", bits, _const(1, bits.type)), bits)
     odd = e.Binary("or", down, _const(1, bits.type))
     same = e.Binary("or", exact, e.Compare("ne", x, x))
     return _bitcast(e.Select(same, bits, odd), float32)

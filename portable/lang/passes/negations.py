@@ -137,8 +137,8 @@ def _constant(x: e.Expression) -> float | None:
         case e.Splat():
             return _constant(x.x)
         case e.MakeVector(elements=elements):
-            found = {_constant(lane) for lane in elements}
-            return found.pop() if len(found) == 1 else None
+            values = {_constant(lane) for lane in elements}
+            return values.pop() if len(values) == 1 else None
         case _:
             return None
 

@@ -74,8 +74,8 @@ class _Operators:
             case e.Cast():
                 return self._cast(made)
             case e.WorkItem():
-                place = placed(made, self._kernel)
-                return made if place is made else self.expression(place)
+                expression = placed(made, self._kernel)
+                return made if expression is made else self.expression(expression)
             case _:
                 return made
 
@@ -125,8 +125,8 @@ class _Operators:
         if f"{source.short}.{target.short}" in self._semantics.saturating:
             return x
         number = self._name(x.x, "number")
-        found = _saturated(number, x.type, target)
-        return found if x.storage is None else e.Cast(found, x.type, x.storage)
+        result = _saturated(number, x.type, target)
+        return result if x.storage is None else e.Cast(result, x.type, x.storage)
 
 
 def _natural(x: Interval) -> Interval:

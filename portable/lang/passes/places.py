@@ -51,13 +51,13 @@ def placed(x: e.WorkItem, kernel: Kernel) -> e.Expression:
 
 def _unfolded(x: e.WorkItem, kernel: Kernel) -> e.Expression:
     """An index of a workgroup that is launched along one dimension."""
-    own = e.Const(kernel.workgroup[x.dim], x.type)
+    extent = e.Const(kernel.workgroup[x.dim], x.type)
     if x.word == "local_id":
         before = e.Const(prod(kernel.workgroup[: x.dim]), x.type)
         row = e.Binary("floordiv", linear_id(kernel, x.type), before, nonnegative=True)
-        return e.Binary("mod", row, own, nonnegative=True)
+        return e.Binary("mod", row, extent, nonnegative=True)
     word: e.WorkItemWord = "group_id" if x.word == "global_id" else "num_groups"
-    total = e.Binary("mul", e.WorkItem(word, x.dim, x.type), own)
+    total = e.Binary("mul", e.WorkItem(word, x.dim, x.type), extent)
     if x.word == "global_size":
         return total
     return e.Binary("add", total, placed(e.WorkItem("local_id", x.dim, x.type), kernel))

@@ -77,8 +77,8 @@ class _SubGroups:
         kind = x.var.type
         value = cast(x.value, int32) if kind is bool_ else x.value
         result = self._result(x, value)
-        found = compare("ne", result, 0) if kind is bool_ else result
-        return (*self._bindings.taken(), s.Let(x.var, found, x.loc))
+        outcome = compare("ne", result, 0) if kind is bool_ else result
+        return (*self._bindings.taken(), s.Let(x.var, outcome, x.loc))
 
     def _result(self, x: s.SubGroup, value: e.Expression) -> e.Expression:
         if x.op in _REDUCTIONS:
@@ -104,11 +104,11 @@ class _SubGroups:
         return var
 
     def _reduced(self, op: e.BinaryOp, value: e.Expression) -> e.Expression:
-        found, step = self._bindings.name(value, "value"), self._size // 2
+        total, step = self._bindings.name(value, "value"), self._size // 2
         while step:
-            found = self._across(op, found, step) if self._full else self._down(op, found, step)
+            total = self._across(op, total, step) if self._full else self._down(op, total, step)
             step //= 2
-        return found if self._full else self._shuffled(found, e.Const(0, uint32))
+        return total if self._full else self._shuffled(total, e.Const(0, uint32))
 
     def _across(self, op: e.BinaryOp, value: e.Expression, step: int) -> e.Expression:
         other = self._shuffled(value, e.Binary("xor", self._own, e.Const(step, uint32)))
@@ -120,13 +120,13 @@ class _SubGroups:
         return self._taken_in(op, value, source, inside)
 
     def _scanned(self, value: e.Expression) -> e.Expression:
-        found, step = self._bindings.name(value, "value"), 1
+        total, step = self._bindings.name(value, "value"), 1
         while step < self._size:
             by = e.Const(step, uint32)
             inside = self._bindings.bind(e.Compare("ge", self._own, by), "inside")
-            found = self._taken_in("add", found, e.Binary("sub", self._own, by), inside)
+            total = self._taken_in("add", total, e.Binary("sub", self._own, by), inside)
             step *= 2
-        return found
+        return total
 
     def _taken_in(
         self, op: e.BinaryOp, value: e.Expression, source: e.Expression, inside: e.Expression

@@ -148,8 +148,8 @@ class Held:
     ) -> Held:
         """Binds where a lane stands in a warp's share, which begins at `origin`, and registers."""
         row, column = (
-            code.let(f"{fragment.name}_{name}", add(begin, own))
-            for name, begin, own in zip(
+            code.let(f"{fragment.name}_{name}", add(begin, tile))
+            for name, begin, tile in zip(
                 ("row", "column"), origin, layout.standing(lanes.member, lanes.group), strict=True
             )
         )

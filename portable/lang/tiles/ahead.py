@@ -31,15 +31,15 @@ def next_sources(loop: Pipeline) -> list[Region]:
     """The regions of global arrays that the next round copies, in terms of this one."""
     values = {x.var: x.value for x in loop.body if isinstance(x, s.Let)}
     after = {loop.var: add(loop.var, loop.step)}
-    found = []
+    sources = []
     for x in loop.body:
         if isinstance(x, s.CopyTile) and _in_lines(x.source):
             starts = tuple(
                 resolved(resolved(start, values), after)  # type: ignore[arg-type]
                 for start in x.source.starts
             )
-            found.append(replace(x.source, starts=starts))
-    return found
+            sources.append(replace(x.source, starts=starts))
+    return sources
 
 
 def _in_lines(region: Region) -> bool:

@@ -103,8 +103,8 @@ class _Bulk:
         for array in completions:
             assert array.layout is not None
             for slot in range(array.layout.size):
-                place = ((array, (e.Const(slot, self._kernel.index_type),)),)
-                body.append(s.Instruction("mbarrier.init", (), (), place, loc))
+                position = ((array, (e.Const(slot, self._kernel.index_type),)),)
+                body.append(s.Instruction("mbarrier.init", (), (), position, loc))
         if not body:
             return ()
         body.append(s.Instruction("mbarrier.init_fence", (), (), (), loc))

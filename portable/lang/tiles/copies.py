@@ -108,9 +108,9 @@ class _Tile:
     def index(self, region: Region, at: list[e.Expression]) -> tuple[e.Expression, ...]:
         """The index into the region's array of a place in the tile, given slowest first."""
         index = [_expression(x) for x in region.starts]
-        for d, own in zip(self.order, at, strict=True):
+        for d, extent in zip(self.order, at, strict=True):
             dim = self.dim(region, d)
-            index[dim] = _sum(index[dim], _scaled(own, self.step(region, d)))
+            index[dim] = _sum(index[dim], _scaled(extent, self.step(region, d)))
         return tuple(index)
 
 
@@ -170,9 +170,9 @@ def _asked(x: s.CopyTile, completion: tuple[Array, tuple[e.Expression, ...]]) ->
     dims = tuple(sorted(range(len(strides)), key=lambda d: (strides[d] != "unit", -d)))
     box = Box(dims, tuple(source.extents[d] or 1 for d in dims), layout.swizzle)
     at = tuple(_narrow(_expression(source.starts[d])) for d in dims)
-    place = x.target.array, tuple(_expression(start) for start in x.target.starts)
+    target = x.target.array, tuple(_expression(start) for start in x.target.starts)
     boxes = ((source.array, box),)
-    return s.Instruction(f"tensor.load.{len(dims)}", (), at, (place, completion), x.loc, boxes)
+    return s.Instruction(f"tensor.load.{len(dims)}", (), at, (target, completion), x.loc, boxes)
 
 
 def _narrow(x: e.Expression) -> e.Expression:
@@ -236,10 +236,10 @@ class _Lowering:
                 starts.append(value)
                 continue
             self._names += 1
-            own = e.Variable(f"{region.array.name}.start{self._names}", _scalar_type(value))
-            head.append(s.Let(own, value, loc))
-            self._facts.learn(own, value)
-            starts.append(own)
+            variable = e.Variable(f"{region.array.name}.start{self._names}", _scalar_type(value))
+            head.append(s.Let(variable, value, loc))
+            self._facts.learn(variable, value)
+            starts.append(variable)
         return replace(region, starts=tuple(starts))
 
     def _const(self, value: int) -> e.Const:
@@ -271,12 +271,12 @@ class _Lowering:
         return tile
 
     def _unit(self, tile: _Tile, region: Region, dim: int) -> bool:
-        own = tile.dim(region, dim)
+        index = tile.dim(region, dim)
         if tile.step(region, dim) != 1:
             return False
         if region.array.layout is not None:
-            return region.array.layout.strides[own] == 1
-        return region.array.strides[own] == "unit"
+            return region.array.layout.strides[index] == 1
+        return region.array.strides[index] == "unit"
 
     def _fastest(self, tile: _Tile) -> int:
         """The dimension to go along: contiguous on both sides, or outside, or the last."""
@@ -323,9 +323,9 @@ class _Lowering:
     def _inside_aligned(self, tile: _Tile, lanes: int) -> bool:
         layout = tile.inside.array.layout
         assert layout is not None
-        own = tile.dims(tile.inside)[-1]
+        index = tile.dims(tile.inside)[-1]
         for dim, start in enumerate(tile.inside.starts):
-            if dim == own or layout.strides[dim] == 1:
+            if dim == index or layout.strides[dim] == 1:
                 if self._facts.multiple_of(_expression(start)) % lanes:
                     return False
             elif layout.strides[dim] % lanes and tile.inside.array.shape[dim] > 1:
@@ -373,8 +373,8 @@ class _Lowering:
             axes = tile.dims(source)[-1], tile.dims(target)[-1]
             index = tile.index(source, at)
             body.append(s.Load(value, source.array, index, tile.loc, axes[0], part))
-            place = tile.index(target, at)
-            body.append(s.Store(target.array, place, value, tile.loc, axes[1], part))
+            position = tile.index(target, at)
+            body.append(s.Store(target.array, position, value, tile.loc, axes[1], part))
         return body
 
     def _zero(self, tile: _Tile, at: list[e.Expression], lanes: int) -> list[s.Statement]:
@@ -387,8 +387,8 @@ class _Lowering:
             zero = e.Splat(zero, Vector(dtype.real.register, lanes))
         parts: tuple[int | None, ...] = (0, 1) if dtype.is_complex else (None,)
         axis = tile.dims(tile.inside)[-1]
-        place = tile.index(tile.inside, at)
-        return [s.Store(tile.inside.array, place, zero, tile.loc, axis, part) for part in parts]
+        target = tile.index(tile.inside, at)
+        return [s.Store(tile.inside.array, target, zero, tile.loc, axis, part) for part in parts]
 
     def _tested(self, tile: _Tile, at: list[e.Expression]) -> list[s.Statement]:
         """One element, if it lies inside."""
@@ -406,41 +406,43 @@ class _Lowering:
         for extent in tile.extents[:-1]:
             chunks *= extent
         rounds = -(-chunks // tile.items)
-        own = self._name(tile, "chunk")
-        body: list[s.Statement] = [s.Let(own, self._own_number(tile), tile.loc)]
+        chunk = self._name(tile, "chunk")
+        body: list[s.Statement] = [s.Let(chunk, self._own_number(tile), tile.loc)]
         if rounds > _MOST_UNROLLED or tested:
-            body.append(self._round_loop(tile, own, chunks, rounds, tested))
+            body.append(self._round_loop(tile, chunk, chunks, rounds, tested))
             return tuple(body)
         if len(tile.extents) == 2 and tile.items % per_row == 0:
-            body += self._by_rows(tile, own, per_row, chunks, rounds)
+            body += self._by_rows(tile, chunk, per_row, chunks, rounds)
             return tuple(body)
         for number in range(rounds):
             whole = (number + 1) * tile.items <= chunks
-            place = _sum(own, number * tile.items)
-            body += self._guarded(tile, place, chunks, whole, tested)
+            number_in_all = _sum(chunk, number * tile.items)
+            body += self._guarded(tile, number_in_all, chunks, whole, tested)
         return tuple(body)
 
     def _own_number(self, tile: _Tile) -> e.Expression:
         """The number of this work-item among those that copy."""
-        own = linear_local_id(self._kernel.workgroup, self._index)
-        return own if tile.copy.by is None else _remainder(own, tile.items)
+        number = linear_local_id(self._kernel.workgroup, self._index)
+        return number if tile.copy.by is None else _remainder(number, tile.items)
 
     def _round_loop(
-        self, tile: _Tile, own: e.Variable, chunks: int, rounds: int, tested: bool
+        self, tile: _Tile, number_given: e.Variable, chunks: int, rounds: int, tested: bool
     ) -> s.Statement:
         number = self._name(tile, "at")
         inner = self._one(tile, number, tested)
         stop, step = self._const(chunks), self._const(tile.items)
         unroll = 0 if tested else 4
-        return s.For(number, own, stop, step, tuple(inner), tile.loc, unroll if rounds > 1 else 0)
+        return s.For(
+            number, number_given, stop, step, tuple(inner), tile.loc, unroll if rounds > 1 else 0
+        )
 
     def _guarded(
-        self, tile: _Tile, place: e.Expression, chunks: int, whole: bool, tested: bool
+        self, tile: _Tile, target: e.Expression, chunks: int, whole: bool, tested: bool
     ) -> list[s.Statement]:
-        inner = self._one(tile, place, tested)
+        inner = self._one(tile, target, tested)
         if whole:
             return inner
-        last = e.Compare("lt", place, self._const(chunks))
+        last = e.Compare("lt", target, self._const(chunks))
         return [s.If(last, tuple(inner), (), tile.loc)]
 
     def _one(self, tile: _Tile, chunk: e.Expression, tested: bool) -> list[s.Statement]:
@@ -450,31 +452,31 @@ class _Lowering:
         rest = chunk
         shape = [*tile.extents[:-1], tile.extents[-1] // tile.lanes]
         for number, extent in reversed(list(enumerate(shape))):
-            own = self._name(tile, "at")
+            item = self._name(tile, "at")
             value = rest
             if number > 0:
                 value, rest = _remainder(rest, extent), _quotient(rest, extent)
             if number == len(shape) - 1:
                 value = _scaled(value, tile.lanes)
-            body.append(s.Let(own, value, tile.loc))
-            at.insert(0, own)
+            body.append(s.Let(item, value, tile.loc))
+            at.insert(0, item)
         return [*body, *self._chunk(tile, at, tested)]
 
     def _by_rows(
-        self, tile: _Tile, own: e.Variable, per_row: int, chunks: int, rounds: int
+        self, tile: _Tile, number_given: e.Variable, per_row: int, chunks: int, rounds: int
     ) -> list[s.Statement]:
         """Each round is so many rows further on: the column stays."""
         row, column = self._name(tile, "row"), self._name(tile, "column")
         body: list[s.Statement] = [
-            s.Let(row, _quotient(own, per_row), tile.loc),
-            s.Let(column, _scaled(_remainder(own, per_row), tile.lanes), tile.loc),
+            s.Let(row, _quotient(number_given, per_row), tile.loc),
+            s.Let(column, _scaled(_remainder(number_given, per_row), tile.lanes), tile.loc),
         ]
         rows = tile.items // per_row
         for number in range(rounds):
-            place = _sum(row, number * rows)
-            inner = self._chunk(tile, [place, column], False)
+            row_number = _sum(row, number * rows)
+            inner = self._chunk(tile, [row_number, column], False)
             if (number + 1) * tile.items > chunks:
-                last = e.Compare("lt", place, self._const(tile.extents[0]))
+                last = e.Compare("lt", row_number, self._const(tile.extents[0]))
                 body.append(s.If(last, tuple(inner), (), tile.loc))
             else:
                 body += inner
@@ -523,9 +525,9 @@ class _Lowering:
         """Loops over rows, wide vectors along each; where tested, up to where the array ends."""
         rows = [self._name(tile, "row") for _ in tile.extents[:-1]]
         body = self._tested_row(tile, rows) if tested else self._row(tile, rows)
-        for own, extent in reversed(list(zip(rows, tile.extents[:-1], strict=True))):
+        for index, extent in reversed(list(zip(rows, tile.extents[:-1], strict=True))):
             zero, one = self._const(0), self._const(1)
-            body = (s.For(own, zero, self._const(extent), one, body, tile.loc),)
+            body = (s.For(index, zero, self._const(extent), one, body, tile.loc),)
         return body
 
     def _row(self, tile: _Tile, rows: list[e.Variable]) -> s.Block:

@@ -63,11 +63,11 @@ class Grid:
         """This work-item's share of columns."""
         return self._share(extent, self.across, self.x)
 
-    def _share(self, extent: int, parts: int, own: e.Expression) -> Share:
+    def _share(self, extent: int, parts: int, share: e.Expression) -> Share:
         width = self.widest
         while width > 1 and extent % (parts * width):
             width //= 2
-        return Share(extent, parts, width, own)
+        return Share(extent, parts, width, share)
 
     @staticmethod
     def choose(shape: tuple[int, int], items: int, widest: int) -> tuple[int, int]:

@@ -77,8 +77,8 @@ class Micro(Strategy):
         self._sums: dict[Fragment, Array] = {}
         self._panels: dict[Fragment | Array, Panels] = {}
         self._next: dict[s.Multiply, list[Region]] = {}
-        found = summations(work.kernel.body)
-        self._fused = {x: found[x] for x in part.accumulators if x in found}
+        result = summations(work.kernel.body)
+        self._fused = {x: result[x] for x in part.accumulators if x in result}
 
     @classmethod
     def suits(cls, work: Work, part: Part) -> bool:
@@ -234,10 +234,10 @@ class Micro(Strategy):
             values = code.load(array, at, vector_type(array.dtype, lanes))
             code.store(x.target.array, index, values, kept_dims(x.target)[-1])
         with code.otherwise(), code.loop("lane", lanes, unroll=1) as lane:
-            own = e.Binary("add", column, lane)
-            with code.when(smaller(own, width)):
+            column_number = e.Binary("add", column, lane)
+            with code.when(smaller(column_number, width)):
                 there = (*at[:-1], e.Binary("add", at[-1], lane))
-                self._store_element(code, x, row, own, there)
+                self._store_element(code, x, row, column_number, there)
 
     def _store_element(
         self,

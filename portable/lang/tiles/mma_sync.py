@@ -97,12 +97,12 @@ def _plain(work: Work, part: Part) -> bool:
 def _copies_after(copies: s.Block, step: int, steps: int) -> s.Block:
     """What of a round's copies follows one of so many k-steps."""
     before = 0
-    found: list[s.Statement] = []
+    statements: list[s.Statement] = []
     for x in copies:
         if min(before, steps - 1) == step:
-            found.append(x)
+            statements.append(x)
         before += isinstance(x, s.CopyTile)
-    return tuple(found)
+    return tuple(statements)
 
 
 class MmaSync(Strategy):
@@ -210,11 +210,11 @@ class MmaSync(Strategy):
 
     def _buffer(self, use: _Use) -> tuple[Registers, Registers]:
         """Registers that operands of local memory pass through, of two k-steps."""
-        found = self._buffers.get(use)
-        if found is None:
+        buffers = self._buffers.get(use)
+        if buffers is None:
             first, second = (self._registers(f"{use}_{turn}", use) for turn in (0, 1))
-            found = self._buffers[use] = first, second
-        return found
+            buffers = self._buffers[use] = first, second
+        return buffers
 
     def _placed(self, operand: Fragment | Region, use: _Use, step: int) -> Registers:
         """The registers of an operand's k-step."""
@@ -248,26 +248,26 @@ class MmaSync(Strategy):
         then have something to do at once. Those of doubles have a k-step each, lest operands wait
         behind both: on an H200 products of 4096 took 0.96 of the time so.
         """
-        found = rotation(x)
+        rotated = rotation(x)
         if (
-            found is None
-            or self._steps(found.product) % 2
-            or not exist_always(found.following, self.work.facts)
+            rotated is None
+            or self._steps(rotated.product) % 2
+            or not exist_always(rotated.following, self.work.facts)
         ):
             return super().pipeline(x)
         before, code = self.work.code(x.loc), self.work.code(x.loc)
-        before.emit(*found.waits)
-        self._fetch(before, found.first, 0)
-        code.emit(*found.bindings)
-        last = self._steps(found.product) - 1
+        before.emit(*rotated.waits)
+        self._fetch(before, rotated.first, 0)
+        code.emit(*rotated.bindings)
+        last = self._steps(rotated.product) - 1
         copying = last if self._shape.operand is float64 else 1
         for step in range(last):
-            self._fetch(code, found.product, step + 1)
-            self._step(code, found.product, step)
-            code.emit(*_copies_after(found.copies, step, copying))
-        code.emit(*found.waits)
-        self._fetch(code, found.following, 0)
-        self._step(code, found.product, last)
+            self._fetch(code, rotated.product, step + 1)
+            self._step(code, rotated.product, step)
+            code.emit(*_copies_after(rotated.copies, step, copying))
+        code.emit(*rotated.waits)
+        self._fetch(code, rotated.following, 0)
+        self._step(code, rotated.product, last)
         return *before.block, rounds_of(x, code.block)
 
     def _steps(self, x: s.Multiply) -> int:
@@ -303,15 +303,15 @@ class MmaSync(Strategy):
         tiles = list(ordered(len(a), len(b)))
         for start in range(0, len(tiles), _SUMMED):
             part = tiles[start : start + _SUMMED]
-            own = {tile: self._step_sums[at] for at, tile in enumerate(part)}
-            code.emit(*(s.Assign(r, zero, code.loc) for tile in part for r in own[tile]))
+            sums = {tile: self._step_sums[at] for at, tile in enumerate(part)}
+            code.emit(*(s.Assign(r, zero, code.loc) for tile in part for r in sums[tile]))
             for left, right in factors:
                 for i, j in part:
                     operands = (*left[i], *right[j])
-                    code.emit(s.Instruction(self._shape.name, own[i, j], operands, (), code.loc))
+                    code.emit(s.Instruction(self._shape.name, sums[i, j], operands, (), code.loc))
             for i, j in part:
                 first = (i * len(b) + j) * each
-                for r, more in zip(held[first : first + each], own[i, j], strict=True):
+                for r, more in zip(held[first : first + each], sums[i, j], strict=True):
                     code.emit(s.Assign(r, e.Binary("add", r, more), code.loc))
 
     def _products(self, code: Code, total: Fragment, a: Registers, b: Registers) -> None:

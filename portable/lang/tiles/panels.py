@@ -195,14 +195,16 @@ class _Copy:
         array = self.source.array
         if array.space != "global":
             return None
-        found: e.Expression | None = None
+        condition: e.Expression | None = None
         for dim, extent in enumerate(self.source.extents):
             if extent is None:
                 start = self._start(dim)
                 kind = self.code.work.kernel.index_type
                 least = e.Compare("ge", start, e.Const(0, kind))
-                found = both(found, least, e.Compare("lt", start, e.Extent(array, dim, kind)))
-        return found
+                condition = both(
+                    condition, least, e.Compare("lt", start, e.Extent(array, dim, kind))
+                )
+        return condition
 
     def _start(self, dim: int) -> e.Expression:
         start = self.source.starts[dim]

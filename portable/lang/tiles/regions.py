@@ -33,12 +33,12 @@ def _offsets(region: Region, row: e.Expression, column: e.Expression) -> list[e.
     """The distances from the start along each dimension."""
     if not region.joined:
         return [row, column]
-    found = [column]
+    offsets = [column]
     *outer, _ = (extent for extent in region.extents if extent is not None)
     for extent in reversed(outer[1:]):
-        found.insert(0, remainder(row, extent))
+        offsets.insert(0, remainder(row, extent))
         row = divided(row, extent)
-    return [row, *found]
+    return [row, *offsets]
 
 
 def inside(region: Region, index: tuple[e.Expression, ...]) -> e.Expression | None:
@@ -64,9 +64,9 @@ def exists(region: Region, facts: Facts) -> e.Expression:
         if facts.bounds(start).low < 0:
             conditions.append(e.Compare("ge", start, e.Const(0, start.type)))
         conditions.append(e.Compare("le", start, last))
-    found = both(*conditions)
-    assert found is not None
-    return found
+    condition = both(*conditions)
+    assert condition is not None
+    return condition
 
 
 def _start(region: Region, dim: int) -> e.Expression:

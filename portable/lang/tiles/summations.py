@@ -64,8 +64,8 @@ def summations(body: s.Block) -> dict[Fragment, Summation]:
         for thing in set(x.touched()):
             if isinstance(thing, Fragment):
                 uses[thing] = uses.get(thing, 0) + 1
-    found = (_summation(block, at, uses) for block in _blocks(body) for at in range(len(block)))
-    return {x.fill.fragment: x for x in found if x is not None}
+    sums = (_summation(block, at, uses) for block in _blocks(body) for at in range(len(block)))
+    return {x.fill.fragment: x for x in sums if x is not None}
 
 
 def _blocks(block: s.Block) -> Iterator[s.Block]:

@@ -21,14 +21,14 @@ _BANKS: Final = 128
 
 def contiguous_dim(tile: Tile) -> int:
     """The dimension of a tile along which the arrays that fill it have unit stride."""
-    found = {
+    dims = {
         to
         for copy in tile.copies
         for to, start in alike_dims(copy).items()
         if copy.source.array.strides[start] == "unit"
     }
     last = tile.array.ndim - 1
-    return found.pop() if len(found) == 1 else last
+    return dims.pop() if len(dims) == 1 else last
 
 
 def spread(work: Work, tiles: list[Tile]) -> None:

@@ -69,12 +69,12 @@ def _variable(statement: s.Statement) -> e.Variable:
 def _needed(x: s.ForElements) -> list[s.Statement]:
     """The statements of the body on which the new value depends."""
     wanted: set[e.Expression] = {x.value}
-    found: list[s.Statement] = []
+    statements: list[s.Statement] = []
     for statement in reversed(x.body):
         if _variable(statement) in wanted:
-            found.append(statement)
+            statements.append(statement)
             wanted |= set(subexpressions(_value(statement)))
-    return found[::-1]
+    return statements[::-1]
 
 
 def _widened(x: e.Expression, known: dict[e.Expression, e.Expression]) -> e.Expression:

@@ -89,8 +89,8 @@ def cut(x: s.Statement, body: s.Block) -> Cut | None:
     if len(within) != 1:
         return None
     (loop,) = within
-    found = _pieces(loop) if _goes_on(loop, x, body) else None
-    return None if found is None else replace(found, around=x)
+    pieces = _pieces(loop) if _goes_on(loop, x, body) else None
+    return None if pieces is None else replace(pieces, around=x)
 
 
 def cut_of(work: Work, multiplies: list[s.Multiply]) -> Cut | None:
@@ -180,9 +180,9 @@ def _rounds(code: Code, pieces: Cut, finish: Callable[[], None] | None = None) -
     """
     loop, around = pieces.loop, pieces.around
     at = next((i for i, x in enumerate(around.body) if isinstance(x, Pipeline)), 0) if around else 0
-    own = () if finish else _OWN
+    finish_only = () if finish else _OWN
     before, after = (
-        [x for x in part if not isinstance(x, own)]
+        [x for x in part if not isinstance(x, finish_only)]
         for part in ((around.body[:at], around.body[at + 1 :]) if around else ((), ()))
     )
     with code.over(around) if around else nullcontext():
@@ -212,21 +212,21 @@ class _Ring:
 
     def begin(self, code: Code, filling: int, multiplying: int) -> None:
         """One work-item makes them, for so many arrivals in each round."""
-        own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
-        with code.when(e.Compare("eq", own, code.index(0))):
+        item = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
+        with code.when(e.Compare("eq", item, code.index(0))):
             for array, count in ((self.filled, filling), (self.freed, multiplying)):
                 for slot in range(self.slots):
-                    place = ((array, (code.index(slot),)),)
+                    position = ((array, (code.index(slot),)),)
                     arrivals = (code.index(count),)
-                    code.emit(s.Instruction("mbarrier.init.many", (), arrivals, place, code.loc))
+                    code.emit(s.Instruction("mbarrier.init.many", (), arrivals, position, code.loc))
             code.emit(s.Instruction("mbarrier.init_fence", (), (), (), code.loc))
         code.emit(s.Barrier(code.loc))
 
     def wait(self, code: Code, array: Array, turn: e.Expression, ahead: int) -> None:
         """Until the phase is over that the round is in, or the one `ahead` of it."""
         phase = remainder(add(divided(turn, self.slots), ahead), 2)
-        place = (self.place(array, turn),)
-        code.emit(s.Instruction("mbarrier.wait", (), (phase,), place, code.loc))
+        slot = (self.place(array, turn),)
+        code.emit(s.Instruction("mbarrier.wait", (), (phase,), slot, code.loc))
 
     def place(self, array: Array, turn: e.Expression) -> tuple[Array, tuple[e.Expression, ...]]:
         """A round's mbarrier."""
@@ -234,18 +234,18 @@ class _Ring:
 
     def arrive(self, code: Code, word: str, array: Array, turn: e.Expression, back: int) -> None:
         """At the mbarrier of the round so many rounds before."""
-        place = (self.place(array, add(turn, -back)),)
-        code.emit(s.Instruction(word, (), (), place, code.loc))
+        slot = (self.place(array, add(turn, -back)),)
+        code.emit(s.Instruction(word, (), (), slot, code.loc))
 
 
 def _asking(code: Code, pieces: Cut, ring: _Ring, by: int) -> None:
     """One work-item asks for a round's copies when its slot is free, and says how many bytes."""
     turn = pieces.loop.var
-    own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
+    item = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
     copies = [x for x in pieces.copies if isinstance(x, s.CopyTile)]
     size = sum(prod(x.target.shape) * x.target.array.dtype.itemsize for x in copies)
     filled = ring.place(ring.filled, turn)
-    with code.when(e.Compare("eq", own, code.index(by))), _rounds(code, pieces):
+    with code.when(e.Compare("eq", item, code.index(by))), _rounds(code, pieces):
         ring.wait(code, ring.freed, turn, 1)
         code.emit(
             *(
@@ -275,8 +275,8 @@ def _copying(code: Code, pieces: Cut, ring: _Ring, by: tuple[int, int]) -> None:
 def _multiplying(code: Code, pieces: Cut, ring: _Ring, settled: s.Block) -> None:
     """Starts a round's product when its tiles are there; then the one before is over."""
     turn, begin, end = pieces.loop.var, pieces.loop.start, pieces.loop.stop
-    own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
-    first = e.Compare("eq", remainder(own, GROUP), code.index(0))
+    item = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
+    first = e.Compare("eq", remainder(item, GROUP), code.index(0))
 
     def free(after: e.Expression) -> None:
         with code.when(e.Binary("and", first, smaller(begin, after))):

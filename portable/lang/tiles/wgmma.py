@@ -402,9 +402,9 @@ class Wgmma(Strategy):
         self, code: Code, which: int, tile: _Paneled, index: tuple[e.Expression, ...]
     ) -> None:
         constant = e.Const(tile.descriptor, uint64)
-        place = (tile.array, index)
+        address = (tile.array, index)
         output = (self._bases[which],)
-        code.emit(s.Instruction("wgmma.descriptor", output, (constant,), (place,), code.loc))
+        code.emit(s.Instruction("wgmma.descriptor", output, (constant,), (address,), code.loc))
 
     def _step(self, code: Code, total: Fragment, a: _Paneled, b: _Paneled, k: int) -> None:
         """Everything that 32 bytes of a's columns and b's rows contribute."""

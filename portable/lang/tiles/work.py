@@ -321,9 +321,9 @@ def smaller(x: e.Expression, y: e.Expression | int) -> e.Expression:
 
 def both(*conditions: e.Expression | None) -> e.Expression | None:
     """All of the conditions; None for none."""
-    found: e.Expression | None = None
+    result: e.Expression | None = None
     for condition in conditions:
         if condition is not None:
             assert condition.type is bool_
-            found = condition if found is None else e.Binary("and", found, condition)
-    return found
+            result = condition if result is None else e.Binary("and", result, condition)
+    return result

@@ -53,11 +53,11 @@ def word(function: _F) -> _F:
 
 def elementwise(function: _F) -> _F:
     """Makes a function of `FUNCTIONS` a word, whose documentation says how exact it is."""
-    found = FUNCTIONS[function.__name__]
-    accuracy = f"Within {found.ulp32:g} ulp in f32, {found.ulp64:g} in f64."
-    doc = f"{function.__doc__} {accuracy if found.ulp32 else 'Exact.'}"
-    if found.complex_ulp:
-        doc += f" Of complex numbers within {found.complex_ulp:g} ulp of the larger part."
+    arithmetic = FUNCTIONS[function.__name__]
+    accuracy = f"Within {arithmetic.ulp32:g} ulp in f32, {arithmetic.ulp64:g} in f64."
+    doc = f"{function.__doc__} {accuracy if arithmetic.ulp32 else 'Exact.'}"
+    if arithmetic.complex_ulp:
+        doc += f" Of complex numbers within {arithmetic.complex_ulp:g} ulp of the larger part."
     function.__doc__ = doc
     return word(function)
 

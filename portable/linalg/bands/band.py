@@ -177,9 +177,9 @@ def chase(device: Device, ab: Any, largest: Any, out: tuple[Any, Any], plan: Pla
             work = device.empty((layout.places(columns),), plan.storage)
             move_band[work.shape[0], _WORKGROUP](source, work, BEFORE=before, LAYOUT=layout)
         start = sum(needed[:number])
-        own = sync[start : start + needed[number]]
+        flags = sync[start : start + needed[number]]
         if plan.in_packs(stage):
-            _run_packs(work, own, n, stage)
+            _run_packs(work, flags, n, stage)
         else:
             _run_waves(work, n, stage, layout)
     last = e if n > 1 else None

@@ -33,14 +33,22 @@ took 1.65 times as long where loops over 8 vectors were loops."""
 
 
 @function
-def at(row: Any, column: Any, PITCH: int, TOP: int) -> Any:
+def at(row: kl.Scalar, column: kl.Scalar, PITCH: int, TOP: int) -> Any:
     """Where an element of the matrix stands in the working storage."""
     return row + column * (PITCH - 1) + TOP
 
 
 @function
 def hop_in_vectors(
-    w: Any, k: Any, s: Any, p: Any, left: Any, B: int, LANES: int, ROWS: int, FRESH: bool
+    w: kl.Array,
+    k: kl.Scalar,
+    s: kl.Scalar,
+    p: kl.Scalar,
+    left: tuple[kl.Array, ...],
+    B: int,
+    LANES: int,
+    ROWS: int,
+    FRESH: bool,
 ) -> None:
     """Hop `k` of a sweep by one work-item, `LANES` rows a vector.
 
@@ -76,7 +84,9 @@ def hop_in_vectors(
 
 
 @function
-def multiply(w: Any, start: Any, row: Any, out: Any, B: int, LANES: int, ROWS: int) -> None:
+def multiply(
+    w: kl.Array, start: kl.Scalar, row: kl.Array, out: kl.Array, B: int, LANES: int, ROWS: int
+) -> None:
     """The products of `B` rows of B elements, the first one at `start`, with `row`."""
     step = 3 * B - 1
     even, odd = kl.private(ROWS, row.dtype, lanes=LANES), kl.private(ROWS, row.dtype, lanes=LANES)
@@ -94,7 +104,9 @@ def multiply(w: Any, start: Any, row: Any, out: Any, B: int, LANES: int, ROWS: i
 
 
 @function
-def combine_columns(w: Any, start: Any, right: Any, B: int, LANES: int, ROWS: int) -> None:
+def combine_columns(
+    w: kl.Array, start: kl.Scalar, right: Any, B: int, LANES: int, ROWS: int
+) -> None:
     """Applies a right reflector: its row, products with it but for the first element, and scale."""
     row, products, scale = right
     step = 3 * B - 1
@@ -112,7 +124,9 @@ def combine_columns(w: Any, start: Any, right: Any, B: int, LANES: int, ROWS: in
 
 
 @function
-def first_column(w: Any, start: Any, right: Any, column: Any, B: int, LANES: int) -> Any:
+def first_column(
+    w: kl.Array, start: kl.Scalar, right: Any, column: kl.Array, B: int, LANES: int
+) -> Any:
     """The left reflector's beta and scale, of the first `column` as the `right` one leaves it."""
     row, products, scale = right
     for i in kl.range(B // LANES, unroll=_UNROLL):
@@ -125,14 +139,14 @@ def first_column(w: Any, start: Any, right: Any, column: Any, B: int, LANES: int
     squares = column[0] * column[0]
     for i in kl.range(1, B // LANES, unroll=_UNROLL):
         squares = squares + column[i] * column[i]
-    beta, head, found = mirror(alpha, lane_sum(squares))
+    beta, head, scaled = mirror(alpha, lane_sum(squares))
     column[0] = with_first(column[0], head, LANES)
-    return beta, found
+    return beta, scaled
 
 
 @function
 def combine_rows(
-    w: Any, start: Any, right: Any, left: Any, products: Any, B: int, LANES: int
+    w: kl.Array, start: kl.Scalar, right: Any, left: Any, products: kl.Array, B: int, LANES: int
 ) -> None:
     """Applies both reflectors to two blocks; leaves the first row, and the `products` with it."""
     row, shares, _ = right
@@ -164,7 +178,7 @@ def combine_rows(
 
 
 @function
-def take(w: Any, start: Any, columns: Any, B: int, LANES: int) -> None:
+def take(w: kl.Array, start: kl.Scalar, columns: kl.Array, B: int, LANES: int) -> None:
     """Loads neighbouring columns, the first one at `start`."""
     for j in kl.static_range(columns.shape[0]):
         for i in kl.range(columns.shape[1], unroll=_UNROLL):
@@ -172,7 +186,7 @@ def take(w: Any, start: Any, columns: Any, B: int, LANES: int) -> None:
 
 
 @function
-def put(w: Any, start: Any, columns: Any, B: int, LANES: int) -> None:
+def put(w: kl.Array, start: kl.Scalar, columns: kl.Array, B: int, LANES: int) -> None:
     """Stores what `take` loads."""
     for j in kl.static_range(columns.shape[0]):
         for i in kl.range(columns.shape[1], unroll=_UNROLL):
@@ -180,7 +194,7 @@ def put(w: Any, start: Any, columns: Any, B: int, LANES: int) -> None:
 
 
 @function
-def reflect(columns: Any, left: Any, LANES: int) -> None:
+def reflect(columns: kl.Array, left: Any, LANES: int) -> None:
     """Applies ``I - scale v v^T`` to columns; `left` is v and the scale."""
     v, scale = left
     GROUP = columns.shape[0]
@@ -197,7 +211,7 @@ def reflect(columns: Any, left: Any, LANES: int) -> None:
 
 
 @function
-def with_first(x: Any, value: Any, LANES: int) -> Any:
+def with_first(x: kl.Scalar, value: kl.Scalar, LANES: int) -> Any:
     """A vector with another first lane."""
     others = tuple(i or LANES for i in range(LANES))
     return kl.shuffle2(x, kl.splat(value, LANES), lanes=others)

@@ -12,7 +12,7 @@ bidiagonal matrix, shorter reflectors a narrower band.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -61,7 +61,13 @@ class ItemShape:
 
 
 @function
-def hop_by_items(w: Any, hop: Any, parts: Any, B: Any, SHAPE: ItemShape) -> None:
+def hop_by_items(
+    w: kl.Array,
+    hop: tuple[kl.Scalar, ...],
+    parts: tuple[kl.Array, ...],
+    B: kl.Scalar,
+    SHAPE: ItemShape,
+) -> None:
     """A hop by the work-items of a sweep; all of the workgroup come to its barriers.
 
     `hop` is its number, its place, and whether there is one. `parts` is what the sweep has in local
@@ -70,59 +76,70 @@ def hop_by_items(w: Any, hop: Any, parts: Any, B: Any, SHAPE: ItemShape) -> None
     k, s, active = hop
     rows, _, tile = parts
     T, ITEMS = SHAPE.reflector, SHAPE.items
-    own = kl.local_id(0) % ITEMS
+    item = kl.local_id(0) % ITEMS
     if active:
         p = kl.where(k == 0, s - (B - T + 1), s - B)
-        for c in range(own, T, ITEMS):
+        for c in range(item, T, ITEMS):
             rows[c] = w[at(p, s + c, SHAPE.pitch, SHAPE.top)]
     kl.barrier()
     if active:
         for chunk in range(0, B + T, ITEMS):
-            if chunk + own < B + T:
-                combined_row(w, hop, chunk + own, parts, B, SHAPE)
+            if chunk + item < B + T:
+                combined_row(w, hop, chunk + item, parts, B, SHAPE)
     kl.barrier()
     for chunk in range(0, B + T, ITEMS):
         count = B + T - chunk
         if active:
             tile_from_band(w, tile, s, chunk, count, SHAPE)
         kl.barrier()
-        if active and chunk + own < B + T:
-            combined_column(own, chunk + own, parts, SHAPE)
+        if active and chunk + item < B + T:
+            combined_column(item, chunk + item, parts, SHAPE)
         kl.barrier()
         if active:
             band_from_tile(w, tile, s, chunk, count, SHAPE)
 
 
 @function
-def tile_from_band(w: Any, tile: Any, s: Any, chunk: Any, count: Any, SHAPE: ItemShape) -> None:
+def tile_from_band(
+    w: kl.Array, tile: kl.Array, s: kl.Scalar, chunk: kl.Scalar, count: kl.Scalar, SHAPE: ItemShape
+) -> None:
     """Reads `count` columns, at most one for each work-item, by way of registers all at once."""
     T = SHAPE.reflector
-    own = kl.local_id(0) % SHAPE.items
+    item = kl.local_id(0) % SHAPE.items
     x = kl.private(T, tile.dtype)
     for part in kl.range(T, unroll=-1):
-        column, row = (own + part * SHAPE.items) // T, (own + part * SHAPE.items) % T
+        column, row = (item + part * SHAPE.items) // T, (item + part * SHAPE.items) % T
         x[part] = 0
         if column < count:
             x[part] = w[at(s + row, s + chunk + column, SHAPE.pitch, SHAPE.top)]
     for part in kl.range(T, unroll=-1):
-        column, row = (own + part * SHAPE.items) // T, (own + part * SHAPE.items) % T
+        column, row = (item + part * SHAPE.items) // T, (item + part * SHAPE.items) % T
         tile[column * SHAPE.column + row] = x[part]
 
 
 @function
-def band_from_tile(w: Any, tile: Any, s: Any, chunk: Any, count: Any, SHAPE: ItemShape) -> None:
+def band_from_tile(
+    w: kl.Array, tile: kl.Array, s: kl.Scalar, chunk: kl.Scalar, count: kl.Scalar, SHAPE: ItemShape
+) -> None:
     """Writes what `tile_from_band` read."""
     T = SHAPE.reflector
-    own = kl.local_id(0) % SHAPE.items
+    item = kl.local_id(0) % SHAPE.items
     for part in kl.range(T, unroll=-1):
-        column, row = (own + part * SHAPE.items) // T, (own + part * SHAPE.items) % T
+        column, row = (item + part * SHAPE.items) // T, (item + part * SHAPE.items) % T
         if column < count:
-            place = at(s + row, s + chunk + column, SHAPE.pitch, SHAPE.top)
-            w[place] = tile[column * SHAPE.column + row]
+            slot = at(s + row, s + chunk + column, SHAPE.pitch, SHAPE.top)
+            w[slot] = tile[column * SHAPE.column + row]
 
 
 @function
-def combined_row(w: Any, hop: Any, i: Any, parts: Any, B: Any, SHAPE: ItemShape) -> None:
+def combined_row(
+    w: kl.Array,
+    hop: tuple[kl.Scalar, ...],
+    i: kl.Scalar,
+    parts: tuple[kl.Array, ...],
+    B: kl.Scalar,
+    SHAPE: ItemShape,
+) -> None:
     """The right reflector on row ``s - B + i``."""
     k, s, _ = hop
     rows, columns, _ = parts
@@ -139,20 +156,22 @@ def combined_row(w: Any, hop: Any, i: Any, parts: Any, B: Any, SHAPE: ItemShape)
 
 
 @function
-def combined_column(own: Any, i: Any, parts: Any, SHAPE: ItemShape) -> None:
-    """The left reflector on column ``s + i``, which stands in column `own` of the tile."""
+def combined_column(
+    column: kl.Scalar, i: kl.Scalar, parts: tuple[kl.Array, ...], SHAPE: ItemShape
+) -> None:
+    """The left reflector on column ``s + i``, which stands in column `column` of the tile."""
     _, columns, tile = parts
     T = SHAPE.reflector
     x = kl.private(T, tile.dtype)
     for r in kl.range(T, unroll=-1):
-        x[r] = tile[own * SHAPE.column + r]
+        x[r] = tile[column * SHAPE.column + r]
     reflected(x, columns, i == 0, T)
     for r in kl.range(T, unroll=-1):
-        tile[own * SHAPE.column + r] = x[r]
+        tile[column * SHAPE.column + r] = x[r]
 
 
 @function
-def reflected(x: Any, v: Any, pivot: Any, T: int) -> None:
+def reflected(x: kl.Array, v: kl.Array, pivot: kl.Scalar, T: int) -> None:
     """Applies the reflector that each makes of `v` for itself, which is `x` where it is `pivot`."""
     squares, products = kl.private(_CHAINS, x.dtype), kl.private(_CHAINS, x.dtype)
     for c in kl.range(_CHAINS, unroll=-1):

@@ -40,36 +40,38 @@ FINISHED: Final = 2**30
 
 
 @kernel
-def load_band(ab: Any, largest: Any, w: Any, sync: Any, *, LAYOUT: Any, TARGET: int) -> None:
+def load_band(
+    ab: kl.Array, largest: kl.Array, w: kl.Array, sync: kl.Array, *, LAYOUT: Any, TARGET: int
+) -> None:
     """The working storage: the band scaled by a power of two, zeros where it may fill in.
 
     Also sets `sync`, the tickets and the progress of packs, to zero.
     """
-    own = kl.global_id(0)
-    if own < w.shape[0]:
-        row, column = standing_at(own, LAYOUT)
+    index = kl.global_id(0)
+    if index < w.shape[0]:
+        row, column = standing_at(index, LAYOUT)
         value = kl.cast(0, largest.dtype)
         above = column - row
         u = ab.shape[0] - 1
         if above >= 0 and above <= u and column < ab.shape[1] and above <= column:
             value = scaled_by(ab[u - above, column], power_bits(largest[0], TARGET), 1)
-        w[own] = value
-        if own < sync.shape[0]:
-            sync[own] = 0
+        w[index] = value
+        if index < sync.shape[0]:
+            sync[index] = 0
 
 
 @function
-def standing_at(place: Any, LAYOUT: Any) -> Any:
+def standing_at(index: kl.Scalar, LAYOUT: Any) -> Any:
     """The row and the column of a place in the working storage."""
     EDGE = LAYOUT.edge
-    tile, within = place // (EDGE * EDGE), place % (EDGE * EDGE)
+    tile, within = index // (EDGE * EDGE), index % (EDGE * EDGE)
     across = tile // LAYOUT.pitch
     down = tile % LAYOUT.pitch - LAYOUT.top + across
     return down * EDGE + within % EDGE, across * EDGE + within // EDGE
 
 
 @function
-def place_of(row: Any, column: Any, LAYOUT: Any) -> Any:
+def place_of(row: kl.Scalar, column: kl.Scalar, LAYOUT: Any) -> Any:
     """The place of an element that is not below the diagonal."""
     EDGE = LAYOUT.edge
     across = column // EDGE
@@ -78,18 +80,20 @@ def place_of(row: Any, column: Any, LAYOUT: Any) -> Any:
 
 
 @kernel
-def move_band(w: Any, out: Any, *, BEFORE: Any, LAYOUT: Any) -> None:
+def move_band(w: kl.Array, out: kl.Array, *, BEFORE: Any, LAYOUT: Any) -> None:
     """A band from one working storage to another, which holds no more superdiagonals."""
-    own = kl.global_id(0)
-    if own < out.shape[0]:
-        row, column = standing_at(own, LAYOUT)
-        out[own] = 0
+    index = kl.global_id(0)
+    if index < out.shape[0]:
+        row, column = standing_at(index, LAYOUT)
+        out[index] = 0
         if row >= 0 and row <= column and column - row <= BEFORE.top * BEFORE.edge:
-            out[own] = w[place_of(row, column, BEFORE)]
+            out[index] = w[place_of(row, column, BEFORE)]
 
 
 @kernel
-def store_bidiagonal(w: Any, largest: Any, d: Any, e: Any, *, LAYOUT: Any, TARGET: int) -> None:
+def store_bidiagonal(
+    w: kl.Array, largest: kl.Array, d: kl.Array, e: kl.Array | None, *, LAYOUT: Any, TARGET: int
+) -> None:
     """Diagonal and superdiagonal of the working storage, scaled back; `e` may be None."""
     i = kl.global_id(0)
     if i < d.shape[0]:
@@ -103,7 +107,7 @@ def store_bidiagonal(w: Any, largest: Any, d: Any, e: Any, *, LAYOUT: Any, TARGE
 
 
 @function
-def taken_pack(sync: Any) -> Any:
+def taken_pack(sync: kl.Array) -> Any:
     """The next pack, for this workgroup; ``sync[0]`` counts them."""
     ticket = 0
     if kl.local_linear_id() == 0:
@@ -112,7 +116,7 @@ def taken_pack(sync: Any) -> Any:
 
 
 @function
-def follow(sync: Any, pack: Any, needed: Any) -> None:
+def follow(sync: kl.Array, pack: kl.Scalar, needed: kl.Scalar) -> None:
     """Waits until the pack before `pack` has published so much."""
     if pack > 0:
         while kl.atomic_load(sync, pack, order="acquire") < needed:
@@ -120,7 +124,7 @@ def follow(sync: Any, pack: Any, needed: Any) -> None:
 
 
 @function
-def publish(sync: Any, pack: Any, done: Any) -> None:
+def publish(sync: kl.Array, pack: kl.Scalar, done: kl.Scalar) -> None:
     """Publishes how far a pack is, in ``sync[1 + pack]``."""
     kl.atomic_store(sync, 1 + pack, done, order="release")
 
@@ -130,7 +134,15 @@ def publish(sync: Any, pack: Any, done: Any) -> None:
 
 @function
 def vector_hop(
-    w: Any, n: Any, sweep: Any, k: Any, left: Any, B: int, LANES: int, ROWS: int, FRESH: bool
+    w: kl.Array,
+    n: kl.Scalar,
+    sweep: kl.Scalar,
+    k: kl.Scalar,
+    left: tuple[kl.Array, ...],
+    B: int,
+    LANES: int,
+    ROWS: int,
+    FRESH: bool,
 ) -> None:
     """Hop `k` of a sweep if there is one."""
     s = sweep + 1 + k * B
@@ -139,7 +151,9 @@ def vector_hop(
 
 
 @kernel
-def vector_wave(w: Any, n: Any, wave: Any, first: Any, *, B: int, LANES: int, ROWS: int) -> None:
+def vector_wave(
+    w: kl.Array, n: kl.Scalar, wave: kl.Scalar, first: kl.Scalar, *, B: int, LANES: int, ROWS: int
+) -> None:
     """The hops of one wave, a work-item each, from sweep `first` on."""
     kind = kl.accumulator(w.dtype)
     left = kl.private(B, kind), kl.private(B, kind)
@@ -149,7 +163,15 @@ def vector_wave(w: Any, n: Any, wave: Any, first: Any, *, B: int, LANES: int, RO
 
 @kernel
 def vector_packs(
-    w: Any, sync: Any, n: Any, *, B: int, LANES: int, ROWS: int, SWEEPS: int, EVERY: int
+    w: kl.Array,
+    sync: kl.Array,
+    n: kl.Scalar,
+    *,
+    B: int,
+    LANES: int,
+    ROWS: int,
+    SWEEPS: int,
+    EVERY: int,
 ) -> None:
     """All hops: a work-item for each pack of `SWEEPS` sweeps, which go one after another.
 
@@ -175,7 +197,9 @@ def vector_packs(
 
 
 @kernel
-def item_wave(w: Any, n: Any, wave: Any, first: Any, B: Any, *, SHAPE: ItemShape) -> None:
+def item_wave(
+    w: kl.Array, n: kl.Scalar, wave: kl.Scalar, first: kl.Scalar, B: kl.Scalar, *, SHAPE: ItemShape
+) -> None:
     """The hops of one wave, a workgroup each, from sweep `first` on."""
     kind, T = kl.accumulator(w.dtype), SHAPE.reflector
     rows, columns = kl.local(T, kind), kl.local(T, kind)

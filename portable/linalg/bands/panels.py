@@ -133,7 +133,7 @@ class Half(NamedTuple):
 
 
 @kernel
-def panel_packs(w: Any, sync: Any, n: Any, *, SHAPE: PanelShape) -> None:
+def panel_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, *, SHAPE: PanelShape) -> None:
     """All hops: a workgroup for each sweep, a panel."""
     kl.static_assert(SHAPE.size == kl.sub_group_size(), "a strip is a sub-group's")
     kind, B, N, M = kl.accumulator(w.dtype), SHAPE.bandwidth, SHAPE.narrow, SHAPE.length
@@ -160,7 +160,9 @@ def panel_packs(w: Any, sync: Any, n: Any, *, SHAPE: PanelShape) -> None:
 
 
 @kernel
-def panel_wave(w: Any, n: Any, wave: Any, first: Any, *, SHAPE: PanelShape, TURNED: bool) -> None:
+def panel_wave(
+    w: kl.Array, n: kl.Scalar, wave: kl.Scalar, first: kl.Scalar, *, SHAPE: PanelShape, TURNED: bool
+) -> None:
     """The halves of hops of one wave, on rows or, `TURNED`, on columns, from sweep `first` on."""
     kl.static_assert(SHAPE.size == kl.sub_group_size(), "a strip is a sub-group's")
     shared = reflectors(kl.accumulator(w.dtype), SHAPE)
@@ -188,7 +190,13 @@ def reflectors(kind: Any, SHAPE: PanelShape) -> Any:
 
 @function
 def make(
-    w: Any, sync: Any, sweep: Any, half: Any, both: Any, SHAPE: PanelShape, TURNED: bool
+    w: kl.Array,
+    sync: kl.Array,
+    sweep: kl.Scalar,
+    half: Half,
+    both: Any,
+    SHAPE: PanelShape,
+    TURNED: bool,
 ) -> None:
     """Half a hop, on rows or, `TURNED`, on columns; then the wait for the next one.
 
@@ -212,7 +220,14 @@ def make(
 
 
 @function
-def reflect(w: Any, first: Any, numbers: Any, shared: Any, SHAPE: PanelShape, TURNED: bool) -> None:
+def reflect(
+    w: kl.Array,
+    first: kl.Scalar,
+    numbers: tuple[kl.Scalar, ...],
+    shared: Shared,
+    SHAPE: PanelShape,
+    TURNED: bool,
+) -> None:
     """Applies all reflectors to strips of a block."""
     start, stop, step = numbers
     strip = own_strip(w, SHAPE)
@@ -223,7 +238,7 @@ def reflect(w: Any, first: Any, numbers: Any, shared: Any, SHAPE: PanelShape, TU
 
 
 @function
-def panel(w: Any, first: Any, shared: Any, SHAPE: PanelShape, TURNED: bool) -> None:
+def panel(w: kl.Array, first: kl.Scalar, shared: Shared, SHAPE: PanelShape, TURNED: bool) -> None:
     """Makes the reflectors of a panel; all sub-groups come here."""
     strip, member = own_strip(w, SHAPE), own_sub_group()
     if member < SHAPE.makers:
@@ -243,21 +258,21 @@ def own_sub_group() -> Any:
 
 
 @function
-def own_strip(w: Any, SHAPE: PanelShape) -> Any:
+def own_strip(w: kl.Array, SHAPE: PanelShape) -> Any:
     """Lines in registers, zeros yet."""
-    own = kl.sub_group_local_id()
+    lane = kl.sub_group_local_id()
     x = kl.private((SHAPE.rows, SHAPE.columns), kl.accumulator(w.dtype), fill=0)
-    return Strip(x, own % SHAPE.down, own // SHAPE.down)
+    return Strip(x, lane % SHAPE.down, lane // SHAPE.down)
 
 
 @function
-def corner_of(s: Any, SHAPE: PanelShape) -> Any:
+def corner_of(s: kl.Scalar, SHAPE: PanelShape) -> Any:
     """Where the tile of the diagonal's element `s` begins, a multiple of the edge."""
     return (s // SHAPE.edge * SHAPE.pitch + SHAPE.top) * (SHAPE.edge * SHAPE.edge)
 
 
 @function
-def rows_up(rows: Any, SHAPE: PanelShape) -> Any:
+def rows_up(rows: kl.Scalar, SHAPE: PanelShape) -> Any:
     """Places from a tile to one so many rows above it, a multiple of the edge."""
     return rows * SHAPE.edge
 
@@ -271,7 +286,9 @@ def steps(SHAPE: PanelShape, TURNED: bool) -> Any:
 
 
 @function
-def start_of(strip: Any, first: Any, number: Any, SHAPE: PanelShape, TURNED: bool) -> Any:
+def start_of(
+    strip: Strip, first: kl.Scalar, number: kl.Scalar, SHAPE: PanelShape, TURNED: bool
+) -> Any:
     """Where the work-item's first element of a strip is, in a block that begins at `first`."""
     EDGE = SHAPE.edge
     LINE, ELEMENT = steps(SHAPE, TURNED)
@@ -289,7 +306,9 @@ def offset(a: int, b: int, SHAPE: PanelShape, TURNED: bool) -> Any:
 
 
 @function
-def fetch(w: Any, strip: Any, first: Any, number: Any, SHAPE: PanelShape, TURNED: bool) -> None:
+def fetch(
+    w: kl.Array, strip: Strip, first: kl.Scalar, number: kl.Scalar, SHAPE: PanelShape, TURNED: bool
+) -> None:
     """Loads a strip."""
     start = start_of(strip, first, number, SHAPE, TURNED)
     for a in kl.static_range(SHAPE.rows):
@@ -298,7 +317,9 @@ def fetch(w: Any, strip: Any, first: Any, number: Any, SHAPE: PanelShape, TURNED
 
 
 @function
-def keep(w: Any, strip: Any, first: Any, number: Any, SHAPE: PanelShape, TURNED: bool) -> None:
+def keep(
+    w: kl.Array, strip: Strip, first: kl.Scalar, number: kl.Scalar, SHAPE: PanelShape, TURNED: bool
+) -> None:
     """Stores what `fetch` loads."""
     start = start_of(strip, first, number, SHAPE, TURNED)
     for a in kl.static_range(SHAPE.rows):
@@ -307,37 +328,39 @@ def keep(w: Any, strip: Any, first: Any, number: Any, SHAPE: PanelShape, TURNED:
 
 
 @function
-def combine(strip: Any, shared: Any, SHAPE: PanelShape) -> None:
+def combine(strip: Strip, shared: Shared, SHAPE: PanelShape) -> None:
     """Applies all reflectors, one after another."""
-    own, sums = kl.private(SHAPE.columns, strip.x.dtype), kl.private(SHAPE.rows, strip.x.dtype)
+    factors, sums = kl.private(SHAPE.columns, strip.x.dtype), kl.private(SHAPE.rows, strip.x.dtype)
     for i in range(SHAPE.count):
         for b in kl.static_range(SHAPE.columns):
-            own[b] = shared.v[i, strip.across + b * SHAPE.across]
-        products(strip, own, sums, SHAPE)
-        subtract(strip, own, sums, shared.scales[i], SHAPE)
+            factors[b] = shared.v[i, strip.across + b * SHAPE.across]
+        products(strip, factors, sums, SHAPE)
+        subtract(strip, factors, sums, shared.scales[i], SHAPE)
 
 
 @function
-def products(strip: Any, own: Any, sums: Any, SHAPE: PanelShape) -> None:
+def products(strip: Strip, factors: kl.Array, sums: kl.Array, SHAPE: PanelShape) -> None:
     """Of each line with a reflector's numbers."""
     for a in kl.static_range(SHAPE.rows):
         sums[a] = 0
         for b in kl.static_range(SHAPE.columns):
-            sums[a] += own[b] * strip.x[a, b]
+            sums[a] += factors[b] * strip.x[a, b]
     add_up(sums, SHAPE)
 
 
 @function
-def subtract(strip: Any, own: Any, sums: Any, scale: Any, SHAPE: PanelShape) -> None:
+def subtract(
+    strip: Strip, factors: kl.Array, sums: kl.Array, scale: kl.Scalar, SHAPE: PanelShape
+) -> None:
     """Each line's share of the reflector."""
     for a in kl.static_range(SHAPE.rows):
         share = scale * sums[a]
         for b in kl.static_range(SHAPE.columns):
-            strip.x[a, b] -= share * own[b]
+            strip.x[a, b] -= share * factors[b]
 
 
 @function
-def add_up(sums: Any, SHAPE: PanelShape) -> None:
+def add_up(sums: kl.Array, SHAPE: PanelShape) -> None:
     """Sums over those who share a line."""
     which = tuple(i for i in range(sums.shape[0]))
     add_up_neighbours(sums, which, SHAPE.size, SHAPE.down)
@@ -347,7 +370,7 @@ def add_up(sums: Any, SHAPE: PanelShape) -> None:
 
 
 @function
-def factor(strip: Any, shared: Any, member: Any, SHAPE: PanelShape) -> None:
+def factor(strip: Strip, shared: Shared, member: kl.Scalar, SHAPE: PanelShape) -> None:
     """Makes a reflector of each line of the panel and applies it to those after.
 
     Line `i` is reflected to its first `i` elements and one more. Sub-groups without lines of the
@@ -370,15 +393,15 @@ def factor(strip: Any, shared: Any, member: Any, SHAPE: PanelShape) -> None:
 
 
 @function
-def leave(strip: Any, shared: Any, pivot: Any, SHAPE: PanelShape) -> None:
+def leave(strip: Strip, shared: Shared, pivot: tuple[kl.Scalar, ...], SHAPE: PanelShape) -> None:
     """Leaves line `i` from its i-th element on, and the sum of the squares of those after."""
     i, mine, A, B = pivot
-    place = i % SHAPE.across
+    column = i % SHAPE.across
     tail = kl.private(2, strip.x.dtype, fill=0)
     for b in kl.static_range(B, SHAPE.columns):
         value = strip.x[A, b]
         if b == B:
-            value = kl.where(strip.across > place, value, 0)
+            value = kl.where(strip.across > column, value, 0)
         tail[b % 2] += value * value
     total = kl.private(1, strip.x.dtype, fill=tail[0] + tail[1])
     add_up(total, SHAPE)
@@ -386,7 +409,7 @@ def leave(strip: Any, shared: Any, pivot: Any, SHAPE: PanelShape) -> None:
         for b in kl.static_range(SHAPE.columns):
             value = kl.cast(0, strip.x.dtype)
             if b == B:
-                value = kl.where(strip.across >= place, strip.x[A, b], 0)
+                value = kl.where(strip.across >= column, strip.x[A, b], 0)
             elif b > B:
                 value = strip.x[A, b]
             shared.v[i, strip.across + b * SHAPE.across] = value
@@ -395,28 +418,30 @@ def leave(strip: Any, shared: Any, pivot: Any, SHAPE: PanelShape) -> None:
 
 
 @function
-def eliminate(strip: Any, shared: Any, pivot: Any, SHAPE: PanelShape) -> None:
+def eliminate(
+    strip: Strip, shared: Shared, pivot: tuple[kl.Scalar, ...], SHAPE: PanelShape
+) -> None:
     """Applies the reflector that is made of line `i`, whose products go on beside a root."""
     i, mine, A, B = pivot
-    place = i % SHAPE.across
-    own, sums = kl.private(SHAPE.columns, strip.x.dtype), kl.private(SHAPE.rows, strip.x.dtype)
+    column = i % SHAPE.across
+    factors, sums = kl.private(SHAPE.columns, strip.x.dtype), kl.private(SHAPE.rows, strip.x.dtype)
     firsts = kl.private(SHAPE.rows, strip.x.dtype)
-    has_first = strip.across == place
+    has_first = strip.across == column
     for b in kl.static_range(SHAPE.columns):
-        own[b] = shared.v[i, strip.across + b * SHAPE.across]
+        factors[b] = shared.v[i, strip.across + b * SHAPE.across]
     alpha = shared.v[i, i]
-    own[B] = kl.where(has_first, 0, own[B])
-    products(strip, own, sums, SHAPE)
+    factors[B] = kl.where(has_first, 0, factors[B])
+    products(strip, factors, sums, SHAPE)
     for a in kl.static_range(SHAPE.rows):
-        firsts[a] = kl.sub_group_shuffle(strip.x[a, B], strip.down + SHAPE.down * place)
+        firsts[a] = kl.sub_group_shuffle(strip.x[a, B], strip.down + SHAPE.down * column)
     beta, head, scale = made(alpha, shared.tails[i])
-    own[B] = kl.where(has_first, head, own[B])
+    factors[B] = kl.where(has_first, head, factors[B])
     for a in kl.static_range(SHAPE.rows):
         sums[a] += head * firsts[a]
-    subtract(strip, own, sums, scale, SHAPE)
+    subtract(strip, factors, sums, scale, SHAPE)
     if mine:
         for b in kl.static_range(B, SHAPE.columns):
-            strip.x[A, b] = kl.where(strip.across > place, 0, strip.x[A, b]) if b == B else 0
+            strip.x[A, b] = kl.where(strip.across > column, 0, strip.x[A, b]) if b == B else 0
         if has_first:
             strip.x[A, B] = beta
     if kl.local_id(0) == 0:
@@ -424,7 +449,7 @@ def eliminate(strip: Any, shared: Any, pivot: Any, SHAPE: PanelShape) -> None:
 
 
 @function
-def made(first: Any, tail: Any) -> Any:
+def made(first: kl.Scalar, tail: kl.Scalar) -> Any:
     """The reflector, see `portable.linalg.reflectors.householder`."""
     if first.dtype == kl.f32:
         return mirror_beside(first, tail)

@@ -95,7 +95,9 @@ class Block(NamedTuple):
 
 
 @kernel
-def product_packs(w: Any, sync: Any, n: Any, *, SHAPE: ProductShape, SWEEPS: int) -> None:
+def product_packs(
+    w: kl.Array, sync: kl.Array, n: kl.Scalar, *, SHAPE: ProductShape, SWEEPS: int
+) -> None:
     """All hops: a work-item for each pack of `SWEEPS` sweeps, one hop of each after another."""
     B, N, COUNT, LAG = SHAPE.bandwidth, SHAPE.narrow, SHAPE.count, SHAPE.lag
     kind = kl.accumulator(w.dtype)
@@ -115,7 +117,7 @@ def product_packs(w: Any, sync: Any, n: Any, *, SHAPE: ProductShape, SWEEPS: int
 
 
 @function
-def hop(w: Any, s: Any, above: Any, block: Block, SHAPE: ProductShape) -> None:
+def hop(w: kl.Array, s: kl.Scalar, above: kl.Scalar, block: Block, SHAPE: ProductShape) -> None:
     """Combines columns from `s` on, by a panel that begins `above` rows above, and then rows."""
     COUNT, TILE = SHAPE.count, SHAPE.tile
     corner = (s // COUNT * SHAPE.pitch + SHAPE.top) * TILE
@@ -132,7 +134,7 @@ def hop(w: Any, s: Any, above: Any, block: Block, SHAPE: ProductShape) -> None:
 
 
 @function
-def panel_of_rows(w: Any, first: Any, block: Block, SHAPE: ProductShape) -> None:
+def panel_of_rows(w: kl.Array, first: kl.Scalar, block: Block, SHAPE: ProductShape) -> None:
     """Makes a row of tiles a lower triangle, and a block of the reflectors that do so."""
     COUNT, ACROSS = SHAPE.count, SHAPE.across
     fetch(w, first, ACROSS, block.v, SHAPE)
@@ -145,7 +147,7 @@ def panel_of_rows(w: Any, first: Any, block: Block, SHAPE: ProductShape) -> None
 
 
 @function
-def panel_of_columns(w: Any, first: Any, block: Block, SHAPE: ProductShape) -> None:
+def panel_of_columns(w: kl.Array, first: kl.Scalar, block: Block, SHAPE: ProductShape) -> None:
     """Makes a column of tiles an upper triangle, and a block of the reflectors that do so."""
     COUNT, TILE = SHAPE.count, SHAPE.tile
     fetch(w, first, TILE, block.turned, SHAPE)
@@ -161,7 +163,7 @@ def panel_of_columns(w: Any, first: Any, block: Block, SHAPE: ProductShape) -> N
 
 
 @function
-def fetch(w: Any, first: Any, APART: int, out: Any, SHAPE: ProductShape) -> None:
+def fetch(w: kl.Array, first: kl.Scalar, APART: int, out: kl.Array, SHAPE: ProductShape) -> None:
     """Copies a panel's tiles, which are so far apart, a column of a tile to a row."""
     COUNT, LANES = SHAPE.count, SHAPE.lanes
     for tile in range(SHAPE.tiles):
@@ -172,7 +174,7 @@ def fetch(w: Any, first: Any, APART: int, out: Any, SHAPE: ProductShape) -> None
 
 
 @function
-def clear(w: Any, first: Any, APART: int, SHAPE: ProductShape) -> None:
+def clear(w: kl.Array, first: kl.Scalar, APART: int, SHAPE: ProductShape) -> None:
     """Makes a panel's tiles zeros."""
     for tile in range(SHAPE.tiles):
         for i in range(0, SHAPE.tile, SHAPE.lanes):
@@ -181,12 +183,12 @@ def clear(w: Any, first: Any, APART: int, SHAPE: ProductShape) -> None:
 
 
 @function
-def transpose_tiles(source: Any, target: Any, SHAPE: ProductShape) -> None:
+def transpose_tiles(source: kl.Array, target: kl.Array, SHAPE: ProductShape) -> None:
     """Transposes each tile."""
     COUNT = SHAPE.count
     for row in range(0, SHAPE.length, COUNT):
-        own = source[row : row + COUNT, 0:COUNT], target[row : row + COUNT, 0:COUNT]
-        transpose(*own, SHAPE.lanes)
+        blocks = source[row : row + COUNT, 0:COUNT], target[row : row + COUNT, 0:COUNT]
+        transpose(*blocks, SHAPE.lanes)
 
 
 @function
@@ -199,7 +201,7 @@ def factored(block: Block, SHAPE: ProductShape) -> Any:
 
 
 @function
-def finish(v: Any, factors: Any, SHAPE: ProductShape) -> None:
+def finish(v: kl.Array, factors: kl.Array, SHAPE: ProductShape) -> None:
     """Makes a panel V."""
     for r in range(SHAPE.length):
         for part in kl.static_range(0, SHAPE.count, SHAPE.lanes):
@@ -211,7 +213,7 @@ def finish(v: Any, factors: Any, SHAPE: ProductShape) -> None:
 
 
 @function
-def put(vectors: Any, target: Any, row: Any, column: Any) -> None:
+def put(vectors: kl.Array, target: kl.Array, row: int, column: int) -> None:
     """Stores vectors one below the other."""
     for i in kl.static_range(len(vectors)):
         kl.vstore(target, row + i, column, vectors[i])
@@ -221,7 +223,7 @@ def put(vectors: Any, target: Any, row: Any, column: Any) -> None:
 
 
 @function
-def combine_columns(w: Any, first: Any, block: Block, SHAPE: ProductShape) -> None:
+def combine_columns(w: kl.Array, first: kl.Scalar, block: Block, SHAPE: ProductShape) -> None:
     """``A -= ((A V) T) V^T`` for a row of tiles."""
     COUNT, LANES, ACROSS, kind = SHAPE.count, SHAPE.lanes, SHAPE.across, w.dtype
     sums = kl.private(COUNT, kind, lanes=LANES)
@@ -247,7 +249,7 @@ def combine_columns(w: Any, first: Any, block: Block, SHAPE: ProductShape) -> No
 
 
 @function
-def combine_rows(w: Any, first: Any, block: Block, SHAPE: ProductShape) -> None:
+def combine_rows(w: kl.Array, first: kl.Scalar, block: Block, SHAPE: ProductShape) -> None:
     """``A -= V (T^T (V^T A))`` for a column of tiles."""
     COUNT, LANES, TILE, kind = SHAPE.count, SHAPE.lanes, SHAPE.tile, w.dtype
     sums = kl.private(COUNT, kind, lanes=LANES)

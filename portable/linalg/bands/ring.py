@@ -160,7 +160,7 @@ class Memory(NamedTuple):
 
 
 @kernel
-def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
+def ring_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, *, RING: Ring) -> None:
     """All hops: a workgroup for each pack.
 
     ``sync[1 + g]`` is how many right reflectors the last sweep of pack g has made. Block j of a
@@ -199,11 +199,11 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
             kl.barrier(sub_groups=WORKING)
         if member == 0:
             kl.atomic_store(progress, _TURN, turn, order="release", scope="workgroup")
-        place = turn - _APART * sweep
-        hop = hop_of(place // 2, sweep, pack, n, works, RING)
+        step = turn - _APART * sweep
+        hop = hop_of(step // 2, sweep, pack, n, works, RING)
         if SHAPE.parts > 1:
-            put_together(memory, tile, hop, upper, place % 2 == 0, together[team], RING)
-        if place % 2 == 0:
+            put_together(memory, tile, hop, upper, step % 2 == 0, together[team], RING)
+        if step % 2 == 0:
             right_reflectors(memory, tile, hop, upper, together[team], RING)
         else:
             left_reflectors(memory, tile, hop, upper, RING)
@@ -222,7 +222,7 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
 
 
 @function
-def begin_turn(arrived: Any, needed: Any, RING: Ring) -> None:
+def begin_turn(arrived: Any, needed: kl.Scalar, RING: Ring) -> None:
     """Those that work wait for each other and for a block."""
     if RING.direct:
         kl.barrier(sub_groups=RING.working)
@@ -232,7 +232,7 @@ def begin_turn(arrived: Any, needed: Any, RING: Ring) -> None:
 
 
 @function
-def pack_of(number: Any, n: Any, RING: Ring) -> Any:
+def pack_of(number: kl.Scalar, n: kl.Scalar, RING: Ring) -> Any:
     """A pack; in its last turn the last block above the diagonal leaves."""
     begin = number * RING.sweeps + 1
     last_hop = (n - 2 - begin) // RING.tile.order
@@ -241,7 +241,9 @@ def pack_of(number: Any, n: Any, RING: Ring) -> Any:
 
 
 @function
-def hop_of(number: Any, sweep: Any, pack: Any, n: Any, works: Any, RING: Ring) -> Any:
+def hop_of(
+    number: kl.Scalar, sweep: kl.Scalar, pack: Pack, n: kl.Scalar, works: kl.Scalar, RING: Ring
+) -> Any:
     """Hop `number` of a sweep, of which there may be none."""
     B = RING.tile.order
     row = pack.begin + sweep + number * B
@@ -258,45 +260,47 @@ def hop_of(number: Any, sweep: Any, pack: Any, n: Any, works: Any, RING: Ring) -
 
 
 @function
-def wait_for(progress: Any, what: int, least: Any) -> None:
+def wait_for(progress: kl.Array, what: int, least: kl.Scalar) -> None:
     """Waits for progress in the workgroup."""
     while kl.atomic_load(progress, what, order="acquire", scope="workgroup") < least:
         pass
 
 
 @function
-def load_block(memory: Any, sync: Any, pack: Any, block: Any, seen: Any, RING: Ring) -> Any:
+def load_block(
+    memory: Memory, sync: kl.Array, pack: Pack, block: kl.Scalar, seen: kl.Scalar, RING: Ring
+) -> Any:
     """Starts copying a block into its slot when the pack before has come far enough.
 
     Before the first slot stand rows of its columns that are above its block: zeros as yet. Returns
     the progress of the pack before, which was last `seen`.
     """
     w, ring, arrived, progress = memory.w, memory.ring, memory.arrived, memory.progress
-    B, found, slot = RING.tile.order, seen, block % RING.slots
+    B, result, slot = RING.tile.order, seen, block % RING.slots
     source, above = (pack.begin + block * B) * RING.pitch, kl.where(slot == 0, B, 0)
-    while found < block + 2:
-        found = kl.atomic_load(sync, pack.number, order="acquire")
+    while result < block + 2:
+        result = kl.atomic_load(sync, pack.number, order="acquire")
     if not RING.direct:
         target, count = B + slot * RING.block - above, RING.block + above
         if kl.sub_group_local_id() == 0:
             kl.bulk_copy(ring, target, w, source - above, count, arrived[slot])
     kl.atomic_add(progress, _LOADED, 1, order="release", scope="workgroup")
-    return found
+    return result
 
 
 # -- reflectors ----------------------------------------------------------------------------------
 
 
 @function
-def own_tile(kind: Any, part: Any, SHAPE: TileShape) -> Any:
+def own_tile(kind: Any, part: kl.Scalar, SHAPE: TileShape) -> Any:
     """A part of a block, zeros yet."""
     x = kl.private((SHAPE.rows, SHAPE.columns), kind, fill=0)
-    own = kl.sub_group_local_id()
-    return Tile(x, own % SHAPE.down, own // SHAPE.down, part)
+    lane = kl.sub_group_local_id()
+    return Tile(x, lane % SHAPE.down, lane // SHAPE.down, part)
 
 
 @function
-def first_row(memory: Any, tile: Any, hop: Any, RING: Ring) -> None:
+def first_row(memory: Memory, tile: Tile, hop: Hop, RING: Ring) -> None:
     """The row that a sweep eliminates, one above its first block, which lies in slot 0.
 
     The rows above it in its block are eliminated: zeros.
@@ -320,18 +324,26 @@ def first_row(memory: Any, tile: Any, hop: Any, RING: Ring) -> None:
 
 
 @function
-def corner_of(vectors: Any, hop: Any, other: Any, own: Any, SHAPE: TileShape) -> Any:
+def corner_of(
+    vectors: kl.Array, hop: Hop, other: kl.Scalar, head: kl.Scalar, SHAPE: TileShape
+) -> Any:
     """The last element of a block's last row, which the sweep before makes of vector `other`.
 
-    Zero where that one does not lead; then it is worked out from the sweep's `own` vector.
+    Zero where that one does not lead; then it is worked out from the sweep's `head` vector.
     """
-    beta, _, _ = made_of(vectors[kl.where(hop.leads, other, own)], SHAPE)
+    beta, _, _ = made_of(vectors[kl.where(hop.leads, other, head)], SHAPE)
     return kl.where(hop.leads, beta, 0)
 
 
 @function
 def put_together(
-    memory: Any, tile: Any, hop: Any, upper: Any, right: Any, together: Any, RING: Ring
+    memory: Memory,
+    tile: Tile,
+    hop: Hop,
+    upper: kl.Scalar,
+    right: kl.Scalar,
+    together: kl.Array,
+    RING: Ring,
 ) -> None:
     """Products of rows that several sub-groups have parts of, before a right reflector."""
     SHAPE = RING.tile
@@ -347,7 +359,7 @@ def put_together(
 
 @function
 def right_reflectors(
-    memory: Any, tile: Any, hop: Any, upper: Any, together: Any, RING: Ring
+    memory: Memory, tile: Tile, hop: Hop, upper: kl.Scalar, together: kl.Array, RING: Ring
 ) -> None:
     """The right reflector of a hop, made of the sweep's row; leaves the column for the left one."""
     vectors, SHAPE = memory.vectors, RING.tile
@@ -368,7 +380,7 @@ def right_reflectors(
 
 
 @function
-def leave_column(memory: Any, tile: Any, hop: Any, RING: Ring) -> None:
+def leave_column(memory: Memory, tile: Tile, hop: Hop, RING: Ring) -> None:
     """Leaves the first column for the left reflector; of the last sweep also what that leaves."""
     SHAPE = RING.tile
     tail = tile.leave(tile.x[:, 0], memory.vectors[2 * hop.sweep + 1], SHAPE, True)
@@ -381,7 +393,7 @@ def leave_column(memory: Any, tile: Any, hop: Any, RING: Ring) -> None:
 
 
 @function
-def left_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) -> None:
+def left_reflectors(memory: Memory, tile: Tile, hop: Hop, upper: kl.Scalar, RING: Ring) -> None:
     """The left reflector of a hop, made of the column; leaves the row for the next right one."""
     vectors, SHAPE = memory.vectors, RING.tile
     B, column = SHAPE.order, 2 * hop.sweep + 1
@@ -402,7 +414,14 @@ def left_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) ->
 
 @function
 def keep(
-    memory: Any, tile: Any, hop: Any, alone: Any, edge: Any, place: int, RING: Ring, TURNED: bool
+    memory: Memory,
+    tile: Tile,
+    hop: Hop,
+    alone: kl.Scalar,
+    edge: kl.Scalar,
+    origin: int,
+    RING: Ring,
+    TURNED: bool,
 ) -> None:
     """Keeps a block for the next sweep, and sends to global memory what that one does not change.
 
@@ -412,11 +431,11 @@ def keep(
     SHAPE, STEP = RING.tile, RING.pitch - 1
     last = hop.sweep + 1 == RING.sweeps
     left = TURNED and last and tile.has_first_column
-    start = hop.row * RING.pitch + place
+    start = hop.row * RING.pitch + origin
     if RING.direct:
-        tile.keep(memory.w, hop.first, place, left, RING)
+        tile.keep(memory.w, hop.first, origin, left, RING)
     elif not last:
-        tile.keep(memory.ring, hop.first, place, False, RING)
+        tile.keep(memory.ring, hop.first, origin, False, RING)
     if not RING.direct and (last or alone):
         tile.send(memory.w, start, left, RING)
     elif not RING.direct and edge:

@@ -122,7 +122,7 @@ def _alone(
     u: int, n: int, kind: DType, capabilities: Capabilities, persistent: bool
 ) -> tuple[Stage, ...]:
     """By work-items alone: at once, or made narrow by products first, whichever is faster."""
-    found: list[tuple[Stage, ...]] = [(_in_vectors(u, n, kind, capabilities),)]
+    plans: list[tuple[Stage, ...]] = [(_in_vectors(u, n, kind, capabilities),)]
     wide = rounded(u, _PANEL)
     if persistent and wide > _NARROW:
         last = _in_vectors(_NARROW, n, kind, capabilities)
@@ -131,12 +131,12 @@ def _alone(
             ends = _ends(wide, _NARROW, count)
             steps = [_by_products(a, b, n, kind, capabilities) for a, b in pairwise(ends)]
             if all(x.product_shape.elements <= room for x in steps):
-                found.append((*steps, last))
+                plans.append((*steps, last))
 
     def time(stages: tuple[Stage, ...]) -> float:
         return sum(stage_time(x, n, persistent, kind, capabilities) for x in stages)
 
-    return min(found, key=time)
+    return min(plans, key=time)
 
 
 def _by_products(b: int, narrow: int, n: int, kind: DType, capabilities: Capabilities) -> Stage:
@@ -186,14 +186,14 @@ def _stages(
 
     blocks = [b for b in _BLOCK_WIDTHS if persistent and _in_blocks(b, n, dtype, capabilities)]
     widths = blocks or [_NARROW]
-    found = [(*_steps(u, b, dtype, capabilities), last(min(u, b))) for b in widths]
+    plans = [(*_steps(u, b, dtype, capabilities), last(min(u, b))) for b in widths]
     if capabilities.sub_group_size > 1:
-        found += [
+        plans += [
             (*steps, last(b))
             for b in widths
             if (steps := _panel_steps(u, b, dtype.register, capabilities, time))
         ]
-    return min(found, key=lambda stages: sum(map(time, stages)))
+    return min(plans, key=lambda stages: sum(map(time, stages)))
 
 
 def _steps(u: int, narrow: int, dtype: DType, capabilities: Capabilities) -> Iterator[Stage]:
@@ -259,10 +259,10 @@ def _in_blocks(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stag
         return None
     kind = dtype.register
     room = capabilities.local_memory_most // kind.itemsize - 256
-    found = list(_direct(u, kind, capabilities))
+    plans = list(_direct(u, kind, capabilities))
     if "bulk" in capabilities.async_copy:
-        found += _rings(u, kind, capabilities, room)
-    fitting = [x for x in found if x.ring.elements <= room]
+        plans += _rings(u, kind, capabilities, room)
+    fitting = [x for x in plans if x.ring.elements <= room]
     return min(fitting, key=lambda x: stage_time(x, n, True, kind, capabilities), default=None)
 
 

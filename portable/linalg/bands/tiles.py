@@ -104,31 +104,31 @@ class Tile:
         """Whether a part of the first column is its own, as column 0."""
         return self.across == 0 and self.part == 0
 
-    def row(self, a: Any, SHAPE: Any) -> Any:
+    def row(self, a: int, SHAPE: TileShape) -> Any:
         """The row of the block that its `a`-th row is."""
         return self.down + SHAPE.down * a
 
-    def column(self, b: Any, SHAPE: Any) -> Any:
+    def column(self, b: int, SHAPE: TileShape) -> Any:
         """The column of the block that its `b`-th column is."""
         first = self.part * (SHAPE.columns * SHAPE.across) + self.across * SHAPE.run
         return first + self.beyond_first(b, SHAPE)
 
-    def beyond_first(self, b: int, SHAPE: Any) -> Any:
+    def beyond_first(self, b: int, SHAPE: TileShape) -> Any:
         """How far its column `b` is from its first."""
         return b // SHAPE.run * SHAPE.run * SHAPE.across + b % SHAPE.run
 
-    def has_corner(self, SHAPE: Any) -> Any:
+    def has_corner(self, SHAPE: TileShape) -> Any:
         """Whether the last element of the last row is its own."""
         last = self.across == SHAPE.across - 1 and self.part == SHAPE.parts - 1
         return self.down == SHAPE.down - 1 and last
 
-    def within(self, place: Any, ring: Any, RING: Any) -> Any:
+    def within(self, slot: kl.Scalar, ring: kl.Array, RING: Any) -> Any:
         """A place of the ring that may be beyond its end, once round."""
         if RING.direct:
-            return place
-        return kl.where(place >= ring.shape[0], place - RING.slots * RING.block, place)
+            return slot
+        return kl.where(slot >= ring.shape[0], slot - RING.slots * RING.block, slot)
 
-    def place(self, ring: Any, first: Any, row: int, b: int, RING: Any) -> Any:
+    def place(self, ring: kl.Array, first: kl.Scalar, row: int, b: int, RING: Any) -> Any:
         """Where its column `b` begins in the ring; columns beyond the end are at the beginning.
 
         The block's column 0 begins at `first`, what is fetched or kept of it `row` places further.
@@ -140,7 +140,9 @@ class Tile:
             begin = kl.where(beyond, begin - RING.slots * RING.block, begin)
         return begin + self.beyond_first(b, RING.tile) * STEP
 
-    def fetch(self, ring: Any, first: Any, row: int, missing: Any, RING: Any) -> None:
+    def fetch(
+        self, ring: kl.Array, first: kl.Scalar, row: int, missing: kl.Scalar, RING: Any
+    ) -> None:
         """Loads a block, see `place`. Where its corner is `missing` it becomes zero."""
         SHAPE = RING.tile
         lacks = missing and self.has_corner(SHAPE)
@@ -154,7 +156,7 @@ class Tile:
                 else:
                     self.x[a, b] = ring[at + SHAPE.down * a]
 
-    def keep(self, ring: Any, first: Any, row: int, left: Any, RING: Any) -> None:
+    def keep(self, ring: kl.Array, first: kl.Scalar, row: int, left: Any, RING: Any) -> None:
         """Stores what `fetch` loads, but for its first column if that is `left` already."""
         SHAPE = RING.tile
         for b in kl.static_range(SHAPE.columns):
@@ -163,7 +165,7 @@ class Tile:
                 if b > 0 or not left:
                     ring[at + SHAPE.down * a] = self.x[a, b]
 
-    def send(self, w: Any, first: Any, left: Any, RING: Any) -> None:
+    def send(self, w: kl.Array, first: kl.Scalar, left: Any, RING: Any) -> None:
         """Stores the block in global memory, from place `first` on, with `left` as for `keep`."""
         SHAPE, STEP = RING.tile, RING.pitch - 1
         at = first + self.down + self.column(0, SHAPE) * STEP
@@ -172,7 +174,9 @@ class Tile:
                 if b > 0 or not left:
                     w[at + (self.beyond_first(b, SHAPE) * STEP + SHAPE.down * a)] = self.x[a, b]
 
-    def combine(self, v: Any, corner: Any, together: Any, SHAPE: Any, TURNED: bool) -> Any:
+    def combine(
+        self, v: kl.Array, corner: kl.Scalar | None, together: Any, SHAPE: TileShape, TURNED: bool
+    ) -> Any:
         """Applies the reflector made of `v` to the rows of the block, or `TURNED` to its columns.
 
         The products go on beside a root and a division: what the first number of `v` and the
@@ -180,16 +184,16 @@ class Tile:
         the products `together` before. Returns beta.
         """
         lines, (has_first, has_last) = self.lines(TURNED), self.ends(SHAPE, TURNED)
-        own, sums = self.numbers(v, SHAPE, TURNED), kl.private(lines.shape[0], v.dtype)
+        factors, sums = self.numbers(v, SHAPE, TURNED), kl.private(lines.shape[0], v.dtype)
         firsts = kl.private(sums.shape[0], v.dtype)
         if SHAPE.parts > 1 and not TURNED:
             for line in kl.static_range(sums.shape[0]):
                 sums[line] = together[SHAPE.parts, self.row(line, SHAPE)]
                 firsts[line] = together[SHAPE.parts + 1, self.row(line, SHAPE)]
         else:
-            self.multiply(own, sums, firsts, SHAPE, TURNED)
+            self.multiply(factors, sums, firsts, SHAPE, TURNED)
         beta, head, scale = made_of(v, SHAPE)
-        own[0] = kl.where(has_first, head, own[0])
+        factors[0] = kl.where(has_first, head, factors[0])
         if corner is not None:
             sums[sums.shape[0] - 1] += kl.where(has_last, corner * v[SHAPE.order - 1], 0)
             if self.has_corner(SHAPE):
@@ -198,20 +202,22 @@ class Tile:
         if scale != 0:
             for line in kl.static_range(sums.shape[0]):
                 share = scale * (sums[line] + head * firsts[line])
-                for i in kl.static_range(own.shape[0]):
-                    lines[line, i] -= share * own[i]
+                for i in kl.static_range(factors.shape[0]):
+                    lines[line, i] -= share * factors[i]
         return beta
 
-    def numbers(self, v: Any, SHAPE: Any, TURNED: bool) -> Any:
+    def numbers(self, v: kl.Array, SHAPE: TileShape, TURNED: bool) -> Any:
         """Its numbers of a reflector's vector, zero for the first one."""
         has_first, _ = self.ends(SHAPE, TURNED)
-        own = kl.private(SHAPE.rows if TURNED else SHAPE.columns, v.dtype)
-        for i in kl.static_range(own.shape[0]):
-            own[i] = v[self.number(i, SHAPE, TURNED)]
-        own[0] = kl.where(has_first, 0, own[0])
-        return own
+        factors = kl.private(SHAPE.rows if TURNED else SHAPE.columns, v.dtype)
+        for i in kl.static_range(factors.shape[0]):
+            factors[i] = v[self.number(i, SHAPE, TURNED)]
+        factors[0] = kl.where(has_first, 0, factors[0])
+        return factors
 
-    def multiply(self, own: Any, sums: Any, firsts: Any, SHAPE: Any, TURNED: bool) -> None:
+    def multiply(
+        self, factors: kl.Array, sums: kl.Array, firsts: kl.Array, SHAPE: TileShape, TURNED: bool
+    ) -> None:
         """The products of rows or columns with a vector, as far as the sub-group has them.
 
         Also their first numbers, or those of the sub-group's part.
@@ -219,33 +225,33 @@ class Tile:
         lines = self.lines(TURNED)
         for line in kl.static_range(sums.shape[0]):
             sums[line] = 0
-            for i in kl.static_range(own.shape[0] - 1, -1, -1):
-                sums[line] += own[i] * lines[line, i]
+            for i in kl.static_range(factors.shape[0] - 1, -1, -1):
+                sums[line] += factors[i] * lines[line, i]
             source = self.across * SHAPE.down if TURNED else self.down
             firsts[line] = kl.sub_group_shuffle(lines[line, 0], source)
         self.add_up(sums, SHAPE, TURNED)
 
-    def contribute(self, v: Any, together: Any, SHAPE: Any) -> None:
+    def contribute(self, v: kl.Array, together: kl.Array, SHAPE: TileShape) -> None:
         """Leaves the products of its sub-group's part of the rows, and the first column."""
-        own, sums = self.numbers(v, SHAPE, False), kl.private(SHAPE.rows, v.dtype)
+        factors, sums = self.numbers(v, SHAPE, False), kl.private(SHAPE.rows, v.dtype)
         firsts = kl.private(sums.shape[0], v.dtype)
-        self.multiply(own, sums, firsts, SHAPE, False)
+        self.multiply(factors, sums, firsts, SHAPE, False)
         if self.across == 0:
             for line in kl.static_range(sums.shape[0]):
                 together[self.part, self.row(line, SHAPE)] = sums[line]
                 if self.part == 0:
                     together[SHAPE.parts + 1, self.row(line, SHAPE)] = firsts[line]
 
-    def put_together(self, together: Any, SHAPE: Any) -> None:
+    def put_together(self, together: kl.Array, SHAPE: TileShape) -> None:
         """Sums what the parts have left."""
-        own = self.part * SHAPE.items + kl.sub_group_local_id()
-        for row in range(own, SHAPE.order, SHAPE.items * SHAPE.parts):
+        row_here = self.part * SHAPE.items + kl.sub_group_local_id()
+        for row in range(row_here, SHAPE.order, SHAPE.items * SHAPE.parts):
             total = together[0, row]
             for part in kl.static_range(1, SHAPE.parts):
                 total += together[part, row]
             together[SHAPE.parts, row] = total
 
-    def eliminate(self, beta: Any, pivot: Any, SHAPE: Any, TURNED: bool) -> None:
+    def eliminate(self, beta: kl.Scalar, pivot: kl.Scalar, SHAPE: TileShape, TURNED: bool) -> None:
         """Makes a row, the first or the last, or the first column what a reflector makes of it."""
         lines, (has_first, _) = self.lines(TURNED), self.ends(SHAPE, TURNED)
         for line in (0,) if TURNED else (0, SHAPE.rows - 1):
@@ -255,7 +261,7 @@ class Tile:
                 if has_first:
                     lines[line, 0] = beta
 
-    def leave(self, values: Any, vector: Any, SHAPE: Any, TURNED: bool) -> Any:
+    def leave(self, values: kl.Array, vector: kl.Array, SHAPE: TileShape, TURNED: bool) -> Any:
         """Leaves the first row or, `TURNED`, column for a reflector, which `values` are of.
 
         Behind it stands the sum of the squares of all but its first number, which is returned.
@@ -278,18 +284,18 @@ class Tile:
         """Its part as rows, or `TURNED` as columns."""
         return self.x.T if TURNED else self.x
 
-    def number(self, i: int, SHAPE: Any, TURNED: bool) -> Any:
+    def number(self, i: int, SHAPE: TileShape, TURNED: bool) -> Any:
         """The number in the block of element `i` of a row or, `TURNED`, of a column."""
         return self.row(i, SHAPE) if TURNED else self.column(i, SHAPE)
 
-    def ends(self, SHAPE: Any, TURNED: bool) -> Any:
+    def ends(self, SHAPE: TileShape, TURNED: bool) -> Any:
         """Whether it has the first elements of its rows (columns), and the last row (column)."""
         if TURNED:
             last = self.across == SHAPE.across - 1 and self.part == SHAPE.parts - 1
             return self.down == 0, last
         return self.has_first_column, self.down == SHAPE.down - 1
 
-    def add_up(self, sums: Any, SHAPE: Any, TURNED: bool) -> None:
+    def add_up(self, sums: kl.Array, SHAPE: TileShape, TURNED: bool) -> None:
         """Sums over those who share a row, or `TURNED` a column."""
         which = tuple(i for i in range(sums.shape[0]))
         if TURNED:
@@ -299,7 +305,7 @@ class Tile:
 
 
 @function
-def made_of(v: Any, SHAPE: Any) -> Any:
+def made_of(v: kl.Array, SHAPE: TileShape) -> Any:
     """The reflector that is made of a vector and the parts of the tail that stand behind it."""
     tail = v[SHAPE.order]
     for part in kl.static_range(1, SHAPE.parts):

@@ -14,7 +14,7 @@ _MOST_MIXED: Final = 5
 
 
 @function
-def mixed(rows: Any, RUN: int, LANES: int) -> Any:
+def mixed(rows: tuple[kl.Scalar, ...], RUN: int, LANES: int) -> Any:
     """The numbers of `RUN` vectors, a lane of each after the other, in as many vectors.
 
     Those of the first half are mixed with those of the second one, lane by lane, until neighbours

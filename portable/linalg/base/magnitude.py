@@ -21,7 +21,7 @@ _MAX_GROUPS: Final = 256
 
 
 @kernel
-def largest_kernel(x: Any, largest: Any, first: Any, *, BAND: bool) -> None:
+def largest_kernel(x: kl.Array, largest: kl.Array, first: kl.Scalar, *, BAND: bool) -> None:
     """Each workgroup writes the largest magnitude in its part, from ``largest[first]`` on.
 
     Dimension 0 of the workgroups goes through the columns, dimension 1 through the rows. NaN counts
@@ -96,16 +96,16 @@ def require_finite(device: Device, largest: Any, operation: str) -> None:
     ValueError
         If it is not finite.
     """
-    found = float(device.to_numpy(largest)[0])
-    if not np.isfinite(found):
+    value = float(device.to_numpy(largest)[0])
+    if not np.isfinite(value):
         raise ValueError(
-            f"{operation}: the input holds {'NaN' if np.isnan(found) else 'an infinity'}; give "
+            f"{operation}: the input holds {'NaN' if np.isnan(value) else 'an infinity'}; give "
             "finite numbers, or check_finite=False to go without this check"
         )
 
 
 @function
-def power_bits(x: Any, target: int) -> Any:
+def power_bits(x: kl.Scalar, target: int) -> Any:
     """The exponent field of the power of two that brings `x` into ``[2^target, 2^(target+1))``.
 
     As near to it as powers go whose inverse is one too; that of 1 if `x` is 0.
@@ -121,7 +121,7 @@ def power_bits(x: Any, target: int) -> Any:
 
 
 @function
-def scaled_by(x: Any, field: Any, sign: int) -> Any:
+def scaled_by(x: kl.Scalar, field: kl.Scalar, sign: int) -> Any:
     """`x` times the power of two with that exponent field (`sign` 1), or divided by it (-1)."""
     if x.dtype == kl.f32:
         return x * kl.bitcast((127 + sign * (field - 127)) << 23, kl.f32)

@@ -134,11 +134,12 @@ def _lattices_meet(
         return abs(apart) < itemsize
     step, inner = strides[0], strides[1:]
     spans = [
-        itemsize + sum((n - 1) * s for n, s in zip(own[1:], inner, strict=True)) for own in extents
+        itemsize + sum((n - 1) * s for n, s in zip(extent[1:], inner, strict=True))
+        for extent in extents
     ]
     if max(spans) > step:
         return None
-    found = False
+    meets = False
     for rows in range(apart // step, apart // step + 2):
         if -extents[1][0] < rows < extents[0][0]:
             below = _lattices_meet(
@@ -146,8 +147,8 @@ def _lattices_meet(
             )
             if below is None:
                 return None
-            found = found or below
-    return found
+            meets = meets or below
+    return meets
 
 
 def _meet(a: ArrayView, b: ArrayView) -> bool:

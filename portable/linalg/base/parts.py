@@ -12,7 +12,7 @@ __all__ = ["absolute_square", "conjugate", "largest_part", "real_part", "scaled"
 
 
 @function
-def absolute_square(x: Any) -> Any:
+def absolute_square(x: kl.Scalar) -> Any:
     """The square of a magnitude."""
     if x.dtype.is_complex:
         return kl.real(x) * kl.real(x) + kl.imag(x) * kl.imag(x)
@@ -20,19 +20,19 @@ def absolute_square(x: Any) -> Any:
 
 
 @function
-def conjugate(x: Any) -> Any:
+def conjugate(x: kl.Scalar) -> Any:
     """The conjugate."""
     return kl.conj(x) if x.dtype.is_complex else x
 
 
 @function
-def real_part(x: Any) -> Any:
+def real_part(x: kl.Scalar) -> Any:
     """The real part."""
     return kl.real(x) if x.dtype.is_complex else x
 
 
 @function
-def largest_part(best: Any, x: Any) -> Any:
+def largest_part(best: kl.Scalar, x: kl.Scalar) -> Any:
     """The larger of `best` and the magnitude of x, or that of its larger part."""
     if x.dtype.is_complex:
         return kl.maximum(best, kl.maximum(kl.abs(kl.real(x)), kl.abs(kl.imag(x))))
@@ -40,7 +40,7 @@ def largest_part(best: Any, x: Any) -> Any:
 
 
 @function
-def scaled(x: Any, field: Any, sign: int) -> Any:
+def scaled(x: kl.Scalar, field: kl.Scalar, sign: int) -> Any:
     """A number times a power of two, or divided by it, as `scaled_by`; part by part."""
     if x.dtype.is_complex:
         return kl.complex(scaled_by(kl.real(x), field, sign), scaled_by(kl.imag(x), field, sign))

@@ -15,7 +15,7 @@ _STAGES: Final = 6
 
 
 @function
-def lane_sum(x: Any) -> Any:
+def lane_sum(x: kl.Scalar) -> Any:
     """The sum of a vector's lanes, in halves; a number is its own."""
     if x.dtype.is_complex or x.lanes == 1:
         return x
@@ -24,7 +24,7 @@ def lane_sum(x: Any) -> Any:
 
 
 @function
-def lane_sums(x: Any, COUNT: int, LANES: int) -> Any:
+def lane_sums(x: kl.Array, COUNT: int, LANES: int) -> Any:
     """Sums of the lanes of `COUNT` vectors, a power of two: in one vector, each in a run of lanes.
 
     Two vectors with runs of their own become one with runs half as long, so that four sums of 16
@@ -47,7 +47,7 @@ def lane_sums(x: Any, COUNT: int, LANES: int) -> Any:
 
 
 @function
-def add_up_neighbours(sums: Any, WHICH: Sequence[Any], END: int, APART: int = 1) -> None:
+def add_up_neighbours(sums: kl.Array, WHICH: Sequence[Any], END: int, APART: int = 1) -> None:
     """Sums over work-items of a sub-group, `APART` from each other, in runs of `END`; for each.
 
     Side by side, since a shuffle takes long to arrive.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits, scaled_by
@@ -13,7 +11,14 @@ __all__ = ["clear", "clear_below", "load_dense", "store_band", "store_values"]
 
 @kernel
 def load_dense(
-    a: Any, largest: Any, out: Any, most: Any, bound: Any, *, TARGET: int, TURNED: bool
+    a: kl.Array,
+    largest: kl.Array,
+    out: kl.Array,
+    most: kl.Array | None,
+    bound: kl.Scalar | None,
+    *,
+    TARGET: int,
+    TURNED: bool,
 ) -> None:
     """The matrix, or its transpose, scaled by a power of two; zeros in further rows and columns.
 
@@ -30,7 +35,7 @@ def load_dense(
 
 
 @kernel
-def clear(x: Any) -> None:
+def clear(x: kl.Array) -> None:
     """A vector of zeros."""
     i = kl.global_id(0)
     if i < x.shape[0]:
@@ -38,7 +43,7 @@ def clear(x: Any) -> None:
 
 
 @kernel
-def clear_below(a: Any) -> None:
+def clear_below(a: kl.Array) -> None:
     """Zeros below the diagonal."""
     column, row = kl.global_id(0), kl.global_id(1)
     if column < row and row < a.shape[0] and column < a.shape[1]:
@@ -46,30 +51,40 @@ def clear_below(a: Any) -> None:
 
 
 @kernel
-def store_band(a: Any, largest: Any, ab: Any, scales: Any, bound: Any, *, TARGET: int) -> None:
+def store_band(
+    a: kl.Array,
+    largest: kl.Array,
+    ab: kl.Array,
+    scales: kl.Array | None,
+    bound: kl.Scalar,
+    *,
+    TARGET: int,
+) -> None:
     """The upper band in diagonal-ordered form, zeros where no element is.
 
     Scaled back, unless `scales` is an array of two numbers: then the band stays as it is, and they
     become what the largest element of the matrix was scaled to, and the `bound` of its singular
     values.
     """
-    column, place = kl.global_id(0), kl.global_id(1)
-    if place < ab.shape[0] and column < ab.shape[1]:
-        row = column + place - (ab.shape[0] - 1)
+    column, diagonal = kl.global_id(0), kl.global_id(1)
+    if diagonal < ab.shape[0] and column < ab.shape[1]:
+        row = column + diagonal - (ab.shape[0] - 1)
         value = kl.cast(0, a.dtype)
         if row >= 0:
             value = a[row, column]
             if scales is None:
                 value = scaled_by(value, power_bits(largest[0], TARGET), -1)
-        ab[place, column] = value
-    if scales is not None and place == 0 and column == 0:
+        ab[diagonal, column] = value
+    if scales is not None and diagonal == 0 and column == 0:
         scales[0] = scaled_by(largest[0], power_bits(largest[0], TARGET), 1)
         scales[1] = kl.cast(bound, scales.dtype)
 
 
 @kernel
-def store_values(found: Any, largest: Any, values: Any, row: Any, *, TARGET: int) -> None:
+def store_values(
+    scaled: kl.Array, largest: kl.Array, values: kl.Array, row: kl.Scalar, *, TARGET: int
+) -> None:
     """Singular values of a scaled matrix, scaled back, as a row of `values`."""
     i = kl.global_id(0)
-    if i < found.shape[0]:
-        values[row, i] = scaled_by(found[i], power_bits(largest[0], TARGET), -1)
+    if i < scaled.shape[0]:
+        values[row, i] = scaled_by(scaled[i], power_bits(largest[0], TARGET), -1)

@@ -28,7 +28,14 @@ __all__ = ["factor_panel"]
 
 @kernel
 def factor_panel(
-    a: Any, q: Reflectors, panel: Panel, level: Level, *, SHAPE: DenseShape, UNIT: int, TURNED: bool
+    a: kl.Array,
+    q: Reflectors,
+    panel: Panel,
+    level: Level,
+    *,
+    SHAPE: DenseShape,
+    UNIT: int,
+    TURNED: bool,
 ) -> None:
     """Factors a panel, which begins at so many times `UNIT`, from one level of its tree on."""
     node, matrix = Node(kl.group_id(0), level), a.T if TURNED else a
@@ -46,7 +53,9 @@ def factor_panel(
 
 
 @function
-def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any) -> None:
+def node_across_items(
+    a: kl.Array, q: Reflectors, panel: Panel, node: Node, SHAPE: DenseShape
+) -> None:
     """A node by a workgroup whose work-items hold `COLS` columns of every so many rows each."""
     P, FAN, COLS = SHAPE.panel, SHAPE.fan, SHAPE.columns
     row, start, width = panel
@@ -59,14 +68,14 @@ def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any) -> None
     shared = Shared(kl.local((2, FAN * P), kind), kl.local(2, kind), gram)
     for i in range(kl.local_linear_id(), P * P, lanes * kl.local_size(1)):
         gram[i // P, i % P] = 0
-    own = group * COLS
+    first = group * COLS
     for r in kl.static_range(ROWS):
         at = r * lanes + lane
-        place = row + node.line(at // P, SHAPE) + at % P
+        line = row + node.line(at // P, SHAPE) + at % P
         for c in kl.static_range(COLS):
             held[c, r] = 0
-            if place < a.shape[0] and own + c < width:
-                held[c, r] = a[place, start + own + c]
+            if line < a.shape[0] and first + c < width:
+                held[c, r] = a[line, start + first + c]
     for turn in range(kl.cdiv(width, COLS)):
         for c in kl.static_range(COLS):
             if turn * COLS + c < width:
@@ -75,13 +84,15 @@ def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any) -> None
     for r in kl.static_range(ROWS):
         at = r * lanes + lane
         for c in kl.static_range(COLS):
-            below = kl.where(at == own + c, kl.cast(1, kind), kl.cast(0, kind))
-            below = kl.where(at > own + c, held[c, r], below)
-            q.v[node.index * SHAPE.height + at, own + c] = below
+            below = kl.where(at == first + c, kl.cast(1, kind), kl.cast(0, kind))
+            below = kl.where(at > first + c, held[c, r], below)
+            q.v[node.index * SHAPE.height + at, first + c] = below
             if r * lanes < P:
-                place = row + node.line(0, SHAPE) + at
-                if at < P and place < a.shape[0] and own + c < width:
-                    a[place, start + own + c] = kl.where(at > own + c, held[c, r] * 0, held[c, r])
+                line = row + node.line(0, SHAPE) + at
+                if at < P and line < a.shape[0] and first + c < width:
+                    a[line, start + first + c] = kl.where(
+                        at > first + c, held[c, r] * 0, held[c, r]
+                    )
     store_factor(q.t, gram, node.index, P)
 
 
@@ -104,47 +115,47 @@ class Shared(NamedTuple):
 
 
 @function
-def eliminate(held: Any, shared: Shared, turn: Any, c: int, SHAPE: DenseShape) -> None:
+def eliminate(held: kl.Array, shared: Shared, turn: kl.Scalar, c: int, SHAPE: DenseShape) -> None:
     """Column `c` of the work-items whose turn it is: its reflector, applied to the columns after.
 
     Those before are columns of V by now; what would be subtracted from them is what T is made of.
     """
     lanes, lane, group = kl.local_size(0), kl.local_id(0), kl.local_id(1)
     P, COLS, ROWS, kind = SHAPE.panel, SHAPE.columns, held.shape[1], held.dtype
-    own = turn * COLS + c
-    slot = own % 2
+    column_here = turn * COLS + c
+    slot = column_here % 2
     if group == turn:
         for r in kl.static_range(ROWS):
             at = r * lanes + lane
-            shared.tail[slot, at] = kl.where(at > own, held[c, r], held[c, r] * 0)
-            if at == own:
+            shared.tail[slot, at] = kl.where(at > column_here, held[c, r], held[c, r] * 0)
+            if at == column_here:
                 shared.head[slot] = held[c, r]
     kl.barrier()
     below, sums, heads = kl.private(ROWS, kind), kl.private(COLS + 1, kind), kl.private(COLS, kind)
     multiply(held, shared.tail[slot], below, sums)
-    own_row(held, heads, own, P, COLS)
+    own_row(held, heads, column_here, P, COLS)
     add_up(sums, COLS + 1)
     beta, tau, factor = reflector(shared.head[slot], sums[COLS])
     for r in kl.static_range(ROWS):
         below[r] = factor * below[r]
         if r * lanes < P:
-            below[r] = kl.where(r * lanes + lane == own, kl.cast(1, kind), below[r])
+            below[r] = kl.where(r * lanes + lane == column_here, kl.cast(1, kind), below[r])
     for k in kl.static_range(COLS):
         product = heads[k] + factor * sums[k]
         column = group * COLS + k
-        if column < own and lane == 0:
-            shared.gram[column, own] = product
-        share = kl.where(column > own, tau * product, tau * 0)
+        if column < column_here and lane == 0:
+            shared.gram[column, column_here] = product
+        share = kl.where(column > column_here, tau * product, tau * 0)
         for r in kl.static_range(ROWS):
             held[k, r] = held[k, r] - share * below[r]
     if group == turn:
-        put_reflector(held, below, beta, own, c, P)
+        put_reflector(held, below, beta, column_here, c, P)
         if lane == 0:
-            shared.gram[own, own] = tau
+            shared.gram[column_here, column_here] = tau
 
 
 @function
-def multiply(held: Any, tail: Any, below: Any, sums: Any) -> None:
+def multiply(held: kl.Array, tail: kl.Array, below: kl.Array, sums: kl.Array) -> None:
     """A work-item's part of the products of its columns with `tail`, and of that with itself.
 
     Its rows of `tail` are left in `below`; the last of the sums is the product with itself.
@@ -161,36 +172,38 @@ def multiply(held: Any, tail: Any, below: Any, sums: Any) -> None:
 
 
 @function
-def put_reflector(held: Any, below: Any, beta: Any, own: Any, c: int, P: int) -> None:
+def put_reflector(
+    held: kl.Array, below: kl.Array, beta: kl.Scalar, value: kl.Scalar, c: int, P: int
+) -> None:
     """Column `c` becomes what the reflector leaves of it, `beta`, and the reflector below that."""
     lanes, lane = kl.local_size(0), kl.local_id(0)
     for r in kl.static_range(held.shape[1]):
         if r * lanes < P:
             at = r * lanes + lane
-            held[c, r] = kl.where(at > own, below[r], held[c, r])
-            held[c, r] = kl.where(at == own, beta, held[c, r])
+            held[c, r] = kl.where(at > value, below[r], held[c, r])
+            held[c, r] = kl.where(at == value, beta, held[c, r])
         else:
             held[c, r] = below[r]
 
 
 @function
-def own_row(held: Any, heads: Any, own: Any, P: int, COLS: int) -> None:
-    """The elements of row `own`, which one of the work-items side by side holds, for all."""
+def own_row(held: kl.Array, heads: kl.Array, row: kl.Scalar, P: int, COLS: int) -> None:
+    """The elements of row `row`, which one of the work-items side by side holds, for all."""
     lanes, lane = kl.local_size(0), kl.local_id(0)
     for k in kl.static_range(COLS):
         heads[k] = 0
         for r in kl.static_range(kl.cdiv(P, lanes)):
             if kl.sub_group_size() == lanes:
-                x = kl.sub_group_shuffle(held[k, r], own % lanes)
-                heads[k] = kl.where(own // lanes == r, x, heads[k])
+                x = kl.sub_group_shuffle(held[k, r], row % lanes)
+                heads[k] = kl.where(row // lanes == r, x, heads[k])
             else:
-                heads[k] = kl.where(r * lanes + lane == own, held[k, r], heads[k])
+                heads[k] = kl.where(r * lanes + lane == row, held[k, r], heads[k])
     if kl.sub_group_size() != lanes:
         add_up(heads, COLS)
 
 
 @function
-def add_up(sums: Any, COUNT: int) -> None:
+def add_up(sums: kl.Array, COUNT: int) -> None:
     """Sums over the work-items along dimension 0, for each of them."""
     lanes, lane, group = kl.local_size(0), kl.local_id(0), kl.local_id(1)
     if kl.sub_group_size() == lanes:
@@ -211,7 +224,7 @@ def add_up(sums: Any, COUNT: int) -> None:
 
 
 @function
-def store_factor(t: Any, gram: Any, node: Any, P: int) -> None:
+def store_factor(t: kl.Array, gram: kl.Array, node: kl.Scalar, P: int) -> None:
     """The triangle T of ``Q = I - V T V^T`` from the products of V's columns, a row a work-item."""
     kind = gram.dtype
     for i in range(kl.local_linear_id(), P, kl.local_size(0) * kl.local_size(1)):
@@ -229,7 +242,9 @@ def store_factor(t: Any, gram: Any, node: Any, P: int) -> None:
 
 
 @function
-def node_in_vectors(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any) -> None:
+def node_in_vectors(
+    a: kl.Array, q: Reflectors, panel: Panel, node: Node, SHAPE: DenseShape
+) -> None:
     """A node by one work-item; V is scaled only when it is stored."""
     P, LANES, kind = SHAPE.panel, SHAPE.lanes, a.dtype
     w = kl.local((SHAPE.fan * P, P), kind)
@@ -247,7 +262,7 @@ def node_in_vectors(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any) -> None:
 
 
 @function
-def fetch(a: Any, w: Any, panel: Any, node: Any, SHAPE: Any) -> Any:
+def fetch(a: kl.Array, w: kl.Array, panel: Panel, node: Node, SHAPE: DenseShape) -> Any:
     """Fills `w` with the rows of a node, zeros beyond them; returns how many there are."""
     P = SHAPE.panel
     row, start, width = panel
@@ -265,7 +280,14 @@ def fetch(a: Any, w: Any, panel: Any, node: Any, SHAPE: Any) -> Any:
 
 @function
 def store_vectors(
-    a: Any, v: Any, w: Any, factors: Any, panel: Any, node: Any, used: Any, SHAPE: Any
+    a: kl.Array,
+    v: kl.Array,
+    w: kl.Array,
+    factors: kl.Array,
+    panel: Panel,
+    node: Node,
+    used: kl.Scalar,
+    SHAPE: DenseShape,
 ) -> None:
     """Writes V, and the triangle into the first chunk of the node."""
     P, FAN, LANES = SHAPE.panel, SHAPE.fan, SHAPE.lanes

@@ -16,11 +16,11 @@ __all__ = ["apply_reflectors"]
 
 @kernel
 def apply_reflectors(
-    a: Any,
+    a: kl.Array,
     q: Reflectors,
     panel: Panel,
     level: Level,
-    strips: Any,
+    strips: kl.Scalar,
     *,
     SHAPE: DenseShape,
     UNIT: int,
@@ -45,7 +45,7 @@ def apply_reflectors(
 
 
 @function
-def block_of(a: Any, at: Any, start: Any, SHAPE: Any, TURNED: bool) -> Any:
+def block_of(a: kl.Array, at: kl.Scalar, start: kl.Scalar, SHAPE: DenseShape, TURNED: bool) -> Any:
     """The rows of the matrix from `at` on in a strip; its columns where it is turned."""
     P, STRIP = SHAPE.panel, SHAPE.strip
     if TURNED:
@@ -54,7 +54,7 @@ def block_of(a: Any, at: Any, start: Any, SHAPE: Any, TURNED: bool) -> Any:
 
 
 @function
-def add_product(total: Any, left: Any, right: Any, TURNED: bool) -> None:
+def add_product(total: Any, left: kl.Array, right: kl.Array, TURNED: bool) -> None:
     """``total += left @ right``; `TURNED` where `total` and `right` stand transposed."""
     if TURNED:
         kl.mma(total, right, left.T)
@@ -63,28 +63,35 @@ def add_product(total: Any, left: Any, right: Any, TURNED: bool) -> None:
 
 
 @function
-def combine(a: Any, q: Any, place: Any, node: Any, SHAPE: Any, TURNED: bool) -> None:
+def combine(
+    a: kl.Array,
+    q: Reflectors,
+    column: tuple[kl.Scalar, ...],
+    node: Node,
+    SHAPE: DenseShape,
+    TURNED: bool,
+) -> None:
     """``A -= V (T^T (V^T A))`` for the rows of a node and the columns of a strip.
 
-    `TURNED`: ``A -= ((A V) T) V^T`` for the columns of a node and the rows of a strip. `place` is
+    `TURNED`: ``A -= ((A V) T) V^T`` for the columns of a node and the rows of a strip. `column` is
     where the tree and the strip begin.
     """
     P, FAN, PAD, kind = SHAPE.panel, SHAPE.fan, SHAPE.padding, a.dtype
     HEIGHT, WIDTH = (SHAPE.strip, P) if TURNED else (P, SHAPE.strip)
     PITCH = WIDTH + PAD if TURNED else WIDTH
-    row, start = place
+    row, start = column
     blocks = kl.local((FAN, HEIGHT, PITCH), kind)
     reflectors = kl.local((FAN, P, P + PAD), kind)
     factor = kl.local((P, P), kind)
     room = kl.local((HEIGHT, PITCH), kind)
     product = room[0:HEIGHT, 0:WIDTH]
     chunks = node.chunks((a.shape[1] if TURNED else a.shape[0]) - row, SHAPE)
-    own = node.index * SHAPE.height
+    first = node.index * SHAPE.height
     kl.copy_async(factor, q.t[node.index, 0:P, 0:P])
     for chunk in range(chunks):
         block = block_of(a, row + node.line(chunk, SHAPE), start, SHAPE, TURNED)
         kl.copy_async(blocks[chunk, 0:HEIGHT, 0:WIDTH], block)
-        from_row = own + chunk * P
+        from_row = first + chunk * P
         kl.copy_async(reflectors[chunk, 0:P, 0:P], q.v[from_row : from_row + P, 0:P])
     kl.copy_commit()
     kl.copy_wait(0)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.lang.library.arrivals import arrived_last
+from portable.linalg.dense.shapes import DenseShape
 
 __all__ = ["Level", "Node", "Panel", "Reflectors", "level_sizes"]
 
@@ -68,16 +69,16 @@ class Node:
         """Its number in the tree."""
         return self.level.base + self.number
 
-    def line(self, chunk: Any, SHAPE: Any) -> Any:
+    def line(self, chunk: kl.Scalar, SHAPE: DenseShape) -> Any:
         """The first row of one of its chunks, counted from the first row of the tree."""
         return (self.number * SHAPE.fan + chunk) * (self.level.stride * SHAPE.panel)
 
-    def chunks(self, rows: Any, SHAPE: Any) -> Any:
+    def chunks(self, rows: kl.Scalar, SHAPE: DenseShape) -> Any:
         """How many chunks it has where the tree has so many rows."""
         left = rows - self.line(0, SHAPE)
         return kl.minimum(kl.cdiv(left, self.level.stride * SHAPE.panel), SHAPE.fan)
 
-    def above(self, SHAPE: Any) -> Any:
+    def above(self, SHAPE: DenseShape) -> Any:
         """The node that its triangle goes to."""
         below = self.level
         level = Level(
@@ -85,7 +86,9 @@ class Node:
         )
         return Node(self.number // SHAPE.fan, level)
 
-    def climbed(self, counts: Any, strip: Any, strips: Any, SHAPE: Any) -> Any:
+    def climbed(
+        self, counts: kl.Array, strip: kl.Scalar, strips: kl.Scalar, SHAPE: DenseShape
+    ) -> Any:
         """The node above, and whether to go on with it: who comes last of its children does."""
         if SHAPE.climb and self.level.nodes > 1:
             first = self.number // SHAPE.fan * SHAPE.fan

@@ -150,8 +150,8 @@ def tuned(dtype: DType, n: int, capabilities: Capabilities) -> tuple[Parameters,
 @lru_cache(maxsize=1024)
 def _tuned(dtype: DType, n: int, capabilities: Capabilities, table: Any) -> tuple[Parameters, ...]:
     """As of one state of the user's table."""
-    found = [c for c in lookup(SPACE, dtype, capabilities) if _fits(c, dtype, capabilities)]
-    return tuple(c for c in found if n >= c["FROM"]) or (found[-1],)
+    choices = [c for c in lookup(SPACE, dtype, capabilities) if _fits(c, dtype, capabilities)]
+    return tuple(c for c in choices if n >= c["FROM"]) or (choices[-1],)
 
 
 def dense_shape(

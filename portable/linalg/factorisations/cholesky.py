@@ -181,8 +181,8 @@ def _factor_rows(
     cholesky_block[groups(batch), layout.items](work, *results, number, LAYOUT=layout)
     if strips > 0:
         rows = work[:, first : first + layout.block, first + layout.block :]
-        own = results[0][:, number]
-        solved_in_place(device, own, rows, Triangle(False, True, True, False), layout)
+        block = results[0][:, number]
+        solved_in_place(device, block, rows, Triangle(False, True, True, False), layout)
 
 
 def _change_rest(device: Device, work: Any, outer: int, stop: int) -> None:

@@ -19,7 +19,7 @@ LOWER = "lower"
 
 
 @function
-def conjugate(x: Any) -> Any:
+def conjugate(x: kl.Scalar) -> Any:
     """The complex conjugate of a number, a real one's is itself."""
     if x.dtype.is_complex:
         return kl.conj(x)
@@ -27,7 +27,7 @@ def conjugate(x: Any) -> Any:
 
 
 @function
-def matrix_at(x: Any, lead: Any, batch: Any) -> Any:
+def matrix_at(x: kl.Array, lead: tuple[kl.Scalar, ...] | None, batch: kl.Scalar) -> Any:
     """The `batch`-th matrix of `x`, whose leading dimensions broadcast to `lead`; in C order.
 
     `lead` is None where they are one, counted through.
@@ -37,20 +37,20 @@ def matrix_at(x: Any, lead: Any, batch: Any) -> Any:
     index = ()
     rest = batch
     for d in kl.static_range(len(lead) - 1, -1, -1):
-        own = d - (len(lead) - (x.ndim - 2))
-        if own >= 0:
-            index = (kl.where(x.shape[own] == 1, 0, rest % lead[d]), *index)  # type: ignore[assignment]
+        dim = d - (len(lead) - (x.ndim - 2))
+        if dim >= 0:
+            index = (kl.where(x.shape[dim] == 1, 0, rest % lead[d]), *index)  # type: ignore[assignment]
         rest = rest // lead[d]
     return x[*index]
 
 
 @kernel
 def copy_matrices(
-    source: Any,
-    from_lead: Any,
-    target: Any,
-    to_lead: Any,
-    edge: Any,
+    source: kl.Array,
+    from_lead: tuple[kl.Scalar, ...] | None,
+    target: kl.Array,
+    to_lead: tuple[kl.Scalar, ...] | None,
+    edge: kl.Scalar,
     *,
     KEPT: str,
     TURNED: bool,
@@ -82,8 +82,8 @@ def copy_matrices(
     matrix = matrix_at(source, from_lead, kl.group_id(2))
     out = matrix_at(target, to_lead, kl.group_id(2))
     first, start = kl.group_id(1) * TILE, kl.group_id(0) * TILE
-    for place in kl.workgroup_range(TILE * TILE):
-        i, j = place // TILE, place % TILE
+    for index in kl.workgroup_range(TILE * TILE):
+        i, j = index // TILE, index % TILE
         if TURNED:
             row, column = start + i, first + j
         else:
@@ -93,8 +93,8 @@ def copy_matrices(
             value = kl.cast(matrix[row, column], kind)
         tile[i, j] = conjugate(value) if TURNED else value
     kl.barrier()
-    for place in kl.workgroup_range(TILE * TILE):
-        i, j = place // TILE, place % TILE
+    for index in kl.workgroup_range(TILE * TILE):
+        i, j = index // TILE, index % TILE
         row, column = first + i, start + j
         if row < rows and column < columns:
             value = tile[j, i] if TURNED else tile[i, j]
@@ -112,11 +112,11 @@ def copy_matrices(
 
 @kernel
 def copy_alone(
-    source: Any,
-    from_lead: Any,
-    target: Any,
-    to_lead: Any,
-    edge: Any,
+    source: kl.Array,
+    from_lead: tuple[kl.Scalar, ...] | None,
+    target: kl.Array,
+    to_lead: tuple[kl.Scalar, ...] | None,
+    edge: kl.Scalar,
     *,
     KEPT: str,
     TURNED: bool,
@@ -150,7 +150,14 @@ def copy_alone(
 
 
 @function
-def is_cleared(first: Any, start: Any, edge: Any, given: Any, KEPT: str, TILE: int) -> Any:
+def is_cleared(
+    first: kl.Scalar,
+    start: kl.Scalar,
+    edge: kl.Scalar,
+    given: tuple[kl.Scalar, ...],
+    KEPT: str,
+    TILE: int,
+) -> Any:
     """Whether a square becomes zeros."""
     cleared = first >= kl.minimum(edge, given[0]) or start >= given[1]
     if KEPT == UPPER:
@@ -161,7 +168,9 @@ def is_cleared(first: Any, start: Any, edge: Any, given: Any, KEPT: str, TILE: i
 
 
 @function
-def copy_square(matrix: Any, out: Any, first: Any, start: Any, TURNED: bool, TILE: int) -> None:
+def copy_square(
+    matrix: kl.Array, out: kl.Array, first: kl.Scalar, start: kl.Scalar, TURNED: bool, TILE: int
+) -> None:
     """Copies a square, or its transpose, by vectors."""
     kind = out.dtype.register
     rows = ()
@@ -179,7 +188,14 @@ def copy_square(matrix: Any, out: Any, first: Any, start: Any, TURNED: bool, TIL
 
 @function
 def put_element(
-    matrix: Any, out: Any, row: Any, column: Any, edge: Any, KEPT: str, TURNED: bool, EYE: bool
+    matrix: kl.Array,
+    out: kl.Array,
+    row: kl.Scalar,
+    column: kl.Scalar,
+    edge: kl.Scalar,
+    KEPT: str,
+    TURNED: bool,
+    EYE: bool,
 ) -> None:
     """Writes one element, as `copy_matrices` says."""
     kind = out.dtype.register

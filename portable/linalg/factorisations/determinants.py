@@ -131,13 +131,13 @@ class Product(NamedTuple):
 
 
 @function
-def joined(x: Any, y: Any) -> Any:
+def joined(x: Product, y: Product) -> Any:
     """The product of two products."""
     return Product(x.whole * y.whole, x.sign * y.sign, x.logarithm + y.logarithm)
 
 
 @function
-def put(out: Any, lead: Any, batch: Any, value: Any) -> None:
+def put(out: kl.Array, lead: tuple[kl.Scalar, ...], batch: kl.Scalar, value: kl.Scalar) -> None:
     """``out[...] = value`` at the place that is the `batch`-th in C order."""
     index = ()
     rest = batch
@@ -149,7 +149,14 @@ def put(out: Any, lead: Any, batch: Any, value: Any) -> None:
 
 @kernel
 def diagonal_products(
-    lu: Any, pivots: Any, lead: Any, whole: Any, sign: Any, logarithm: Any, *, KIND: Any
+    lu: kl.Array | None,
+    pivots: Any,
+    lead: tuple[kl.Scalar, ...],
+    whole: kl.Array,
+    sign: kl.Array,
+    logarithm: kl.Array,
+    *,
+    KIND: Any,
 ) -> None:
     """Determinants of matrices from their factors, a workgroup each; 1 where `lu` is None."""
     batch = kl.group_id(0)

@@ -154,21 +154,21 @@ def _system(
     if not columns:
         return System(factors, None, None, eliminate, eliminate)
     given = None if eye else workspace(device, batch, m, columns, kind)
-    found = workspace(device, batch, m, columns, kind)
+    copies = workspace(device, batch, m, columns, kind)
     orders = device.empty((batch, m), kl.i32)
-    substitute = partial(_substitute, device, factors, given, found, orders, elimination.layout)
-    return System(factors, given, found, eliminate, repeated(device, substitute))
+    substitute = partial(_substitute, device, factors, given, copies, orders, elimination.layout)
+    return System(factors, given, copies, eliminate, repeated(device, substitute))
 
 
 def _substitute(
-    device: Device, factors: Eliminated, given: Any, found: Any, orders: Any, layout: Layout
+    device: Device, factors: Eliminated, given: Any, eliminated: Any, orders: Any, layout: Layout
 ) -> None:
-    batch, n, columns = (int(x) for x in found.shape)
+    batch, n, columns = (int(x) for x in eliminated.shape)
     _order(device, factors.pivots, orders)
     tile = _TILE_ALONE if device.capabilities.lone_work_items else _TILE
-    gather_rows[(columns, n, batch), tile](given, None, orders, found, EYE=given is None)
-    solved_in_place(device, factors.lu, found, _UNIT_LOWER, layout)
-    solved_in_place(device, factors.lu, found, _UPPER, layout)
+    gather_rows[(columns, n, batch), tile](given, None, orders, eliminated, EYE=given is None)
+    solved_in_place(device, factors.lu, eliminated, _UNIT_LOWER, layout)
+    solved_in_place(device, factors.lu, eliminated, _UPPER, layout)
 
 
 def _order(device: Device, pivots: Any, orders: Any) -> None:
@@ -242,9 +242,9 @@ class _Elimination:
         strips = -(-n // strip)
         for start in range(first, last, panel):
             stop = min(start + panel, last)
-            found = holding_for(self.device, m - start, self.kind)
-            assert found is not None
-            holding, items = found
+            result = holding_for(self.device, m - start, self.kind)
+            assert result is not None
+            holding, items = result
             eliminate_in_registers[groups(batch), items](
                 lu, pivots, failures, self.moves, self.triangles, start, stop, HOLDING=holding
             )

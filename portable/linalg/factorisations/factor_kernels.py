@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.linalg.factorisations.copy_kernels import conjugate, matrix_at
@@ -13,13 +11,15 @@ __all__ = ["put_factors"]
 
 
 @kernel
-def put_factors(factors: Any, out: Any, lead: Any, *, LAYOUT: Layout, TURNED: bool) -> None:
+def put_factors(
+    factors: kl.Array, out: kl.Array, lead: tuple[kl.Scalar, ...], *, LAYOUT: Layout, TURNED: bool
+) -> None:
     """Diagonal blocks of `out` become `factors`; `TURNED`: their conjugate transposes."""
     EDGE, blocks = LAYOUT.block, factors.shape[1]
     batch, number = kl.group_id(0) // blocks, kl.group_id(0) % blocks
     matrix, first = matrix_at(out, lead, batch), number * EDGE
-    for place in kl.workgroup_range(EDGE * EDGE):
-        i, j = place // EDGE, place % EDGE
+    for index in kl.workgroup_range(EDGE * EDGE):
+        i, j = index // EDGE, index % EDGE
         if first + i < matrix.shape[0] and first + j < matrix.shape[1]:
             if TURNED:
                 matrix[first + i, first + j] = conjugate(factors[batch, number, j, i])

@@ -84,13 +84,13 @@ class Pivots:
 
 @kernel
 def eliminate_in_registers(
-    a: Any,
-    pivots: Any,
-    failures: Any,
-    moves: Any,
-    triangles: Any,
-    first: Any,
-    stop: Any,
+    a: kl.Array,
+    pivots: kl.Array,
+    failures: kl.Array,
+    moves: kl.Array,
+    triangles: kl.Array,
+    first: kl.Scalar,
+    stop: kl.Scalar,
     *,
     HOLDING: Holding,
 ) -> None:
@@ -138,10 +138,10 @@ def eliminate_in_registers(
         for step in range(COLUMNS):
             k = begin + step
             if k < kl.minimum(width, m):
-                size, place = largest(held, known.places, (k, step, m), ROWS)
-                take_pivot(held, known, (k, step, m), place, HOLDING)
+                size, pivot = largest(held, known.places, (k, step, m), ROWS)
+                take_pivot(held, known, (k, step, m), pivot, HOLDING)
                 if kl.local_id(0) == 0:
-                    pivots[batch, first + k] = first + place
+                    pivots[batch, first + k] = first + pivot
                     if size == 0 and failures[batch] == 0:
                         failures[batch] = first + k + 1
                 eliminate(held, known.latest, size, k, step, HOLDING)
@@ -156,16 +156,18 @@ def eliminate_in_registers(
 
 
 @function
-def row_of(i: Any) -> Any:
+def row_of(i: int) -> Any:
     """The row that a work-item holds as its i-th, counted from the panel's first."""
     return i * kl.local_size(0) + kl.local_id(0)
 
 
 @function
-def solve_above(known: Any, matrix: Any, first: Any, begin: Any, COLUMNS: int) -> None:
+def solve_above(
+    known: Pivots, matrix: kl.Array, first: kl.Scalar, begin: kl.Scalar, COLUMNS: int
+) -> None:
     """U of the pivots so far in columns from `begin` on, a work-item a column."""
-    for place in kl.workgroup_range(begin * COLUMNS):
-        k, j = place // COLUMNS, place % COLUMNS
+    for index in kl.workgroup_range(begin * COLUMNS):
+        k, j = index // COLUMNS, index % COLUMNS
         known.upper[k, j] = 0
         if first + begin + j < matrix.shape[1]:
             known.upper[k, j] = matrix[first + known.rows[k], first + begin + j]
@@ -188,7 +190,12 @@ def solve_above(known: Any, matrix: Any, first: Any, begin: Any, COLUMNS: int) -
 
 @function
 def load_columns(
-    held: Any, known: Any, matrix: Any, first: Any, begin: Any, HOLDING: Holding
+    held: Held,
+    known: Pivots,
+    matrix: kl.Array,
+    first: kl.Scalar,
+    begin: kl.Scalar,
+    HOLDING: Holding,
 ) -> None:
     """Loads columns, zeros beyond the matrix, changed as the columns of the panel before want."""
     values, m = held.values, matrix.shape[0] - first
@@ -214,7 +221,7 @@ def load_columns(
 
 
 @function
-def largest(held: Any, places: Any, step: Any, ROWS: int) -> Any:
+def largest(held: Held, places: kl.Array, step: tuple[kl.Scalar, ...], ROWS: int) -> Any:
     """The largest element of the first column held, of rows that are no pivots yet, and its place.
 
     Of equal ones the first place, as LAPACK takes; the first of all where there is NaN.
@@ -231,28 +238,34 @@ def largest(held: Any, places: Any, step: Any, ROWS: int) -> Any:
         if sizes[i] == best:
             kl.atomic_min(places, turn % 2, held.places[i])
     kl.barrier()
-    place = places[turn % 2]
-    return best, kl.where(place < m, place, k)
+    slot = places[turn % 2]
+    return best, kl.where(slot < m, slot, k)
 
 
 @function
-def take_pivot(held: Any, known: Any, step: Any, place: Any, HOLDING: Holding) -> None:
+def take_pivot(
+    held: Held, known: Pivots, step: Any, pivot_row: kl.Scalar, HOLDING: Holding
+) -> None:
     """Hands a pivot's row to all, and notes the exchange."""
     k, turn, m = step
     for i in kl.static_range(HOLDING.rows):
-        own = held.places[i]
-        if own == place:
+        position = held.places[i]
+        if position == pivot_row:
             known.rows[k] = row_of(i)
             for j in kl.static_range(HOLDING.columns):
                 known.latest[turn % 2, j] = held.values[i, j]
-        held.places[i] = kl.where(own == place, k, kl.where(own == k, place, own))
+        held.places[i] = kl.where(
+            position == pivot_row, k, kl.where(position == k, pivot_row, position)
+        )
     if kl.local_id(0) == 0:
         known.places[(turn + 1) % 2] = m
     kl.barrier()
 
 
 @function
-def eliminate(held: Any, latest: Any, size: Any, k: Any, step: Any, HOLDING: Holding) -> None:
+def eliminate(
+    held: Held, latest: kl.Array, size: kl.Scalar, k: kl.Scalar, step: kl.Scalar, HOLDING: Holding
+) -> None:
     """Rows that are no pivots less their multiples of the latest one's, a column further.
 
     The last columns are those of L, which are done.
@@ -278,7 +291,12 @@ def eliminate(held: Any, latest: Any, size: Any, k: Any, step: Any, HOLDING: Hol
 
 @function
 def store_columns(
-    held: Any, matrix: Any, first: Any, begin: Any, width: Any, HOLDING: Holding
+    held: Held,
+    matrix: kl.Array,
+    first: kl.Scalar,
+    begin: kl.Scalar,
+    width: kl.Scalar,
+    HOLDING: Holding,
 ) -> None:
     """Stores the columns that are held."""
     m = matrix.shape[0] - first
@@ -289,17 +307,26 @@ def store_columns(
 
 
 @function
-def keep_lower(known: Any, matrix: Any, first: Any, begin: Any, count: Any, COLUMNS: int) -> None:
+def keep_lower(
+    known: Pivots,
+    matrix: kl.Array,
+    first: kl.Scalar,
+    begin: kl.Scalar,
+    count: kl.Scalar,
+    COLUMNS: int,
+) -> None:
     """Takes L of the pivots of some columns to local memory."""
-    for place in kl.workgroup_range(COLUMNS * (begin + COLUMNS)):
-        k, j = begin + place % COLUMNS, place // COLUMNS
+    for index in kl.workgroup_range(COLUMNS * (begin + COLUMNS)):
+        k, j = begin + index % COLUMNS, index // COLUMNS
         if k < count and j < k:
             known.lower[k, j] = matrix[first + known.rows[k], first + j]
     kl.barrier()
 
 
 @function
-def list_moves(held: Any, moves: Any, first: Any, m: Any, HOLDING: Holding) -> None:
+def list_moves(
+    held: Held, moves: kl.Array, first: kl.Scalar, m: kl.Scalar, HOLDING: Holding
+) -> None:
     """Lists the rows that are not where exchanges bring them, in any order."""
     count = kl.local(1, kl.i32)
     if kl.local_id(0) == 0:
@@ -307,9 +334,9 @@ def list_moves(held: Any, moves: Any, first: Any, m: Any, HOLDING: Holding) -> N
     kl.barrier()
     for i in kl.static_range(HOLDING.rows):
         if row_of(i) < m and held.places[i] != row_of(i):
-            place = kl.atomic_add(count, 0, 1)
-            moves[place, 0] = first + row_of(i)
-            moves[place, 1] = first + held.places[i]
+            slot = kl.atomic_add(count, 0, 1)
+            moves[slot, 0] = first + row_of(i)
+            moves[slot, 1] = first + held.places[i]
     kl.barrier()
     if kl.local_id(0) == 0:
         moves[2 * HOLDING.panel, 0] = count[0]
@@ -317,7 +344,14 @@ def list_moves(held: Any, moves: Any, first: Any, m: Any, HOLDING: Holding) -> N
 
 @kernel
 def exchange_and_solve(
-    a: Any, moves: Any, triangles: Any, where: Any, strips: Any, *, STRIP: int, COUNT: int
+    a: kl.Array,
+    moves: kl.Array,
+    triangles: kl.Array,
+    where: tuple[kl.Scalar, ...],
+    strips: kl.Scalar,
+    *,
+    STRIP: int,
+    COUNT: int,
 ) -> None:
     """Brings rows where a panel's pivots want them, and makes rows right of the panel those of U.
 
@@ -335,20 +369,20 @@ def exchange_and_solve(
     """
     first, stop, last = where
     batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
-    matrix, own, kind = a[batch], moves[batch], a.dtype
+    matrix, moves_here, kind = a[batch], moves[batch], a.dtype
     held, lower = kl.local((2 * COUNT, STRIP), kind), kl.local((COUNT, COUNT), kind)
-    for place in kl.workgroup_range(COUNT * COUNT):
-        lower[place // COUNT, place % COUNT] = triangles[batch, place // COUNT, place % COUNT]
-    count = own[2 * COUNT, 0]
-    for place in kl.workgroup_range(count * STRIP):
-        column = strip * STRIP + place % STRIP
+    for index in kl.workgroup_range(COUNT * COUNT):
+        lower[index // COUNT, index % COUNT] = triangles[batch, index // COUNT, index % COUNT]
+    count = moves_here[2 * COUNT, 0]
+    for index in kl.workgroup_range(count * STRIP):
+        column = strip * STRIP + index % STRIP
         if column < a.shape[2]:
-            held[place // STRIP, place % STRIP] = matrix[own[place // STRIP, 0], column]
+            held[index // STRIP, index % STRIP] = matrix[moves_here[index // STRIP, 0], column]
     kl.barrier()
-    for place in kl.workgroup_range(count * STRIP):
-        column = strip * STRIP + place % STRIP
+    for index in kl.workgroup_range(count * STRIP):
+        column = strip * STRIP + index % STRIP
         if column < a.shape[2]:
-            matrix[own[place // STRIP, 1], column] = held[place // STRIP, place % STRIP]
+            matrix[moves_here[index // STRIP, 1], column] = held[index // STRIP, index % STRIP]
     kl.barrier()
     # Not in a loop: what it hoists would not fit into registers.
     column = strip * STRIP + kl.local_id(0)

@@ -58,7 +58,13 @@ class Shared:
 
 @kernel
 def reflect_in_registers(
-    a: Any, v: Any, t: Any, where: Any, *, HOLDING: Holding, TEAMS: int
+    a: kl.Array,
+    v: kl.Array,
+    t: kl.Array,
+    where: tuple[kl.Scalar, ...],
+    *,
+    HOLDING: Holding,
+    TEAMS: int,
 ) -> None:
     """As `reflector_panel_kernels.factor_columns`, of as many rows as registers hold.
 
@@ -113,7 +119,13 @@ def reflect_in_registers(
 
 
 @function
-def load(held: Any, panel: Any, begin: Any, extents: Any, HOLDING: Holding) -> None:
+def load(
+    held: kl.Array,
+    panel: kl.Array,
+    begin: kl.Scalar,
+    extents: tuple[kl.Scalar, ...],
+    HOLDING: Holding,
+) -> None:
     """Loads columns, zeros beyond the panel."""
     m, width = extents
     for i in kl.static_range(HOLDING.rows):
@@ -124,13 +136,13 @@ def load(held: Any, panel: Any, begin: Any, extents: Any, HOLDING: Holding) -> N
 
 
 @function
-def put_sums(sums: Any, parts: Any, COLUMNS: int, TEAMS: int) -> None:
+def put_sums(sums: kl.Array, parts: kl.Array, COLUMNS: int, TEAMS: int) -> None:
     """Adds up what the work-items of a sub-group have, for its place in `parts`."""
     if TEAMS == 0:
-        found = kl.workgroup_reduce(added, tuple([sums[j] for j in range(COLUMNS)]))
+        sums_of_all = kl.workgroup_reduce(added, tuple([sums[j] for j in range(COLUMNS)]))
         if kl.local_id(0) == 0:
             for j in kl.static_range(COLUMNS):
-                parts[0, j] = found[j]
+                parts[0, j] = sums_of_all[j]
     else:
         WIDTH, lane = kl.target.sub_group_size, kl.sub_group_local_id()
         for level in kl.static_range(_STAGES):
@@ -149,17 +161,23 @@ def put_sums(sums: Any, parts: Any, COLUMNS: int, TEAMS: int) -> None:
 
 
 @function
-def total(parts: Any, j: Any) -> Any:
+def total(parts: kl.Array, j: kl.Scalar) -> Any:
     """The sum of what sub-groups have."""
-    found = parts[0, j]
+    sum_of_parts = parts[0, j]
     for team in range(1, parts.shape[0]):
-        found = found + parts[team, j]
-    return found
+        sum_of_parts = sum_of_parts + parts[team, j]
+    return sum_of_parts
 
 
 @function
 def multiply(
-    held: Any, shared: Any, vectors: Any, begin: Any, m: Any, HOLDING: Holding, TEAMS: int
+    held: kl.Array,
+    shared: Shared,
+    vectors: kl.Array,
+    begin: kl.Scalar,
+    m: kl.Scalar,
+    HOLDING: Holding,
+    TEAMS: int,
 ) -> None:
     """Products of the reflectors before, conjugated, with the columns that are held."""
     COLUMNS = HOLDING.columns
@@ -180,7 +198,7 @@ def multiply(
 
 
 @function
-def turn_sums(shared: Any, begin: Any, COLUMNS: int) -> None:
+def turn_sums(shared: Shared, begin: kl.Scalar, COLUMNS: int) -> None:
     """Shares of the reflectors before: ``T^H`` times the products."""
     for entry in kl.workgroup_range(begin * COLUMNS):
         k, j = entry // COLUMNS, entry % COLUMNS
@@ -192,7 +210,14 @@ def turn_sums(shared: Any, begin: Any, COLUMNS: int) -> None:
 
 
 @function
-def subtract(held: Any, shares: Any, vectors: Any, begin: Any, m: Any, HOLDING: Holding) -> None:
+def subtract(
+    held: kl.Array,
+    shares: kl.Array,
+    vectors: kl.Array,
+    begin: kl.Scalar,
+    m: kl.Scalar,
+    HOLDING: Holding,
+) -> None:
     """Takes the shares of the reflectors before from the columns that are held."""
     x = kl.private(HOLDING.rows, held.dtype)
     # Rows inside, whose loads are on their way together.
@@ -207,7 +232,9 @@ def subtract(held: Any, shares: Any, vectors: Any, begin: Any, m: Any, HOLDING: 
 
 
 @function
-def store_above(held: Any, panel: Any, begin: Any, width: Any, HOLDING: Holding) -> None:
+def store_above(
+    held: kl.Array, panel: kl.Array, begin: kl.Scalar, width: kl.Scalar, HOLDING: Holding
+) -> None:
     """Stores rows that are done, of which zeros are held from now on."""
     for i in kl.static_range(HOLDING.rows):
         if row_of(i) < begin:
@@ -218,7 +245,7 @@ def store_above(held: Any, panel: Any, begin: Any, width: Any, HOLDING: Holding)
 
 
 @function
-def scale(held: Any, HOLDING: Holding) -> Any:
+def scale(held: kl.Array, HOLDING: Holding) -> Any:
     """Scales columns by a power of two, whose exponent field it gives, to a large element of 1."""
     best = kl.cast(0, held.dtype.real)
     for i in kl.static_range(HOLDING.rows):
@@ -233,7 +260,7 @@ def scale(held: Any, HOLDING: Holding) -> Any:
 
 @function
 def make_reflector(
-    held: Any, shared: Any, begin: Any, step: Any, HOLDING: Holding, TEAMS: int
+    held: kl.Array, shared: Shared, begin: kl.Scalar, step: kl.Scalar, HOLDING: Holding, TEAMS: int
 ) -> None:
     """The reflector of the first column that is held, applied to those after it."""
     COLUMNS, kind = HOLDING.columns, held.dtype
@@ -260,15 +287,22 @@ def make_reflector(
         product = zero
         for j in range(step):
             if j >= i:
-                place = COLUMNS - step + j  # where column j of V is by now
-                other = shared.top[turn, place] + conjugate(factor) * shared.sums[turn, place]
+                column = COLUMNS - step + j  # where column j of V is by now
+                other = shared.top[turn, column] + conjugate(factor) * shared.sums[turn, column]
                 product = product + shared.factor[begin + i, begin + j] * conjugate(other)
         if i <= step:
             shared.factor[begin + i, k] = kl.where(i == step, tau, -tau * product)
 
 
 @function
-def apply(held: Any, totals: Any, made: Any, k: Any, step: Any, HOLDING: Holding) -> None:
+def apply(
+    held: kl.Array,
+    totals: kl.Array,
+    made: tuple[kl.Scalar, ...],
+    k: kl.Scalar,
+    step: kl.Scalar,
+    HOLDING: Holding,
+) -> None:
     """Applies a reflector to rows from the `k`-th on, a column further.
 
     The last columns are those of V, which are done.
@@ -289,7 +323,14 @@ def apply(held: Any, totals: Any, made: Any, k: Any, step: Any, HOLDING: Holding
 
 
 @function
-def store(held: Any, panel: Any, vectors: Any, extents: Any, field: Any, HOLDING: Holding) -> None:
+def store(
+    held: kl.Array,
+    panel: kl.Array,
+    vectors: kl.Array,
+    extents: tuple[kl.Scalar, ...],
+    field: kl.Scalar,
+    HOLDING: Holding,
+) -> None:
     """Stores R, scaled back, and V, which is what is held from now on."""
     begin, width, m = extents
     zero, one = kl.cast(0, held.dtype), kl.cast(1, held.dtype)
@@ -306,7 +347,7 @@ def store(held: Any, panel: Any, vectors: Any, extents: Any, field: Any, HOLDING
 
 
 @function
-def join_factors(shared: Any, begin: Any, COLUMNS: int) -> None:
+def join_factors(shared: Shared, begin: kl.Scalar, COLUMNS: int) -> None:
     """T of all reflectors so far: ``T_12 = -T_1 (V_1^H V_2) T_2``."""
     factor = shared.factor
     for entry in kl.workgroup_range(begin * COLUMNS):

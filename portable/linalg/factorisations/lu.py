@@ -85,9 +85,9 @@ def lu_factor(a: ArrayT) -> LUFactors:
     lu, pivots = device.empty((*lead, m, n), kind), device.empty((*lead, min(m, n)), kl.i32)
     if batch_of(a.shape) == 0 or min(m, n) == 0:
         return LUFactors(lu, pivots)
-    found = eliminated(device, a, kind)
-    moved(device, found.lu, lu, to_lead=lead or (1,))
-    copied(device, found.pivots[:, None], pivots[..., None, :], to_lead=lead or (1,))
+    eliminated_matrix = eliminated(device, a, kind)
+    moved(device, eliminated_matrix.lu, lu, to_lead=lead or (1,))
+    copied(device, eliminated_matrix.pivots[:, None], pivots[..., None, :], to_lead=lead or (1,))
     return LUFactors(lu, pivots)
 
 

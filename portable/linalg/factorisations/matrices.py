@@ -162,11 +162,11 @@ def require_success(device: Device, failures: Any, message: str) -> None:
     numpy.linalg.LinAlgError
         If there is a failure.
     """
-    found = device.to_numpy(failures)
-    if np.any(found):
-        which = int(np.flatnonzero(found)[0])
-        where = "" if found.size == 1 else f" (matrix {which} of {found.size})"
-        raise np.linalg.LinAlgError(message.format(int(found[which]) - 1) + where)
+    flags = device.to_numpy(failures)
+    if np.any(flags):
+        which = int(np.flatnonzero(flags)[0])
+        where = "" if flags.size == 1 else f" (matrix {which} of {flags.size})"
+        raise np.linalg.LinAlgError(message.format(int(flags[which]) - 1) + where)
 
 
 def element_dtype(x: Any) -> DType:

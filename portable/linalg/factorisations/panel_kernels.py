@@ -29,14 +29,14 @@ class Candidate(NamedTuple):
 
 
 @function
-def larger(x: Any, y: Any) -> Any:
+def larger(x: Candidate, y: Candidate) -> Any:
     """The larger of two candidates; of equal ones the one above, as LAPACK takes."""
     first = x.size > y.size or (x.size == y.size and x.row <= y.row)
     return kl.where(first, x, y)
 
 
 @function
-def size_of(x: Any) -> Any:
+def size_of(x: kl.Scalar) -> Any:
     """What pivots are compared by: of complex numbers the sum of both parts' sizes, as LAPACK's."""
     if x.dtype.is_complex:
         return kl.abs(x.real) + kl.abs(x.imag)
@@ -45,12 +45,12 @@ def size_of(x: Any) -> Any:
 
 @kernel
 def eliminate_panel(
-    a: Any,
-    room: Any,
-    pivots: Any,
-    failures: Any,
-    first: Any,
-    stop: Any,
+    a: kl.Array,
+    room: kl.Array,
+    pivots: kl.Array,
+    failures: kl.Array,
+    first: kl.Scalar,
+    stop: kl.Scalar,
     *,
     LAYOUT: Layout,
 ) -> None:
@@ -78,21 +78,21 @@ def eliminate_panel(
         fetch_row(matrix, w, first, r, width, LAYOUT)
         best = larger(best, Candidate(size_of(w[r, 0]), r))
     for k in range(kl.minimum(width, m)):
-        found = kl.workgroup_reduce(larger, best)
+        pivot = kl.workgroup_reduce(larger, best)
         if kl.local_id(0) == 0:
-            pivots[batch, first + k] = first + found.row
-            if found.size == 0 and failures[batch] == 0:
+            pivots[batch, first + k] = first + pivot.row
+            if pivot.size == 0 and failures[batch] == 0:
                 failures[batch] = first + k + 1
         kl.barrier()
         for j in kl.workgroup_range(PANEL):
-            upper, lower = w[k, j], w[found.row, j]
+            upper, lower = w[k, j], w[pivot.row, j]
             w[k, j] = lower
-            w[found.row, j] = upper
+            w[pivot.row, j] = upper
         kl.barrier()
         best = Candidate(kl.cast(-1, w.dtype.real), k + 1)
         after = kl.minimum(k + 1, PANEL - 1)
         for r in kl.workgroup_range(k + 1, m):
-            eliminate_row(w, r, k, found.size, PANEL, LANES)
+            eliminate_row(w, r, k, pivot.size, PANEL, LANES)
             best = larger(best, Candidate(size_of(w[r, after]), r))
     kl.barrier()
     for r in kl.workgroup_range(m):
@@ -100,7 +100,9 @@ def eliminate_panel(
 
 
 @function
-def fetch_row(matrix: Any, w: Any, first: Any, r: Any, width: Any, LAYOUT: Layout) -> None:
+def fetch_row(
+    matrix: kl.Array, w: kl.Array, first: kl.Scalar, r: kl.Scalar, width: kl.Scalar, LAYOUT: Layout
+) -> None:
     """Copies a row of a panel from a matrix, zeros behind it."""
     PANEL, LANES = LAYOUT.panel, LAYOUT.lanes
     if width == PANEL:
@@ -115,7 +117,9 @@ def fetch_row(matrix: Any, w: Any, first: Any, r: Any, width: Any, LAYOUT: Layou
 
 
 @function
-def store_row(matrix: Any, w: Any, first: Any, r: Any, width: Any, LAYOUT: Layout) -> None:
+def store_row(
+    matrix: kl.Array, w: kl.Array, first: kl.Scalar, r: kl.Scalar, width: kl.Scalar, LAYOUT: Layout
+) -> None:
     """Copies a row of a panel to a matrix."""
     PANEL, LANES = LAYOUT.panel, LAYOUT.lanes
     if width == PANEL:
@@ -129,7 +133,9 @@ def store_row(matrix: Any, w: Any, first: Any, r: Any, width: Any, LAYOUT: Layou
 
 
 @function
-def eliminate_row(w: Any, r: Any, k: Any, size: Any, PANEL: int, LANES: int) -> None:
+def eliminate_row(
+    w: kl.Array, r: kl.Scalar, k: kl.Scalar, size: kl.Scalar, PANEL: int, LANES: int
+) -> None:
     """A row less its multiple of the pivot's row; the multiple takes its place in the column."""
     factor = w[r, k]
     if size > 0:
@@ -149,7 +155,9 @@ def eliminate_row(w: Any, r: Any, k: Any, size: Any, PANEL: int, LANES: int) -> 
 
 
 @function
-def moves_of(pivots: Any, first: Any, count: Any, sources: Any, COUNT: int) -> None:
+def moves_of(
+    pivots: kl.Array, first: kl.Scalar, count: kl.Scalar, sources: kl.Array, COUNT: int
+) -> None:
     """Which rows come to where a panel's exchanges have a part: see `exchange_rows`.
 
     The place of the panel's i-th row is i, that of the row that it changes places with ``COUNT +
@@ -160,22 +168,29 @@ def moves_of(pivots: Any, first: Any, count: Any, sources: Any, COUNT: int) -> N
         sources[COUNT + i] = -1
     for k in range(count):
         row = pivots[first + k]
-        place = row - first
-        if place >= COUNT:
-            place = COUNT + k
+        target = row - first
+        if target >= COUNT:
+            target = COUNT + k
             for earlier in range(k):
                 if pivots[first + earlier] == row:
-                    place = kl.minimum(place, COUNT + earlier)
-            if place == COUNT + k:
-                sources[place] = row
+                    target = kl.minimum(target, COUNT + earlier)
+            if target == COUNT + k:
+                sources[target] = row
         kept = sources[k]
-        sources[k] = sources[place]
-        sources[place] = kept
+        sources[k] = sources[target]
+        sources[target] = kept
 
 
 @kernel
 def exchange_rows(
-    a: Any, pivots: Any, first: Any, stop: Any, strips: Any, *, STRIP: int, COUNT: int
+    a: kl.Array,
+    pivots: kl.Array,
+    first: kl.Scalar,
+    stop: kl.Scalar,
+    strips: kl.Scalar,
+    *,
+    STRIP: int,
+    COUNT: int,
 ) -> None:
     """Brings rows where a panel's pivots want them, in all columns but the panel's own.
 
@@ -184,47 +199,57 @@ def exchange_rows(
     elements.
     """
     batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
-    matrix, own = a[batch], pivots[batch]
+    matrix, swaps = a[batch], pivots[batch]
     held = kl.local((2 * COUNT, STRIP), a.dtype)
     sources = kl.local(2 * COUNT, kl.i32)
     columns = a.shape[2] - (stop - first)
     if kl.local_id(0) == 0:
-        moves_of(own, first, kl.minimum(stop, pivots.shape[1]) - first, sources, COUNT)
+        moves_of(swaps, first, kl.minimum(stop, pivots.shape[1]) - first, sources, COUNT)
     kl.barrier()
-    for place in kl.workgroup_range(2 * COUNT * STRIP):
-        i, j = place // STRIP, strip * STRIP + place % STRIP
+    for index in kl.workgroup_range(2 * COUNT * STRIP):
+        i, j = index // STRIP, strip * STRIP + index % STRIP
         column = kl.where(j < first, j, j + (stop - first))
         if j < columns and sources[i] >= 0 and sources[i] < a.shape[1]:
-            held[i, place % STRIP] = matrix[sources[i], column]
+            held[i, index % STRIP] = matrix[sources[i], column]
     kl.barrier()
-    for place in kl.workgroup_range(2 * COUNT * STRIP):
-        i, j = place // STRIP, strip * STRIP + place % STRIP
+    for index in kl.workgroup_range(2 * COUNT * STRIP):
+        i, j = index // STRIP, strip * STRIP + index % STRIP
         column = kl.where(j < first, j, j + (stop - first))
         if j < columns and sources[i] >= 0 and sources[i] < a.shape[1]:
             row = first + i
             if i >= COUNT:
-                row = own[first + i - COUNT]
-            matrix[row, column] = held[i, place % STRIP]
+                row = swaps[first + i - COUNT]
+            matrix[row, column] = held[i, index % STRIP]
 
 
 @kernel
 def exchange_alone(
-    a: Any, pivots: Any, first: Any, stop: Any, strips: Any, *, STRIP: int, COUNT: int, LANES: int
+    a: kl.Array,
+    pivots: kl.Array,
+    first: kl.Scalar,
+    stop: kl.Scalar,
+    strips: kl.Scalar,
+    *,
+    STRIP: int,
+    COUNT: int,
+    LANES: int,
 ) -> None:
     """As `exchange_rows`, a work-item a strip, whose rows change places in turn, by vectors."""
     batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
-    matrix, own = a[batch], pivots[batch]
+    matrix, swaps = a[batch], pivots[batch]
     begin = strip * STRIP
     end = kl.minimum(begin + STRIP, matrix.shape[1])
     for k in range(first, kl.minimum(stop, pivots.shape[1])):
-        other = own[k]
+        other = swaps[k]
         if other != k:
             swap_parts(matrix, (k, other), begin, kl.minimum(end, first), LANES)
             swap_parts(matrix, (k, other), kl.maximum(begin, stop), end, LANES)
 
 
 @function
-def swap_parts(matrix: Any, rows: Any, begin: Any, end: Any, LANES: int) -> None:
+def swap_parts(
+    matrix: kl.Array, rows: tuple[kl.Scalar, ...], begin: kl.Scalar, end: kl.Scalar, LANES: int
+) -> None:
     """Exchanges two rows of some columns."""
     for column, lanes in kl.vector_range(begin, end, lanes=LANES):
         upper = kl.vload(matrix, rows[0], column, lanes=lanes)
@@ -234,27 +259,27 @@ def swap_parts(matrix: Any, rows: Any, begin: Any, end: Any, LANES: int) -> None
 
 
 @kernel
-def order_rows(pivots: Any, orders: Any, *, HELD: int) -> None:
+def order_rows(pivots: kl.Array, orders: kl.Array, *, HELD: int) -> None:
     """``orders[batch, i]``: the row that exchanges in turn bring to place i.
 
     A work-item of each workgroup follows the exchanges of a matrix, in local memory where up to
     `HELD` rows have room there.
     """
     batch, m = kl.group_id(0), orders.shape[1]
-    place = kl.local(HELD, kl.i32)
+    order = kl.local(HELD, kl.i32)
     if m <= HELD:
         for i in kl.workgroup_range(m):
-            place[i] = i
+            order[i] = i
         kl.barrier()
         if kl.local_id(0) == 0:
             for k in range(pivots.shape[1]):
                 other = pivots[batch, k]
-                kept = place[k]
-                place[k] = place[other]
-                place[other] = kept
+                kept = order[k]
+                order[k] = order[other]
+                order[other] = kept
         kl.barrier()
         for i in kl.workgroup_range(m):
-            orders[batch, i] = place[i]
+            orders[batch, i] = order[i]
     else:
         for i in kl.workgroup_range(m):
             orders[batch, i] = i
@@ -268,7 +293,14 @@ def order_rows(pivots: Any, orders: Any, *, HELD: int) -> None:
 
 
 @kernel
-def gather_rows(b: Any, lead: Any, orders: Any, out: Any, *, EYE: bool) -> None:
+def gather_rows(
+    b: kl.Array | None,
+    lead: tuple[kl.Scalar, ...] | None,
+    orders: kl.Array,
+    out: kl.Array,
+    *,
+    EYE: bool,
+) -> None:
     """``out[batch, i] = b[orders[batch, i]]``; with `EYE` of the identity instead of `b`."""
     column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if column < out.shape[2] and row < out.shape[1] and batch < out.shape[0]:

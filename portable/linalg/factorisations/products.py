@@ -107,7 +107,9 @@ def _complex_product(
 
 
 @kernel
-def narrow_product(alpha: Any, a: Any, b: Any, out: Any, *, LANES: int, KEEP: bool) -> None:
+def narrow_product(
+    alpha: kl.Scalar, a: kl.Array, b: kl.Array, out: kl.Array, *, LANES: int, KEEP: bool
+) -> None:
     """``out += alpha a @ b`` of few columns, a work-item a band of rows; without `KEEP` ``=``."""
     batch, first = kl.group_id(1), kl.group_id(0) * _BAND
     rows = kl.minimum(out.shape[1] - first, _BAND)
@@ -117,9 +119,17 @@ def narrow_product(alpha: Any, a: Any, b: Any, out: Any, *, LANES: int, KEEP: bo
 
 
 @function
-def add_rows(alpha: Any, a: Any, b: Any, out: Any, place: Any, LANES: int, KEEP: bool) -> None:
+def add_rows(
+    alpha: kl.Scalar,
+    a: kl.Array,
+    b: kl.Array,
+    out: kl.Array,
+    corner: tuple[kl.Scalar, ...],
+    LANES: int,
+    KEEP: bool,
+) -> None:
     """Adds a product to some rows of neighbouring columns; what is beyond the last row is not."""
-    (row, column), last = place, out.shape[0] - 1
+    (row, column), last = corner, out.shape[0] - 1
     sums = kl.private(_ROWS, out.dtype, lanes=LANES, fill=0)
     for begin in range(0, b.shape[0], _CHAIN):
         chain = kl.private(_ROWS, out.dtype, lanes=LANES, fill=0)

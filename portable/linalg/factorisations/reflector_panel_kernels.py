@@ -29,11 +29,11 @@ TARGET: Final = 20
 
 @kernel
 def factor_columns(
-    a: Any,
-    v: Any,
-    t: Any,
-    room: Any,
-    where: Any,
+    a: kl.Array,
+    v: kl.Array,
+    t: kl.Array,
+    room: kl.Array,
+    where: tuple[kl.Scalar, ...],
     *,
     LAYOUT: Layout,
     ROWS: int,
@@ -53,7 +53,7 @@ def factor_columns(
     where : (int, int, int)
         `first` and `stop`, at most `panel` columns, and no more than there are rows; and `place`.
     """
-    first, stop, place = where
+    first, stop, slot = where
     batch, PANEL, LANES = kl.group_id(0), LAYOUT.panel, LAYOUT.lanes
     m, width = a.shape[1] - first, stop - first
     matrix = a[batch]
@@ -76,11 +76,11 @@ def factor_columns(
     for entry in kl.workgroup_range(PANEL * PANEL):
         i, j = entry // PANEL, entry % PANEL
         if i < width and j < width:
-            t[batch, first + i, place + j] = factor[i, j]
+            t[batch, first + i, slot + j] = factor[i, j]
 
 
 @function
-def scaled(x: Any, field: Any, sign: int) -> Any:
+def scaled(x: kl.Scalar, field: kl.Scalar, sign: int) -> Any:
     """A number times a power of two, or divided by it."""
     if x.dtype.is_complex:
         return kl.complex(scaled_by(x.real, field, sign), scaled_by(x.imag, field, sign))
@@ -88,7 +88,9 @@ def scaled(x: Any, field: Any, sign: int) -> Any:
 
 
 @function
-def load_panel(matrix: Any, w: Any, first: Any, width: Any, m: Any, LAYOUT: Layout) -> Any:
+def load_panel(
+    matrix: kl.Array, w: kl.Array, first: kl.Scalar, width: kl.Scalar, m: kl.Scalar, LAYOUT: Layout
+) -> Any:
     """Copies a panel, zeros beyond it, scaled by a power of two, whose exponent field it gives."""
     best = kl.cast(0, w.dtype.real)
     PANEL = LAYOUT.panel
@@ -106,7 +108,7 @@ def load_panel(matrix: Any, w: Any, first: Any, width: Any, m: Any, LAYOUT: Layo
 
 
 @function
-def add_products(w: Any, r: Any, k: Any, sums: Any, LANES: int) -> None:
+def add_products(w: kl.Array, r: kl.Scalar, k: kl.Scalar, sums: kl.Array, LANES: int) -> None:
     """Adds a row's part of the products of column `k`, conjugated, with all columns."""
     x = conjugate(w[r, k])
     for i in kl.static_range(sums.shape[0]):
@@ -114,25 +116,25 @@ def add_products(w: Any, r: Any, k: Any, sums: Any, LANES: int) -> None:
 
 
 @function
-def added(x: Any, y: Any) -> Any:
+def added(x: tuple[kl.Scalar, ...], y: tuple[kl.Scalar, ...]) -> Any:
     """Sums of tuples."""
     return tuple([x[i] + y[i] for i in range(len(x))])
 
 
 @function
-def totals_of(sums: Any, out: Any, LANES: int) -> None:
+def totals_of(sums: kl.Array, out: kl.Array, LANES: int) -> None:
     """What all work-items have added up, number by number."""
     if LANES > 1:
         for i in kl.static_range(sums.shape[0]):
             kl.vstore(out, i * LANES, sums[i])
     else:
-        found = kl.workgroup_reduce(added, tuple([sums[i] for i in range(sums.shape[0])]))
+        sums_of_all = kl.workgroup_reduce(added, tuple([sums[i] for i in range(sums.shape[0])]))
         for i in kl.static_range(sums.shape[0]):
-            out[i] = found[i]
+            out[i] = sums_of_all[i]
 
 
 @function
-def reflector_of(alpha: Any, tail: Any) -> Any:
+def reflector_of(alpha: kl.Scalar, tail: kl.Scalar) -> Any:
     """``(beta, tau, factor)`` of ``I - tau v v^H``, whose adjoint maps x to ``(beta, 0, ..., 0)``.
 
     `alpha` is the first number of x and `tail` the sum of the squares of the others; v is 1 and
@@ -152,7 +154,9 @@ def reflector_of(alpha: Any, tail: Any) -> Any:
 
 
 @function
-def reflect(w: Any, sums: Any, factor: Any, where: Any, LAYOUT: Layout) -> None:
+def reflect(
+    w: kl.Array, sums: kl.Array, factor: kl.Array, where: tuple[kl.Scalar, ...], LAYOUT: Layout
+) -> None:
     """The reflector of column `k` of `m` rows, applied to the columns after it.
 
     `sums` are a work-item's part of the products of the column's tail, and become those of the
@@ -193,7 +197,7 @@ def reflect(w: Any, sums: Any, factor: Any, where: Any, LAYOUT: Layout) -> None:
 
 
 @function
-def put_column(factor: Any, products: Any, tau: Any, k: Any) -> None:
+def put_column(factor: kl.Array, products: Any, tau: kl.Scalar, k: kl.Scalar) -> None:
     """Column `k` of T from the products of the reflectors before with this one."""
     PANEL = factor.shape[0]
     for i in kl.workgroup_range(PANEL):

@@ -134,38 +134,40 @@ class Triangularisation:
 
     def run(self) -> None:
         """Enqueues it."""
-        own = self.reflectors
-        copied(own.device, self.work[:, :0, :0], own.t)
+        reflectors = self.reflectors
+        copied(reflectors.device, self.work[:, :0, :0], reflectors.t)
         if self.board is not None:
             clear[int(self.board.counts.shape[0]), _LINE](self.board.counts)
-        count = int(own.v.shape[2])
-        for first in range(0, count, own.wide):
-            stop = min(first + own.wide, count)
+        count = int(reflectors.v.shape[2])
+        for first in range(0, count, reflectors.wide):
+            stop = min(first + reflectors.wide, count)
             if self.room is None:
                 self.block(first, stop)
             else:
                 self.columns(first, stop)
-            own.apply_block(first, stop, self.work[:, first:, stop:], adjoint=True)
+            reflectors.apply_block(first, stop, self.work[:, first:, stop:], adjoint=True)
 
     def block(self, first: int, stop: int) -> None:
         """Columns of one block by panels in registers, of which each changes those after it."""
-        own, panel = self.reflectors, panel_of(self.reflectors.kind)
-        width = int(own.device.capabilities.sub_group_size)
+        reflectors, panel = self.reflectors, panel_of(self.reflectors.kind)
+        width = int(reflectors.device.capabilities.sub_group_size)
         for start in range(first, stop, panel):
             last = min(start + panel, stop)
-            found = holding_for(own.device, int(self.work.shape[1]) - start, own.kind)
-            assert found is not None
-            holding, items = found
+            result = holding_for(
+                reflectors.device, int(self.work.shape[1]) - start, reflectors.kind
+            )
+            assert result is not None
+            holding, items = result
             teams = -(-items // width) if width >= holding.columns else 0
             reflect_in_registers[groups(int(self.work.shape[0])), items](
-                self.work, own.v, own.t, (start, last, start % own.wide),
+                self.work, reflectors.v, reflectors.t, (start, last, start % reflectors.wide),
                 HOLDING=holding, TEAMS=teams,
             )  # fmt: skip
-            own.apply_block(start, last, self.work[:, start:, last:stop], adjoint=True)
+            reflectors.apply_block(start, last, self.work[:, start:, last:stop], adjoint=True)
         if stop - first > panel:
-            v = own.v[:, first:, first:stop]
+            v = reflectors.v[:, first:, first:stop]
             gram = self.grams[:, : stop - first, : stop - first]
-            multiplied(own.device, gram, v, v, adjoint=True)
+            multiplied(reflectors.device, gram, v, v, adjoint=True)
             for start in range(first + panel, stop, panel):
                 last = min(start + panel, stop)
                 self._put_corner(
@@ -187,10 +189,10 @@ class Triangularisation:
 
     def _join(self, first: int, middle: int, stop: int) -> None:
         """T of both halves: ``T_12 = -T_1 (V_1^H V_2) T_2``."""
-        own = self.reflectors
-        gram = own.rooms[0][:, : middle - first, : stop - middle]
-        left, right = own.v[:, middle:, first:middle], own.v[:, middle:, middle:stop]
-        multiplied(own.device, gram, left, right, adjoint=True)
+        reflectors = self.reflectors
+        gram = reflectors.rooms[0][:, : middle - first, : stop - middle]
+        left, right = reflectors.v[:, middle:, first:middle], reflectors.v[:, middle:, middle:stop]
+        multiplied(reflectors.device, gram, left, right, adjoint=True)
         self._put_corner(first, middle, stop, gram)
 
     def _put_corner(self, first: int, middle: int, stop: int, gram: Any) -> None:
@@ -207,24 +209,29 @@ class Triangularisation:
         subtract_product(device, corner, shares, lower)
 
     def _panel(self, first: int, stop: int) -> None:
-        layout, own = self.layout, self.reflectors
+        layout, reflectors = self.layout, self.reflectors
         batch, m = int(self.work.shape[0]), int(self.work.shape[1]) - first
-        sharing = sharing_for(own.device, batch, m, own.kind, layout)
+        sharing = sharing_for(reflectors.device, batch, m, reflectors.kind, layout)
         if self.board is not None and sharing is not None:
             how, items = sharing
-            place = first // layout.panel * batch
+            slot = first // layout.panel * batch
             reflect_together[groups(batch * how.groups), items](
-                self.work, own.v, own.t, self.board.rows, self.board.counts,
-                (first, stop, first % own.wide, place), SHARING=how,
+                self.work, reflectors.v, reflectors.t, self.board.rows, self.board.counts,
+                (first, stop, first % reflectors.wide, slot), SHARING=how,
             )  # fmt: skip
             return
         rows = 0
-        if not own.device.capabilities.lone_work_items:
-            rows = _held_rows(m, layout.panel * own.kind.itemsize)
+        if not reflectors.device.capabilities.lone_work_items:
+            rows = _held_rows(m, layout.panel * reflectors.kind.itemsize)
         factor_columns[groups(batch), layout.items](
-            self.work, own.v, own.t, self.room, (first, stop, first % own.wide),
-            LAYOUT=layout, ROWS=rows,
-        )  # fmt: skip
+            self.work,
+            reflectors.v,
+            reflectors.t,
+            self.room,
+            (first, stop, first % reflectors.wide),
+            LAYOUT=layout,
+            ROWS=rows,
+        )
 
 
 def _room(device: Device, size: tuple[int, int, int], kind: DType, held: bool) -> Any:

@@ -74,55 +74,64 @@ class Rows:
 
 
 @function
-def rows_of(matrix: Any, first: Any, group: Any, width: Any, SHARING: Sharing) -> Any:
+def rows_of(
+    matrix: kl.Array, first: kl.Scalar, group: kl.Scalar, width: kl.Scalar, SHARING: Sharing
+) -> Any:
     """Loads a work-item's rows, zeros beyond the matrix and the panel."""
     m, items = matrix.shape[0] - first, kl.local_size(0)
     held = kl.private((SHARING.rows, SHARING.panel), matrix.dtype)
-    own = Rows(held, group * (SHARING.rows * items) + kl.local_id(0), items)
+    rows = Rows(held, group * (SHARING.rows * items) + kl.local_id(0), items)
     for i in kl.static_range(SHARING.rows):
-        row = own.number(i)
+        row = rows.number(i)
         for j in kl.static_range(SHARING.panel):
             held[i, j] = 0
             if row < m and j < width:
                 held[i, j] = matrix[first + row, first + j]
-    return own
+    return rows
 
 
 @function
-def store_rows(own: Any, matrix: Any, first: Any, width: Any, SHARING: Sharing) -> None:
+def store_rows(rows: Any, matrix: Any, first: Any, width: Any, SHARING: Sharing) -> None:
     """Stores a work-item's rows."""
     m = matrix.shape[0] - first
     for i in kl.static_range(SHARING.rows):
-        row = own.number(i)
+        row = rows.number(i)
         for j in kl.static_range(SHARING.panel):
             if row < m and j < width:
-                matrix[first + row, first + j] = own.held[i, j]
+                matrix[first + row, first + j] = rows.held[i, j]
 
 
 @function
-def meet(counts: Any, place: Any, times: Any, GROUPS: int) -> None:
+def meet(counts: kl.Array, slot: kl.Scalar, times: kl.Scalar, GROUPS: int) -> None:
     """All workgroups of a panel meet for so many times; what they wrote before is seen after."""
     kl.barrier()
     if GROUPS > 1:
         if kl.local_id(0) == 0:
-            kl.atomic_add(counts, place, 1, order="acq_rel")
-            while kl.atomic_load(counts, place, order="acquire") < times * GROUPS:
+            kl.atomic_add(counts, slot, 1, order="acq_rel")
+            while kl.atomic_load(counts, slot, order="acquire") < times * GROUPS:
                 pass
         kl.barrier()
 
 
 @function
-def put_row(own: Any, row: Any, board: Any, SHARING: Sharing) -> None:
+def put_row(rows: Rows, row: kl.Scalar, board: kl.Array, SHARING: Sharing) -> None:
     """Who holds a row puts it on the board."""
     for i in kl.static_range(SHARING.rows):
-        if own.number(i) == row:
+        if rows.number(i) == row:
             for j in kl.static_range(SHARING.panel):
-                board[j] = own.held[i, j]
+                board[j] = rows.held[i, j]
 
 
 @kernel
 def reflect_together(
-    a: Any, v: Any, t: Any, board: Any, counts: Any, where: Any, *, SHARING: Sharing
+    a: kl.Array,
+    v: kl.Array,
+    t: kl.Array,
+    board: kl.Array,
+    counts: kl.Array,
+    where: tuple[kl.Scalar, ...],
+    *,
+    SHARING: Sharing,
 ) -> None:
     """As `reflector_panel_kernels.factor_columns`, by several workgroups for each matrix.
 
@@ -137,20 +146,20 @@ def reflect_together(
     where : (int, int, int, int)
         The panel's first column, the one behind its last, the place of T, and that in `counts`.
     """
-    first, stop, corner, place = where
+    first, stop, corner, position = where
     GROUPS, PANEL = SHARING.groups, SHARING.panel
     batch, group = kl.group_id(0) // GROUPS, kl.group_id(0) % GROUPS
     matrix, width = a[batch], stop - first
-    own = rows_of(matrix, first, group, width, SHARING)
-    field = scale_together(own, board[batch], counts, (place + batch, group), SHARING)
+    rows = rows_of(matrix, first, group, width, SHARING)
+    field = scale_together(rows, board[batch], counts, (position + batch, group), SHARING)
     factor, shared = kl.local((PANEL, PANEL), a.dtype), kl.local((2, PANEL), a.dtype)
     totals = kl.private(PANEL, a.dtype)
     for k in range(PANEL):
         slot = (k + 1) % 2
         if k < width:
-            put_products(own, k, board[batch, slot, group], SHARING)
-            put_row(own, k, board[batch, slot, GROUPS], SHARING)
-            meet(counts, place + batch, k + 2, GROUPS)
+            put_products(rows, k, board[batch, slot, group], SHARING)
+            put_row(rows, k, board[batch, slot, GROUPS], SHARING)
+            meet(counts, position + batch, k + 2, GROUPS)
             if kl.local_id(0) < PANEL:
                 j = kl.local_id(0)
                 total = board[batch, slot, 0, j]
@@ -162,7 +171,7 @@ def reflect_together(
             beta, tau, scale = reflector_of(shared[1, 0], kl.real(shared[0, 0]))
             for j in kl.static_range(PANEL):
                 totals[j] = shared[1, j] + conjugate(scale) * shared[0, j]
-            reflect_held(own, totals, (beta, tau, scale), k, SHARING)
+            reflect_held(rows, totals, (beta, tau, scale), k, SHARING)
             kl.barrier()
             # Column l of V, which is at PANEL - k + l by now, is wanted at l.
             if kl.local_id(0) < PANEL and kl.local_id(0) >= PANEL - k:
@@ -173,9 +182,9 @@ def reflect_together(
         else:
             for j in kl.static_range(PANEL):
                 totals[j] = 0
-            reflect_held(own, totals, (totals[0], totals[0], totals[0] + 1), -1, SHARING)
+            reflect_held(rows, totals, (totals[0], totals[0], totals[0] + 1), -1, SHARING)
     kl.barrier()
-    store_reflectors(own, matrix, v[batch], (first, width), field, SHARING)
+    store_reflectors(rows, matrix, v[batch], (first, width), field, SHARING)
     if group == 0:
         for entry in kl.workgroup_range(PANEL * PANEL):
             i, j = entry // PANEL, entry % PANEL
@@ -190,80 +199,89 @@ class Turned:
     values: Any
     start: Any
 
-    def __getitem__(self, j: Any) -> Any:
+    def __getitem__(self, j: kl.Scalar) -> Any:
         return self.values[0, self.start + j]
 
 
 @function
-def scale_together(own: Any, board: Any, counts: Any, place: Any, SHARING: Sharing) -> Any:
+def scale_together(
+    rows: Rows, board: kl.Array, counts: kl.Array, slot: tuple[kl.Scalar, ...], SHARING: Sharing
+) -> Any:
     """Scales a panel by a power of two, whose exponent field it gives, to a large element of 1."""
-    GROUPS, group = SHARING.groups, place[1]
-    best = kl.cast(0, own.held.dtype.real)
+    GROUPS, group = SHARING.groups, slot[1]
+    best = kl.cast(0, rows.held.dtype.real)
     for i in kl.static_range(SHARING.rows):
         for j in kl.static_range(SHARING.panel):
-            best = kl.maximum(best, size_of(own.held[i, j]))
+            best = kl.maximum(best, size_of(rows.held[i, j]))
     best = kl.workgroup_reduce(kl.maximum, best)
     if kl.local_id(0) == 0:
         board[0, group, 0] = kl.cast(best, board.dtype)
-    meet(counts, place[0], 1, GROUPS)
+    meet(counts, slot[0], 1, GROUPS)
     for other in range(GROUPS):
         best = kl.maximum(best, kl.real(board[0, other, 0]))
     field = power_bits(best, TARGET)
     for i in kl.static_range(SHARING.rows):
         for j in kl.static_range(SHARING.panel):
-            own.held[i, j] = scaled(own.held[i, j], field, 1)
+            rows.held[i, j] = scaled(rows.held[i, j], field, 1)
     return field
 
 
 @function
-def put_products(own: Any, k: Any, board: Any, SHARING: Sharing) -> None:
+def put_products(rows: Rows, k: kl.Scalar, board: kl.Array, SHARING: Sharing) -> None:
     """A workgroup's part of the products of the first column, below row `k`, with all columns."""
     PANEL = SHARING.panel
-    sums = kl.private(PANEL, own.held.dtype, fill=0)
+    sums = kl.private(PANEL, rows.held.dtype, fill=0)
     for i in kl.static_range(SHARING.rows):
-        zero = kl.cast(0, own.held.dtype)
-        head = conjugate(kl.where(own.number(i) > k, own.held[i, 0], zero))
+        zero = kl.cast(0, rows.held.dtype)
+        head = conjugate(kl.where(rows.number(i) > k, rows.held[i, 0], zero))
         for j in kl.static_range(PANEL):
-            sums[j] = sums[j] + head * own.held[i, j]
-    found = kl.workgroup_reduce(added, tuple([sums[j] for j in range(PANEL)]))
+            sums[j] = sums[j] + head * rows.held[i, j]
+    sums_of_all = kl.workgroup_reduce(added, tuple([sums[j] for j in range(PANEL)]))
     if kl.local_id(0) == 0:
         for j in kl.static_range(PANEL):
-            board[j] = found[j]
+            board[j] = sums_of_all[j]
 
 
 @function
-def reflect_held(own: Any, totals: Any, made: Any, k: Any, SHARING: Sharing) -> None:
+def reflect_held(
+    rows: Rows, totals: kl.Array, made: tuple[kl.Scalar, ...], k: kl.Scalar, SHARING: Sharing
+) -> None:
     """Applies a reflector to rows from the `k`-th on, a column further.
 
     The last columns are those of V, which are done.
     """
-    PANEL, zero = SHARING.panel, kl.cast(0, own.held.dtype)
+    PANEL, zero = SHARING.panel, kl.cast(0, rows.held.dtype)
     beta, tau, scale = made
     for i in kl.static_range(SHARING.rows):
-        row = own.number(i)
-        head = own.held[i, 0]
+        row = rows.number(i)
+        head = rows.held[i, 0]
         below = kl.where(row > k, scale * head, zero)
-        below = kl.where(row == k, kl.cast(1, own.held.dtype), below)
+        below = kl.where(row == k, kl.cast(1, rows.held.dtype), below)
         share = conjugate(tau) * below
         for j in kl.static_range(1, PANEL):
             part = kl.where(j < PANEL - k, totals[j], zero)
-            own.held[i, j - 1] = own.held[i, j] - share * part
+            rows.held[i, j - 1] = rows.held[i, j] - share * part
         last = kl.where(row > k, scale * head, head)
-        own.held[i, PANEL - 1] = kl.where(row == k, beta, last)
+        rows.held[i, PANEL - 1] = kl.where(row == k, beta, last)
 
 
 @function
 def store_reflectors(
-    own: Any, matrix: Any, v: Any, columns: Any, field: Any, SHARING: Sharing
+    rows: Rows,
+    matrix: kl.Array,
+    v: kl.Array,
+    columns: tuple[kl.Scalar, ...],
+    field: kl.Scalar,
+    SHARING: Sharing,
 ) -> None:
     """Stores R, scaled back, and V."""
     first, width = columns
     m = matrix.shape[0] - first
     for i in kl.static_range(SHARING.rows):
-        row = own.number(i)
+        row = rows.number(i)
         for j in kl.static_range(SHARING.panel):
             if row < m and j < width:
                 one = kl.where(row == j, kl.cast(1, v.dtype), kl.cast(0, v.dtype))
-                v[first + row, first + j] = kl.where(row > j, own.held[i, j], one)
+                v[first + row, first + j] = kl.where(row > j, rows.held[i, j], one)
                 if row <= j:
-                    matrix[first + row, first + j] = scaled(own.held[i, j], field, -1)
+                    matrix[first + row, first + j] = scaled(rows.held[i, j], field, -1)

@@ -101,8 +101,8 @@ def orthonormalised(device: Device, a: Any, kind: DType) -> Tall | None:
     tall = kept_plan(device, key, lambda: _made(device, (batch, m, n), kind), room)
     copied(device, a, tall.work, from_lead=lead_of(a.shape))
     tall.run()
-    found = [device.to_numpy(x) for x in (*tall.failures, tall.far)]
-    if np.any(found[0]) or np.any(found[1]) or not np.all(found[2] < _NEAR):
+    flags = [device.to_numpy(x) for x in (*tall.failures, tall.far)]
+    if np.any(flags[0]) or np.any(flags[1]) or not np.all(flags[2] < _NEAR):
         return None
     return tall
 
@@ -147,18 +147,18 @@ def _divide(device: Device, work: Any, gram: Factoring, r: Any, rounded: Any, ki
     if rounded is not None:
         copied(device, r, rounded)
         copied(device, rounded, r)
-    own = layout_of(kind, device.capabilities)
+    layout = layout_of(kind, device.capabilities)
     divisor = r if rounded is None else rounded
-    solved_in_place(device, divisor, turned(work), _ADJOINT, own)
+    solved_in_place(device, divisor, turned(work), _ADJOINT, layout)
 
 
 @kernel
-def deviations(gram: Any, far: Any) -> None:
+def deviations(gram: kl.Array, far: kl.Array) -> None:
     """For each matrix its largest distance from the identity, element by element."""
     batch, n = kl.group_id(0), gram.shape[1]
     best = kl.cast(0, gram.dtype)
-    for place in kl.workgroup_range(n * n):
-        i, j = place // n, place % n
+    for index in kl.workgroup_range(n * n):
+        i, j = index // n, index % n
         one = kl.where(i == j, kl.cast(1, gram.dtype), kl.cast(0, gram.dtype))
         best = kl.maximum(best, kl.abs(gram[batch, i, j] - one))
     best = kl.workgroup_reduce(kl.maximum, best)

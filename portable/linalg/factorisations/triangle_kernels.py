@@ -47,17 +47,17 @@ _ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=Fal
 
 
 @function
-def placed(i: Any, order: Any, BACKWARD: bool) -> Any:
+def placed(i: kl.Scalar, order: kl.Scalar, BACKWARD: bool) -> Any:
     """Where the i-th row to be solved for stands."""
     return order - 1 - i if BACKWARD else i
 
 
 @function
-def load_triangle(t: Any, w: Any, order: Any, WHICH: Triangle, EDGE: int) -> None:
+def load_triangle(t: kl.Array, w: kl.Array, order: kl.Scalar, WHICH: Triangle, EDGE: int) -> None:
     """``w[k, i]``: what the i-th row to be solved for has of the k-th; ones beyond the diagonal."""
     kind = w.dtype
-    for place in kl.workgroup_range(EDGE * EDGE):
-        k, i = place // EDGE, place % EDGE
+    for index in kl.workgroup_range(EDGE * EDGE):
+        k, i = index // EDGE, index % EDGE
         value = kl.cast(0, kind)
         if k <= i and i < order:
             row, column = placed(i, order, WHICH.backward), placed(k, order, WHICH.backward)
@@ -74,7 +74,7 @@ def load_triangle(t: Any, w: Any, order: Any, WHICH: Triangle, EDGE: int) -> Non
 
 @kernel
 def solve_strips(
-    t: Any, b: Any, strips: Any, *, LAYOUT: Layout, WHICH: Triangle, EDGE: int
+    t: kl.Array, b: kl.Array, strips: kl.Scalar, *, LAYOUT: Layout, WHICH: Triangle, EDGE: int
 ) -> None:
     """``B = T^-1 B`` for triangles of order ``t.shape[1]`` up to `EDGE`, a strip a workgroup.
 
@@ -87,7 +87,9 @@ def solve_strips(
 
 
 @function
-def solve_strip(w: Any, b: Any, start: Any, order: Any, WHICH: Triangle, LAYOUT: Layout) -> None:
+def solve_strip(
+    w: kl.Array, b: kl.Array, start: kl.Scalar, order: kl.Scalar, WHICH: Triangle, LAYOUT: Layout
+) -> None:
     """Solves for the columns of a strip; a work-item has a column, or goes through vectors."""
     stop = kl.minimum(start + LAYOUT.strip, b.shape[1])
     if LAYOUT.lanes == 1 and LAYOUT.strip_items >= LAYOUT.strip:
@@ -107,7 +109,13 @@ def solve_strip(w: Any, b: Any, start: Any, order: Any, WHICH: Triangle, LAYOUT:
 
 @function
 def solve_columns(
-    w: Any, b: Any, column: Any, order: Any, WHICH: Triangle, SEGMENT: int, LANES: int
+    w: kl.Array,
+    b: kl.Array,
+    column: kl.Scalar,
+    order: kl.Scalar,
+    WHICH: Triangle,
+    SEGMENT: int,
+    LANES: int,
 ) -> None:
     """Solves for `LANES` columns, a segment of rows after the other in registers."""
     x, BACKWARD = kl.private(SEGMENT, w.dtype, lanes=LANES), WHICH.backward
@@ -135,7 +143,9 @@ def solve_columns(
 
 
 @kernel
-def cholesky_block(a: Any, factors: Any, failures: Any, number: Any, *, LAYOUT: Layout) -> None:
+def cholesky_block(
+    a: kl.Array, factors: kl.Array, failures: kl.Array, number: kl.Scalar, *, LAYOUT: Layout
+) -> None:
     """``A = U^H U`` of the `number`-th diagonal block of each matrix, a workgroup each.
 
     U goes to ``factors[batch, number]``, zeros below its diagonal, ones beyond the matrix. Where a
@@ -152,19 +162,21 @@ def cholesky_block(a: Any, factors: Any, failures: Any, number: Any, *, LAYOUT: 
 
 
 @function
-def keep_factor(w: Any, factors: Any, batch: Any, number: Any, EDGE: int) -> None:
+def keep_factor(
+    w: kl.Array, factors: kl.Array, batch: kl.Scalar, number: kl.Scalar, EDGE: int
+) -> None:
     """Writes the factor of a block."""
-    for place in kl.workgroup_range(EDGE * EDGE):
-        i, j = place // EDGE, place % EDGE
+    for index in kl.workgroup_range(EDGE * EDGE):
+        i, j = index // EDGE, index % EDGE
         factors[batch, number, i, j] = w[i, j]
 
 
 @function
-def load_block(a: Any, w: Any, first: Any, EDGE: int) -> None:
+def load_block(a: kl.Array, w: kl.Array, first: kl.Scalar, EDGE: int) -> None:
     """The upper triangle of a diagonal block, ones on the diagonal beyond the matrix."""
     kind = w.dtype
-    for place in kl.workgroup_range(EDGE * EDGE):
-        i, j = place // EDGE, place % EDGE
+    for index in kl.workgroup_range(EDGE * EDGE):
+        i, j = index // EDGE, index % EDGE
         value = kl.cast(0, kind)
         if i <= j and first + j < a.shape[1]:
             value = a[first + i, first + j]
@@ -175,31 +187,45 @@ def load_block(a: Any, w: Any, first: Any, EDGE: int) -> None:
 
 
 @function
-def factor_block(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYOUT: Layout) -> None:
+def factor_block(
+    w: kl.Array,
+    failures: kl.Array,
+    batch: kl.Scalar,
+    corner: tuple[kl.Scalar, ...],
+    tells: Any,
+    LAYOUT: Layout,
+) -> None:
     """Makes a block its factor, row by row; `tells` says whether it reports a failure.
 
-    `place` is the block's first row, and how many rows it has.
+    `corner` is the block's first row, and how many rows it has.
     """
     if LAYOUT.lanes == 1 and LAYOUT.items * _TILE * _TILE >= LAYOUT.block * LAYOUT.block:
-        factor_tiles(w, failures, batch, place, tells, LAYOUT)
+        factor_tiles(w, failures, batch, corner, tells, LAYOUT)
     else:
-        factor_lines(w, failures, batch, place, tells, LAYOUT)
+        factor_lines(w, failures, batch, corner, tells, LAYOUT)
 
 
 @function
-def tell_failure(failures: Any, batch: Any, row: Any, tells: Any) -> None:
+def tell_failure(failures: kl.Array, batch: kl.Scalar, row: kl.Scalar, tells: Any) -> None:
     """Keeps the number of the first row whose pivot is not positive."""
     if tells and kl.local_id(0) == 0 and failures[batch] == 0:
         failures[batch] = row + 1
 
 
 @function
-def factor_tiles(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYOUT: Layout) -> None:
+def factor_tiles(
+    w: kl.Array,
+    failures: kl.Array,
+    batch: kl.Scalar,
+    corner: tuple[kl.Scalar, ...],
+    tells: Any,
+    LAYOUT: Layout,
+) -> None:
     """`factor_block` by work-items that hold a square tile each in registers.
 
     They meet once a row: who holds it hands it to all, in one of two places in turn.
     """
-    first, count = place
+    first, count = corner
     EDGE, kind = LAYOUT.block, w.dtype
     ACROSS = EDGE // _TILE
     row, column = kl.local_id(0) // ACROSS * _TILE, kl.local_id(0) % ACROSS * _TILE
@@ -236,9 +262,16 @@ def factor_tiles(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYO
 
 
 @function
-def factor_lines(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYOUT: Layout) -> None:
+def factor_lines(
+    w: kl.Array,
+    failures: kl.Array,
+    batch: kl.Scalar,
+    corner: tuple[kl.Scalar, ...],
+    tells: bool,
+    LAYOUT: Layout,
+) -> None:
     """`factor_block` in local memory, a row after the other."""
-    first, count = place
+    first, count = corner
     EDGE, LANES, kind = LAYOUT.block, LAYOUT.lanes, w.dtype
     for k in range(count):
         pivot = kl.real(w[k, k])
@@ -271,7 +304,13 @@ def factor_lines(w: Any, failures: Any, batch: Any, place: Any, tells: Any, LAYO
 
 @kernel
 def cholesky_rows(
-    a: Any, factors: Any, failures: Any, number: Any, strips: Any, *, LAYOUT: Layout
+    a: kl.Array,
+    factors: kl.Array,
+    failures: kl.Array,
+    number: kl.Scalar,
+    strips: kl.Scalar,
+    *,
+    LAYOUT: Layout,
 ) -> None:
     """Factors the `number`-th diagonal block, and solves for the rows right of it.
 
@@ -288,8 +327,8 @@ def cholesky_rows(
         keep_factor(w, factors, batch, number, EDGE)
     kl.barrier()
     if w.dtype.is_complex:
-        for place in kl.workgroup_range(EDGE * EDGE):
-            i, j = place // EDGE, place % EDGE
+        for index in kl.workgroup_range(EDGE * EDGE):
+            i, j = index // EDGE, index % EDGE
             w[i, j] = conjugate(w[i, j])
         kl.barrier()
     for i in kl.workgroup_range(EDGE):

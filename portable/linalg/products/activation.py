@@ -29,9 +29,9 @@ def activation_of(given: Any, operation: str) -> Function:
     TypeError
         For anything else.
     """
-    own = _of_word(given) if word_of(given) is not None else helper(settled(given))
-    if own is not None:
-        return own
+    function = _of_word(given) if word_of(given) is not None else helper(settled(given))
+    if function is not None:
+        return function
     if given is None:
         return keep
     if given == "relu":

@@ -137,8 +137,8 @@ class StepsAgain(NamedTuple):
         if (args[1] is not given.a and a is None) or (args[2] is not given.b and b is None):
             return None
         known = []
-        for step, own in in_order(launch, args, plan.activation, plan.device.empty):
-            familiar = step.launcher.familiar(own, step.constants, _beside(own))
+        for step, arguments in in_order(launch, args, plan.activation, plan.device.empty):
+            familiar = step.launcher.familiar(arguments, step.constants, _beside(arguments))
             if familiar is None:
                 return None
             known.append((familiar, step.constants))
@@ -159,7 +159,7 @@ class StepsAgain(NamedTuple):
                 return False
             order = in_order(self.launch, (alpha, a, b, *rest), self.activation, device.empty)
             known = zip(self.steps, order, strict=True)
-            return all(step[0].launched(own, step[1]) for step, (_, own) in known)
+            return all(step[0].launched(arguments, step[1]) for step, (_, arguments) in known)
         except OutOfMemoryError:
             return False
 
@@ -200,10 +200,10 @@ def key_of(
 def known_product(key: Any) -> Known | None:
     """What is known of products of a key, unless parameters were tuned since."""
     try:
-        found = _known.get(key)
+        product = _known.get(key)
     except TypeError:  # options that are to be refused
         return None
-    return found if found is not None and found.table is recent_state() else None
+    return product if product is not None and product.table is recent_state() else None
 
 
 def seen_again(
@@ -266,13 +266,13 @@ def known_of_tensors(
         return
     if known.whole:
         given = (int(given[0]), *given[1:3], int(given[3]), *given[4:])
-    own = key_of_tensors(a, b, given[_C + 1], options)
+    key_here = key_of_tensors(a, b, given[_C + 1], options)
     familiar = known.launch.launcher.familiar(given, known.launch.constants)
     if familiar is not None:
         result = given[_OUT]
         empty, shape = sys.modules["torch"].empty, tuple(result.shape)
         make = partial(empty, shape, dtype=result.dtype, device=result.device)
-        _known[own] = Known(state(), make, familiar, known.launch.constants, known.whole)
+        _known[key_here] = Known(state(), make, familiar, known.launch.constants, known.whole)
 
 
 def key_of_tensors(a: Any, b: Any, bias: Any, options: tuple[Any, ...]) -> Any:

@@ -55,8 +55,8 @@ class ProductCheck:
     def error(self, result: _Array) -> float:
         """The worst error as a multiple of what is allowed; up to 1 is right."""
         exact, magnitude = self._exact
-        found = result[self._rows].astype(np.float64)
-        worst = worst_error(found, exact, self._tolerance * magnitude)
+        values = result[self._rows].astype(np.float64)
+        worst = worst_error(values, exact, self._tolerance * magnitude)
         if dtype(result.dtype) is not float64:
             return worst
         i, j, longer, sizes = self._entries

@@ -171,9 +171,9 @@ def gemm(
     if is_tensor(a):
         factors = _factor("alpha", alpha), _factor("beta", beta)
         asked = _Given(factors[0], a, b, factors[1], c, bias, out)
-        found = _of_tensors(asked, _Options(activation, accumulate, algorithm, precision))
-        if found is not None:
-            return found  # type: ignore[no-any-return]
+        product = _of_tensors(asked, _Options(activation, accumulate, algorithm, precision))
+        if product is not None:
+            return product  # type: ignore[no-any-return]
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     options = settled(activation), accumulate, algorithm, precision
@@ -258,8 +258,8 @@ def prepare_gemm(
 
     def bind(launch: TileLaunch) -> None:
         order = in_order(launch, args, plan.activation, device.empty)
-        own = [step.launcher.prepare(*given, **step.constants) for step, given in order]
-        steps[:] = [*copies, *own]
+        arguments = [step.launcher.prepare(*given, **step.constants) for step, given in order]
+        steps[:] = [*copies, *arguments]
 
     _first(plan, args, bind)
     return steps[0] if len(steps) == 1 else partial(_in_turn, tuple(steps))
@@ -421,8 +421,8 @@ def _of_tensors(given: _Given, options: _Options) -> Any:
     with viewed.scope:
         result = viewed.given(gemm(left, right, **rest, **options._asdict()))
     if key is not None:
-        own = key_of(left, right, beta, added, over, target, told)
-        known_of_tensors(a, b, (alpha, a, b, beta, None, bias, result), own, told)
+        key_here = key_of(left, right, beta, added, over, target, told)
+        known_of_tensors(a, b, (alpha, a, b, beta, None, bias, result), key_here, told)
     return result
 
 
@@ -530,8 +530,8 @@ def _run(plan: Plan, args: tuple[Any, ...], enqueue: Enqueue = Launcher.__call__
     def use(launch: TileLaunch) -> None:
         device = plan.device
         empty = device.empty if launch.packing is None else partial(kept_room, device)
-        for step, own in in_order(launch, args, plan.activation, empty):
-            enqueue(step.launcher, *own, **step.constants)
+        for step, arguments in in_order(launch, args, plan.activation, empty):
+            enqueue(step.launcher, *arguments, **step.constants)
 
     return _first(plan, args, use)
 
@@ -577,8 +577,8 @@ def no_tiles(out: Any, failures: Sequence[str]) -> PortableError:
 def _vendor(device: Device, given: _Given, wanted: Wanted) -> Any:
     """The array library's own ``matmul``, the rest of the formula by its element-wise functions."""
     xp, function, out = device.namespace(), wanted.activation, given.out
-    own = getattr(xp, "__name__", "").startswith("portable.")
-    if own or function not in (keep, relu):
+    is_ours = getattr(xp, "__name__", "").startswith("portable.")
+    if is_ours or function not in (keep, relu):
         raise UnsupportedError(
             f'algorithm="vendor" on {device.name} with activation {function.__name__}: it needs an '
             "array library with matmul, and knows no activation but relu"

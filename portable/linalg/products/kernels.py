@@ -41,38 +41,38 @@ __all__ = [
 
 
 @function
-def keep(x: Any) -> Any:
+def keep(x: kl.Scalar) -> Any:
     """The activation that changes nothing."""
     return x
 
 
 @function
-def relu(x: Any) -> Any:
+def relu(x: kl.Scalar) -> Any:
     """``max(x, 0)``; NaN stays NaN."""
     return kl.maximum(x, 0)
 
 
 @function
-def matrix_of(x: Any, out: Any, batch: Any) -> Any:
+def matrix_of(x: kl.Array, out: kl.Array, batch: kl.Scalar) -> Any:
     """The matrix of `x` that belongs to the `batch`-th matrix of `out`, counted in C order."""
     index = ()
     rest = batch
     for d in kl.static_range(out.ndim - 3, -1, -1):
-        own = d - (out.ndim - x.ndim)
-        if own >= 0:
-            index = (kl.where(x.shape[own] == 1, 0, rest % out.shape[d]), *index)  # type: ignore[assignment]
+        dim = d - (out.ndim - x.ndim)
+        if dim >= 0:
+            index = (kl.where(x.shape[dim] == 1, 0, rest % out.shape[d]), *index)  # type: ignore[assignment]
         rest = rest // out.shape[d]
     return x[*index]
 
 
 @function
-def matrices(a: Any, b: Any, out: Any, batch: Any) -> Any:
+def matrices(a: kl.Array, b: kl.Array, out: kl.Array, batch: kl.Scalar) -> Any:
     """What is multiplied for the `batch`-th matrix of `out`, and that matrix."""
     return matrix_of(a, out, batch), matrix_of(b, out, batch), matrix_of(out, out, batch)
 
 
 @function
-def element_of(x: Any, row: Any, column: Any) -> Any:
+def element_of(x: kl.Array, row: kl.Scalar, column: kl.Scalar) -> Any:
     """An element of a matrix or row vector that is broadcast along extents of 1."""
     if x.ndim == 1:
         return x[kl.where(x.shape[0] == 1, 0, column)]
@@ -80,21 +80,25 @@ def element_of(x: Any, row: Any, column: Any) -> Any:
 
 
 @function
-def scaled(total: Any, factors: Any, out: Any, place: Any) -> Any:
+def scaled(
+    total: kl.Scalar, factors: tuple[kl.Array, ...], out: kl.Array, position: tuple[kl.Scalar, ...]
+) -> Any:
     """A sum by the factors of its row, of shape (..., M, 1), and of its column, (..., 1, N)."""
-    (left, right), (batch, row, column) = factors, place
+    (left, right), (batch, row, column) = factors, position
     return total * matrix_of(left, out, batch)[row, 0] * matrix_of(right, out, batch)[0, column]
 
 
 @function
-def finished(total: Any, terms: Any, out: Any, place: Any, activation: Any) -> Any:
+def finished(
+    total: kl.Scalar, terms: Any, out: kl.Array, position: tuple[kl.Scalar, ...], activation: Any
+) -> Any:
     """The element of the result that belongs to a sum of products.
 
-    Its `terms` are alpha, beta, c and bias, its `place` the number of the matrix, row and column.
+    Its `terms` are alpha, beta, c and bias, its `position` the numbers of matrix, row and column.
     """
-    (alpha, beta, c, bias), (batch, row, column) = terms, place
+    (alpha, beta, c, bias), (batch, row, column) = terms, position
     if alpha is None:
-        return activation(scaled(total, beta, out, place))
+        return activation(scaled(total, beta, out, position))
     value = alpha * total
     if c is not None:
         value = value + beta * element_of(matrix_of(c, out, batch), row, column)
@@ -105,7 +109,13 @@ def finished(total: Any, terms: Any, out: Any, place: Any, activation: Any) -> A
 
 @function
 def finished_in_tile(
-    total: Any, i: Any, j: Any, terms: Any, out: Any, first: Any, activation: Any
+    total: kl.Scalar,
+    i: kl.Scalar,
+    j: kl.Scalar,
+    terms: Any,
+    out: kl.Array,
+    first: tuple[kl.Scalar, ...],
+    activation: Any,
 ) -> Any:
     """`finished`, for an element of a tile from a place on that may reach beyond the result.
 
@@ -120,7 +130,16 @@ def finished_in_tile(
 
 @kernel
 def gemm_naive(
-    alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any, *, ACC: Any, ACTIVATION: Any
+    alpha: kl.Scalar,
+    a: kl.Array,
+    b: kl.Array,
+    beta: kl.Scalar,
+    c: kl.Array | None,
+    bias: kl.Array | None,
+    out: kl.Array,
+    *,
+    ACC: Any,
+    ACTIVATION: Any,
 ) -> None:
     """A work-item per element, reading a row and a column from global memory.
 
@@ -144,15 +163,24 @@ def gemm_naive(
         total = ACC(0)
         for k in range(left.shape[1]):
             total += ACC(left[row, k]) * ACC(right[k, column])
-        terms, place = (alpha, beta, c, bias), (batch, row, column)
-        result[row, column] = finished(total, terms, out, place, ACTIVATION)
+        terms, position = (alpha, beta, c, bias), (batch, row, column)
+        result[row, column] = finished(total, terms, out, position, ACTIVATION)
 
 
 @kernel
 def gemm_tiled(
-    alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any,
-    *, TILE: int, ACC: Any, ACTIVATION: Any,
-) -> None:  # fmt: skip
+    alpha: kl.Scalar,
+    a: kl.Array,
+    b: kl.Array,
+    beta: kl.Scalar,
+    c: kl.Array | None,
+    bias: kl.Array | None,
+    out: kl.Array,
+    *,
+    TILE: int,
+    ACC: Any,
+    ACTIVATION: Any,
+) -> None:
     """A work-item per element, square tiles of both operands in local memory.
 
     Each element read from global memory serves ``TILE`` products; each product still costs two
@@ -180,8 +208,8 @@ def gemm_tiled(
         kl.barrier()
     row, column = row + i, column + j
     if row < result.shape[0] and column < result.shape[1]:
-        terms, place = (alpha, beta, c, bias), (batch, row, column)
-        result[row, column] = finished(total, terms, out, place, ACTIVATION)
+        terms, position = (alpha, beta, c, bias), (batch, row, column)
+        result[row, column] = finished(total, terms, out, position, ACTIVATION)
 
 
 # -- tiles, held in registers or by matrix units --------------------------------------------------
@@ -197,7 +225,7 @@ class Place(NamedTuple):
 
 
 @function
-def place_of(piece: Piece, out: Any, done: Any, exists: Any, TILING: Tiling) -> Place:
+def place_of(piece: Piece, out: kl.Array, done: kl.Scalar, exists: Any, TILING: Tiling) -> Place:
     """Where a piece lies that begins after so many steps of the ring; beyond all if it is none."""
     tile = kl.where(exists, piece.tile, 0)
     batch, row, column = tile_place(tile, out, TILING.rows, TILING.columns, TILING.group)
@@ -214,14 +242,14 @@ class Reader(NamedTuple):
     ends: Any
     DEPTH: int
 
-    def start(self, tile_a: Any, tile_b: Any, step: Any) -> None:
+    def start(self, tile_a: kl.Array, tile_b: kl.Array, step: kl.Scalar) -> None:
         """Starts to copy the tiles of a step."""
         (BM, BK), BN, (_, row, column, first) = tile_a.shape, tile_b.shape[1], self.place
         begin = first + step * BK
         kl.copy_async(tile_a, self.left[row : row + BM, begin : begin + BK])
         kl.copy_async(tile_b, self.right[begin : begin + BK, column : column + BN])
 
-    def valid(self, step: Any) -> Any:
+    def valid(self, step: kl.Scalar) -> Any:
         """Rows, columns and products of a step that lie in the matrices."""
         (m, n, k), (_, row, column, first) = self.ends, self.place
         return m - row, n - column, k - step * self.DEPTH - first
@@ -236,7 +264,7 @@ class ReaderOn(NamedTuple):
     end: Any
     DEPTH: int
 
-    def start(self, tile_a: Any, tile_b: Any, step: Any) -> None:
+    def start(self, tile_a: kl.Array, tile_b: kl.Array, step: kl.Scalar) -> None:
         """Starts to copy the tiles of a step."""
         (BM, BK), BN, (a, b, out) = tile_a.shape, tile_b.shape[1], self.given
         batch, row, column, first = kl.where(step < self.end, self.here, self.there)
@@ -244,7 +272,7 @@ class ReaderOn(NamedTuple):
         kl.copy_async(tile_a, left[row : row + BM, begin : begin + BK])
         kl.copy_async(tile_b, right[begin : begin + BK, column : column + BN])
 
-    def valid(self, step: Any) -> Any:
+    def valid(self, step: kl.Scalar) -> Any:
         """Rows, columns and products of a step that lie in the matrices."""
         (a, b, _), (_, row, column, first) = self.given, self.here
         m, n, k = a.shape[a.ndim - 2], b.shape[b.ndim - 1], a.shape[a.ndim - 1]
@@ -258,9 +286,9 @@ class Epilogue(NamedTuple):
     out: Any
     ACTIVATION: Any
 
-    def store(self, acc: Any, result: Any, place: Place, TILING: Tiling) -> None:
+    def store(self, acc: Any, result: kl.Array, origin: Place, TILING: Tiling) -> None:
         """Finishes a tile and stores it in its matrix."""
-        (batch, row, column, _), (BM, BN) = place, TILING[0:2]
+        (batch, row, column, _), (BM, BN) = origin, TILING[0:2]
         acc.map(finished_in_tile, self.terms, self.out, (batch, row, column), self.ACTIVATION)
         if self.terms[2] is not None:  # which may be the result
             kl.barrier()
@@ -269,24 +297,39 @@ class Epilogue(NamedTuple):
 
 @function
 def make_tile(
-    acc: Any, tiles: Any, operands: Any, piece: Piece, done: Any, epilogue: Epilogue, TILING: Tiling
+    acc: Any,
+    tiles: tuple[kl.Array, ...],
+    operands: tuple[kl.Array, ...],
+    piece: Piece,
+    done: kl.Scalar,
+    epilogue: Epilogue,
+    TILING: Tiling,
 ) -> Any:
     """Multiplies and stores a piece, before which `done` steps went through the ring; its steps."""
     (a, b), steps = operands, piece.last - piece.first
-    place = place_of(piece, epilogue.out, done, True, TILING)
-    left, right, result = matrices(a, b, epilogue.out, place.batch)
+    origin = place_of(piece, epilogue.out, done, True, TILING)
+    left, right, result = matrices(a, b, epilogue.out, origin.batch)
     ends = result.shape[0], result.shape[1], left.shape[1]
-    reader = Reader(left, right, place, ends, TILING.depth)
+    reader = Reader(left, right, origin, ends, TILING.depth)
     multiply(acc, tiles, reader, (done, done + steps), TILING)
-    epilogue.store(acc, result, place, TILING)
+    epilogue.store(acc, result, origin, TILING)
     return steps
 
 
 @kernel
 def gemm_tiles(
-    alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any,
-    *, TILING: Tiling, ACC: Any, ACTIVATION: Any,
-) -> None:  # fmt: skip
+    alpha: kl.Scalar,
+    a: kl.Array,
+    b: kl.Array,
+    beta: kl.Scalar,
+    c: kl.Array | None,
+    bias: kl.Array | None,
+    out: kl.Array,
+    *,
+    TILING: Tiling,
+    ACC: Any,
+    ACTIVATION: Any,
+) -> None:
     """A workgroup per tile of the result, per part of its sum, or for several tiles in turn.
 
     Tiles of the operands pass through a ring in local memory; while one is multiplied the next ones
@@ -319,9 +362,17 @@ def gemm_tiles(
 
 @kernel
 def gemm_shares(
-    alpha: Any, a: Any, b: Any, bias: Any, parts: Any, out: Any,
-    *, TILING: Tiling, ACC: Any, ACTIVATION: Any,
-) -> None:  # fmt: skip
+    alpha: kl.Scalar,
+    a: kl.Array,
+    b: kl.Array,
+    bias: kl.Array | None,
+    parts: kl.Array,
+    out: kl.Array,
+    *,
+    TILING: Tiling,
+    ACC: Any,
+    ACTIVATION: Any,
+) -> None:
     """As `gemm_tiles`, as many workgroups as run at once: tiles in turn, and a share of the rest.
 
     What a workgroup has of a sum that others share it leaves in memory, where `gemm_share_sums`
@@ -364,7 +415,14 @@ def gemm_shares(
 
 @kernel
 def gemm_sums(
-    parts: Any, alpha: Any, beta: Any, c: Any, bias: Any, out: Any, *, ACTIVATION: Any
+    parts: kl.Array,
+    alpha: kl.Scalar,
+    beta: kl.Scalar,
+    c: kl.Array | None,
+    bias: kl.Array | None,
+    out: kl.Array,
+    *,
+    ACTIVATION: Any,
 ) -> None:
     """A work-item per element of the result, of the sums that `gemm_tiles` left in `parts`.
 
@@ -391,15 +449,23 @@ def gemm_sums(
                 chain += matrix_of(parts, parts, part * count + batch)[row, column]
             total += chain
         result = matrix_of(out, out, batch)
-        terms, place = (alpha, beta, c, bias), (batch, row, column)
-        result[row, column] = finished(total, terms, out, place, ACTIVATION)
+        terms, position = (alpha, beta, c, bias), (batch, row, column)
+        result[row, column] = finished(total, terms, out, position, ACTIVATION)
 
 
 @kernel
 def gemm_share_sums(
-    parts: Any, alpha: Any, bias: Any, depth: Any, groups: Any, out: Any,
-    *, TILING: Tiling, EACH: int, ACTIVATION: Any,
-) -> None:  # fmt: skip
+    parts: kl.Array,
+    alpha: kl.Scalar,
+    bias: kl.Array | None,
+    depth: kl.Scalar,
+    groups: kl.Scalar,
+    out: kl.Array,
+    *,
+    TILING: Tiling,
+    EACH: int,
+    ACTIVATION: Any,
+) -> None:
     """A workgroup for a piece of a tile that `gemm_shares` shared out.
 
     Parts are added up in the order of k.
@@ -428,9 +494,9 @@ def gemm_share_sums(
     totals = kl.private((EACH,), parts.dtype, fill=0)
     low, high = kl.maximum(begin // share - 1, 0), kl.minimum(end // share + 2, groups)
     for group in range(low, high):
-        own, after = shares.begin(group), shares.begin(group + 1)
-        if own < end and after > begin and own < after:
-            part = parts[2 * group + shared - own // steps]
+        first_sum, after = shares.begin(group), shares.begin(group + 1)
+        if first_sum < end and after > begin and first_sum < after:
+            part = parts[2 * group + shared - first_sum // steps]
             for i in kl.static_range(EACH):
                 at = first + i * items + kl.local_id(0)
                 totals[i] += part[at // BN, at % BN]
@@ -440,5 +506,5 @@ def gemm_share_sums(
         at = first + i * items + kl.local_id(0)
         y, x = row + at // BN, column + at % BN
         if y < result.shape[0] and x < result.shape[1]:
-            terms, place = (alpha, 0, None, bias), (batch, y, x)
-            result[y, x] = finished(totals[i], terms, out, place, ACTIVATION)
+            terms, position = (alpha, 0, None, bias), (batch, y, x)
+            result[y, x] = finished(totals[i], terms, out, position, ACTIVATION)

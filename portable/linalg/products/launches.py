@@ -121,8 +121,8 @@ class Sharing(NamedTuple):
             each = gcd(_EACH, count // _LINE)
             pieces = self.shared * count // (each * _LINE)
             how = {"TILING": self.tiling, "EACH": each, "ACTIVATION": activation}
-            own = parts, alpha, bias, self.depth, self.groups, out
-            yield gemm_share_sums[groups(pieces), (_LINE, 1, 1)], own, how
+            arguments = parts, alpha, bias, self.depth, self.groups, out
+            yield gemm_share_sums[groups(pieces), (_LINE, 1, 1)], arguments, how
 
 
 def sharing_for(tiling: Tiling, tiles: int, most: int, depth: int) -> Sharing | None:
@@ -287,15 +287,15 @@ def _is_slim(asked: Asked) -> bool:
 def _slim(asked: Asked) -> Iterator[TileLaunch]:
     """The kernel for few columns and small matrices, where it pays."""
     constants, shape, beside = asked.in_single, asked.shape, asked.beside
-    found = slim_for(asked.device.capabilities, constants["ACC"], shape, asked.k)
-    if found is None:
+    tiles = slim_for(asked.device.capabilities, constants["ACC"], shape, asked.k)
+    if tiles is None:
         return
-    slim, parts, items = found
-    own = {**constants, "ACTIVATION": keep} if parts > 1 else constants
+    slim, parts, items = tiles
+    settings = {**constants, "ACTIVATION": keep} if parts > 1 else constants
     clamped = shape[-1] < slim.lanes
-    plain = parts > 1 or not (beside.added or beside.biased or own["ACTIVATION"] is not keep)
+    plain = parts > 1 or not (beside.added or beside.biased or settings["ACTIVATION"] is not keep)
     given = {"SLIM": slim, "CLAMPED": clamped, "PLAIN": plain}
-    yield TileLaunch(gemm_slim[items, 1], {**given, **own}, parts)
+    yield TileLaunch(gemm_slim[items, 1], {**given, **settings}, parts)
 
 
 def _is_packed(asked: Asked) -> bool:
@@ -308,8 +308,8 @@ def _packed(asked: Asked) -> Iterator[TileLaunch]:
     """The kernel for packed operands, after those that pack (`in_order`)."""
     constants, accumulator = asked.constants, asked.constants["ACC"]
     packing = packing_for(asked.device.capabilities, accumulator, constants["ACTIVATION"])
-    own = {"PLAN": packing, "ACC": accumulator}
-    yield TileLaunch(packed_launcher(packing, asked.shape[-2]), own, packing=packing)
+    settings = {"PLAN": packing, "ACC": accumulator}
+    yield TileLaunch(packed_launcher(packing, asked.shape[-2]), settings, packing=packing)
 
 
 def _tiles(asked: Asked) -> Iterator[TileLaunch]:
@@ -324,8 +324,8 @@ def _tiles(asked: Asked) -> Iterator[TileLaunch]:
         if shares_out(choice) and least == 1:
             yield from shared_launch(device, choice, shape, k, constants)
         else:
-            own = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
-            yield _split_k(device, own, max(parts, least), shape, constants)
+            settings = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
+            yield _split_k(device, settings, max(parts, least), shape, constants)
 
 
 _RUNGS: Final = "naive", "tiled"
@@ -350,15 +350,15 @@ def shared_launch(
     device: Device, choice: Parameters, shape: tuple[int, ...], k: int, constants: dict[str, Any]
 ) -> Iterator[TileLaunch]:
     """The kernel that shares out the last round of tiles, if sums are long enough."""
-    own = dict(constants)
-    tiling = Tiling.of(choice, split=own.pop("SPLIT", False))
+    settings = dict(constants)
+    tiling = Tiling.of(choice, split=settings.pop("SPLIT", False))
     *lead, m, n = shape
     tiles = prod(lead) * -(-m // tiling.rows) * -(-n // tiling.columns)
     most = device.capabilities.compute_units * choice["RESIDENT"]
     sharing = sharing_for(tiling, tiles, most, k)
     if sharing is not None:
         launcher = first_launch(sharing, choice["WORKGROUP"])
-        yield TileLaunch(launcher, {"TILING": tiling, **own}, sharing=sharing)
+        yield TileLaunch(launcher, {"TILING": tiling, **settings}, sharing=sharing)
 
 
 def _parts_against_drift(device: Device, kind: DType, product: Product, accumulator: DType) -> int:
@@ -415,13 +415,15 @@ def in_order(
         return
     if launch.packing is not None:
         accumulator = launch.constants["ACC"]
-        for launcher, own, constants in packed_steps(launch.packing, args, accumulator, empty):
-            yield TileLaunch(launcher, constants), own
+        for launcher, arguments, constants in packed_steps(
+            launch.packing, args, accumulator, empty
+        ):
+            yield TileLaunch(launcher, constants), arguments
         return
     if launch.sharing is not None:
         steps = launch.sharing.steps(launch.launcher, args, launch.constants, activation, empty)
-        for launcher, own, constants in steps:
-            yield TileLaunch(launcher, constants), own
+        for launcher, arguments, constants in steps:
+            yield TileLaunch(launcher, constants), arguments
         return
     alpha, a, b, beta, c, bias, out = args
     shape = tuple(out.shape)
@@ -453,13 +455,13 @@ def tiles_launch(
     compute_units : int
         Of the device, where some workgroups of each make tiles in turn; 0 for one for each tile.
     """
-    own = dict(constants)
-    split = own.pop("SPLIT", False)
+    settings = dict(constants)
+    split = settings.pop("SPLIT", False)
     tiling = Tiling.of(parameters, split=split, split_k=parts > 1)
     workgroup = (parameters["WORKGROUP"], 1, 1)
     most = compute_units * parameters["RESIDENT"] if tiling.persistent else 0
     launcher = _over_tiles(gemm_tiles, shape, tiling.rows, tiling.columns, workgroup, most)
-    return TileLaunch(launcher, {"TILING": tiling, **own}, parts)
+    return TileLaunch(launcher, {"TILING": tiling, **settings}, parts)
 
 
 def sums_launch(shape: tuple[int, ...], activation: Function) -> TileLaunch:

@@ -18,7 +18,7 @@ __all__ = ["mainloop", "multiply", "prologue", "room"]
 
 
 @function
-def room(operands: Any, ACC: Any, TILING: Tiling, TRANSPOSED: bool = False) -> Any:
+def room(operands: tuple[kl.Array, ...], ACC: Any, TILING: Tiling, TRANSPOSED: bool = False) -> Any:
     """Slots for tiles of two operands, as `mainloop` takes them, and the sums of a workgroup."""
     (left, right), (BM, BN, BK, STAGES) = operands, TILING[0:4]
     tile_a = kl.local((STAGES, BK, BM) if TRANSPOSED else (STAGES, BM, BK), left.dtype)
@@ -28,7 +28,7 @@ def room(operands: Any, ACC: Any, TILING: Tiling, TRANSPOSED: bool = False) -> A
 
 
 @function
-def prologue(tiles: Any, reader: Any, TILING: Tiling) -> None:
+def prologue(tiles: tuple[kl.Array, ...], reader: Any, TILING: Tiling) -> None:
     """Asks for the tiles of the first steps."""
     for step in kl.static_range(TILING.ahead):
         reader.start(tiles[0][step], tiles[1][step], step)
@@ -38,9 +38,9 @@ def prologue(tiles: Any, reader: Any, TILING: Tiling) -> None:
 @function
 def mainloop(
     acc: Any,
-    tiles: Any,
+    tiles: tuple[kl.Array, ...],
     reader: Any,
-    steps: Any,
+    steps: tuple[kl.Scalar, ...],
     TILING: Tiling,
     ROTATED: bool = True,
     TRANSPOSED: bool = False,
@@ -77,9 +77,9 @@ def mainloop(
 @function
 def multiply(
     acc: Any,
-    tiles: Any,
+    tiles: tuple[kl.Array, ...],
     reader: Any,
-    steps: Any,
+    steps: tuple[kl.Scalar, ...],
     TILING: Tiling,
     ROTATED: bool = True,
     TRANSPOSED: bool = False,

@@ -254,8 +254,8 @@ def packed_steps(
         if behind and slab.width >= plan.micro.columns:
             slab = slab._replace(turned=behind)
         yield pack[0], (columns, right, slab), pack[1]
-        own = alpha, a, left, right, kept, bias, out, slab
-        yield multiplication[0], own, multiplication[1]
+        arguments = alpha, a, left, right, kept, bias, out, slab
+        yield multiplication[0], arguments, multiplication[1]
 
 
 class PackedAgain(NamedTuple):
@@ -282,9 +282,11 @@ class PackedAgain(NamedTuple):
     ) -> PackedAgain | None:
         """From the arguments of `packed_steps`; None where only calls can launch it."""
         steps = packed_steps(plan, args, accumulator, partial(kept_room, device))
-        found = [launcher.familiar(own, constants) for launcher, own, constants in steps]
-        known = tuple(x for x in found if x is not None)
-        return cls(device, plan, accumulator, known) if len(known) == len(found) else None
+        launches = [
+            launcher.familiar(arguments, constants) for launcher, arguments, constants in steps
+        ]
+        known = tuple(x for x in launches if x is not None)
+        return cls(device, plan, accumulator, known) if len(known) == len(launches) else None
 
     def launched(self, args: tuple[Any, ...], constants: dict[str, Any]) -> bool:
         """Makes a product of arguments alike; False, where a call has to begin anew, else."""

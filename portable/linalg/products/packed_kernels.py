@@ -123,7 +123,7 @@ class Slab(NamedTuple):
 
 
 @function
-def pack_tile(x: Any, out: Any, slab: Slab, HOW: Side, COUNT: int, DEPTH: int) -> None:
+def pack_tile(x: kl.Array, out: kl.Array, slab: Slab, HOW: Side, COUNT: int, DEPTH: int) -> None:
     """Copies some rows and columns of a matrix to strips of a few columns, a row after the other.
 
     A work-item does some rows of some strips.
@@ -150,7 +150,14 @@ def pack_tile(x: Any, out: Any, slab: Slab, HOW: Side, COUNT: int, DEPTH: int) -
 
 
 @function
-def pack_strips(x: Any, out: Any, strips: Any, terms: Any, panel: Any, HOW: Side) -> None:
+def pack_strips(
+    x: kl.Array,
+    out: kl.Array,
+    strips: tuple[kl.Scalar, ...],
+    terms: tuple[kl.Scalar, ...],
+    panel: tuple[kl.Scalar, ...],
+    HOW: Side,
+) -> None:
     """Copies rows from a strip to another, a column after the other.
 
     The `terms` are where the columns begin, and those from there on from one to another that are
@@ -174,20 +181,20 @@ def pack_strips(x: Any, out: Any, strips: Any, terms: Any, panel: Any, HOW: Side
             row = strip * WIDTH - turned
             for k, lanes in kl.vector_range(start, end, lanes=LANES):
                 for u in kl.static_range(0, WIDTH, RUN):
-                    own = tuple(row_of(row + u + i, panel) for i in range(RUN))
-                    held = tuple(kl.vload(x, i, begin + k, lanes=lanes) for i in own)
+                    rows = tuple(row_of(row + u + i, panel) for i in range(RUN))
+                    held = tuple(kl.vload(x, i, begin + k, lanes=lanes) for i in rows)
                     put_upright(held, out, (strip, k, u), HOW, lanes)
 
 
 @function
-def row_of(row: Any, panel: Any) -> Any:
+def row_of(row: kl.Scalar, panel: tuple[kl.Scalar, ...]) -> Any:
     """Where a row of a panel lies: its last ones come first; beyond it is its last but these."""
     left, width, _ = panel
     return left + kl.where(row < 0, row + width, kl.minimum(row, width - 1))
 
 
 @function
-def put_one(value: Any, out: Any, at: Any, TIMES: int) -> None:
+def put_one(value: kl.Scalar, out: kl.Array, at: tuple[kl.Scalar, ...], TIMES: int) -> None:
     """Puts a number at a place of a strip, so many times."""
     strip, k, u = at
     for i in kl.static_range(TIMES):
@@ -195,7 +202,7 @@ def put_one(value: Any, out: Any, at: Any, TIMES: int) -> None:
 
 
 @function
-def put(value: Any, out: Any, at: Any, HOW: Side) -> None:
+def put(value: kl.Scalar, out: kl.Array, at: tuple[kl.Scalar, ...], HOW: Side) -> None:
     """Puts a run of numbers at a place of a strip, each as many times as that has it."""
     (strip, k, u), RUN, TIMES = at, HOW.run, HOW.times
     if RUN == 1:
@@ -210,7 +217,9 @@ def put(value: Any, out: Any, at: Any, HOW: Side) -> None:
 
 
 @function
-def put_upright(rows: Any, out: Any, at: Any, HOW: Side, LANES: int) -> None:
+def put_upright(
+    rows: tuple[kl.Scalar, ...], out: kl.Array, at: tuple[kl.Scalar, ...], HOW: Side, LANES: int
+) -> None:
     """Puts vectors, or numbers, side by side, a lane of each below the other."""
     strip, k, u = at
     if LANES == 1:
@@ -221,7 +230,9 @@ def put_upright(rows: Any, out: Any, at: Any, HOW: Side, LANES: int) -> None:
 
 
 @function
-def put_mixed(rows: Any, out: Any, at: Any, HOW: Side, COUNT: int) -> None:
+def put_mixed(
+    rows: tuple[kl.Scalar, ...], out: kl.Array, at: tuple[kl.Scalar, ...], HOW: Side, COUNT: int
+) -> None:
     """Puts runs of lanes of vectors one below the other."""
     (strip, k, u), RUN = at, HOW.run
     for j in kl.static_range(RUN):
@@ -231,21 +242,23 @@ def put_mixed(rows: Any, out: Any, at: Any, HOW: Side, COUNT: int) -> None:
 
 
 @function
-def start_sums(sums: Any, MICRO: MicroShape) -> None:
+def start_sums(sums: kl.Array, MICRO: MicroShape) -> None:
     """Begins a micro-tile of sums of a slab's products."""
     for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
         sums[u, v] = kl.splat(kl.cast(0, sums.dtype), MICRO.lanes)
 
 
 @function
-def add_kept(sums: Any, kept: Any, at: Any, MICRO: MicroShape) -> None:
+def add_kept(sums: kl.Array, kept: kl.Array, at: tuple[kl.Scalar, ...], MICRO: MicroShape) -> None:
     """Adds what was kept of the slabs before: apart, so that long sums do not drift."""
     for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
         sums[u, v] = kl.vload(kept, *at, u, v * MICRO.lanes, lanes=MICRO.lanes) + sums[u, v]
 
 
 @function
-def row_of_strip(strips: Any, at: Any, VECTORS: int, LANES: int, AHEAD: int) -> Any:
+def row_of_strip(
+    strips: kl.Array, at: tuple[kl.Scalar, ...], VECTORS: int, LANES: int, AHEAD: int
+) -> Any:
     """A row of a strip in vectors, while one further on is asked for."""
     held = ()
     for v in kl.static_range(VECTORS):
@@ -255,7 +268,14 @@ def row_of_strip(strips: Any, at: Any, VECTORS: int, LANES: int, AHEAD: int) -> 
 
 
 @function
-def add_up(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: Packing) -> None:
+def add_up(
+    sums: kl.Array,
+    left: kl.Array,
+    right: kl.Array,
+    at: tuple[kl.Scalar, ...],
+    depth: kl.Scalar,
+    PLAN: Packing,
+) -> None:
     """Adds the products of two strips."""
     MICRO = PLAN.micro
     for k in kl.range(depth, unroll=_UNROLLED):
@@ -267,7 +287,14 @@ def add_up(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: Packing)
 
 
 @function
-def add_up_halves(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: Packing) -> None:
+def add_up_halves(
+    sums: kl.Array,
+    left: kl.Array,
+    right: kl.Array,
+    at: tuple[kl.Scalar, ...],
+    depth: kl.Scalar,
+    PLAN: Packing,
+) -> None:
     """Adds the products of two strips, which are summed in half precision some at a time.
 
     Numbers of the left strip are there twice. Processors make a vector of two halves that lie
@@ -296,7 +323,7 @@ def add_up_halves(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: P
 
 
 @function
-def keep_sums(sums: Any, kept: Any, at: Any, MICRO: MicroShape) -> None:
+def keep_sums(sums: kl.Array, kept: kl.Array, at: tuple[kl.Scalar, ...], MICRO: MicroShape) -> None:
     """Keeps a micro-tile of sums for the next slab."""
     for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
         kl.vstore(kept, *at, u, v * MICRO.lanes, sums[u, v])
@@ -304,7 +331,13 @@ def keep_sums(sums: Any, kept: Any, at: Any, MICRO: MicroShape) -> None:
 
 @function
 def put_sums(
-    sums: Any, edge: Any, terms: Any, out: Any, at: Any, panel: Any, PLAN: Packing
+    sums: kl.Array,
+    edge: kl.Array,
+    terms: Any,
+    out: kl.Array,
+    at: tuple[kl.Scalar, ...],
+    panel: tuple[kl.Scalar, ...],
+    PLAN: Packing,
 ) -> None:
     """Finishes a micro-tile of sums, and puts it at a row and a column of a panel.
 
@@ -322,30 +355,40 @@ def put_sums(
             kl.vstore(edge, u, v * MICRO.lanes, scale * sums[u, v])
         for u in range(kl.minimum(out.shape[0] - row, MICRO.rows)):
             for x in range(kl.minimum(width - column, MICRO.columns)):
-                place = left + column + x + kl.where(column + x < 0, width, 0)
+                column_start = left + column + x + kl.where(column + x < 0, width, 0)
                 value = edge[u, x]
                 if bias is not None:
-                    value = value + bias[place]
-                out[row + u, place] = PLAN.activation(value)
+                    value = value + bias[column_start]
+                out[row + u, column_start] = PLAN.activation(value)
 
 
 @function
-def put_vectors(sums: Any, terms: Any, out: Any, at: Any, PLAN: Packing) -> None:
+def put_vectors(
+    sums: kl.Array, terms: Any, out: kl.Array, at: tuple[kl.Scalar, ...], PLAN: Packing
+) -> None:
     """The same for a micro-tile that lies in the result as a whole, vector by vector."""
     MICRO, (factor, bias), (row, column) = PLAN.micro, terms, at
     scale = kl.splat(factor, MICRO.lanes)
     for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
-        value, place = scale * sums[u, v], column + v * MICRO.lanes
+        value, column_start = scale * sums[u, v], column + v * MICRO.lanes
         if bias is not None:
-            value = value + kl.vload(bias, place, lanes=MICRO.lanes)
-        kl.vstore(out, row + u, place, PLAN.activation(value), streaming=PLAN.streaming)
+            value = value + kl.vload(bias, column_start, lanes=MICRO.lanes)
+        kl.vstore(out, row + u, column_start, PLAN.activation(value), streaming=PLAN.streaming)
 
 
 @function
 def multiply_strips(
-    factor: Any, a: Any, strips: Any, right: Any, kept: Any, bias: Any, out: Any, slab: Slab,
-    PLAN: Packing, PART: Any,
-) -> None:  # fmt: skip
+    factor: kl.Scalar,
+    a: kl.Array,
+    strips: kl.Array,
+    right: kl.Array,
+    kept: kl.Array,
+    bias: kl.Array | None,
+    out: kl.Array,
+    slab: Slab,
+    PLAN: Packing,
+    PART: Any,
+) -> None:
     """A work-item for some strips of rows, which it multiplies by one strip of columns at a time.
 
     Work-items share the strips of rows out evenly.
@@ -393,37 +436,59 @@ def multiply_strips(
             if not FIRST:
                 add_kept(sums, kept, (column, strip), MICRO)
             if LAST:
-                place = strip * MICRO.rows, column * MICRO.columns - turned
-                put_sums(sums, edge, (factor, bias), out, place, (left, width), PLAN)
+                origin = strip * MICRO.rows, column * MICRO.columns - turned
+                put_sums(sums, edge, (factor, bias), out, origin, (left, width), PLAN)
             else:
                 keep_sums(sums, kept, (column, strip), MICRO)
 
 
 @kernel
-def pack_right(x: Any, out: Any, slab: Slab, *, HOW: Side, COUNT: int, DEPTH: int) -> None:
+def pack_right(
+    x: kl.Array, out: kl.Array, slab: Slab, *, HOW: Side, COUNT: int, DEPTH: int
+) -> None:
     """`pack_tile`, into single or double precision."""
     pack_tile(x, out, slab, HOW, COUNT, DEPTH)
 
 
 @kernel(native_half=True)
-def pack_halves(x: Any, out: Any, slab: Slab, *, HOW: Side, COUNT: int, DEPTH: int) -> None:
+def pack_halves(
+    x: kl.Array, out: kl.Array, slab: Slab, *, HOW: Side, COUNT: int, DEPTH: int
+) -> None:
     """`pack_tile`, of halves as they are."""
     pack_tile(x, out, slab, HOW, COUNT, DEPTH)
 
 
 @kernel
 def multiply(
-    factor: Any, a: Any, strips: Any, right: Any, kept: Any, bias: Any, out: Any, slab: Slab,
-    *, PLAN: Packing, PART: Any,
-) -> None:  # fmt: skip
+    factor: kl.Scalar,
+    a: kl.Array,
+    strips: kl.Array,
+    right: kl.Array,
+    kept: kl.Array,
+    bias: kl.Array | None,
+    out: kl.Array,
+    slab: Slab,
+    *,
+    PLAN: Packing,
+    PART: Any,
+) -> None:
     """`multiply_strips`, in single or double precision."""
     multiply_strips(factor, a, strips, right, kept, bias, out, slab, PLAN, PART)
 
 
 @kernel(native_half=True)
 def multiply_halves(
-    factor: Any, a: Any, strips: Any, right: Any, kept: Any, bias: Any, out: Any, slab: Slab,
-    *, PLAN: Packing, PART: Any,
-) -> None:  # fmt: skip
+    factor: kl.Scalar,
+    a: kl.Array,
+    strips: kl.Array,
+    right: kl.Array,
+    kept: kl.Array,
+    bias: kl.Array | None,
+    out: kl.Array,
+    slab: Slab,
+    *,
+    PLAN: Packing,
+    PART: Any,
+) -> None:
     """`multiply_strips`, in half precision but for some products at a time."""
     multiply_strips(factor, a, strips, right, kept, bias, out, slab, PLAN, PART)

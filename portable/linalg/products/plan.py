@@ -140,8 +140,8 @@ def planned(
     if _splits_factors(device, kind, accumulator, wanted):
         algorithm = "fast" if kind.itemsize == 1 else "tf32"
         constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
-    own = accumulator in (kind, kind.register)
-    summed_as_read = own and not kind.is_integer and not wanted.reads_c
+    sums_alike = accumulator in (kind, kind.register)
+    summed_as_read = sums_alike and not kind.is_integer and not wanted.reads_c
     plain = summed_as_read and bias is None and wanted.activation is keep
     packable = summed_as_read and (bias is None or tuple(bias.shape) == shape[-1:])
     beside = Beside(plain, wanted.reads_c, bias is not None, packable)

@@ -225,7 +225,7 @@ def _are_aligned(
 
 
 @kernel
-def copy_into_rows(x: Any, out: Any, *, EDGE: int) -> None:
+def copy_into_rows(x: kl.Array, out: kl.Array, *, EDGE: int) -> None:
     """A workgroup per square tile, which passes through local memory: either side may be columns.
 
     Local memory: ``EDGE**2`` elements, and 16 bytes a row so that columns are not in one bank.

@@ -37,7 +37,7 @@ _NAME: Final = "scaled"
 
 
 @kernel
-def scale_rows(x: Any, scales: Any, out: Any, *, BLOCK: int) -> None:
+def scale_rows(x: kl.Array, scales: kl.Array, out: kl.Array, *, BLOCK: int) -> None:
     """A work-item per element: rows of `x` by factors, one for each `BLOCK` columns.
 
     Parameters
@@ -59,7 +59,7 @@ def scale_rows(x: Any, scales: Any, out: Any, *, BLOCK: int) -> None:
 
 
 @kernel
-def scale_sums(sums: Any, factors: Any, out: Any) -> None:
+def scale_sums(sums: kl.Array, factors: tuple[kl.Array, ...], out: kl.Array) -> None:
     """A work-item per element of a product of integers: by the factors of its row and column.
 
     Parameters
@@ -137,13 +137,13 @@ def scaled_matmul(
     """
     if precision not in ("full", "fast"):
         raise ValueError(f"precision={precision!r}; scaled_matmul has full and fast")
-    found = None
+    product = None
     if is_tensor(a):
         rows, scales = (a, b), (a_scales, b_scales)
-        found = _of_tensors(rows, scales, out, preferred_element_type, precision)
-    if found is None:
-        found = _scaled(a, b, a_scales, b_scales, out, preferred_element_type, precision)
-    return found  # type: ignore[no-any-return]
+        product = _of_tensors(rows, scales, out, preferred_element_type, precision)
+    if product is None:
+        product = _scaled(a, b, a_scales, b_scales, out, preferred_element_type, precision)
+    return product  # type: ignore[no-any-return]
 
 
 def _of_tensors(
@@ -162,8 +162,8 @@ def _of_tensors(
     a, b, a_scales, b_scales, target = viewed.values
     with viewed.scope:
         result = viewed.given(_scaled(a, b, a_scales, b_scales, target, preferred, precision))
-    own = key_of(a, b, 0.0, a_scales, b_scales, target, told)
-    known_of_tensors(*rows, _arguments(rows, scales, result), own, told)
+    key = key_of(a, b, 0.0, a_scales, b_scales, target, told)
+    known_of_tensors(*rows, _arguments(rows, scales, result), key, told)
     return result
 
 

@@ -43,7 +43,7 @@ class OneEach(NamedTuple):
 
     steps: Any
 
-    def piece(self, turn: Any) -> Piece:
+    def piece(self, turn: kl.Scalar) -> Piece:
         """The tile that has the workgroup's number."""
         return Piece(turn, 0, self.steps)
 
@@ -55,7 +55,7 @@ class Part(NamedTuple):
     parts: Any
     steps: Any
 
-    def piece(self, turn: Any) -> Piece:
+    def piece(self, turn: kl.Scalar) -> Piece:
         """The tile that has the workgroup's number, each but the last parts of as many steps."""
         most = kl.cdiv(self.steps, self.parts)
         before = turn // self.tiles * most
@@ -72,7 +72,7 @@ class InTurn(NamedTuple):
         """Every tile of this workgroup's."""
         return kl.group_id(0), self.tiles, kl.num_groups(0)
 
-    def piece(self, turn: Any) -> Piece:
+    def piece(self, turn: kl.Scalar) -> Piece:
         """The whole tile."""
         return Piece(turn, 0, self.steps)
 
@@ -99,17 +99,17 @@ class Shares(NamedTuple):
         """Whole tiles of each workgroup."""
         return self.tiles // self.groups
 
-    def begin(self, group: Any) -> Any:
+    def begin(self, group: kl.Scalar) -> Any:
         """Where a workgroup's share begins, in steps of the tiles that are shared out.
 
         Not within a few steps of a tile's beginning or end, but there.
         """
         total = (self.tiles - self.rounds() * self.groups) * self.steps
         each = (total + self.groups - 1) // self.groups
-        place = min(group * each, total)
-        within = place % self.steps
+        start = min(group * each, total)
+        within = start % self.steps
         back = within if within < self.ahead else 0
-        return place - back if self.steps - within >= self.ahead else place + self.steps - within
+        return start - back if self.steps - within >= self.ahead else start + self.steps - within
 
     def turns(self) -> Any:
         """Whole tiles, then up to two parts of others."""
@@ -121,15 +121,15 @@ class Shares(NamedTuple):
         shared = kl.cdiv(end, self.steps) - begin // self.steps
         return self.rounds() + kl.where(end > begin, shared, 0)
 
-    def piece(self, turn: Any) -> Piece:
+    def piece(self, turn: kl.Scalar) -> Piece:
         """The piece of this workgroup that has a number."""
-        own, rounds = kl.group_id(0), self.rounds()
-        begin, end = self.begin(own), self.begin(own + 1)
+        group, rounds = kl.group_id(0), self.rounds()
+        begin, end = self.begin(group), self.begin(group + 1)
         whole = turn < rounds
         shared = begin // self.steps + kl.maximum(turn - rounds, 0)
         first = kl.maximum(begin - shared * self.steps, 0)
         last = kl.minimum(end - shared * self.steps, self.steps)
-        tile = kl.where(whole, own + turn * self.groups, rounds * self.groups + shared)
+        tile = kl.where(whole, group + turn * self.groups, rounds * self.groups + shared)
         return Piece(tile, kl.where(whole, 0, first), kl.where(whole, self.steps, last))
 
 
@@ -137,7 +137,7 @@ class Shares(NamedTuple):
 
 
 @function
-def matrices_of(x: Any, FROM: int) -> Any:
+def matrices_of(x: kl.Array, FROM: int) -> Any:
     """How many matrices `x` has along its leading dimensions from one on."""
     count = 1
     for d in kl.static_range(FROM, x.ndim - 2):
@@ -146,7 +146,7 @@ def matrices_of(x: Any, FROM: int) -> Any:
 
 
 @function
-def tile_position(index: Any, rows: Any, columns: Any, GROUP: int) -> Any:
+def tile_position(index: kl.Scalar, rows: kl.Scalar, columns: kl.Scalar, GROUP: int) -> Any:
     """Row and column of the `index`-th tile: down `GROUP` rows of tiles before the next column.
 
     Workgroups that run at the same time then share operand tiles in the last-level cache.
@@ -159,14 +159,14 @@ def tile_position(index: Any, rows: Any, columns: Any, GROUP: int) -> Any:
 
 
 @function
-def tiles_of(out: Any, FROM: int, BM: int, BN: int) -> Any:
+def tiles_of(out: kl.Array, FROM: int, BM: int, BN: int) -> Any:
     """How many tiles the matrices of `out` along its leading dimensions from one on have."""
     rows, columns = kl.cdiv(out.shape[out.ndim - 2], BM), kl.cdiv(out.shape[out.ndim - 1], BN)
     return matrices_of(out, FROM) * rows * columns
 
 
 @function
-def tile_of_workgroup(out: Any, BM: int, BN: int, GROUP: int) -> Any:
+def tile_of_workgroup(out: kl.Array, BM: int, BN: int, GROUP: int) -> Any:
     """The place of the tile that is this workgroup's (`tile_place`).
 
     Tiles and matrices share the one dimension in which every device takes any number of workgroups.
@@ -175,7 +175,7 @@ def tile_of_workgroup(out: Any, BM: int, BN: int, GROUP: int) -> Any:
 
 
 @function
-def tile_place(index: Any, out: Any, BM: int, BN: int, GROUP: int) -> Any:
+def tile_place(index: kl.Scalar, out: kl.Array, BM: int, BN: int, GROUP: int) -> Any:
     """The matrix of `out` and the first row and column of a tile."""
     rows, columns = kl.cdiv(out.shape[out.ndim - 2], BM), kl.cdiv(out.shape[out.ndim - 1], BN)
     batch = 0

@@ -110,7 +110,7 @@ def slim_for(
 
 
 @function
-def columns_from(x: Any, row: Any, first: Any, LANES: int, CLAMPED: bool) -> Any:
+def columns_from(x: kl.Array, row: kl.Scalar, first: kl.Scalar, LANES: int, CLAMPED: bool) -> Any:
     """Neighbours of a row; of fewer than lanes the last is repeated."""
     if not CLAMPED:
         return kl.vload(x, row, first, lanes=LANES)
@@ -120,9 +120,15 @@ def columns_from(x: Any, row: Any, first: Any, LANES: int, CLAMPED: bool) -> Any
 
 @function
 def add_products(
-    sums: Any, left: Any, right: Any, read: Any, columns: Any, bounds: Any, SLIM: Slim,
+    sums: kl.Array,
+    left: kl.Array,
+    right: kl.Array,
+    read: tuple[kl.Scalar, ...],
+    columns: tuple[kl.Scalar, ...],
+    bounds: tuple[kl.Scalar, ...],
+    SLIM: Slim,
     CLAMPED: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Adds products of some rows and columns, from the first of `bounds` to before the second."""
     ACC, LANES = sums.dtype, SLIM.lanes
     for k in range(bounds[0], bounds[1]):
@@ -136,9 +142,15 @@ def add_products(
 
 @function
 def add_in_chains(
-    sums: Any, left: Any, right: Any, read: Any, columns: Any, bounds: Any, SLIM: Slim,
+    sums: kl.Array,
+    left: kl.Array,
+    right: kl.Array,
+    read: tuple[kl.Scalar, ...],
+    columns: tuple[kl.Scalar, ...],
+    bounds: tuple[kl.Scalar, ...],
+    SLIM: Slim,
     CLAMPED: bool,
-) -> None:  # fmt: skip
+) -> None:
     """The same of long sums, `_CHAIN` products at a time."""
     ACC, LANES = sums.dtype, SLIM.lanes
     nothing = kl.splat(kl.cast(0, ACC), LANES)
@@ -158,9 +170,20 @@ def add_in_chains(
 
 @kernel
 def gemm_slim(
-    alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any,
-    *, SLIM: Slim, CLAMPED: bool, PLAIN: bool, ACC: Any, ACTIVATION: Any,
-) -> None:  # fmt: skip
+    alpha: kl.Scalar,
+    a: kl.Array,
+    b: kl.Array,
+    beta: kl.Scalar,
+    c: kl.Array | None,
+    bias: kl.Array | None,
+    out: kl.Array,
+    *,
+    SLIM: Slim,
+    CLAMPED: bool,
+    PLAIN: bool,
+    ACC: Any,
+    ACTIVATION: Any,
+) -> None:
     """Some tiles of the result for each work-item, one after the other.
 
     Parameters
@@ -207,6 +230,6 @@ def gemm_slim(
                         for lane in kl.static_range(LANES):
                             column = columns[v] + lane
                             if column >= v * LANES and column < n:
-                                place = batch, row + r, column
-                                done = finished(total[lane], terms, out, place, ACTIVATION)
+                                position = batch, row + r, column
+                                done = finished(total[lane], terms, out, position, ACTIVATION)
                                 result[row + r, column] = done

@@ -43,9 +43,9 @@ class _Product:
 
     def error(self) -> float:
         """The error of the last result, after which the result is NaN again."""
-        found = self._check.error(self._device.to_numpy(self._out))
+        error = self._check.error(self._device.to_numpy(self._out))
         self._out = self._device.from_numpy(self._unset)
-        return found
+        return error
 
 
 def _sizes(capabilities: Capabilities) -> Sequence[Size]:

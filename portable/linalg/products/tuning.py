@@ -210,15 +210,15 @@ def _ranked(
         spaces = (SPACE_TF32,)
     like = tiles_like(dtype)
     entries = [entry for space in spaces for entry in lookup_entries(space, like, capabilities)]
-    found = [
+    result = [
         (_for_rung(dict(choice), algorithm), level)
         for level, entry in enumerate(entries)
         for choice in entry
     ]
-    found = [x for x in found if _is_possible(x[0], dtype, product, capabilities)] or found
+    result = [x for x in result if _is_possible(x[0], dtype, product, capabilities)] or result
     units = max(1, capabilities.compute_units)
     ranked: list[tuple[float, int, Parameters, int]] = []
-    for at, (choice, level) in enumerate(found):
+    for at, (choice, level) in enumerate(result):
         if capabilities.lone_work_items:
             cost = _cost(choice, product, units) * (1 + _UNTUNED * level)
             ranked.append((cost, at, choice, 1))

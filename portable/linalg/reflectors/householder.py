@@ -11,7 +11,7 @@ __all__ = ["mirror", "mirror_beside", "reflector", "reflector_of"]
 
 
 @function
-def reflector(alpha: Any, tail: Any) -> Any:
+def reflector(alpha: kl.Scalar, tail: kl.Scalar) -> Any:
     """``(beta, tau, factor)`` of ``I - tau v v^T``, which maps x to ``(beta, 0, ..., 0)``.
 
     `alpha` is the first number of x and `tail` the sum of the squares of the others; v is 1 and
@@ -30,7 +30,7 @@ def reflector(alpha: Any, tail: Any) -> Any:
 
 
 @function
-def reflector_of(alpha: Any, tail: Any) -> Any:
+def reflector_of(alpha: kl.Scalar, tail: kl.Scalar) -> Any:
     """As `reflector`, of complex numbers too: ``I - tau v v^H`` with a real tau."""
     if not alpha.dtype.is_complex:
         return reflector(alpha, tail)
@@ -49,7 +49,7 @@ def reflector_of(alpha: Any, tail: Any) -> Any:
 
 
 @function
-def mirror(alpha: Any, tail: Any) -> Any:
+def mirror(alpha: kl.Scalar, tail: kl.Scalar) -> Any:
     """``(beta, head, scale)`` of ``I - scale v v^T``, which maps x to ``(beta, 0, ..., 0)``.
 
     v is x with `head` in place of its first number `alpha`, so that there is one division to wait
@@ -67,7 +67,7 @@ def mirror(alpha: Any, tail: Any) -> Any:
 
 
 @function
-def mirror_beside(alpha: Any, tail: Any) -> Any:
+def mirror_beside(alpha: kl.Scalar, tail: kl.Scalar) -> Any:
     """As `mirror`, without a branch, so that other work goes on beside it.
 
     A root and a reciprocal are made of inverse roots with a step of Newton's.

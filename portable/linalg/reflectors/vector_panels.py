@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.reflectors.householder import reflector
@@ -12,7 +10,9 @@ __all__ = ["eliminate_alone"]
 
 
 @function
-def eliminate_alone(w: Any, made: Any, factors: Any, extents: Any, LANES: int) -> None:
+def eliminate_alone(
+    w: kl.Array, made: kl.Array, factors: kl.Array, extents: tuple[kl.Scalar, ...], LANES: int
+) -> None:
     """The reflectors of so many columns of a panel, of which so many rows are not zeros.
 
     The triangle is left in `w`, and V of ``Q = I - V T V^T`` below its diagonal, where columns are
@@ -70,7 +70,7 @@ def eliminate_alone(w: Any, made: Any, factors: Any, extents: Any, LANES: int) -
 
 
 @function
-def subtract_row(w: Any, r: Any, j: Any, shares: Any, LANES: int) -> None:
+def subtract_row(w: kl.Array, r: kl.Scalar, j: kl.Scalar, shares: kl.Array, LANES: int) -> None:
     """A row less its share of the reflector of column `j`."""
     x = w[r, j]
     for i in kl.static_range(shares.shape[0]):
@@ -78,7 +78,7 @@ def subtract_row(w: Any, r: Any, j: Any, shares: Any, LANES: int) -> None:
 
 
 @function
-def multiply_row(w: Any, r: Any, j: Any, sums: Any, LANES: int) -> None:
+def multiply_row(w: kl.Array, r: kl.Scalar, j: kl.Scalar, sums: kl.Array, LANES: int) -> None:
     """Adds a row's part of the products of all columns with column `j`."""
     x = w[r, j]
     for i in kl.static_range(sums.shape[0]):

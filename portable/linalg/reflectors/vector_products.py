@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import gcd
-from typing import Any, Final
+from typing import Final
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -18,19 +18,23 @@ _VECTORS: Final = 2
 
 
 @function
-def add_product(total: Any, left: Any, right: Any, LANES: int) -> None:
+def add_product(total: kl.Array, left: kl.Array, right: kl.Array, LANES: int) -> None:
     """``total += left @ right``, where rows of `total` and `right` are whole vectors."""
     combine(total, left, right, LANES, 0, False)
 
 
 @function
-def subtract_product(total: Any, left: Any, right: Any, LANES: int, AHEAD: int = 0) -> None:
+def subtract_product(
+    total: kl.Array, left: kl.Array, right: kl.Array, LANES: int, AHEAD: int = 0
+) -> None:
     """``total -= left @ right``, and what is so far ahead of `total` comes to the caches."""
     combine(total, left, right, LANES, AHEAD, True)
 
 
 @function
-def combine(total: Any, left: Any, right: Any, LANES: int, AHEAD: int, NEGATIVE: bool) -> None:
+def combine(
+    total: kl.Array, left: kl.Array, right: kl.Array, LANES: int, AHEAD: int, NEGATIVE: bool
+) -> None:
     """Adds a product to blocks of `total` in registers, or subtracts it.
 
     The loop over k is not unrolled: of neighbours in a row of `left` compilers make vectors, whose
@@ -60,7 +64,7 @@ def combine(total: Any, left: Any, right: Any, LANES: int, AHEAD: int, NEGATIVE:
 
 
 @function
-def transpose(source: Any, target: Any, LANES: int) -> None:
+def transpose(source: kl.Array, target: kl.Array, LANES: int) -> None:
     """``target = source.T``, both of whole vectors; they are not the same."""
     for row in range(0, source.shape[0], LANES):
         for column in range(0, source.shape[1], LANES):

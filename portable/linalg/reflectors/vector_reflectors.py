@@ -12,7 +12,9 @@ __all__ = ["combine_alone"]
 
 
 @function
-def combine_alone(a: Any, q: Any, place: Any, node: Any, SHAPE: Any, TURNED: bool) -> None:
+def combine_alone(
+    a: kl.Array, q: Any, column: tuple[kl.Scalar, ...], node: Any, SHAPE: Any, TURNED: bool
+) -> None:
     """As `reflector_kernels.combine`, of a matrix with zeros behind it, so that blocks are whole.
 
     They are read twice and written once where they lie. Meanwhile those right of them, with which
@@ -27,10 +29,10 @@ def combine_alone(a: Any, q: Any, place: Any, node: Any, SHAPE: Any, TURNED: boo
         for c in range(0, WIDTH, LANES):
             kl.vstore(products, r, c, kl.splat(kl.cast(0, kind), LANES))
             kl.vstore(shares, r, c, kl.splat(kl.cast(0, kind), LANES))
-    rows = (a.shape[1] if TURNED else a.shape[0]) - SHAPE.beyond - place[0]
+    rows = (a.shape[1] if TURNED else a.shape[0]) - SHAPE.beyond - column[0]
     chunks = node.chunks(rows, SHAPE)
     for chunk in range(chunks):
-        block, v = parts(a, q, place, (node, chunk), SHAPE, TURNED)
+        block, v = parts(a, q, column, (node, chunk), SHAPE, TURNED)
         if TURNED:
             add_product(products, block, v, LANES)
         else:
@@ -41,7 +43,7 @@ def combine_alone(a: Any, q: Any, place: Any, node: Any, SHAPE: Any, TURNED: boo
     else:
         add_product(shares, t, products, LANES)
     for chunk in range(chunks):
-        block, v = parts(a, q, place, (node, chunk), SHAPE, TURNED)
+        block, v = parts(a, q, column, (node, chunk), SHAPE, TURNED)
         if TURNED:
             transpose(v, turned, LANES)
             subtract_product(block, shares, turned, LANES)
@@ -50,12 +52,14 @@ def combine_alone(a: Any, q: Any, place: Any, node: Any, SHAPE: Any, TURNED: boo
 
 
 @function
-def parts(a: Any, q: Any, place: Any, which: Any, SHAPE: Any, TURNED: bool) -> Any:
+def parts(
+    a: kl.Array, q: Any, column: tuple[kl.Scalar, ...], which: Any, SHAPE: Any, TURNED: bool
+) -> Any:
     """The block of the matrix that a chunk of a node has in a strip, and its rows of V."""
     P, STRIP = SHAPE.panel, SHAPE.strip
-    (row, start), (node, chunk) = place, which
-    at, own = row + node.line(chunk, SHAPE), node.index * SHAPE.height + chunk * P
-    v = q.v[own : own + P, 0:P]
+    (row, start), (node, chunk) = column, which
+    at, first = row + node.line(chunk, SHAPE), node.index * SHAPE.height + chunk * P
+    v = q.v[first : first + P, 0:P]
     if TURNED:
         return a[start : start + STRIP, at : at + P], v
     return a[at : at + P, start : start + STRIP], v

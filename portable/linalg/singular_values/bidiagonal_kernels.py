@@ -38,7 +38,7 @@ def scaled_target(kind: Any) -> int:
 
 
 @kernel
-def squares(d: Any, e: Any, largest: Any, q: Any) -> None:
+def squares(d: kl.Array, e: kl.Array | None, largest: kl.Array, q: kl.Array) -> None:
     """``q[0] = d^2`` and ``q[1] = e^2``, scaled by a power of two; `e` may be None."""
     i = kl.global_id(0)
     if i < q.shape[1]:
@@ -97,7 +97,7 @@ def team_of(split: int) -> int:
 
 
 @function
-def counted(q: Any, points: Any, counts: Any, SEARCH: Search) -> None:
+def counted(q: kl.Array, points: kl.Array, counts: kl.Array, SEARCH: Search) -> None:
     """How many of the squared singular values lie below each point.
 
     Several vectors go down the rows side by side, since each waits for its divisions. Where a
@@ -126,13 +126,13 @@ def counted(q: Any, points: Any, counts: Any, SEARCH: Search) -> None:
 
 
 @function
-def bits_below(table: Any, SEARCH: Search) -> Any:
+def bits_below(table: kl.Array, SEARCH: Search) -> Any:
     """How many bits follow those that the nodes of a table stand for, a power of two of them."""
     return SEARCH.bits + kl.clz(kl.cast(table.shape[0], kl.i32)) - 31
 
 
 @kernel
-def count_table(q: Any, table: Any, *, SEARCH: Search) -> None:
+def count_table(q: kl.Array, table: kl.Array, *, SEARCH: Search) -> None:
     """``table[i]``: how many squared singular values lie below i and zeros in all lower bits."""
     kind, LANES, VECTORS, INT = q.dtype, SEARCH.lanes, SEARCH.vectors, SEARCH.integer
     first = kl.global_id(0) * SEARCH.values
@@ -155,7 +155,7 @@ def count_table(q: Any, table: Any, *, SEARCH: Search) -> None:
 
 
 @function
-def place_in_table(table: Any, rank: Any) -> Any:
+def place_in_table(table: kl.Array, rank: kl.Scalar) -> Any:
     """The last node of the table below which at most `rank` values lie, along the tree's path."""
     node = 0
     step = kl.cast(table.shape[0], kl.i32) >> 1
@@ -167,7 +167,9 @@ def place_in_table(table: Any, rank: Any) -> Any:
 
 
 @kernel
-def bisect(q: Any, table: Any, largest: Any, values: Any, *, SEARCH: Search) -> None:
+def bisect(
+    q: kl.Array, table: kl.Array, largest: kl.Array, values: kl.Array, *, SEARCH: Search
+) -> None:
     """Finds the singular values, the largest first, ``SEARCH.values`` of them by each team.
 
     A work-item alone takes vectors of values and a level in a pass, so that no count is for
@@ -177,7 +179,7 @@ def bisect(q: Any, table: Any, largest: Any, values: Any, *, SEARCH: Search) -> 
     kind, n, LANES, VECTORS, INT = q.dtype, q.shape[1], SEARCH.lanes, SEARCH.vectors, SEARCH.integer
     TEAM, SPLIT = SEARCH.team, SEARCH.split
     first, below = kl.global_id(0) // TEAM * SEARCH.values, bits_below(table, SEARCH)
-    own = kl.cast(kl.local_id(0) % TEAM + 1, INT)
+    item = kl.cast(kl.local_id(0) % TEAM + 1, INT)
     one, zero = kl.cast(1, INT), kl.cast(0, INT)
     scratch = kl.private(LANES, INT)
     low, rank = kl.private(VECTORS, INT, lanes=LANES), kl.private(VECTORS, INT, lanes=LANES)
@@ -194,24 +196,24 @@ def bisect(q: Any, table: Any, largest: Any, values: Any, *, SEARCH: Search) -> 
     for level in range(below - SPLIT, SEARCH.left - 1, -SPLIT):
         shift = kl.cast(level, INT)
         for v in kl.static_range(VECTORS):
-            points[v] = kl.bitcast(low[v] + kl.splat(own << shift, LANES), kind)
+            points[v] = kl.bitcast(low[v] + kl.splat(item << shift, LANES), kind)
         counted(q, points, counts, SEARCH)
         for v in kl.static_range(VECTORS):
             steps = kl.where(counts[v] <= rank[v], one, zero)
             if TEAM > 1:
-                steps = kl.workgroup_reduce(kl.add, kl.where(own < TEAM, steps, zero), width=TEAM)
+                steps = kl.workgroup_reduce(kl.add, kl.where(item < TEAM, steps, zero), width=TEAM)
             low[v] = low[v] + (steps << shift)
     field = power_bits(largest[0], scaled_target(kind))
     for v in kl.static_range(VECTORS):
         kl.vstore(scratch, 0, low[v])
         for lane in kl.range(LANES, unroll=1):
             k = first + (v * LANES + lane)
-            if k < n and own == 1:
+            if k < n and item == 1:
                 values[k] = singular_value(scratch[lane], field, kind, SEARCH)
 
 
 @function
-def singular_value(bits: Any, field: Any, kind: Any, SEARCH: Search) -> Any:
+def singular_value(bits: kl.Scalar, field: kl.Scalar, kind: Any, SEARCH: Search) -> Any:
     """What is found where all but the lowest bits of its square are known."""
     half = kl.cast((1 << SEARCH.left) >> 1, SEARCH.integer)
     middle = kl.where(bits > 0, bits + half, bits)

@@ -108,16 +108,16 @@ def _device(name: str | None) -> Device:
 
 
 def _read(file: Path) -> _Array:
-    found = _read_text(file) if file.suffix.lower() in _SEPARATORS else _read_npy(file)
-    if not isinstance(found, np.ndarray):
-        names = ", ".join(found.files)
-        found.close()
+    matrix = _read_text(file) if file.suffix.lower() in _SEPARATORS else _read_npy(file)
+    if not isinstance(matrix, np.ndarray):
+        names = ", ".join(matrix.files)
+        matrix.close()
         raise click.ClickException(
             f"{file} is an archive of several arrays ({names}); save the one matrix with numpy.save"
         )
-    if found.ndim < 2:
-        raise click.ClickException(f"{file} holds shape {found.shape}; expected a matrix (m, n)")
-    return found
+    if matrix.ndim < 2:
+        raise click.ClickException(f"{file} holds shape {matrix.shape}; expected a matrix (m, n)")
+    return matrix
 
 
 def _read_npy(file: Path) -> Any:
@@ -152,14 +152,14 @@ def _read_text(file: Path) -> _Array:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of files without a number, which are refused below
-            found = np.loadtxt(file, delimiter=_SEPARATORS[file.suffix.lower()], ndmin=2)
+            matrix = np.loadtxt(file, delimiter=_SEPARATORS[file.suffix.lower()], ndmin=2)
     except (OSError, ValueError, UnicodeError, MemoryError) as error:
         raise click.ClickException(
             f"{file} cannot be read as a table of numbers ({error})"
         ) from None
-    if not found.size:
+    if not matrix.size:
         raise click.ClickException(f"{file} holds no numbers")
-    return found
+    return matrix
 
 
 def _converted(a: _Array, device: Device, name: str | None, file: Path) -> _Array:

@@ -189,8 +189,8 @@ def _arrays(
     lead: tuple[int, ...] = (),
 ) -> _Arrays:
     """Those for a matrix of a shape, with further dimensions before their own."""
-    (m, n), (own, count) = shape, layout
-    pitch = -(-n // own.lanes) * own.lanes
+    (m, n), (rows_held, count) = shape, layout
+    pitch = -(-n // rows_held.lanes) * rows_held.lanes
 
     def empty(*extents: int) -> Any:
         return device.empty((*lead, *extents), kind)
@@ -198,23 +198,23 @@ def _arrays(
     scratch = Scratch(
         left=empty(count, pitch),
         right=empty(count, pitch),
-        sums=empty(count, own.teams, pitch) if count > 1 else None,
-        totals=empty(2, count if count > 1 else own.teams, pitch),
+        sums=empty(count, rows_held.teams, pitch) if count > 1 else None,
+        totals=empty(2, count if count > 1 else rows_held.teams, pitch),
     )
-    work = empty(m + own.rows - 1, pitch)
+    work = empty(m + rows_held.rows - 1, pitch)
     return _Arrays(work, empty(1), scratch, empty(n), empty(max(n - 1, 1)), empty(n))
 
 
 def _enqueue(device: Device, arrays: _Arrays, layout: Direct) -> None:
     """All steps, and the values of the bidiagonal matrix that they leave."""
-    work, most, scratch, d, e, found = arrays
+    work, most, scratch, d, e, flag = arrays
     n = int(d.shape[0])
     shape, count = layout
     launch = bidiagonalize[groups(count), shape.items]
     for first in range(-1, n) if count > 1 else (-1,):
         last = first + 1 if count > 1 else n
         launch(work, scratch, d, e, first, last, SHAPE=shape)
-    bisected(device, (d, e), most, found)
+    bisected(device, (d, e), most, flag)
 
 
 def _enqueue_each(

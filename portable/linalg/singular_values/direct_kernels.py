@@ -120,7 +120,14 @@ class KeptReflectors(NamedTuple):
 
 @kernel
 def bidiagonalize(
-    a: Any, scratch: Scratch, d: Any, e: Any, first: Any, last: Any, *, SHAPE: DirectShape
+    a: kl.Array,
+    scratch: Scratch,
+    d: kl.Array,
+    e: kl.Array,
+    first: kl.Scalar,
+    last: kl.Scalar,
+    *,
+    SHAPE: DirectShape,
 ) -> None:
     """Makes steps `first` to ``last - 1`` of -1 to ``n - 1``; step -1 only adds up.
 
@@ -131,19 +138,27 @@ def bidiagonalize(
 
 
 @kernel
-def bidiagonalize_each(a: Any, scratch: Scratch, d: Any, e: Any, *, SHAPE: DirectShape) -> None:
+def bidiagonalize_each(
+    a: kl.Array, scratch: Scratch, d: kl.Array, e: kl.Array, *, SHAPE: DirectShape
+) -> None:
     """Makes all steps of several matrices, with a workgroup for each along the second dimension.
 
     Each array has a dimension before those that `bidiagonalize` takes, of the matrices.
     """
-    own = kl.group_id(1)
-    mine = Scratch(scratch.left[own], scratch.right[own], None, scratch.totals[own])
-    make_steps(a[own], mine, (d[own], e[own]), None, -1, d.shape[1], SHAPE)
+    matrix = kl.group_id(1)
+    mine = Scratch(scratch.left[matrix], scratch.right[matrix], None, scratch.totals[matrix])
+    make_steps(a[matrix], mine, (d[matrix], e[matrix]), None, -1, d.shape[1], SHAPE)
 
 
 @function
 def make_steps(
-    a: Any, scratch: Scratch, out: Any, kept: Any, first: Any, last: Any, SHAPE: DirectShape
+    a: kl.Array,
+    scratch: Scratch,
+    out: tuple[kl.Array, ...],
+    kept: KeptReflectors | None,
+    first: kl.Scalar,
+    last: kl.Scalar,
+    SHAPE: DirectShape,
 ) -> None:
     """The steps of `bidiagonalize`; `out` is where the two diagonals go.
 
@@ -162,7 +177,12 @@ def make_steps(
 
 @function
 def make_reflectors(
-    a: Any, scratch: Scratch, out: Any, kept: Any, k: Any, SHAPE: DirectShape
+    a: kl.Array,
+    scratch: Scratch,
+    out: tuple[kl.Array, ...],
+    kept: KeptReflectors | None,
+    k: kl.Scalar,
+    SHAPE: DirectShape,
 ) -> Any:
     """The reflectors of column `k` and of what that leaves of row `k`, as `Scratch` has them.
 
@@ -176,10 +196,10 @@ def make_reflectors(
         for j in range(kl.local_id(0), a.shape[1], SHAPE.items):
             left[j], right[j] = 0, 0
     else:
-        own, head = a[k, k], a[k, kl.minimum(k + 1, a.shape[1] - 1)]
+        pivot, head = a[k, k], a[k, kl.minimum(k + 1, a.shape[1] - 1)]
         add_totals(left, heads, scratch.totals, k, SHAPE)
         kl.barrier()
-        beta, tau, factor = reflector_of(own, real_part(heads[0]))
+        beta, tau, factor = reflector_of(pivot, real_part(heads[0]))
         if first:
             d[k] = beta
             if kept is not None:
@@ -201,7 +221,9 @@ def make_reflectors(
 
 
 @function
-def add_totals(left: Any, heads: Any, totals: Any, k: Any, SHAPE: DirectShape) -> None:
+def add_totals(
+    left: kl.Array, heads: kl.Array, totals: kl.Array, k: kl.Scalar, SHAPE: DirectShape
+) -> None:
     """What all added up for step `k`, in `left`; that of columns `k` and ``k + 1`` in `heads`."""
     LANES, slot, start = SHAPE.lanes, k % 2, k // SHAPE.lanes * SHAPE.lanes
     for j in range(start + kl.local_id(0) * LANES, left.shape[0], SHAPE.items * LANES):
@@ -216,7 +238,15 @@ def add_totals(left: Any, heads: Any, totals: Any, k: Any, SHAPE: DirectShape) -
 
 
 @function
-def left_row(a: Any, left: Any, right: Any, kept: Any, k: Any, by: Any, SHAPE: DirectShape) -> Any:
+def left_row(
+    a: kl.Array,
+    left: kl.Array,
+    right: kl.Array,
+    kept: KeptReflectors | None,
+    k: kl.Scalar,
+    by: tuple[kl.Scalar, ...],
+    SHAPE: DirectShape,
+) -> Any:
     """What a column's reflector subtracts from rows, and what it leaves of its own.
 
     Returns a work-item's part of the squares of that, but for its first element.
@@ -239,7 +269,7 @@ def left_row(a: Any, left: Any, right: Any, kept: Any, k: Any, by: Any, SHAPE: D
 
 
 @function
-def zeros_up_to(x: Any, last: Any) -> Any:
+def zeros_up_to(x: kl.Scalar, last: kl.Scalar) -> Any:
     """A vector with zeros in its lanes up to `last`."""
     zero = kl.cast(0, x.dtype)
     if x.dtype.is_complex or x.lanes == 1:
@@ -248,11 +278,11 @@ def zeros_up_to(x: Any, last: Any) -> Any:
 
 
 @function
-def with_number(x: Any, place: Any, number: Any) -> Any:
-    """A vector with a number in its lane `place`."""
+def with_number(x: kl.Scalar, lane: kl.Scalar, number: kl.Scalar) -> Any:
+    """A vector with a number in its lane `lane`."""
     if x.dtype.is_complex or x.lanes == 1:
-        return kl.where(place == 0, number, x)
-    return kl.vector(*[kl.where(place == i, number, x[i]) for i in kl.static_range(x.lanes)])
+        return kl.where(lane == 0, number, x)
+    return kl.vector(*[kl.where(lane == i, number, x[i]) for i in kl.static_range(x.lanes)])
 
 
 class Block(NamedTuple):
@@ -278,7 +308,9 @@ class Block(NamedTuple):
 
 
 @function
-def change_rows(a: Any, scratch: Scratch, k: Any, tau: Any, SHAPE: DirectShape) -> None:
+def change_rows(
+    a: kl.Array, scratch: Scratch, k: kl.Scalar, tau: kl.Scalar, SHAPE: DirectShape
+) -> None:
     """Changes the rows below `k`, and adds them up for the next step."""
     kind, LANES, ROWS, TEAM, TEAMS = a.dtype, SHAPE.lanes, SHAPE.rows, SHAPE.team, SHAPE.teams
     group, team, lane = kl.group_id(0), kl.local_id(0) // TEAM, kl.local_id(0) % TEAM
@@ -289,19 +321,19 @@ def change_rows(a: Any, scratch: Scratch, k: Any, tau: Any, SHAPE: DirectShape) 
     start = (k + 1) // LANES * LANES + lane * LANES
     for j in range(start, a.shape[1], TEAM * LANES):
         kl.vstore(sums, j, kl.splat(kl.cast(0, kind), LANES))
-    own, x, c = kl.private(ROWS, kind), kl.private(ROWS, kind), kl.private(ROWS, kind)
+    numbers, x, c = kl.private(ROWS, kind), kl.private(ROWS, kind), kl.private(ROWS, kind)
     products = kl.private(ROWS, kind, lanes=LANES)
     for begin in range(k + 1, a.shape[0] - ROWS + 1, kl.num_groups(0) * TEAMS * ROWS):
-        block = Block(begin + (group * TEAMS + team) * ROWS, own, x, c)
+        block = Block(begin + (group * TEAMS + team) * ROWS, numbers, x, c)
         there = block.first + ROWS <= a.shape[0]
         for r in kl.static_range(ROWS):
-            own[r], c[r] = 0, 0
+            numbers[r], c[r] = 0, 0
             products[r] = kl.splat(kl.cast(0, kind), LANES)
         if there:
             multiply(a, (left, right), block, products, k, start, SHAPE)
         for r in kl.static_range(ROWS):
             x[r] = tau * kl.workgroup_reduce(kl.add, lane_sum(products[r]), width=TEAM)
-            c[r] = c[r] - own[r] * by_left - x[r] * by_right
+            c[r] = c[r] - numbers[r] * by_left - x[r] * by_right
         kl.barrier()
         if there:
             change(a, (left, right), block, sums, (k, start), SHAPE)
@@ -309,33 +341,46 @@ def change_rows(a: Any, scratch: Scratch, k: Any, tau: Any, SHAPE: DirectShape) 
 
 @function
 def multiply(
-    a: Any, by: Any, block: Block, products: Any, k: Any, start: Any, SHAPE: DirectShape
+    a: kl.Array,
+    by: tuple[kl.Array, ...],
+    block: Block,
+    products: kl.Array,
+    k: kl.Scalar,
+    start: kl.Scalar,
+    SHAPE: DirectShape,
 ) -> None:
     """A work-item's part of the products of a block, changed from the left, with the reflector."""
     LANES, ROWS = SHAPE.lanes, SHAPE.rows
     left, right = by
-    i, own, _, c = block
+    i, matrix, _, c = block
     for r in kl.static_range(ROWS):
-        own[r], c[r] = a[i + r, kl.maximum(k, 0)], a[i + r, k + 1]
+        matrix[r], c[r] = a[i + r, kl.maximum(k, 0)], a[i + r, k + 1]
     for j in kl.range(start, a.shape[1], SHAPE.team * LANES, unroll=SHAPE.unrolled):
         by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
         for r in kl.static_range(ROWS):
-            value = kl.vload(a, i + r, j, lanes=LANES) - own[r] * by_left
+            value = kl.vload(a, i + r, j, lanes=LANES) - matrix[r] * by_left
             products[r] = products[r] + value * conjugate(by_right)
 
 
 @function
-def change(a: Any, by: Any, block: Block, sums: Any, at: Any, SHAPE: DirectShape) -> None:
+def change(
+    a: kl.Array,
+    by: tuple[kl.Array, ...],
+    block: Block,
+    sums: kl.Array,
+    at: tuple[kl.Scalar, ...],
+    SHAPE: DirectShape,
+) -> None:
     """Changes a block from both sides, and adds up its rows below row ``k + 1``."""
     LANES = SHAPE.lanes
     left, right = by
     k, start = at
-    i, own, x, c = block
+    i, matrix, x, c = block
     for j in kl.range(start, a.shape[1], SHAPE.team * LANES, unroll=SHAPE.unrolled):
         by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
         total = kl.vload(sums, j, lanes=LANES)
         for r in kl.static_range(SHAPE.rows):
-            value = kl.vload(a, i + r, j, lanes=LANES) - own[r] * by_left - x[r] * by_right
+            value = kl.vload(a, i + r, j, lanes=LANES) - matrix[r] * by_left - x[r] * by_right
             if j <= k + 1:
                 value = with_number(value, k + 1 - j, c[r])
             kl.vstore(a, i + r, j, value)
@@ -344,7 +389,7 @@ def change(a: Any, by: Any, block: Block, sums: Any, at: Any, SHAPE: DirectShape
 
 
 @function
-def add_teams(scratch: Scratch, k: Any, SHAPE: DirectShape) -> None:
+def add_teams(scratch: Scratch, k: kl.Scalar, SHAPE: DirectShape) -> None:
     """Adds up what the teams of a workgroup added up."""
     LANES, group = SHAPE.lanes, kl.group_id(0)
     start = (k + 1) // LANES * LANES + kl.local_id(0) * LANES

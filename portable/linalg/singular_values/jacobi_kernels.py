@@ -76,7 +76,7 @@ class JacobiShape:
 
 
 @kernel
-def jacobi_svdvals(a: Any, values: Any, largest: Any, *, SHAPE: JacobiShape) -> None:
+def jacobi_svdvals(a: kl.Array, values: kl.Array, largest: kl.Array, *, SHAPE: JacobiShape) -> None:
     """``values[i]``: the singular values of the i-th matrix of `a`, the largest first.
 
     ``largest[i]`` is its largest magnitude, NaN if it holds one.
@@ -113,12 +113,12 @@ def jacobi_svdvals(a: Any, values: Any, largest: Any, *, SHAPE: JacobiShape) -> 
         lengths[column] = kl.sqrt(total)
     kl.barrier()
     for column in range(item, N, items):
-        own = lengths[column]
-        values[batch, rank_of(lengths, column, N)] = scaled_by(own, field, -1)
+        length = lengths[column]
+        values[batch, rank_of(lengths, column, N)] = scaled_by(length, field, -1)
 
 
 @function
-def fetch(matrix: Any, w: Any, lengths: Any, SHAPE: JacobiShape) -> None:
+def fetch(matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: JacobiShape) -> None:
     """Copies the matrix, zeros where rows are made up; `lengths` are the columns' largest."""
     kind = w.dtype
     for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
@@ -133,19 +133,19 @@ def fetch(matrix: Any, w: Any, lengths: Any, SHAPE: JacobiShape) -> None:
 
 
 @function
-def rank_of(lengths: Any, column: Any, N: int) -> Any:
+def rank_of(lengths: kl.Array, column: kl.Scalar, N: int) -> Any:
     """How many columns are longer; where there is NaN the column's number, so that all differ."""
-    own = lengths[column]
+    length = lengths[column]
     rank = 0
     for other in range(N):
         x = lengths[other]
-        if x > own or (x == own and other < column):
+        if x > length or (x == length and other < column):
             rank = rank + 1
-    return kl.where(own == own, rank, column)
+    return kl.where(length == length, rank, column)
 
 
 @function
-def one_sweep(w: Any, going: Any, sweep: Any, ROTATE: Any, SHAPE: Any) -> None:
+def one_sweep(w: kl.Array, going: kl.Array, sweep: kl.Scalar, ROTATE: Any, SHAPE: Any) -> None:
     """All rounds of a sweep; leaves in ``going`` whether another one is needed.
 
     ``ROTATE(w, p, q, playing, SHAPE)`` makes two columns orthogonal and says whether they were not.
@@ -172,7 +172,7 @@ def one_sweep(w: Any, going: Any, sweep: Any, ROTATE: Any, SHAPE: Any) -> None:
 
 
 @function
-def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
+def rotate(w: kl.Array, p: kl.Scalar, q: kl.Scalar, playing: kl.Scalar, SHAPE: JacobiShape) -> Any:
     """Makes two columns orthogonal, if they are `playing`; whether they were not so already.
 
     In H. Rutishauser's form, Numer. Math. 9 (1966): small angles make small rounding errors.
@@ -197,7 +197,7 @@ def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
 
 
 @function
-def column_products(w: Any, p: Any, q: Any, playing: Any, SHAPE: Any) -> Any:
+def column_products(w: kl.Array, p: kl.Scalar, q: kl.Scalar, playing: kl.Scalar, SHAPE: Any) -> Any:
     """The squares of two columns' lengths, and their product, for all who share them."""
     COMPLEX = w.dtype.is_complex
     sums = kl.private(4 if COMPLEX else 3, w.dtype.real, lanes=SHAPE.lanes, fill=0)

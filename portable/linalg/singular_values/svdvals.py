@@ -153,10 +153,10 @@ def _jacobi_shape(asked: Asked) -> JacobiShape | None:
             parts *= 2
         while parts > 1 and parts * columns > most:
             parts //= 2
-    found = JacobiShape(rows, columns, lanes, parts, _SWEEPS, m < n)
+    shape = JacobiShape(rows, columns, lanes, parts, _SWEEPS, m < n)
     room = max(can.local_memory, can.local_memory_opt_in) - 64
-    fits = (found.elements + 2 * columns) * kind.itemsize <= room
-    return found if fits and columns <= most_columns else None
+    fits = (shape.elements + 2 * columns) * kind.itemsize <= room
+    return shape if fits and columns <= most_columns else None
 
 
 def _by_jacobi(
@@ -283,8 +283,8 @@ def _each(
         one = magnitudes[0] if len(magnitudes) == 1 else largest_magnitude(device, *magnitudes)
         require_finite(device, one, "svdvals")
     scaled = scaled_values(matrices, magnitudes)
-    for row, (largest, found) in enumerate(zip(magnitudes, scaled, strict=True)):
-        store_values[found.shape[0], _LINE](found, largest, values, row, TARGET=SCALED_TO)
+    for row, (largest, result) in enumerate(zip(magnitudes, scaled, strict=True)):
+        store_values[result.shape[0], _LINE](result, largest, values, row, TARGET=SCALED_TO)
 
 
 def _tell(device: Device, progress: Progress | None, stage: Stage) -> None:
@@ -308,7 +308,7 @@ def _one_in_stages(
     plan = plan_for(min(bandwidth, n - 1), n, kind, device.capabilities)
     chase(device, ab, scales[:1], diagonals, plan)
     _tell(device, progress, "bidiagonal")
-    found = device.empty((n,), kind)
-    bisected(device, diagonals, scales[1:], found)
+    values = device.empty((n,), kind)
+    bisected(device, diagonals, scales[1:], values)
     _tell(device, progress, "values")
-    return found
+    return values

@@ -39,9 +39,9 @@ class _Spectrum:
 
     def error(self) -> float:
         """The error of the last result, after which the result is NaN again."""
-        found = self._device.to_numpy(self._values)[0].astype(np.float64)
+        values = self._device.to_numpy(self._values)[0].astype(np.float64)
         self._values = self._device.from_numpy(self._unset)
-        errors = np.abs(np.array([np.sum(found**2), np.sum(found**4)]) / self._sums - 1)
+        errors = np.abs(np.array([np.sum(values**2), np.sum(values**4)]) / self._sums - 1)
         return float(np.max(errors)) / (4 * self._room)
 
 

@@ -88,7 +88,14 @@ class Bidiagonal(NamedTuple):
 
 @kernel
 def bidiagonalize_in_panels(
-    work: Any, out: Bidiagonal, counts: Any, panel: Any, first: Any, last: Any, *, SHAPE: StepShape
+    work: kl.Array,
+    out: Bidiagonal,
+    counts: kl.Array,
+    panel: kl.Scalar,
+    first: kl.Scalar,
+    last: kl.Scalar,
+    *,
+    SHAPE: StepShape,
 ) -> None:
     """Makes phases `first` to ``last - 1`` of a panel; dimension 1 is the matrices.
 
@@ -99,22 +106,22 @@ def bidiagonalize_in_panels(
     `work` has shape ``(count, m + 2 block, pitch)``: columns are whole vectors, made up with zeros.
     Behind the matrix lie the panel's lines, y and u in turn, conjugated, with zeros at first.
     """
-    own = kl.group_id(1)
+    matrix = kl.group_id(1)
     mine = Bidiagonal(
-        out.d[own],
-        out.e[own],
-        out.left[own],
-        out.right[own],
-        out.left_factors[own],
-        out.right_factors[own],
-        out.tall[own],
-        out.column[own],
-        out.line[own],
-        out.heads[own],
-        out.parts[own],
-        out.dots[own],
-        out.products[own],
-        out.shares[own],
+        out.d[matrix],
+        out.e[matrix],
+        out.left[matrix],
+        out.right[matrix],
+        out.left_factors[matrix],
+        out.right_factors[matrix],
+        out.tall[matrix],
+        out.column[matrix],
+        out.line[matrix],
+        out.heads[matrix],
+        out.parts[matrix],
+        out.dots[matrix],
+        out.products[matrix],
+        out.shares[matrix],
     )
     kind = work.dtype
     room = (
@@ -123,28 +130,28 @@ def bidiagonalize_in_panels(
     )
     for phase in range(first, last):
         if phase > first:
-            meet(counts[own], panel, phase - first, SHAPE.groups)
+            meet(counts[matrix], panel, phase - first, SHAPE.groups)
         which, made = phase % 4, phase // 4
         k = panel * SHAPE.block + made
         if which == 0:
-            make_column(work[own], mine, (k, made), room, SHAPE)
+            make_column(work[matrix], mine, (k, made), room, SHAPE)
         elif which == 1:
-            multiply_column(work[own], mine, k, made, SHAPE)
+            multiply_column(work[matrix], mine, k, made, SHAPE)
         elif which == 2:
-            make_row(work[own], mine, (k, made), room, SHAPE)
+            make_row(work[matrix], mine, (k, made), room, SHAPE)
         else:
-            multiply_row(work[own], mine, k, made, SHAPE)
+            multiply_row(work[matrix], mine, k, made, SHAPE)
 
 
 @kernel
 def bidiagonalize_keeping(
-    a: Any,
+    a: kl.Array,
     scratch: Scratch,
-    d: Any,
-    e: Any,
+    d: kl.Array,
+    e: kl.Array,
     kept: KeptReflectors,
-    first: Any,
-    last: Any,
+    first: kl.Scalar,
+    last: kl.Scalar,
     *,
     SHAPE: DirectShape,
 ) -> None:
@@ -154,15 +161,15 @@ def bidiagonalize_keeping(
     1000 columns: they read the matrix twice, and what they take off columns and rows is as much
     again where all is in a cache.
     """
-    own = kl.group_id(1)
-    sums = None if scratch.sums is None else scratch.sums[own]
-    mine = Scratch(scratch.left[own], scratch.right[own], sums, scratch.totals[own])
-    reflectors = KeptReflectors(kept.rows[own], kept.taus[own], kept.factors[own])
-    make_steps(a[own], mine, (d[own], e[own]), reflectors, first, last, SHAPE)
+    matrix = kl.group_id(1)
+    sums = None if scratch.sums is None else scratch.sums[matrix]
+    mine = Scratch(scratch.left[matrix], scratch.right[matrix], sums, scratch.totals[matrix])
+    reflectors = KeptReflectors(kept.rows[matrix], kept.taus[matrix], kept.factors[matrix])
+    make_steps(a[matrix], mine, (d[matrix], e[matrix]), reflectors, first, last, SHAPE)
 
 
 @function
-def make_column(a: Any, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape) -> None:
+def make_column(a: kl.Array, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape) -> None:
     """Column `k`, of which so many of the panel's pairs are to be taken, and the last's u and x.
 
     That is ``tau (A u - V (Y^H u) - X (U^H u))``.
@@ -172,8 +179,8 @@ def make_column(a: Any, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape)
     WIDTH, lines = SHAPE.team * ACROSS, (0, kl.maximum(2 * made - 1, 0))
     held = kl.private(SHAPE.held, kind, lanes=ACROSS)
     begin = k // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
-    own = kl.local_id(0) % SHAPE.team * ACROSS
-    hold_lines(out.tall, lines, begin + own, held, SHAPE)
+    first = kl.local_id(0) % SHAPE.team * ACROSS
+    hold_lines(out.tall, lines, begin + first, held, SHAPE)
     tau, factor = kl.cast(0, kind.real), kl.cast(0, kind)
     if made > 0:
         beta, tau, factor = made_reflector(out.heads[1], out.shares[1], SHAPE)
@@ -194,7 +201,7 @@ def make_column(a: Any, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape)
     kl.barrier()
     squares = kl.splat(kl.cast(0, kind.real), ACROSS)
     for at in range(begin, HEIGHT, SHAPE.groups * WIDTH):
-        i = at + own
+        i = at + first
         value = gathered(a, (i, m), k, SHAPE)
         sums = line_sums(out.tall, lines, i, coefficients, (held, parts), SHAPE)
         if i < HEIGHT and kl.local_id(0) < SHAPE.team:
@@ -216,7 +223,7 @@ def make_column(a: Any, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape)
 
 
 @function
-def made_reflector(head: Any, shares: Any, SHAPE: StepShape) -> Any:
+def made_reflector(head: kl.Scalar, shares: kl.Array, SHAPE: StepShape) -> Any:
     """``(beta, tau, factor)`` of a vector, of which conjugates behind the head are multiplied."""
     beta, tau, factor = reflector_of(head, total_of(shares, SHAPE))
     return beta, tau, conjugate(factor)
@@ -224,7 +231,7 @@ def made_reflector(head: Any, shares: Any, SHAPE: StepShape) -> Any:
 
 @function
 def put_row_reflector(
-    a: Any, out: Bidiagonal, k: Any, made: Any, factor: Any, SHAPE: StepShape
+    a: kl.Array, out: Bidiagonal, k: kl.Scalar, made: kl.Scalar, factor: kl.Scalar, SHAPE: StepShape
 ) -> None:
     """Stores u of row ``k - 1``, and its conjugate among the panel's lines."""
     LANES, m, n = SHAPE.lanes, out.left.shape[1], out.right.shape[1]
@@ -239,7 +246,9 @@ def put_row_reflector(
 
 
 @function
-def vector_part(stored: Any, i: Any, at: Any, factor: Any, SHAPE: StepShape) -> Any:
+def vector_part(
+    stored: kl.Array, i: kl.Scalar, at: kl.Scalar, factor: kl.Scalar, SHAPE: StepShape
+) -> Any:
     """A reflector's vector, or its conjugate: zeros up to `at`, and there 1."""
     v = factor * kl.vload(stored, i, lanes=SHAPE.lanes)
     if i <= at:
@@ -248,20 +257,20 @@ def vector_part(stored: Any, i: Any, at: Any, factor: Any, SHAPE: StepShape) -> 
 
 
 @function
-def kept_squares(kept: Any, x: Any, i: Any, at: Any, SHAPE: StepShape) -> Any:
+def kept_squares(kept: Any, x: kl.Scalar, i: kl.Scalar, at: kl.Scalar, SHAPE: StepShape) -> Any:
     """Stores the head at `at` and conjugates of what is behind it; the squares of that."""
-    stored, heads, place = kept
+    stored, heads, column = kept
     if i <= at:
         for lane in kl.static_range(SHAPE.across):
             if i + lane == at:
-                heads[place] = x if SHAPE.across == 1 else x[lane]
+                heads[column] = x if SHAPE.across == 1 else x[lane]
         x = zeros_up_to(x, at - i)
     kl.vstore(stored, i, conjugate(x))
     return absolute_square(x)
 
 
 @function
-def gathered(a: Any, rows: Any, column: Any, SHAPE: StepShape) -> Any:
+def gathered(a: kl.Array, rows: tuple[kl.Scalar, ...], column: kl.Scalar, SHAPE: StepShape) -> Any:
     """Elements of a column from a row on, zeros behind the last row."""
     i, m = rows
     scratch = kl.private(SHAPE.across, a.dtype)
@@ -272,7 +281,9 @@ def gathered(a: Any, rows: Any, column: Any, SHAPE: StepShape) -> Any:
 
 
 @function
-def multiply_column(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+def multiply_column(
+    a: kl.Array, out: Bidiagonal, k: kl.Scalar, made: kl.Scalar, SHAPE: StepShape
+) -> None:
     """The matrix' columns, and the rows of `tall`, times column `k`."""
     sums = kl.private(SHAPE.rows, a.dtype)
     for base in range(0, 2 * made, SHAPE.groups * SHAPE.teams * SHAPE.rows):
@@ -285,7 +296,7 @@ def multiply_column(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape
 
 
 @function
-def column_blocks(pitch: Any, rows: Any, k: Any, SHAPE: StepShape) -> Any:
+def column_blocks(pitch: kl.Scalar, rows: kl.Scalar, k: kl.Scalar, SHAPE: StepShape) -> Any:
     """How many blocks of columns there are behind column `k`, and how many parts of the rows."""
     WIDTH = SHAPE.team * SHAPE.lanes
     blocks = (pitch - (k + 1) // SHAPE.lanes * SHAPE.lanes + WIDTH - 1) // WIDTH
@@ -294,7 +305,7 @@ def column_blocks(pitch: Any, rows: Any, k: Any, SHAPE: StepShape) -> Any:
 
 
 @function
-def add_columns(a: Any, out: Bidiagonal, k: Any, SHAPE: StepShape) -> None:
+def add_columns(a: kl.Array, out: Bidiagonal, k: kl.Scalar, SHAPE: StepShape) -> None:
     """Parts of the products of columns behind `k` with `out.column`.
 
     Teams take the rows of a part in turn.
@@ -320,7 +331,7 @@ def add_columns(a: Any, out: Bidiagonal, k: Any, SHAPE: StepShape) -> None:
 
 
 @function
-def make_row(a: Any, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape) -> None:
+def make_row(a: kl.Array, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape) -> None:
     """Row `k`, of which as many pairs and the column's reflector are to be taken, and its v and y.
 
     That is ``tau (A^H v - Y (V^H v) - U (X^H v))``.
@@ -330,8 +341,8 @@ def make_row(a: Any, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape) ->
     WIDTH, lines = SHAPE.team * ACROSS, (m, 2 * made)
     held = kl.private(SHAPE.held, kind, lanes=ACROSS)
     begin = (k + 1) // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
-    own = kl.local_id(0) % SHAPE.team * ACROSS
-    hold_lines(a, lines, begin + own, held, SHAPE)
+    first = kl.local_id(0) % SHAPE.team * ACROSS
+    hold_lines(a, lines, begin + first, held, SHAPE)
     beta, tau, factor = made_reflector(out.heads[0], out.shares[0], SHAPE)
     if kl.group_id(0) == 0 and kl.local_id(0) == 0:
         out.d[k], out.left_factors[k] = beta, tau
@@ -343,7 +354,7 @@ def make_row(a: Any, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape) ->
     _, count = column_blocks(PITCH, m - k, k, SHAPE)
     squares = kl.splat(kl.cast(0, kind.real), ACROSS)
     for at in range(begin, PITCH, SHAPE.groups * WIDTH):
-        j = at + own
+        j = at + first
         sums = line_sums(a, lines, j, coefficients, (held, parts), SHAPE)
         if j < PITCH and kl.local_id(0) < SHAPE.team:
             x, y = kl.vload(a, k, j, lanes=ACROSS), kl.splat(kl.cast(0, kind), ACROSS)
@@ -363,7 +374,9 @@ def make_row(a: Any, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShape) ->
 
 
 @function
-def put_column_reflector(out: Bidiagonal, k: Any, made: Any, factor: Any, SHAPE: StepShape) -> None:
+def put_column_reflector(
+    out: Bidiagonal, k: kl.Scalar, made: kl.Scalar, factor: kl.Scalar, SHAPE: StepShape
+) -> None:
     """Stores v of column `k`."""
     LANES, m = SHAPE.lanes, out.left.shape[1]
     number = kl.group_id(0) * SHAPE.items + kl.local_id(0)
@@ -377,7 +390,9 @@ def put_column_reflector(out: Bidiagonal, k: Any, made: Any, factor: Any, SHAPE:
 
 
 @function
-def multiply_row(a: Any, out: Bidiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+def multiply_row(
+    a: kl.Array, out: Bidiagonal, k: kl.Scalar, made: kl.Scalar, SHAPE: StepShape
+) -> None:
     """The matrix' rows, and the panel's lines, times row `k`."""
     m, at = out.left.shape[1], k + 1
     end, sums = m + 2 * made + 1, kl.private(SHAPE.rows, a.dtype)

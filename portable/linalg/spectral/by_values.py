@@ -43,7 +43,9 @@ class PolarResult(NamedTuple):
 
 
 @kernel
-def scale_rows(x: Any, values: Any, tolerance: Any, out: Any, *, INVERSE: bool) -> None:
+def scale_rows(
+    x: kl.Array, values: kl.Array, tolerance: Any, out: kl.Array, *, INVERSE: bool
+) -> None:
     """Rows multiplied with values, or divided by those that count; dimension 2 is the matrices.
 
     Values up to ``tolerance[i]`` times the largest count as 0.
@@ -58,7 +60,7 @@ def scale_rows(x: Any, values: Any, tolerance: Any, out: Any, *, INVERSE: bool) 
 
 
 @kernel
-def count_values(values: Any, tolerance: Any, ranks: Any) -> None:
+def count_values(values: kl.Array, tolerance: kl.Array, ranks: kl.Array) -> None:
     """How many values exceed the tolerance times the largest."""
     matrix = kl.global_id(0)
     if matrix < ranks.shape[0]:
@@ -70,7 +72,7 @@ def count_values(values: Any, tolerance: Any, ranks: Any) -> None:
 
 
 @kernel
-def fill_line(x: Any, value: Any) -> None:
+def fill_line(x: kl.Array, value: kl.Scalar) -> None:
     """The same number everywhere."""
     i = kl.global_id(0)
     if i < x.shape[0]:
@@ -78,7 +80,7 @@ def fill_line(x: Any, value: Any) -> None:
 
 
 @kernel
-def make_hermitian(x: Any, out: Any) -> None:
+def make_hermitian(x: kl.Array, out: kl.Array) -> None:
     """The means of matrices and their conjugate transposes; dimension 2 is the matrices."""
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < out.shape[0] and row < out.shape[1] and column < out.shape[2]:

@@ -281,8 +281,8 @@ def _in_portions(
     flags: list[Any] = []
     for start, part in _portions(device, a, together):
         stop = start + int(part.shape[0])
-        own = tuple(None if x is None else x[start:stop] for x in results)
-        flags.extend(decompose(device, part, own, small))
+        portion = tuple(None if x is None else x[start:stop] for x in results)
+        flags.extend(decompose(device, part, portion, small))
     for flag in flags:
         _raise_if_bad(operation, device.to_numpy(flag))
 
@@ -344,14 +344,14 @@ def _by_triangle(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any,
     wide = a.shape[1] < a.shape[2]
     basis, triangle = qr(turned(device, a) if wide else a)
     count, k, kind = int(a.shape[0]), int(values.shape[1]), dtype(left.dtype)
-    own, other = device.empty((count, k, k), kind), device.empty((count, k, k), kind)
+    factor, other = device.empty((count, k, k), kind), device.empty((count, k, k), kind)
     small = _small(count, k, k, kind, device.capabilities)
-    flags = _svd(device, triangle, (values, own, other if wide else right), small)
+    flags = _svd(device, triangle, (values, factor, other if wide else right), small)
     if wide:
         turned(device, other, left)
-        turned(device, multiplied(device, basis, own), right)
+        turned(device, multiplied(device, basis, factor), right)
     else:
-        multiplied(device, basis, own, out=left)
+        multiplied(device, basis, factor, out=left)
     return flags
 
 
@@ -378,7 +378,7 @@ EIGENVECTORS: Final = Ways[Asked, tuple[Any, ...]](
 
 
 @kernel
-def identities(x: Any) -> None:
+def identities(x: kl.Array) -> None:
     """Identity matrices; dimension 2 is the matrices."""
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < x.shape[0] and row < x.shape[1] and column < x.shape[2]:

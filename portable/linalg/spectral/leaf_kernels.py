@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.linalg.spectral.merge_shapes import Blocks
@@ -12,7 +10,9 @@ __all__ = ["bidiagonal_leaves", "pad_diagonals", "settle_bidiagonal", "tridiagon
 
 
 @kernel
-def pad_diagonals(d: Any, e: Any, more_d: Any, more_e: Any, *, SINGULAR: bool) -> None:
+def pad_diagonals(
+    d: kl.Array, e: kl.Array, more_d: kl.Array, more_e: kl.Array, *, SINGULAR: bool
+) -> None:
     """Copies diagonals, a matrix a workgroup, and makes them longer.
 
     What is added is coupled to nothing, and its values are larger than all others.
@@ -33,7 +33,7 @@ def pad_diagonals(d: Any, e: Any, more_d: Any, more_e: Any, *, SINGULAR: bool) -
 
 
 @kernel
-def tridiagonal_leaves(d: Any, e: Any, leaves: Any) -> None:
+def tridiagonal_leaves(d: kl.Array, e: kl.Array, leaves: kl.Array) -> None:
     """The lower triangles of diagonal blocks, as tearing them apart leaves them.
 
     Dimension 2 is the blocks, d and e have a row for each matrix.
@@ -55,7 +55,7 @@ def tridiagonal_leaves(d: Any, e: Any, leaves: Any) -> None:
 
 
 @kernel
-def bidiagonal_leaves(d: Any, e: Any, leaves: Any) -> None:
+def bidiagonal_leaves(d: kl.Array, e: kl.Array, leaves: kl.Array) -> None:
     """The transposes of upper bidiagonal blocks that have one row less than columns.
 
     Dimension 2 is the blocks, d and e have a row for each matrix.
@@ -73,7 +73,7 @@ def bidiagonal_leaves(d: Any, e: Any, leaves: Any) -> None:
 
 
 @kernel
-def settle_bidiagonal(values: Any, right: Any, left: Any, blocks: Blocks) -> None:
+def settle_bidiagonal(values: kl.Array, right: kl.Array, left: kl.Array, blocks: Blocks) -> None:
     """Singular values and vectors of blocks, the largest first, in the order of merges."""
     column, row, leaf = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     s = blocks.values.shape[1]

@@ -108,10 +108,10 @@ def lstsq(a: ArrayT, b: ArrayT, *, rcond: float | None = None) -> LeastSquares:
     m, n = (int(x) for x in a.shape[-2:])
     lead = sides.shape[: len(sides.shape) - (1 if sides.is_vector else 2)]
     if rcond is None or not (sides.batch and m and n):
-        found = _by_reflectors(device, a, b, sides, kind)
-        if found is not None:
+        solution = _by_reflectors(device, a, b, sides, kind)
+        if solution is not None:
             rank = device.from_numpy(np.full(lead, min(m, n), np.int64))
-            return LeastSquares(*found, rank, None)
+            return LeastSquares(*solution, rank, None)
     return _by_values(device, (a, b), sides, kind, rcond)
 
 
@@ -203,7 +203,7 @@ def _solve(
 
 
 @kernel
-def small_diagonals(r: Any, failures: Any, room: Any) -> None:
+def small_diagonals(r: kl.Array, failures: kl.Array, room: kl.Scalar) -> None:
     """For each triangle 0, or the first place of its diagonal that is small, counted from 1."""
     batch, n = kl.group_id(0), r.shape[2]
     best = kl.cast(0, r.dtype.real)
@@ -220,7 +220,9 @@ def small_diagonals(r: Any, failures: Any, room: Any) -> None:
 
 
 @kernel
-def sum_squares(x: Any, start: Any, sums: Any, shape: Any) -> None:
+def sum_squares(
+    x: kl.Array, start: kl.Scalar, sums: kl.Array, shape: tuple[kl.Scalar, ...]
+) -> None:
     """The sums of squares of columns from a row on, a workgroup each."""
     batch, column = kl.group_id(0) // x.shape[2], kl.group_id(0) % x.shape[2]
     total = kl.cast(0, sums.dtype)

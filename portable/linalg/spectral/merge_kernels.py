@@ -27,7 +27,7 @@ _STAGED: Final = 256
 
 
 @kernel
-def join(blocks: Blocks, e: Any, d: Any, joined: Joined, *, SHAPE: MergeShape) -> None:
+def join(blocks: Blocks, e: kl.Array, d: kl.Array, joined: Joined, *, SHAPE: MergeShape) -> None:
     """The poles of two blocks in order, and their weights; dimension 1 is the merges.
 
     `d` and `e` have a row for each matrix, as many blocks in it as there is room for.
@@ -35,14 +35,14 @@ def join(blocks: Blocks, e: Any, d: Any, joined: Joined, *, SHAPE: MergeShape) -
     merge, i = kl.global_id(1), kl.global_id(0)
     values, right = blocks.values, blocks.right
     h = values.shape[1]
-    own = h - 1 if SHAPE.singular else h
-    if merge < joined.poles.shape[0] and i < 2 * own:
-        first = i < own
+    half = h - 1 if SHAPE.singular else h
+    if merge < joined.poles.shape[0] and i < 2 * half:
+        first = i < half
         block = 2 * merge + kl.where(first, 0, 1)
-        at = kl.where(first, i, i - own)
+        at = kl.where(first, i, i - half)
         pole = values[block, at]
         other = 2 * merge + kl.where(first, 1, 0)
-        low, high = 0, own
+        low, high = 0, half
         while low < high:
             middle = (low + high) // 2
             x = values[other, middle]
@@ -50,16 +50,16 @@ def join(blocks: Blocks, e: Any, d: Any, joined: Joined, *, SHAPE: MergeShape) -
                 low = middle + 1
             else:
                 high = middle
-        place = at + low
+        index = at + low
         alpha, beta = couplings(d, e, merge, h, SHAPE)
         edge = right[block, kl.where(first, right.shape[1] - 1, 0), at]
-        joined.poles[merge, place] = pole
-        joined.weights[merge, place] = edge * kl.where(first, alpha, beta)
-        joined.sources[merge, place] = kl.where(first, at, h + at)
+        joined.poles[merge, index] = pole
+        joined.weights[merge, index] = edge * kl.where(first, alpha, beta)
+        joined.sources[merge, index] = kl.where(first, at, h + at)
 
 
 @function
-def couplings(d: Any, e: Any, merge: Any, h: Any, SHAPE: MergeShape) -> Any:
+def couplings(d: kl.Array, e: kl.Array, merge: kl.Scalar, h: kl.Scalar, SHAPE: MergeShape) -> Any:
     """What the vectors' last and first elements are multiplied with to be weights."""
     merges = d.shape[1] // (2 * h)
     row, slot = merge // merges, (merge % merges) * 2 * h + h - 1
@@ -70,7 +70,7 @@ def couplings(d: Any, e: Any, merge: Any, h: Any, SHAPE: MergeShape) -> Any:
 
 @kernel
 def deflate(
-    blocks: Blocks, e: Any, d: Any, joined: Joined, kept: Kept, *, SHAPE: MergeShape
+    blocks: Blocks, e: kl.Array, d: kl.Array, joined: Joined, kept: Kept, *, SHAPE: MergeShape
 ) -> None:
     """Removes poles whose weight is nothing, and one of two that are the same; a merge a workgroup.
 
@@ -179,14 +179,21 @@ def put_turn(kept: Kept, merge: Any, turned: Any, pair: Any, by: Any) -> None:
 
 
 @function
-def fetched(joined: Joined, merge: Any, i: Any, total: Any) -> Any:
+def fetched(joined: Joined, merge: kl.Scalar, i: kl.Scalar, total: kl.Scalar) -> Any:
     """What the i-th pole is, loaded before it is needed: a lone work-item waits for each load."""
     at = kl.maximum(kl.minimum(i, total - 1), 0)
     return joined.poles[merge, at], joined.weights[merge, at], joined.sources[merge, at]
 
 
 @function
-def start_row(blocks: Blocks, kept: Kept, merge: Any, by: Any, field: Any, tolerance: Any) -> None:
+def start_row(
+    blocks: Blocks,
+    kept: Kept,
+    merge: kl.Scalar,
+    by: tuple[kl.Scalar, ...],
+    field: kl.Scalar,
+    tolerance: kl.Scalar,
+) -> None:
     """The pole at 0 of the row that couples two bidiagonal blocks.
 
     Of the two vectors that blocks map to 0, a rotation makes one that the row maps to 0 too.
@@ -209,12 +216,12 @@ def start_row(blocks: Blocks, kept: Kept, merge: Any, by: Any, field: Any, toler
 @function
 def keep(
     kept: Kept,
-    merge: Any,
-    count: Any,
-    pole: Any,
-    weight: Any,
-    source: Any,
-    floor: Any,
+    merge: kl.Scalar,
+    count: kl.Scalar,
+    pole: kl.Scalar,
+    weight: kl.Scalar,
+    source: kl.Scalar,
+    floor: kl.Scalar,
     SHAPE: MergeShape,
 ) -> None:
     """Puts a pole into the secular equation."""
@@ -225,14 +232,18 @@ def keep(
 
 
 @function
-def remove(kept: Kept, merge: Any, removed: Any, value: Any, source: Any) -> None:
+def remove(
+    kept: Kept, merge: kl.Scalar, removed: kl.Scalar, value: kl.Scalar, source: kl.Scalar
+) -> None:
     """Puts a value aside, which belongs to a column as it is."""
     kept.removed[merge, removed] = value
     kept.role[merge, source] = -1 - removed
 
 
 @kernel
-def form_factor(kept: Kept, roots: Roots, factor: Any, *, SHAPE: MergeShape, LEFT: bool) -> None:
+def form_factor(
+    kept: Kept, roots: Roots, factor: kl.Array, *, SHAPE: MergeShape, LEFT: bool
+) -> None:
     """What the vectors of both blocks are multiplied with; dimension 0 columns, 2 the merges."""
     column, row, merge = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     size = factor.shape[2]
@@ -241,33 +252,45 @@ def form_factor(kept: Kept, roots: Roots, factor: Any, *, SHAPE: MergeShape, LEF
         if SHAPE.singular and (column == size - 1 or row == size - 1):
             value = last_lines(kept, roots, merge, row, column, size, LEFT)
         else:
-            own, place = kept.role[merge, row], roots.places[merge, column]
-            if own >= 0 and place >= 0:
-                value = element(kept, roots, merge, own, place, SHAPE, LEFT)
+            role, column_place = kept.role[merge, row], roots.places[merge, column]
+            if role >= 0 and column_place >= 0:
+                value = element(kept, roots, merge, role, column_place, SHAPE, LEFT)
                 if SHAPE.singular and not LEFT and row == size // 2 - 1:
                     value = value * kept.turns[merge, size, 0]
-            elif own == place:
+            elif role == column_place:
                 value = kl.cast(1, factor.dtype)
         factor[merge, row, column] = value
 
 
 @function
 def element(
-    kept: Kept, roots: Roots, merge: Any, own: Any, root: Any, SHAPE: MergeShape, LEFT: bool
+    kept: Kept,
+    roots: Roots,
+    merge: kl.Scalar,
+    role: kl.Scalar,
+    root: kl.Scalar,
+    SHAPE: MergeShape,
+    LEFT: bool,
 ) -> Any:
     """An element of a vector that belongs to a root."""
-    pole = kept.poles[merge, own]
+    pole = kept.poles[merge, role]
     origin = kept.poles[merge, roots.origins[merge, root]]
     apart = distance(pole, origin, SHAPE) - roots.offsets[merge, root]
-    ratio = roots.weights[merge, own] / apart
+    ratio = roots.weights[merge, role] / apart
     if LEFT:
-        ratio = kl.where(own == 0, -1, pole * ratio)
+        ratio = kl.where(role == 0, -1, pole * ratio)
     return ratio * roots.lengths[merge, root, 1 if LEFT else 0]
 
 
 @function
 def last_lines(
-    kept: Kept, roots: Roots, merge: Any, row: Any, column: Any, size: Any, LEFT: bool
+    kept: Kept,
+    roots: Roots,
+    merge: kl.Scalar,
+    row: kl.Scalar,
+    column: kl.Scalar,
+    size: kl.Scalar,
+    LEFT: bool,
 ) -> Any:
     """The last row and column of a factor for singular vectors."""
     one, zero = kl.cast(1, roots.offsets.dtype), kl.cast(0, roots.offsets.dtype)
@@ -278,15 +301,15 @@ def last_lines(
     if column == size - 1:
         value = kl.where(row == size - 1, c, kl.where(row == size // 2 - 1, -s, zero))
     else:
-        place = roots.places[merge, column]
-        if place >= 0:
+        index = roots.places[merge, column]
+        if index >= 0:
             pole = kl.cast(0, kl.i32)
-            value = s * element(kept, roots, merge, pole, place, MergeShape(True, 1), False)
+            value = s * element(kept, roots, merge, pole, index, MergeShape(True, 1), False)
     return value
 
 
 @kernel
-def unrotate(kept: Kept, factor: Any) -> None:
+def unrotate(kept: Kept, factor: kl.Array) -> None:
     """Undoes the rotations of deflation in a factor's rows, a column a work-item."""
     column, merge = kl.global_id(0), kl.global_id(1)
     if merge < factor.shape[0] and column < factor.shape[2]:

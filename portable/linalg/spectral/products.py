@@ -17,7 +17,7 @@ _TILE: Final = (32, 8, 1)
 
 
 @kernel
-def split(a: Any, real: Any, imag: Any, *, TURNED: bool) -> None:
+def split(a: kl.Array, real: kl.Array, imag: kl.Array, *, TURNED: bool) -> None:
     """The parts of complex matrices, or of their conjugate transposes; dimension 2 is matrices."""
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < real.shape[0] and row < real.shape[1] and column < real.shape[2]:
@@ -27,7 +27,7 @@ def split(a: Any, real: Any, imag: Any, *, TURNED: bool) -> None:
 
 
 @kernel
-def merge(real: Any, imag: Any, out: Any) -> None:
+def merge(real: kl.Array, imag: kl.Array, out: kl.Array) -> None:
     """Complex matrices of their parts."""
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < out.shape[0] and row < out.shape[1] and column < out.shape[2]:
@@ -79,7 +79,7 @@ def multiplied(
 
 
 @kernel
-def turn(x: Any, out: Any) -> None:
+def turn(x: kl.Array, out: kl.Array) -> None:
     """Conjugate transposes; dimension 2 is the matrices."""
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < out.shape[0] and row < out.shape[1] and column < out.shape[2]:

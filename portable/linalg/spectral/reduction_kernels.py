@@ -37,7 +37,7 @@ Form = Literal["plain", "turned", "hermitian"]
 
 
 @kernel
-def largest_parts(a: Any, largest: Any, *, HERMITIAN: bool) -> None:
+def largest_parts(a: kl.Array, largest: kl.Array, *, HERMITIAN: bool) -> None:
     """The largest magnitude of parts of elements in each workgroup's share of rows.
 
     Dimension 1 is the matrices. NaN counts as larger than any number. Of `HERMITIAN` matrices the
@@ -56,7 +56,7 @@ def largest_parts(a: Any, largest: Any, *, HERMITIAN: bool) -> None:
 
 
 @kernel
-def largest_of_each(parts: Any, largest: Any) -> None:
+def largest_of_each(parts: kl.Array, largest: kl.Array) -> None:
     """The largest of what workgroups found of each matrix."""
     matrix = kl.global_id(0)
     if matrix < largest.shape[0]:
@@ -67,33 +67,37 @@ def largest_of_each(parts: Any, largest: Any) -> None:
 
 
 @function
-def field_of(largest: Any, target: int) -> Any:
+def field_of(largest: kl.Scalar, target: int) -> Any:
     """The power of two that a matrix is scaled by; 1 where it is not finite."""
     return power_bits(kl.where(kl.isfinite(largest), largest, largest * 0 + 1), target)
 
 
 @kernel
-def load_scaled(a: Any, largest: Any, out: Any, *, TARGET: int, FORM: Form) -> None:
+def load_scaled(a: kl.Array, largest: kl.Array, out: kl.Array, *, TARGET: int, FORM: Form) -> None:
     """Matrices, scaled by powers of two, with zeros in further rows and columns.
 
     Zeros in place of one that is not finite. Dimension 0 is columns, 2 the matrices.
     """
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < out.shape[0] and row < out.shape[1] and column < out.shape[2]:
-        own = a[matrix].T if FORM == "turned" else a[matrix]
+        matrix_here = a[matrix].T if FORM == "turned" else a[matrix]
         value = kl.cast(0, out.dtype)
-        if row < own.shape[0] and column < own.shape[1] and kl.isfinite(largest[matrix]):
+        if (
+            row < matrix_here.shape[0]
+            and column < matrix_here.shape[1]
+            and kl.isfinite(largest[matrix])
+        ):
             if FORM == "hermitian":
-                value = lower_at(own, row, column, out.dtype)
+                value = lower_at(matrix_here, row, column, out.dtype)
             else:
-                value = kl.cast(own[row, column], out.dtype)
+                value = kl.cast(matrix_here[row, column], out.dtype)
                 value = conjugate(value) if FORM == "turned" else value
             value = scaled(value, field_of(largest[matrix], TARGET), 1)
         out[matrix, row, column] = value
 
 
 @function
-def lower_at(matrix: Any, row: Any, column: Any, kind: Any) -> Any:
+def lower_at(matrix: kl.Array, row: kl.Scalar, column: kl.Scalar, kind: Any) -> Any:
     """An element, by the lower triangle; of the diagonal the real part."""
     x = kl.cast(matrix[kl.maximum(row, column), kl.minimum(row, column)], kind)
     if kind.is_complex:
@@ -104,7 +108,7 @@ def lower_at(matrix: Any, row: Any, column: Any, kind: Any) -> Any:
 
 
 @kernel
-def clear_all(x: Any) -> None:
+def clear_all(x: kl.Array) -> None:
     """Zeros in matrices; dimension 2 is the matrices."""
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < x.shape[0] and row < x.shape[1] and column < x.shape[2]:
@@ -115,7 +119,7 @@ def clear_all(x: Any) -> None:
 
 
 @function
-def phase_of(x: Any) -> Any:
+def phase_of(x: kl.Scalar) -> Any:
     """A number divided by its magnitude; 1 of 0."""
     size = kl.abs(x)
     result = kl.complex(size * 0 + 1, size * 0)
@@ -125,7 +129,7 @@ def phase_of(x: Any) -> Any:
 
 
 @kernel
-def real_tridiagonal(e: Any, off: Any, phases: Any) -> None:
+def real_tridiagonal(e: kl.Array, off: kl.Array, phases: kl.Array) -> None:
     """Magnitudes of what is below diagonals, and what rows are to be multiplied with for them."""
     matrix = kl.global_id(0)
     if matrix < e.shape[0]:
@@ -137,7 +141,9 @@ def real_tridiagonal(e: Any, off: Any, phases: Any) -> None:
 
 
 @kernel
-def real_bidiagonal(d: Any, e: Any, on: Any, off: Any, rows: Any, columns: Any) -> None:
+def real_bidiagonal(
+    d: kl.Array, e: kl.Array, on: kl.Array, off: kl.Array, rows: kl.Array, columns: kl.Array
+) -> None:
     """Magnitudes of diagonals, and what rows and columns are to be multiplied with for them."""
     matrix = kl.global_id(0)
     if matrix < d.shape[0]:
@@ -145,18 +151,18 @@ def real_bidiagonal(d: Any, e: Any, on: Any, off: Any, rows: Any, columns: Any) 
         for i in range(d.shape[1]):
             columns[matrix, i] = phase
             on[matrix, i] = kl.abs(d[matrix, i])
-            own = phase * phase_of(d[matrix, i])
-            rows[matrix, i] = own
+            phase_here = phase * phase_of(d[matrix, i])
+            rows[matrix, i] = phase_here
             if i + 1 < d.shape[1]:
                 off[matrix, i] = kl.abs(e[matrix, i])
-                phase = kl.conj(phase_of(e[matrix, i])) * own
+                phase = kl.conj(phase_of(e[matrix, i])) * phase_here
 
 
 # -- reflectors -----------------------------------------------------------------------------------
 
 
 @kernel
-def copy_columns(work: Any, kept: Any, vectors: Any, factors: Any) -> None:
+def copy_columns(work: kl.Array, kept: Any, vectors: kl.Array, factors: kl.Array) -> None:
     """The reflectors of columns as rows of `vectors`; dimension 0 is their elements, 2 matrices."""
     i, k, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < vectors.shape[0] and k < vectors.shape[1] and i < vectors.shape[2]:
@@ -174,7 +180,7 @@ def copy_columns(work: Any, kept: Any, vectors: Any, factors: Any) -> None:
 
 
 @kernel
-def copy_rows(kept: Any, vectors: Any, factors: Any) -> None:
+def copy_rows(kept: Any, vectors: kl.Array, factors: kl.Array) -> None:
     """The same of rows' reflectors."""
     i, k, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < vectors.shape[0] and k < vectors.shape[1] and i < vectors.shape[2]:
@@ -192,7 +198,7 @@ def copy_rows(kept: Any, vectors: Any, factors: Any) -> None:
 
 
 @kernel
-def unfold_complex(source: Any, taus: Any, vectors: Any, factors: Any) -> None:
+def unfold_complex(source: kl.Array, taus: kl.Array, vectors: kl.Array, factors: kl.Array) -> None:
     """Pairs of real reflectors as rows of `vectors`, of complex ones that are rows.
 
     Dimension 0 is their elements, 1 the reflectors, 2 the matrices.
@@ -211,7 +217,7 @@ def unfold_complex(source: Any, taus: Any, vectors: Any, factors: Any) -> None:
 
 
 @kernel
-def reflector_triangles(gram: Any, factors: Any, triangles: Any) -> None:
+def reflector_triangles(gram: kl.Array, factors: kl.Array, triangles: kl.Array) -> None:
     """The transposed T of ``I - V T V^T`` from the products of V's columns; a row a work-item.
 
     Dimension 1 is the blocks, which are `size` reflectors each; R. Schreiber, C. Van Loan, SIAM J.
@@ -235,7 +241,9 @@ def reflector_triangles(gram: Any, factors: Any, triangles: Any) -> None:
 
 
 @kernel
-def spread(vectors: Any, phases: Any, x: Any, n: Any, *, REVERSED: bool) -> None:
+def spread(
+    vectors: kl.Array, phases: kl.Array | None, x: kl.Array, n: kl.Scalar, *, REVERSED: bool
+) -> None:
     """The first n rows and columns of `vectors` at the top of `x`, multiplied with `phases`.
 
     The identity in columns from n on, zeros elsewhere. Dimension 0 is columns, 2 the matrices.
@@ -259,7 +267,7 @@ def spread(vectors: Any, phases: Any, x: Any, n: Any, *, REVERSED: bool) -> None
 
 
 @kernel
-def collect(x: Any, out: Any, *, TURNED: bool) -> None:
+def collect(x: kl.Array, out: kl.Array, *, TURNED: bool) -> None:
     """Vectors as columns, or conjugated as rows, of parts that may be real and imaginary in turn.
 
     Dimension 0 is columns of `x`, 2 the matrices.
@@ -277,10 +285,12 @@ def collect(x: Any, out: Any, *, TURNED: bool) -> None:
 
 
 @kernel
-def store_spectrum(found: Any, largest: Any, values: Any, *, TARGET: int, REVERSED: bool) -> None:
+def store_spectrum(
+    scaled: kl.Array, largest: kl.Array, values: kl.Array, *, TARGET: int, REVERSED: bool
+) -> None:
     """The values of scaled matrices, scaled back; dimension 1 is the matrices."""
     i, matrix = kl.global_id(0), kl.global_id(1)
     n = values.shape[1]
     if matrix < values.shape[0] and i < n:
-        value = found[matrix, n - 1 - i if REVERSED else i]
+        value = scaled[matrix, n - 1 - i if REVERSED else i]
         values[matrix, i] = scaled_by(value, field_of(largest[matrix], TARGET), -1)

@@ -62,7 +62,7 @@ class Factors(NamedTuple):
 
 
 @kernel
-def svd_by_rotations(a: Any, out: Factors, scratch: Any, *, SHAPE: RotationShape) -> None:
+def svd_by_rotations(a: kl.Array, out: Factors, scratch: kl.Array, *, SHAPE: RotationShape) -> None:
     """Singular values and vectors of the matrices ``a[i]``, each by a workgroup.
 
     `scratch` has the shape ``(count, columns, pitch)`` unless matrices are held in local memory.
@@ -86,8 +86,8 @@ def svd_by_rotations(a: Any, out: Factors, scratch: Any, *, SHAPE: RotationShape
             for row in range(N):
                 put_square(out, row, rank, w[column, SHAPE.below + row], SHAPE)
         if SHAPE.longs > 0:
-            own = lengths[column]
-            inverse = kl.where(own > 0, 1 / own, own)
+            length = lengths[column]
+            inverse = kl.where(length > 0, 1 / length, length)
             for row in range(SHAPE.rows):
                 put_long(out, row, rank, w[column, row] * inverse, SHAPE)
     kl.barrier()
@@ -100,7 +100,9 @@ def svd_by_rotations(a: Any, out: Factors, scratch: Any, *, SHAPE: RotationShape
 
 
 @kernel
-def hermitian_by_rotations(a: Any, out: Factors, scratch: Any, *, SHAPE: RotationShape) -> None:
+def hermitian_by_rotations(
+    a: kl.Array, out: Factors, scratch: kl.Array, *, SHAPE: RotationShape
+) -> None:
     """Eigenvalues and eigenvectors of the matrices ``a[i]``, of which lower triangles are read.
 
     As `svd_by_rotations`; ``out.right`` is not used.
@@ -141,7 +143,7 @@ def hermitian_by_rotations(a: Any, out: Factors, scratch: Any, *, SHAPE: Rotatio
 
 
 @function
-def fetch(matrix: Any, w: Any, lengths: Any, SHAPE: RotationShape) -> None:
+def fetch(matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: RotationShape) -> None:
     """Copies the matrix, zeros where rows are made up; `lengths` are the columns' largest."""
     kind = w.dtype
     for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
@@ -157,7 +159,7 @@ def fetch(matrix: Any, w: Any, lengths: Any, SHAPE: RotationShape) -> None:
 
 
 @function
-def fetch_hermitian(matrix: Any, w: Any, lengths: Any, SHAPE: RotationShape) -> None:
+def fetch_hermitian(matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: RotationShape) -> None:
     """The same of a Hermitian matrix."""
     for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
         best = kl.cast(0, lengths.dtype)
@@ -171,7 +173,7 @@ def fetch_hermitian(matrix: Any, w: Any, lengths: Any, SHAPE: RotationShape) -> 
 
 
 @function
-def hermitian_at(matrix: Any, row: Any, column: Any, kind: Any) -> Any:
+def hermitian_at(matrix: kl.Array, row: kl.Scalar, column: kl.Scalar, kind: Any) -> Any:
     """An element, by the lower triangle; of the diagonal the real part."""
     x = kl.cast(matrix[kl.maximum(row, column), kl.minimum(row, column)], kind)
     if kind.is_complex:
@@ -182,7 +184,7 @@ def hermitian_at(matrix: Any, row: Any, column: Any, kind: Any) -> Any:
 
 
 @function
-def make_up(w: Any, column: Any, SHAPE: RotationShape) -> None:
+def make_up(w: kl.Array, column: kl.Scalar, SHAPE: RotationShape) -> None:
     """Zeros below a column's rows, and there a column of the identity."""
     for row in range(SHAPE.rows, SHAPE.step * SHAPE.whole):
         w[column, row] = 0
@@ -191,7 +193,7 @@ def make_up(w: Any, column: Any, SHAPE: RotationShape) -> None:
 
 
 @function
-def scaled_columns(w: Any, lengths: Any, SHAPE: RotationShape) -> Any:
+def scaled_columns(w: kl.Array, lengths: kl.Array, SHAPE: RotationShape) -> Any:
     """Scales the matrix to a largest magnitude of 1; zeros in place of one that is not finite.
 
     Returns the exponent field of the power of two, and whether all is finite.
@@ -210,13 +212,13 @@ def scaled_columns(w: Any, lengths: Any, SHAPE: RotationShape) -> Any:
 
 
 @function
-def zero_of(w: Any) -> Any:
+def zero_of(w: kl.Array) -> Any:
     """The zero of an array's dtype."""
     return kl.cast(0, w.dtype)
 
 
 @function
-def measure(w: Any, lengths: Any, SHAPE: RotationShape) -> None:
+def measure(w: kl.Array, lengths: kl.Array, SHAPE: RotationShape) -> None:
     """The lengths of columns; 0 of those whose squares are too small to be summed."""
     TINY = tiny(lengths.dtype)
     for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
@@ -234,7 +236,9 @@ def tiny(kind: Any) -> Any:
 
 
 @function
-def bound_of(w: Any, room: Any, lengths: Any, sums: Any, SHAPE: RotationShape) -> Any:
+def bound_of(
+    w: kl.Array, room: kl.Array, lengths: kl.Array, sums: kl.Array, SHAPE: RotationShape
+) -> Any:
     """A bound of the magnitudes of a Hermitian matrix' eigenvalues, seldom three times as large.
 
     What powers of the matrix make of a vector tells it; a sum of a column's magnitudes is as safe,
@@ -254,8 +258,8 @@ def bound_of(w: Any, room: Any, lengths: Any, sums: Any, SHAPE: RotationShape) -
             most, widest = sums[column], column
     for row in range(item, N, items):
         sign = 1 - 2 * (kl.popcount(kl.u32(row) * kl.u32(2654435769)) & kl.u32(1))
-        own = kl.where(row == widest, 1, kl.cast(kl.cast(sign, kl.i32), REAL) * 0.125)
-        room[0, row] = kl.cast(own, w.dtype)
+        weight = kl.where(row == widest, 1, kl.cast(kl.cast(sign, kl.i32), REAL) * 0.125)
+        room[0, row] = kl.cast(weight, w.dtype)
     kl.barrier()
     growth = kl.cast(0, REAL)
     for power in range(_POWERS):
@@ -265,27 +269,29 @@ def bound_of(w: Any, room: Any, lengths: Any, sums: Any, SHAPE: RotationShape) -
 
 
 @function
-def multiplied(w: Any, room: Any, place: Any, N: int) -> Any:
+def multiplied(w: kl.Array, room: kl.Array, slot: kl.Scalar, N: int) -> Any:
     """Multiplies a vector, scaled to a length of 1, with the matrix; how long that made it."""
     item, items = kl.local_id(0), kl.local_size(0)
     before = kl.cast(0, w.dtype.real)
     for row in range(N):
-        before = before + absolute_square(room[place, row])
+        before = before + absolute_square(room[slot, row])
     inverse = kl.where(before > 0, 1 / kl.sqrt(before), before)
     for row in range(item, N, items):
         total = kl.cast(0, w.dtype)
         for k in range(N):
-            total = total + w[k, row] * room[place, k]
-        room[1 - place, row] = total * inverse
+            total = total + w[k, row] * room[slot, k]
+        room[1 - slot, row] = total * inverse
     kl.barrier()
     after = kl.cast(0, w.dtype.real)
     for row in range(N):
-        after = after + absolute_square(room[1 - place, row])
+        after = after + absolute_square(room[1 - slot, row])
     return kl.sqrt(after)
 
 
 @function
-def rayleigh(matrix: Any, w: Any, column: Any, field: Any, SHAPE: RotationShape) -> Any:
+def rayleigh(
+    matrix: kl.Array, w: kl.Array, column: kl.Scalar, field: kl.Scalar, SHAPE: RotationShape
+) -> Any:
     """The Rayleigh quotient of a column of length 1."""
     kind = w.dtype
     N = SHAPE.columns
@@ -302,7 +308,9 @@ def rayleigh(matrix: Any, w: Any, column: Any, field: Any, SHAPE: RotationShape)
 
 
 @function
-def put_long(out: Any, row: Any, rank: Any, x: Any, SHAPE: RotationShape) -> None:
+def put_long(
+    out: Factors, row: kl.Scalar, rank: kl.Scalar, x: kl.Scalar, SHAPE: RotationShape
+) -> None:
     """An element of a vector as long as the matrix."""
     batch = kl.group_id(0)
     if SHAPE.turned:
@@ -312,7 +320,7 @@ def put_long(out: Any, row: Any, rank: Any, x: Any, SHAPE: RotationShape) -> Non
 
 
 @function
-def long_at(out: Any, row: Any, rank: Any, SHAPE: RotationShape) -> Any:
+def long_at(out: Factors, row: kl.Scalar, rank: kl.Scalar, SHAPE: RotationShape) -> Any:
     """What `put_long` has put."""
     batch = kl.group_id(0)
     if SHAPE.turned:
@@ -321,7 +329,9 @@ def long_at(out: Any, row: Any, rank: Any, SHAPE: RotationShape) -> Any:
 
 
 @function
-def put_square(out: Any, row: Any, rank: Any, x: Any, SHAPE: RotationShape) -> None:
+def put_square(
+    out: Factors, row: kl.Scalar, rank: kl.Scalar, x: kl.Scalar, SHAPE: RotationShape
+) -> None:
     """An element of a vector as long as the matrix is wide."""
     batch = kl.group_id(0)
     if SHAPE.turned:
@@ -331,7 +341,9 @@ def put_square(out: Any, row: Any, rank: Any, x: Any, SHAPE: RotationShape) -> N
 
 
 @function
-def complete(out: Any, room: Any, rank: Any, first: Any, SHAPE: RotationShape) -> None:
+def complete(
+    out: Factors, room: kl.Array, rank: kl.Scalar, first: kl.Scalar, SHAPE: RotationShape
+) -> None:
     """Makes a vector orthogonal to those before `first` and after `rank`.
 
     Of a unit vector, that of the row which they have least of; of several the last.
@@ -385,7 +397,9 @@ def complete(out: Any, room: Any, rank: Any, first: Any, SHAPE: RotationShape) -
 
 
 @function
-def rotate_all(w: Any, going: Any, status: Any, finite: Any, SHAPE: RotationShape) -> None:
+def rotate_all(
+    w: kl.Array, going: kl.Array, status: kl.Array, finite: kl.Scalar, SHAPE: RotationShape
+) -> None:
     """Sweeps until all columns are orthogonal, and says whether they are."""
     if kl.local_id(0) == 0:
         going[0] = 1
@@ -400,7 +414,9 @@ def rotate_all(w: Any, going: Any, status: Any, finite: Any, SHAPE: RotationShap
 
 
 @function
-def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: RotationShape) -> Any:
+def rotate(
+    w: kl.Array, p: kl.Scalar, q: kl.Scalar, playing: kl.Scalar, SHAPE: RotationShape
+) -> Any:
     """Makes two columns orthogonal, if they are `playing`; whether they were far from it.
 
     They were near it if their product was so small that another sweep is not worth it.

@@ -33,13 +33,13 @@ _TOGETHER: Final = 32
 
 
 @function
-def distance(x: Any, y: Any, SHAPE: MergeShape) -> Any:
+def distance(x: kl.Scalar, y: kl.Scalar, SHAPE: MergeShape) -> Any:
     """``x - y``, or of singular values ``x^2 - y^2``."""
     return (x - y) * (x + y) if SHAPE.singular else x - y
 
 
 @function
-def loaded(array: Any, first: Any, last: Any, SHAPE: MergeShape) -> Any:
+def loaded(array: kl.Array, first: kl.Scalar, last: kl.Scalar, SHAPE: MergeShape) -> Any:
     """Elements from `first` on for the lanes; beyond `last` that one again."""
     scratch = kl.private(SHAPE.lanes, array.dtype)
     for lane in kl.range(SHAPE.lanes, unroll=1):
@@ -48,7 +48,7 @@ def loaded(array: Any, first: Any, last: Any, SHAPE: MergeShape) -> Any:
 
 
 @function
-def counted(first: Any, kind: Any, SHAPE: MergeShape) -> Any:
+def counted(first: kl.Scalar, kind: Any, SHAPE: MergeShape) -> Any:
     """The numbers of the lanes, from `first` on."""
     scratch = kl.private(SHAPE.lanes, kind)
     for lane in kl.range(SHAPE.lanes, unroll=1):
@@ -58,7 +58,13 @@ def counted(first: Any, kind: Any, SHAPE: MergeShape) -> Any:
 
 @function
 def sums_at(
-    poles: Any, weights: Any, count: Any, k: Any, origin: Any, t: Any, SHAPE: MergeShape
+    poles: kl.Array,
+    weights: kl.Array,
+    count: kl.Scalar,
+    k: kl.Scalar,
+    origin: kl.Scalar,
+    t: kl.Scalar,
+    SHAPE: MergeShape,
 ) -> Any:
     """The sums over the poles up to the k-th and beyond it, each with its derivative."""
     kind = poles.dtype
@@ -92,25 +98,25 @@ def first_number(SHAPE: MergeShape) -> Any:
 
 
 @function
-def each_added(x: Any, y: Any) -> Any:
+def each_added(x: tuple[kl.Scalar, ...], y: tuple[kl.Scalar, ...]) -> Any:
     """The sums of four numbers each."""
     return x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3]
 
 
 @function
-def team_sum(x: Any, SHAPE: MergeShape) -> Any:
+def team_sum(x: kl.Scalar, SHAPE: MergeShape) -> Any:
     """The sum over a team."""
     return kl.workgroup_reduce(kl.add, x, width=SHAPE.team) if SHAPE.team > 1 else x
 
 
 @function
-def multiplied(x: Any, y: Any) -> Any:
+def multiplied(x: kl.Scalar, y: kl.Scalar) -> Any:
     """The product of two numbers."""
     return x * y
 
 
 @function
-def between(low: Any, high: Any, SHAPE: MergeShape) -> Any:
+def between(low: kl.Scalar, high: kl.Scalar, SHAPE: MergeShape) -> Any:
     """A number between two of one sign: near the smaller where they are far apart."""
     least = kl.minimum(kl.abs(low), kl.abs(high))
     most = kl.maximum(kl.abs(low), kl.abs(high))
@@ -120,7 +126,13 @@ def between(low: Any, high: Any, SHAPE: MergeShape) -> Any:
 
 
 @function
-def first_step(f: Any, weights: Any, gap: Any, right: Any, SHAPE: MergeShape) -> Any:
+def first_step(
+    f: kl.Scalar,
+    weights: tuple[kl.Scalar, ...],
+    gap: kl.Scalar,
+    right: kl.Scalar,
+    SHAPE: MergeShape,
+) -> Any:
     """Where the equation with two poles alone has its root; `f` is in the middle of them.
 
     `weights` are those of both poles, and `right` tells whether the second one is the origin.
@@ -135,7 +147,14 @@ def first_step(f: Any, weights: Any, gap: Any, right: Any, SHAPE: MergeShape) ->
 
 
 @function
-def next_step(f: Any, slopes: Any, near: Any, far: Any, last: Any, SHAPE: MergeShape) -> Any:
+def next_step(
+    f: kl.Scalar,
+    slopes: tuple[kl.Scalar, ...],
+    near: kl.Scalar,
+    far: kl.Scalar,
+    last: kl.Scalar,
+    SHAPE: MergeShape,
+) -> Any:
     """A step of the middle way; `near` and `far` are the distances of both poles."""
     below, above = slopes
     c = f - near * below - far * above
@@ -157,7 +176,12 @@ def solve_secular(kept: Kept, roots: Roots, *, SHAPE: MergeShape) -> None:
 
 @function
 def solve_some(
-    kept: Kept, roots: Roots, merge: Any, number: Any, count: Any, SHAPE: MergeShape
+    kept: Kept,
+    roots: Roots,
+    merge: kl.Scalar,
+    number: kl.Scalar,
+    count: kl.Scalar,
+    SHAPE: MergeShape,
 ) -> None:
     """The roots from `number` on."""
     poles, weights, kind = kept.poles[merge], kept.weights[merge], kept.poles.dtype
@@ -216,7 +240,7 @@ def solve_some(
 
 
 @function
-def inside(x: Any, low: Any, high: Any) -> Any:
+def inside(x: kl.Scalar, low: kl.Scalar, high: kl.Scalar) -> Any:
     """Whether a number, which may be NaN, lies between two others."""
     return kl.where(x > low, high - x, x * 0 - 1) > 0
 
@@ -232,23 +256,28 @@ def refine_weights(kept: Kept, roots: Roots, *, SHAPE: MergeShape) -> None:
 
 @function
 def refine_some(
-    kept: Kept, roots: Roots, merge: Any, number: Any, count: Any, SHAPE: MergeShape
+    kept: Kept,
+    roots: Roots,
+    merge: kl.Scalar,
+    number: kl.Scalar,
+    count: kl.Scalar,
+    SHAPE: MergeShape,
 ) -> None:
     """Those from `number` on."""
     poles, kind = kept.poles[merge], kept.poles.dtype
-    own = loaded(poles, number, count - 1, SHAPE)
+    poles_held = loaded(poles, number, count - 1, SHAPE)
     i = counted(number, kind, SHAPE)
     product = kl.splat(kl.cast(1, kind), SHAPE.lanes)
     for j in kl.range(member(SHAPE), count - 1, SHAPE.team, unroll=SHAPE.unrolled):
         origin = kl.splat(poles[roots.origins[merge, j]], SHAPE.lanes)
-        above = distance(own, origin, SHAPE) - roots.offsets[merge, j]
+        above = distance(poles_held, origin, SHAPE) - roots.offsets[merge, j]
         first = kl.splat(kl.cast(j, kind), SHAPE.lanes) < i
         pole = kl.where(first, kl.splat(poles[j], SHAPE.lanes), kl.splat(poles[j + 1], SHAPE.lanes))
-        product = product * (above / distance(own, pole, SHAPE))
+        product = product * (above / distance(poles_held, pole, SHAPE))
     if SHAPE.team > 1:
         product = kl.workgroup_reduce(multiplied, product, width=SHAPE.team)
     origin = kl.splat(poles[roots.origins[merge, count - 1]], SHAPE.lanes)
-    product = product * (roots.offsets[merge, count - 1] - distance(own, origin, SHAPE))
+    product = product * (roots.offsets[merge, count - 1] - distance(poles_held, origin, SHAPE))
     scratch = kl.private(SHAPE.lanes, kind)
     kl.vstore(scratch, 0, kl.sqrt(kl.abs(product)))
     for lane in kl.range(SHAPE.lanes, unroll=1):
@@ -258,7 +287,7 @@ def refine_some(
 
 
 @kernel
-def place_roots(kept: Kept, roots: Roots, values: Any, *, SHAPE: MergeShape) -> None:
+def place_roots(kept: Kept, roots: Roots, values: kl.Array, *, SHAPE: MergeShape) -> None:
     """The place of each value in order, and the lengths of the roots' vectors."""
     merge, number = kl.group_id(1), first_number(SHAPE)
     count = kl.workgroup_uniform(kept.counts[merge, 0])
@@ -268,23 +297,25 @@ def place_roots(kept: Kept, roots: Roots, values: Any, *, SHAPE: MergeShape) -> 
     for lane in kl.range(SHAPE.lanes, unroll=1):
         k = kl.minimum(number + lane, count + removed - 1)
         root = k < count
-        own = roots.values[merge, kl.minimum(k, count - 1)] if count > 0 else kept.removed[merge, 0]
+        value = (
+            roots.values[merge, kl.minimum(k, count - 1)] if count > 0 else kept.removed[merge, 0]
+        )
         if not root:
-            own = kept.removed[merge, k - count]
-        place = kl.cast(0, kl.i32)
+            value = kept.removed[merge, k - count]
+        rank = kl.cast(0, kl.i32)
         for other in range(member(SHAPE), removed, SHAPE.team):
             x = kept.removed[merge, other]
-            same = x == own and (root or other < k - count)
-            place = place + kl.where(x < own or same, 1, 0)
-        place = team_sum(place, SHAPE)
+            same = x == value and (root or other < k - count)
+            rank = rank + kl.where(x < value or same, 1, 0)
+        rank = team_sum(rank, SHAPE)
         if number + lane < count + removed and member(SHAPE) == 0:
-            place = place + (k if root else roots_below(roots.values[merge], count, own))
-            roots.places[merge, place] = kl.where(root, k, -1 - (k - count))
-            values[merge, place] = unscaled(own, field)
+            rank = rank + (k if root else roots_below(roots.values[merge], count, value))
+            roots.places[merge, rank] = kl.where(root, k, -1 - (k - count))
+            values[merge, rank] = unscaled(value, field)
 
 
 @function
-def roots_below(values: Any, count: Any, x: Any) -> Any:
+def roots_below(values: kl.Array, count: kl.Scalar, x: kl.Scalar) -> Any:
     """How many of so many roots in order are less than a number."""
     low, high = kl.cast(0, kl.i32), count
     while low < high:
@@ -297,14 +328,19 @@ def roots_below(values: Any, count: Any, x: Any) -> Any:
 
 
 @function
-def unscaled(x: Any, field: Any) -> Any:
+def unscaled(x: kl.Scalar, field: kl.Scalar) -> Any:
     """A value as it was before scaling; 0 of a matrix that is zero."""
     return kl.where(field > 0, scaled_by(x, field, -1), x * 0)
 
 
 @function
 def measure_some(
-    kept: Kept, roots: Roots, merge: Any, number: Any, count: Any, SHAPE: MergeShape
+    kept: Kept,
+    roots: Roots,
+    merge: kl.Scalar,
+    number: kl.Scalar,
+    count: kl.Scalar,
+    SHAPE: MergeShape,
 ) -> None:
     """One divided by the lengths of the vectors of the roots from `number` on.
 

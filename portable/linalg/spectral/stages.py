@@ -125,16 +125,16 @@ def _new_plan(device: Device, a: Any, results: tuple[Any, ...], work: _Work) -> 
     def alike(x: Any) -> Any:
         return None if x is None else device.empty(tuple(int(n) for n in x.shape), dtype(x.dtype))
 
-    given, own = alike(a), tuple(alike(x) for x in results)
+    given, results_alike = alike(a), tuple(alike(x) for x in results)
     count, real = int(a.shape[0]), dtype(results[0].dtype)
     flags = device.empty((count,), real), device.empty((count,), kl.i32)
     items = 1 if device.capabilities.lone_work_items else _LINE
 
     def run() -> None:
-        largest, status = work(device, given, own)
+        largest, status = work(device, given, results_alike)
         keep_flags[groups(1), items](largest, status, *flags)
 
-    return _Plan(given, own, flags, device.replay(run))
+    return _Plan(given, results_alike, flags, device.replay(run))
 
 
 def _copy(device: Device, x: Any, out: Any) -> None:
@@ -146,7 +146,7 @@ def _copy(device: Device, x: Any, out: Any) -> None:
 
 
 @kernel
-def copy_each(x: Any, out: Any) -> None:
+def copy_each(x: kl.Array, out: kl.Array) -> None:
     """Copies matrices; dimension 2 is the matrices."""
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < out.shape[0] and row < out.shape[1] and column < out.shape[2]:
@@ -154,7 +154,7 @@ def copy_each(x: Any, out: Any) -> None:
 
 
 @kernel
-def keep_flags(largest: Any, status: Any, kept: Any, worst: Any) -> None:
+def keep_flags(largest: kl.Array, status: kl.Array, kept: kl.Array, worst: kl.Array) -> None:
     """Copies largest magnitudes, and into all of `worst` the largest status."""
     most = kl.cast(0, worst.dtype)
     for i in range(kl.local_id(0), status.shape[0], kl.local_size(0)):
@@ -192,15 +192,15 @@ def _svd(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any, Any]:
     return largest, status
 
 
-def _store_values(found: Any, largest: Any, values: Any, *, reverse: bool) -> None:
+def _store_values(scaled: Any, largest: Any, values: Any, *, reverse: bool) -> None:
     count, n = (int(x) for x in values.shape)
     store_spectrum[(n, count), (_LINE, 1)](
-        found, largest, values, TARGET=SCALED_TO, REVERSED=reverse
+        scaled, largest, values, TARGET=SCALED_TO, REVERSED=reverse
     )
 
 
 def _lead_back(
-    device: Device, n: int, found: Any, by: Reflectors, out: Any, *, reverse: bool, turned: bool
+    device: Device, n: int, vectors: Any, by: Reflectors, out: Any, *, reverse: bool, turned: bool
 ) -> None:
     """Vectors of a reduced matrix multiplied with the reflectors that reduced it."""
     kind = dtype(out.dtype)
@@ -209,7 +209,7 @@ def _lead_back(
     plain = not (kind.is_complex or turned)
     parts = 2 if kind.is_complex else 1
     x = out if plain else device.empty((count, parts * rows, columns), kind.real)
-    spread[(columns, rows, count), _TILE](found, by.phases, x, n, REVERSED=reverse)
+    spread[(columns, rows, count), _TILE](vectors, by.phases, x, n, REVERSED=reverse)
     reflect(device, by.vectors, by.factors, x, by.first)
     if not plain:
         collect[(columns, rows, count), _TILE](x, out, TURNED=turned)

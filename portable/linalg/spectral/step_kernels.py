@@ -68,13 +68,13 @@ class StepShape:
 
 
 @function
-def both_added(x: Any, y: Any) -> Any:
+def both_added(x: tuple[kl.Scalar, ...], y: tuple[kl.Scalar, ...]) -> Any:
     """The sums of two pairs."""
     return x[0] + y[0], x[1] + y[1]
 
 
 @function
-def total_of(shares: Any, SHAPE: StepShape) -> Any:
+def total_of(shares: kl.Array, SHAPE: StepShape) -> Any:
     """The sum of what workgroups have."""
     total = kl.cast(0, shares.dtype)
     for part in range(kl.local_id(0), SHAPE.groups, SHAPE.items):
@@ -83,7 +83,9 @@ def total_of(shares: Any, SHAPE: StepShape) -> Any:
 
 
 @function
-def hold_lines(a: Any, lines: Any, i: Any, held: Any, SHAPE: StepShape) -> None:
+def hold_lines(
+    a: kl.Array, lines: tuple[kl.Scalar, ...], i: kl.Scalar, held: kl.Array, SHAPE: StepShape
+) -> None:
     """Loads a team's elements of lines before there is need of them, where lines are shared out.
 
     Teams take the lines in turn; `lines` and `i` are those of `line_sums`.
@@ -97,7 +99,14 @@ def hold_lines(a: Any, lines: Any, i: Any, held: Any, SHAPE: StepShape) -> None:
 
 
 @function
-def line_sums(a: Any, lines: Any, i: Any, by: Any, room: Any, SHAPE: StepShape) -> Any:
+def line_sums(
+    a: kl.Array,
+    lines: tuple[kl.Scalar, ...],
+    i: kl.Scalar,
+    by: kl.Array,
+    room: tuple[kl.Array, ...],
+    SHAPE: StepShape,
+) -> Any:
     """A vector of lines' sums, times two rows of coefficients, for the first team of a workgroup.
 
     Parameters
@@ -140,7 +149,14 @@ def line_sums(a: Any, lines: Any, i: Any, by: Any, room: Any, SHAPE: StepShape) 
 
 
 @function
-def multiply_rows(a: Any, rows: Any, x: Any, at: Any, sums: Any, SHAPE: StepShape) -> None:
+def multiply_rows(
+    a: kl.Array,
+    rows: tuple[kl.Scalar, ...],
+    x: kl.Array,
+    at: kl.Scalar,
+    sums: kl.Array,
+    SHAPE: StepShape,
+) -> None:
     """Products of a team's rows with `x`, for all its work-items.
 
     Parameters
@@ -172,7 +188,7 @@ def multiply_rows(a: Any, rows: Any, x: Any, at: Any, sums: Any, SHAPE: StepShap
 
 
 @kernel
-def subtract(product: Any, x: Any) -> None:
+def subtract(product: kl.Array, x: kl.Array) -> None:
     """Takes a product off matrices; dimension 2 is the matrices."""
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < x.shape[0] and row < x.shape[1] and column < x.shape[2]:

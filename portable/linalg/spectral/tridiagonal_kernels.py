@@ -71,7 +71,14 @@ class Tridiagonal(NamedTuple):
 
 @kernel
 def tridiagonalize(
-    work: Any, out: Tridiagonal, counts: Any, panel: Any, first: Any, last: Any, *, SHAPE: StepShape
+    work: kl.Array,
+    out: Tridiagonal,
+    counts: kl.Array,
+    panel: kl.Scalar,
+    first: kl.Scalar,
+    last: kl.Scalar,
+    *,
+    SHAPE: StepShape,
 ) -> None:
     """Makes phases `first` to ``last - 1`` of a panel; dimension 1 is the matrices.
 
@@ -82,25 +89,25 @@ def tridiagonalize(
     Behind the matrix lie the panel's lines: v and w of each reflector in turn, conjugated, and then
     w and v in turn, with zeros at first.
     """
-    own = kl.group_id(1)
+    matrix = kl.group_id(1)
     mine = Tridiagonal(
-        out.d[own],
-        out.e[own],
-        out.vectors[own],
-        out.factors[own],
-        out.columns[own],
-        out.heads[own],
-        out.products[own],
-        out.shares[own],
+        out.d[matrix],
+        out.e[matrix],
+        out.vectors[matrix],
+        out.factors[matrix],
+        out.columns[matrix],
+        out.heads[matrix],
+        out.products[matrix],
+        out.shares[matrix],
     )
     for phase in range(first, last):
         if phase > first:
-            meet(counts[own], panel, phase - first, SHAPE.groups)
+            meet(counts[matrix], panel, phase - first, SHAPE.groups)
         made = phase // 2
         if phase % 2 == 0:
-            make_column(work[own], mine, panel * SHAPE.block + made, made, SHAPE)
+            make_column(work[matrix], mine, panel * SHAPE.block + made, made, SHAPE)
         else:
-            multiply_column(work[own], mine, panel * SHAPE.block + made, made, SHAPE)
+            multiply_column(work[matrix], mine, panel * SHAPE.block + made, made, SHAPE)
 
 
 class Last(NamedTuple):
@@ -125,7 +132,9 @@ class Last(NamedTuple):
 
 
 @function
-def make_column(a: Any, out: Tridiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+def make_column(
+    a: kl.Array, out: Tridiagonal, k: kl.Scalar, made: kl.Scalar, SHAPE: StepShape
+) -> None:
     """Column `k`, of which so many of the panel's reflectors are to be taken, and the last one's w.
 
     That is ``tau (A v - V (W^H v) - W (V^H v)) - tau/2 (v^H p) v``, p being what is before the last
@@ -139,8 +148,8 @@ def make_column(a: Any, out: Tridiagonal, k: Any, made: Any, SHAPE: StepShape) -
         kl.local((SHAPE.teams, 2, WIDTH), kind),
     )
     begin = k // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
-    own = kl.local_id(0) % SHAPE.team * ACROSS
-    hold_lines(a, lines, begin + own, held, SHAPE)
+    first = kl.local_id(0) % SHAPE.team * ACROSS
+    hold_lines(a, lines, begin + first, held, SHAPE)
     zero = kl.cast(0, real)
     last = Last(zero, kl.cast(0, kind), zero, kl.cast(0, kind))
     if made > 0:
@@ -152,7 +161,7 @@ def make_column(a: Any, out: Tridiagonal, k: Any, made: Any, SHAPE: StepShape) -
     kl.barrier()
     squares = kl.splat(zero, ACROSS)
     for at in range(begin, a.shape[1], SHAPE.groups * WIDTH):
-        i = at + own
+        i = at + first
         sums = line_sums(a, lines, i, coefficients, (held, parts), SHAPE)
         if i < a.shape[1] and kl.local_id(0) < SHAPE.team:
             squares = squares + column_part(a, out, (k, made), i, sums, last, SHAPE)
@@ -165,7 +174,12 @@ def make_column(a: Any, out: Tridiagonal, k: Any, made: Any, SHAPE: StepShape) -
 
 @function
 def last_reflector(
-    a: Any, out: Tridiagonal, k: Any, lines: Any, coefficients: Any, SHAPE: StepShape
+    a: kl.Array,
+    out: Tridiagonal,
+    k: kl.Scalar,
+    lines: tuple[kl.Scalar, ...],
+    coefficients: kl.Array,
+    SHAPE: StepShape,
 ) -> Last:
     """The reflector of column ``k - 1``, and what the panel's lines are multiplied with for it."""
     BEHIND, old, kind = out.columns.shape[1], (k + 1) % 2, a.dtype
@@ -195,7 +209,13 @@ def last_reflector(
 
 @function
 def column_part(
-    a: Any, out: Tridiagonal, step: Any, i: Any, sums: Any, last: Last, SHAPE: StepShape
+    a: kl.Array,
+    out: Tridiagonal,
+    step: tuple[kl.Scalar, ...],
+    i: kl.Scalar,
+    sums: tuple[kl.Scalar, ...],
+    last: Last,
+    SHAPE: StepShape,
 ) -> Any:
     """Vectors of v, w and the column, given what the panel's lines take of them.
 
@@ -234,7 +254,9 @@ def column_part(
 
 
 @function
-def multiply_column(a: Any, out: Tridiagonal, k: Any, made: Any, SHAPE: StepShape) -> None:
+def multiply_column(
+    a: kl.Array, out: Tridiagonal, k: kl.Scalar, made: kl.Scalar, SHAPE: StepShape
+) -> None:
     """The matrix, and the panel's lines, times column `k` behind its first element."""
     n, at, BEHIND = out.d.shape[0], k + 1, out.columns.shape[1]
     column, end, energy = out.columns[k % 2], n + 2 * made, kl.cast(0, a.dtype.real)

@@ -46,8 +46,8 @@ class OwnStage(Stage):
             self._layer.forward(flow.x, y, self._state)
         into = [(self._state[name], gradient) for name, gradient in named.items()]
         into += [] if flow.dx is None else [(flow.x, flow.dx)]
-        found = tape.gradients_of(y, [x for x, _ in into], flow.dy)
-        for gradient, (_, out) in zip(found, into, strict=True):
+        slopes = tape.gradients_of(y, [x for x, _ in into], flow.dy)
+        for gradient, (_, out) in zip(slopes, into, strict=True):
             if gradient is None:
                 fill(out, 0)
             else:

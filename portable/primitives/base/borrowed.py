@@ -96,8 +96,8 @@ class Borrowed(Storage):
     def interpreted(self, buffer: Any, offset: int) -> Any:
         """The same elsewhere, as NumPy's array: what devices take that run kernels themselves."""
         address = buffer.__array_interface__["data"][0]
-        place = _Place(self, buffer, address + offset - address % ALIGNMENT)
-        return np.asarray(place).view(self.dtype.numpy)  # an interface knows no bfloat16
+        position = _Place(self, buffer, address + offset - address % ALIGNMENT)
+        return np.asarray(position).view(self.dtype.numpy)  # an interface knows no bfloat16
 
 
 class _Place:

@@ -29,10 +29,10 @@ class ByQueue:
     def __call__(self) -> Any:
         """That of the current queue, made when it is first asked for."""
         queue = self._device.current_queue()
-        found = self._made.get(queue)
-        if found is None:
-            found = self._made[queue] = self._make()
-        return found
+        made = self._made.get(queue)
+        if made is None:
+            made = self._made[queue] = self._make()
+        return made
 
 
 @lru_cache(maxsize=256)

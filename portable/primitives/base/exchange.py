@@ -46,10 +46,10 @@ def takes_other_libraries(
             return tuple(flattened((results[0],)))
 
         if away is None:
-            found = exchanged(of_parts, tuple(parts), {})
+            result = exchanged(of_parts, tuple(parts), {})
         else:
-            found = MovedCall(away).called(of_parts, tuple(parts), {})
-        return cast(_Result, _with_parts((results[0],), found)[0])
+            result = MovedCall(away).called(of_parts, tuple(parts), {})
+        return cast(_Result, _with_parts((results[0],), result)[0])
 
     return call
 

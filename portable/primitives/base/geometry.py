@@ -58,8 +58,10 @@ def broadcast_strides(shape: Shape, strides: Shape, to: Shape) -> Shape:
         The shape that it broadcasts to.
     """
     lead = len(to) - len(shape)
-    own = [0 if extent == 1 else stride for extent, stride in zip(shape, strides, strict=True)]
-    return (0,) * lead + tuple(own)
+    steps_of_array = [
+        0 if extent == 1 else stride for extent, stride in zip(shape, strides, strict=True)
+    ]
+    return (0,) * lead + tuple(steps_of_array)
 
 
 def collapsed(shape: Shape, strides: Sequence[Shape]) -> tuple[Shape, list[Shape]]:
@@ -71,7 +73,7 @@ def collapsed(shape: Shape, strides: Sequence[Shape]) -> tuple[Shape, list[Shape
             continue
         here = [s[dim] for s in strides]
         if extents and all(
-            before == own * extent for before, own in zip(steps[-1], here, strict=True)
+            before == step * extent for before, step in zip(steps[-1], here, strict=True)
         ):
             extents[-1] *= extent
             steps[-1] = here
@@ -92,12 +94,12 @@ def normalized_axis(axis: int, ndim: int) -> int:
         If there is no such axis.
     """
     try:
-        place = axis.__index__()
+        position = axis.__index__()
     except AttributeError:
         raise TypeError(f"an axis is an integer, not {type(axis).__name__}") from None
-    if not -ndim <= place < ndim:
+    if not -ndim <= position < ndim:
         raise BadIndexError(f"axis {axis} of an array with {ndim} dimensions")
-    return place % ndim
+    return position % ndim
 
 
 def normalized_axes(axes: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
@@ -111,10 +113,10 @@ def normalized_axes(axes: int | Sequence[int] | None, ndim: int) -> tuple[int, .
     if axes is None:
         return tuple(range(ndim))
     items = tuple(axes) if isinstance(axes, tuple | list) else (axes,)
-    found = tuple(normalized_axis(a, ndim) for a in items)
-    if len(set(found)) < len(found):
+    dims = tuple(normalized_axis(a, ndim) for a in items)
+    if len(set(dims)) < len(dims):
         raise ShapeError(f"an axis comes twice in {axes}")
-    return found
+    return dims
 
 
 def reduced_shape(shape: Shape, axes: Shape, keepdims: bool = False) -> Shape:
@@ -165,13 +167,13 @@ def reshaped_strides(shape: Shape, strides: Shape, to: Shape) -> Shape | None:
         The shape wanted, of as many elements.
     """
     old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
-    found: list[int] = []
+    result: list[int] = []
     i = 0
     todo = list(to)
     while todo:
         run = [todo.pop(0)]
         if run[0] == 1:
-            found.append(0)
+            result.append(0)
             continue
         first = i
         size_old, i = old[i][0], i + 1
@@ -188,5 +190,5 @@ def reshaped_strides(shape: Shape, strides: Shape, to: Shape) -> Shape | None:
             return None
         step = group[-1][1]
         inner = [step * prod(run[d + 1 :]) for d in range(len(run))]
-        found.extend(inner)
-    return tuple(found)
+        result.extend(inner)
+    return tuple(result)

@@ -40,9 +40,9 @@ def operation(x: Any) -> Any:
     """
     if not isinstance(x, np.ufunc):
         return x
-    found = getattr(kl, _OTHER_NAMES.get(x.__name__, x.__name__), None)
-    if found is None:
+    word = getattr(kl, _OTHER_NAMES.get(x.__name__, x.__name__), None)
+    if word is None:
         raise DTypeError(
             f"kernels have no numpy.{x.__name__}; give a function of your own that they can call"
         )
-    return found
+    return word

@@ -208,9 +208,9 @@ class Recipe:
 
     def finish(self, *results: Any) -> Callable[..., Any]:
         """Ends it: a run gives the array that this view stands for, or a tuple of several."""
-        found = [(x, Place(*self._place_of(x))) for x in results]
+        located = [(x, Place(*self._place_of(x))) for x in results]
         self._arrays = []
-        return self._text.compiled(found)
+        return self._text.compiled(located)
 
     def _number(self, x: Any) -> str:
         """The name of a number, of None or of what else is not an array."""
@@ -239,11 +239,11 @@ def _same_memory(x: Storage, y: Storage) -> bool:
 def _sharing(arrays: tuple[Any, ...]) -> tuple[tuple[int, int], ...]:
     """Which of several arrays have memory in common, and how far apart they begin in it."""
     first: dict[int, tuple[int, int]] = {}
-    found = []
+    shared = []
     for x in arrays:
         sharer, start = first.setdefault(id(x.buffer), (len(first), x.offset))
-        found.append((sharer, x.offset - start))
-    return tuple(found)
+        shared.append((sharer, x.offset - start))
+    return tuple(shared)
 
 
 def _told(work: Callable[..., Any], arrays: tuple[Any, ...]) -> Any:
@@ -251,9 +251,9 @@ def _told(work: Callable[..., Any], arrays: tuple[Any, ...]) -> Any:
     if not recording.active or (recorder := recording.current()) is None:
         return work(*arrays)
     with recording.unwatched():
-        found = work(*arrays)
-    recorder.unseen(arrays, found if isinstance(found, tuple) else (found,))
-    return found
+        results = work(*arrays)
+    recorder.unseen(arrays, results if isinstance(results, tuple) else (results,))
+    return results
 
 
 class Plans:
@@ -272,10 +272,10 @@ class Plans:
     def __call__(self, x: Any, *options: Any) -> Any:
         """Does it to an array."""
         key = (x.device, x.dtype, x.shape, x.strides, x.offset & 15, options)
-        found = self._known.get(key)
-        if found is None:
-            found = self._new(key, x, options)
-        return _told(found, (x,))
+        plan = self._known.get(key)
+        if plan is None:
+            plan = self._new(key, x, options)
+        return _told(plan, (x,))
 
     def run(self, arrays: tuple[Any, ...], *options: Any) -> Any:
         """Does it to several arrays; `write` takes them as a tuple."""
@@ -289,13 +289,13 @@ class Plans:
         if len({id(x.buffer) for x in arrays}) < len(arrays):
             parts.append(_sharing(arrays))
         key = tuple(parts)
-        found = self._known.get(key)
-        if found is None:
-            found = self._new(key, arrays, options)
-        return found
+        plan = self._known.get(key)
+        if plan is None:
+            plan = self._new(key, arrays, options)
+        return plan
 
     def _new(self, key: Any, given: Any, options: tuple[Any, ...]) -> Callable[..., Any]:
         if len(self._known) >= _MAX_PLANS:
             self._known.clear()
-        found = self._known[key] = self._write(given, *options)
-        return found
+        plan = self._known[key] = self._write(given, *options)
+        return plan

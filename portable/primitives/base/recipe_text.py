@@ -114,8 +114,8 @@ class RunText:
 
     def compiled(self, results: Sequence[tuple[Any, Place]]) -> Callable[..., Any]:
         """The function, which gives the views at places, a tuple if there are several."""
-        found = ", ".join(self._result(*result) for result in results)
-        self._lines.append(f"return {found}")
+        returned = ", ".join(self._result(*result) for result in results)
+        self._lines.append(f"return {returned}")
         text = _SOURCE.format(
             names=", ".join(self._names),
             given=", ".join(f"x{n}" for n in range(self._given)),

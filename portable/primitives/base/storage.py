@@ -226,9 +226,9 @@ def expanded_index(index: Any, shape: tuple[int, ...], taken: int = 0) -> list[A
     """
     items = list(index) if isinstance(index, tuple) else [index]
     named, places = taken, []
-    for place, item in enumerate(items):
+    for dim, item in enumerate(items):
         if item is Ellipsis:
-            places.append(place)
+            places.append(dim)
         elif item is not None:
             named += 1
     missing = len(shape) - named
@@ -238,8 +238,8 @@ def expanded_index(index: Any, shape: tuple[int, ...], taken: int = 0) -> list[A
         raise BadIndexError("an index can hold one ellipsis (...)")
     if not missing and not places:
         return items
-    place = places[0] if places else len(items)
-    return items[:place] + [slice(None)] * missing + items[place + 1 :]
+    dim = places[0] if places else len(items)
+    return items[:dim] + [slice(None)] * missing + items[dim + 1 :]
 
 
 def _sliced(item: slice, extent: int) -> tuple[int, int, int]:
@@ -254,12 +254,12 @@ def _checked(item: Any, extent: int) -> int:
     if isinstance(item, bool):
         raise BadIndexError("an index of type bool stands alone; wrap it in an array")
     try:
-        place = int(item.__index__())
+        index_value = int(item.__index__())
     except (AttributeError, TypeError):
         raise BadIndexError(
             f"an index of type {type(item).__name__}; expected integers, slices, ..., None, or "
             "arrays of integers or bools"
         ) from None
-    if not -extent <= place < extent:
-        raise BadIndexError(f"index {place} is out of range for extent {extent}")
-    return place % extent
+    if not -extent <= index_value < extent:
+        raise BadIndexError(f"index {index_value} is out of range for extent {extent}")
+    return index_value % extent

@@ -14,13 +14,13 @@ __all__ = ["counted", "counted_down", "spaced"]
 
 
 @function
-def counted(i: Any, start: Any, step: Any, KIND: Any) -> Any:
+def counted(i: kl.Scalar, start: kl.Scalar, step: kl.Scalar, KIND: Any) -> Any:
     """Element `i` of an arithmetic progression."""
     return start + kl.cast(i, KIND) * step
 
 
 @function
-def counted_down(i: Any, start: Any, step: Any, KIND: Any) -> Any:
+def counted_down(i: kl.Scalar, start: kl.Scalar, step: kl.Scalar, KIND: Any) -> Any:
     """The same, rounded down."""
     return kl.floor(counted(i, start, step, KIND))
 
@@ -35,7 +35,7 @@ class _Progression(Body):
     out: Any
     kind: Any
 
-    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
+    def do(self, outer: Any, row: Any, j: kl.Scalar, lanes: int) -> None:
         """Works them out."""
         i = lane_numbers(self.kind, lanes) + kl.cast(j, self.kind) if lanes > 1 else j
         value = self.op(i, self.start, self.step, self.kind)
@@ -43,7 +43,16 @@ class _Progression(Body):
 
 
 @kernel(contract=False)
-def spaced(start: Any, step: Any, last: Any, out: Any, *, OP: Any, KIND: Any, SHARE: Any) -> None:
+def spaced(
+    start: kl.Scalar,
+    step: kl.Scalar,
+    last: kl.Scalar | None,
+    out: kl.Array,
+    *,
+    OP: Any,
+    KIND: Any,
+    SHARE: Any,
+) -> None:
     """An arithmetic progression.
 
     Parameters

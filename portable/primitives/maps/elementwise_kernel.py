@@ -44,7 +44,7 @@ NUMBER = "number"
 
 
 @function
-def product_of(extents: Any) -> Any:
+def product_of(extents: tuple[kl.Scalar, ...]) -> Any:
     """The number of elements of a shape."""
     total = 1
     for extent in extents:
@@ -53,7 +53,7 @@ def product_of(extents: Any) -> Any:
 
 
 @function
-def unravelled(position: Any, shape: Any) -> Any:
+def unravelled(position: kl.Scalar, shape: tuple[kl.Scalar, ...]) -> Any:
     """The index of the element that comes `position`-th in C order."""
     index = ()
     rest = position
@@ -66,13 +66,13 @@ def unravelled(position: Any, shape: Any) -> Any:
 
 
 @function
-def lane_numbers(kind: Any, lanes: Any) -> Any:
+def lane_numbers(kind: Any, lanes: int) -> Any:
     """The vector of a type whose elements are the numbers of its lanes."""
     return kl.vector(*[kl.cast(lane, kind) for lane in kl.static_range(lanes)])
 
 
 @function
-def every_other(x: Any, outer: Any, j: Any, lanes: Any) -> Any:
+def every_other(x: kl.Array, outer: tuple[kl.Scalar, ...], j: kl.Scalar, lanes: int) -> Any:
     """Every other one of a row's elements from twice `j` on, and nothing behind the last of them.
 
     Two vectors hold them, the second of which begins an element earlier than it could.
@@ -87,21 +87,23 @@ def every_other(x: Any, outer: Any, j: Any, lanes: Any) -> Any:
 
 
 @function
-def of_words(words: Any) -> Any:
+def of_words(words: kl.Scalar) -> Any:
     """Complex numbers whose parts are the halves of words, or vectors of such halves."""
     low, high = kl.cast(words, kl.u32), kl.cast(words >> _HALF, kl.u32)
     return kl.complex(kl.bitcast(low, kl.f32), kl.bitcast(high, kl.f32))
 
 
 @function
-def as_words(numbers: Any) -> Any:
+def as_words(numbers: kl.Scalar) -> Any:
     """The words whose halves are the parts of complex numbers."""
     low, high = kl.bitcast(kl.real(numbers), kl.u32), kl.bitcast(kl.imag(numbers), kl.u32)
     return kl.cast(high, kl.u64) << _HALF | kl.cast(low, kl.u64)
 
 
 @function
-def taken(x: Any, how: Any, kind: Any, outer: Any, j: Any, lanes: Any) -> Any:
+def taken(
+    x: Any, how: str, kind: Any, outer: tuple[kl.Scalar, ...], j: kl.Scalar, lanes: int
+) -> Any:
     """An operand's element, or `lanes` of them, converted."""
     if how == NUMBER:
         value = x
@@ -145,7 +147,7 @@ class Share:
     rows: int
     streaming: bool
 
-    def sweep(self, shape: Any, body: Any) -> None:
+    def sweep(self, shape: tuple[kl.Scalar, ...], body: Any) -> None:
         """Has `body` do what is this work-item's of a shape: ``body.do(outer, row, j, lanes)``.
 
         The last dimension is counted in vectors, the rest of a row one by one; the other dimensions
@@ -171,7 +173,7 @@ class Share:
 class Body:
     """What a sweep does, of which nothing is known of a row beforehand."""
 
-    def row(self, outer: Any) -> Any:
+    def row(self, outer: tuple[kl.Scalar, ...]) -> Any:
         """Nothing."""
         return None
 
@@ -201,10 +203,10 @@ class Formula:
         """What `taken` is told first, of each."""
         return tuple(zip(arrays, self.how, self.kinds, strict=True))
 
-    def value(self, arrays: Any, outer: Any, j: Any, lanes: Any) -> Any:
+    def value(self, arrays: Any, outer: tuple[kl.Scalar, ...], j: kl.Scalar, lanes: int) -> Any:
         """The operation on operands' elements, or on `lanes` of them."""
-        found = self.op(*[taken(*operand, outer, j, lanes) for operand in self.operands(arrays)])
-        return as_words(found) if self.in_words else found
+        value = self.op(*[taken(*operand, outer, j, lanes) for operand in self.operands(arrays)])
+        return as_words(value) if self.in_words else value
 
 
 @dataclass(frozen=True)
@@ -216,13 +218,13 @@ class _Elements(Body):
     out: Any
     streaming: bool
 
-    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
+    def do(self, outer: tuple[kl.Scalar, ...], row: Any, j: kl.Scalar, lanes: int) -> None:
         """Works it out."""
         value = self.formula.value(self.arrays, outer, j, lanes)
         kl.vstore(self.out, *outer, j, value, streaming=self.streaming)
 
 
 @kernel
-def elementwise(arrays: Any, out: Any, *, FORMULA: Any, SHARE: Any) -> None:
+def elementwise(arrays: Any, out: kl.Array, *, FORMULA: Formula, SHARE: Share) -> None:
     """``out = OP(*arrays)``, the arrays being operands as `FORMULA` reads them."""
     SHARE.sweep(out.shape, _Elements(FORMULA, arrays, out, SHARE.streaming))

@@ -35,13 +35,13 @@ CROSSWISE_REVERSED = "crosswise reversed"
 
 
 @function
-def converted(x: Any, kind: Any) -> Any:
+def converted(x: kl.Scalar, kind: Any) -> Any:
     """`x` in a type to compute in; None: its own."""
     return x if kind is None else kl.cast(x, kind)
 
 
 @function
-def square(number: Any, shape: Any, EDGE: int) -> Any:
+def square(number: kl.Scalar, shape: tuple[kl.Scalar, ...], EDGE: int) -> Any:
     """Where square `number` of a stack of matrices begins: row, column, and its matrix' index."""
     down, across = shape[len(shape) - 2], shape[len(shape) - 1]
     wide, tall = kl.cdiv(across, EDGE), kl.cdiv(down, EDGE)
@@ -50,13 +50,13 @@ def square(number: Any, shape: Any, EDGE: int) -> Any:
 
 
 @function
-def lies_across(how: Any) -> Any:
+def lies_across(how: str) -> Any:
     """Whether an operand changes places."""
     return how in (CROSSWISE, CROSSWISE_REVERSED)
 
 
 @function
-def along_column(x: Any, how: Any, row: Any, lanes: Any) -> Any:
+def along_column(x: kl.Array, how: str, row: kl.Scalar, lanes: int) -> Any:
     """Where in a column of `x` the first of `lanes` elements from `row` on lies."""
     if how == CROSSWISE_REVERSED:
         return x.shape[x.ndim - 2] - lanes - row
@@ -67,7 +67,7 @@ def along_column(x: Any, how: Any, row: Any, lanes: Any) -> Any:
 
 
 @function
-def turned(vectors: Any, LANES: Any) -> Any:
+def turned(vectors: Any, LANES: int) -> Any:
     """As many vectors as they have lanes, lane `r` of vector `k` now being lane `k` of vector `r`.
 
     Blocks of half the edge change places, then blocks of a quarter within each, and so on.
@@ -81,7 +81,7 @@ def turned(vectors: Any, LANES: Any) -> Any:
 
 
 @function
-def mixed(vectors: Any, i: int, half: int) -> Any:
+def mixed(vectors: tuple[kl.Scalar, ...], i: int, half: int) -> Any:
     """Vector `i` after blocks of half the edge have changed places."""
     LANES = len(vectors)
     # The upper of two vectors takes what is behind the middle of their blocks.
@@ -92,7 +92,15 @@ def mixed(vectors: Any, i: int, half: int) -> Any:
 
 
 @function
-def rows_of(x: Any, how: Any, kind: Any, outer: Any, row: Any, column: Any, LANES: Any) -> Any:
+def rows_of(
+    x: kl.Array,
+    how: str,
+    kind: Any,
+    outer: tuple[kl.Scalar, ...],
+    row: kl.Scalar,
+    column: kl.Scalar,
+    LANES: int,
+) -> Any:
     """The vectors of a crosswise operand for the rows of a square of `LANES`, converted."""
     first = along_column(x, how, row, LANES)
     ahead = _AHEAD * LANES if how == CROSSWISE else -_AHEAD * LANES
@@ -102,17 +110,17 @@ def rows_of(x: Any, how: Any, kind: Any, outer: Any, row: Any, column: Any, LANE
         kl.vload(x, *outer, first, column + k, lanes=LANES, axis=x.ndim - 2, ahead=ahead)
         for k in kl.static_range(LANES)
     ]
-    found = turned([converted(vector, kind) for vector in columns], LANES)
+    rows = turned([converted(vector, kind) for vector in columns], LANES)
     if how == CROSSWISE:
-        return found
-    return [found[LANES - 1 - r] for r in kl.static_range(LANES)]
+        return rows
+    return [rows[LANES - 1 - r] for r in kl.static_range(LANES)]
 
 
 # -- in local memory ------------------------------------------------------------------------
 
 
 @function
-def place_of(row: Any, LANES: Any) -> Any:
+def place_of(row: kl.Scalar, LANES: int) -> Any:
     """Where a row of a square lies in its tile: such that neither side meets in a bank."""
     return row % LANES, row // LANES
 
@@ -146,7 +154,7 @@ class _Square:
     left: Any
     cut: Tiles
 
-    def bring(self, x: Any, how: Any, tile: Any) -> None:
+    def bring(self, x: kl.Array, how: str, tile: kl.Array) -> None:
         """Puts an operand's square into a tile, neighbouring work-items reading neighbours.
 
         Each takes squares of vectors, whose elements change places in its registers.
@@ -167,20 +175,22 @@ class _Square:
                             row = along_column(x, how, top + i + r, 1)
                             tile[r, kl.local_id(0), far + c] = x[*self.outer, row, left + far + c]
 
-    def value(self, down: Any, across: Any, lanes: Any) -> Any:
+    def value(self, down: kl.Scalar, across: kl.Scalar, lanes: int) -> Any:
         """The operation on neighbours, `down` and `across` into the square."""
-        place = (*place_of(down, self.cut.lanes), across)
+        target = (*place_of(down, self.cut.lanes), across)
         values = [
             taken(*operand, (*self.outer, self.top + down), self.left + across, lanes)
             if tile is None
-            else converted(kl.vload(tile, *place, lanes=lanes), operand[2])
+            else converted(kl.vload(tile, *target, lanes=lanes), operand[2])
             for operand, tile in zip(self.formula.operands(self.arrays), self.tiles, strict=True)
         ]
         return self.formula.op(*values)
 
 
 @kernel
-def exchange_tiles(arrays: Any, out: Any, *, FORMULA: Any, CUT: Any) -> None:
+def exchange_tiles(
+    arrays: tuple[kl.Array, ...], out: kl.Array, *, FORMULA: Formula, CUT: Tiles
+) -> None:
     """``out = OP(*arrays)``: a workgroup does a square of ``CUT.width`` vectors."""
     LANES, EDGE = CUT.lanes, CUT.width * CUT.lanes
     down, across = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
@@ -242,7 +252,7 @@ class _Block:
     out: Any
     outer: Any
 
-    def square(self, row: Any, column: Any, LANES: Any, STREAMING: Any) -> None:
+    def square(self, row: kl.Scalar, column: kl.Scalar, LANES: int, STREAMING: bool) -> None:
         """Does a square of `LANES`, whole vectors at a time."""
         operands = self.formula.operands(self.arrays)
         across = [
@@ -259,7 +269,9 @@ class _Block:
 
 
 @kernel
-def exchange_blocks(arrays: Any, out: Any, *, FORMULA: Any, CUT: Any) -> None:
+def exchange_blocks(
+    arrays: tuple[kl.Array, ...], out: kl.Array, *, FORMULA: Formula, CUT: Blocks
+) -> None:
     """``out = OP(*arrays)``: a work-item does a square of ``CUT.block``, square by square."""
     LANES, EDGE = CUT.lanes, CUT.edge
     down, across = out.shape[out.ndim - 2], out.shape[out.ndim - 1]

@@ -116,8 +116,8 @@ def common_type(operands: Sequence[Any]) -> DType:
 
 def described(x: Any) -> DType | str:
     """What promotion sees of an operand."""
-    found: DType | None = getattr(x, "dtype", None)
-    return kind_of(x) if found is None else found
+    kind: DType | None = getattr(x, "dtype", None)
+    return kind_of(x) if kind is None else kind
 
 
 @cache

@@ -63,18 +63,18 @@ class Results(Target):
     out: Any
     step: Any
 
-    def has_all(self, first: Any, count: Any) -> Any:
+    def has_all(self, first: kl.Scalar, count: int) -> Any:
         """Whether there are so many elements from one on, or none are looked at."""
         return self.x is None or first + count <= self.x.shape[0]
 
-    def put(self, k: Any, at: Any) -> None:
+    def put(self, k: kl.Scalar, at: kl.Scalar) -> None:
         """Writes the `k`-th of what is kept, which is at a place of the mask."""
         if self.x is not None:
             self.out[k] = self.x[at]
         else:
             self.put_index(k, unravelled(at, self.like.shape))
 
-    def put_index(self, k: Any, index: Any) -> None:
+    def put_index(self, k: kl.Scalar, index: tuple[kl.Scalar, ...]) -> None:
         """Writes the `k`-th index."""
         for d in kl.static_range(len(index)):
             self.out[d * self.step + k] = kl.cast(index[d], kl.i64)
@@ -99,15 +99,15 @@ class Results(Target):
                 first, second = (kl.splat(kl.cast(x, kl.i64), 8) for x in (here, below))
                 kl.vstore(self.out, d * self.step + k, kl.where(over, second, first))
 
-    def put_many(self, k: Any, first: Any, word: Any, places: Any) -> None:
+    def put_many(self, k: kl.Scalar, first: kl.Scalar, word: kl.Scalar, places: kl.Array) -> None:
         """Writes what is kept of 64 elements without a branch on the bits.
 
         Up to eight places behind the last one kept get garbage, which later calls overwrite.
         """
         if self.x is not None:
-            for place in kl.static_range(64):
-                self.out[k] = self.x[first + place]
-                k = k + kl.cast((word >> place) & 1, kl.i32)
+            for bit in kl.static_range(64):
+                self.out[k] = self.x[first + bit]
+                k = k + kl.cast((word >> bit) & 1, kl.i32)
         else:
             extent = self.like.shape[self.like.ndim - 1]
             row, column = kl.cast(0, first.dtype), first
@@ -121,9 +121,16 @@ class Results(Target):
                 if self.like.ndim > 1 and column >= extent:
                     row, column = row + 1, column - extent
 
-    def take(self, own: Any, e: Any, chosen: Any, before: Any, WIDTH: Any) -> None:
+    def take(
+        self,
+        section: Any,
+        e: kl.Scalar,
+        chosen: tuple[kl.Scalar, ...],
+        before: tuple[kl.Scalar, ...],
+        WIDTH: int,
+    ) -> None:
         """Writes those that are chosen, which are read before the first is written."""
-        x, places = self.x, [own.begin + e + u * WIDTH for u in range(len(chosen))]
+        x, places = self.x, [section.begin + e + u * WIDTH for u in range(len(chosen))]
         values = (
             ()
             if x is None
@@ -132,9 +139,9 @@ class Results(Target):
         for u in kl.static_range(len(chosen)):
             if chosen[u]:
                 if x is None:
-                    self.put(own.done + before[u], places[u])
+                    self.put(section.done + before[u], places[u])
                 else:
-                    self.out[own.done + before[u]] = values[u]
+                    self.out[section.done + before[u]] = values[u]
 
 
 _BYTE: Final = 8
@@ -201,16 +208,16 @@ def _write_at_once(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tuple[Any
     recipe = Recipe(*arrays, *tables)
     rows, dtype = _result(arrays)
     out = recipe.empty((rows * step,), dtype)
-    found = recipe.empty((1,), int64)
+    count = recipe.empty((1,), int64)
     read = Mask(mask, in_words(mask, cut.word), None, None)
     results = _results(arrays, out, step)
     kernel, constants = _kernel(cut, arrays, at_once=True)
-    recipe.launch(kernel, cut.ndrange, cut.width, read, results, *tables, found, **constants)
-    run = recipe.finish(out, found)
+    recipe.launch(kernel, cut.ndrange, cut.width, read, results, *tables, count, **constants)
+    run = recipe.finish(out, count)
 
     def at_once(*arrays: Any) -> tuple[Any, int, int]:
-        out, found = run(*arrays, *tables)
-        return out, int(fetched(found)[0]), step
+        out, count = run(*arrays, *tables)
+        return out, int(fetched(count)[0]), step
 
     return at_once
 
@@ -273,6 +280,6 @@ def _tables(device: Device) -> tuple[Any, ...]:
 def _places(device: Device) -> Any:
     table = np.zeros((256, 8), np.uint8)
     for byte in range(256):
-        places = [place for place in range(8) if byte >> place & 1]
+        places = [bit for bit in range(8) if byte >> bit & 1]
         table[byte, : len(places)] = places
     return stored(device, device.from_numpy(table))

@@ -27,7 +27,14 @@ __all__ = ["assigned", "filled"]
 
 
 @function
-def filled_in_eights(mask: Any, by_eight: Any, value: Any, x: Any, start: Any, stop: Any) -> None:
+def filled_in_eights(
+    mask: kl.Array,
+    by_eight: kl.Array,
+    value: kl.Scalar,
+    x: kl.Array,
+    start: kl.Scalar,
+    stop: kl.Scalar,
+) -> None:
     """Writes `value` where the mask is true, skipping 64 elements at a time where it is all false.
 
     The array has one dimension; `by_eight` is the mask read as integers of 64 bits, each of eight
@@ -69,7 +76,14 @@ class Cut:
 
 @kernel
 def fill(
-    mask: Any, by_eight: Any, value: Any, x: Any, *, NUMBER: bool, ROW: bool, CUT: Any
+    mask: kl.Array,
+    by_eight: kl.Array | None,
+    value: Any,
+    x: kl.Array,
+    *,
+    NUMBER: bool,
+    ROW: bool,
+    CUT: Cut,
 ) -> None:
     """``x[mask] = value``.
 
@@ -91,7 +105,7 @@ def fill(
     inner = x.shape[x.ndim - 1]
     lead = x.shape[: x.ndim - 1]
     begin = kl.group_id(0) * CUT.chunk
-    own = begin + kl.local_id(0)
+    index = begin + kl.local_id(0)
     stop = kl.minimum(begin + CUT.chunk, inner)
     first = kl.global_id(1) * CUT.rows
     given = value if NUMBER else value[()]
@@ -101,10 +115,10 @@ def fill(
             filled_in_eights(mask, by_eight, given, x, begin, stop)
         elif ROW:
             if mask[*outer]:
-                for j in range(own, stop, CUT.width):
+                for j in range(index, stop, CUT.width):
                     x[*outer, j] = given
         else:
-            for j in range(own, stop, CUT.width * CUT.ahead):
+            for j in range(index, stop, CUT.width * CUT.ahead):
                 places = [j + u * CUT.width for u in range(CUT.ahead)]
                 chosen = [element_if(j < stop, mask, *outer, j) for j in places]
                 for u in kl.static_range(CUT.ahead):
@@ -131,15 +145,22 @@ class Assigned(Target):
         """Assigns the `k`-th value to the element that comes `at`-th in C order."""
         self.x[*unravelled(at, self.x.shape)] = self.values[k]
 
-    def take(self, own: Any, e: Any, chosen: Any, before: Any, WIDTH: Any) -> None:
+    def take(
+        self,
+        section: Any,
+        e: kl.Scalar,
+        chosen: tuple[kl.Scalar, ...],
+        before: tuple[kl.Scalar, ...],
+        WIDTH: int,
+    ) -> None:
         """Assigns to those of a section that are chosen; all values are read before."""
         values = [
-            element_if(there, self.values, own.done + k)
+            element_if(there, self.values, section.done + k)
             for there, k in zip(chosen, before, strict=True)
         ]
         for u in kl.static_range(len(chosen)):
             if chosen[u]:
-                self.x[*unravelled(own.begin + e + u * WIDTH, self.x.shape)] = values[u]
+                self.x[*unravelled(section.begin + e + u * WIDTH, self.x.shape)] = values[u]
 
 
 _GROUP: Final = 256
@@ -185,10 +206,10 @@ def assigned(x: Any, mask: Any, values: Any) -> None:
 def _write_fill(arrays: tuple[Any, ...]) -> Callable[..., None]:
     x, mask = arrays[:2]
     spread = (*mask.strides, *(0,) * (x.ndim - mask.ndim))
-    shape, (steps, own) = collapsed(x.shape, [spread, x.strides])
+    shape, (steps, strides) = collapsed(x.shape, [spread, x.strides])
     row = steps[-1] == 0
     flags = mask.viewed(shape[:-1] if row else shape, steps[:-1] if row else steps).at(None, 0)
-    target = x.viewed(shape, own).at(None, 0)
+    target = x.viewed(shape, strides).at(None, 0)
     number = len(arrays) == 2
     ndrange, workgroup, cut = _cut(shape, x.device.capabilities)
     value = number_for(0, x.dtype) if number else arrays[2].at(None, 0)

@@ -39,17 +39,17 @@ ROW = 16
 
 
 @function
-def lowest_bit(word: Any) -> Any:
+def lowest_bit(word: kl.Scalar) -> Any:
     """The place of the lowest bit of a word that is not zero."""
     return kl.cast(kl.popcount((word & (~word + 1)) - 1), kl.i32)
 
 
 @function
-def bits_one_by_one(source: Any, first: Any, count: Any, KIND: Any) -> Any:
+def bits_one_by_one(source: Any, first: kl.Scalar, count: int, KIND: Any) -> Any:
     """Which of the elements from `first` on are chosen; `count` bits of a `KIND` at most."""
     word = kl.cast(0, KIND)
-    for place in range(kl.minimum(count, source.size() - first)):
-        word = word | (kl.cast(source.chooses(first + place), KIND) << kl.cast(place, KIND))
+    for bit in range(kl.minimum(count, source.size() - first)):
+        word = word | (kl.cast(source.chooses(first + bit), KIND) << kl.cast(bit, KIND))
     return word
 
 
@@ -80,11 +80,11 @@ class Mask(NamedTuple):
             return self.bits.shape[0] * (64 if kl.target.lone_work_items else 32)
         return self.flags.shape[0]
 
-    def chooses(self, i: Any) -> Any:
+    def chooses(self, i: kl.Scalar) -> Any:
         """Whether it is true, or not zero, at a place."""
         return self.flags[i] if self.flags.dtype == kl.bool_ else self.flags[i] != 0
 
-    def bits_from(self, first: Any, KIND: Any) -> Any:
+    def bits_from(self, first: kl.Scalar, KIND: Any) -> Any:
         """As many bits as a `KIND` has from that of an element on; none is set behind the end."""
         word, count = kl.cast(0, KIND), 8 * KIND.itemsize
         if self.words is not None and first + count <= self.size():
@@ -109,10 +109,10 @@ class Target:
     call ``take`` for several, and ``put`` where they are few.
     """
 
-    def look(self, k: Any, first: Any, word: Any) -> None:
+    def look(self, k: kl.Scalar, first: kl.Scalar, word: kl.Scalar) -> None:
         """What is done to all elements of a word, chosen or not: nothing."""
 
-    def finish(self, count: Any, first: Any, step: Any) -> None:
+    def finish(self, count: kl.Scalar, first: kl.Scalar, step: int) -> None:
         """What every `step`-th work-item does once all `count` are done: nothing."""
 
 
@@ -120,7 +120,7 @@ class Target:
 
 
 @kernel
-def pack(source: Any, bits: Any, counts: Any, *, SECTION: int) -> None:
+def pack(source: Mask, bits: kl.Array, counts: kl.Array, *, SECTION: int) -> None:
     """The bits of what is chosen in bytes, and how many are in each section.
 
     Parameters
@@ -142,13 +142,13 @@ def pack(source: Any, bits: Any, counts: Any, *, SECTION: int) -> None:
         count = kl.cast(0, counts.dtype)
         if source.words is not None:
             whole = first + (stop - first) // 64 * 64
-            found = kl.splat(kl.u64(0), 8)
+            result = kl.splat(kl.u64(0), 8)
             for i in range(first, whole, 64):
                 eight = kl.vload(source.words, i // 8, lanes=8)
-                found = found + kl.popcount(eight)
+                result = result + kl.popcount(eight)
                 kl.vstore(bits, i // 8, kl.cast((eight * kl.u64(GATHER8)) >> 56, kl.u32))
             for lane in kl.static_range(8):
-                count = count + kl.cast(found[lane], counts.dtype)
+                count = count + kl.cast(result[lane], counts.dtype)
         for i in range(whole, stop, 64):
             word = source.bits_from(i, kl.u64)
             count = count + kl.cast(kl.popcount(word), counts.dtype)
@@ -158,7 +158,15 @@ def pack(source: Any, bits: Any, counts: Any, *, SECTION: int) -> None:
 
 
 @kernel
-def take(source: Any, target: Any, places: Any, found: Any, *, SECTION: int, FEW: int) -> None:
+def take(
+    source: Any,
+    target: Any,
+    places: kl.Array | None,
+    count_given: kl.Array | None,
+    *,
+    SECTION: int,
+    FEW: int,
+) -> None:
     """Does what is to be done to elements that are chosen, in order.
 
     Parameters
@@ -169,7 +177,7 @@ def take(source: Any, target: Any, places: Any, found: Any, *, SECTION: int, FEW
         What is done.
     places : array or None
         ``places[b]`` are those of the bits in a byte `b`; for `FEW` below 64.
-    found : array or None
+    count_given : array or None
         Becomes how many are chosen, if there is one section only.
     SECTION : int
         Elements of a section, which a work-item does.
@@ -201,8 +209,8 @@ def take(source: Any, target: Any, places: Any, found: Any, *, SECTION: int, FEW
                 target.put(k, i + lowest_bit(word))
                 k = k + 1
                 word = word & (word - 1)
-        if found is not None:
-            found[0] = kl.cast(k, kl.i64)
+        if count_given is not None:
+            count_given[0] = kl.cast(k, kl.i64)
             target.finish(k, 0, 1)
 
 
@@ -234,7 +242,7 @@ class Section:
     size: Any
     count: Any
 
-    def sweep(self, target: Any, WIDTH: Any, AHEAD: Any) -> None:
+    def sweep(self, target: Any, WIDTH: int, AHEAD: int) -> None:
         """Has them taken: ``target.take(own, e, chosen, before, WIDTH)``.
 
         That is told of `AHEAD` elements, `WIDTH` apart from the `e`-th of the section on, whether
@@ -254,7 +262,7 @@ class Section:
 
 
 @function
-def element_if(there: Any, x: Any, *at: Any) -> Any:
+def element_if(there: kl.Scalar, x: kl.Array, *at: kl.Scalar) -> Any:
     """An element, or 0 if it is not there."""
     value = kl.cast(0, x.dtype)
     if there:
@@ -263,19 +271,19 @@ def element_if(there: Any, x: Any, *at: Any) -> Any:
 
 
 @function
-def packed_word(word: Any, before: Any) -> Any:
+def packed_word(word: kl.Scalar, before: kl.Scalar) -> Any:
     """32 bits and how many are set before them, in one word, the bits in the lower half."""
     return (kl.cast(before, kl.u64) << 32) | kl.cast(word, kl.u64)
 
 
 @function
-def split_word(pair: Any) -> Any:
+def split_word(pair: kl.Scalar) -> Any:
     """What `packed_word` has joined."""
     return kl.cast(pair & 0xFFFFFFFF, kl.u32), kl.cast(pair >> 32, kl.i32)
 
 
 @function
-def words_added_up(word: Any, WIDTH: Any) -> Any:
+def words_added_up(word: kl.Scalar, WIDTH: int) -> Any:
     """How many bits of a workgroup's words are set before a work-item's own, and up to its end.
 
     `kl.workgroup_scan` made ``x[mask]`` 3 to 8 % slower on an H200 through NVIDIA's OpenCL.
@@ -301,7 +309,7 @@ def words_added_up(word: Any, WIDTH: Any) -> Any:
 
 
 @function
-def pack_words(word: Any, at: Any, bits: Any, counts: Any, WIDTH: Any) -> Any:
+def pack_words(word: kl.Scalar, at: kl.Scalar, bits: kl.Array, counts: kl.Array, WIDTH: int) -> Any:
     """Packs a word of each work-item; `counts` gets how many bits are set in all.
 
     Returns how many are up to its end.
@@ -314,7 +322,7 @@ def pack_words(word: Any, at: Any, bits: Any, counts: Any, WIDTH: Any) -> Any:
 
 
 @kernel
-def pack_by_workgroup(source: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
+def pack_by_workgroup(source: Any, bits: kl.Array, counts: kl.Array, *, WIDTH: int) -> None:
     """As `pack`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
 
     `bits` has a word for each work-item, as `packed_word` gives it.
@@ -324,13 +332,13 @@ def pack_by_workgroup(source: Any, bits: Any, counts: Any, *, WIDTH: int) -> Non
 
 
 @function
-def own_section(source: Any, found: Any, WIDTH: Any) -> Any:
-    """The section of a workgroup; `found` becomes how many are chosen if there is but one."""
+def own_section(source: Any, count_given: kl.Array | None, WIDTH: int) -> Any:
+    """The section of a workgroup; `count_given` becomes how many are chosen if there is but one."""
     item, group = kl.local_id(0), kl.group_id(0)
     if source.bits is None:
         words = kl.local((WIDTH,), kl.u64)
         last = kl.local((1,), kl.i32)
-        upto = pack_words(source.bits_from(item * 32, kl.u32), item, words, found, WIDTH)
+        upto = pack_words(source.bits_from(item * 32, kl.u32), item, words, count_given, WIDTH)
         if item == WIDTH - 1:
             last[0] = upto
         kl.barrier()
@@ -344,23 +352,23 @@ def own_section(source: Any, found: Any, WIDTH: Any) -> Any:
 
 
 @function
-def take_few(own: Any, target: Any, WIDTH: Any, FEW: Any) -> None:
+def take_few(section: Section, target: Any, WIDTH: int, FEW: int) -> None:
     """Does to what a section chooses, no more than `FEW`: through places in local memory."""
     item = kl.local_id(0)
     places = kl.local((FEW,), kl.u16)
-    word, place = split_word(own.words[own.own - item // 32 + item])
+    word, bit = split_word(section.words[section.own - item // 32 + item])
     while word != 0:
-        places[place] = kl.cast(item * 32 + lowest_bit(word), kl.u32)
-        place = place + 1
+        places[bit] = kl.cast(item * 32 + lowest_bit(word), kl.u32)
+        bit = bit + 1
         word = word & (word - 1)
     kl.barrier()
-    for k in range(item, own.count, WIDTH):
-        target.put(own.done + k, own.begin + kl.cast(places[k], kl.i32))
+    for k in range(item, section.count, WIDTH):
+        target.put(section.done + k, section.begin + kl.cast(places[k], kl.i32))
 
 
 @kernel
 def take_by_workgroup(
-    source: Any, target: Any, found: Any, *, WIDTH: int, AHEAD: int, FEW: int
+    source: Any, target: Any, count: kl.Array | None, *, WIDTH: int, AHEAD: int, FEW: int
 ) -> None:
     """As `take`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
 
@@ -371,13 +379,13 @@ def take_by_workgroup(
     FEW : int
         So many of a section are gone through by themselves; none, if 0.
     """
-    own = own_section(source, found, WIDTH)
+    section = own_section(source, count, WIDTH)
     if FEW == 0:
-        own.sweep(target, WIDTH, AHEAD)
-    elif own.count <= FEW:
-        take_few(own, target, WIDTH, FEW)
+        section.sweep(target, WIDTH, AHEAD)
+    elif section.count <= FEW:
+        take_few(section, target, WIDTH, FEW)
     else:
-        own.sweep(target, WIDTH, AHEAD)
+        section.sweep(target, WIDTH, AHEAD)
     if source.bits is None:
         kl.barrier()
-        target.finish(own.count, kl.local_id(0), WIDTH)
+        target.finish(section.count, kl.local_id(0), WIDTH)

@@ -19,7 +19,7 @@ __all__ = ["copy_in"]
 
 
 @function
-def copied(x: Any, out: Any, kind: Any, CHUNK: Any) -> None:
+def copied(x: kl.Array, out: kl.Array, kind: Any, CHUNK: int) -> None:
     """``out = x``, `CHUNK` elements by each work-item."""
     start = kl.global_id(0) * CHUNK
     for n in range(start, kl.minimum(start + CHUNK, product_of(out.shape))):
@@ -28,7 +28,9 @@ def copied(x: Any, out: Any, kind: Any, CHUNK: Any) -> None:
 
 
 @kernel
-def copy_several(sources: Any, targets: Any, *, KINDS: Any, CHUNK: int) -> None:
+def copy_several(
+    sources: tuple[kl.Array, ...], targets: tuple[kl.Array, ...], *, KINDS: Any, CHUNK: int
+) -> None:
     """``targets[n] = sources[n]``, in the types of `KINDS`.
 
     Each is the work of the workgroups of one place along dimension 1 of the ndrange.

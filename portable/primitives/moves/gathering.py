@@ -33,24 +33,30 @@ class _Gathered:
     out: Any
     where: Where
 
-    def row(self, outer: Any) -> Any:
+    def row(self, outer: tuple[kl.Scalar, ...]) -> Any:
         """Where in `x` the row lies, unless it is what the indices are for."""
         if self.where.along or self.out.ndim - 1 == self.where.axis:
             return None
         return self.where.chosen(self.x, self.where.named(self.indices, outer), self.flag, outer)
 
-    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
+    def do(
+        self,
+        outer: tuple[kl.Scalar, ...],
+        row: tuple[kl.Scalar, ...] | None,
+        j: kl.Scalar,
+        lanes: int,
+    ) -> None:
         """Copies them."""
         if row is not None:
-            found = kl.vload(self.x, *row, j, lanes=lanes)
+            values = kl.vload(self.x, *row, j, lanes=lanes)
         elif lanes == 1:
-            found = self.one(self.where.named(self.indices, (*outer, j)), (*outer, j))
+            values = self.one(self.where.named(self.indices, (*outer, j)), (*outer, j))
         else:
             given = [kl.vload(index, j, lanes=lanes) for index in self.indices]
             numbers = kl.static_range(lanes)
             each = [self.one([n[lane] for n in given], (*outer, j + lane)) for lane in numbers]
-            found = kl.vector(*each)
-        kl.vstore(self.out, *outer, j, found)
+            values = kl.vector(*each)
+        kl.vstore(self.out, *outer, j, values)
 
     def one(self, given: Any, at: Any) -> Any:
         """The element that indices name for a place of the result."""
@@ -58,7 +64,15 @@ class _Gathered:
 
 
 @kernel
-def gather(x: Any, indices: Any, flag: Any, out: Any, *, WHERE: Any, SHARE: Any) -> None:
+def gather(
+    x: kl.Array,
+    indices: tuple[kl.Array, ...],
+    flag: kl.Array | None,
+    out: kl.Array,
+    *,
+    WHERE: Where,
+    SHARE: Share,
+) -> None:
     """``out[..., n, ...] = x[..., i[n], j[n], ..., ...]``, or ``x[..., i[..., n, ...], ...]``.
 
     Parameters
@@ -109,9 +123,9 @@ def taken(selection: Selection) -> Any:
     if known:
         return _taken.run((view, *indices), axis, True)
     flag = bad_index_flag(view.device)
-    found = _taken.run((view, *indices, flag), axis, False)
+    result = _taken.run((view, *indices, flag), axis, False)
     check_flag(flag, indices, selection.extents)
-    return found
+    return result
 
 
 def gathered_along(x: Any, index: Any, axis: int) -> Any:
@@ -134,9 +148,9 @@ def gathered_along(x: Any, index: Any, axis: int) -> Any:
         If the other extents do not broadcast.
     """
     flag = bad_index_flag(x.device)
-    found = _along.run((x, index, flag), axis)
+    result = _along.run((x, index, flag), axis)
     check_flag(flag, (index,), (x.shape[axis],))
-    return found
+    return result
 
 
 def _write_along(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:

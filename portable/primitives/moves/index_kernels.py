@@ -14,24 +14,24 @@ __all__ = ["Where", "check", "checked", "named"]
 
 
 @function
-def checked(given: Any, extent: Any, flag: Any) -> Any:
+def checked(given: kl.Scalar, extent: kl.Scalar, flag: kl.Array | None) -> Any:
     """An index counted from the front; one out of range sets `flag` and counts as 0.
 
     Without a `flag` it is known to be in range.
     """
     n = kl.cast(given, kl.i64)
-    place = kl.where(n < 0, n + extent, n)
+    position = kl.where(n < 0, n + extent, n)
     if flag is None:
-        return place
+        return position
     # An index beyond the range of i64 comes out negative.
     bad = (n >= extent) | (n < -extent) | ((n < 0) & (given > 0))
     if bad:
         kl.atomic_or(flag, 0, 1)
-    return kl.where(bad, 0, place)
+    return kl.where(bad, 0, position)
 
 
 @function
-def named(indices: Any, n: Any) -> Any:
+def named(indices: tuple[kl.Array, ...], n: kl.Scalar) -> Any:
     """What arrays of indices of one shape hold for the element that comes `n`-th in C order."""
     at = unravelled(n, indices[0].shape)
     return [index[*at] for index in indices]
@@ -54,13 +54,19 @@ class Where:
     count: int = 1
     along: bool = False
 
-    def named(self, indices: Any, at: Any) -> Any:
+    def named(self, indices: tuple[kl.Array, ...], at: tuple[kl.Scalar, ...]) -> Any:
         """What arrays of indices hold for the element `at` of a selection."""
         if self.along:
             return [index[*at] for index in indices]
         return named(indices, at[self.axis])
 
-    def chosen(self, x: Any, given: Any, flag: Any, at: Any) -> Any:
+    def chosen(
+        self,
+        x: kl.Array,
+        given: tuple[kl.Scalar, ...],
+        flag: kl.Array | None,
+        at: tuple[kl.Scalar, ...],
+    ) -> Any:
         """Where in `x` the element `at` of a selection lies.
 
         `given` is what the indices hold for it: a place in each of the dimensions, or one position
@@ -75,7 +81,9 @@ class Where:
 
 
 @kernel
-def check(indices: Any, flag: Any, extents: Any, *, CHUNK: int) -> None:
+def check(
+    indices: tuple[kl.Array, ...], flag: kl.Array, extents: tuple[kl.Scalar, ...], *, CHUNK: int
+) -> None:
     """Sets `flag` if one of the indices, of one shape, into dimensions of these extents is bad.
 
     Each work-item looks at `CHUNK`.

@@ -33,10 +33,10 @@ class _Flags(threading.local):
 
     def of(self, device: Device) -> Any:
         """The flag of a device."""
-        found = self.arrays.get(device)
-        if found is None:
-            found = self.arrays[device] = _zero(device)
-        return found
+        flag = self.arrays.get(device)
+        if flag is None:
+            flag = self.arrays[device] = _zero(device)
+        return flag
 
     def forget(self, device: Device) -> None:
         """Have a new one next time, since this one is no longer zero."""
@@ -112,7 +112,7 @@ def complaint(index: np.ndarray[Any, Any], extent: int) -> str:
 def _first_complaint(indices: Sequence[Any], extents: Sequence[int]) -> str:
     """Which index is out of range; copies them to the host."""
     for index, extent in zip(indices, extents, strict=True):
-        found = complaint(fetched(index), extent)
-        if found:
-            return found
+        complaint_here = complaint(fetched(index), extent)
+        if complaint_here:
+            return complaint_here
     return "an index is out of range"

@@ -30,7 +30,7 @@ __all__ = ["scattered"]
 
 
 @function
-def put(x: Any, at: Any, value: Any) -> None:
+def put(x: kl.Array, at: tuple[kl.Scalar, ...], value: kl.Scalar) -> None:
     """Writes an element that others may write too: one of theirs stays."""
     if kl.target.lone_work_items:
         # A plain store is indivisible there, and compilers make vectors of nothing else.
@@ -40,7 +40,7 @@ def put(x: Any, at: Any, value: Any) -> None:
 
 
 @function
-def in_range(x: Any, indices: Any, flag: Any, AXIS: Any) -> Any:
+def in_range(x: kl.Array, indices: tuple[kl.Array, ...], flag: kl.Array, AXIS: int) -> Any:
     """Whether all indices into dimensions of `x` from `AXIS` on are in range; else `flag` is set.
 
     The work-items of a workgroup look at all of them together.
@@ -71,7 +71,7 @@ class _Scattered(Body):
     where: Where
     number: bool
 
-    def do(self, outer: Any, row: Any, m: Any, lanes: Any) -> None:
+    def do(self, outer: tuple[kl.Scalar, ...], row: Any, m: kl.Scalar, lanes: int) -> None:
         """Writes it to where its indices say."""
         at = (*outer, m)
         target = self.where.chosen(self.x, self.where.named(self.indices, at), None, at)
@@ -80,9 +80,16 @@ class _Scattered(Body):
 
 @kernel
 def scatter(
-    x: Any, indices: Any, flag: Any, values: Any,
-    *, WHERE: Any, NUMBER: bool, AT_ONCE: bool, SHARE: Any,
-) -> None:  # fmt: skip
+    x: kl.Array,
+    indices: tuple[kl.Array, ...],
+    flag: kl.Array | None,
+    values: Any,
+    *,
+    WHERE: Where,
+    NUMBER: bool,
+    AT_ONCE: bool,
+    SHARE: Share,
+) -> None:
     """``x[..., i[n], j[n], ..., ...] = values[..., n, ...]``, unless an index is out of range.
 
     Parameters

@@ -28,7 +28,7 @@ class _Triangle(Body):
     k: Any
     side: str
 
-    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
+    def do(self, outer: tuple[kl.Scalar, ...], row: Any, j: kl.Scalar, lanes: int) -> None:
         """Writes those that lie on the side that is kept, and zeros for others."""
         kind = self.out.dtype.register
         value = kl.splat(kl.cast(1, kind), lanes)
@@ -43,7 +43,7 @@ class _Triangle(Body):
 
 
 @kernel
-def triangle(x: Any, out: Any, k: Any, *, SIDE: str, SHARE: Any) -> None:
+def triangle(x: kl.Array | None, out: kl.Array, k: kl.Scalar, *, SIDE: str, SHARE: Any) -> None:
     """The elements of matrices on one side of a diagonal; zeros elsewhere.
 
     Parameters

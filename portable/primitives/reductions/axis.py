@@ -261,8 +261,8 @@ def _pass_over_strips(recipe: Recipe, x: Any, merge: Merge, result: DType) -> An
     shape = (*x.shape[:-1], 1)
     strides = (*contiguous_strides(x.shape[:-1], 1), 1)
     if alone or out is not None:
-        found = parts if out is None else out
-        return found.viewed(shape, tuple(s * result.itemsize for s in strides))
+        results = parts if out is None else out
+        return results.viewed(shape, tuple(s * result.itemsize for s in strides))
     size = parts.dtype.itemsize
     return parts.viewed(
         (*shape[:-1], sections), (*(s * size for s in strides[:-1]), columns * size)

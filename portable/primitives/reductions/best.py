@@ -45,16 +45,16 @@ def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
     largest : bool
         Whether the greatest are looked for.
     """
-    place = int32 if x.shape[-1] < 2**31 else int64
+    kind = int32 if x.shape[-1] < 2**31 else int64
     x, _ = grouped(x, list(range(x.ndim - 1)), [x.ndim - 1])
     if _pays_to_turn(x):
         x = _turned(recipe, x)
     if lies_crosswise(x):
-        values, places = _columns(recipe, x, largest, place)
+        values, places = _columns(recipe, x, largest, kind)
     else:
-        values, places = _by_workgroup(recipe, x, None, largest, place)
+        values, places = _by_workgroup(recipe, x, None, largest, kind)
     while places.shape[-1] > 1:
-        values, places = _by_workgroup(recipe, values, places, largest, place)
+        values, places = _by_workgroup(recipe, values, places, largest, kind)
     return places.viewed(places.shape[:-1], places.strides[:-1])
 
 
@@ -76,25 +76,25 @@ def _new(recipe: Recipe, x: Any, sections: int) -> tuple[Any, Any]:
 
 
 def _by_workgroup(
-    recipe: Recipe, x: Any, places: Any, largest: bool, place: DType
+    recipe: Recipe, x: Any, places: Any, largest: bool, kind_given: DType
 ) -> tuple[Any, Any]:
     kind, alone = x.dtype.register, x.device.capabilities.lone_work_items
     in_blocks = alone and places is None and x.shape[-1] >= _LONG and x.dtype.itemsize < _WIDE
-    lanes = lanes_for(x, x.dtype if in_blocks else place, -1) if places is None else 1
+    lanes = lanes_for(x, x.dtype if in_blocks else kind_given, -1) if places is None else 1
     how = cut(x, lanes)
-    found = _new(recipe, x, how.sections)
-    fold = Best(largest, kind, place, lanes)
+    best = _new(recipe, x, how.sections)
+    fold = Best(largest, kind, kind_given, lanes)
     if in_blocks:
         op, neutral = (kl.maximum, lowest) if largest else (kl.minimum, highest)
         merge = Merge(op, kind, neutral(x.dtype), lanes=lanes)
-        fold = BestOfBlocks(largest, kind, place, lanes, merge, _BLOCK)
-    launch_by_workgroup(recipe, (x, places), found, fold, how)
-    return found
+        fold = BestOfBlocks(largest, kind, kind_given, lanes, merge, _BLOCK)
+    launch_by_workgroup(recipe, (x, places), best, fold, how)
+    return best
 
 
-def _columns(recipe: Recipe, x: Any, largest: bool, place: DType) -> tuple[Any, Any]:
-    lanes = lanes_for(x, place, -2, meet=True)
+def _columns(recipe: Recipe, x: Any, largest: bool, kind: DType) -> tuple[Any, Any]:
+    lanes = lanes_for(x, kind, -2, meet=True)
     cut = column_strips(x, lanes, best_for(x.device.capabilities))
-    found = _new(recipe, x, cut.sections)
-    cut.launch(recipe, x, found, Best(largest, x.dtype.register, place, lanes))
-    return found
+    best = _new(recipe, x, cut.sections)
+    cut.launch(recipe, x, best, Best(largest, x.dtype.register, kind, lanes))
+    return best

@@ -15,26 +15,26 @@ __all__ = ["Best", "BestOfBlocks"]
 
 
 @function
-def wins(x: Any, y: Any, LARGEST: Any) -> Any:
+def wins(x: kl.Scalar, y: kl.Scalar, LARGEST: bool) -> Any:
     """Whether a later `x` wins over an earlier `y`: by value, or as the first NaN."""
     better = x > y if LARGEST else x < y
     return better | ((x != x) & (y == y))
 
 
 @function
-def same(x: Any, y: Any) -> Any:
+def same(x: kl.Scalar, y: kl.Scalar) -> Any:
     """Whether two numbers are equal, or both NaN."""
     return (x == y) | ((x != x) & (y != y))
 
 
 @function
-def later_if_greater(x: Any, y: Any) -> Any:
+def later_if_greater(x: kl.Scalar, y: kl.Scalar) -> Any:
     """The greater of two numbers, neither of them NaN."""
     return kl.where(y > x, y, x)
 
 
 @function
-def later_if_less(x: Any, y: Any) -> Any:
+def later_if_less(x: kl.Scalar, y: kl.Scalar) -> Any:
     """The less of two numbers, neither of them NaN."""
     return kl.where(y < x, y, x)
 
@@ -69,7 +69,7 @@ class Best:
     place: Any
     lanes: int
 
-    def __call__(self, x: Any, y: Any) -> Any:
+    def __call__(self, x: Found, y: Found) -> Any:
         """The one of two that is greater, or less, or else comes first."""
         tied = same(x.value, y.value) & (y.place < x.place)
         return kl.where(wins(y.value, x.value, self.largest) | tied, y, x)
@@ -78,31 +78,31 @@ class Best:
         """What work-items without a row have."""
         return Found(kl.cast(0, self.kind), kl.cast(0, self.place))
 
-    def at(self, arrays: Any, outer: Any, r: Any) -> Any:
+    def at(self, arrays: Any, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
         """The element at `r` of a row, and its position: `r`, or what is given."""
         x, places = arrays
         return Found(x[*outer, r], kl.cast(r if places is None else places[*outer, r], self.place))
 
-    def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
+    def of_section(self, arrays: Any, section: Any, WIDTH: int) -> Any:
         """The best of this work-item's elements; without any, it has the section's first."""
         lanes = self.lanes
-        r = own.first + kl.local_id(0) % WIDTH * lanes
+        r = section.first + kl.local_id(0) % WIDTH * lanes
         if lanes > 1:
-            return self.of_vectors(arrays[0], own, r, WIDTH)
-        found = self.at(arrays, own.outer, kl.where(r < own.stop, r, own.first))
-        for q in range(r, own.stop, WIDTH):
-            one = self.at(arrays, own.outer, q)
-            found = kl.where(wins(one.value, found.value, self.largest), one, found)
-        return found
+            return self.of_vectors(arrays[0], section, r, WIDTH)
+        best = self.at(arrays, section.outer, kl.where(r < section.stop, r, section.first))
+        for q in range(r, section.stop, WIDTH):
+            one = self.at(arrays, section.outer, q)
+            best = kl.where(wins(one.value, best.value, self.largest), one, best)
+        return best
 
-    def of_vectors(self, x: Any, own: Any, first: Any, WIDTH: Any) -> Any:
+    def of_vectors(self, x: kl.Array, section: Any, first: kl.Scalar, WIDTH: int) -> Any:
         """The best of this work-item's vectors; the last one of a row ends where the row does.
 
         Each lane remembers where its vector began, in several chains side by side. NaN wins over
         nothing there: whether there is one is looked for by the way, and where it is afterwards.
         """
-        outer, step = own.outer, WIDTH * self.lanes
-        last = own.stop - self.lanes
+        outer, step = section.outer, WIDTH * self.lanes
+        last = section.stop - self.lanes
         begun = kl.minimum(first, last)
         value = kl.vload(x, *outer, begun, lanes=self.lanes)
         start = Found(value, kl.splat(kl.cast(begun, self.place), self.lanes))
@@ -120,7 +120,7 @@ class Best:
         each = chains[0]
         for k in kl.static_range(1, CHAINS):
             each = self.of_numbers(each, chains[k])
-        while r < own.stop:
+        while r < section.stop:
             begin = kl.minimum(r, last)
             values = kl.vload(x, *outer, begin, lanes=self.lanes)
             each = self.further_on(each, values, begin)
@@ -130,7 +130,7 @@ class Best:
             each.value, self.lanes, later_if_greater if self.largest else later_if_less
         )
         places = each.place + lane_numbers(self.place, self.lanes)
-        beyond = kl.cast(own.stop, self.place)
+        beyond = kl.cast(section.stop, self.place)
         at = folded_lanes(kl.where(each.value == best, places, beyond), self.lanes, kl.minimum)
         any_odd = folded_lanes(odd, self.lanes, kl.add)
         if self.kind.is_float and any_odd != any_odd:
@@ -141,12 +141,12 @@ class Best:
                 best = x[*outer, at]
         return Found(best, at)
 
-    def of_numbers(self, x: Any, y: Any) -> Any:
+    def of_numbers(self, x: Found, y: Found) -> Any:
         """The one of two that is greater, or less, or else comes first, neither of them NaN."""
         better = y.value > x.value if self.largest else y.value < x.value
         return kl.where(better | ((y.value == x.value) & (y.place < x.place)), y, x)
 
-    def with_nan(self, odd: Any, x: Any, y: Any) -> Any:
+    def with_nan(self, odd: kl.Scalar, x: kl.Scalar, y: kl.Scalar) -> Any:
         """The same, with NaN in the lanes where one of two vectors has it."""
         if not self.kind.is_float:
             return odd
@@ -154,15 +154,15 @@ class Best:
             (x != x) | (y != y), kl.splat(kl.cast(math.nan, self.kind), self.lanes), odd
         )
 
-    def further_on(self, best: Any, values: Any, r: Any) -> Any:
+    def further_on(self, best: Found, values: kl.Scalar, r: kl.Scalar) -> Any:
         """The better of both in each lane, with the place where its vector begins."""
         new = Found(values, kl.splat(kl.cast(r, self.place), self.lanes))
         return kl.where(values > best.value if self.largest else values < best.value, new, best)
 
-    def put(self, outs: Any, own: Any, found: Any) -> None:
+    def put(self, outs: tuple[kl.Array, ...], section: Any, best: Found) -> None:
         """Writes a value and its position."""
-        outs[0][*own.outer, own.number] = found.value
-        outs[1][*own.outer, own.number] = kl.cast(found.place, kl.i64)
+        outs[0][*section.outer, section.number] = best.value
+        outs[1][*section.outer, section.number] = kl.cast(best.place, kl.i64)
 
     # -- of columns -----------------------------------------------------------------------------
 
@@ -171,12 +171,20 @@ class Best:
         """The types of values and positions."""
         return (self.kind, self.place)
 
-    def started(self, x: Any, outer: Any, r: Any) -> Any:
+    def started(self, x: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
         """The elements at `r`, and their position."""
         value = kl.vload(x, *outer, r, lanes=self.lanes, axis=x.ndim - 2)
         return value, kl.splat(kl.cast(r, self.place), self.lanes)
 
-    def further(self, x: Any, outer: Any, r: Any, done: Any, totals: Any, COUNT: int) -> Any:
+    def further(
+        self,
+        x: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        r: kl.Scalar,
+        done: kl.Scalar,
+        totals: tuple[kl.Scalar, ...],
+        COUNT: int,
+    ) -> Any:
         """The best of these and of `COUNT` elements along the last axis."""
         best = Found(*totals)
         for k in kl.static_range(COUNT):
@@ -204,29 +212,29 @@ class BestOfBlocks(Best):
     merge: Any
     block: int
 
-    def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
+    def of_section(self, arrays: Any, section: Any, WIDTH: int) -> Any:
         """The best of a section."""
-        x, place, jump = arrays[0], own.first, CHAINS * self.lanes
-        best = x[*own.outer, place]
-        for block in range(place, own.stop, self.block):
-            end = kl.minimum(block + self.block, own.stop)
-            value = self.merge.along(x, own.outer, block, end, jump, 1, CHAINS, 0)
+        x, start, jump = arrays[0], section.first, CHAINS * self.lanes
+        best = x[*section.outer, start]
+        for block in range(start, section.stop, self.block):
+            end = kl.minimum(block + self.block, section.stop)
+            value = self.merge.along(x, section.outer, block, end, jump, 1, CHAINS, 0)
             if wins(value, best, self.largest):
                 best = value
-                place = block
-        here = own.stop - place <= 4 * jump
+                start = block
+        here = section.stop - start <= 4 * jump
         while not here:
-            end = kl.minimum(place + 4 * jump, own.stop)
-            here = same(self.merge.along(x, own.outer, place, end, jump, 1, CHAINS, 0), best)
-            place = kl.where(here, place, place + 4 * jump)
+            end = kl.minimum(start + 4 * jump, section.stop)
+            here = same(self.merge.along(x, section.outer, start, end, jump, 1, CHAINS, 0), best)
+            start = kl.where(here, start, start + 4 * jump)
         if self.lanes > 1:
             wanted = kl.splat(best, self.lanes)
-            full = own.stop - (self.lanes - 1)
-            here = place >= full
+            full = section.stop - (self.lanes - 1)
+            here = start >= full
             while not here:
-                here = kl.count(same(self.merge.read(x, own.outer, place), wanted)) > 0
-                place = kl.where(here, place, place + self.lanes)
-                here = here | (place >= full)
-        while not same(x[*own.outer, place], best):
-            place = place + 1
-        return Found(best, kl.cast(place, self.place))
+                here = kl.count(same(self.merge.read(x, section.outer, start), wanted)) > 0
+                start = kl.where(here, start, start + self.lanes)
+                here = here | (start >= full)
+        while not same(x[*section.outer, start], best):
+            start = start + 1
+        return Found(best, kl.cast(start, self.place))

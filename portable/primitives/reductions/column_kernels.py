@@ -22,7 +22,9 @@ def vector_at(row: Any, k: Any, rows: Any, lanes: Any) -> Any:
 
 
 @function
-def keep_lanes(out: Any, row: Any, k: Any, s: Any, value: Any, lanes: Any) -> None:
+def keep_lanes(
+    out: kl.Array, row: kl.Scalar, k: Any, s: kl.Scalar, value: kl.Scalar, lanes: int
+) -> None:
     """Writes what belongs to section `s` of the `k`-th vector of rows from `row` on.
 
     Where that begins before the one before it ends, this has written the rows that both have.
@@ -36,7 +38,9 @@ def keep_lanes(out: Any, row: Any, k: Any, s: Any, value: Any, lanes: Any) -> No
 
 
 @kernel
-def reduce_columns(x: Any, outs: Any, *, FOLD: Any, STRIP: int, SECTION: int) -> None:
+def reduce_columns(
+    x: kl.Array, outs: tuple[kl.Array, ...], *, FOLD: Any, STRIP: int, SECTION: int
+) -> None:
     """Reduces sections of the last axis, neighbours lying along the one before.
 
     A work-item does `STRIP` vectors of neighbours side by side, a few elements of each in turn.

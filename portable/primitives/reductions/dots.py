@@ -43,18 +43,22 @@ class Pair:
 class Dot(Merge):
     """What a sum of products does; `Merge` says how it goes along a row."""
 
-    def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
+    def of_section(self, arrays: tuple[kl.Array, ...], section: Any, WIDTH: int) -> Any:
         """What this work-item's elements of a section come to."""
         jump = CHAINS * WIDTH * self.lanes
-        levels = levels_for(own.size // jump)
+        levels = levels_for(section.size // jump)
         pair = Pair(arrays[0], arrays[1])
-        return self.along(pair, own.outer, own.first, own.stop, jump, WIDTH, CHAINS, levels)
+        return self.along(
+            pair, section.outer, section.first, section.stop, jump, WIDTH, CHAINS, levels
+        )
 
-    def one(self, x: Any, outer: Any, r: Any) -> Any:
+    def one(self, x: Any, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
         """The product at `r` of a row."""
         return kl.cast(x.left[*outer, r], self.kind) * kl.cast(x.right[*outer, r], self.kind)
 
-    def read(self, x: Any, outer: Any, r: Any, axis: Any = -1, ahead: Any = 0) -> Any:
+    def read(
+        self, x: Any, outer: tuple[kl.Scalar, ...], r: kl.Scalar, axis: int = -1, ahead: int = 0
+    ) -> Any:
         """The products in a work-item's lanes."""
         left = kl.vload(x.left, *outer, r, lanes=self.lanes, axis=axis, ahead=ahead)
         right = kl.vload(x.right, *outer, r, lanes=self.lanes, axis=axis, ahead=ahead)

@@ -36,7 +36,7 @@ CHAINS = 4
 
 
 @function
-def folded(value: Any, lanes: Any, op: Any) -> Any:
+def folded(value: Any, lanes: int, op: Any) -> Any:
     """The lanes of a vector merged by halves."""
     items = [value[lane] for lane in kl.static_range(lanes)]
     width = lanes
@@ -48,7 +48,7 @@ def folded(value: Any, lanes: Any, op: Any) -> Any:
 
 
 @function
-def folded_lanes(value: Any, lanes: Any, op: Any) -> Any:
+def folded_lanes(value: kl.Scalar, lanes: int, op: Any) -> Any:
     """The same of a vector, by vectors half as long."""
     half = lanes // 2
     if lanes == 1:
@@ -59,13 +59,13 @@ def folded_lanes(value: Any, lanes: Any, op: Any) -> Any:
 
 
 @function
-def levels_for(steps: Any) -> Any:
+def levels_for(steps: int) -> Any:
     """How often totals of totals are taken in a chain of so many steps, a constant of kernels."""
     return 0 if steps <= CHAIN else 1 if steps <= CHAIN * CHAIN else LEVELS
 
 
 @function
-def next_stop(first: Any, stop: Any, step: Any) -> Any:
+def next_stop(first: kl.Scalar, stop: kl.Scalar, step: int) -> Any:
     """Where a chain from `first` on ends, in steps of so much, if not at `stop` before."""
     return first + kl.minimum(kl.maximum(stop - first, 0), CHAIN * step)
 
@@ -98,7 +98,7 @@ class Merge:
         """The same of so many neighbours at a time, with this done to each element before."""
         return replace(self, lanes=lanes, first=first)
 
-    def __call__(self, x: Any, y: Any) -> Any:
+    def __call__(self, x: kl.Scalar, y: kl.Scalar) -> Any:
         """What two totals come to."""
         return self.op(x, y)
 
@@ -112,36 +112,47 @@ class Merge:
         """The total of nothing."""
         return kl.cast(self.initial, self.kind)
 
-    def spread(self, value: Any) -> Any:
+    def spread(self, value: kl.Scalar) -> Any:
         """A number in every lane."""
         return kl.splat(value, self.lanes)
 
-    def one(self, x: Any, outer: Any, r: Any) -> Any:
+    def one(self, x: Any, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
         """The element at `r` of a row, as a total."""
         value = x[*outer, r]
         return kl.cast(value if self.first is None else self.first(value), self.kind)
 
-    def read(self, x: Any, outer: Any, r: Any, axis: Any = -1, ahead: Any = 0) -> Any:
+    def read(
+        self, x: Any, outer: tuple[kl.Scalar, ...], r: kl.Scalar, axis: int = -1, ahead: int = 0
+    ) -> Any:
         """The elements in a work-item's lanes, which lie along an axis, as totals."""
         values = kl.vload(x, *outer, r, lanes=self.lanes, axis=axis, ahead=ahead)
         return kl.cast(values if self.first is None else self.first(values), self.kind)
 
-    def folded(self, values: Any) -> Any:
+    def folded(self, values: kl.Scalar) -> Any:
         """What the lanes come to."""
         return folded(values, self.lanes, self.op)
 
     # -- of rows, see `workgroup_kernels.reduce_by_workgroup` --------------------------------------
 
-    def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
+    def of_section(self, arrays: tuple[kl.Array, ...], section: Any, WIDTH: int) -> Any:
         """What this work-item's elements of a section come to."""
         jump = CHAINS * WIDTH * self.lanes
-        levels = levels_for(own.size // jump)
-        return self.along(arrays[0], own.outer, own.first, own.stop, jump, WIDTH, CHAINS, levels)
+        levels = levels_for(section.size // jump)
+        return self.along(
+            arrays[0], section.outer, section.first, section.stop, jump, WIDTH, CHAINS, levels
+        )
 
     def along(
-        self, x: Any, outer: Any, begin: Any, stop: Any, jump: Any, WIDTH: Any, AHEAD: Any,
-        LEVELS: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        x: Any,
+        outer: tuple[kl.Scalar, ...],
+        begin: kl.Scalar,
+        stop: kl.Scalar,
+        jump: int,
+        WIDTH: int,
+        AHEAD: int,
+        LEVELS: int,
+    ) -> Any:
         """What this work-item's elements come to; neighbours take neighbouring vectors.
 
         From `begin` on it takes `AHEAD` vectors, `WIDTH` of them apart, and goes on `jump` elements
@@ -158,9 +169,16 @@ class Merge:
         return result
 
     def vectors(
-        self, x: Any, outer: Any, first: Any, count: Any, steps: Any, AXIS: Any, AHEAD: Any,
-        LEVELS: Any = LEVELS,
-    ) -> Any:  # fmt: skip
+        self,
+        x: Any,
+        outer: tuple[kl.Scalar, ...],
+        first: kl.Scalar,
+        count: kl.Scalar,
+        steps: tuple[kl.Scalar, ...],
+        AXIS: int,
+        AHEAD: int,
+        LEVELS: int = LEVELS,
+    ) -> Any:
         """What vectors that begin among `count` elements come to, which is next, and what is left.
 
         It reads `AHEAD` of them before it merges them, ``steps[0]`` apart, and goes on ``steps[1]``
@@ -182,9 +200,16 @@ class Merge:
         return total, r, left
 
     def chain(
-        self, x: Any, outer: Any, first: Any, count: Any, steps: Any, AXIS: Any, AHEAD: Any,
-        LEVELS: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        x: Any,
+        outer: tuple[kl.Scalar, ...],
+        first: kl.Scalar,
+        count: kl.Scalar,
+        steps: tuple[kl.Scalar, ...],
+        AXIS: int,
+        AHEAD: int,
+        LEVELS: int,
+    ) -> Any:
         """What at most `CHAIN` steps, or chains of such, come to; as of `vectors`."""
         step, jump = steps
         total, r, left, done = self.spread(self.nothing()), first, count, 0
@@ -198,14 +223,23 @@ class Merge:
             done = done + 1
         return total, r, left
 
-    def more(self, x: Any, outer: Any, r: Any, step: Any, AXIS: Any, total: Any, COUNT: int) -> Any:
+    def more(
+        self,
+        x: Any,
+        outer: tuple[kl.Scalar, ...],
+        r: kl.Scalar,
+        step: kl.Scalar,
+        AXIS: int,
+        total: kl.Scalar,
+        COUNT: int,
+    ) -> Any:
         """A total and `COUNT` vectors, all of them read before they are merged by halves."""
         ahead = [self.read(x, outer, r + k * step, AXIS) for k in kl.static_range(COUNT)]
         return self(total, folded(ahead, COUNT, self.op))
 
-    def put(self, arrays: Any, own: Any, total: Any) -> None:
+    def put(self, arrays: tuple[kl.Array, ...], section: Any, total: kl.Scalar) -> None:
         """Writes the total of a section."""
-        arrays[0][*own.outer, own.number] = total
+        arrays[0][*section.outer, section.number] = total
 
     # -- of columns, see `column_kernels.reduce_columns` -------------------------------------------
 
@@ -214,10 +248,18 @@ class Merge:
         """The types of which totals are held."""
         return (self.kind,)
 
-    def started(self, x: Any, outer: Any, r: Any) -> Any:
+    def started(self, x: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
         """The totals of nothing, in each lane."""
         return (self.spread(self.nothing()),)
 
-    def further(self, x: Any, outer: Any, r: Any, done: Any, totals: Any, COUNT: int) -> Any:
+    def further(
+        self,
+        x: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        r: kl.Scalar,
+        done: kl.Scalar,
+        totals: tuple[kl.Scalar, ...],
+        COUNT: int,
+    ) -> Any:
         """Totals and `COUNT` vectors along the last axis."""
         return (self.more(x, outer, r, 1, x.ndim - 2, totals[0], COUNT),)

@@ -21,7 +21,7 @@ _HELD = 8
 
 
 @function
-def share(part: Any, whole: Any, KIND: Any) -> Any:
+def share(part: kl.Scalar, whole: kl.Scalar, KIND: Any) -> Any:
     """``part / whole``, of nothing 0."""
     return kl.cast(part, KIND) / kl.cast(kl.maximum(whole, 1), KIND)
 
@@ -37,7 +37,7 @@ class Moments:
     squares: Any
     count: Any
 
-    def __add__(self, more: Any) -> Any:
+    def __add__(self, more: Moments) -> Any:
         """Those of the numbers of both together."""
         kind = self.mean.dtype
         total = self.count + more.count
@@ -48,7 +48,7 @@ class Moments:
 
 
 @function
-def of_one(value: Any) -> Any:
+def of_one(value: kl.Scalar) -> Any:
     """The moments of one number, or of one in each lane."""
     return Moments(value, value * 0, 1)
 
@@ -79,7 +79,7 @@ class Spread:
         """How many neighbours are a vector."""
         return int(self.merge.lanes)
 
-    def __call__(self, x: Any, y: Any) -> Any:
+    def __call__(self, x: Moments, y: Moments) -> Any:
         """The moments of the numbers of both together."""
         return x + y
 
@@ -88,7 +88,15 @@ class Spread:
         zero = self.merge.nothing()
         return Moments(zero, zero, kl.cast(0, self.place))
 
-    def of_few(self, x: Any, outer: Any, first: Any, step: Any, origin: Any, AXIS: Any) -> Any:
+    def of_few(
+        self,
+        x: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        first: kl.Scalar,
+        step: int,
+        origin: kl.Scalar,
+        AXIS: int,
+    ) -> Any:
         """The moments in each lane of `_HELD` elements from `first` on."""
         held = [
             self.merge.read(x, outer, first + k * step, AXIS) - origin
@@ -97,42 +105,42 @@ class Spread:
         centre = sum(held) * (1 / _HELD)
         return Moments(centre, sum([(v - centre) * (v - centre) for v in held]), _HELD)
 
-    def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
+    def of_section(self, arrays: tuple[kl.Array, ...], section: Any, WIDTH: int) -> Any:
         """The moments of this work-item's elements of a section."""
         x, lanes, step = arrays[0], self.lanes, WIDTH * self.lanes
-        origin = self.merge.one(x, own.outer, 0)
-        full = kl.minimum(own.stop, x.shape[x.ndim - 1] - (lanes - 1))
+        origin = self.merge.one(x, section.outer, 0)
+        full = kl.minimum(section.stop, x.shape[x.ndim - 1] - (lanes - 1))
         zero = self.merge.spread(self.merge.nothing())
         each = Moments(zero, zero, kl.cast(0, self.place))
-        r = own.first + kl.local_id(0) % WIDTH * lanes
+        r = section.first + kl.local_id(0) % WIDTH * lanes
         while r + (_HELD - 1) * step < full:
             # In chains of bounded length, as sums are: see `merging`.
             part, done = Moments(zero, zero, kl.cast(0, self.place)), 0
             while (r + (_HELD - 1) * step < full) & (done < CHAIN):
-                part = part + self.of_few(x, own.outer, r, step, origin, -1)
+                part = part + self.of_few(x, section.outer, r, step, origin, -1)
                 r = r + _HELD * step
                 done = done + 1
             each = each + part
         while r < full:
-            each = each + of_one(self.merge.read(x, own.outer, r) - origin)
+            each = each + of_one(self.merge.read(x, section.outer, r) - origin)
             r = r + step
-        found = self.nothing()
+        total = self.nothing()
         for lane in kl.static_range(lanes):
-            found = found + Moments(each.mean[lane], each.squares[lane], each.count)
+            total = total + Moments(each.mean[lane], each.squares[lane], each.count)
         if lanes > 1:
-            for q in range(r, kl.minimum(r + lanes, own.stop)):
-                found = found + of_one(self.merge.one(x, own.outer, q) - origin)
-        return found
+            for q in range(r, kl.minimum(r + lanes, section.stop)):
+                total = total + of_one(self.merge.one(x, section.outer, q) - origin)
+        return total
 
-    def put(self, outs: Any, own: Any, found: Any) -> None:
+    def put(self, outs: Any, section: Any, moments: Moments) -> None:
         """Writes moments, or a variance or its root."""
         means, squares, divisor = outs
         if means is not None:
-            means[*own.outer, own.number] = found.mean
-            squares[*own.outer, own.number] = found.squares
+            means[*section.outer, section.number] = moments.mean
+            squares[*section.outer, section.number] = moments.squares
         else:
-            result = found.squares / kl.cast(divisor, self.merge.kind)
-            squares[*own.outer, own.number] = kl.sqrt(result) if self.root else result
+            result = moments.squares / kl.cast(divisor, self.merge.kind)
+            squares[*section.outer, section.number] = kl.sqrt(result) if self.root else result
 
     # -- of columns -----------------------------------------------------------------------------
 
@@ -141,12 +149,20 @@ class Spread:
         """The types of means and squared deviations."""
         return (self.merge.kind, self.merge.kind)
 
-    def started(self, x: Any, outer: Any, r: Any) -> Any:
+    def started(self, x: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
         """Those of no numbers."""
         zero = self.merge.spread(self.merge.nothing())
         return zero, zero
 
-    def further(self, x: Any, outer: Any, r: Any, done: Any, totals: Any, COUNT: int) -> Any:
+    def further(
+        self,
+        x: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        r: kl.Scalar,
+        done: kl.Scalar,
+        totals: tuple[kl.Scalar, ...],
+        COUNT: int,
+    ) -> Any:
         """Those of `done` elements, and of some more along the last axis."""
         axis = x.ndim - 2
         origin = self.merge.read(x, outer, 0, axis)
@@ -155,8 +171,8 @@ class Spread:
         else:
             more = of_one(self.merge.read(x, outer, r, axis) - origin)
         mean, squares = totals
-        found = Moments(mean, squares, done) + more
-        return found.mean, found.squares
+        total = Moments(mean, squares, done) + more
+        return total.mean, total.squares
 
 
 @dataclass(frozen=True)
@@ -171,14 +187,14 @@ class SpreadOfParts(Spread):
 
     part: int = 1
 
-    def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
+    def of_section(self, arrays: Any, section: Any, WIDTH: int) -> Any:
         """The moments of all numbers in this work-item's sections."""
         means, squares, length = arrays
-        found = self.nothing()
-        for first in range(own.first + kl.local_id(0) % WIDTH, own.stop, CHAIN * WIDTH):
+        total = self.nothing()
+        for first in range(section.first + kl.local_id(0) % WIDTH, section.stop, CHAIN * WIDTH):
             part = self.nothing()
-            for s in range(first, next_stop(first, own.stop, WIDTH), WIDTH):
+            for s in range(first, next_stop(first, section.stop, WIDTH), WIDTH):
                 count = kl.cast(kl.minimum(self.part, length - s * self.part), self.place)
-                part = part + Moments(means[*own.outer, s], squares[*own.outer, s], count)
-            found = found + part
-        return found
+                part = part + Moments(means[*section.outer, s], squares[*section.outer, s], count)
+            total = total + part
+        return total

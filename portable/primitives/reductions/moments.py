@@ -50,16 +50,16 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
     root : bool
         Whether deviations are wanted.
     """
-    place = int32 if x.shape[-1] < 2**31 else int64
+    position = int32 if x.shape[-1] < 2**31 else int64
     out = recipe.empty((*x.shape[:-1], 1), x.dtype)
     crosswise = lies_crosswise(x)
     merge = Merge(kl.add, kind, 0, lanes=lanes_for(x, kind, -2 if crosswise else -1))
     how, arrays = cut(x, merge.lanes, rounds=True), (x,)
-    fold = Spread(merge, place, root)
+    fold = Spread(merge, position, root)
     if crosswise or how.sections > 1:
         *moments, section = _of_sections(recipe, x, fold)
         how, arrays = _whole(moments[0]), (*moments, np.int64(x.shape[-1]))
-        fold = SpreadOfParts(merge, place, root, section)
+        fold = SpreadOfParts(merge, position, root, section)
     launch_by_workgroup(recipe, arrays, (None, out, divisor), fold, how)
     return out.viewed((out.size,), (out.dtype.itemsize,))
 

@@ -63,7 +63,7 @@ class Sections:
     one: bool = False
     rows: int = 1
 
-    def own(self, lead: Any, length: Any, turn: Any = 0) -> Any:
+    def own(self, lead: tuple[kl.Scalar, ...], length: kl.Scalar, turn: kl.Scalar = 0) -> Any:
         """The section of this work-item, of rows of a length counted by the extents `lead`.
 
         Of several `rows` it is the one whose `turn` it is.
@@ -82,7 +82,7 @@ class Sections:
 
 
 @function
-def section_at(x: Any, SIZE: Any, number: Any) -> Any:
+def section_at(x: kl.Array, SIZE: int, number: kl.Scalar) -> Any:
     """The section of so many elements that comes `number`-th, each row's one after the other."""
     *lead, length = x.shape
     sections = kl.cdiv(length, SIZE)

@@ -16,7 +16,7 @@ _CHAIN: Final = 64
 
 @function
 def segment_total(
-    x: Any, start: Any, stop: Any, step: Any, OP: Any, KIND: Any, NEUTRAL: Any
+    x: kl.Array, start: kl.Scalar, stop: kl.Scalar, step: int, OP: Any, KIND: Any, NEUTRAL: Any
 ) -> Any:
     """Every `step`th element of a segment combined, in chains, so that sums do not drift."""
     total = kl.cast(NEUTRAL, KIND)
@@ -30,7 +30,14 @@ def segment_total(
 
 @kernel
 def segments_by_item(
-    x: Any, offsets: Any, out: Any, each: Any, *, OP: Any, KIND: Any, NEUTRAL: Any
+    x: kl.Array,
+    offsets: kl.Array,
+    out: kl.Array,
+    each: kl.Scalar,
+    *,
+    OP: Any,
+    KIND: Any,
+    NEUTRAL: Any,
 ) -> None:
     """A work-item for `each` segments that follow each other."""
     first = kl.global_id(0) * each
@@ -41,13 +48,13 @@ def segments_by_item(
 
 @kernel
 def segments_by_workgroup(
-    x: Any, offsets: Any, out: Any, *, OP: Any, KIND: Any, NEUTRAL: Any
+    x: kl.Array, offsets: kl.Array, out: kl.Array, *, OP: Any, KIND: Any, NEUTRAL: Any
 ) -> None:
     """A workgroup for each segment."""
     s = kl.group_id(0)
     start = kl.cast(offsets[s], kl.i64) + kl.local_id(0)
     stop = kl.cast(offsets[s + 1], kl.i64)
-    own = segment_total(x, start, stop, kl.local_size(0), OP, KIND, NEUTRAL)
-    own = kl.workgroup_reduce(OP, own)
+    total = segment_total(x, start, stop, kl.local_size(0), OP, KIND, NEUTRAL)
+    total = kl.workgroup_reduce(OP, total)
     if kl.local_id(0) == 0:
-        out[s] = own
+        out[s] = total

@@ -17,7 +17,7 @@ _AHEAD = 8
 
 
 @function
-def merged_down(shared: Any, value: Any, MERGE: Any, WIDTH: Any, TALL: Any) -> Any:
+def merged_down(shared: kl.Array, value: kl.Scalar, MERGE: Any, WIDTH: int, TALL: int) -> Any:
     """What the vectors of the `TALL` rows of work-items come to; the first row is told.
 
     Before `shared` is written again a barrier is to come.
@@ -35,7 +35,14 @@ def merged_down(shared: Any, value: Any, MERGE: Any, WIDTH: Any, TALL: Any) -> A
 
 @kernel
 def reduce_strips(
-    x: Any, parts: Any, counts: Any, out: Any, *, MERGE: Any, WIDTH: int, TALL: int
+    x: kl.Array,
+    parts: kl.Array,
+    counts: kl.Array | None,
+    out: kl.Array | None,
+    *,
+    MERGE: Any,
+    WIDTH: int,
+    TALL: int,
 ) -> None:
     """Merges the last axis, neighbours lying along another.
 

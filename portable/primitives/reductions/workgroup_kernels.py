@@ -43,19 +43,26 @@ def reduce_by_workgroup(arrays: Any, outs: Any, *, FOLD: Any, CUT: Any) -> None:
 
 
 @function
-def reduce_section(arrays: Any, outs: Any, own: Any, FOLD: Any, CUT: Any) -> None:
+def reduce_section(arrays: Any, outs: Any, section: Any, FOLD: Any, CUT: Any) -> None:
     """Reduces one section for each row of a workgroup."""
     total = FOLD.nothing()
-    if own.inside:
-        total = FOLD.of_section(arrays, own, CUT.width)
+    if section.inside:
+        total = FOLD.of_section(arrays, section, CUT.width)
     total = kl.workgroup_reduce(FOLD, total, width=CUT.width)
-    if own.inside and kl.local_id(0) % CUT.width == 0:
-        FOLD.put(outs, own, total)
+    if section.inside and kl.local_id(0) % CUT.width == 0:
+        FOLD.put(outs, section, total)
 
 
 @kernel
 def reduce_at_once(
-    x: Any, parts: Any, counts: Any, out: Any, *, MERGE: Any, WIDTH: int, AHEAD: int
+    x: kl.Array,
+    parts: kl.Array,
+    counts: kl.Array,
+    out: kl.Array,
+    *,
+    MERGE: Any,
+    WIDTH: int,
+    AHEAD: int,
 ) -> None:
     """Merges the last axis: each workgroup a part, the last one of a row to come all of them.
 
@@ -86,10 +93,10 @@ def reduce_at_once(
     section = kl.cdiv(kl.cdiv(length, tile), sections) * tile
     begin = s * section
     stop = begin + kl.minimum(section, length - begin)
-    own = MERGE.along(x, outer, begin, stop, tile, WIDTH, AHEAD, LEVELS)
-    own = kl.workgroup_reduce(MERGE, own)
+    total = MERGE.along(x, outer, begin, stop, tile, WIDTH, AHEAD, LEVELS)
+    total = kl.workgroup_reduce(MERGE, total)
     if item == 0:
-        parts[*outer, s] = own
+        parts[*outer, s] = total
     if arrived_last(counts, row, sections):
         rest = MERGE.nothing()
         if WIDTH == 1:

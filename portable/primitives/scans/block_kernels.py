@@ -67,7 +67,15 @@ class Blocks:
         """Elements of a chain: a multiple of the lanes, and so many that its end costs little."""
         return int(max(2 * CHAIN * self.merge.lanes, 4 * CHAIN))
 
-    def write(self, x: Any, out: Any, outer: Any, begin: Any, stop: Any, before: Any) -> Any:
+    def write(
+        self,
+        x: kl.Array,
+        out: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        begin: kl.Scalar,
+        stop: kl.Scalar,
+        before: kl.Scalar,
+    ) -> Any:
         """Writes running totals from `begin` to `stop`, `before` being that up to there.
 
         Gives what these elements come to: apart, since their totals are smaller, and rounded less,
@@ -80,9 +88,16 @@ class Blocks:
         return carried
 
     def write_chains(
-        self, x: Any, out: Any, outer: Any, begin: Any, stop: Any, before: Any, levels: Any,
-        number: Any,
-    ) -> None:  # fmt: skip
+        self,
+        x: kl.Array,
+        out: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        begin: kl.Scalar,
+        stop: kl.Scalar,
+        before: kl.Scalar,
+        levels: tuple[kl.Scalar, ...],
+        number: kl.Scalar,
+    ) -> None:
         """Writes running totals from `begin` to `stop`, a chain at a time.
 
         `before` is the total before the row or block, `levels` what its first `number` chains come
@@ -91,12 +106,19 @@ class Blocks:
         for first in range(begin, stop, self.chain):
             last = first + kl.minimum(stop - first, self.chain)
             total = self.merge(before, total_of_levels(levels, self.merge))
-            own = self.write(x, out, outer, first, last, total)
-            levels = chain_added(levels, number, own, self.merge.nothing(), self.merge)
+            total_here = self.write(x, out, outer, first, last, total)
+            levels = chain_added(levels, number, total_here, self.merge.nothing(), self.merge)
             number = number + 1
 
     def put(
-        self, out: Any, outer: Any, r: Any, before: Any, carried: Any, values: Any, MERGE: Any
+        self,
+        out: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        r: kl.Scalar,
+        before: kl.Scalar,
+        carried: kl.Scalar,
+        values: kl.Scalar,
+        MERGE: Any,
     ) -> Any:
         """Writes the running totals of a few elements; gives the chain's own."""
         totals = running_totals(values, MERGE)
@@ -105,7 +127,13 @@ class Blocks:
         return MERGE(carried, totals[MERGE.lanes - 1])
 
     def rest_added_up(
-        self, x: Any, outer: Any, begin: Any, stop: Any, levels: Any, number: Any
+        self,
+        x: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        begin: kl.Scalar,
+        stop: kl.Scalar,
+        levels: tuple[kl.Scalar, ...],
+        number: kl.Scalar,
     ) -> Any:
         """What `levels` and the elements from `begin` to `stop` come to.
 
@@ -124,14 +152,21 @@ class Blocks:
             total = self.merge(total, self.merge.one(x, outer, r))
         return total
 
-    def added_up(self, x: Any, outer: Any, block: Any) -> Any:
+    def added_up(self, x: kl.Array, outer: tuple[kl.Scalar, ...], block: kl.Scalar) -> Any:
         """The total of a block of a row."""
         begin = block * self.size
         stop = kl.minimum(begin + self.size, x.shape[x.ndim - 1])
         levels = levels_of(self.merge.spread(self.merge.nothing()), _LEVELS)
         return self.rest_added_up(x, outer, begin, stop, levels, 0)
 
-    def before_block(self, x: Any, board: Any, outer: Any, row: Any, block: Any) -> Any:
+    def before_block(
+        self,
+        x: kl.Array,
+        board: Any,
+        outer: tuple[kl.Scalar, ...],
+        row: kl.Scalar,
+        block: kl.Scalar,
+    ) -> Any:
         """The total before a block, by levels, if need be from the last published since `row`."""
         PIECES = self.merge.kind.itemsize // 4
         words = kl.private((BLOCK_LEVELS * PIECES,), kl.u64)
@@ -154,20 +189,27 @@ class Blocks:
             levels = self.published(board, row, b, levels, self.added_up(x, outer, b))
         return levels
 
-    def slot(self, board: Any, number: Any) -> Any:
+    def slot(self, board: Any, number: kl.Scalar) -> Any:
         """The first word about a block."""
         return board.slot(number * BLOCK_LEVELS)
 
-    def published(self, board: Any, row: Any, block: Any, levels: Any, own: Any) -> Any:
+    def published(
+        self,
+        board: Any,
+        row: kl.Scalar,
+        block: kl.Scalar,
+        levels: tuple[kl.Scalar, ...],
+        total: kl.Scalar,
+    ) -> Any:
         """The levels with a block's own total, which others see by now."""
-        added = chain_added(levels, block, own, self.merge.nothing(), self.merge)
+        added = chain_added(levels, block, total, self.merge.nothing(), self.merge)
         for k in kl.static_range(BLOCK_LEVELS):
             board.publish(board.slot((row + block) * BLOCK_LEVELS + k), added[k])
         return added
 
 
 @kernel
-def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
+def scan_blocks_in_turn(x: kl.Array, state: kl.Array, out: kl.Array, *, BLOCKS: Blocks) -> None:
     """Running totals of the last axis, in blocks for which work-items draw.
 
     Parameters
@@ -188,15 +230,15 @@ def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
     # Each work-item draws a ticket at first, and one more for each block that it gets.
     draws = total + kl.num_groups(0)
     board, number = opened(state, draws, MERGE.kind)
-    own = MERGE.nothing()
+    total_here = MERGE.nothing()
     if number < total:
-        own = BLOCKS.added_up(x, unravelled(number // blocks, lead), number % blocks)
+        total_here = BLOCKS.added_up(x, unravelled(number // blocks, lead), number % blocks)
     while number < total:
         outer = unravelled(number // blocks, lead)
         block = number % blocks
         levels = BLOCKS.before_block(x, board, outer, number - block, block)
         before = total_of_levels(levels, MERGE)
-        BLOCKS.published(board, number - block, block, levels, own)
+        BLOCKS.published(board, number - block, block, levels, total_here)
         if BLOCKS.shift == 1 and block == 0:
             out[*outer, 0] = MERGE.nothing()
         number = board.number_on(drawn(state))
@@ -225,11 +267,11 @@ def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
                 new = chain_added(new, chain, sums, none, MERGE)
         first = both * BLOCKS.chain
         BLOCKS.write_chains(x, out, outer, begin + first, stop, before, done, both)
-        own = BLOCKS.rest_added_up(x, next_outer, next_begin + first, next_stop, new, both)
+        total_here = BLOCKS.rest_added_up(x, next_outer, next_begin + first, next_stop, new, both)
 
 
 @kernel
-def scan_rows(x: Any, out: Any, *, BLOCKS: Any, ROWS: int) -> None:
+def scan_rows(x: kl.Array, out: kl.Array, *, BLOCKS: Blocks, ROWS: int) -> None:
     """Running totals of the last axis: a work-item sweeps over each of `ROWS` rows.
 
     Parameters

@@ -19,7 +19,7 @@ _LOW = 0xFFFFFFFF
 
 
 @function
-def drawn(state: Any) -> Any:
+def drawn(state: kl.Array) -> Any:
     """A ticket for the first work-item: the number of a tile, above it that of the launch."""
     ticket = kl.cast(0, kl.u64)
     if kl.local_id(0) == 0:
@@ -28,7 +28,7 @@ def drawn(state: Any) -> Any:
 
 
 @function
-def pieces_of(value: Any, KIND: Any) -> Any:
+def pieces_of(value: kl.Scalar, KIND: Any) -> Any:
     """The bits of a number, 32 at a time."""
     if KIND.is_complex:
         return (*pieces_of(kl.real(value), KIND.real), *pieces_of(kl.imag(value), KIND.real))
@@ -39,7 +39,7 @@ def pieces_of(value: Any, KIND: Any) -> Any:
 
 
 @function
-def joined(words: Any, first: Any, KIND: Any) -> Any:
+def joined(words: kl.Array, first: int, KIND: Any) -> Any:
     """The number whose pieces are in the lower halves of `words` from `first` on."""
     if KIND.is_complex:
         real = joined(words, first, KIND.real)
@@ -75,36 +75,36 @@ class Board:
     kind: Any
     apart: Any
 
-    def number_on(self, ticket: Any) -> Any:
+    def number_on(self, ticket: kl.Scalar) -> Any:
         """The tile on the first work-item's ticket; after the last ticket comes the next launch."""
         number = kl.workgroup_uniform(ticket) & _LOW
         if kl.local_id(0) == 0 and number + 1 == kl.cast(self.draws, kl.u64):
             kl.atomic_add(self.state, 0, _LOW - number)
         return kl.cast(number, self.draws.dtype)
 
-    def slot(self, number: Any) -> Any:
+    def slot(self, number: kl.Scalar) -> Any:
         """The first word about a tile, behind that for the tickets."""
         return 1 + number * (self.kind.itemsize // 4)
 
-    def publish(self, first: Any, value: Any) -> None:
+    def publish(self, first: kl.Scalar, value: kl.Scalar) -> None:
         """Lets others see a total, whose pieces go to words from `first` on."""
         pieces = pieces_of(value, self.kind)
         for p in kl.static_range(len(pieces)):
             kl.atomic_store(self.state, first + p * self.apart, pieces[p] | (self.mark << 32))
 
-    def looked_at(self, first: Any, words: Any, place: Any = 0, COUNT: Any = 1) -> Any:
+    def looked_at(self, first: kl.Scalar, words: kl.Array, slot: int = 0, COUNT: int = 1) -> Any:
         """Whether so many totals have been published; their pieces go into `words`."""
         PIECES = COUNT * (self.kind.itemsize // 4)
         complete = True
         for p in kl.static_range(PIECES):
-            words[place + p] = kl.atomic_load(self.state, first + p * self.apart)
+            words[slot + p] = kl.atomic_load(self.state, first + p * self.apart)
         for p in kl.static_range(PIECES):
-            complete = complete & ((words[place + p] >> 32) == self.mark)
+            complete = complete & ((words[slot + p] >> 32) == self.mark)
         return complete
 
 
 @function
-def opened(state: Any, draws: Any, KIND: Any, APART: Any = 1) -> Any:
+def opened(state: kl.Array, draws: kl.Scalar, KIND: Any, APART: int = 1) -> Any:
     """The board of a launch, and the number on this workgroup's first ticket."""
     ticket = drawn(state)
     mark = ((kl.workgroup_uniform(ticket) >> 32) + 1) & _LOW

@@ -19,13 +19,13 @@ __all__ = ["chain_added", "levels_of", "total_of_levels"]
 
 
 @function
-def levels_of(nothing: Any, COUNT: Any) -> Any:
+def levels_of(nothing: kl.Scalar, COUNT: int) -> Any:
     """Totals of so many levels, of nothing yet."""
     return tuple([nothing for _ in range(COUNT)])
 
 
 @function
-def chain_added(levels: Any, number: Any, total: Any, nothing: Any, op: Any) -> Any:
+def chain_added(levels: Any, number: kl.Scalar, total: Any, nothing: Any, op: Any) -> Any:
     """The levels' totals, the first level first, once the `number`-th chain came to `total`."""
     first = op(levels[0], total)
     if len(levels) == 1:

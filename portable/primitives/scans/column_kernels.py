@@ -66,7 +66,14 @@ class ColumnScan:
         return count
 
     def further(
-        self, x: Any, out: Any, outer: Any, r: Any, before: Any, chain: Any, COUNT: int
+        self,
+        x: kl.Array,
+        out: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        r: kl.Scalar,
+        before: kl.Scalar,
+        chain: kl.Scalar,
+        COUNT: int,
     ) -> Any:
         """Running totals of `COUNT` vectors along the axis, all of them read before the first.
 
@@ -80,11 +87,13 @@ class ColumnScan:
             self.put(out, outer, r + k + self.shift, self.merge(before, chain))
         return chain
 
-    def put(self, out: Any, outer: Any, r: Any, totals: Any) -> None:
+    def put(
+        self, out: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar, totals: kl.Scalar
+    ) -> None:
         """Writes a vector."""
         kl.vstore(out, *outer, r, totals, axis=out.ndim - 2, streaming=self.streaming)
 
-    def started(self, starts: Any, outer: Any, s: Any) -> Any:
+    def started(self, starts: kl.Array | None, outer: tuple[kl.Scalar, ...], s: kl.Scalar) -> Any:
         """The levels of section `s`: before it the totals of those above."""
         start = self.merge.spread(self.merge.nothing())
         if starts is not None:
@@ -94,7 +103,7 @@ class ColumnScan:
 
 
 @kernel
-def scan_columns(x: Any, starts: Any, out: Any, *, SCAN: Any) -> None:
+def scan_columns(x: kl.Array, starts: kl.Array | None, out: kl.Array, *, SCAN: ColumnScan) -> None:
     """Running totals within sections of the last axis, neighbours lying along another.
 
     The last sections come first: they were read last.

@@ -47,7 +47,9 @@ class LookBack:
     tile: Tile
     span: int
 
-    def gathered(self, board: Any, row: Any, first: Any, tile: Any, window: Any) -> None:
+    def gathered(
+        self, board: Any, row: kl.Scalar, first: kl.Scalar, tile: kl.Scalar, window: kl.Array
+    ) -> None:
         """Waits for the totals from tile `first` to `tile` of the row that begins at `row`."""
         KIND, WIDTH = self.tile.merge.kind, self.tile.width
         PIECES = KIND.itemsize // 4
@@ -69,21 +71,28 @@ class LookBack:
             window[b * padded(WIDTH, _BANKS) + padded(item, _BANKS)] = value
         kl.barrier()
 
-    def added_in_parts(self, window: Any, parts: Any) -> None:
+    def added_in_parts(self, window: kl.Array, parts: kl.Array) -> None:
         """Adds up each of `_PARTS` parts of each block."""
         item = kl.local_id(0)
         LENGTH = self.tile.width // _PARTS
         if item < self.span * _PARTS:
             begin = item % _PARTS * LENGTH
-            place = item // _PARTS * padded(self.tile.width, _BANKS)
-            part = window[place + padded(begin, _BANKS)]
+            slot = item // _PARTS * padded(self.tile.width, _BANKS)
+            part = window[slot + padded(begin, _BANKS)]
             for k in kl.static_range(1, LENGTH):
-                part = self.tile.merge(part, window[place + padded(begin + k, _BANKS)])
+                part = self.tile.merge(part, window[slot + padded(begin + k, _BANKS)])
             parts[item] = part
         kl.barrier()
 
     def before_tile(
-        self, board: Any, row: Any, tile: Any, known: Any, base: Any, window: Any, parts: Any
+        self,
+        board: Any,
+        row: kl.Scalar,
+        tile: kl.Scalar,
+        known: kl.Scalar,
+        base: kl.Scalar,
+        window: kl.Array,
+        parts: kl.Array,
     ) -> Any:
         """The row's total before a tile; how many blocks are `known` by now, and their total."""
         carried = base
@@ -103,7 +112,7 @@ class LookBack:
                         known = known + 1
         return carried, known, base
 
-    def send_for(self, x: Any, buffer: Any, number: Any, tiles: Any) -> None:
+    def send_for(self, x: kl.Array, buffer: kl.Array, number: kl.Scalar, tiles: kl.Scalar) -> None:
         """Starts to copy a tile into local memory, where there is one of this number."""
         lead = x.shape[: x.ndim - 1]
         if number < product_of(lead) * tiles:
@@ -111,7 +120,9 @@ class LookBack:
             kl.copy_async(buffer, x[*outer, begin : begin + self.tile.size])
         kl.copy_commit()
 
-    def take_over(self, x: Any, buffer: Any, number: Any, tiles: Any, fresh: Any) -> None:
+    def take_over(
+        self, x: kl.Array, buffer: kl.Array, number: kl.Scalar, tiles: kl.Scalar, fresh: kl.Array
+    ) -> None:
         """Takes this work-item's vectors of a copied tile, as running totals of each."""
         tile, length, begin = self.tile, x.shape[x.ndim - 1], number % tiles * self.tile.size
         item = kl.local_id(0)
@@ -128,7 +139,9 @@ class LookBack:
             fresh[strip] = running_totals(fresh[strip], tile.merge)
         kl.barrier()
 
-    def announce(self, board: Any, number: Any, fresh: Any, totals: Any, halves: Any) -> None:
+    def announce(
+        self, board: Any, number: kl.Scalar, fresh: kl.Array, totals: kl.Array, halves: kl.Array
+    ) -> None:
         """Publishes a tile's total and turns the running totals of vectors into those of it."""
         sums = self.tile.added_up(fresh, totals, halves[0], halves[1])
         if kl.local_id(0) == 0:
@@ -137,7 +150,15 @@ class LookBack:
             before = self.tile.before_vector(strip, totals, sums)
             fresh[strip] = self.tile.raised(before, fresh[strip])
 
-    def write(self, out: Any, outer: Any, tile: Any, carried: Any, held: Any, SHIFT: Any) -> None:
+    def write(
+        self,
+        out: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        tile: kl.Scalar,
+        carried: kl.Scalar,
+        held: kl.Array,
+        SHIFT: int,
+    ) -> None:
         """Writes a tile, `carried` before it."""
         if SHIFT == 1 and tile == 0 and kl.local_id(0) == 0:
             out[*outer, 0] = self.tile.merge.nothing()
@@ -148,7 +169,9 @@ class LookBack:
 
 
 @kernel
-def scan_in_turn(x: Any, state: Any, out: Any, *, LOOK: Any, SHIFT: int) -> None:
+def scan_in_turn(
+    x: kl.Array, state: kl.Array, out: kl.Array, *, LOOK: LookBack, SHIFT: int
+) -> None:
     """Running totals of the last axis, in tiles for which workgroups draw tickets.
 
     Parameters

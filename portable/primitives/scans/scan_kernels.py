@@ -17,7 +17,7 @@ __all__ = ["Tile", "padded", "running_totals", "scan_by_workgroup"]
 
 
 @function
-def running_totals(values: Any, MERGE: Any) -> Any:
+def running_totals(values: kl.Scalar, MERGE: Any) -> Any:
     """In each lane the total up to it, by doubling steps."""
     totals = values
     reach = 1
@@ -33,7 +33,7 @@ def running_totals(values: Any, MERGE: Any) -> Any:
 
 
 @function
-def padded(at: Any, EVERY: Any) -> Any:
+def padded(at: kl.Scalar, EVERY: int) -> Any:
     """Where a total is kept: a place is left out for every `EVERY`, against bank conflicts."""
     return at + at // EVERY if EVERY > 1 else at
 
@@ -61,11 +61,13 @@ class Tile:
         """Elements of a tile."""
         return int(self.width * self.strips * self.merge.lanes)
 
-    def place_of(self, strip: Any, across: Any) -> Any:
+    def place_of(self, strip: int, across: kl.Scalar) -> Any:
         """Where in its tile a vector of a work-item begins."""
         return (strip * self.width + across) * self.merge.lanes
 
-    def loaded(self, x: Any, outer: Any, r: Any, stop: Any) -> Any:
+    def loaded(
+        self, x: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar, stop: kl.Scalar
+    ) -> Any:
         """The vector from `r` on, with nothing beyond `stop`."""
         if self.merge.lanes == 1:
             return self.one(x, outer, r, stop)
@@ -77,14 +79,21 @@ class Tile:
             vector = kl.vector(*[self.one(x, outer, r + lane, stop) for lane in lanes])
         return vector
 
-    def one(self, x: Any, outer: Any, r: Any, stop: Any) -> Any:
+    def one(self, x: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar, stop: kl.Scalar) -> Any:
         """The element at `r`, or nothing beyond `stop`."""
         value = self.merge.nothing()
         if r < stop:
             value = self.merge.one(x, outer, r)
         return value
 
-    def stored(self, out: Any, outer: Any, r: Any, stop: Any, values: Any) -> None:
+    def stored(
+        self,
+        out: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        r: kl.Scalar,
+        stop: kl.Scalar,
+        values: kl.Scalar,
+    ) -> None:
         """Writes a vector from `r` on, nothing beyond `stop`."""
         if r + self.merge.lanes <= stop:
             kl.vstore(out, *outer, r, values)
@@ -93,7 +102,7 @@ class Tile:
                 if r + lane < stop:
                     out[*outer, r + lane] = values[lane]
 
-    def total_place(self, strip: Any) -> Any:
+    def total_place(self, strip: int) -> Any:
         """Where the total of a vector of this work-item is kept."""
         item = kl.local_id(0)
         across = item % self.width
@@ -104,7 +113,7 @@ class Tile:
             return start + strip * padded(self.width, self.strips)
         return padded(row + strip * self.width + across, self.strips)
 
-    def add_up(self, sums: Any, spare: Any) -> Any:
+    def add_up(self, sums: kl.Array, spare: kl.Array) -> Any:
         """Running totals of the work-items' numbers of a row, four at a time; in one of both."""
         item = kl.local_id(0)
         across = item % self.width
@@ -122,7 +131,7 @@ class Tile:
                 reach = reach * 4
         return sums
 
-    def added_up(self, mine: Any, totals: Any, sums: Any, spare: Any) -> Any:
+    def added_up(self, mine: Any, totals: kl.Array, sums: kl.Array, spare: kl.Array) -> Any:
         """Running totals of `strips` vectors each, in `sums` or `spare`; those within in `totals`.
 
         `mine` are this work-item's vectors, as running totals of each. The last of a row's sums is
@@ -134,14 +143,14 @@ class Tile:
         kl.barrier()
         below = self.merge.nothing()
         for k in kl.static_range(self.strips):
-            place = padded(item * self.strips, self.strips) + k
-            total = totals[place]
-            totals[place] = below
+            slot = padded(item * self.strips, self.strips) + k
+            total = totals[slot]
+            totals[slot] = below
             below = self.merge(below, total)
         sums[item] = below
         return self.add_up(sums, spare)
 
-    def before_vector(self, strip: Any, totals: Any, sums: Any) -> Any:
+    def before_vector(self, strip: int, totals: kl.Array, sums: kl.Array) -> Any:
         """The total of what comes before a vector of this work-item in its tile."""
         item = kl.local_id(0)
         across = item % self.width
@@ -153,13 +162,15 @@ class Tile:
             before = self.merge(sums[item - across + at - 1], before)
         return before
 
-    def raised(self, by: Any, values: Any) -> Any:
+    def raised(self, by: kl.Scalar, values: kl.Scalar) -> Any:
         """A vector with one number added in front."""
         return self.merge(self.merge.spread(by), values)
 
 
 @kernel
-def scan_by_workgroup(x: Any, starts: Any, out: Any, *, TILE: Any, CUT: Any, SHIFT: int) -> None:
+def scan_by_workgroup(
+    x: kl.Array, starts: kl.Array | None, out: kl.Array, *, TILE: Tile, CUT: Any, SHIFT: int
+) -> None:
     """Running totals within sections of the last axis, in tiles of these.
 
     Parameters
@@ -180,26 +191,26 @@ def scan_by_workgroup(x: Any, starts: Any, out: Any, *, TILE: Any, CUT: Any, SHI
     lead = x.shape[: x.ndim - 1]
     item = kl.local_id(0)
     across = item % TILE.width
-    own = CUT.own(lead, x.shape[x.ndim - 1])
+    section = CUT.own(lead, x.shape[x.ndim - 1])
     totals = kl.local((padded(TILE.strips * TILE.width * CUT.tall, TILE.strips),), TILE.merge.kind)
     halves = kl.local((2, TILE.width * CUT.tall), TILE.merge.kind)
     carried = TILE.merge.nothing()
-    if starts is not None and own.number > 0 and own.inside:
-        carried = kl.cast(starts[*own.outer, own.number - 1], TILE.merge.kind)
-    if SHIFT == 1 and own.number == 0 and across == 0 and own.inside:
-        out[*own.outer, 0] = carried
-    stop = kl.where(own.inside, own.stop, own.first)
+    if starts is not None and section.number > 0 and section.inside:
+        carried = kl.cast(starts[*section.outer, section.number - 1], TILE.merge.kind)
+    if SHIFT == 1 and section.number == 0 and across == 0 and section.inside:
+        out[*section.outer, 0] = carried
+    stop = kl.where(section.inside, section.stop, section.first)
     levels = (TILE.merge.nothing(), carried)
-    for tile in range(own.first, own.stop, TILE.size):
+    for tile in range(section.first, section.stop, TILE.size):
         places = [tile + TILE.place_of(strip, across) for strip in kl.static_range(TILE.strips)]
-        raw = [TILE.loaded(x, own.outer, place, stop) for place in places]
+        raw = [TILE.loaded(x, section.outer, slot, stop) for slot in places]
         mine = [running_totals(vector, TILE.merge) for vector in raw]
         sums = TILE.added_up(mine, totals, halves[0], halves[1])
         for strip in kl.static_range(TILE.strips):
             before = TILE.merge(carried, TILE.before_vector(strip, totals, sums))
             done = TILE.raised(before, mine[strip])
-            TILE.stored(out, own.outer, places[strip] + SHIFT, stop + SHIFT, done)
+            TILE.stored(out, section.outer, places[strip] + SHIFT, stop + SHIFT, done)
         # The next tile's sums are written behind a barrier, which all come to after reading these.
-        number, total = (tile - own.first) // TILE.size, sums[item - across + TILE.width - 1]
+        number, total = (tile - section.first) // TILE.size, sums[item - across + TILE.width - 1]
         levels = chain_added(levels, number, total, TILE.merge.nothing(), TILE.merge)
         carried = total_of_levels(levels, TILE.merge)

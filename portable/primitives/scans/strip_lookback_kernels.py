@@ -59,18 +59,18 @@ class Strip:
         """How far above are the farthest tiles that are looked at; of these the totals are two."""
         return self.tall - 1
 
-    def slot(self, number: Any, total: Any, what: Any) -> Any:
+    def slot(self, number: kl.Scalar, total: kl.Scalar, what: kl.Scalar) -> Any:
         """Where the first word about this work-item's columns of a tile lies."""
         words = self.columns * (self.merge.kind.itemsize // 4)
         return 1 + (what * total + number) * words + kl.local_id(0) % self.width
 
-    def publish(self, board: Any, first: Any, values: Any) -> None:
+    def publish(self, board: Any, first: kl.Scalar, values: kl.Scalar) -> None:
         """Lets others see totals, in a slot."""
         pieces = self.merge.kind.itemsize // 4 * self.width
         for lane in kl.static_range(self.merge.lanes):
             board.publish(first + lane * pieces, values[lane])
 
-    def awaited(self, board: Any, first: Any) -> Any:
+    def awaited(self, board: Any, first: kl.Scalar) -> Any:
         """The totals in a slot, once they have been published."""
         kind, lanes = self.merge.kind, self.merge.lanes
         PIECES = kind.itemsize // 4
@@ -81,7 +81,14 @@ class Strip:
         values = [joined(words, lane * PIECES, kind) for lane in kl.static_range(lanes)]
         return kl.vector(*values)
 
-    def take(self, x: Any, outer: Any, first: Any, count: Any, held: Any) -> None:
+    def take(
+        self,
+        x: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        first: kl.Scalar,
+        count: kl.Scalar,
+        held: kl.Array,
+    ) -> None:
         """Reads this work-item's vectors, `count` of which there are, as running totals of them."""
         axis = x.ndim - 2
         if count >= self.depth:
@@ -97,7 +104,9 @@ class Strip:
 
 
 @kernel
-def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int) -> None:
+def scan_strips_in_turn(
+    x: kl.Array, state: kl.Array, out: kl.Array, *, STRIP: Strip, SHIFT: int
+) -> None:
     """Running totals of the last axis, neighbours lying along another, in tiles.
 
     Parameters

@@ -31,7 +31,7 @@ _MOST_MOVES = 4
 
 
 @function
-def mixed(k: Any) -> Any:
+def mixed(k: kl.Scalar) -> Any:
     """Bits that look drawn by chance."""
     x = (kl.cast(k, kl.u32) + 1) * 0x9E3779B1
     x = (x ^ (x >> 15)) * 0x85EBCA77
@@ -39,7 +39,7 @@ def mixed(k: Any) -> Any:
 
 
 @kernel
-def draw_samples(x: Any, out: Any) -> None:
+def draw_samples(x: kl.Array, out: kl.Array) -> None:
     """Elements of the rows of `x`, one from each of as many parts as those of `out` are long."""
     k = kl.global_id(0)
     if k < product_of(out.shape):
@@ -70,7 +70,7 @@ class Splitters:
         """How deep the tree is."""
         return self.count.bit_length() - 1
 
-    def gather(self, samples: Any, outer: Any, tree: Any) -> None:
+    def gather(self, samples: kl.Array, outer: tuple[kl.Scalar, ...], tree: kl.Array) -> None:
         """Keys of sorted samples as a search tree: of node `j` the children are ``2 * j`` and next.
 
         The keys in order follow, the greatest of all at their end.
@@ -101,7 +101,14 @@ class Splitters:
 
 @kernel
 def count_buckets(
-    x: Any, samples: Any, counts: Any, buckets: Any, *, SPLITTERS: Any, SECTION: int, LANES: int
+    x: kl.Array,
+    samples: kl.Array,
+    counts: kl.Array,
+    buckets: kl.Array,
+    *,
+    SPLITTERS: Splitters,
+    SECTION: int,
+    LANES: int,
 ) -> None:
     """Finds the buckets of elements, and counts them in sections of the last axis.
 
@@ -125,24 +132,24 @@ def count_buckets(
         outer = section.outer
         tree = kl.private((2 * SPLITTERS.count,), SPLITTERS.order.key(x[*outer, 0]).dtype)
         SPLITTERS.gather(samples, outer, tree)
-        own = kl.private(2 * SPLITTERS.count, kl.i32, fill=0)
+        counts_here = kl.private(2 * SPLITTERS.count, kl.i32, fill=0)
         for i, together in kl.vector_range(section.first, section.stop, lanes=_TOGETHER):
             if LANES > 1:
                 both = SPLITTERS.order.key(kl.vload(x, *outer, i, lanes=together))
                 keys = [both[u] for u in kl.static_range(together)]
             else:
                 keys = [SPLITTERS.order.key(x[*outer, i + u]) for u in kl.static_range(together)]
-            found = SPLITTERS.buckets_of(keys, tree)
+            bucket = SPLITTERS.buckets_of(keys, tree)
             for u in kl.static_range(together):
-                buckets[*outer, i + u] = found[u]
-                own[found[u]] = own[found[u]] + 1
+                buckets[*outer, i + u] = bucket[u]
+                counts_here[bucket[u]] = counts_here[bucket[u]] + 1
         for b in range(2 * SPLITTERS.count):
-            counts[*outer, b, section.number] = own[b]
+            counts[*outer, b, section.number] = counts_here[b]
 
 
 @kernel
 def place_in_buckets(
-    x: Any, buckets: Any, starts: Any, out: Any, *, COUNT: int, SECTION: int
+    x: kl.Array, buckets: kl.Array, starts: kl.Array, out: Line, *, COUNT: int, SECTION: int
 ) -> None:
     """Moves elements to `COUNT` buckets.
 
@@ -165,9 +172,9 @@ def place_in_buckets(
             places[b] = starts[*outer, b, section.number]
         for i in range(section.first, section.stop):
             b = buckets[*outer, i]
-            place = places[b]
-            places[b] = place + 1
-            to.put(place, x[*outer, i], i)
+            position = places[b]
+            places[b] = position + 1
+            to.put(position, x[*outer, i], i)
 
 
 @dataclass(frozen=True)
@@ -191,7 +198,7 @@ class Sorting:
     lanes: int
     every: int = 1
 
-    def digits_of(self, elements: Any, part: Any, lowest: Any, shift: Any) -> Any:
+    def digits_of(self, elements: kl.Scalar, part: int, lowest: kl.Scalar, shift: kl.Scalar) -> Any:
         """Two digits of how far keys are above another, from bit `shift` on.
 
         The second one's follow the greatest of the first.
@@ -202,7 +209,13 @@ class Sorting:
         return kl.cast(above & mask, kl.i32), kl.cast(high & mask, kl.i32) + (1 << self.digit)
 
     def by_two_digits(
-        self, source: Any, spare: Any, out: Any, first: Any, stop: Any, key: Any
+        self,
+        source: Line,
+        spare: Line,
+        out: Line,
+        first: kl.Scalar,
+        stop: kl.Scalar,
+        key: tuple[kl.Scalar, ...],
     ) -> None:
         """Brings a part in the order of two digits; `key` says of what, as in `digits_of`."""
         RADIX = 1 << self.digit
@@ -223,11 +236,11 @@ class Sorting:
                 elements = line.some(i, lanes)
                 digits = self.digits_of(elements, *key)[HIGH]
                 for lane in kl.static_range(lanes):
-                    place = places[digits[lane]]
-                    places[digits[lane]] = place + 1
-                    to.put(place, elements[lane], line.was(i + lane))
+                    position = places[digits[lane]]
+                    places[digits[lane]] = position + 1
+                    to.put(position, elements[lane], line.was(i + lane))
 
-    def ordered_from(self, line: Any, i: Any, stop: Any) -> Any:
+    def ordered_from(self, line: Line, i: kl.Scalar, stop: kl.Scalar) -> Any:
         """From `i` on the first vector that is not in order, or that ends beyond `stop`."""
         ahead = i
         fine = ahead + self.lanes <= stop
@@ -241,7 +254,7 @@ class Sorting:
                 fine = ahead + self.lanes <= stop
         return ahead
 
-    def by_insertion(self, line: Any, first: Any, stop: Any) -> Any:
+    def by_insertion(self, line: Line, first: kl.Scalar, stop: kl.Scalar) -> Any:
         """Moves elements to their places among those before; False if that takes many moves."""
         left = (stop - first) * _MOST_MOVES
         i = first + 1
@@ -263,7 +276,7 @@ class Sorting:
             i = i + self.lanes
         return left > 0
 
-    def range_of(self, line: Any, first: Any, stop: Any) -> Any:
+    def range_of(self, line: Line, first: kl.Scalar, stop: kl.Scalar) -> Any:
         """The least and the greatest key."""
         lowest = self.order.key(line.some(first))
         highest = lowest
@@ -278,7 +291,9 @@ class Sorting:
         lowest = kl.minimum(lowest, folded(least, self.lanes, kl.minimum))
         return lowest, kl.maximum(highest, folded(most, self.lanes, kl.maximum))
 
-    def whole(self, source: Any, spare: Any, out: Any, first: Any, stop: Any) -> None:
+    def whole(
+        self, source: Line, spare: Line, out: Line, first: kl.Scalar, stop: kl.Scalar
+    ) -> None:
         """Sorts by all bits, of complex numbers those of the imaginary parts first."""
         zero = self.order.key(source.some(first)) * 0
         for part in kl.static_range(2 if self.order.kind == "c" else 1):
@@ -292,7 +307,15 @@ class Sorting:
 
 @kernel
 def sort_parts(
-    x: Any, starts: Any, divided: Any, out: Any, spare: Any, least: Any, own: Any, *, SORTING: Any
+    x: kl.Array | None,
+    starts: kl.Array | None,
+    divided: Any,
+    out: Line,
+    spare: Line,
+    least: kl.Scalar,
+    longest: kl.Scalar,
+    *,
+    SORTING: Sorting,
 ) -> None:
     """Sorts rows of `x` into those of `out`, or without `x` the buckets of those of `out`.
 
@@ -304,12 +327,12 @@ def sort_parts(
         ``starts[..., b, s]``: where the elements of section `s` begin in bucket `b`; None for whole
         rows.
     divided : Divided or None
-        Where the elements of buckets are still to be taken from, by launches with `own`.
+        Where the elements of buckets are still to be taken from, by launches with `longest`.
     out, spare : Line
         The result, and room, one row of it.
-    least, own : int
-        Sorts parts of at least so many elements; and where `own` is not 0, of at most so many, each
-        work-item having its own room for as many. Else there is room for all.
+    least, longest : int
+        Sorts parts of at least so many elements; and where `longest` is not 0, of at most so many,
+        each work-item having its own room for as many. Else there is room for all.
     SORTING : Sorting
         How a part is sorted.
     """
@@ -326,11 +349,11 @@ def sort_parts(
             first = kl.cast(starts[*outer, bucket, 0], item.dtype)
             if bucket + 1 < starts.shape[starts.ndim - 2]:
                 stop = kl.cast(starts[*outer, bucket + 1, 0], item.dtype)
-            if divided is not None and own > 0:
+            if divided is not None and longest > 0:
                 divided.collect(bucket, starts, target, SORTING.lanes)
-        if (first < stop) & (stop - first >= least) & ((own == 0) | (stop - first <= own)):
-            place = item * own - first if own > 0 else part // buckets * length
-            between = spare.shifted(kl.cast(place, item.dtype))
+        if (first < stop) & (stop - first >= least) & ((longest == 0) | (stop - first <= longest)):
+            start = item * longest - first if longest > 0 else part // buckets * length
+            between = spare.shifted(kl.cast(start, item.dtype))
             if SORTING.order.kind == "c":
                 SORTING.whole(source, between, target, first, stop)
             else:

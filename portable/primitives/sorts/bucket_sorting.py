@@ -87,14 +87,14 @@ def bucket_sorted(
     """
     how = order_of(x.dtype, descending)
     out = recipe.empty(x.shape, x.dtype)
-    found = Line(in_words(out), recipe.empty(x.shape, int64) if order else None)
+    line = Line(in_words(out), recipe.empty(x.shape, int64) if order else None)
     if x.shape[-1] < _SHORTEST:
-        _sort(recipe, x, found, how)
+        _sort(recipe, x, line, how)
     elif x.device.capabilities.compressed_bytes and _lanes(x) > 1:
-        _by_halves(recipe, x, found, how)
+        _by_halves(recipe, x, line, how)
     else:
-        _by_tree(recipe, x, found, how)
-    return (out if values else None), found.places
+        _by_tree(recipe, x, line, how)
+    return (out if values else None), line.places
 
 
 def _sort(recipe: Recipe, x: Any, out: Line, how: Order, buckets: _Buckets = _WHOLE) -> None:
@@ -109,15 +109,17 @@ def _sort(recipe: Recipe, x: Any, out: Line, how: Order, buckets: _Buckets = _WH
         recipe.launch(sort_parts, rows * buckets.count, 1, *given, spare, 0, 0, SORTING=sorting)
         return
     items = min(rows * buckets.count, _ITEMS * out.elements.device.capabilities.compute_units)
-    own = min(length, _ROOM * -(-length // buckets.count))
-    room = recipe.empty((items * own,), out.elements.dtype)
+    length_of_part = min(length, _ROOM * -(-length // buckets.count))
+    room = recipe.empty((items * length_of_part,), out.elements.dtype)
     places = None if out.places is None else recipe.empty(room.shape, place_for(length))
     own_room = Line(room, places)
-    recipe.launch(sort_parts, items, 1, *given, own_room, 0, own, SORTING=sorting)
+    recipe.launch(sort_parts, items, 1, *given, own_room, 0, length_of_part, SORTING=sorting)
     # No array twice, which would be another program; room is not looked into where `own` is 0.
     unread = buckets.divided._replace(line=_with_axes(own_room, out.elements.ndim))
     rest = in_words(x), buckets.starts, unread, out, _in_one(buckets.divided.line)
-    recipe.launch(sort_parts, rows * buckets.count, 1, *rest, own + 1, 0, SORTING=sorting)
+    recipe.launch(
+        sort_parts, rows * buckets.count, 1, *rest, length_of_part + 1, 0, SORTING=sorting
+    )
 
 
 def _in_one(line: Line) -> Line:

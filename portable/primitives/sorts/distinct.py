@@ -49,14 +49,14 @@ class Beginnings(NamedTuple):
         """How many elements there are."""
         return self.x.shape[0]
 
-    def chooses(self, i: Any) -> Any:
+    def chooses(self, i: kl.Scalar) -> Any:
         """Whether an element is the first, or another than that before it; each NaN is."""
         new = i == 0
         if i > 0:
             new = self.x[i] != self.x[i - 1]
         return new
 
-    def bits_from(self, first: Any, KIND: Any) -> Any:
+    def bits_from(self, first: kl.Scalar, KIND: Any) -> Any:
         """As many bits as a `KIND` has; of 64 whole vectors are compared where there are such."""
         x, lanes, count = self.x, min(16, 64 // self.x.dtype.itemsize), 8 * KIND.itemsize
         word = kl.cast(0, KIND)
@@ -64,15 +64,15 @@ class Beginnings(NamedTuple):
             word = bits_one_by_one(self, first, count, KIND)
         else:
             bits = kl.vector(*[kl.i32(1 << lane) for lane in kl.static_range(lanes)])
-            for place in kl.static_range(0, count, lanes):
-                old, new = [kl.vload(x, first + place - d, lanes=lanes) for d in (1, 0)]
+            for bit in kl.static_range(0, count, lanes):
+                old, new = [kl.vload(x, first + bit - d, lanes=lanes) for d in (1, 0)]
                 some = folded(kl.where(old != new, bits, bits * 0), lanes, kl.add)
-                word = word | (kl.cast(some, KIND) << place)
+                word = word | (kl.cast(some, KIND) << bit)
         return word
 
 
 @function
-def size_of(starts: Any, k: Any, count: Any, end: Any) -> Any:
+def size_of(starts: kl.Array, k: kl.Scalar, count: kl.Scalar, end: kl.Scalar) -> Any:
     """How many elements are in the `k`-th of so many groups."""
     stop = kl.cast(end, kl.i64)
     if k + 1 < count:
@@ -110,7 +110,7 @@ class Groups(Target):
     inverse: Any
     sizes: Any
 
-    def put(self, k: Any, at: Any) -> None:
+    def put(self, k: kl.Scalar, at: kl.Scalar) -> None:
         """Writes which element the `k`-th group is of, and where it begins."""
         self.values[k] = self.x[at]
         if self.starts is not None:
@@ -118,23 +118,30 @@ class Groups(Target):
         if self.firsts is not None:
             self.firsts[k] = self.order[at]
 
-    def look(self, k: Any, first: Any, word: Any) -> None:
+    def look(self, k: kl.Scalar, first: kl.Scalar, word: kl.Scalar) -> None:
         """Writes in which groups elements are, of which 64 `word` says what begins one."""
         if self.inverse is not None:
-            for place in range(kl.minimum(64, self.x.shape[0] - first)):
-                k = k + kl.cast((word >> kl.cast(place, kl.u64)) & 1, k.dtype)
-                self.inverse[self.order[first + place]] = kl.cast(k - 1, kl.i64)
+            for bit in range(kl.minimum(64, self.x.shape[0] - first)):
+                k = k + kl.cast((word >> kl.cast(bit, kl.u64)) & 1, k.dtype)
+                self.inverse[self.order[first + bit]] = kl.cast(k - 1, kl.i64)
 
-    def finish(self, count: Any, first: Any, step: Any) -> None:
+    def finish(self, count: kl.Scalar, first: kl.Scalar, step: int) -> None:
         """Writes every `step`-th group's size, once all `count` are known."""
         if self.sizes is not None:
             for k in range(first, count, step):
                 self.sizes[k] = size_of(self.starts, k, count, self.x.shape[0])
 
-    def take(self, own: Any, e: Any, chosen: Any, before: Any, WIDTH: Any) -> None:
+    def take(
+        self,
+        section: Any,
+        e: kl.Scalar,
+        chosen: tuple[kl.Scalar, ...],
+        before: tuple[kl.Scalar, ...],
+        WIDTH: int,
+    ) -> None:
         """Writes what is asked for of a few elements, of which those chosen begin a group."""
         for u in kl.static_range(len(chosen)):
-            i, k = own.begin + e + u * WIDTH, own.done + before[u]
+            i, k = section.begin + e + u * WIDTH, section.done + before[u]
             if chosen[u]:
                 self.put(k, i)
             if self.inverse is not None and i < self.x.shape[0]:
@@ -143,7 +150,7 @@ class Groups(Target):
 
 
 @kernel
-def sizes_of(starts: Any, sizes: Any, end: Any) -> None:
+def sizes_of(starts: kl.Array, sizes: kl.Array, end: kl.Scalar) -> None:
     """How many elements are in each group, the last of which ends at `end`."""
     k = kl.global_id(0)
     if k < sizes.shape[0]:
@@ -232,18 +239,18 @@ def _kernel(cut: Cut) -> tuple[Any, tuple[None, ...], dict[str, int]]:
 def _write_at_once(line: Any, order: Any, wanted: Wanted, cut: Cut) -> Callable[..., Distinct]:
     recipe = Recipe(*(x for x in (line, order) if x is not None))
     lines = iter(_lines(recipe.empty((4 * line.size + 1,), int64), line.size))
-    found = next(lines)
+    result = next(lines)
     rest = _results(line.size, line.size, wanted, lambda *_: next(lines))
     values = recipe.empty((line.size,), line.dtype)
     kernel, none, constants = _kernel(cut)
-    args = Beginnings(line), Groups(line, order, values, *rest), *none, found
+    args = Beginnings(line), Groups(line, order, values, *rest), *none, result
     recipe.launch(kernel, cut.ndrange, cut.width, *args, **constants)
-    run = recipe.finish(found, values, *(x for x in rest if x is not None))
+    run = recipe.finish(result, values, *(x for x in rest if x is not None))
     present = [x is not None for x in rest]
 
     def at_once(*arrays: Any) -> Distinct:
-        found, values, *some = run(*arrays)
-        count = int(fetched(found)[0])
+        result, values, *some = run(*arrays)
+        count = int(fetched(result)[0])
         given = iter(some)
         _, firsts, inverse, sizes = (next(given) if there else None for there in present)
         return Distinct(_first(values, count), _first(firsts, count), inverse, _first(sizes, count))

@@ -39,7 +39,7 @@ class Halving:
     count: int
     lanes: int
 
-    def bound(self, samples: Any, outer: Any, bucket: Any) -> Any:
+    def bound(self, samples: kl.Array, outer: tuple[kl.Scalar, ...], bucket: kl.Scalar) -> Any:
         """The greatest key below a bucket; of samples alike the first is above, the others not.
 
         So what many elements are equal to has a bucket of its own, which is in order as it is.
@@ -53,7 +53,15 @@ class Halving:
         first = (bucket < last) & (after == key) & ~again & (key > 0)
         return self.order.beyond(key - kl.cast(first, key.dtype))
 
-    def split(self, source: Any, low: Any, high: Any, first: Any, stop: Any, bound: Any) -> Any:
+    def split(
+        self,
+        source: Line,
+        low: Line,
+        high: Line,
+        first: kl.Scalar,
+        stop: kl.Scalar,
+        bound: kl.Scalar,
+    ) -> Any:
         """Moves a range's elements up to a key to the front of it in `low`, and others behind.
 
         These go by way of the front of `high`. All keep their order; gives where the others begin.
@@ -91,20 +99,24 @@ class Divided(NamedTuple):
     counts: Any
     edges: Any
 
-    def collect(self, bucket: Any, starts: Any, target: Any, lanes: Any) -> None:
+    def collect(self, bucket: kl.Scalar, starts: kl.Array, target: Line, lanes: int) -> None:
         """Moves the elements of a bucket of a row to `starts`, so many at a time.
 
         Of a row of `target`; what `starts` holds is as `counts` has it.
         """
         line = self.line.row(target.outer)
         for number in range(self.counts.shape[self.counts.ndim - 1]):
-            place = *target.outer, bucket, number
-            first = self.edges[*place]
-            target.copy(starts[*place], line, first, first + self.counts[*place], lanes)
+            target_index = *target.outer, bucket, number
+            first = self.edges[*target_index]
+            target.copy(
+                starts[*target_index], line, first, first + self.counts[*target_index], lanes
+            )
 
 
 @kernel
-def divide(x: Any, samples: Any, divided: Any, spare: Any, *, HALVING: Any, SECTION: int) -> None:
+def divide(
+    x: kl.Array, samples: kl.Array, divided: Divided, spare: Line, *, HALVING: Halving, SECTION: int
+) -> None:
     """Brings each section of the last axis in the order of buckets, and counts their elements.
 
     Parameters

@@ -16,13 +16,13 @@ RADIX = 1 << DIGIT_BITS
 
 
 @function
-def top_bit(word: Any, BITS: Any) -> Any:
+def top_bit(word: kl.Scalar, BITS: int) -> Any:
     """The highest of `BITS` bits, in the type of `word`."""
     return kl.cast(1, word.dtype) << (BITS - 1)
 
 
 @function
-def float_key(word: Any, BITS: Any) -> Any:
+def float_key(word: kl.Scalar, BITS: int) -> Any:
     """Orders as floats of these bits do: zeros of both signs alike, NaN after everything."""
     exponent = 5 if BITS == 16 else 8 if BITS == 32 else 11
     infinity = ((1 << exponent) - 1) << (BITS - 1 - exponent)
@@ -54,11 +54,11 @@ class Order:
     bits: int
     descending: bool
 
-    def key(self, x: Any) -> Any:
+    def key(self, x: kl.Scalar) -> Any:
         """The highest key of an element, by which it is compared first."""
         return self.part(x, 1)
 
-    def beyond(self, bound: Any) -> Any:
+    def beyond(self, bound: kl.Scalar) -> Any:
         """A key as `up_to` takes it: of floats as they are compared by processors."""
         if self.kind != "f" or self.bits == 16:
             return bound
@@ -70,14 +70,14 @@ class Order:
         word = kl.where((key & top) != 0, key ^ top, (top | (top - 1)) - key)
         return kl.bitcast(word, kl.f64 if self.bits == 64 else kl.f32)
 
-    def up_to(self, x: Any, bound: Any) -> Any:
+    def up_to(self, x: kl.Scalar, bound: kl.Scalar) -> Any:
         """Whether the key of an element is at most another, where NaN may be on either side."""
         if self.kind != "f" or self.bits == 16:
             return self.key(x) <= bound
         number = kl.bitcast(x, kl.f64 if self.bits == 64 else kl.f32)
         return ~(number < bound) if self.descending else number <= bound
 
-    def part(self, x: Any, which: Any) -> Any:
+    def part(self, x: kl.Scalar, which: int) -> Any:
         """Of complex numbers the key of the imaginary part, 0, or of the real one, 1."""
         key = self.ascending(x, which * self.bits)
         if self.descending:
@@ -85,7 +85,7 @@ class Order:
             return (top | (top - 1)) - key
         return key
 
-    def comes_first(self, x: Any, y: Any, tied: Any) -> Any:
+    def comes_first(self, x: kl.Scalar, y: kl.Scalar, tied: kl.Scalar) -> Any:
         """Whether `x` comes before `y`; `tied` where their keys are equal."""
         first, second = self.key(x), self.key(y)
         if self.kind == "c":
@@ -93,7 +93,7 @@ class Order:
             tied = (low < high) | (tied & (low == high))
         return (first < second) | (tied & (first == second))
 
-    def ascending(self, x: Any, shift: Any) -> Any:
+    def ascending(self, x: kl.Scalar, shift: kl.Scalar) -> Any:
         """The key in which bit `shift` of all of an element's keys lies, the least first."""
         if self.kind == "c":
             part = x.imag if shift < self.bits else x.real
@@ -102,7 +102,7 @@ class Order:
             return float_key(x, self.bits)
         return x ^ top_bit(x, self.bits) if self.kind == "i" else x
 
-    def digit(self, x: Any, shift: Any) -> Any:
+    def digit(self, x: kl.Scalar, shift: kl.Scalar) -> Any:
         """The `DIGIT_BITS` bits of an element's keys from bit `shift` of all of them on."""
         key = self.ascending(x, shift)
         digit = kl.cast((key >> kl.cast(shift & (self.bits - 1), key.dtype)) & (RADIX - 1), kl.i32)

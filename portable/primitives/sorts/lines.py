@@ -29,36 +29,38 @@ class Line(NamedTuple):
     outer: Any = ()
     shift: Any = None
 
-    def row(self, outer: Any) -> Any:
+    def row(self, outer: tuple[kl.Scalar, ...]) -> Any:
         """One of the rows."""
         return Line(self.elements, self.places, outer)
 
-    def shifted(self, by: Any) -> Any:
+    def shifted(self, by: kl.Scalar) -> Any:
         """The only row, from elsewhere on."""
         return Line(self.elements, self.places, (), by)
 
-    def at(self, i: Any) -> Any:
+    def at(self, i: kl.Scalar) -> Any:
         """The index of an element."""
         return (*self.outer, i if self.shift is None else i + self.shift)
 
-    def some(self, i: Any, lanes: Any = 1) -> Any:
+    def some(self, i: kl.Scalar, lanes: int = 1) -> Any:
         """Neighbouring elements."""
         return kl.vload(self.elements, *self.at(i), lanes=lanes)
 
-    def was(self, i: Any, lanes: Any = 1) -> Any:
+    def was(self, i: kl.Scalar, lanes: int = 1) -> Any:
         """Where elements were."""
         if self.places is not None:
             return kl.vload(self.places, *self.at(i), lanes=lanes)
         return i + kl.vector(*(lane for lane in kl.static_range(lanes))) if lanes > 1 else i
 
-    def put(self, i: Any, elements: Any, was: Any) -> None:
+    def put(self, i: kl.Scalar, elements: kl.Scalar, was: kl.Scalar) -> None:
         """Writes an element or neighbours, and where they were."""
         if self.elements is not None:
             kl.vstore(self.elements, *self.at(i), elements)
         if self.places is not None:
             kl.vstore(self.places, *self.at(i), kl.cast(was, self.places.dtype))
 
-    def put_chosen(self, i: Any, elements: Any, was: Any, mask: Any) -> None:
+    def put_chosen(
+        self, i: kl.Scalar, elements: kl.Scalar, was: kl.Scalar, mask: kl.Scalar
+    ) -> None:
         """Writes the chosen ones of neighbours, and over as many places behind as are left out."""
         if self.elements is not None:
             kl.vstore(self.elements, *self.at(i), kl.compress(elements, mask))
@@ -66,7 +68,9 @@ class Line(NamedTuple):
             chosen = kl.compress(kl.cast(was, self.places.dtype), mask)
             kl.vstore(self.places, *self.at(i), chosen)
 
-    def copy(self, to: Any, source: Any, first: Any, stop: Any, lanes: Any) -> None:
+    def copy(
+        self, to: kl.Scalar, source: Line, first: kl.Scalar, stop: kl.Scalar, lanes: int
+    ) -> None:
         """Writes a range of another line from `to` on, up to so many elements at a time."""
         for i, together in kl.vector_range(first, stop, lanes=lanes):
             self.put(to + (i - first), source.some(i, together), source.was(i, together))

@@ -48,7 +48,7 @@ def place_for(length: int) -> DType:
     return int32 if length < 2**31 else int64
 
 
-def begins_of(recipe: Recipe, counts: Any, place: DType) -> Any:
+def begins_of(recipe: Recipe, counts: Any, position: DType) -> Any:
     """Where each digit's elements begin in each section, ``counts[..., d, s]`` being how many.
 
     Parameters
@@ -57,14 +57,14 @@ def begins_of(recipe: Recipe, counts: Any, place: DType) -> Any:
         The steps.
     counts : Storage
         Counts, of shape (..., digits, sections).
-    place : DType
+    position : DType
         Of the positions.
     """
     *lead, digits, sections = counts.shape
     line = counts.viewed((*lead, digits * sections), (*counts.strides[:-2], counts.strides[-1]))
-    starts = recipe.empty((*lead, digits * sections + 1), place)
-    scanned(recipe, line, starts, Merge(kl.add, place, 0), 1)
-    size = place.itemsize
+    starts = recipe.empty((*lead, digits * sections + 1), position)
+    scanned(recipe, line, starts, Merge(kl.add, position, 0), 1)
+    size = position.itemsize
     return starts.viewed(counts.shape, (*starts.strides[:-1], sections * size, size))
 
 

@@ -58,11 +58,11 @@ def _write_sort(x: Any, descending: bool, values: bool, order: bool) -> Callable
     """What sorting the last axis of arrays like `x` takes."""
     recipe = Recipe(x)
     if not x.size:
-        found = recipe.empty(x.shape, x.dtype), recipe.empty(x.shape, int64)
+        ordered = recipe.empty(x.shape, x.dtype), recipe.empty(x.shape, int64)
     else:
-        found = method_for(x)(recipe, x, descending, values=values, order=order)
+        ordered = method_for(x)(recipe, x, descending, values=values, order=order)
     return recipe.finish(
-        *[array for array, wanted in zip(found, (values, order), strict=True) if wanted]
+        *[array for array, wanted in zip(ordered, (values, order), strict=True) if wanted]
     )
 
 

@@ -13,30 +13,30 @@ __all__ = ["member", "search", "sort_by_rank"]
 
 
 @function
-def below(x: Any, y: Any) -> Any:
+def below(x: kl.Scalar, y: kl.Scalar) -> Any:
     """Whether `x` sorts before `y`; NaN after everything."""
     return (x < y) | ((y != y) & (x == x))
 
 
 @kernel
-def sort_by_rank(x: Any, out: Any, *, EACH: int, ORDER: Any) -> None:
+def sort_by_rank(x: kl.Array, out: Any, *, EACH: int, ORDER: Any) -> None:
     """Sorts short rows: where an element belongs says how many of its row come before it.
 
     `x` are unsigned numbers, or complex ones, of which a work-item does `EACH`; `out` is a `Line`,
     and `ORDER` says how elements become keys.
     """
-    own = section_at(x, EACH, kl.global_id(0))
-    if own.inside:
-        for at in range(own.first, own.stop):
-            element, rank = x[*own.outer, at], kl.cast(0, own.first.dtype)
+    section = section_at(x, EACH, kl.global_id(0))
+    if section.inside:
+        for at in range(section.first, section.stop):
+            element, rank = x[*section.outer, at], kl.cast(0, section.first.dtype)
             for other in range(x.shape[x.ndim - 1]):
-                first = ORDER.comes_first(x[*own.outer, other], element, other < at)
+                first = ORDER.comes_first(x[*section.outer, other], element, other < at)
                 rank = rank + kl.cast(first, rank.dtype)
-            out.row(own.outer).put(rank, element, at)
+            out.row(section.outer).put(rank, element, at)
 
 
 @function
-def position_in(table: Any, value: Any, start: Any, *, AFTER: bool) -> Any:
+def position_in(table: kl.Array, value: kl.Scalar, start: kl.Scalar, *, AFTER: bool) -> Any:
     """Where a value belongs in a sorted table, looked for from `start`, which is 0."""
     low = start
     high = low + table.shape[0]
@@ -50,7 +50,7 @@ def position_in(table: Any, value: Any, start: Any, *, AFTER: bool) -> Any:
 
 
 @kernel
-def search(table: Any, values: Any, out: Any, *, AFTER: bool) -> None:
+def search(table: kl.Array, values: kl.Array, out: kl.Array, *, AFTER: bool) -> None:
     """Where each value belongs in a sorted table: before its equals, or `AFTER` them."""
     i = kl.global_id(0)
     if i < values.shape[0]:
@@ -59,7 +59,7 @@ def search(table: Any, values: Any, out: Any, *, AFTER: bool) -> None:
 
 
 @kernel
-def member(table: Any, values: Any, out: Any, *, INVERTED: bool) -> None:
+def member(table: kl.Array, values: kl.Array, out: kl.Array, *, INVERTED: bool) -> None:
     """Whether each value is in a sorted table, or `INVERTED` whether it is not; NaN never is."""
     i = kl.global_id(0)
     if i < values.shape[0]:

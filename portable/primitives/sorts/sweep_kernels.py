@@ -38,7 +38,7 @@ AT_ONCE = 5
 
 
 @kernel
-def sort_by_workgroup(x: Any, out: Any, *, TILE: Any, DIGITS: int, ORDER: Any) -> None:
+def sort_by_workgroup(x: kl.Array, out: Any, *, TILE: Any, DIGITS: int, ORDER: Any) -> None:
     """Sorts rows that fit in a tile, a workgroup each.
 
     Parameters
@@ -99,7 +99,9 @@ class Counting:
 
 
 @kernel
-def count_by_workgroup(x: Any, counts: Any, shift: Any, *, COUNTING: Any, ORDER: Any) -> None:
+def count_by_workgroup(
+    x: kl.Array, counts: kl.Array, shift: kl.Scalar, *, COUNTING: Counting, ORDER: Any
+) -> None:
     """Counts digits of sections of the last axis.
 
     Parameters
@@ -117,31 +119,33 @@ def count_by_workgroup(x: Any, counts: Any, shift: Any, *, COUNTING: Any, ORDER:
         How elements become keys.
     """
     AHEAD, WIDTH = COUNTING.ahead, COUNTING.width
-    own, item = section_at(x, COUNTING.section, kl.group_id(0)), kl.local_id(0)
-    found = kl.local((COUNTING.digits * RADIX,), kl.i32)
+    section, item = section_at(x, COUNTING.section, kl.group_id(0)), kl.local_id(0)
+    result = kl.local((COUNTING.digits * RADIX,), kl.i32)
     for j in range(item, COUNTING.digits * RADIX, WIDTH):
-        found[j] = 0
+        result[j] = 0
     kl.barrier()
     mine = kl.private((AHEAD,), x.dtype.register)
-    for begin in range(own.first + item, own.stop, AHEAD * WIDTH):
+    for begin in range(section.first + item, section.stop, AHEAD * WIDTH):
         for k in kl.range(AHEAD, unroll=-1):
-            if begin + k * WIDTH < own.stop:
-                mine[k] = x[*own.outer, begin + k * WIDTH]
+            if begin + k * WIDTH < section.stop:
+                mine[k] = x[*section.outer, begin + k * WIDTH]
         for k in kl.range(AHEAD, unroll=-1):
-            if begin + k * WIDTH < own.stop:
+            if begin + k * WIDTH < section.stop:
                 for p in kl.range(COUNTING.digits, unroll=-1):
                     d = ORDER.digit(mine[k], shift + p * DIGIT_BITS)
-                    kl.atomic_add(found, p * RADIX + d, 1, scope="workgroup")
+                    kl.atomic_add(result, p * RADIX + d, 1, scope="workgroup")
     kl.barrier()
     for j in range(item, COUNTING.digits * RADIX, WIDTH):
         if counts.ndim == 3:
-            counts[own.row, j, own.number] = found[j]
-        elif found[j] > 0:
-            kl.atomic_add(counts, (own.row, j), kl.cast(found[j], counts.dtype))
+            counts[section.row, j, section.number] = result[j]
+        elif result[j] > 0:
+            kl.atomic_add(counts, (section.row, j), kl.cast(result[j], counts.dtype))
 
 
 @function
-def looked_back(state: Any, number: Any, tile: Any, digit: Any, count: Any) -> Any:
+def looked_back(
+    state: kl.Array, number: kl.Scalar, tile: kl.Scalar, digit: kl.Scalar, count: kl.Scalar
+) -> Any:
     """How many elements of tiles before in the row have a digit, where this tile has `count`."""
     TOP = state.dtype.itemsize * 8 - 2
     one = kl.cast(1, state.dtype)
@@ -177,7 +181,7 @@ class Ways(NamedTuple):
     ticket: Any
     state: Any
 
-    def is_only_digit(self, row: Any, digit: Any, length: Any) -> Any:
+    def is_only_digit(self, row: kl.Scalar, digit: kl.Scalar, length: kl.Scalar) -> Any:
         """Whether all elements of a row have a digit, which then is in order."""
         end = kl.cast(length, self.begins.dtype)
         if digit < RADIX - 1:
@@ -194,7 +198,7 @@ class _Digits:
     line: Any
     valid: Any
 
-    def mark(self, EACH: Any) -> None:
+    def mark(self, EACH: int) -> None:
         """Notes that of all digits there are."""
         first = kl.local_id(0) * EACH
         previous = kl.cast(self.line[kl.maximum(first - 1, 0)] >> DIGIT_AT, kl.i32)
@@ -208,25 +212,25 @@ class _Digits:
         if first == 0:
             self.ends[self.line[self.valid - 1] >> DIGIT_AT] = self.valid
 
-    def find_ways(self, ways: Any, own: Any, number: Any, TILE: Any) -> None:
+    def find_ways(self, ways: Ways, section: Any, number: kl.Scalar, TILE: Any) -> None:
         """How far elements go from their places in the line, left in `starts`; barriers around."""
         self.mark(TILE.each)
         kl.barrier()
         for d in range(kl.local_id(0), RADIX, TILE.width):
             inside = self.starts[d]
             if ways.state is None:
-                self.starts[d] = ways.begins[own.row, d, own.number] - inside
+                self.starts[d] = ways.begins[section.row, d, section.number] - inside
             else:
                 count = self.ends[d] - kl.cast(inside, kl.i32)
-                before = looked_back(ways.state, number, own.number, d, count)
-                begin = ways.begins[own.row, d] + kl.cast(before, ways.begins.dtype)
+                before = looked_back(ways.state, number, section.number, d, count)
+                begin = ways.begins[section.row, d] + kl.cast(before, ways.begins.dtype)
                 self.starts[d] = begin - inside
         kl.barrier()
 
 
 @kernel
 def place_by_workgroup(
-    given: Any, ways: Any, made: Any, shift: Any, *, TILE: Any, ORDER: Any
+    given: Any, ways: Ways, made: Any, shift: kl.Scalar, *, TILE: Any, ORDER: Any
 ) -> None:
     """Brings the last axis in the order of a digit, a tile a workgroup.
 
@@ -256,33 +260,33 @@ def place_by_workgroup(
             own_ticket = kl.cast(kl.atomic_add(ways.ticket, 0, 1), own_ticket.dtype)
             ordered[0] = 0
         number = kl.workgroup_uniform(own_ticket)
-    own = section_at(x, TILE.size, number)
-    valid = kl.cast(kl.minimum(length - own.first, TILE.size), kl.i32)
-    source, to = given.row(own.outer), made.row(own.outer)
+    section = section_at(x, TILE.size, number)
+    valid = kl.cast(kl.minimum(length - section.first, TILE.size), kl.i32)
+    source, to = given.row(section.outer), made.row(section.outer)
     starts = kl.local((RADIX,), ways.begins.dtype)
     ends = kl.local((RADIX,), kl.i32)
-    tile = TILE.loaded(x, own.outer, own.first, valid)
+    tile = TILE.loaded(x, section.outer, section.first, valid)
     line = kl.local((TILE.room,), kl.u32)
     notes = kl.private((EACH,), kl.u32)
     in_order = False
     for d in range(item, RADIX, WIDTH):
         starts[d] = 0
         ends[d] = 0
-        if ways.state is not None and ways.is_only_digit(own.row, d, length):
+        if ways.state is not None and ways.is_only_digit(section.row, d, length):
             ordered[0] = 1
     kl.barrier()
     if ways.state is not None:
         in_order = kl.assume_uniform(ordered[0] == 1)
     if in_order:
         for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
-            to.put(own.first + i, tile[i], source.was(own.first + i))
+            to.put(section.first + i, tile[i], source.was(section.first + i))
     else:
         for k in kl.range(EACH, unroll=-1):
             at = item * EACH + k
             notes[k] = note_of(tile[at], at, at < valid, shift, ORDER)
         TILE.order_notes(notes, line)
-        _Digits(starts, ends, line, valid).find_ways(ways, own, number, TILE)
+        _Digits(starts, ends, line, valid).find_ways(ways, section, number, TILE)
         for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
             note = line[i]
             at, origin = starts[note >> DIGIT_AT] + kl.cast(i, starts.dtype), place_in(note)
-            to.put(at, tile[origin], source.was(own.first + origin))
+            to.put(at, tile[origin], source.was(section.first + origin))

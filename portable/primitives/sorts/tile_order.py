@@ -31,7 +31,7 @@ BANKS = 32
 
 
 @function
-def four_times(note: Any, FROM: Any) -> Any:
+def four_times(note: kl.Scalar, FROM: int) -> Any:
     """Four bits of a note, times four: by how much their counter is shifted."""
     return (note >> (FROM - 2)) & (MOST_EACH << 2)
 
@@ -71,7 +71,7 @@ class Tile:
         """Places of a line: for the notes of a tile, or for counters and their sums."""
         return max(self.size, WORDS * self.row + self.width // RAKE * (RAKE + 2))
 
-    def total_before(self, line: Any, own: Any) -> Any:
+    def total_before(self, line: kl.Array, total: kl.Scalar) -> Any:
         """The sum of two 16-bit halves over the work-items before, the upper following all lower.
 
         In places of `line` that counters leave free: `kl.workgroup_scan` would take local memory of
@@ -80,7 +80,7 @@ class Tile:
         item = kl.local_id(0)
         first = WORDS * self.row
         groups = first + self.width // RAKE * (RAKE + 1)
-        line[first + item + item // RAKE] = own
+        line[first + item + item // RAKE] = total
         kl.barrier()
         if item < self.width // RAKE:
             below = kl.cast(0, kl.u32)
@@ -97,7 +97,7 @@ class Tile:
             all_of_them = all_of_them + line[groups + group]
         return before + (all_of_them << 16)
 
-    def order_by(self, notes: Any, line: Any, FROM: Any) -> None:
+    def order_by(self, notes: kl.Array, line: kl.Array, FROM: int) -> None:
         """Leaves in `line` the notes of all work-items in the order of four bits from `FROM` on.
 
         `line` holds counters meanwhile. A barrier comes before and after.
@@ -128,20 +128,20 @@ class Tile:
             line[places[k]] = notes[k]
         kl.barrier()
 
-    def add_counters_up(self, line: Any) -> None:
+    def add_counters_up(self, line: kl.Array) -> None:
         """Turns counters into how many notes come before, each work-item neighbouring ones."""
         at = kl.local_id(0) * WORDS % self.width
         first = kl.local_id(0) * WORDS // self.width * self.row + at + at // BANKS
         held = kl.private((WORDS,), kl.u32)
-        own = kl.cast(0, kl.u32)
+        total = kl.cast(0, kl.u32)
         for c in kl.range(WORDS, unroll=-1):
-            held[c] = own
-            own = own + line[first + c]
-        before = self.total_before(line, own)
+            held[c] = total
+            total = total + line[first + c]
+        before = self.total_before(line, total)
         for c in kl.range(WORDS, unroll=-1):
             line[first + c] = before + held[c]
 
-    def order_notes(self, notes: Any, line: Any) -> None:
+    def order_notes(self, notes: kl.Array, line: kl.Array) -> None:
         """Leaves in `line` the notes of all work-items in the order of digits; barriers around."""
         self.order_by(notes, line, DIGIT_AT)
         for k in kl.range(self.each, unroll=-1):
@@ -149,7 +149,9 @@ class Tile:
         kl.barrier()
         self.order_by(notes, line, DIGIT_AT + HALF)
 
-    def loaded(self, x: Any, outer: Any, first: Any, valid: Any) -> Any:
+    def loaded(
+        self, x: kl.Array, outer: tuple[kl.Scalar, ...], first: kl.Scalar, valid: kl.Scalar
+    ) -> Any:
         """A tile of a row, neighbouring work-items reading neighbours; a barrier is to follow."""
         tile, mine = kl.local((self.size,), x.dtype), kl.private((self.each,), x.dtype.register)
         for k in kl.range(self.each, unroll=-1):
@@ -164,13 +166,15 @@ class Tile:
 
 
 @function
-def note_of(element: Any, at: Any, inside: Any, shift: Any, ORDER: Any) -> Any:
+def note_of(
+    element: kl.Scalar, at: kl.Scalar, inside: kl.Scalar, shift: kl.Scalar, ORDER: Any
+) -> Any:
     """A note of an element; what lies outside its row has the last of all digits."""
     digit = ORDER.digit(element, shift)
     return kl.cast(at | (kl.where(inside, digit, RADIX - 1) << DIGIT_AT), kl.u32)
 
 
 @function
-def place_in(note: Any) -> Any:
+def place_in(note: kl.Scalar) -> Any:
     """Where in the tile the element of a note lies."""
     return kl.cast(note, kl.i32) & ((1 << DIGIT_AT) - 1)

@@ -35,8 +35,8 @@ ARRAYS: Final = (
     fault(
         "totals of the launch before count as this one's",
         BOARD + "Board.looked_at",
-        "(words[place + p] >> 32) == self.mark",
-        "(words[place + p] >> 32) != 0",
+        "(words[slot + p] >> 32) == self.mark",
+        "(words[slot + p] >> 32) != 0",
         "totals_looked_back_at",
         "result",
     ),
@@ -170,8 +170,8 @@ ARRAYS: Final = (
     fault(
         "work-items look at elements of the next section",
         PRIMITIVES + "reductions.best_kernels:Best.of_vectors",
-        "own.stop - self.lanes",
-        "own.stop - self.lanes + 1",
+        "section.stop - self.lanes",
+        "section.stop - self.lanes + 1",
         "positions_of_the_greatest",
         "bounds",
     ),

@@ -19,8 +19,8 @@ BANDS: Final = (
     fault(
         "the ring waits for one hop fewer of the pack before",
         RING + "load_block",
-        "found < block + 2",
-        "found < block + 1",
+        "result < block + 2",
+        "result < block + 1",
         "band_in_a_ring",
         "race",
         schedule="held",

@@ -97,8 +97,8 @@ PRODUCTS: Final = (
     fault(
         "parts are added of those who had none of a tile",
         GEMM + "gemm_share_sums",
-        "own < end and after > begin and own < after",
-        "own < end and own < after",
+        "first_sum < end and after > begin and first_sum < after",
+        "first_sum < end and first_sum < after",
         "products_whose_last_round_is_shared_out",
         "uninitialised",
     ),

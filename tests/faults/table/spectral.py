@@ -47,8 +47,8 @@ SPECTRAL: Final = (
     fault(
         "workgroups do not wait for each other",
         TRIDIAGONAL + "tridiagonalize",
-        "meet(counts[own], panel, phase - first, SHAPE.groups)",
-        "meet(counts[own], panel, phase - first - 1, SHAPE.groups)",
+        "meet(counts[matrix], panel, phase - first, SHAPE.groups)",
+        "meet(counts[matrix], panel, phase - first - 1, SHAPE.groups)",
         "tridiagonal_by_several",
         "race",
     ),
@@ -84,8 +84,8 @@ SPECTRAL: Final = (
     fault(
         "workgroups go on from columns to rows alone",
         BIDIAGONAL + "bidiagonalize_in_panels",
-        "meet(counts[own], panel, phase - first, SHAPE.groups)",
-        "meet(counts[own], panel, phase - first - 1, SHAPE.groups)",
+        "meet(counts[matrix], panel, phase - first, SHAPE.groups)",
+        "meet(counts[matrix], panel, phase - first - 1, SHAPE.groups)",
         "bidiagonal_by_several",
         "race",
     ),
@@ -117,8 +117,8 @@ SPECTRAL: Final = (
     fault(
         "poles of both blocks take one place",
         MERGES + "join",
-        "place = at + low",
-        "place = at + kl.maximum(low, 1) - 1",
+        "index = at + low",
+        "index = at + kl.maximum(low, 1) - 1",
         "merges_of_equal_blocks",
         "race",
     ),

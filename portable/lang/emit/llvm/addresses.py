@@ -75,12 +75,12 @@ class Addresses:
         if stride == "0":
             return "0"
         if isinstance(x, e.Const):
-            own = str(int(x.value))
+            number = str(int(x.value))
         else:
-            own = self._expressions.value(x) if kind == "i32" else self._expressions.wide(x)
+            number = self._expressions.value(x) if kind == "i32" else self._expressions.wide(x)
         if kind == "i64" and not _literal(stride) and self._narrow():
             stride = self._builder.argument(f"wide {stride}", f"sext i32 {stride} to i64")
-        return self._times(kind, own, stride)
+        return self._times(kind, number, stride)
 
     def _stride(self, array: Array, dim: int) -> str:
         if array.layout is not None:
@@ -170,9 +170,9 @@ class Apart:
         if not self._scopes:
             domain = self._metadata.distinct()
             self._scopes = {x: self._metadata.distinct(domain) for x in self._arrays}
-        own = self._metadata.node(self._scopes[array])
+        scope = self._metadata.node(self._scopes[array])
         apart = self._metadata.node(*(self._scopes[x] for x in others))
-        return f", !alias.scope {own}, !noalias {apart}"
+        return f", !alias.scope {scope}, !noalias {apart}"
 
 
 def _disjoint(x: Array, y: Array) -> bool:

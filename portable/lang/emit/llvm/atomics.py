@@ -150,8 +150,8 @@ class Atomics:
         before = builder.block
         builder.jump(again)
         builder.start(again)
-        found = f"%found.{again}"
-        seen = builder.op(f"phi {bits} [ {first}, %{before} ], [ {found}, %{again} ]")
+        result = f"%found.{again}"
+        seen = builder.op(f"phi {bits} [ {first}, %{before} ], [ {result}, %{again} ]")
         old = builder.op(f"bitcast {bits} {seen} to {typed}")
         new = self._combined(x.op, dtype, old, value)
         stored = builder.op(f"bitcast {typed} {new} to {bits}")
@@ -159,7 +159,7 @@ class Atomics:
         pair = builder.op(
             f"cmpxchg ptr {pointer}, {bits} {seen}, {bits} {stored} {orders}, {align}"
         )
-        builder.do(f"{found} = extractvalue {{ {bits}, i1 }} {pair}, 0")
+        builder.do(f"{result} = extractvalue {{ {bits}, i1 }} {pair}, 0")
         builder.branch(builder.op(f"extractvalue {{ {bits}, i1 }} {pair}, 1"), done, again)
         builder.start(done)
         return old

@@ -17,15 +17,15 @@ class Metadata:
     def node(self, *parts: str) -> str:
         """The node that holds these, which is shared."""
         text = f"!{{{', '.join(parts)}}}"
-        found = self._known.get(text)
-        if found is None:
-            found = self._known[text] = self._add(text)
-        return found
+        number = self._known.get(text)
+        if number is None:
+            number = self._known[text] = self._add(text)
+        return number
 
     def distinct(self, *parts: str) -> str:
         """A node of its own, whose first part is itself."""
-        own = f"!{len(self.lines)}"
-        return self._add(f"distinct !{{{', '.join([own, *parts])}}}")
+        number = f"!{len(self.lines)}"
+        return self._add(f"distinct !{{{', '.join([number, *parts])}}}")
 
     def group(self) -> str:
         """A node of its own that holds nothing, such as stands for a group of accesses."""
@@ -70,12 +70,12 @@ class Builder:
 
     def once(self, part: list[str], key: str, text: str) -> str:
         """The name of a value that is worked out once, in the part for calls or for workgroups."""
-        found = self._once.get(key)
-        if found is None:
+        value = self._once.get(key)
+        if value is None:
             self._values += 1
-            found = self._once[key] = f"%v{self._values}"
-            part.append(f"{found} = {text}")
-        return found
+            value = self._once[key] = f"%v{self._values}"
+            part.append(f"{value} = {text}")
+        return value
 
     def argument(self, key: str, text: str) -> str:
         """A value that is worked out once for a call."""

@@ -60,14 +60,14 @@ class Context:
 
     def array(self, array: Array) -> str:
         """Where an array begins."""
-        found = self.pointers.get(array)
-        if found is None:
+        pointer = self.pointers.get(array)
+        if pointer is None:
             number = self.kernel.parameters.index(array)
-            found = self._argument(_value_of(array, number), "ptr")
+            pointer = self._argument(_value_of(array, number), "ptr")
             if self.capabilities.pointer_offsets:
-                found = self._moved(array, found, number)
-            self.pointers[array] = found
-        return found
+                pointer = self._moved(array, pointer, number)
+            self.pointers[array] = pointer
+        return pointer
 
     def _moved(self, array: Array, pointer: str, number: int) -> str:
         """Where the first element is, so many behind a pointer."""
@@ -105,24 +105,24 @@ class Context:
         order = ("size", "pointer", "offset", "scalar", "extent", "stride")
         pointers = [_value_of(x, i) for i, x in enumerate(self.kernel.parameters)]
         every = {*pointers, *self.passed}
-        found = sorted(every, key=lambda a: (a.parameter, order.index(a.kind), a.dim))
+        arguments = sorted(every, key=lambda a: (a.parameter, order.index(a.kind), a.dim))
         empty, lines = self.builder.metadata.node(), []
-        for place, argument in enumerate(found):
+        for number, argument in enumerate(arguments):
             if argument in self.passed:
                 name, kind = self.passed[argument]
-                at = f"getelementptr inbounds i8, ptr %arguments, i64 {_SLOT * place}"
+                at = f"getelementptr inbounds i8, ptr %arguments, i64 {_SLOT * number}"
                 lines.append(f"{name}.at = {at}")
                 loaded = f"load {kind}, ptr {name}.at, align {_SLOT}, !invariant.load {empty}"
                 lines.append(f"{name} = {loaded}")
-        return found, lines
+        return arguments, lines
 
-    def launch(self, place: int) -> str:
+    def launch(self, number: int) -> str:
         """A number of the launch: workgroups along 0, 1, 2, then work-items."""
-        at = f"getelementptr inbounds i64, ptr %launch, i64 {place}"
-        where = self.builder.argument(f"launch {place} at", at)
+        at = f"getelementptr inbounds i64, ptr %launch, i64 {number}"
+        where = self.builder.argument(f"launch {number} at", at)
         empty = self.builder.metadata.node()
         loaded = f"load i64, ptr {where}, align 8, !invariant.load {empty}"
-        return self.builder.argument(f"launch {place}", loaded)
+        return self.builder.argument(f"launch {number}", loaded)
 
 
 def _value_of(parameter: Array | e.Variable, number: int) -> Argument:

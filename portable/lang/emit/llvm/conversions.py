@@ -82,8 +82,8 @@ def _in_range(builder: Builder, value: str, source: DType, target: DType, lanes:
     """Truncated where the integer has it; elsewhere any number, but always the same one."""
     old, new = of_lanes(named(source), lanes), of_lanes(named(target), lanes)
     word = "fptosi" if target.kind == "i" else "fptoui"
-    found = builder.op(f"{word} {old} {value} to {new}")
-    return builder.op(f"freeze {new} {found}")
+    result = builder.op(f"{word} {old} {value} to {new}")
+    return builder.op(f"freeze {new} {result}")
 
 
 def _half_of_double(builder: Builder, value: str, lanes: int) -> str:
@@ -104,7 +104,7 @@ def _half_of_double(builder: Builder, value: str, lanes: int) -> str:
     less = builder.op(f"sext {bit} {beyond} to {bits}")
     toward = builder.op(f"add {bits} {whole}, {less}")
     odd = builder.op(f"zext {bit} {inexact} to {bits}")
-    found = builder.op(f"or {bits} {toward}, {odd}")
-    single_odd = builder.op(f"bitcast {bits} {found} to {single}")
+    bits_found = builder.op(f"or {bits} {toward}, {odd}")
+    single_odd = builder.op(f"bitcast {bits} {bits_found} to {single}")
     half = of_lanes("half", lanes)
     return builder.op(f"fptrunc {single} {single_odd} to {half}")

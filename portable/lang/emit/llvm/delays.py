@@ -100,13 +100,13 @@ class Delays:
         builder = self._builder
         builder.declare("pt_delay", _DEFINITION)
         self._places += 1
-        place = zlib.crc32(f"{self._seed} {self._kernel.name} {self._places}".encode())
+        site = zlib.crc32(f"{self._seed} {self._kernel.name} {self._places}".encode())
         turn = "0"
         for number, (counter, kind) in enumerate(self._rounds, start=1):
             narrow = builder.op(f"trunc i64 {counter} to i32") if kind == "i64" else counter
             scaled = builder.op(f"mul i32 {narrow}, {number}")
             turn = builder.op(f"add i32 {turn}, {scaled}")
-        builder.do(f"call void @pt_delay(i32 {self._own()}, i32 {place}, i32 {turn})")
+        builder.do(f"call void @pt_delay(i32 {self._own()}, i32 {site}, i32 {turn})")
 
     def _own(self) -> str:
         """A number that tells the workgroup from others."""

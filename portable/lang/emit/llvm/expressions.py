@@ -76,9 +76,9 @@ class Expressions:
                 self._bound[name] = before
 
     def _variable(self, x: e.Variable) -> str:
-        found = self._bound.get(x.name)
-        if found is not None:
-            return found
+        value = self._bound.get(x.name)
+        if value is not None:
+            return value
         return self.builder.op(f"load {value_type(x.type)}, ptr {self.slots[x.name]}")
 
     # -- values -----------------------------------------------------------------------------
@@ -235,10 +235,12 @@ class Expressions:
 
     def gathered(self, lanes: list[str], kind: Vector) -> str:
         """A vector of scalars."""
-        typed, scalar, found = value_type(kind), value_type(kind.dtype), "poison"
-        for place, lane in enumerate(lanes):
-            found = self.builder.op(f"insertelement {typed} {found}, {scalar} {lane}, i64 {place}")
-        return found
+        typed, scalar, vector = value_type(kind), value_type(kind.dtype), "poison"
+        for number, lane in enumerate(lanes):
+            vector = self.builder.op(
+                f"insertelement {typed} {vector}, {scalar} {lane}, i64 {number}"
+            )
+        return vector
 
     def _shuffled(self, x: e.MakeVector) -> str | None:
         """A vector of lanes of one other or of two alike."""
@@ -256,7 +258,7 @@ class Expressions:
     def shuffle(self, typed: str, values: list[str], places: list[int]) -> str:
         """Lanes of one vector or two, by their numbers."""
         first, second = [*values, "poison"][:2]
-        mask = ", ".join(f"i32 {place}" for place in places)
+        mask = ", ".join(f"i32 {lane}" for lane in places)
         return self.builder.op(
             f"shufflevector {typed} {first}, {typed} {second}, <{len(places)} x i32> <{mask}>"
         )

@@ -77,8 +77,8 @@ def _beside_infinity(test: str) -> _Printed:
 
 def _signbit(printer: Printer, kind: ValueType, values: list[str]) -> str:
     bits = of_lanes(f"i{scalar_of(kind).bits}", lanes_of(kind))
-    found = printer.builder.op(f"bitcast {value_type(kind)} {values[0]} to {bits}")
-    return printer.builder.op(f"icmp slt {bits} {found}, zeroinitializer")
+    bits_of = printer.builder.op(f"bitcast {value_type(kind)} {values[0]} to {bits}")
+    return printer.builder.op(f"icmp slt {bits} {bits_of}, zeroinitializer")
 
 
 def _rsqrt(printer: Printer, kind: ValueType, values: list[str]) -> str:

@@ -229,8 +229,8 @@ class _Printer:
             alignment = max(_ALIGNMENT, _turn_bytes(array))
             start = -(-end // alignment) * alignment
             end = start + bytes_of(array)
-            place = f"getelementptr inbounds i8, ptr %room, i64 {start}"
-            self._context.pointers[array] = self._builder.argument(f"array {array.name}", place)
+            address = f"getelementptr inbounds i8, ptr %room, i64 {start}"
+            self._context.pointers[array] = self._builder.argument(f"array {array.name}", address)
             if array.space == "local":
                 shared = end
         vector = max(16, self._context.capabilities.vector_bytes)

@@ -51,16 +51,16 @@ def compressed(printer: Printer, x: e.Compress) -> str:
     if kind.dtype.kind == "b":
         chosen = _Chosen("", mask, Vector(int32, kind.lanes))
         wide = builder.op(f"zext {typed} {value} to {chosen.typed}")
-        found = _front(printer, _Chosen(wide, mask, chosen.kind))
-        return builder.op(f"trunc {chosen.typed} {found} to {typed}")
+        packed = _front(printer, _Chosen(wide, mask, chosen.kind))
+        return builder.op(f"trunc {chosen.typed} {packed} to {typed}")
     if kind.dtype.bits == 16:
         return _in_turn(printer, _Chosen(value, mask, kind))
     bits = Vector(uint64 if kind.dtype.bits == 64 else uint32, kind.lanes)
     if value_type(bits) == typed:
         return _front(printer, _Chosen(value, mask, bits))
     cast = builder.op(f"bitcast {typed} {value} to {value_type(bits)}")
-    found = _front(printer, _Chosen(cast, mask, bits))
-    return builder.op(f"bitcast {value_type(bits)} {found} to {typed}")
+    packed = _front(printer, _Chosen(cast, mask, bits))
+    return builder.op(f"bitcast {value_type(bits)} {packed} to {typed}")
 
 
 def _front(printer: Printer, x: _Chosen) -> str:
@@ -87,12 +87,12 @@ def _by_halves(printer: Printer, x: _Chosen, half: Vector) -> str:
         mask = printer.shuffle(x.mask_type, [x.mask], places)
         parts.append((_front(printer, _Chosen(value, mask, half)), mask))
     behind = builder.op(f"zext i32 {_count(printer, parts[0][1], lanes)} to i64")
-    for place, value in (
+    for number, value in (
         (str(lanes), "zeroinitializer"),
         ("0", parts[0][0]),
         (behind, parts[1][0]),
     ):
-        there = builder.op(f"getelementptr inbounds {x.lane}, ptr {slot}, i64 {place}")
+        there = builder.op(f"getelementptr inbounds {x.lane}, ptr {slot}, i64 {number}")
         builder.do(f"store {typed} {value}, ptr {there}, align {half.dtype.itemsize}")
     return builder.op(f"load {x.typed}, ptr {slot}, align 64")
 
@@ -124,7 +124,7 @@ def counted(printer: Printer, x: e.Count) -> str:
 
 
 def _count(printer: Printer, mask: str, lanes: int) -> str:
-    found = printer.builder.op(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
+    count = printer.builder.op(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
     if lanes < 32:
-        found = printer.builder.op(f"zext i{lanes} {found} to i32")
-    return printer.builder.intrinsic("ctpop.i32", "i32", f"i32 {found}")
+        count = printer.builder.op(f"zext i{lanes} {count} to i32")
+    return printer.builder.intrinsic("ctpop.i32", "i32", f"i32 {count}")

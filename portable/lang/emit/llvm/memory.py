@@ -53,7 +53,7 @@ class Memory:
             value = self._element(array, offset, kind.dtype, x.component)
             return self._expressions.broadcast(value, kind)
         places = self._places(array, x.index, axis, kind.lanes, offset)
-        lanes = [self._element(array, place, kind.dtype, x.component) for place in places]
+        lanes = [self._element(array, location, kind.dtype, x.component) for location in places]
         return self._expressions.gathered(lanes, kind)
 
     def fetch(self, array: Array, offset: str, near: int) -> None:
@@ -116,9 +116,9 @@ class Memory:
             return
         scalar = memory_type(array.dtype)
         places = self._places(array, x.index, axis, kind.lanes, offset)
-        for lane, place in enumerate(places):
+        for lane, location in enumerate(places):
             one = self._builder.op(f"extractelement {typed} {value}, i64 {lane}")
-            pointer = self.addresses.beyond(array, place, x.component)
+            pointer = self.addresses.beyond(array, location, x.component)
             self._store(scalar, one, array, pointer)
 
     def _store(self, typed: str, value: str, array: Array, pointer: str) -> None:
@@ -150,8 +150,8 @@ class Memory:
         self.streamed = True
         builder, typed = self._builder, memory_type(array.dtype, kind.lanes)
         past, plain, after = builder.labels("past", "plain", "after")
-        place = builder.op(f"ptrtoint ptr {pointer} to i64")
-        rest = builder.op(f"and i64 {place}, {_LINE - 1}")
+        location = builder.op(f"ptrtoint ptr {pointer} to i64")
+        rest = builder.op(f"and i64 {location}, {_LINE - 1}")
         builder.branch(builder.op(f"icmp eq i64 {rest}, 0"), past, plain)
         builder.start(past)
         hint, apart = builder.metadata.node("i32 1"), self._apart.text(array)
@@ -232,8 +232,8 @@ def _alignment(array: Array) -> int:
 
 
 def _moved(index: tuple[e.Expression, ...], axis: int, by: int) -> tuple[e.Expression, ...]:
-    own = index[axis]
-    kind = own.type
+    index_part = index[axis]
+    kind = index_part.type
     assert isinstance(kind, DType)
-    moved = e.Binary("add", own, e.Const(by, kind)) if by else own
+    moved = e.Binary("add", index_part, e.Const(by, kind)) if by else index_part
     return (*index[:axis], moved, *index[axis + 1 :])

@@ -36,11 +36,11 @@ class Places:
 
     def _as(self, value: str, kind: DType) -> str:
         """A number of the index type as another; none of them is negative."""
-        own, wanted = value_type(self._index), value_type(kind)
-        if own == wanted or value.isdigit():
+        own_type, wanted = value_type(self._index), value_type(kind)
+        if own_type == wanted or value.isdigit():
             return value
         word = "trunc" if kind.bits < self._index.bits else "zext nneg"
-        return self._builder.op(f"{word} {own} {value} to {wanted}")
+        return self._builder.op(f"{word} {own_type} {value} to {wanted}")
 
     def _word(self, x: e.WorkItem) -> str:
         match x.word:
@@ -68,11 +68,11 @@ class Places:
         text = f"trunc nuw nsw i64 {GROUPS[dim]} to i32"
         return self._builder.once(self._builder.workgroup, f"group {dim}", text)
 
-    def _launch(self, place: int) -> str:
-        value = self._context.launch(place)
+    def _launch(self, number: int) -> str:
+        value = self._context.launch(number)
         if self._index is int64:
             return value
-        return self._builder.argument(f"launch {place} in 32", f"trunc nuw nsw i64 {value} to i32")
+        return self._builder.argument(f"launch {number} in 32", f"trunc nuw nsw i64 {value} to i32")
 
     def _local(self) -> list[str]:
         if self.local is not None:
@@ -93,11 +93,11 @@ class Places:
     def _linear(self) -> str:
         kind, total = value_type(self._index), ""
         for dim in (2, 1, 0):
-            size, own = self._context.kernel.launched[dim], self._local()[dim]
+            size, number = self._context.kernel.launched[dim], self._local()[dim]
             if size == 1:
                 continue
             if total:
                 scaled = self._builder.op(f"mul nuw nsw {kind} {total}, {size}")
-                own = self._builder.op(f"add nuw nsw {kind} {scaled}, {own}")
-            total = own
+                number = self._builder.op(f"add nuw nsw {kind} {scaled}, {number}")
+            total = number
         return total or "0"

@@ -358,9 +358,9 @@ class _Counted:
 
 def _touched(body: s.Block) -> dict[Array, int]:
     """How many statements touch each array."""
-    found: dict[Array, int] = {}
+    counts: dict[Array, int] = {}
     for x in all_statements(body):
         for memory in x.touched():
             if isinstance(memory, Array):
-                found[memory] = found.get(memory, 0) + 1
-    return found
+                counts[memory] = counts.get(memory, 0) + 1
+    return counts

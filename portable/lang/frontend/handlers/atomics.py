@@ -55,9 +55,9 @@ def _emit(
     where = memory.place(builder, view, index)
     var = builder.bind("before", view.array.dtype)
     op: Any = word.removeprefix("atomic_")
-    found = None if op == "store" else var
+    result = None if op == "store" else var
     builder.emit(
-        s.Atomic(found, op, view.array, where, value, expected, order, scope, builder.location)
+        s.Atomic(result, op, view.array, where, value, expected, order, scope, builder.location)
     )
     return Value(var)
 

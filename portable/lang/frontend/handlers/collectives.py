@@ -133,10 +133,10 @@ def _converted(builder: Builder, initial: Any, x: Any) -> Any:
     """The initial value, a tuple or struct like the others, in the types of these."""
     items = items_in(x)
     if items is not None:
-        own = items_in(initial)
-        if own is None or len(own) != len(items):
+        items_here = items_in(initial)
+        if items_here is None or len(items_here) != len(items):
             builder.fail(f"initial is {describe(initial)}, and the values are {describe(x)}")
-        return like(x, (_converted(builder, i, v) for i, v in zip(own, items, strict=True)))
+        return like(x, (_converted(builder, i, v) for i, v in zip(items_here, items, strict=True)))
     return as_type(builder, initial, x.dtype) if isinstance(x, Value) else initial
 
 

@@ -50,8 +50,10 @@ def linear_id(builder: Builder) -> Any:
     """This work-item's number in its workgroup."""
     total: Any = 0
     for dim in (2, 1, 0):
-        own = _place_of(builder, dim)
-        total = binary(builder, "add", binary(builder, "mul", total, builder.workgroup[dim]), own)
+        number = _place_of(builder, dim)
+        total = binary(
+            builder, "add", binary(builder, "mul", total, builder.workgroup[dim]), number
+        )
     if isinstance(total, int):
         return total
     var = builder.let("local_linear_id", total.expr)

@@ -43,8 +43,8 @@ def fmod(x: Any, y: Any) -> Any:
     a, b = kl.abs(x), kl.abs(y)
     usual = (a < math.inf) & (b > 0) & (b < math.inf) & (a >= b)
     m, n = _significand(kl.where(usual, a, 1.0))
-    divisor, place = _significand(kl.where(usual, b, 1.0))
-    left, digits = kl.where(m >= divisor, m - divisor, m), n - place
+    divisor, exponent = _significand(kl.where(usual, b, 1.0))
+    left, digits = kl.where(m >= divisor, m - divisor, m), n - exponent
     most = by_type(x, 22, 51)
     while some(digits > 0):
         step = kl.where(digits > most, most, digits)
@@ -53,7 +53,7 @@ def fmod(x: Any, y: Any) -> Any:
         left = kl.where(left < 0, left + divisor, left)
         digits = digits - step
     kept = (a < b) & (b == b)
-    value = kl.where(usual, scaled(left, place), kl.where(kept, a, math.nan))
+    value = kl.where(usual, scaled(left, exponent), kl.where(kept, a, math.nan))
     return kl.copysign(value, x)
 
 

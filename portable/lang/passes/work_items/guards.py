@@ -234,8 +234,8 @@ class _Inwards:
 
 def _counted_reads(block: s.Block) -> Counter[str]:
     """How often each name is read."""
-    found = (y for x in all_statements(block) for value in reads(x) for y in subexpressions(value))
-    return Counter(y.name for y in found if isinstance(y, e.Variable))
+    values = (y for x in all_statements(block) for value in reads(x) for y in subexpressions(value))
+    return Counter(y.name for y in values if isinstance(y, e.Variable))
 
 
 def _is_wider(old: object, new: object) -> bool:

@@ -300,5 +300,5 @@ def _at_once(x: s.For) -> int:
 
 def _vectorised(steps: Iterable[int | None]) -> bool:
     """Whether neighbours in memory are taken at once, and nothing is taken one by one."""
-    found = list(steps)
-    return 1 in found and all(step in (0, 1) for step in found)
+    order = list(steps)
+    return 1 in order and all(step in (0, 1) for step in order)

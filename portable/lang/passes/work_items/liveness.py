@@ -48,12 +48,12 @@ class Needs:
 
 def needs_of(parts: list[Part], followed: set[str]) -> dict[Region, Needs]:
     """What each region needs of the names in `followed`."""
-    found = {}
+    needs = {}
     for part in all_parts(parts):
         if isinstance(part, Region):
-            found[part] = _within(part.statements, followed)
-    _Flow(found, followed).block(parts, set(), _Exits(set(), set()))
-    return found
+            needs[part] = _within(part.statements, followed)
+    _Flow(needs, followed).block(parts, set(), _Exits(set(), set()))
+    return needs
 
 
 # -- within a region ----------------------------------------------------------------------------

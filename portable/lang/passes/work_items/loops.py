@@ -61,18 +61,18 @@ def recomputed(kernel: Kernel, body: s.Block, varying: set[str]) -> dict[str, s.
             bound[var.name] = bound.get(var.name, 0) + 1
     lasting = {name for name, count in bound.items() if count == 1 and name not in varying}
     lasting |= {p.name for p in kernel.parameters if isinstance(p, e.Variable)}
-    found: dict[str, s.Let] = {}
+    lets: dict[str, s.Let] = {}
     costs: dict[str, int] = {}
     for x in statements:
         if not isinstance(x, s.Let) or x.var.name not in varying or bound[x.var.name] > 1:
             continue
         names = names_in((x.value,))
-        if not names <= lasting | found.keys():
+        if not names <= lasting | lets.keys():
             continue
         cost = _cost(x.value) + sum(costs.get(name, 0) for name in names)
         if cost <= _MOST and not isinstance(x.var.type, Vector):
-            found[x.var.name], costs[x.var.name] = x, cost
-    return found
+            lets[x.var.name], costs[x.var.name] = x, cost
+    return lets
 
 
 def _cost(x: e.Expression) -> int:
@@ -249,8 +249,8 @@ class _Loops:
                 return y
             self._count += 1
             first = e.Variable(f"{y.name}@first{self._count}", y.type)
-            place = (e.Const(0, self._kernel.index_type),)
-            fetched.append(s.Load(first, self._kept_array(y.name), place, loc))
+            slot = (e.Const(0, self._kernel.index_type),)
+            fetched.append(s.Load(first, self._kept_array(y.name), slot, loc))
             return first
 
         return of_first_item(map_expression(x, leaf), self._kernel)
@@ -297,10 +297,10 @@ class _Loops:
 
     def _again(self, region: Region) -> list[s.Statement]:
         """The bindings that are worked out again, of what the region does not bind itself."""
-        own = {v.name for x in all_statements(region.statements) for v in x.binds()}
+        names = {v.name for x in all_statements(region.statements) for v in x.binds()}
         read = _names_read(region.statements)
         wanted: set[str] = set()
-        waiting = [name for name in read if name in self._recomputed and name not in own]
+        waiting = [name for name in read if name in self._recomputed and name not in names]
         while waiting:
             name = waiting.pop()
             if name not in wanted:
@@ -361,13 +361,13 @@ def _names_read(block: s.Block) -> set[str]:
 
 def _text(parts: list[Part]) -> s.Block:
     """Every statement of the parts that is in no block of another one of them."""
-    found: list[s.Statement] = []
+    statements: list[s.Statement] = []
     for part in all_parts(parts):
         if isinstance(part, Region):
-            found += (*part.before, *part.statements)
+            statements += (*part.before, *part.statements)
         else:
-            found.append(_bare(part.statement))
-    return tuple(found)
+            statements.append(_bare(part.statement))
+    return tuple(statements)
 
 
 def _bare(x: s.Statement) -> s.Statement:
@@ -395,13 +395,13 @@ def _crossing_arrays(kernel: Kernel, parts: list[Part], items: int) -> dict[Arra
 
 def _read_in_vectors(body: s.Block) -> set[Array]:
     """The arrays of which several elements are read or written at once."""
-    found: set[Array] = set()
+    arrays: set[Array] = set()
     for x in all_statements(body):
         if isinstance(x, s.Load) and lanes_of(x.var.type) > x.array.lanes:
-            found.add(x.array)
+            arrays.add(x.array)
         if isinstance(x, s.Store) and lanes_of(x.value.type) > x.array.lanes:
-            found.add(x.array)
-    return found
+            arrays.add(x.array)
+    return arrays
 
 
 def _of_items(array: Array, items: int, wide: bool) -> Array:

@@ -129,12 +129,12 @@ class _Parts:
 
         `in_loop`: it stands in a loop that all go through together. `later`: all meet after it.
         """
-        found: list[Part] = []
+        parts_found: list[Part] = []
         alone: list[s.Statement] = []
 
         def end_region() -> None:
             if alone:
-                found.append(Region(tuple(alone), repeats=in_loop))
+                parts_found.append(Region(tuple(alone), repeats=in_loop))
                 alone.clear()
 
         # Each is looked through once: blocks of large kernels have thousands of statements.
@@ -150,9 +150,9 @@ class _Parts:
                     end_region()
             else:
                 end_region()
-                found.append(self._together(x, in_loop, meets_later))
+                parts_found.append(self._together(x, in_loop, meets_later))
         end_region()
-        return found
+        return parts_found
 
     def _is_together(self, x: s.Statement, in_loop: bool, later: bool) -> bool:
         """Whether all go through a statement together in which nobody meets."""
@@ -188,9 +188,9 @@ def regions(parts: list[Part]) -> list[Region]:
 
 def _follow_returns(parts: list[Part]) -> None:
     """Marks regions that some may end in, and those that then follow."""
-    found = regions(parts)
+    all_regions = regions(parts)
     ended = False
-    for number, region in enumerate(found):
+    for number, region in enumerate(all_regions):
         region.after_return = ended
         if returns(region.statements):
-            ended = region.ends_some = number + 1 < len(found)
+            ended = region.ends_some = number + 1 < len(all_regions)

@@ -39,8 +39,8 @@ def is_own_word(x: e.Expression) -> bool:
 
 def names_in(values: Iterable[e.Expression]) -> set[str]:
     """The names of the variables in some expressions."""
-    found = (x for value in values for x in subexpressions(value))
-    return {x.name for x in found if isinstance(x, e.Variable)}
+    expressions = (x for value in values for x in subexpressions(value))
+    return {x.name for x in expressions if isinstance(x, e.Variable)}
 
 
 def same_for_all(values: Iterable[e.Expression], varying: set[str]) -> bool:
@@ -123,8 +123,8 @@ def varying_names(kernel: Kernel, parts: list[Part]) -> set[str]:
     """The names whose values may differ among the work-items."""
     varying: set[str] = set()
     uniformity, before = _Uniformity(kernel, varying), -1
-    found = [part for part in all_parts(parts) if isinstance(part, Region)]
-    alike = [pair for region in found for pair in _in_memory(uniformity, region)]
+    regions_found = [part for part in all_parts(parts) if isinstance(part, Region)]
+    alike = [pair for region in regions_found for pair in _in_memory(uniformity, region)]
     while len(varying) > before:
         before, left = len(varying), []
         for x, memory in alike:
@@ -139,12 +139,12 @@ def varying_names(kernel: Kernel, parts: list[Part]) -> set[str]:
 def _in_memory(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statement, _Memory]]:
     """A region's statements, each with the memory that it may read for all."""
     memory = uniformity.memory(region)
-    found = []
+    arrays = []
     for x in region.statements:
-        found.append((x, memory))
+        arrays.append((x, memory))
         if memory.readable and returns((x,)):
             memory = _Memory(memory.written, memory.constant, readable=False)
-    return found
+    return arrays
 
 
 def _alike(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statement, bool]]:
@@ -170,13 +170,13 @@ class _TakingOut:
         self._variables = {v.name: v for v in kernel.variables}
         self._count = 0
 
-    def region(self, region: Region, found: list[tuple[s.Statement, bool]]) -> None:
+    def region(self, region: Region, needs: list[tuple[s.Statement, bool]]) -> None:
         """Parts a region's statements."""
         before: list[s.Statement] = []
         alone: list[s.Statement] = []
         held: dict[str, e.Variable] = {}
-        last = {n: number for number, (y, same) in enumerate(found) if same for n in _changed(y)}
-        for number, (x, alike) in enumerate(found):
+        last = {n: number for number, (y, same) in enumerate(needs) if same for n in _changed(y)}
+        for number, (x, alike) in enumerate(needs):
             if alike:
                 before.append(x)
                 for name in _given(x):
