@@ -9,13 +9,6 @@ import numpy as np
 
 from portable_bench.operation import Array
 
-__all__ = [
-    "echelon_check",
-    "elimination_check",
-    "elimination_or_echelon_check",
-    "product_check",
-]
-
 _VECTORS: Final = 8
 _SAMPLE: Final = 24
 

@@ -45,8 +45,6 @@ from portable_bench.tables import (
     tables,
 )
 
-__all__ = ["bench"]
-
 _QUICK: Final = 108.0
 _PATH: Final = click.Path(dir_okay=False, path_type=Path)
 _GIVEN: Final = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -19,8 +19,6 @@ from portable.dtypes import dtype
 from portable_bench.peers import Library, library_beside
 from portable_bench.statistics import median, paired_ratio
 
-__all__ = ["Cliff", "Question", "geometric_mean", "measure", "questions", "worst_first"]
-
 _SHAPES: Final = (
     (1 << 20,),
     (1024, 1024),

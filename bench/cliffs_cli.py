@@ -17,8 +17,6 @@ from portable.system.files import write_whole
 from portable_bench.cliffs import Cliff, geometric_mean, measure, questions, worst_first
 from portable_bench.environment import environment
 
-__all__ = ["cliffs"]
-
 _HALF: Final = 0.5
 _SHOWN: Final = 20
 

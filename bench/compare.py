@@ -9,8 +9,6 @@ from typing import Final, Literal
 
 from portable_bench.results import Cell, Outcome
 
-__all__ = ["Change", "changes", "regressions"]
-
 _FLOOR: Final = 0.03
 """A difference as small as this is noise whatever the samples say: runs differ in memory layout."""
 

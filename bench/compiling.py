@@ -16,8 +16,6 @@ from portable_bench.harness import on_device
 from portable_bench.operation import Case, Operation
 from portable_bench.plan import Planned
 
-__all__ = ["Compiling", "distinct", "shares"]
-
 _MOMENT: Final = 0.2
 
 

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["SampledPlanes", "by_products"]
-
 _PLANES: Final = 6
 
 

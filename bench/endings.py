@@ -7,8 +7,6 @@ import threading
 from types import FrameType
 from typing import Any, Final, NoReturn, Self
 
-__all__ = ["Endings"]
-
 _SIGNALS: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )

@@ -15,8 +15,6 @@ from typing import Any, Final
 from portable.backend import Device
 from portable_bench.libraries import Library, held_back
 
-__all__ = ["differences", "environment", "now", "peers", "processor_flags"]
-
 _LIBRARIES: Final = (
     "portable-arrays",
     "numpy",

@@ -9,8 +9,6 @@ import numpy as np
 from portable.dtypes import float32, float64
 from portable_bench.operation import Array, Case, Operation, Sizes
 
-__all__ = ["LIBRARIES", "Factorisation", "excess"]
-
 LIBRARIES: Final = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "cpu": "LAPACK"}
 """What factors matrices beneath the array libraries."""
 

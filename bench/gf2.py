@@ -16,8 +16,6 @@ from portable_bench import m4ri
 from portable_bench.operation import Array, Case, Contender, Operation, Prepare, Run, Sizes, Work
 from portable_bench.peers import Peers
 
-__all__ = ["Gf2", "Gf2Squares", "changes_below", "in_galois", "over_gf2"]
-
 _WORD: Final = 64
 
 

@@ -29,9 +29,6 @@ from portable.system.files import write_whole
 from portable_bench.environment import environment
 from portable_bench.sizes import parse_sizes
 
-__all__ = ["scale_elimination"]
-
-
 Shape = tuple[int, int, int]
 """Columns, eliminators, rows."""
 

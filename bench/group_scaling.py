@@ -16,8 +16,6 @@ from portable.dtypes import DType
 from portable.errors import PortableError
 from portable.parallel import Group, Member
 
-__all__ = ["LAYERS", "Layer", "Row", "Scaling", "as_json", "in_turn", "measure", "slowest_median"]
-
 Scaling = Literal["strong", "weak"]
 
 _ROUNDS: Final = 5

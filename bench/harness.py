@@ -16,8 +16,6 @@ from portable.tune.stopwatch import Stopwatch, Timing
 from portable_bench.operation import Array, Case, Contender, Operation, Verifier
 from portable_bench.results import DISAGREE, Cell, Outcome
 
-__all__ = ["Harness", "Pace", "failed", "on_device"]
-
 _LONGEST_REASON: Final = 400
 _AGAIN: Final = 2
 """How many times the usual rounds, and the usual patience, samples get that disagree."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
 
-__all__ = ["plot_heat"]
-
 _SLOWER, _EVEN, _FASTER = "#c98a55", "#e6e6e6", "#2173c4"
 _BLANK: Final = "#f4f4f4"
 _TIMES: Final = "\N{MULTIPLICATION SIGN}"

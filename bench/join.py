@@ -9,8 +9,6 @@ from portable.errors import DataError
 from portable_bench.environment import differences
 from portable_bench.results import Cell, Results
 
-__all__ = ["joined"]
-
 Named = tuple[str, Results]
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from portable.errors import DataError
 from portable_bench.results import Cell, Results, line, load, write_lines
 
-__all__ = ["Keeper"]
-
 _Key = tuple[str, str, str, tuple[int, ...]]
 
 

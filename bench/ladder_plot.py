@@ -9,8 +9,6 @@ from portable_bench.figures import number
 from portable_bench.results import Cell
 from portable_bench.roof import roofs
 
-__all__ = ["plot_ladders"]
-
 
 def plot_ladders(cells: Sequence[Cell], ladders: Sequence[Cell], path: Path) -> None:
     """Draw GFLOP/s of each rung on a logarithmic scale, a panel per ladder.

@@ -9,8 +9,6 @@ import numpy as np
 
 from portable_bench.operation import Array
 
-__all__ = ["bdsqr", "gbbrd"]
-
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype = ctypes.c_void_p
 _pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]

@@ -14,8 +14,6 @@ from portable.errors import UnsupportedError
 from portable.lang.launch.launch import Lowered
 from portable_bench.operation import Run
 
-__all__ = ["called", "prepared", "raw"]
-
 
 def raw_launch(device: Device, lowered: Lowered, arrays: Sequence[Any]) -> Callable[[], Any]:
     """The same program over the same workgroups with the same arguments, arguments made beforehand.

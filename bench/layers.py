@@ -6,8 +6,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["LAYERS", "LayerPlanes", "window_of"]
-
 _FULL: Final = (
     # ResNet-50: channels x rows x columns x filters, taps x stride x groups
     "3x224x224x64,7x2x1 64x56x56x64,1x1x1 64x56x56x64,3x1x1 64x56x56x256,1x1x1 256x56x56x128,1x1x1 "

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from portable import registry
 
-__all__ = ["Library", "held_back", "libraries"]
-
 _NAMES: Final = {"openblas": "OpenBLAS", "mkl": "MKL", "blis": "BLIS", "openmp": "OpenMP"}
 
 _WIDER: Final = (

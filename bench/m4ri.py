@@ -13,8 +13,6 @@ import numpy as np
 
 from portable_bench.operation import Array, Run
 
-__all__ = ["M4RIMatrix", "available", "m4ri_echelon", "m4ri_product"]
-
 _ROWS_AT: Final = 56
 """Where its structure ``mzd_t`` holds the pointers to rows, in versions of 2020."""
 

@@ -18,9 +18,6 @@ from portable_bench.operation import Case, Operation, Size
 from portable_bench.plan import Planned
 from portable_bench.results import Cell
 
-__all__ = ["Measurer", "measure_all"]
-
-
 _SECONDS: Final = 10.0
 
 

@@ -13,16 +13,6 @@ from portable.dtypes import DType, dtype
 from portable.tune.verify import unit_roundoff
 from portable_bench.operation import Array, Run, Shapes, Verifier
 
-__all__ = [
-    "RATE",
-    "adam_steps",
-    "error_of_outputs",
-    "forward",
-    "outputs",
-    "parameters_verifier",
-    "problem",
-]
-
 RATE: Final = 1e-3
 """Adam's learning rate."""
 _BETAS: Final = (0.9, 0.999)

@@ -13,8 +13,6 @@ from portable.nn.training import trainer_for
 from portable_bench.networks import RATE
 from portable_bench.operation import Case, Run
 
-__all__ = ["called_forward", "prepared_forward", "trained"]
-
 
 def prepared_forward(case: Case, x: Any, *parameters: Any) -> Run:
     """A pass whose arguments are bound beforehand."""

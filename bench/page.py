@@ -11,8 +11,6 @@ from portable_bench.results import Cell, Outcome, Results, finite, time_ratio
 from portable_bench.roof import Roof, attained, roofs
 from portable_bench.scaling import fits, models
 
-__all__ = ["page"]
-
 
 def page(results: Results) -> str:
     """The text of a page that shows results, its style, script and data inside."""

@@ -10,8 +10,6 @@ from rich.table import Table
 from portable_bench.libraries import Library
 from portable_bench.tables import plain
 
-__all__ = ["peer_tables", "remarks"]
-
 
 def peer_tables(environment: Mapping[str, Any]) -> list[Table]:
     """A row per library; no table where none was loaded, or by a release that did not look."""

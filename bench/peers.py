@@ -16,17 +16,6 @@ from portable.dtypes import DType, float16
 from portable.errors import BackendUnavailableError, DeviceError
 from portable_bench.operation import Case, Contender, Prepare
 
-__all__ = [
-    "PRODUCTS",
-    "Library",
-    "Peers",
-    "in_libraries",
-    "library_beside",
-    "on_host",
-    "own_library",
-    "peer",
-]
-
 Peers = Sequence[Contender]
 
 _LIBRARIES: Final = {"cuda": "CuPy", "rocm": "CuPy", "sycl": "dpnp", "opencl": "portable.array"}

@@ -13,8 +13,6 @@ from portable.errors import PortableError
 from portable_bench.operation import Case, Effort, Operation, Size
 from portable_bench.operations import OPERATIONS
 
-__all__ = ["PRECISIONS", "Planned", "devices_named", "dtypes_named", "operations_named", "plan"]
-
 Planned = tuple[Operation, Case]
 
 PRECISIONS: Final = {

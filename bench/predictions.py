@@ -10,8 +10,6 @@ from portable.dtypes import dtype
 from portable_bench.operations import OPERATIONS
 from portable_bench.results import Cell
 
-__all__ = ["Prediction", "predictions"]
-
 
 @dataclass(frozen=True, slots=True)
 class Prediction:

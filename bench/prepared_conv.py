@@ -8,8 +8,6 @@ from typing import Any
 from portable.conv import prepare
 from portable_bench.operation import Case, Run
 
-__all__ = ["prepared", "prepared_layer"]
-
 
 def prepared(case: Case, x: Any, w: Any, algorithm: Any) -> Run:
     """Half precision with channels last, as matrix units want it, and as cuDNN gets it.

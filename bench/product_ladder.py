@@ -6,8 +6,6 @@ from portable.dtypes import float32
 from portable.linalg.products.plan import ALGORITHMS, PRECISIONS
 from portable_bench.operation import Case
 
-__all__ = ["rungs"]
-
 
 def rungs(case: Case) -> dict[str, dict[str, str]]:
     """Arguments of `portable.linalg.gemm`: all algorithms, and the coarser precisions there."""

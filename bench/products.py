@@ -16,8 +16,6 @@ from portable.tune.verify import worst_error
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Verifier, Ways, Work
 from portable_bench.peers import PRODUCTS, Peers, in_libraries
 
-__all__ = ["Products"]
-
 
 class Products(Operation):
     """M x K times K x N matrices; where a size has one extent more it counts pairs of them.

@@ -20,20 +20,6 @@ from portable.tune.stopwatch import Timing
 from portable_bench.operation import Work
 from portable_bench.statistics import median, paired_ratio, spread
 
-__all__ = [
-    "DISAGREE",
-    "SCHEMA",
-    "Cell",
-    "Outcome",
-    "Results",
-    "finite",
-    "line",
-    "load",
-    "time_ratio",
-    "write",
-    "write_lines",
-]
-
 SCHEMA: Final = 2
 """Version of the files that `write` makes and `load` takes."""
 

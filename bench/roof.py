@@ -15,8 +15,6 @@ from portable_bench.operations import OPERATIONS
 from portable_bench.plan import Planned
 from portable_bench.results import Cell, Outcome
 
-__all__ = ["Roof", "attained", "roofs", "with_roofs"]
-
 _COPY: Final = OPERATIONS["copy"]
 _NOISE: Final = 1.1
 

@@ -8,8 +8,6 @@ from portable import lang as kl
 from portable.gf2.table_kernels import WORD, build_tables, combination, nothing
 from portable.lang.kernel import kernel
 
-__all__ = ["add_entries", "copy", "multiply_add", "multiply_tiles"]
-
 MULTIPLIER: Final = 0x9E3779B97F4A7C15
 """Spreads small numbers over all bits of a word."""
 

@@ -14,8 +14,6 @@ from portable.tune.space import Parameters
 from portable_bench import roof_kernels
 from portable_bench.operation import Case, Run
 
-__all__ = ["by_matrix_units", "copied", "in_registers", "in_tables"]
-
 _GIGA: Final = 10**9
 _ON_GPUS: Final = {"WORKGROUP": 256, "GROUPS": 64, "CHAINS": 8}
 _ON_CPUS: Final = {"WORKGROUP": 1, "GROUPS": 16, "CHAINS": 12}

@@ -17,8 +17,6 @@ from portable_bench.results import Results
 from portable_bench.unheld import cores_given
 from portable_bench.worker import Worker
 
-__all__ = ["Job", "measured"]
-
 
 @dataclass(frozen=True, slots=True)
 class Job:

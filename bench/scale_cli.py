@@ -20,8 +20,6 @@ from portable_bench.gf2_scale_table import scale_elimination
 from portable_bench.group_scaling import LAYERS, Layer, Row, as_json, measure
 from portable_bench.training_scaling import Network, measure_training
 
-__all__ = ["scale"]
-
 
 @click.command()
 @click.option("--group", "names", help="Devices, separated by commas; else the processes of MPI.")

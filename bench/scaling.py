@@ -12,8 +12,6 @@ import numpy as np
 from portable_bench.operations import OPERATIONS
 from portable_bench.results import Cell, Outcome
 
-__all__ = ["Fit", "Model", "fits", "models"]
-
 _FEWEST: Final = 3
 _Points = list[tuple[Cell, Outcome]]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from itertools import product
 
-__all__ = ["Size", "parse_sizes"]
-
 Size = tuple[int, ...]
 """The extents of a problem; what they mean is the operation's business."""
 

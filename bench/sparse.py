@@ -11,8 +11,6 @@ import numpy as np
 from portable.dtypes import DType
 from portable_bench.operation import Array, Run
 
-__all__ = ["EACH", "by_library", "graph"]
-
 EACH: Final = 16
 """Numbers in each row."""
 

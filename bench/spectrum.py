@@ -10,8 +10,6 @@ import numpy as np
 from portable_bench.operation import Array
 from portable_bench.values import tolerance
 
-__all__ = ["SpectrumCheck"]
-
 _FULL: Final = 1024
 _NARROW: Final = 8
 _Diagonals = dict[int, Array]

@@ -15,16 +15,6 @@ from portable_bench.results import Cell, Outcome, time_ratio
 from portable_bench.roof import Roof, attained, roofs
 from portable_bench.scaling import Fit, Model
 
-__all__ = [
-    "change_table",
-    "fit_table",
-    "ladder_table",
-    "model_table",
-    "plain",
-    "prediction_table",
-    "tables",
-]
-
 _OWN = "portable, "
 
 

@@ -10,8 +10,6 @@ from portable_bench.operation import Case, Contender, Run
 from portable_bench.torch_networks import as_array, as_tensors, torch_device
 from portable_bench.torch_settings import torch_at_its_best
 
-__all__ = ["torch_conv"]
-
 
 def torch_conv(case: Case, window: tuple[int, int, int, int] = (3, 1, 0, 1)) -> list[Contender]:
     """By cuDNN, which tries its algorithms first and leaves TF32 out, or oneDNN on processors.

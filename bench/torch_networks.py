@@ -12,8 +12,6 @@ from portable_bench.networks import RATE
 from portable_bench.operation import Case, Contender, Run
 from portable_bench.torch_settings import torch_at_its_best
 
-__all__ = ["as_array", "as_tensors", "torch_device", "torch_forward", "torch_training"]
-
 
 def torch_forward(case: Case) -> list[Contender]:
     """A forward pass as written, and on a GPU replayed from a graph."""

@@ -6,8 +6,6 @@ import os
 from functools import cache
 from typing import Any
 
-__all__ = ["torch_at_its_best"]
-
 
 @cache
 def torch_at_its_best() -> Any:

@@ -18,8 +18,6 @@ from portable.nn.team import Alone, Together
 from portable.parallel import Group, Member
 from portable_bench.group_scaling import Row, Scaling, slowest_median
 
-__all__ = ["Network", "measure_training", "predicted"]
-
 _RATE: Final = 0.1
 _FEW: Final = 1000
 """Samples that differ; members' shares begin with others."""

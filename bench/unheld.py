@@ -9,8 +9,6 @@ from typing import Final
 
 from portable.backend import Device
 
-__all__ = ["cores_given", "holding", "unheld"]
-
 _HOLDING: Final = frozenset(
     {
         "OPENBLAS_CORETYPE",

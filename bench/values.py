@@ -10,8 +10,6 @@ import numpy as np
 
 from portable_bench.operation import Array
 
-__all__ = ["ValuesCheck", "tolerance", "worst_of"]
-
 _FULL: Final = 1024
 _TOLERANCES: Final = {2: 5e-3, 4: 2e-6, 8: 1e-13}
 """By size of an element."""

@@ -20,8 +20,6 @@ from portable_bench.plan import Planned
 from portable_bench.results import Cell
 from portable_bench.unheld import unheld
 
-__all__ = ["Worker"]
-
 _START: Final = 60.0
 """Seconds that a helper may take to begin."""
 _GRACE: Final = 3.0

@@ -14,8 +14,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LENGTH", "MAXIMUM", "MEAN", "MINIMUM", "REALLOCATION", "SEED", "STD", "synthetic_trace"]
-
 MEAN: Final = 229.0
 STD: Final = 72.0
 MINIMUM: Final = 9.0

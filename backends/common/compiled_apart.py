@@ -21,8 +21,6 @@ from portable.errors import CompileError
 from portable.system import cache
 from portable.system.notices import warn_once
 
-__all__ = ["Apart", "compile_apart", "described", "in_process", "named"]
-
 _PATIENCE: Final = 300.0
 """Seconds after which a compiler is taken to hang."""
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from portable.interchange.tensors import is_tensor, place_of
 
-__all__ = ["device_type", "to_numpy_view"]
-
 
 def device_type(array: Any) -> int:
     """DLPack's number for the kind of memory that `array` lies in; 0 if it does not say."""

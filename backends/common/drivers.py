@@ -20,15 +20,6 @@ from portable.system.files import write_whole
 from portable.system.locks import fork_safe_lock
 from portable.system.notices import warn_once
 
-__all__ = [
-    "announce",
-    "find_drivers",
-    "remedy",
-    "warn_of_hidden",
-    "was_used_before",
-    "write_folder",
-]
-
 _VARIABLE = "OCL_ICD_VENDORS"
 _PREFIX = "icd-"
 _SYSTEM_FOLDER = Path("/etc/OpenCL/vendors")

@@ -18,8 +18,6 @@ from typing import Any, Final, NoReturn
 
 from portable.errors import DeviceFaultError
 
-__all__ = ["Gate"]
-
 _GRACE: Final = 5.0
 _LOOK: Final = 0.001
 """Seconds in which threads that waited for a driver come back to Python, and between looks."""

@@ -13,8 +13,6 @@ import pyopencl as cl
 from portable.backend import ArrayView, ViewCode
 from portable.errors import OutOfMemoryError, ShapeError
 
-__all__ = ["BufferMemory", "SharedMemory", "memory_of"]
-
 _HostArray = np.ndarray[Any, Any]
 _ALIGNMENT = 64
 _KEPT_BUFFERS = 1024

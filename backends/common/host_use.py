@@ -6,8 +6,6 @@ import os
 
 from portable.backend import MemoryUse
 
-__all__ = ["host_memory_use"]
-
 
 def host_memory_use() -> MemoryUse:
     """Of the machine; NumPy keeps no pool and no count."""

@@ -7,8 +7,6 @@ import math
 from portable.backend import Capabilities, Program
 from portable.errors import LaunchError
 
-__all__ = ["check"]
-
 
 def check(program: Program, capabilities: Capabilities) -> None:
     """Refuse a workgroup or local memory larger than the device has.

@@ -16,8 +16,6 @@ from typing import Final
 from portable.errors import InterruptedLaunchError
 from portable_backends.common.gate import Gate
 
-__all__ = ["wait_interrupted", "wait_listening"]
-
 _LONG: Final = 0.5
 """Seconds that Ctrl-C may have to wait unheard.
 

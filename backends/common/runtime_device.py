@@ -10,8 +10,6 @@ from portable.backend.program import Program
 if TYPE_CHECKING:
     from portable_backends.opencl.runtime import Runtime
 
-__all__ = ["RuntimeDevice"]
-
 
 class RuntimeDevice(Device):
     """A device that compiles through a `Runtime`, which its constructor makes."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from portable.backend import Backend, Device, Unavailable
 
-__all__ = ["CPUBackend"]
-
 _PREFERENCE = ("intel", "pocl")
 
 

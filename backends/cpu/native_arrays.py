@@ -18,8 +18,6 @@ from portable.errors import OutOfMemoryError
 from portable.profiling import timeline
 from portable_backends.cpu.native_device import NativeDevice
 
-__all__ = ["ArrayNativeDevice"]
-
 _LINE = 64
 
 

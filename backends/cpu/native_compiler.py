@@ -17,8 +17,6 @@ from portable.errors import CompileError, DeviceError
 from portable.system import cache
 from portable.system.locks import fork_safe_lock
 
-__all__ = ["Compiler", "Linked", "Target", "compiler", "host_target", "keep_for_good"]
-
 _OPTIMISED: Final = 3
 _WIDE: Final = ",-prefer-256-bit"
 """LLVM keeps to 256 bits on some processors that have 512; kernels are written for these."""

@@ -28,9 +28,6 @@ from portable_backends.cpu.native_executable import NativeExecutable
 from portable_backends.cpu.native_pool import SYSTEMS, pool
 from portable_backends.cpu.numpy_device import NumPyDevice
 
-__all__ = ["NativeDevice", "why_not"]
-
-
 _HostArray = np.ndarray[Any, Any]
 _new_view: Callable[..., ArrayView] = tuple.__new__
 _WORD: Final = ctypes.sizeof(ctypes.c_size_t)

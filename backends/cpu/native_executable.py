@@ -21,8 +21,6 @@ from portable_backends.common.listening import wait_interrupted
 from portable_backends.cpu.native_compiler import Linked, keep_for_good
 from portable_backends.cpu.native_pool import Pool
 
-__all__ = ["NativeExecutable"]
-
 _HEAD: Final = struct.Struct("=11Q")
 _MOST_HEADS: Final = 256
 _ONE_BY_ONE: Final = 1

@@ -20,8 +20,6 @@ from portable.system.locks import fork_safe_lock
 from portable_backends.cpu import processor
 from portable_backends.cpu.native_compiler import Compiler, Linked, compiler, keep_for_good
 
-__all__ = ["SYSTEMS", "Pool", "pool", "pool_text"]
-
 _SPIN: Final = 50_000
 """Nanoseconds that a thread looks for work before it sleeps."""
 

@@ -12,8 +12,6 @@ from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
 from portable_backends.common.host_use import host_memory_use
 
-__all__ = ["HostMemory", "NumPyDevice"]
-
 _DLPACK_CPU: Final = 1
 
 _LARGE: Final = 1 << 14

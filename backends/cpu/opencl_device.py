@@ -13,8 +13,6 @@ from typing import Any
 from portable_backends.common.runtime_device import RuntimeDevice
 from portable_backends.cpu.numpy_device import NumPyDevice
 
-__all__ = ["CPUDevice"]
-
 
 class CPUDevice(NumPyDevice, RuntimeDevice):
     """A processor through one OpenCL runtime.

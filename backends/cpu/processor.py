@@ -13,16 +13,6 @@ from typing import Any, Final, Literal
 
 from portable.errors import DeviceError
 
-__all__ = [
-    "THREADS",
-    "instruction_set",
-    "machine",
-    "model_name",
-    "threads",
-    "vector_bytes",
-    "vector_registers",
-]
-
 THREADS: Final = "PORTABLE_CPU_THREADS"
 """The variable that limits how many threads run kernels."""
 

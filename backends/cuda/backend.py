@@ -52,8 +52,6 @@ from portable_backends.cuda.tensor_maps import describing
 from portable_backends.cuda.torch_tensors import BYTES, array_over, view_code
 from portable_backends.cuda.waits import before_waits, get_ready
 
-__all__ = ["CUDABackend", "CuPyDevice", "ROCmBackend"]
-
 _DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
 _MAX_DYNAMIC_SHARED = 8
 _MAX_THREADS = 0

@@ -7,8 +7,6 @@ from typing import Any
 
 from portable.backend import Capabilities, faults
 
-__all__ = ["cuda_capabilities", "rocm_capabilities"]
-
 _Properties = Mapping[str, Any]
 _CACHE_LINE = 128
 """Of NVIDIA's and AMD's GPUs; their device properties do not say."""

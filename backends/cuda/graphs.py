@@ -11,8 +11,6 @@ from portable_backends.cuda.waits import get_ready
 if TYPE_CHECKING:
     from portable_backends.cuda.backend import CuPyDevice
 
-__all__ = ["Replay"]
-
 
 class Replay:
     """Enqueues the same work at each call: the first as it is, later ones by a graph.

@@ -12,8 +12,6 @@ from portable.errors import DTypeError
 from portable_backends.cuda.peer_copies import Offer, Places, copy, offered, opened
 from portable_backends.cuda.peer_signals import Signal, Signals, opened_signals, words_for
 
-__all__ = ["in_one_process", "joined", "key"]
-
 
 class PeerWriter(Writer):
     """Writes on a stream beside the current one.

@@ -11,8 +11,6 @@ from typing import Any, Final
 from portable.backend.program import Argument
 from portable_backends.cuda.tensor_maps import BOXES_BYTES
 
-__all__ = ["ParameterBlock"]
-
 _SLOT: Final = 8
 _FORMATS: Final = {
     "bool": "?",

@@ -15,8 +15,6 @@ from functools import cache
 from socket import gethostname
 from typing import Any, Final
 
-__all__ = ["Offer", "Places", "copy", "driver", "offered", "opened"]
-
 _LAZY_PEER_ACCESS: Final = 1
 _ANY_DIRECTION: Final = 4
 _ALREADY_ENABLED: Final = 704

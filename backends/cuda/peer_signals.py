@@ -18,8 +18,6 @@ from portable.errors import DeviceFaultError
 from portable_backends.cuda.peer_copies import Offer, Places, driver, opened
 from portable_backends.cuda.waits import get_ready
 
-__all__ = ["Signal", "Signals", "opened_signals", "words_for"]
-
 _AT_LEAST: Final = 0
 _NOTHING_MORE: Final = 0
 _EVER: Final = 1 << 30

@@ -21,8 +21,6 @@ from portable_backends.cuda.rtc_library import (
     rocm_folder,
 )
 
-__all__ = ["compile_cuda", "compile_hip", "cuda_target", "include_folder"]
-
 _HEADER = "cuda_fp16.h"
 
 _under_way: Final[WeakValueDictionary[str, RLock]] = WeakValueDictionary()

@@ -13,8 +13,6 @@ from typing import Literal
 
 from portable.errors import BackendUnavailableError
 
-__all__ = ["CompilerError", "RuntimeCompiler", "cuda_folders", "hiprtc", "nvrtc", "rocm_folder"]
-
 _CUDA_MAJORS = (13, 12)
 
 

@@ -12,8 +12,6 @@ from portable.errors import DeviceFaultError
 if TYPE_CHECKING:
     from portable_backends.cuda.backend import CuPyDevice
 
-__all__ = ["CuPyMark", "CuPyStream", "annotated"]
-
 
 class CuPyMark(Mark):
     """An event on a stream.

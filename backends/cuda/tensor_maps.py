@@ -11,8 +11,6 @@ from typing import Any, Final
 from portable.backend import Argument
 from portable.errors import LaunchError
 
-__all__ = ["BOXES_BYTES", "describing"]
-
 BOXES_BYTES: Final = 128
 """Of ``CUtensorMap``, which the driver writes at a multiple of half as many."""
 

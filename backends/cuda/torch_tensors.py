@@ -13,8 +13,6 @@ from portable.backend import ViewCode
 from portable.dtypes import NARROW, DType
 from portable.interchange.tensors import dtype_of, numpy_dtypes
 
-__all__ = ["BYTES", "array_over", "view_code"]
-
 BYTES: Final = tuple(kind.numpy for kind in NARROW if kind.itemsize == 1)
 """Floats of which CuPy makes no arrays; views of its bytes are such."""
 

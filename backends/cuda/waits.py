@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["before_waits", "get_ready"]
-
 _here = threading.local()
 
 

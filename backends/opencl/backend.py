@@ -27,8 +27,6 @@ from portable_backends.common.runtime_device import RuntimeDevice
 if TYPE_CHECKING:
     from portable.array.array import Array
 
-__all__ = ["OpenCLBackend", "OpenCLDevice"]
-
 
 class OpenCLDevice(RuntimeDevice):
     """One OpenCL device through PyOpenCL.

@@ -14,8 +14,6 @@ import pyopencl as cl
 
 from portable_backends.opencl.probes import ITEMS, output_of, remembered
 
-__all__ = ["copies", "copies_in_bulk"]
-
 _SOURCE: Final = """
 #define PTX __asm__ volatile
 __kernel void probe(__global const uint *x, __global uint *out) {

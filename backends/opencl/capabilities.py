@@ -14,8 +14,6 @@ from portable_backends.opencl.compress import compressed_bytes
 from portable_backends.opencl.local_memory import largest_array
 from portable_backends.opencl.warpgroups import has_warpgroups
 
-__all__ = ["capabilities_of", "is_cpu", "platform_word", "words_of"]
-
 _PLATFORMS = {
     "portable computing language": "pocl",
     "intel": "intel",

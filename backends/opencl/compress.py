@@ -20,8 +20,6 @@ from portable.lang.ir.types import Vector
 from portable_backends.common.compiled_apart import Apart
 from portable_backends.opencl.probes import output_of, remembered
 
-__all__ = ["compressed_bytes", "compresses", "source"]
-
 _WIDEST: Final = 64
 _OPTIONS: Final = ["-cl-std=CL3.0", "-w"]
 _BODY: Final = """

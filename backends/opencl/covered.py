@@ -13,8 +13,6 @@ from typing import Final
 
 from portable.lang.emit.opencl import COVER
 
-__all__ = ["is_covered", "uncovered"]
-
 _TARGET: Final = re.compile(rb"(\.target\s+sm_90)\b")
 
 

@@ -8,8 +8,6 @@ import pyopencl as cl
 
 from portable.errors import LaunchError, OutOfMemoryError, PortableError
 
-__all__ = ["launch_error"]
-
 _OUT_OF_MEMORY = frozenset(
     {
         cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE,

@@ -23,8 +23,6 @@ from portable_backends.opencl.errors import launch_error
 if TYPE_CHECKING:
     from portable_backends.opencl.runtime import Runtime
 
-__all__ = ["OpenCLExecutable"]
-
 
 def _scalar_type(argument: Argument) -> Any:
     if argument.kind == "pointer":

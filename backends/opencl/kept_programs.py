@@ -12,8 +12,6 @@ import weakref
 from collections import deque
 from typing import Protocol
 
-__all__ = ["KeptPrograms", "Releasable"]
-
 
 class Releasable(Protocol):
     """A program that can be given up.

@@ -17,8 +17,6 @@ import pyopencl as cl
 
 from portable_backends.opencl.probes import ITEMS, output_of, remembered
 
-__all__ = ["SIZES", "largest_array", "largest_taken"]
-
 SIZES: Final = tuple(kib * 1024 for kib in (227, 226, 163, 162, 99, 98, 96, 95, 64))
 """What a workgroup may have on NVIDIA's GPUs ("CUDA C++ Programming Guide", "Technical
 specifications per compute capability"), and the KiB less that OpenCL left on an H200."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from portable.array.array import Array
     from portable_backends.opencl.runtime import Runtime
 
-__all__ = ["in_place"]
-
 
 class _Place:
     """Memory of an array, as NumPy asks for it; keeps it mapped, and out of the pool."""

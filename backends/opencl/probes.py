@@ -19,8 +19,6 @@ from portable_backends.common.compiled_apart import described, in_process, named
 from portable_backends.opencl.covered import is_covered, uncovered
 from portable_backends.opencl.remarks import quiet
 
-__all__ = ["ITEMS", "answer", "asked_apart", "output_of", "remembered"]
-
 ITEMS: Final = 128
 """Numbers that such a kernel gives, mostly one from each work-item."""
 

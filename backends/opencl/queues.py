@@ -15,8 +15,6 @@ from portable.errors import UnsupportedError
 if TYPE_CHECKING:
     from portable_backends.opencl.runtime import Runtime
 
-__all__ = ["DeviceClock", "EventTimer", "OpenCLMark", "OpenCLQueue"]
-
 _NANO = 1e-9
 _numbers = count()
 

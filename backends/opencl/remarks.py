@@ -9,8 +9,6 @@ from typing import Final
 
 import pyopencl as cl
 
-__all__ = ["quiet"]
-
 
 class _Quiet:
     """A context, of any number of threads at once, in which remarks become no warnings.

@@ -34,14 +34,6 @@ from portable_backends.opencl.kept_programs import KeptPrograms
 from portable_backends.opencl.queues import DeviceClock, OpenCLMark, OpenCLQueue
 from portable_backends.opencl.remarks import quiet
 
-__all__ = [
-    "Runtime",
-    "find",
-    "options_for",
-    "why_none",
-    "without_compiler",
-]
-
 _SMALL = 1024
 """Bytes."""
 

@@ -15,8 +15,6 @@ import pyopencl as cl
 from portable.lang.emit.opencl import COVER
 from portable_backends.opencl.probes import ITEMS, answer, asked_apart, output_of, remembered
 
-__all__ = ["has_warpgroups", "multiplies"]
-
 _ONES: Final = 0x3C003C00
 _SUM: Final = 16
 """Of the products of a row of ones and a column of ones."""

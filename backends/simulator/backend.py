@@ -44,8 +44,6 @@ from portable_backends.common.host_use import host_memory_use
 if TYPE_CHECKING:
     from portable.array.array import Array
 
-__all__ = ["ArraySimulatorDevice", "SimulatorBackend", "SimulatorDevice"]
-
 _SUB_GROUP_SIZE = "PORTABLE_SIM_SUB_GROUP_SIZE"
 _SIZES = (1, 8, 16, 32, 64)
 

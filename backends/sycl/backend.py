@@ -46,8 +46,6 @@ from portable_backends.common.gate import Gate
 from portable_backends.sycl.in_flight import InFlight
 from portable_backends.sycl.streams import SYCLStream, Timekeeper, follow, orders_of
 
-__all__ = ["SYCLBackend", "SYCLDevice"]
-
 _PROBE = "__kernel void probe(__global int *x) { x[get_global_id(0)] = 1; }"
 _DLPACK_SYCL = 14
 _SCALARS: dict[str, Any] = {

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-__all__ = ["InFlight"]
-
 
 class InFlight:
     """The arguments of launches that may not be done, the earliest first.

@@ -18,8 +18,6 @@ from portable.backend.queues import Mark, Queue
 if TYPE_CHECKING:
     from portable_backends.sycl.backend import SYCLDevice
 
-__all__ = ["SYCLStream", "Timekeeper", "follow", "orders_of"]
-
 _MANY: Final = 8
 """Events that a launch may wait for; each takes it a fifth of a microsecond, or more."""
 

@@ -15,8 +15,6 @@ from portable.array.methods.numpy_methods import Methods
 from portable.errors import ShapeError
 from portable.primitives.base.storage import Storage
 
-__all__ = ["Array", "Index"]
-
 Index = Any
 """An integer, slice, ``...``, None, an array of integers or bools, or a tuple of them."""
 

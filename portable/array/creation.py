@@ -26,23 +26,6 @@ from portable.primitives.moves.copying import copy_in
 from portable.primitives.moves.triangle_kernels import ABOVE, BELOW, ON, triangle
 from portable.recording import told
 
-__all__ = [
-    "asarray",
-    "empty",
-    "empty_like",
-    "eye",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "meshgrid",
-    "ones",
-    "ones_like",
-    "tril",
-    "triu",
-    "zeros",
-    "zeros_like",
-]
-
 
 def empty(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None) -> Array:
     """A new array with undefined contents.

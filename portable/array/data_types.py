@@ -16,16 +16,6 @@ from portable.primitives.base.promotion import KINDS, in_single, kind_of, promot
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.operation import common_type
 
-__all__ = [
-    "Information",
-    "__array_namespace_info__",
-    "can_cast",
-    "finfo",
-    "iinfo",
-    "isdtype",
-    "result_type",
-]
-
 
 def _given(x: Any) -> DType:
     return x.dtype if isinstance(x, Storage) else dtypes.dtype(x)

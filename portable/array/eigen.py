@@ -16,8 +16,6 @@ from portable.errors import DTypeError, ShapeError
 from portable.primitives.maps.engine import check_arrays
 from portable.recording import told
 
-__all__ = ["EigResult", "eig", "eigvals"]
-
 
 class EigResult(NamedTuple):
     """Eigenvalues in no order, and eigenvectors as columns; complex all."""

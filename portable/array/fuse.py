@@ -28,8 +28,6 @@ from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import FULL, Share
 from portable.primitives.maps.work import streams, vector_lanes, work_of
 
-__all__ = ["Fused", "fuse"]
-
 _MAX_PLANS: Final = 1024
 Shape = tuple[int, ...]
 

@@ -22,8 +22,6 @@ from portable.primitives.maps.creation_kernels import counted, counted_down, spa
 from portable.primitives.maps.elementwise_kernel import Share
 from portable.primitives.maps.work import vector_lanes, work_of
 
-__all__ = ["arange", "linspace"]
-
 
 def arange(
     start: float,

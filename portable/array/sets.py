@@ -21,9 +21,6 @@ from portable.primitives.sorts.distinct import Distinct, Wanted, distinct_of
 from portable.primitives.sorts.sorting_kernels import member
 from portable.recording import told
 
-__all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
-
-
 _GROUP: Final = 256
 
 

@@ -8,8 +8,6 @@ from typing import Final, Literal
 
 from portable.backend.faults import Fault
 
-__all__ = ["Asked", "Capabilities"]
-
 
 class Asked:
     """A number, 0 by default, or a function that finds it out and is asked on the first read.

@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Collectives", "Writer"]
-
 
 class Writer(ABC):
     """One device's way into arrays that all devices offered; made by `Collectives.writer`.

@@ -10,8 +10,6 @@ from rich.table import Table
 from portable.backend.capabilities import Capabilities
 from portable.system.console import literal
 
-__all__ = ["device_table"]
-
 
 class _Described(Protocol):
     """What a device says of itself."""

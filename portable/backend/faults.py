@@ -10,8 +10,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["INTEL_CPU", "NVIDIA", "POCL", "Fault"]
-
 
 class Fault(StrEnum):
     """What a compiler gets wrong."""

@@ -22,8 +22,6 @@ from typing import Any, Final
 from portable.backend.capabilities import Asked, Capabilities
 from portable.errors import DataError
 
-__all__ = ["FORMAT", "Profile", "capabilities_of", "document", "load", "names", "read"]
-
 FORMAT: Final = 1
 """Counts changes after which older files can no longer be read."""
 

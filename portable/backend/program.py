@@ -8,8 +8,6 @@ from typing import Literal
 from portable.backend.faults import Fault
 from portable.dtypes import DType
 
-__all__ = ["Argument", "Box", "Program"]
-
 
 @dataclass(frozen=True, slots=True)
 class Box:

@@ -10,8 +10,6 @@ from typing import Any
 
 from portable.errors import UnsupportedError
 
-__all__ = ["HostMark", "Mark", "MarkTimer", "OnlyQueue", "Queue", "Timer"]
-
 
 class Mark(ABC):
     """A point in a queue, reached once all that was enqueued before it is done."""

@@ -18,8 +18,6 @@ from portable.dtypes import dtype
 from portable.errors import DTypeError, PortableError
 from portable.lang.kernel import Kernel
 
-__all__ = ["compile_kernels"]
-
 
 @click.command("compile")
 @click.argument("kernel")

@@ -18,8 +18,6 @@ from portable.lang.kernel import Kernel
 from portable.lang.launch.definition import written_positions
 from portable.lang.launch.geometry import check_workgroup, default_workgroup, sizes
 
-__all__ = ["Compilation", "Variant", "compile_kernel"]
-
 
 @dataclass(frozen=True, slots=True)
 class Variant:

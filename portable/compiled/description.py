@@ -27,17 +27,6 @@ from portable.lang.function import Function
 from portable.lang.ir.kernel import Options
 from portable.lang.launch.definition import REQUIRED, Parameters
 
-__all__ = [
-    "constant_of",
-    "described",
-    "parameters_from",
-    "parameters_of",
-    "program_from",
-    "program_of",
-    "serves",
-    "specificity",
-]
-
 _Json = dict[str, Any]
 
 # -- specialisations ----------------------------------------------------------------------------

@@ -28,8 +28,6 @@ from portable.lang.launch.launchable import Launchable
 from portable.system.files import write_whole
 from portable.system.locks import fork_safe_lock
 
-__all__ = ["LoadedKernel", "Package", "load_compiled", "save_compiled"]
-
 _FORMAT: Final = 2
 _MANIFEST: Final = "manifest.json"
 _MOST_ADDED: Final = 2**25

@@ -18,8 +18,6 @@ from portable.lang.arguments.signature import (
 from portable.lang.arguments.structs import field_names, is_composite
 from portable.lang.ir.types import StrideClass
 
-__all__ = ["fastest", "general"]
-
 _PYTHON: Final[dict[str, ParameterSpec]] = {
     "bool": ScalarSpec("bool"),
     "int": ScalarSpec("int"),

@@ -24,8 +24,6 @@ from portable.namespace import device_of_arrays
 from portable.registry import registry
 from portable.tune.table import recent_state, state
 
-__all__ = ["remembered"]
-
 _AFTER: Final = 4
 """Calls after which it pays to remember more of them."""
 

@@ -14,8 +14,6 @@ from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.tune.table import state
 
-__all__ = ["chosen"]
-
 
 class _Costs(NamedTuple):
     """What the model counts, in multiplications and additions of a product.

@@ -18,8 +18,6 @@ from portable.dtypes import DType, float16, float32, float64
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents
 
-__all__ = ["TUNABLE", "TUNABLE_WEIGHTS"]
-
 _ALLOWED: Final = {float16: 1e-3, float32: 1e-5, float64: 1e-13}
 """Errors relative to ``|w| * |x|``."""
 

@@ -27,8 +27,6 @@ from portable.namespace import device_of_arrays, elsewhere, on_device
 from portable.tune.table import state
 from portable.typing import ArrayT
 
-__all__ = ["Convolution", "conv2d", "prepare", "workspace_size"]
-
 
 @takes_other_libraries
 def conv2d(

@@ -19,16 +19,6 @@ from portable.lang.kernel import kernel
 from portable.namespace import device_of_arrays
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = [
-    "conv1d",
-    "conv1d_input_gradient",
-    "conv1d_weight_gradient",
-    "conv3d",
-    "conv3d_input_gradient",
-    "conv3d_weight_gradient",
-    "fold_depths",
-]
-
 Three = tuple[int, int, int]
 
 

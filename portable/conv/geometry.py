@@ -10,19 +10,6 @@ from typing import Any, Final, Literal
 
 from portable.errors import ShapeError
 
-__all__ = [
-    "TAPS",
-    "Geometry",
-    "Layout",
-    "Padding",
-    "Pair",
-    "Window",
-    "geometry",
-    "padding_of",
-    "pair",
-    "suits_winograd",
-]
-
 Pair = tuple[int, int]
 Layout = Literal["NCHW", "NHWC"]
 Padding = Pair | tuple[Pair, Pair] | Literal["same"]

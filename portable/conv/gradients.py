@@ -24,13 +24,6 @@ from portable.linalg.base.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
 from portable.tune.table import state
 
-__all__ = [
-    "conv2d_input_gradient",
-    "conv2d_weight_gradient",
-    "prepare_input_gradient",
-    "prepare_weight_gradient",
-]
-
 
 @takes_other_libraries
 def conv2d_input_gradient(

@@ -10,16 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from portable.lang.launch.launch import Launcher
 
-__all__ = [
-    "Launch",
-    "Repeated",
-    "Step",
-    "enqueue",
-    "enqueue_call",
-    "recorded",
-    "repeated",
-]
-
 Repeated = Callable[[], None]
 
 

@@ -8,8 +8,6 @@ from portable.backend import Device
 from portable.conv.geometry import Layout
 from portable.dtypes import bfloat16, float16, float32, float64
 
-__all__ = ["DTYPES", "as_nchw", "extents_nchw"]
-
 DTYPES: Final = (float16, bfloat16, float32, float64)
 """What convolutions take."""
 

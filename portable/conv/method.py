@@ -16,8 +16,6 @@ from portable.lang.function import Function
 from portable.linalg.products.kernels import keep
 from portable.tune.space import Parameters
 
-__all__ = ["Epilogue", "Method", "Split", "most_workspace"]
-
 Split = Literal[False, "first", "exact"]
 
 _LEAST: Final = 2**28

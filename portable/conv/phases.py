@@ -28,9 +28,6 @@ from portable.errors import UnsupportedError
 from portable.linalg.products.rows import copy_into
 from portable.tune.table import state
 
-__all__ = ["Phase", "make_from_phases", "phases"]
-
-
 _FEWEST_TURNED: Final = 32
 """Channels, and filters, from which on images with channels first are copied for all phases."""
 

@@ -25,9 +25,6 @@ from portable.errors import DTypeError
 from portable.tune.space import Parameters
 from portable.tune.ways import Way, Ways
 
-__all__ = ["Route", "method_of", "route"]
-
-
 _FEW_FILTERS: Final = 64
 """Up to which boxes take less time than a product: 26 us instead of 34 for 256 channels of 32
 images of 56 x 56 on an H200."""

@@ -9,8 +9,6 @@ from typing import Any, Final, Literal, TypedDict, get_args
 
 from portable.conv.geometry import Layout, Padding, Pair, padding_of, pair
 
-__all__ = ["ALGORITHMS", "Algorithm", "Options", "Precision", "Settings", "settings"]
-
 Algorithm = Literal[
     "auto", "winograd2", "winograd3", "winograd4", "winograd5", "winograd6", "direct", "vendor"
 ]

@@ -13,8 +13,6 @@ from portable.dtypes import dtype
 from portable.errors import ShapeError
 from portable.parallel import Member, Transfer
 
-__all__ = ["PreparedConvolution", "SharedConvolution", "prepare_shared"]
-
 
 def prepare_shared(
     member: Member,

@@ -17,8 +17,6 @@ from portable.conv.winograd.blocks import WinogradBlocks
 from portable.conv.winograd.gradient import WinogradGradient
 from portable.conv.winograd.winograd import Winograd
 
-__all__ = ["sum_gradient"]
-
 
 def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
     """Makes the gradient by filters.

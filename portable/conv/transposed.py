@@ -21,8 +21,6 @@ from portable.linalg.products.activation import activation_of
 from portable.linalg.products.kernels import keep
 from portable.namespace import device_of_arrays
 
-__all__ = ["conv_transpose2d"]
-
 
 @takes_other_libraries
 def conv_transpose2d(

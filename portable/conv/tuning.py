@@ -15,19 +15,6 @@ from portable.linalg.products.tuning import tiles_like
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup
 
-__all__ = [
-    "SPACE",
-    "SPACE_WEIGHTS",
-    "accurate",
-    "best_known",
-    "direct_choices",
-    "entry_of",
-    "exact",
-    "sum_choices",
-    "tiles_of_blocks",
-    "winograd_choices",
-]
-
 _STEP: Final = 0.15
 """What each place further down in the table counts for: smaller tiles read more."""
 

@@ -12,8 +12,6 @@ from portable.conv.method import Epilogue, Method
 from portable.errors import DTypeError, UnsupportedError
 from portable.linalg.products.kernels import keep, relu
 
-__all__ = ["Vendor"]
-
 
 class Vendor(Method):
     """PyTorch's convolution of images of one shape."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from portable.forecast.samples import Samples
 
-__all__ = ["PERSISTENCE", "autoregression", "baselines", "persistence", "window_mean"]
-
 Forecast = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """From windows (n, window) to forecasts (n, horizon)."""
 

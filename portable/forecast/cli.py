@@ -32,8 +32,6 @@ from portable.system.console import show
 from portable.system.files import write_whole
 from portable_data.starlink import LENGTH, SEED, synthetic_trace
 
-__all__ = ["forecast"]
-
 _MODEL: Final = "forecast.safetensors"
 _DTYPES: Final = (float16, float32, float64)
 _PICTURE: Final = "forecast.png"

@@ -12,8 +12,6 @@ from portable.forecast.forecaster import Forecast, Forecaster
 from portable.forecast.samples import Split, split_samples
 from portable.forecast.scores import Coverage, Score
 
-__all__ = ["Evaluation", "evaluate"]
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:

@@ -16,8 +16,6 @@ from portable.nn import files
 from portable.nn.history import History
 from portable.nn.mlp import MLP
 
-__all__ = ["Forecast", "Forecaster"]
-
 
 @dataclass(frozen=True, slots=True)
 class Forecast:

@@ -13,8 +13,6 @@ from portable.forecast.forecaster import Forecaster
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["picture"]
-
 _DPI = 120
 
 

@@ -8,8 +8,6 @@ from typing import Final
 from portable.nn.optimizers import SGD, AdamW
 from portable.nn.schedules import Cosine, Schedule
 
-__all__ = ["DEFAULT", "PRESETS", "Preset"]
-
 
 @dataclass(frozen=True, slots=True)
 class Preset:

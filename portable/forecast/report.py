@@ -12,15 +12,6 @@ from portable.forecast.evaluation import Evaluation
 from portable.forecast.forecaster import Forecast
 from portable.forecast.scores import Score
 
-__all__ = [
-    "comparison",
-    "coverage_line",
-    "forecast_table",
-    "score_table",
-    "step_table",
-    "verdict",
-]
-
 
 def score_table(evaluation: Evaluation, unit: str = "Mbit/s") -> Table:
     """Errors of the model and of every baseline, normalised and in the trace's unit."""

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from portable.errors import DataError, ShapeError
 
-__all__ = ["TRAINING_SHARE", "Samples", "Scaling", "Split", "split_samples", "windows"]
-
 TRAINING_SHARE = 0.8
 """The first 80 % of the samples train, the rest test."""
 

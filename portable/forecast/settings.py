@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from portable.forecast.samples import Scaling
 
-__all__ = ["Settings"]
-
 _KEY: Final = "forecast"
 """Where a model file's metadata hold the settings."""
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from portable.errors import DataError
 
-__all__ = ["checked_trace", "default_trace", "read_trace"]
-
 _DELIMITERS: Final = ",;\t"
 _Row = tuple[int, list[str]]
 """The number of a line, and its cells."""

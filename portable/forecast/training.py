@@ -21,8 +21,6 @@ from portable.nn.losses import Loss, mse, pinball, squared
 from portable.nn.mlp import MLP
 from portable.nn.training import fit
 
-__all__ = ["train"]
-
 
 @function
 def squared_or_pinball(error: kl.Scalar, level: kl.Scalar) -> Any:

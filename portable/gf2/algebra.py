@@ -17,8 +17,6 @@ from portable.gf2.layout_kernels import take_rows
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.product import require_one_device, transpose
 
-__all__ = ["Echelon", "inverse", "nullspace", "rank", "row_echelon", "solve"]
-
 _TILE = (16, 8)
 
 

@@ -44,8 +44,6 @@ from portable.parallel.member import Member
 from portable.system.files import put_in_place, writing_whole
 from portable.system.locking import locked_folder
 
-__all__ = ["eliminate_in_batches"]
-
 _PIECE: Final = 1 << 28
 
 

@@ -19,8 +19,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 
-__all__ = ["block_rows", "multiply_blocks"]
-
 
 @kernel
 def multiply_stripes(

@@ -21,8 +21,6 @@ from portable.gf2.made_up import ELIMINATOR_DENSITY, ROW_DENSITY, random_problem
 from portable.gf2.stages import Stages
 from portable.parallel.mpi import world
 
-__all__ = ["gf2"]
-
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _STAGES: Final = {
     "eliminators": "reading eliminators",

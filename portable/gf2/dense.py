@@ -10,8 +10,6 @@ import numpy as np
 
 from portable.gf2.matrix import BitMatrix
 
-__all__ = ["takes_dense"]
-
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 

@@ -18,23 +18,6 @@ from portable.gf2.table_kernels import WORD, combination
 from portable.gf2.tuning import Shape
 from portable.lang.function import function
 
-__all__ = [
-    "NO_COLUMN",
-    "NO_SOURCE",
-    "Ahead",
-    "Known",
-    "Panel",
-    "Rows",
-    "State",
-    "Transform",
-    "elect",
-    "eliminator_source",
-    "note_sum",
-    "own_word",
-    "source_of",
-    "sum_of",
-]
-
 NO_SOURCE: Final = -1
 """The source of a column that has no pivot."""
 

@@ -23,15 +23,6 @@ from portable.lang.launch.geometry import groups
 from portable.parallel import Group, Member
 from portable.parallel import group as group_of
 
-__all__ = [
-    "Eliminated",
-    "checked_leads",
-    "checked_owners",
-    "eliminate",
-    "leading_columns",
-    "one_lead_each",
-]
-
 _LINE: Final = 32
 
 

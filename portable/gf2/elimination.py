@@ -27,8 +27,6 @@ from portable.gf2.owners import no_owners
 from portable.gf2.tuning import Shape, shape_for
 from portable.lang.launch.geometry import groups
 
-__all__ = ["Elimination", "Layout", "Progress"]
-
 Progress = Callable[[float], None]
 """Is told which part of the work is done, from 0 to 1."""
 

@@ -43,13 +43,6 @@ from portable.gf2.tuning import Shape
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = [
-    "advance_stripes",
-    "place_pivots",
-    "solve_pivots",
-    "take_step",
-]
-
 
 @function
 def last_panel(state: State, stripe: kl.Scalar, shape: Shape) -> Any:

@@ -25,8 +25,6 @@ from portable.parallel import Group, Member
 from portable.parallel import group as group_of
 from portable.system.files import require_room, target_of
 
-__all__ = ["eliminate_file", "read_matrix", "write_matrix"]
-
 _SHARE: Final = 0.7
 """Of a device's memory, for columns in words and in stripes."""
 

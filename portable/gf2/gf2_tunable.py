@@ -17,8 +17,6 @@ from portable.gf2.tuning import SPACE, shape_of
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents
 
-__all__ = ["TUNABLE"]
-
 
 class _Squares:
     """The echelon form of a random square and its square, judged by the rank and a vector."""

@@ -13,8 +13,6 @@ from portable.gf2.packed_file import is_packed, map_packed, require_clear_paddin
 from portable.gf2.packing import Words, word_count
 from portable.gf2.text import read_text, text_shape
 
-__all__ = ["Files", "Name", "read_rows", "shape_of", "widened"]
-
 Name = str | os.PathLike[str]
 
 

@@ -15,8 +15,6 @@ from portable.gf2.matrix import BitMatrix
 from portable.gf2.tuning import Shape
 from portable.lang.launch.geometry import groups
 
-__all__ = ["WORD", "Order", "Turn", "count_of_turn", "striped", "unstriped"]
-
 WORD: Final = 64
 """Columns of a panel, one in each bit of a word."""
 

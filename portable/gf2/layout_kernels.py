@@ -14,17 +14,6 @@ from portable.gf2.tuning import Shape
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = [
-    "begin_marks",
-    "find_beyond",
-    "from_stripes",
-    "random_words",
-    "take_rows",
-    "to_stripes",
-    "transpose_blocks",
-]
-
-
 HALVES: Final = (
     (32, 0x00000000FFFFFFFF),
     (16, 0x0000FFFF0000FFFF),

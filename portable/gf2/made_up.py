@@ -9,8 +9,6 @@ from portable.errors import ShapeError
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.product import random
 
-__all__ = ["ELIMINATOR_DENSITY", "ROW_DENSITY", "random_problem"]
-
 ELIMINATOR_DENSITY = 0.047
 """Of the largest published set at hand: 1,011 columns, 539 eliminators, 263 rows."""
 

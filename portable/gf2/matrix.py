@@ -18,8 +18,6 @@ from portable.gf2.packing import Words, columns_of, pack, pack_columns, unpack, 
 from portable.interchange import libraries as interchange
 from portable.namespace import asarray, device_of_arrays, to_numpy
 
-__all__ = ["BitMatrix"]
-
 _SHOWN: Final = 16
 
 

@@ -10,8 +10,6 @@ from portable.gf2.table_kernels import WORD
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["begin_owners", "find_leads", "find_owners"]
-
 
 @kernel
 def begin_owners(owners: kl.Array, columns: kl.Scalar, *, backward: bool) -> None:

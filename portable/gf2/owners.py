@@ -17,8 +17,6 @@ from portable.gf2.owner_kernels import begin_owners, find_owners
 from portable.gf2.tuning import shape_for
 from portable.lang.launch.geometry import groups
 
-__all__ = ["found_owners", "no_owners", "owners_of"]
-
 _LINE: Final = 256
 _LOOKERS: Final = 32
 

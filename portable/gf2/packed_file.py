@@ -16,17 +16,6 @@ from portable.errors import DataError
 from portable.gf2.packing import WORD, Words, word_count
 from portable.system.files import writing_whole
 
-__all__ = [
-    "SUFFIX",
-    "is_packed",
-    "map_packed",
-    "packed_bytes",
-    "packed_header",
-    "read_packed",
-    "require_clear_padding",
-    "write_packed",
-]
-
 SUFFIX: Final = ".gf2"
 """What names of such files end in."""
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from portable.errors import DataError
 
-__all__ = ["WORD", "Words", "columns_of", "pack", "pack_columns", "unpack", "word_count"]
-
 Words = NDArray[np.uint64]
 
 WORD: Final = 64

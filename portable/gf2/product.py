@@ -19,8 +19,6 @@ from portable.gf2.packing import word_count
 from portable.gf2.tuning import Shape, shape_for
 from portable.lang.launch.geometry import groups
 
-__all__ = ["matmul", "random", "require_one_device", "transpose"]
-
 _STEPS: Final = 24
 
 

@@ -16,8 +16,6 @@ from portable.gf2.layout import WORD
 from portable.gf2.tuning import Shape
 from portable.parallel.member import Member, Opened
 
-__all__ = ["Memory", "room_for_told", "run_stripes"]
-
 
 class Memory(Protocol):
     """Keeps what is told of stripes' pivots for later batches."""

@@ -25,8 +25,6 @@ from portable.gf2.text import text_bytes, write_lines
 from portable.parallel.member import Member
 from portable.system.files import put_in_place, require_room, target_of
 
-__all__ = ["eliminate_files_together"]
-
 
 def eliminate_files_together(
     files: Files, member: Member, stages: Stages | None = None

@@ -20,8 +20,6 @@ from portable.gf2.schedule import room_for_told, run_stripes
 from portable.gf2.tuning import Shape, shape_for
 from portable.parallel.member import Member
 
-__all__ = ["Shares", "eliminated_everywhere", "eliminated_together", "shape_for_all"]
-
 
 def shape_for_all(member: Member) -> Shape:
     """The layout for a member's device, with stripes as wide as everybody's."""

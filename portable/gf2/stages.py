@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from portable.gf2.elimination import Progress
 
-__all__ = ["Stages", "stage"]
-
 Stages = Callable[[str, float], None]
 """Is told a stage ("eliminators", "rows", "elimination", "result") and which part is done."""
 

@@ -16,14 +16,6 @@ from portable import lang as kl
 from portable.gf2.tuning import Shape
 from portable.lang.function import function
 
-__all__ = [
-    "WORD",
-    "add_combinations",
-    "build_tables",
-    "combination",
-    "nothing",
-]
-
 WORD: Final = 64
 """Bits of a word, and the rows that one set of tables combines."""
 

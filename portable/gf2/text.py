@@ -21,8 +21,6 @@ from portable.gf2.elimination import Progress
 from portable.gf2.packing import Words, columns_of, pack, word_count
 from portable.system.files import writing_whole
 
-__all__ = ["read_text", "text_bytes", "text_shape", "write_lines", "write_text"]
-
 _PIECE: Final = 1 << 24
 _COUNTED: Final = 1024
 _MOST_DIGITS: Final = 9

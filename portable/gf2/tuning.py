@@ -12,8 +12,6 @@ from portable.errors import PortableError
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
-__all__ = ["SPACE", "Shape", "shape_for", "shape_of"]
-
 _WORD: Final = 64
 _MOST_IN_BATCH: Final = 256
 """Work-items of the one workgroup that chooses pivots: more wait longer for each other."""

@@ -24,8 +24,6 @@ from portable.gf2.packed_file import SUFFIX, packed_bytes, packed_header
 from portable.gf2.packing import Words, word_count
 from portable.system.files import require_room, target_of, write_whole, writing_whole
 
-__all__ = ["Copies", "Unfinished", "clear_folder", "is_begun", "stamp", "unfinished_folder"]
-
 _FORMAT: Final = 2
 _PIECE: Final = 1 << 26
 

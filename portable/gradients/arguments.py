@@ -15,8 +15,6 @@ from portable.lang.arguments.arguments import byte_range, is_array
 from portable.lang.arguments.structs import is_composite, items_of, label
 from portable.namespace import on_device
 
-__all__ = ["check_gradients", "overlaps", "pairs_of", "views_of"]
-
 _Range = tuple[Any, int, int]
 """An owner of memory, the first byte and the one after the last."""
 

@@ -27,8 +27,6 @@ from portable.array.methods.selecting import is_advanced
 from portable.lang.kernel import kernel
 from portable.primitives.base.geometry import normalized_axes
 
-__all__ = ["ARRAY_RULES", "JOINING", "VIEWS", "Share", "summed_to"]
-
 Share = Callable[[], Any] | None
 Rule = Callable[..., Sequence[Share]]
 

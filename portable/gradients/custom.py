@@ -10,8 +10,6 @@ from weakref import WeakKeyDictionary
 from portable import recording
 from portable.lang.kernel import Kernel
 
-__all__ = ["CustomFunction", "custom_vjp", "own_adjoint"]
-
 _own: Final[WeakKeyDictionary[Kernel, Kernel]] = WeakKeyDictionary()
 
 

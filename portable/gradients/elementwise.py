@@ -20,8 +20,6 @@ from portable.lang.function import arity, function
 from portable.lang.kernel import Kernel, kernel
 from portable.primitives import copy
 
-__all__ = ["copied", "elementwise", "filled", "mapped"]
-
 
 @function
 def _at(x: Any, i: kl.Scalar, number: bool) -> Any:

@@ -14,8 +14,6 @@ import numpy as np
 
 from portable.gradients.tape import Tape
 
-__all__ = ["for_jax", "for_torch"]
-
 
 def for_torch(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of Portable's as one that PyTorch differentiates (``torch.autograd.Function``).

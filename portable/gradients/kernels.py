@@ -36,8 +36,6 @@ from portable.namespace import device_of, elsewhere
 from portable.primitives import copy, reduce
 from portable.system.locks import fork_safe_lock
 
-__all__ = ["AdjointKernel", "AdjointLauncher", "vjp"]
-
 _MOST_ADJOINTS: Final = 256
 _MOST_FAMILIAR: Final = 4
 _MOST_KEPT: Final = 1 << 28

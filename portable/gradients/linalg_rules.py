@@ -20,8 +20,6 @@ from portable.dtypes import dtype, float64
 from portable.errors import UnsupportedError
 from portable.linalg import cholesky, det, eigh, eigvalsh, inv, qr, slogdet, solve, svd, svdvals
 
-__all__ = ["LINALG_RULES"]
-
 Share = Callable[[], Any] | None
 
 

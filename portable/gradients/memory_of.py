@@ -12,8 +12,6 @@ from portable.errors import DTypeError
 from portable.lang.arguments.arguments import byte_range
 from portable.namespace import device_of, on_device
 
-__all__ = ["Memory", "is_real", "memory_of"]
-
 
 class Memory(NamedTuple):
     """Which memory an array is.

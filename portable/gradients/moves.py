@@ -21,8 +21,6 @@ from portable.lang.kernel import kernel
 from portable.namespace import device_of, to_numpy
 from portable.primitives import argsort, copy
 
-__all__ = ["gathers", "in_order", "scatters"]
-
 
 @kernel
 def _gathered(x: kl.Array, at: kl.Array, y: kl.Array) -> None:

@@ -26,8 +26,6 @@ from portable.primitives import copy, fill, gather, reduce, scan, scatter, sort
 from portable.primitives import map as map_each
 from portable.primitives.base.storage import Storage
 
-__all__ = ["OPERATIONS", "custom"]
-
 
 def by_rule(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
     """A function with a rule of its own (`array_rules`, `linalg_rules`)."""

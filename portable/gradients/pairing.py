@@ -21,8 +21,6 @@ from portable.lang.arguments.signature import (
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 
-__all__ = ["gradients_of"]
-
 
 def gradients_of(
     kernel: Kernel,

@@ -20,8 +20,6 @@ from portable.gradients.sums import add_to
 from portable.linalg import gemm
 from portable.primitives import reduce
 
-__all__ = ["convolved", "multiplied"]
-
 _BACK: Final[dict[str, tuple[Any, Any]]] = {
     "conv1d": (conv1d_input_gradient, conv1d_weight_gradient),
     "conv2d": (conv2d_input_gradient, conv2d_weight_gradient),

@@ -12,8 +12,6 @@ from portable.gradients.sums import nought_for
 from portable.lang.arguments.arguments import is_array
 from portable.primitives import copy
 
-__all__ = ["TapeLike", "called", "done", "in_precision_of", "three_axes", "unknown"]
-
 
 class TapeLike(Protocol):
     """What operations tell."""

@@ -22,16 +22,6 @@ from portable.lang.kernel import kernel
 from portable.namespace import device_of
 from portable.primitives import copy
 
-__all__ = [
-    "Changed",
-    "Gradients",
-    "KernelRecord",
-    "OperationRecord",
-    "Record",
-    "UnseenRecord",
-    "Value",
-]
-
 
 @dataclass(eq=False)
 class Value:

@@ -21,8 +21,6 @@ from portable.lang.function import arity
 from portable.lang.kernel import kernel
 from portable.primitives import copy, fill, scan
 
-__all__ = ["reduced", "scanned"]
-
 
 @kernel
 def _sums(x: kl.Array, y: kl.Array, *, F: Any) -> None:

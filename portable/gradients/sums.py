@@ -12,8 +12,6 @@ from portable.lang.kernel import kernel
 from portable.namespace import device_of
 from portable.primitives import copy, fill
 
-__all__ = ["add_to", "as_given", "nought_for"]
-
 
 @kernel
 def _add(x: kl.Array, out: kl.Array) -> None:

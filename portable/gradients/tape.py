@@ -29,8 +29,6 @@ from portable.lang.launch.filling import owners_of
 from portable.namespace import device_of, elsewhere, synchronize
 from portable.primitives import copy, fill
 
-__all__ = ["Tape"]
-
 
 class Tape:
     """Takes down launches of kernels and operations, for the gradient of what they lead to.

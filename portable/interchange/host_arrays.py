@@ -19,8 +19,6 @@ from portable.backend import ArrayView, Device
 from portable.errors import LaunchError
 from portable.system.notices import warn_once
 
-__all__ = ["MovedCall", "SentArrays", "rebuilt", "tell_of_copies"]
-
 _HostArray = np.ndarray[Any, Any]
 _SAMPLE: Final = np.empty(0, np.float32)
 _ALIGNMENT: Final = 64

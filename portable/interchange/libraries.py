@@ -28,18 +28,6 @@ from portable.interchange.host_arrays import MovedCall, rebuilt
 from portable.interchange.tensors import is_tensor, tensor_over
 from portable.namespace import device_of, elsewhere, on_device, takes_numpys
 
-__all__ = [
-    "device_elsewhere",
-    "exchanged",
-    "is_other",
-    "like",
-    "runs_where_chosen",
-    "runs_where_it_lives",
-    "stream_of",
-    "takes_other_libraries",
-    "tensors_viewed",
-]
-
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 

@@ -13,19 +13,6 @@ import numpy as np
 from portable.dtypes import DType, dtype
 from portable.errors import UnsupportedError
 
-__all__ = [
-    "ROCM",
-    "detached",
-    "dtype_of",
-    "host_view",
-    "is_tensor",
-    "numpy_dtypes",
-    "place_of",
-    "plain",
-    "stream_of",
-    "tensor_over",
-]
-
 _HOST, _CUDA, ROCM = 1, 2, 10
 _NO_WAITING: Final = -1
 """What DLPack calls the stream of a consumer that works on the same one."""

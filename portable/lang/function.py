@@ -13,8 +13,6 @@ from portable.lang.arguments.signature import constant_key, named_key
 from portable.lang.frontend.source import FunctionSource, function_source, label, require_plain
 from portable.lang.words.word import word_of
 
-__all__ = ["Function", "Marked", "arity", "function", "helper", "settled"]
-
 _MOST_HELPERS: Final = 4096
 
 

@@ -38,8 +38,6 @@ from portable.system.garbage import collected_later
 from portable.system.locks import fork_safe_lock
 from portable.system.notices import remark
 
-__all__ = ["Kernel", "kernel"]
-
 _MAX_SPECIALISATIONS: Final = 512
 """Kept for the next launcher that asks; launchers hold on to what they launch by themselves."""
 

@@ -17,8 +17,6 @@ from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.namespace import device_of, elsewhere, on_device
 
-__all__ = ["source"]
-
 
 def source(
     kernel: Kernel | Launcher, *args: Any, device: str | Device | None = None, **constants: Any

@@ -18,8 +18,6 @@ from portable.dtypes import float32, float64, uint32, uint64
 from portable.lang import words as kl
 from portable.lang.function import function
 
-__all__ = ["bits", "normal", "normal64", "philox", "uniform", "uniform64"]
-
 _ROUNDS: Final = 10
 _MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
 _WEYL: Final = (0x9E3779B9, 0xBB67AE85)

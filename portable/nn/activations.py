@@ -9,9 +9,6 @@ from portable import lang as kl
 from portable.lang.function import Function, function
 from portable.linalg.products.kernels import relu
 
-__all__ = ["ACTIVATIONS", "BY_VALUE", "Activation"]
-
-
 # The normal distribution's share below a number, of which GELU is made.
 #
 # Polynomials through Chebyshev's nodes, worked out with 60 digits: ``erf(z) / z`` in powers of

@@ -16,18 +16,6 @@ from portable.nn.layers import Layer
 from portable.nn.layout import layout_of
 from portable.system.files import write_whole
 
-__all__ = [
-    "ModelFile",
-    "ModelFileError",
-    "blamed",
-    "described",
-    "metadata",
-    "opened",
-    "read",
-    "shown",
-    "write",
-]
-
 _T = TypeVar("_T")
 _State = dict[str, np.ndarray[Any, Any]]
 

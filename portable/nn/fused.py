@@ -21,8 +21,6 @@ from portable.nn.optimizers import rule_of
 from portable.nn.step import Step, Trained
 from portable.primitives import copy
 
-__all__ = ["FusedTrainer", "fused_forward"]
-
 _WORKGROUP: Final = 64
 
 

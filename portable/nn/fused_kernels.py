@@ -20,8 +20,6 @@ from portable.nn.fused_shapes import Shape
 from portable.nn.optimizers import Rule
 from portable.nn.step import Trained
 
-__all__ = ["forward_rows", "train_epochs"]
-
 
 @function
 def load_rows(

@@ -14,8 +14,6 @@ from portable.nn.activations import BY_VALUE, Activation
 from portable.nn.layout import Layout
 from portable.nn.losses import Loss
 
-__all__ = ["FusedLayer", "FusedLoss", "FusedNet", "Pass", "Perceptron", "Samples"]
-
 
 class Perceptron(Protocol):
     """What kernels of small networks are made for; `portable.nn.MLP` is one."""

@@ -11,8 +11,6 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.nn.layout import Layout
 
-__all__ = ["Shape", "forward_shape", "products", "training_shape"]
-
 _MOST_ROWS: Final = 256
 _FEWEST_ROWS: Final = 16
 _ALIGNMENT: Final = 6 * 128

@@ -12,8 +12,6 @@ import numpy as np
 from portable.nn.layers import Chain, Layer, Residual
 from portable.nn.layout import Layout, Part, layout_of
 
-__all__ = ["INITIAL", "first_buffers", "initial_vector"]
-
 
 def _xavier(inputs: int, outputs: int) -> float:
     """Glorot and Bengio (AISTATS 2010), formula 16."""

@@ -26,8 +26,6 @@ from portable.nn.step import Step, Trained
 from portable.nn.team import Alone, Team
 from portable.primitives import copy
 
-__all__ = ["LayeredTrainer"]
-
 _WORKGROUP: Final = 64
 _MOST_LANES: Final = 16
 """Of a vector of the language, whatever a device has."""

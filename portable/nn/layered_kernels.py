@@ -14,16 +14,6 @@ from portable.linalg.base.sums import lane_sum
 from portable.nn.optimizers import Rule
 from portable.nn.step import Trained
 
-__all__ = [
-    "FACTOR",
-    "GOOD",
-    "SCALE",
-    "finish_step",
-    "squares",
-    "take_rows",
-    "update",
-]
-
 FACTOR: Final = 0
 """What gradients are multiplied by in this step; negative if the step is left out."""
 SCALE: Final = 1

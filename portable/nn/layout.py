@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from portable.nn.layers import Layer, Shape
 
-__all__ = ["Layout", "Part", "layout_of"]
-
 _MULTIPLE: Final = 16
 """Every part starts at a multiple of so many elements, which suits the widest vector loads."""
 

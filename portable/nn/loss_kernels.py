@@ -9,8 +9,6 @@ from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.nn.layered_kernels import SCALE
 
-__all__ = ["Batch", "Sums", "cross_entropy", "loss_and_slopes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:

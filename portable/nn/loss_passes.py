@@ -16,8 +16,6 @@ from portable.nn.loss_kernels import Batch, Sums
 from portable.nn.losses import AnyLoss, CrossEntropyLoss, Loss
 from portable.nn.network import Network
 
-__all__ = ["LossPass", "MeanLoss", "group_count", "loss_pass"]
-
 _WORKGROUP: Final = 64
 _MAX_GROUPS: Final = 1024
 _ELEMENTS_PER_ITEM: Final = 16

@@ -10,8 +10,6 @@ from portable import lang as kl
 from portable.errors import ShapeError
 from portable.lang.function import Function, function
 
-__all__ = ["LOSSES", "AnyLoss", "CrossEntropyLoss", "Loss", "huber", "mae", "mse", "quantile"]
-
 
 @dataclass(frozen=True, slots=True)
 class Loss:

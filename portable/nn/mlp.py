@@ -17,8 +17,6 @@ from portable.nn.fused import fused_forward
 from portable.nn.layers import LAYERS, Layer, Linear, Shape
 from portable.nn.network import Blueprint, Network, known
 
-__all__ = ["MLP", "perceptron"]
-
 _MOST_LAUNCHES: Final = 64
 
 

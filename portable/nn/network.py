@@ -28,8 +28,6 @@ from portable.nn.placement import computing_on
 from portable.nn.stages import Build, ForwardPass, Stage, stages_of
 from portable.typing import ArrayT
 
-__all__ = ["Blueprint", "Network", "known"]
-
 _MOST_SHAPES: Final = 64
 _COUNTS: Final = ".num_batches_tracked"
 """Of PyTorch's normalizations, which momentum makes no use of."""

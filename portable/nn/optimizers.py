@@ -15,8 +15,6 @@ import numpy as np
 from portable import lang as kl
 from portable.lang.function import Function, function
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "Rule", "rule_of"]
-
 
 class Optimizer(Protocol):
     """What training asks of an optimizer.

@@ -11,8 +11,6 @@ import numpy as np
 from portable import registry
 from portable.backend import Device
 
-__all__ = ["computing_on"]
-
 _AS_IT_IS: Final = nullcontext()
 _SAMPLE: Final = np.empty(0, np.float32)
 

@@ -21,8 +21,6 @@ from portable.nn.samples import Samples
 from portable.nn.schedules import Schedule
 from portable.nn.team import Alone, Team
 
-__all__ = ["Plan", "Run", "Settings", "Trainer"]
-
 
 @contextmanager
 def progress_bar(epochs: int, wanted: bool | None) -> Iterator[Callable[[History], None]]:

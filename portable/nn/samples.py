@@ -15,8 +15,6 @@ from portable.nn.checkpoint import largest
 from portable.nn.losses import AnyLoss, CrossEntropyLoss
 from portable.nn.network import Network
 
-__all__ = ["Samples", "Validation", "checked_samples", "samples_and_watched"]
-
 Validation = tuple[Any, Any] | float | None
 """What `portable.nn.fit` takes to watch."""
 

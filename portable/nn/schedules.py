@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import cos, pi
 
-__all__ = ["Cosine", "Exponential", "Schedule", "Steps", "Warmup"]
-
 Schedule = Callable[[int, int], float]
 
 

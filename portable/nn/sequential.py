@@ -14,8 +14,6 @@ from portable.nn import files
 from portable.nn.layers import LAYERS, Chain, Layer
 from portable.nn.network import Blueprint, Network
 
-__all__ = ["Sequential"]
-
 _SAVED: Final = frozenset(LAYERS.values())
 _MADE_OF: Final = ("layers", "shortcut")
 """Fields of layers that hold layers."""

@@ -8,8 +8,6 @@ from typing import Any
 from portable.nn.losses import AnyLoss
 from portable.nn.optimizers import Optimizer
 
-__all__ = ["Step", "Trained"]
-
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -13,8 +13,6 @@ import numpy as np
 from portable.backend import Device
 from portable.parallel import Member, Transfer
 
-__all__ = ["AllInterrupted", "Alone", "Team", "Together"]
-
 _BUCKET: Final = 2**20
 """Bytes of gradients that are sent at a time: less is not worth the way."""
 

@@ -26,8 +26,6 @@ from portable.nn.step import Step
 from portable.nn.team import Alone, Team, Together
 from portable.parallel import Group, Member, ParallelError
 
-__all__ = ["agree", "fit", "plan_of", "trainer_for"]
-
 _LOOKED_AT: Final = 64
 """Samples by which members see whether they were given the same."""
 

@@ -9,8 +9,6 @@ import numpy as np
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import floating, like, namespace_of
 
-__all__ = ["allclose", "isclose"]
-
 _KINDS: Final = ("real floating", "complex floating")
 
 

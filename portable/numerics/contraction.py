@@ -14,8 +14,6 @@ from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import is_numpys, namespace_of
 
-__all__ = ["einsum"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Term:

@@ -14,8 +14,6 @@ from portable.lang.kernel import kernel
 from portable.namespace import device_of_arrays
 from portable.numerics.namespaces import namespace_of
 
-__all__ = ["convolve"]
-
 _WORKGROUP: Final = 128
 _MODES: Final = ("full", "same", "valid")
 

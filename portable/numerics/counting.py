@@ -20,9 +20,6 @@ from portable.namespace import device_of_arrays
 from portable.numerics.namespaces import default_float, floating, like, namespace_of
 from portable.primitives.base.geometry import power_of_two
 
-__all__ = ["Histogram", "bincount", "histogram"]
-
-
 LOCAL_BINS: Final = 2048
 """The most bins that a workgroup keeps in local memory of its own."""
 

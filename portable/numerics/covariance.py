@@ -8,8 +8,6 @@ from portable.errors import ShapeError
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import floating, namespace_of
 
-__all__ = ["corrcoef", "cov"]
-
 
 @runs_where_chosen
 def cov(m: Any, /, *, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Any:

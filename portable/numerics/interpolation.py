@@ -10,8 +10,6 @@ from portable.errors import ShapeError
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import floating, namespace_of
 
-__all__ = ["interp"]
-
 
 @runs_where_chosen
 def interp(

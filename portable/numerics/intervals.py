@@ -9,8 +9,6 @@ from portable.errors import ShapeError
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import namespace_of
 
-__all__ = ["digitize", "logspace"]
-
 
 @runs_where_chosen
 def digitize(x: Any, bins: Any, /, *, right: bool = False) -> Any:

@@ -10,8 +10,6 @@ from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import like, namespace_of
 from portable.primitives.segments import segmented_reduce
 
-__all__ = ["Keyed", "reduce_by_key"]
-
 
 class Keyed(NamedTuple):
     """What `reduce_by_key` gives.

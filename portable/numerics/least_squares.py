@@ -8,8 +8,6 @@ from portable.errors import ShapeError
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import floating, is_numpys, namespace_of
 
-__all__ = ["LeastSquares", "lstsq"]
-
 
 class LeastSquares(NamedTuple):
     """What `lstsq` gives.

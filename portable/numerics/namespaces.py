@@ -10,8 +10,6 @@ from array_api_compat import device as device_of_library
 
 from portable.errors import DTypeError, ShapeError
 
-__all__ = ["axes_of", "default_float", "floating", "is_numpys", "like", "namespace_of"]
-
 
 def namespace_of(*arrays: Any) -> Any:
     """The namespace of arrays, of which those that are None or Python's numbers do not count.

@@ -8,8 +8,6 @@ from portable.errors import ShapeError
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import axes_of, floating, namespace_of
 
-__all__ = ["norm"]
-
 
 @runs_where_chosen
 def norm(

@@ -12,8 +12,6 @@ from portable.errors import ShapeError
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import is_numpys, like, namespace_of
 
-__all__ = ["pad"]
-
 Mode = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
 Width = int | Sequence[int] | Sequence[Sequence[int]]
 

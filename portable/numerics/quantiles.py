@@ -13,8 +13,6 @@ from portable import namespace
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import axes_of, floating, is_numpys, like, namespace_of
 
-__all__ = ["median", "percentile", "quantile"]
-
 Axis = int | Sequence[int] | None
 Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 

@@ -8,8 +8,6 @@ from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import like, namespace_of
 
-__all__ = ["UniqueRows", "unique_rows"]
-
 
 class UniqueRows(NamedTuple):
     """What `unique_rows` gives.

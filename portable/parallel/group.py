@@ -15,8 +15,6 @@ from portable.parallel.meeting import Meeting, ParallelError, Room, ThreadMeetin
 from portable.parallel.member import Kept, Member
 from portable.parallel.mpi import MPIMeeting, local_rank
 
-__all__ = ["Group", "group"]
-
 _PATIENCE: Final = 600.0
 
 

@@ -9,8 +9,6 @@ import threading
 from types import FrameType
 from typing import Any, Final, Self
 
-__all__ = ["Interrupts"]
-
 
 class Interrupts:
     """A block in which Ctrl-C raises nothing at first; a context manager.

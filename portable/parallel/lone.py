@@ -8,8 +8,6 @@ from typing import Any, Final
 from portable.backend import Device
 from portable.backend.collectives import Collectives
 
-__all__ = ["Lone"]
-
 
 class Lone(Collectives):
     """The collectives of a group of one, in the order of the device's queue.

@@ -15,8 +15,6 @@ import numpy as np
 from portable.errors import PortableError
 from portable.parallel.interrupts import Interrupts
 
-__all__ = ["COMBINE", "Meeting", "Operation", "ParallelError", "Room", "ThreadMeeting"]
-
 Array = np.ndarray[Any, Any]
 Operation = Literal["sum", "max", "min"]
 

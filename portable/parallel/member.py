@@ -19,8 +19,6 @@ from portable.parallel.interrupts import Interrupts
 from portable.parallel.lone import Lone
 from portable.parallel.meeting import COMBINE, Meeting, Operation, ParallelError
 
-__all__ = ["Kept", "Member", "Opened", "Transfer"]
-
 
 class Transfer:
     """A transfer that may still be under way.

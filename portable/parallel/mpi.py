@@ -16,8 +16,6 @@ from portable.errors import BackendUnavailableError
 from portable.parallel.interrupts import Interrupts
 from portable.parallel.meeting import Array, Meeting, Operation
 
-__all__ = ["MPIMeeting", "local_rank", "world"]
-
 _COUNTS: Final = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE")
 """What starters of MPI programs say the number of processes by."""
 

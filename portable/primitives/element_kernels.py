@@ -16,8 +16,6 @@ from portable.primitives.reductions.merging import CHAIN, CHAINS, next_stop
 from portable.primitives.reductions.sections import section_at
 from portable.primitives.scans.chains import chain_added, total_of_levels
 
-__all__ = ["How", "Scan", "map_elements", "reduce_elements", "scan_elements"]
-
 _CHAIN = 4 * CHAIN
 """Running totals that a work-item goes on from one to the next: so many that their end is cheap."""
 

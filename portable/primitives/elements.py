@@ -23,8 +23,6 @@ from portable.namespace import device_of_arrays
 from portable.primitives.base.borrowed import released, stored
 from portable.primitives.base.storage import Storage
 
-__all__ = ["Elements", "element_at", "kinds_of", "put_at", "typed"]
-
 
 @dataclass(frozen=True)
 class Elements:

@@ -13,8 +13,6 @@ from portable.primitives.mapping import copy
 from portable.primitives.moves.gathering import gathered_along
 from portable.primitives.sorting import argsort
 
-__all__ = ["TopK", "topk"]
-
 
 class TopK(NamedTuple):
     """What `topk` gives.

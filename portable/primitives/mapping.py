@@ -26,8 +26,6 @@ from portable.primitives.elements import Elements
 from portable.primitives.maps.engine import applied
 from portable.primitives.maps.operation import conversion_to
 
-__all__ = ["copy", "fill", "map", "transpose"]
-
 _CHUNK: Final = 4096
 """Elements that a lone work-item does."""
 _GROUP: Final = 256

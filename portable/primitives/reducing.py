@@ -30,9 +30,6 @@ from portable.primitives.elements import Elements, kinds_of, typed
 from portable.primitives.reductions.axis import cut, reduced
 from portable.primitives.reductions.merging import Merge
 
-__all__ = ["Totals", "filled", "reduce", "totals_of"]
-
-
 _LANES: Final = 4
 
 

@@ -19,8 +19,6 @@ from portable.primitives.reducing import Totals, totals_of
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
 
-__all__ = ["scan"]
-
 _COMMUTATIVE: Final = frozenset({kl.add, kl.multiply, kl.maximum, kl.minimum})
 """Operations whose totals may be made of every so many elements, as lanes of vectors make them."""
 _GROUP: Final = 256

@@ -13,8 +13,6 @@ from portable.primitives.elements import Elements
 from portable.primitives.reducing import totals_of
 from portable.primitives.reductions.segment_kernels import segments_by_item, segments_by_workgroup
 
-__all__ = ["segmented_reduce"]
-
 _WORKGROUP: Final = 128
 _LONG: Final = 64
 """From this mean length on a workgroup takes a segment, where work-items share their work."""

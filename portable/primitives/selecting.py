@@ -19,8 +19,6 @@ from portable.primitives.moves.gathering import taken
 from portable.primitives.moves.scattering import scattered
 from portable.primitives.moves.selection import Selection
 
-__all__ = ["compact", "gather", "scatter"]
-
 
 @takes_other_libraries
 def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:

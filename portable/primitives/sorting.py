@@ -14,8 +14,6 @@ from portable.primitives.mapping import transpose
 from portable.primitives.moves.gathering import gathered_along
 from portable.primitives.sorts.sorting import sorted_along_last
 
-__all__ = ["argsort", "sort", "sort_by_key"]
-
 
 @takes_other_libraries
 def sort(x: Any, *, axis: int = -1, descending: bool = False) -> Any:

@@ -40,23 +40,6 @@ from portable.tune.in_use import InUse
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents
 
-__all__ = [
-    "ARGMAX_COLUMNS",
-    "COMPACT",
-    "MAP",
-    "REDUCE",
-    "REDUCE_COLUMNS",
-    "SCAN",
-    "SCAN_COLUMNS",
-    "SCAN_ROWS",
-    "SORT",
-    "TRANSPOSE",
-    "VARIANCE_COLUMNS",
-    "Task",
-    "recorded_task",
-    "tunable_of",
-]
-
 _MOST_ERROR: Final = 1e-4
 _SQUARE: Final = Operation("square", "f", kl.square)
 

@@ -19,8 +19,6 @@ from portable.profiling.timeline import Entry, Span
 from portable.system.console import html, literal, rendered
 from portable.system.files import write_whole
 
-__all__ = ["annotate", "profile"]
-
 _MICRO: Final = 1e6
 
 

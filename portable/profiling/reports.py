@@ -15,8 +15,6 @@ from portable.backend import Device
 from portable.errors import PortableError
 from portable.system.locks import fork_safe_lock
 
-__all__ = ["expect", "raise_reported"]
-
 Collect = Callable[[], PortableError | None]
 
 _expected: Final[dict[Device, Collect]] = {}

@@ -17,19 +17,6 @@ from typing import Final, Literal, NamedTuple, Protocol
 from portable.backend.queues import Mark
 from portable.system.locks import fork_safe_lock
 
-__all__ = [
-    "HOST",
-    "Entry",
-    "Kind",
-    "Recording",
-    "Span",
-    "begin",
-    "copying",
-    "end",
-    "on_host",
-    "recording",
-]
-
 HOST: Final = "host"
 """What stands for a device where the host works."""
 

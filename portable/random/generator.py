@@ -19,8 +19,6 @@ from portable.lang import random
 from portable.namespace import device_of_arrays, elsewhere, takes_numpys, xp
 from portable.random.kernels import Floats, Integers, Place, between, fill, lengthened, scaled
 
-__all__ = ["Generator"]
-
 _WORDS: Final = 2**64
 _STREAMS: Final = 2**32
 

@@ -11,8 +11,6 @@ from portable.lang import words as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["Floats", "Integers", "Place", "between", "fill", "lengthened", "scaled"]
-
 
 class Place(NamedTuple):
     """Where numbers come from: what `portable.lang.random` takes."""

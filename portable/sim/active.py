@@ -8,8 +8,6 @@ import numpy as np
 
 from portable.sim.values import Value
 
-__all__ = ["Active", "LoopMasks"]
-
 
 class Active:
     """An immutable set of work-items of one workgroup.

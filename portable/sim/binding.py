@@ -21,8 +21,6 @@ from portable.sim.races import RaceCells
 from portable.sim.shadow import Shadow
 from portable.sim.values import Value
 
-__all__ = ["Arguments", "allocate", "bind", "keep_written"]
-
 
 @dataclass(frozen=True, slots=True)
 class Arguments:

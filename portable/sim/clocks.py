@@ -15,8 +15,6 @@ import numpy as np
 from portable.lang.ir.statements import MemoryScope
 from portable.sim.values import Value
 
-__all__ = ["Clock", "Published", "WorkgroupClock"]
-
 
 @dataclass(slots=True)
 class Clock:

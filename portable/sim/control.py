@@ -15,8 +15,6 @@ from portable.sim.turns import apart, divided
 from portable.sim.values import Value, select
 from portable.sim.workgroup import Workgroup
 
-__all__ = ["assign"]
-
 
 def assign(w: Workgroup, name: str, value: Value) -> None:
     """Give a variable a new value for the active work-items.

@@ -19,8 +19,6 @@ from portable.sim.memory import Access, MemoryGroup
 from portable.sim.proxies import Proxies
 from portable.sim.values import Value
 
-__all__ = ["Copies", "CopyGroup", "Engine", "Transfer"]
-
 _LUCK: Final = 0.4
 _MANY: Final = 256
 

@@ -8,21 +8,6 @@ from typing import Literal, NamedTuple
 
 from portable.errors import CheckError, Location, SimulationError
 
-__all__ = [
-    "AsyncCopyError",
-    "BrokenPromiseError",
-    "DivergenceError",
-    "EndlessWaitError",
-    "FailedCheckError",
-    "FaultError",
-    "NotUniformError",
-    "OtherAccess",
-    "OutOfBoundsError",
-    "RaceError",
-    "UninitialisedReadError",
-    "WorkItemId",
-]
-
 
 class WorkItemId(NamedTuple):
     """Which work-item: its global id, its local id and its workgroup, dimension 0 first.

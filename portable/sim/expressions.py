@@ -17,8 +17,6 @@ from portable.sim.touches import Site
 from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup
 
-__all__ = ["Evaluate", "evaluator"]
-
 _FEW: Final = 8
 """Of an array's extents and strides, so many different ones are kept ready."""
 

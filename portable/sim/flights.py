@@ -9,8 +9,6 @@ import numpy as np
 from portable.sim.touches import Touch
 from portable.sim.values import Value
 
-__all__ = ["COPY", "PRODUCT", "Flights"]
-
 COPY: Final = "asynchronous copy"
 PRODUCT: Final = "asynchronous multiplication"
 

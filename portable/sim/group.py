@@ -8,8 +8,6 @@ from portable.sim.errors import WorkItemId
 from portable.sim.launch import Launch
 from portable.sim.values import Value
 
-__all__ = ["Group"]
-
 
 class Group:
     """The work-items of one workgroup, which are rows of every value in `env`.

@@ -17,8 +17,6 @@ from portable.sim.steps import Builder, Plain, Step, step
 from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup
 
-__all__ = ["instruction", "worked_out"]
-
 _Made = Callable[[s.Instruction, Builder], Step]
 _KNOWN: Final[dict[str, _Made]] = {}
 

@@ -15,8 +15,6 @@ from portable.sim.settings import Settings
 from portable.sim.survey import Survey
 from portable.sim.threads import WARPGROUP, Threads
 
-__all__ = ["Launch"]
-
 
 class Launch:
     """What the workgroups of one launch share.

@@ -17,8 +17,6 @@ from portable.sim.copies import CopyGroup, Transfer
 from portable.sim.touches import Site
 from portable.sim.values import Value
 
-__all__ = ["MBarrier"]
-
 
 @dataclass(slots=True)
 class MBarrier:

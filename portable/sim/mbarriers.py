@@ -19,8 +19,6 @@ from portable.sim.touches import Site
 from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup
 
-__all__ = ["Place"]
-
 
 class Place:
     """The mbarrier that an instruction names."""

@@ -15,8 +15,6 @@ from portable.sim.shadow import Shadow
 from portable.sim.touches import Site
 from portable.sim.values import Value
 
-__all__ = ["Access", "Buffer", "MemoryGroup", "advanced", "indexed", "locate", "read", "write"]
-
 _INDEX: Final = np.dtype(np.int64)
 _UNSIGNED: Final = np.dtype(np.uint64)
 

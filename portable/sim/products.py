@@ -16,8 +16,6 @@ from portable.sim.threads import WARPGROUP
 from portable.sim.touches import Site
 from portable.sim.values import Value
 
-__all__ = ["Product", "Products"]
-
 _ITEM: Final = np.arange(WARPGROUP)
 _DEPTH_BYTES: Final = 32
 """Of an operand, along the sum."""

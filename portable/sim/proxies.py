@@ -16,8 +16,6 @@ from portable.sim.group import Group
 from portable.sim.memory import Access
 from portable.sim.values import Value
 
-__all__ = ["Proxies"]
-
 
 class Proxies:
     """What the work-items of a workgroup know to be behind a proxy fence.

@@ -19,9 +19,6 @@ from portable.sim.group import Group
 from portable.sim.touches import Touch
 from portable.sim.values import Value
 
-__all__ = ["Collision", "RaceCells"]
-
-
 _FEW: Final = 8
 """Of so many workgroups the latest accesses are looked at before all of them are."""
 

@@ -14,8 +14,6 @@ from portable.sim.touches import Site
 from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup
 
-__all__ = ["Part"]
-
 
 class Part:
     """A region of an array, ready to be accessed.

@@ -13,31 +13,6 @@ from portable.sim.races import Collision
 from portable.sim.touches import Site, Touch
 from portable.sim.values import Value
 
-__all__ = [
-    "NOBODY_COMES",
-    "broken_promise",
-    "divergence",
-    "early_phase",
-    "endless_wait",
-    "failed_check",
-    "in_flight",
-    "misaligned",
-    "never_waited",
-    "no_row",
-    "not_contiguous",
-    "not_uniform",
-    "out_of_bounds",
-    "part_of_element",
-    "product_under_way",
-    "race",
-    "registers_unfenced",
-    "too_many_arrivals",
-    "unfenced",
-    "uninitialised",
-    "wrong_phase",
-]
-
-
 NOBODY_COMES: Final = (
     "endless wait: no work-item of this workgroup and no copy under way completes the phase"
 )

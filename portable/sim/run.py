@@ -33,8 +33,6 @@ from portable.sim.strands import Running
 from portable.sim.survey import Survey
 from portable.sim.workgroup import Workgroup
 
-__all__ = ["Simulation", "run"]
-
 STATEMENTS = (
     access,
     atomics,

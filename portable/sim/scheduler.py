@@ -19,8 +19,6 @@ from portable.sim.settings import Schedule
 from portable.sim.strands import Pause, Running
 from portable.sim.workgroup import Workgroup
 
-__all__ = ["run_workgroups"]
-
 _TIRED: Final = 100
 """Turns without a change to memory after which any workgroup may run: those that count the rounds
 of a wait always can."""

@@ -11,8 +11,6 @@ from typing import Any, Final, Literal, cast, get_args
 
 from portable.errors import LaunchError
 
-__all__ = ["SCHEDULES", "Schedule", "Settings", "checks", "current"]
-
 Schedule = Literal["random", "oldest", "newest", "round_robin", "held"]
 SCHEDULES: Final[tuple[Schedule, ...]] = get_args(Schedule)
 

@@ -14,8 +14,6 @@ from portable.sim.races import RaceCells
 from portable.sim.touches import Touch
 from portable.sim.values import Value
 
-__all__ = ["AccessKind", "Shadow"]
-
 AccessKind = Literal["read", "write", "atomic read", "atomic write", "atomic update"]
 """An atomic update both reads and writes; an atomic write only writes."""
 

@@ -21,9 +21,6 @@ from portable.sim.strands import Running
 from portable.sim.touches import Site
 from portable.sim.workgroup import Workgroup
 
-__all__ = ["Builder", "Pauses", "Plain", "Runs", "Step", "step"]
-
-
 Runs = Callable[[Workgroup], Running]
 
 

@@ -10,8 +10,6 @@ from portable.sim.group import Group
 from portable.sim.touches import Site
 from portable.sim.values import Value
 
-__all__ = ["Pause", "Running", "Strand"]
-
 
 @dataclass(frozen=True, slots=True)
 class Pause:

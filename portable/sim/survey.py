@@ -11,8 +11,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Survey"]
-
 _BESIDE: Final = ("bulk.", "mbarrier.", "tensor.", "wgmma.")
 """Instructions of what runs beside the work-items."""
 

@@ -8,8 +8,6 @@ from portable.sim.memory import Access
 from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup
 
-__all__ = ["fence", "synchronise"]
-
 _ACQUIRES = ("acquire", "acq_rel")
 _RELEASES = ("release", "acq_rel")
 _SCOPES: tuple[s.MemoryScope, ...] = ("workgroup", "device")

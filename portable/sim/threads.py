@@ -6,8 +6,6 @@ from typing import Final
 
 from portable.sim.values import Value
 
-__all__ = ["WARPGROUP", "Threads"]
-
 WARPGROUP: Final = 128
 """Work-items that multiply together; none waits without the others."""
 

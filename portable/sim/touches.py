@@ -10,8 +10,6 @@ from portable.lang.ir.types import Array
 from portable.sim.group import Group
 from portable.sim.values import Value
 
-__all__ = ["Site", "Touch"]
-
 
 @dataclass(frozen=True, slots=True)
 class Site:

@@ -17,8 +17,6 @@ from portable.sim.touches import Site
 from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup
 
-__all__ = ["Run", "check_contiguous", "finish"]
-
 
 @step.register
 def _(statement: s.CopyTile, b: Builder) -> Step:

@@ -20,8 +20,6 @@ from portable.sim.touches import Site
 from portable.sim.values import select
 from portable.sim.workgroup import Workgroup
 
-__all__ = ["apart", "divided"]
-
 _FAIRNESS: Final = 1 / 16
 
 

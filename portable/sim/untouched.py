@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from portable.dtypes import DType
 from portable.sim.values import Value
 
-__all__ = ["empty", "within", "wrote"]
-
 _PATTERN: Final = np.random.default_rng(20240229).integers(0x21, 0xF0, 64, np.uint8)
 _LOCK: Final = threading.Lock()
 

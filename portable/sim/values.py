@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from portable.dtypes import DType
 from portable.lang.ir.expressions import BinaryOp, CompareOp, UnaryOp
 
-__all__ = ["BINARY", "COMPARE", "UNARY", "Value", "cast", "select"]
-
 Value = NDArray[Any]
 """One value of a workgroup: a row per work-item."""
 

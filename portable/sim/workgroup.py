@@ -18,8 +18,6 @@ from portable.sim.strands import Strand
 from portable.sim.touches import Site
 from portable.sim.values import Value
 
-__all__ = ["Workgroup"]
-
 
 class Workgroup(CopyGroup):
     """One workgroup, with all that runs in it and beside it.

@@ -12,17 +12,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = [
-    "Rows",
-    "csr_add_carried",
-    "csr_even_by_vector",
-    "csr_mark_shares",
-    "csr_rows_by_matrix",
-    "csr_rows_by_vector",
-    "csr_share_by_matrix",
-    "csr_share_by_vector",
-]
-
 
 class Rows(NamedTuple):
     """A sparse matrix as kernels take it.

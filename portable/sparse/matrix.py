@@ -16,8 +16,6 @@ from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays, to_numpy
 from portable.sparse.products import by_matrix, by_vector, longest_shared, shares_of
 
-__all__ = ["CSR"]
-
 
 def namespace_of(*arrays: Any) -> Any:
     """The namespace of arrays; TypeError where there are two."""

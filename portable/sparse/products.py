@@ -22,8 +22,6 @@ from portable.sparse.kernels import (
     csr_share_by_vector,
 )
 
-__all__ = ["by_matrix", "by_vector", "longest_shared", "shares_of"]
-
 _LONG: Final = 128
 _TIMES_MEAN: Final = 8
 """Rows of more numbers than both, the second times what rows have on average, are shared out."""

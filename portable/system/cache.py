@@ -21,20 +21,6 @@ from portable.system.files import write_whole
 from portable.system.locks import fork_safe_lock
 from portable.system.notices import warn_once
 
-__all__ = [
-    "DEFAULT_LIMIT",
-    "Usage",
-    "clear",
-    "enabled",
-    "folder",
-    "key",
-    "limit",
-    "load",
-    "set_limit",
-    "store",
-    "usage",
-]
-
 _VARIABLE = "PORTABLE_CACHE_DIR"
 _PROGRAMS = "programs"
 _FORMAT = b"portable-cache-1\n"

@@ -7,8 +7,6 @@ import click
 from portable.system import cache as programs
 from portable.system.console import printable
 
-__all__ = ["cache"]
-
 
 @click.group(invoke_without_command=True)
 @click.pass_context

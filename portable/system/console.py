@@ -14,8 +14,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["html", "literal", "printable", "rendered", "show", "waiting"]
-
 _PLAIN_WIDTH: Final = 240
 
 

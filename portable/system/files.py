@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
 
-__all__ = ["put_in_place", "require_room", "target_of", "write_whole", "writing_whole"]
-
 _UNFINISHED: Final = re.compile(r"\..*\.[0-9a-f]{32}\.unfinished")
 _ABANDONED: Final = 600.0
 """Seconds without a write after which nobody finishes a file any more."""

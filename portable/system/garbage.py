@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["collected_later"]
-
 
 class _Pause:
     """Whether looks are put off now."""

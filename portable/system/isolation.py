@@ -13,8 +13,6 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 from portable.errors import DeviceFaultError, PortableError
 
-__all__ = ["Isolated", "LostError"]
-
 _READY: Final = ""
 _GRACE: Final = 5.0
 _Answer = TypeVar("_Answer")

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["locked", "locked_folder"]
-
 if sys.platform == "win32":
     import msvcrt
 

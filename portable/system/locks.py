@@ -10,8 +10,6 @@ import threading
 import weakref
 from typing import Any, Final
 
-__all__ = ["fork_safe_lock"]
-
 _made: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 

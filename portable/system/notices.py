@@ -8,8 +8,6 @@ from typing import Final
 from portable.errors import Location, Remark
 from portable.system.locks import fork_safe_lock
 
-__all__ = ["remark", "warn_once"]
-
 _told: Final[set[str]] = set()
 _telling: Final = fork_safe_lock()
 

@@ -19,8 +19,6 @@ from typing import Final
 
 from portable.system.locks import fork_safe_lock
 
-__all__ = ["UnsafeFolderError", "distrust", "make", "temporary"]
-
 _PREFIX: Final = "portable-private-"
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _ROOT: Final = 0

@@ -24,8 +24,6 @@ from portable.tune.space import Parameters
 from portable.tune.table import device_keys, lookup, record
 from portable.tune.tunable import Size, Tunable
 
-__all__ = ["tune"]
-
 _INTERRUPTED: Final = 130
 """What a shell sees of a command that Ctrl-C ended."""
 _SECONDS: Final = click.FloatRange(min=0, min_open=True)

@@ -16,8 +16,6 @@ from portable.tune.space import Parameters
 from portable.tune.stopwatch import Stopwatch
 from portable.tune.tunable import Problem, Size
 
-__all__ = ["TUNABLES", "Evaluator", "evaluator_for", "evaluator_of"]
-
 TUNABLES: Final = "portable.tunables"
 """The group of entry points by which kernels that can be tuned are found."""
 

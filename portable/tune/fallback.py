@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from portable.errors import CompileError, LaunchError, UnsupportedError
 
-__all__ = ["first_accepted"]
-
 _Choice = TypeVar("_Choice")
 _Result = TypeVar("_Result")
 

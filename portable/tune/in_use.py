@@ -15,8 +15,6 @@ from portable.errors import UnsupportedError
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
-__all__ = ["InUse"]
-
 T = TypeVar("T")
 
 

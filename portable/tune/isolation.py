@@ -9,8 +9,6 @@ from portable.system import isolation
 from portable.tune.search import Trial
 from portable.tune.space import Parameters
 
-__all__ = ["Evaluate", "Isolated"]
-
 Evaluate = Callable[[Parameters, float], Trial]
 """Verifies and times one choice, given the best time so far."""
 

@@ -19,8 +19,6 @@ from portable.system.locking import locked
 from portable.system.notices import warn_once
 from portable.tune.space import Parameters
 
-__all__ = ["State", "Table", "read", "recent_state", "record", "state", "user_table"]
-
 _VARIABLE: Final = "PORTABLE_TUNING"
 _SECONDS_BETWEEN_LOOKS: Final = 1.0
 

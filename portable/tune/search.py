@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from portable.tune.space import Parameters
 
-__all__ = ["Search", "Trial", "neighbours"]
-
 _EXPLORED: Final = 0.4
 """Fraction of the budget that goes to choices drawn at random before the best are refined."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from portable.backend import Capabilities
 from portable.dtypes import DType
 
-__all__ = ["Parameters", "Space"]
-
 Parameters = Mapping[str, Any]
 """A value for each parameter of a space."""
 

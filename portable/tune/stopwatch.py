@@ -9,8 +9,6 @@ from typing import Any
 
 from portable.backend import Device
 
-__all__ = ["Stopwatch", "Timing"]
-
 
 @dataclass(frozen=True, slots=True)
 class Timing:

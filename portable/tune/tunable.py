@@ -10,8 +10,6 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.tune.space import Parameters, Space
 
-__all__ = ["Problem", "Size", "Tunable", "parse_extents"]
-
 Size = tuple[int, ...]
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from portable.dtypes import DType
 
-__all__ = ["unit_roundoff", "worst_error"]
-
 _DIGITS: Final = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-__all__ = ["TABLES", "Way", "Ways"]
-
 Asked = TypeVar("Asked")
 Made = TypeVar("Made")
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from scipy.signal import correlate
 
-__all__ = ["Case", "Host", "bounds", "gradients", "results"]
-
 Host = np.ndarray[Any, Any]
 
 

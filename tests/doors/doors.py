@@ -17,8 +17,6 @@ import portable
 from portable import conv, linalg, numerics, primitives
 from portable.backend import Device
 
-__all__ = ["SETTINGS", "Door", "Operation", "Setting", "doors_of"]
-
 Array = np.ndarray[Any, Any]
 Call = Callable[..., Any]
 

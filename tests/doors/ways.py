@@ -17,8 +17,6 @@ from portable.backend import Device
 from tests.doors import doors
 from tests.doors.doors import Operation
 
-__all__ = ["ELSEWHERE", "PROFILES", "STEPS", "WAYS", "Way"]
-
 PROFILES: Final = ("simulator:h200", "simulator:intel-cpu")
 """Devices that the simulator takes the place of, for ways that no device here takes."""
 

@@ -16,8 +16,6 @@ from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import Vector, lanes_of
 from tests.support import irbuilder as ir
 
-__all__ = ["OPERATIONS", "SPECIALS", "Operation", "operation_kernel", "operations_kernel"]
-
 Values = np.ndarray[Any, Any]
 
 

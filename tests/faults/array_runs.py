@@ -43,8 +43,6 @@ from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 from portable.sparse.kernels import Rows, csr_add_carried, csr_even_by_vector, csr_mark_shares
 from tests.faults.running import close, device, empty, random, run
 
-__all__: list[str] = []
-
 
 def integers(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).integers(-9, 9, shape).astype(np.int32)

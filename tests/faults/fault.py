@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-__all__ = ["Change", "Detector", "Fault", "fault", "without_barrier"]
-
 Detector = Literal[
     "race", "bounds", "uninitialised", "divergence", "wait", "copy", "uniform", "promise", "result"
 ]

@@ -16,8 +16,6 @@ from typing import Any
 from portable.lang.frontend.source import function_source
 from tests.faults.fault import Change
 
-__all__ = ["PlaceError", "changed_text", "plant"]
-
 
 class PlaceError(Exception):
     """The place of a fault is not in the function (any more), or not as often as was said."""

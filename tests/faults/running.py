@@ -11,8 +11,6 @@ import portable as pt
 from portable.backend import Device
 from portable.dtypes import dtype, float32
 
-__all__ = ["RUNS", "close", "device", "empty", "random", "run"]
-
 RUNS: Final[dict[str, Callable[[str], None]]] = {}
 """The runs by name; each is given the name of the device to run on."""
 

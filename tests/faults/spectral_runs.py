@@ -13,8 +13,6 @@ from portable.linalg.spectral.reflections import reflect
 from portable.linalg.spectral.step_kernels import StepShape
 from tests.faults.running import close, device, random, run
 
-__all__: list[str] = []
-
 
 @run
 def vectors_by_rotations() -> None:

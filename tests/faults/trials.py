@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Outcome", "Trials", "trials"]
-
 _ROOT = Path(__file__).parents[2]
 _CHECKED = {"PORTABLE_CHECK": "1", "PORTABLE_CACHE": "0"}
 

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from tests.gpu.marks import BEGUN, ENDED
 
-__all__ = ["Outcome", "Shard", "collected", "run_shard", "shards_of"]
-
 ROOT = Path(__file__).parents[2]
 PLAIN = ("-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist")
 BEFORE_ANY = "(before any test)"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["TOLERANCE", "dense", "matrices"]
-
 TOLERANCE = {"float16": 5e-3, "float32": 2e-6, "float64": 1e-13}
 """Largest error of a singular value over the largest of them, from eight superdiagonals on."""
 

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["HERMITIAN", "RECTANGULAR", "check_eigh", "check_svd", "random"]
-
 _Rng = np.random.Generator
 _ROOM: Final = 30
 _ORDER: Final = 32

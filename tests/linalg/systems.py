@@ -9,8 +9,6 @@ import numpy as np
 import portable
 from portable.backend import Device
 
-__all__ = ["DTYPES", "adjoint", "on", "random", "ratio", "square_matrices"]
-
 DTYPES = ["float16", "float32", "float64", "complex64", "complex128"]
 
 

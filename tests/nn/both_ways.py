@@ -11,21 +11,6 @@ from portable.backend import Device
 from portable.nn import MLP
 from tests.nn import numpy_network
 
-__all__ = [
-    "BOTH",
-    "FUSED",
-    "LAYERS",
-    "MSE",
-    "SIZES",
-    "WAYS",
-    "Array",
-    "assert_near",
-    "doubled",
-    "network",
-    "precision",
-    "samples",
-]
-
 Array = np.ndarray[Any, Any]
 
 WAYS = ["one launch", "layer by layer"]

@@ -18,8 +18,6 @@ from typing import Final
 
 import click
 
-__all__ = ["Outcome", "run"]
-
 MODULES: Final = {
     "special": "scipy.special.tests.test_support_alternative_backends",
     "logsumexp": "scipy.special.tests.test_logsumexp",

@@ -19,8 +19,6 @@ import scipy.linalg as theirs
 import portable
 from portable import linalg as ours
 
-__all__ = ["pytest_configure", "pytest_terminal_summary"]
-
 _KINDS: Final = "fdFD"
 _counts: Final = Counter[str]()
 

@@ -20,8 +20,6 @@ from portable import to_numpy
 from portable.array import Array
 from portable.array.data_types import Information
 
-__all__ = ["pytest_configure"]
-
 _ASSERTIONS: Final = (
     "assert_allclose",
     "assert_almost_equal",

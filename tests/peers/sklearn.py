@@ -16,8 +16,6 @@ import numpy as np
 
 import portable as pt
 
-__all__ = ["CASES", "Case", "outcomes"]
-
 _ROWS: Final = 400
 _COLUMNS: Final = 12
 _TOLERANCE: Final = 2e-3

@@ -25,8 +25,6 @@ from portable_backends.simulator.backend import SimulatorDevice
 from tests.linalg.matrices import TOLERANCE as LAPACK_TOLERANCE
 from tests.support.lapack import bdsqr
 
-__all__ = ["CASES", "FEW_UNITS", "LONG", "few_units"]
-
 Case = Callable[[Device], None]
 CASES: Final[dict[str, Case]] = {}
 LONG: Final[set[str]] = set()

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["blocks", "lemire32", "lemire64"]
-
 Words = np.ndarray[Any, Any]
 LOW = np.uint64(0xFFFFFFFF)
 

@@ -13,8 +13,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import Array, Fragment, Layout, ValueType
 
-__all__ = ["K", "binary", "cast", "compare", "const", "global_array"]
-
 
 def const(value: Any, kind: DType = int32) -> e.Const:
     return e.Const(value, kind)

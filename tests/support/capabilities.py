@@ -7,8 +7,6 @@ from typing import Any
 
 from portable.backend import Capabilities
 
-__all__ = ["made_up"]
-
 _PLAIN = Capabilities(
     dialect="ir",
     kind="simulator",

@@ -22,19 +22,6 @@ from portable.errors import BackendUnavailableError, CompileError
 from portable_backends.cuda.rtc import include_folder
 from portable_backends.cuda.rtc_library import CompilerError, nvrtc
 
-__all__ = [
-    "CUDA",
-    "HIP",
-    "OpenCLDevice",
-    "compile_cuda",
-    "compile_cuda_together",
-    "compile_hip",
-    "compile_hip_together",
-    "cuda_missing",
-    "hip_missing",
-    "opencl_devices",
-]
-
 CUDA = Capabilities(
     dialect="cuda",
     kind="gpu",

@@ -26,8 +26,6 @@ from portable.array.base.defaults import is_ours
 from portable.backend import Capabilities, Device
 from portable.errors import UnsupportedError
 
-__all__ = ["compiled_by", "device_names", "keep_no_binaries", "lacks", "spared"]
-
 _EVERY: Final = 16
 """One case in so many of each test runs on the processor's further devices."""
 

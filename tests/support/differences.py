@@ -11,8 +11,6 @@ import portable
 from portable.gradients import vjp
 from portable.lang.arguments.structs import flattened, instance, is_composite, items_of
 
-__all__ = ["assert_gradients", "gradients_of"]
-
 _STEP = 1e-6
 
 

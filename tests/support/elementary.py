@@ -20,8 +20,6 @@ from portable.lang.passes.semantics import Semantics
 from portable.sim.run import Simulation
 from tests.support.capabilities import made_up
 
-__all__ = ["OWN", "own_functions"]
-
 OWN = Semantics(signed_wraps=True, functions=INSTRUCTIONS)
 """Of a language that has no functions but instructions."""
 

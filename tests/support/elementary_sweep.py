@@ -20,8 +20,6 @@ from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.library.elementary import ELEMENTARY
 from tests.support.launch import run
 
-__all__ = ["UNARY", "greatest_error"]
-
 UNARY = tuple(name for name in ELEMENTARY if FUNCTIONS[name].arity == 1)
 _ITEMS = 2**14
 

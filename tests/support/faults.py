@@ -11,8 +11,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import map_block, map_expression, map_operands
 from portable.lang.tiles.work import number
 
-__all__ = ["Change", "given", "one_slot_on", "planted", "renamed", "without"]
-
 Change = Callable[[s.Statement], s.Block]
 
 

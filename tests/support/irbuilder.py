@@ -12,22 +12,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import Array, Layout, StrideClass, ValueType
 
-__all__ = [
-    "LOC",
-    "add",
-    "array",
-    "binary",
-    "const",
-    "gid",
-    "kernel",
-    "lid",
-    "load",
-    "local",
-    "mul",
-    "private",
-    "var",
-]
-
 LOC = Location("/somewhere/example.py", 7)
 
 

@@ -25,8 +25,6 @@ from portable.lang.passes.work_items import in_loops
 from portable.lang.tiles import lower
 from portable_backends.simulator.backend import SimulatorDevice
 
-__all__ = ["LoopingSimulator", "looping_device", "loops_on", "plain_loops", "through_loops"]
-
 _SIMULATED = Semantics(signed_wraps=True, saturating=frozenset())
 
 

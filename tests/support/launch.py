@@ -10,8 +10,6 @@ import numpy as np
 from portable import use
 from portable.backend import Device
 
-__all__ = ["run", "run_on_views"]
-
 Array = np.ndarray[Any, Any]
 
 

@@ -18,8 +18,6 @@ from portable.backend import Capabilities, Program
 from tests.support.capabilities import made_up
 from tests.support.compilers import OpenCLDevice
 
-__all__ = ["NATIVE", "LLVMDevice", "Runtime", "assembly", "device", "devices", "emitted"]
-
 NATIVE: Capabilities = made_up(
     dialect="llvm",
     kind="cpu",

@@ -18,19 +18,6 @@ from portable.lang.kernel import Kernel as Marked
 from portable.lang.kernel import kernel
 from tests.support.compilers import CUDA
 
-__all__ = [
-    "AMPERE",
-    "ENGINE",
-    "HOPPER",
-    "OPENCL",
-    "Reader",
-    "doubled",
-    "in_turn",
-    "operands",
-    "sizes_of",
-    "translated",
-]
-
 HOPPER = replace(CUDA, matrix_units=CUDA.matrix_units | {"wgmma.f16"})
 ENGINE = replace(HOPPER, async_copy=frozenset({"vector", "bulk", "tensor"}))
 AMPERE = replace(CUDA, architecture="sm_80")

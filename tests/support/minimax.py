@@ -17,8 +17,6 @@ from typing import Any, Final
 import mpmath as mp
 import numpy as np
 
-__all__ = ["POLYNOMIALS", "Fit", "Polynomial", "fit", "text"]
-
 Real = Any
 _DIGITS: Final = 50
 _NODES: Final = 600

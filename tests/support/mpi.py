@@ -13,8 +13,6 @@ import pytest
 
 from tests.support.patience import PATIENCE
 
-__all__ = ["run_processes"]
-
 _OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

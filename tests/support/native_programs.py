@@ -10,8 +10,6 @@ from portable.backend import Argument, Executable, Program
 from portable.dtypes import int32, int64
 from portable_backends.cpu.native_device import NativeDevice
 
-__all__ = ["COUNT", "ROOM", "SLOW", "WAITS", "launch", "program"]
-
 _HEAD: Final = """\
 define void @entry(ptr noalias %arguments, ptr noalias %launch, i64 %first, i64 %last, ptr %room) {
 entry:

@@ -16,8 +16,6 @@ from portable_backends.opencl import capabilities as opencl_capabilities
 from portable_backends.opencl import runtime as opencl_runtime
 from tests.support import smoke
 
-__all__ = ["main"]
-
 _options_for = opencl_runtime.options_for
 _capabilities_of = opencl_capabilities.capabilities_of
 

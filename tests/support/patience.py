@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["PATIENCE", "alarms_interrupt"]
-
 PATIENCE: Final = 900.0
 """Seconds, which the slowest machine takes for nothing that the tests start."""
 

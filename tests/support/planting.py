@@ -6,8 +6,6 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["planted"]
-
 
 def planted(module: ModuleType, folder: Path, *changes: tuple[str, str]) -> ModuleType:
     """A module like this one but for some of its text; the original is left as it is.

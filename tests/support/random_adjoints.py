@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["ITEMS", "WORKGROUP", "adjoint_arguments", "random_adjoint"]
-
 ITEMS: Final = 12
 WORKGROUP: Final = 4
 _COLUMNS: Final = 3

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["CLOSE", "LEFT_OUT", "Program", "random_program"]
-
 Array = np.ndarray[Any, Any]
 
 _DTYPES: Final = (

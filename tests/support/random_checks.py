@@ -36,8 +36,6 @@ from tests.support.random_text import KINDS, ROWS, STORED, random_kernel
 from tests.support.random_workgroups import ITEMS as WORKGROUP
 from tests.support.random_workgroups import TOTALS, random_workgroups
 
-__all__ = ["FAMILIES", "PROGRAMS", "Case", "check", "workgroup_arguments"]
-
 _WORK_ITEMS: Final = 5
 _HELD: Final = (*KINDS, *STORED)
 _NUMPY: Final = {"i": "int", "u": "uint", "f": "float"}

@@ -9,8 +9,6 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-__all__ = ["ITEMS", "ROUNDS", "VALUES", "random_control"]
-
 ITEMS: Final = 8
 """Work-items per workgroup."""
 VALUES: Final = 4

@@ -22,16 +22,6 @@ from tests.support import random_arrays
 from tests.support.random_arrays import random_program
 from tests.support.random_checks import FAMILIES
 
-__all__ = [
-    "LEFT_OUT",
-    "covered_functions",
-    "covered_statements",
-    "covered_words",
-    "missing_functions",
-    "missing_words",
-    "report",
-]
-
 _SAMPLES: Final = 150
 """Kernels of each family that are looked at."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-__all__ = ["ITEMS", "LANES", "random_exchange"]
-
 ITEMS: Final = 8
 LANES: Final = 4
 

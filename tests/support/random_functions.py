@@ -13,8 +13,6 @@ import numpy as np
 
 from portable.lang.ir.elementwise import FUNCTIONS
 
-__all__ = ["ITEMS", "KINDS", "ROWS", "Row", "function_inputs", "random_functions", "units_off"]
-
 ITEMS: Final = 24
 ROWS: Final = 12
 KINDS: Final = ("f32", "f64", "c64", "c128")

@@ -23,8 +23,6 @@ import numpy as np
 from portable.lang.ir.elementwise import FUNCTIONS
 from tests.support.random_text import STORED
 
-__all__ = ["Number", "Recorder", "evaluate", "imported"]
-
 _SIZES = {"i32": 32, "u32": 32, "i64": 64, "u64": 64}
 _FLOATS = {"f32": np.float32, "f64": np.float64}
 

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["Moves", "random_moves"]
-
 _TYPES: Final = ("f16", "f32", "f64", "i8", "u16", "i32", "u64")
 _MULTIPLIED: Final = ("f16", "f32", "f64")
 _NUMPY: Final = {"f": "float", "i": "int", "u": "uint"}

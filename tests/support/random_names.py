@@ -14,8 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["REFUSED", "as_python", "name_inputs", "random_names"]
-
 LENGTH: Final = 8
 ROWS: Final = 16
 REFUSED: Final = ("a may be unassigned here",)

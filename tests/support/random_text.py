@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-__all__ = ["KINDS", "ROWS", "STORED", "Writer", "random_kernel"]
-
 KINDS = ("i32", "u32", "i64", "u64", "f32", "f64")
 STORED = {"i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32", "f16": "f32"}
 """Types that are only stored, and what they are loaded as."""

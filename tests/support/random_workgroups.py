@@ -12,8 +12,6 @@ from typing import Final
 
 from tests.support.random_text import KINDS, ROWS, STORED, Writer
 
-__all__ = ["ITEMS", "TOTALS", "random_workgroups"]
-
 ITEMS: Final = 8
 """Work-items per workgroup."""
 TOTALS: Final = ("add", "sub", "min", "max", "and", "or", "xor")

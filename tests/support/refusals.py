@@ -16,10 +16,6 @@ from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from tests.support.capabilities import made_up
 
-__all__ = [
-    "BOOL", "C64", "DEVICE", "F32", "FLOAT", "I32", "I64", "INT", "MATRIX", "U8", "U64", "refused",
-]  # fmt: skip
-
 F32: Final = ArraySpec(pt.float32, ("unit",))
 I32: Final = ArraySpec(pt.int32, ("unit",))
 U8: Final = ArraySpec(pt.uint8, ("unit",))

@@ -23,8 +23,6 @@ from portable import nn, primitives
 from portable.conv import conv2d
 from portable.linalg import gemm, svdvals
 
-__all__ = ["CHECKS", "main"]
-
 _GROUP: Final = 64
 
 

@@ -16,15 +16,6 @@ from portable.tune.space import Parameters
 from portable.tune.tunable import Size
 from tests.support.patience import PATIENCE
 
-__all__ = [
-    "Planted",
-    "evaluator",
-    "failing_evaluator",
-    "planted_evaluator",
-    "planted_problem",
-    "vanishing_evaluator",
-]
-
 
 def obey(choice: Parameters) -> None:
     """Does what the choice names."""

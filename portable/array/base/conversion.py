@@ -14,18 +14,6 @@ from portable.primitives.base.storage import Storage
 from portable.profiling import reports
 from portable.system.console import html
 
-__all__ = [
-    "VERSION",
-    "dlpack",
-    "dlpack_device",
-    "in_html",
-    "item",
-    "namespace",
-    "restored",
-    "text",
-    "to_device",
-]
-
 VERSION: Final = "2025.12"
 _VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 _HOST: Final = 1

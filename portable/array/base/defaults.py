@@ -11,8 +11,6 @@ from portable.dtypes import DType, complex64, float32
 from portable.errors import UnsupportedError
 from portable.primitives.base.geometry import whole_numbers
 
-__all__ = ["default_dtype", "device_for", "dtype_for", "is_ours", "shape_of"]
-
 
 def device_for(device: Any) -> Device:
     """The device that creation functions use.

@@ -12,8 +12,6 @@ from portable.primitives.maps import engine
 from portable.primitives.maps.expression import Expression
 from portable.primitives.maps.operation import Operation
 
-__all__ = ["ArrayT", "apply", "filled", "filling", "is_expression"]
-
 ArrayT = TypeVar("ArrayT", bound=Storage)
 """The class of arrays: functions give arrays of the class that they are given."""
 

@@ -16,8 +16,6 @@ from portable.primitives.base.promotion import in_single, kind_of
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.operation import common_type
 
-__all__ = ["beside", "from_host", "number_of"]
-
 
 def number_of(x: Any) -> Any:
     """The Python number that a NumPy scalar or an array without dimensions stands for."""

@@ -9,8 +9,6 @@ from portable.array.base import real_operations as r
 from portable.dtypes import float64
 from portable.primitives.maps.operation import Operation
 
-__all__ = ["OF_UFUNCS", "OPERATIONS"]
-
 OPERATIONS: Final[dict[str, Operation]] = {
     x.name: x
     for x in (

@@ -12,8 +12,6 @@ from portable.primitives.maps.engine import apply
 from portable.primitives.maps.expression import Expression
 from portable.primitives.maps.operation import Operation
 
-__all__ = ["Operators"]
-
 
 class Operators:  # noqa: PLW1641  (arrays and their stand-ins differ in having a hash)
     """Python's operators, element by element; those in place are not among them."""

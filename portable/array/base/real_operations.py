@@ -8,20 +8,6 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = [
-    "bounded_tanh",
-    "float_floor_divide",
-    "float_remainder",
-    "half_nextafter",
-    "integer_power",
-    "power_of_size",
-    "same",
-    "shifted_left",
-    "shifted_right",
-    "unequal_to_itself",
-]
-
-
 _TANH_IS_ONE: Final = 20
 """Above it the hyperbolic tangent rounds to 1 in double precision."""
 _BEYOND_HALF: Final = 65536.0

@@ -16,26 +16,6 @@ from portable.array.fourier.butterflies import times
 from portable.lang.function import function
 from portable.primitives.maps.elementwise_kernel import unravelled
 
-__all__ = [
-    "ALONG",
-    "BESIDE",
-    "FITTING",
-    "HALVED",
-    "MERGED",
-    "MIRRORED",
-    "PAIRED",
-    "SPLIT",
-    "WITHIN",
-    "Lines",
-    "Source",
-    "Target",
-    "backwards",
-    "element",
-    "extent",
-    "put",
-    "recombined",
-]
-
 WITHIN = "within"
 """Complex numbers as pairs of real ones along the rows, of which neighbouring lines are parts."""
 BESIDE = "beside"

@@ -11,8 +11,6 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["dft", "rotated", "times"]
-
 
 @function
 def times(x: kl.Scalar, y: kl.Scalar) -> Any:

@@ -21,8 +21,6 @@ from portable.array.fourier.tables import Table, roots
 from portable.dtypes import DType
 from portable.primitives.base.recipe import Recipe
 
-__all__ = ["chirp_and_its_transform", "transform_of_any_length"]
-
 
 def chirp_and_its_transform(n: int, m: int) -> tuple[Table, Table]:
     """The chirp, and the transform of its conjugate wrapped around `m` places, divided by m."""

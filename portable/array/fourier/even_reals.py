@@ -36,8 +36,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.base.recipe import Recipe
 
-__all__ = ["transform_from_real", "transform_to_real"]
-
 
 @dataclass(frozen=True)
 class Turns:

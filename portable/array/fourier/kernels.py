@@ -19,8 +19,6 @@ from portable.array.fourier.butterflies import dft, times
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["Shape", "transform_by_workgroup"]
-
 _SPACED = 32
 """Elements of local memory after which one is left out, against conflicts of its banks."""
 

@@ -17,8 +17,6 @@ from portable.dtypes import DType, complex64, complex128, float32, float64
 from portable.lang.kernel import Kernel, kernel
 from portable.primitives.base.recipe import Plans, Recipe
 
-__all__ = ["COMPLEX", "COMPLEX_OF", "FROM_REAL", "TO_REAL", "extent_of", "transformed"]
-
 
 @kernel
 def split_row_pairs(source: Source, target: Target, n: kl.Scalar) -> None:

@@ -15,18 +15,6 @@ from portable.primitives.base.geometry import collapsed
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.recipe import Recipe
 
-__all__ = [
-    "TABLES",
-    "Pass",
-    "PassOptions",
-    "found_table",
-    "in_parts",
-    "in_words",
-    "lies_across",
-    "rotations_between",
-    "with_few_dimensions",
-]
-
 TABLES: Final = TableCache(1 << 28)
 """Tables of all plans, 256 MiB of them at most."""
 _NARROWEST: Final = 16

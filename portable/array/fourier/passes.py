@@ -32,9 +32,6 @@ from portable.backend import Capabilities
 from portable.dtypes import DType, complex64, complex128
 from portable.primitives.base.recipe import Recipe
 
-__all__ = ["is_one_pass", "rows_beside_each_other", "transform"]
-
-
 _LARGEST_RADIX: Final = 16
 _GROUP: Final = 128
 _HELD: Final = 128

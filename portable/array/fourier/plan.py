@@ -6,8 +6,6 @@ from functools import lru_cache
 from math import prod
 from typing import Final
 
-__all__ = ["LARGEST_PRIME", "balanced", "is_smooth", "next_smooth", "prime_factors", "radices"]
-
 LARGEST_PRIME: Final = 13
 _LONG: Final = 64
 

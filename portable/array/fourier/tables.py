@@ -13,16 +13,6 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.primitives.base.borrowed import stored
 
-__all__ = [
-    "Table",
-    "TableCache",
-    "between_halves",
-    "between_long_halves",
-    "between_passes",
-    "roots",
-    "stage_rotations",
-]
-
 Table = np.ndarray[Any, np.dtype[np.complex128]]
 
 

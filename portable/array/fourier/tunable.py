@@ -15,8 +15,6 @@ from portable.primitives.base.storage import Storage
 from portable.primitives.tunables import recorded_task, tunable_of
 from portable.tune.tunable import Tunable
 
-__all__ = ["TUNABLE"]
-
 
 def _write(recipe: Recipe, x: Storage) -> Any:
     kind, n = COMPLEX_OF[x.dtype], x.shape[-1]

@@ -8,8 +8,6 @@ from portable.backend import Capabilities
 from portable.tune.in_use import InUse
 from portable.tune.space import Parameters, Space
 
-__all__ = ["SPACE", "Halves", "halves_for"]
-
 
 class Halves(NamedTuple):
     """How a device shares rows that are merged or split in a launch of their own.

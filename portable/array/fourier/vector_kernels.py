@@ -27,8 +27,6 @@ from portable.array.fourier.plan import LARGEST_PRIME
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["transform_in_vectors"]
-
 _RADICES = (2, 3, 4, 5, 8)
 """Those that have code of their own; the others are odd primes, which share code."""
 _STRETCH = 32

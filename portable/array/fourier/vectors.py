@@ -24,8 +24,6 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.primitives.base.recipe import Recipe
 
-__all__ = ["lanes_of", "launch_in_vectors", "parts_in_vectors"]
-
 _LARGEST_RADIX: Final = 8
 _MOST_LANES: Final = 16
 _WORKERS_PER_UNIT: Final = 4

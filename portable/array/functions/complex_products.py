@@ -17,8 +17,6 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.engine import applied, recorded
 from portable.primitives.maps.operation import Operation, conversion_to
 
-__all__ = ["complex_product"]
-
 Product = Callable[[Recipe, Any, Any, Any], None]
 
 

@@ -11,8 +11,6 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.axis import reduced
 from portable.primitives.reductions.merging import Merge
 
-__all__ = ["sum_of_pairs"]
-
 _WIDTHS: Final = (256, 64, 16, 8, 4)
 """Numbers of a row that are added up side by side."""
 _LEAST: Final = 256

@@ -10,8 +10,6 @@ from portable.errors import ShapeError
 from portable.primitives.maps.engine import check_arrays
 from portable.recording import told
 
-__all__ = ["diagonal", "trace"]
-
 
 @told
 def diagonal(x: ArrayT, /, *, offset: int = 0) -> ArrayT:

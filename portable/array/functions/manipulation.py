@@ -35,30 +35,6 @@ from portable.primitives.moves.gathering import gathered
 from portable.primitives.moves.reshaping import reshaped
 from portable.recording import told
 
-__all__ = [
-    "astype",
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "concat",
-    "contiguous",
-    "copied",
-    "copy_into",
-    "expand_dims",
-    "flip",
-    "joined",
-    "moveaxis",
-    "permute_dims",
-    "repeat",
-    "reshape",
-    "roll",
-    "squeeze",
-    "stack",
-    "tile",
-    "unstack",
-]
-
-
 # -- copies ---------------------------------------------------------------------------------
 
 

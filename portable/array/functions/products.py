@@ -45,8 +45,6 @@ from portable.primitives.reductions.dots import dotted
 from portable.recording import told
 from portable.tune.table import recent_state
 
-__all__ = ["cross", "matmul", "matrix_transpose", "tensordot", "vecdot"]
-
 
 @kernel
 def plain_product(a: kl.Array, b: kl.Array, out: kl.Array, *, ACC: Any) -> None:

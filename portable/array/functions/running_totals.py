@@ -19,8 +19,6 @@ from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
 from portable.recording import told
 
-__all__ = ["cumulative_prod", "cumulative_sum", "diff"]
-
 
 @told
 def cumulative_sum(

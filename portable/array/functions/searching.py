@@ -28,16 +28,6 @@ from portable.primitives.reductions.best import best_along_last
 from portable.primitives.sorts.sorting_kernels import search
 from portable.recording import told
 
-__all__ = [
-    "argmax",
-    "argmin",
-    "nonzero",
-    "searchsorted",
-    "take",
-    "take_along_axis",
-    "true_positions",
-]
-
 _GROUP: Final = 256
 _FEW_TO_COMPARE: Final = 8192
 

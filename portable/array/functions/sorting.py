@@ -11,8 +11,6 @@ from portable.primitives.maps.engine import check_operands
 from portable.primitives.sorts.sorting import sorted_along_last
 from portable.recording import told
 
-__all__ = ["argsort", "ordered", "sort"]
-
 
 def ordered(x: Any, descending: bool) -> tuple[Any, Any]:
     """The last axis sorted, and where its elements were; equal elements keep their order."""

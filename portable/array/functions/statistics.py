@@ -33,23 +33,6 @@ from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.moments import variance
 from portable.recording import told
 
-__all__ = [
-    "all",
-    "any",
-    "check_kind",
-    "count_nonzero",
-    "max",
-    "mean",
-    "merged_sizes",
-    "min",
-    "prod",
-    "std",
-    "sum",
-    "sum_dtype",
-    "summed_in",
-    "var",
-]
-
 Axis = int | tuple[int, ...] | None
 
 

@@ -11,8 +11,6 @@ from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.linalg.base.sums import lane_sum
 
-__all__ = ["matrix_by_vector", "pairs_by_vector", "rows_by_vector"]
-
 _CHAIN = 64
 """Steps of a sum before it goes into another."""
 

@@ -10,8 +10,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import Body, taken
 
-__all__ = ["MOST_INPUTS", "MOST_OUTPUTS", "Steps", "fused"]
-
 MOST_INPUTS = 12
 MOST_OUTPUTS = 4
 

@@ -13,8 +13,6 @@ from portable.dtypes import DType
 from portable.primitives.base.numbers import number_for
 from portable.primitives.maps.elementwise_kernel import FULL, NUMBER, ROW
 
-__all__ = ["Bound", "Operand", "array_operand", "bound", "handle_of", "number_operand"]
-
 Shape = tuple[int, ...]
 
 Bound = tuple[Any, int, Any]

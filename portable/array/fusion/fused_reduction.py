@@ -38,8 +38,6 @@ from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import FULL
 from portable.primitives.maps.work import vector_lanes
 
-__all__ = ["ReductionPlan", "plan_of_reductions"]
-
 Shape = tuple[int, ...]
 
 _GROUP: Final = 256

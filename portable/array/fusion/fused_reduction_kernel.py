@@ -12,16 +12,6 @@ from portable.lang.library.arrivals import arrived_last
 from portable.primitives.maps.elementwise_kernel import NUMBER, product_of, unravelled
 from portable.primitives.reductions.merging import CHAIN, folded, next_stop
 
-__all__ = [
-    "MOST_DIMENSIONS",
-    "MOST_REDUCTIONS",
-    "Extents",
-    "Parts",
-    "Reductions",
-    "Shares",
-    "fused_reduction",
-]
-
 MOST_DIMENSIONS = 4
 """Of what is left of arrays once dimensions that are one in memory are taken together."""
 MOST_REDUCTIONS = 4

@@ -32,8 +32,6 @@ from portable.primitives.maps.operation import Operation, conversion_to
 from portable.primitives.maps.work import conversion_of
 from portable.primitives.reductions.merging import Merge
 
-__all__ = ["Source", "Step", "Trace", "Traced"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reduction:

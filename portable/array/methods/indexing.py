@@ -31,8 +31,6 @@ from portable.recording import told
 
 _A = TypeVar("_A", bound=Storage)
 
-__all__ = ["get", "put", "updated"]
-
 
 @told
 def get(x: ArrayT, key: Any) -> ArrayT:

@@ -19,8 +19,6 @@ from portable.array.base.engine import apply
 from portable.array.base.operations import OF_UFUNCS, OPERATIONS
 from portable.primitives.base.storage import Storage
 
-__all__ = ["NumPyFunctions", "implements"]
-
 _OPERANDS: Final = (Storage, int, float, complex)
 _ATTRIBUTES: Final = ("imag", "ndim", "real", "shape", "size")
 _METHODS: Final = (

@@ -24,8 +24,6 @@ from portable.errors import ShapeError
 from portable.primitives.base.geometry import normalized_axis
 from portable.primitives.base.storage import Storage
 
-__all__ = ["Methods"]
-
 Method = Callable[..., Any]
 
 

@@ -15,8 +15,6 @@ from portable.primitives.maps.engine import check_operands
 from portable.primitives.moves.positions import complaint
 from portable.primitives.moves.selection import Selection, first_dimensions
 
-__all__ = ["check_mask", "is_advanced", "is_mask", "selection_of", "without_rest"]
-
 _ARRAYS: Final = (Storage, np.ndarray, list, bool, np.bool_)
 _ALL: Final = slice(None)
 

@@ -12,8 +12,6 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["add_up", "add_up_filters", "clear", "clear_pixels"]
-
 _ITEMS: Final = 128
 _ENOUGH: Final = 1024
 """Work-items for each compute unit beside which no element takes several of them."""

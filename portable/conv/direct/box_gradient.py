@@ -22,8 +22,6 @@ from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state
 
-__all__ = ["BoxGradient"]
-
 _ENOUGH: Final = 4
 """Workgroups for each compute unit above which sums are not cut further."""
 

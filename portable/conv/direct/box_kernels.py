@@ -19,15 +19,6 @@ from portable.linalg.products.mainloop import multiply, room
 from portable.linalg.products.schedules import tile_position
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = [
-    "BoxPlan",
-    "add_parts",
-    "arrange_filters",
-    "gather_patches",
-    "multiply_boxes",
-    "sum_boxes",
-]
-
 
 class BoxPlan(NamedTuple):
     """How a workgroup multiplies boxes, a constant of kernels.

@@ -33,8 +33,6 @@ from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state
 
-__all__ = ["ONE_TAP", "Boxes", "box_of", "boxes", "by_matrix_units", "channels_last"]
-
 Box = tuple[int, int, int]
 
 _DEPTH: Final = 64

@@ -25,8 +25,6 @@ from portable.linalg.products.tuning import candidates, multiplying
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 
-__all__ = ["Gathered", "filter_gradient", "image_gradient", "in_c_order", "parts", "tiles_for"]
-
 _ENOUGH: Final = 2
 """Tiles for each compute unit above which the images of a gradient are not cut further."""
 

@@ -16,8 +16,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 
-__all__ = ["MOST_TAPS", "SumPlan", "sum_group_channels", "sum_group_pixels", "sum_groups"]
-
 MOST_TAPS: Final = 64
 """Taps whose sums a work-item holds at most."""
 

@@ -15,8 +15,6 @@ from portable.conv.method import Epilogue, Method
 from portable.lang.function import Function
 from portable.linalg.products.kernels import keep, relu
 
-__all__ = ["Grouped", "has_few_channels"]
-
 _MOST_CHANNELS: Final = 8
 """Channels of a group up to which products are few beside what is read."""
 

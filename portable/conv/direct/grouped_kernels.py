@@ -15,8 +15,6 @@ from portable.conv.geometry import Pair, Window
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["GroupPlan", "arrange_group_filters", "convolve_groups"]
-
 
 class GroupPlan(NamedTuple):
     """How work-items take results, a constant of kernels.

@@ -21,8 +21,6 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.schedules import tile_position
 
-__all__ = ["FilterGradient", "Gathering", "ImageGradient", "Results", "gathered_product"]
-
 
 class Spot(NamedTuple):
     """A part of a place in images; two of them are added."""

@@ -18,8 +18,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.products.kernels import keep
 
-__all__ = ["MOST_UNROLLED", "LanePlan", "RowBlocks", "convolve_rows", "pack_lane_filters"]
-
 MOST_UNROLLED: Final = 25
 """Taps that are unrolled; of more, those of a row are."""
 

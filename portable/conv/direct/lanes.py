@@ -22,8 +22,6 @@ from portable.lang.function import Function
 from portable.lang.launch.geometry import groups
 from portable.linalg.products.kernels import keep, relu
 
-__all__ = ["Lanes"]
-
 _SUMS: Final = 3 / 4
 """The part of the registers that hold sums."""
 

@@ -15,8 +15,6 @@ from portable.linalg.products.gemm import enqueue_product
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.rows import copy_into
 
-__all__ = ["Product", "is_product"]
-
 
 def is_product(shape: Geometry) -> bool:
     """Whether filters have one tap, that sees no zeros, and all channels."""

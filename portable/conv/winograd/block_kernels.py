@@ -19,8 +19,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.products.kernels import keep
 
-__all__ = ["BlockPlan", "convolve_blocks", "pack_filters"]
-
 _AHEAD: Final = 512
 """Elements of filters that are brought to a core's caches before they are multiplied."""
 

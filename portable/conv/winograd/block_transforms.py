@@ -14,8 +14,6 @@ from portable.conv.winograd.points import Transforms
 from portable.lang.function import function
 from portable.linalg.products.kernels import keep
 
-__all__ = ["LANES", "find_runs", "finish_tiles", "transform_tiles"]
-
 LANES: Final = 16
 """Tiles of a vector; those of a block are a multiple."""
 

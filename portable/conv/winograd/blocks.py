@@ -21,8 +21,6 @@ from portable.lang.function import Function
 from portable.lang.launch.geometry import groups
 from portable.tune.table import state
 
-__all__ = ["WinogradBlocks"]
-
 _TRANSFORM: Final = 50
 """Filters whose products, but for reading, take as long as to transform as many tiles."""
 

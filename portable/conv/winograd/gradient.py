@@ -21,8 +21,6 @@ from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state
 
-__all__ = ["WinogradGradient"]
-
 _ENOUGH: Final = 4
 """Tiles of products for each compute unit above which sums are not cut further."""
 

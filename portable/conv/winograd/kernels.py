@@ -16,18 +16,6 @@ from portable.conv.winograd.points import Transforms
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = [
-    "TilePlan",
-    "Tiles",
-    "transform_filters",
-    "transform_gradient",
-    "transform_images",
-    "transform_results",
-    "transform_sums",
-    "transformed_filter",
-    "weighted",
-]
-
 
 @function
 def weighted(row: Any, line: Any) -> Any:

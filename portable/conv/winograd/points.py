@@ -14,8 +14,6 @@ from functools import cache
 from math import prod
 from typing import Final
 
-__all__ = ["POINTS", "Transforms", "transforms"]
-
 Rows = tuple[tuple[tuple[int, float], ...], ...]
 _Exact = list[list[Fraction]]
 

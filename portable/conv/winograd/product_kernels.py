@@ -10,8 +10,6 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.mainloop import mainloop, prologue, room
 
-__all__ = ["multiply_many"]
-
 NOWHERE: Final = 2**30
 """Beyond every matrix; a power of two, so that what begins there is known to be aligned."""
 

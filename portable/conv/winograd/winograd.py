@@ -28,8 +28,6 @@ from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state
 
-__all__ = ["Winograd"]
-
 _CHANNELS: Final = 128
 """Neighbouring channels of a workgroup, where these are neighbours in memory: at most."""
 

@@ -9,8 +9,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements, operands, reads, subexpressions
 
-__all__ = ["Activity", "names_in", "spread_names"]
-
 
 def names_in(x: e.Expression) -> set[str]:
     """The variables in an expression."""

@@ -12,8 +12,6 @@ from portable.gradients.adjoint.names import Names, adjoint_type, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 
-__all__ = ["Adjoints"]
-
 
 class Adjoints:
     """Those of one level.

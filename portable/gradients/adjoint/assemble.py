@@ -37,8 +37,6 @@ from portable.lang.ir.make import cast
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Adjoint", "Gather", "Gradient", "Shared", "adjoint_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Gradient:

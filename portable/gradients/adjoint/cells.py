@@ -16,8 +16,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.make import constant_of
 from portable.lang.ir.walk import all_statements, map_expression, map_operands, reads
 
-__all__ = ["settled"]
-
 _JUMPS = s.Break | s.Continue | s.Return
 
 

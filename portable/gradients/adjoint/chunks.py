@@ -20,8 +20,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import map_block
 
-__all__ = ["in_chunks"]
-
 
 def in_chunks(program: Kernel, names: Names) -> Kernel:
     """A flat program with those loops whose rounds hand something on in chunks."""

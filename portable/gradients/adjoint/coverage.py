@@ -14,8 +14,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Vector
 
-__all__ = ["writes_what_it_reads"]
-
 _MOST: Final = 1 << 23
 """Work-items times elements that are looked at."""
 

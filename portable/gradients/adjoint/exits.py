@@ -16,8 +16,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 
-__all__ = ["without_jumps"]
-
 _JUMPS = (s.Break, s.Continue, s.Return)
 
 

@@ -6,8 +6,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements, reads, subexpressions
 
-__all__ = ["exposed"]
-
 
 def exposed(block: s.Block) -> list[e.Variable]:
     """Those variables, in order; names that are bound in it are none."""

@@ -25,8 +25,6 @@ from portable.lang.ir.walk import (
     subexpressions,
 )
 
-__all__ = ["flat", "set_in"]
-
 
 def flat(kernel: Kernel, names: Names) -> Kernel:
     """A kernel without jumps as such a program."""

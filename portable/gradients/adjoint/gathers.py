@@ -29,8 +29,6 @@ from portable.lang.ir.walk import (
     subexpressions,
 )
 
-__all__ = ["Moved", "conditional", "gatherable", "moved_back", "within"]
-
 _MOST_MOVES: Final = 9
 _MOST_STATEMENTS: Final = 120
 """Of a kernel whose work is done again for each move."""

@@ -18,8 +18,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import map_block
 
-__all__ = ["Log", "with_logs"]
-
 
 @dataclass(frozen=True, slots=True)
 class Log:

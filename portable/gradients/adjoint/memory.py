@@ -24,8 +24,6 @@ from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Gathering", "Memory", "unravelled"]
-
 _Of = Callable[[e.Expression], e.Expression]
 _ADDS: Final = ("add", "sub")
 

@@ -15,8 +15,6 @@ from portable.lang.ir.make import constant
 from portable.lang.ir.types import ValueType, Vector, scalar_of
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Names", "adjoint_type", "is_float", "refuse", "zero"]
-
 
 class Names:
     """Names that nothing in a kernel has yet.

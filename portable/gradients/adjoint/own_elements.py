@@ -9,8 +9,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements, map_expression, subexpressions
 
-__all__ = ["own_elements", "resolved_index", "values_of"]
-
 
 def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
     """Those global arrays of a flat program.

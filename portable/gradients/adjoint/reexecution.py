@@ -19,8 +19,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Again", "covered", "refuse_stale", "stale"]
-
 
 @dataclass(frozen=True, slots=True)
 class Again:

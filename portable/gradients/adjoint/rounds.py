@@ -9,8 +9,6 @@ from portable.lang.ir.expressions import Expression, Variable
 from portable.lang.ir.roles import BINDS, BLOCK, READS
 from portable.lang.ir.statements import Block, Statement
 
-__all__ = ["Rounds"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rounds(Statement):

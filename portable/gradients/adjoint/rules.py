@@ -16,8 +16,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.make import cast, compare, constant
 from portable.lang.ir.types import Vector, scalar_of
 
-__all__ = ["Share", "flat_functions", "shares"]
-
 X = e.Expression
 Share = tuple[X, X]
 """An operand and what is added to its adjoint."""

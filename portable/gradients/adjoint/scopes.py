@@ -11,8 +11,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import map_block, map_expression, map_operands, operands
 
-__all__ = ["kept_in_variables"]
-
 
 def kept_in_variables(kernel: Kernel, names: Names) -> Kernel:
     """The kernel with such names as variables, which begin as nought."""

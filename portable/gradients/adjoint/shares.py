@@ -13,8 +13,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.places import linear_local_id, sub_group_id, sub_group_local_id
 from portable.lang.ir.types import Array, Layout
 
-__all__ = ["summed_up"]
-
 
 def _group_number(kernel: Kernel, dims: int) -> e.Expression:
     """The number of this workgroup among all."""

@@ -18,8 +18,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.make import cast
 from portable.lang.ir.types import Array
 
-__all__ = ["Stack"]
-
 
 class Stack:
     """The stacks of an adjoint.

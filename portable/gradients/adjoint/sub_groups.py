@@ -12,8 +12,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.make import cast
 from portable.lang.ir.places import linear_id, sub_group_local_id
 
-__all__ = ["sub_group_shares"]
-
 
 def sub_group_shares(
     x: s.SubGroup | s.WorkgroupUniform,

@@ -33,8 +33,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import all_statements, map_expression, map_operands
 
-__all__ = ["Level", "Sweeps"]
-
 _FORWARD_ONLY: Final = (s.Print, s.Check)
 
 

@@ -26,8 +26,6 @@ from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
 from portable.lang.ir.walk import all_statements, children, map_expression, map_operands, reads
 
-__all__ = ["TileSums"]
-
 _FEWEST: Final = 4
 """Work-items that add to the same element, from which on it is worth the exchange."""
 

@@ -8,8 +8,6 @@ from portable.dtypes import DType
 from portable.gradients.adjoint.rounds import Rounds
 from portable.lang.ir import expressions as e
 
-__all__ = ["integer_type", "trips"]
-
 
 def integer_type(x: e.Expression) -> DType:
     """The type of an integer scalar."""

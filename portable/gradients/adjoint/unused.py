@@ -9,8 +9,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import reads
 
-__all__ = ["needed"]
-
 
 def needed(
     body: s.Block,

@@ -20,8 +20,6 @@ from portable.lang.arguments.signature import (
     StaticSpec,
 )
 
-__all__ = ["Array", "Scalar", "mismatch"]
-
 
 class Array:
     """An array, or a part of one.

@@ -24,18 +24,6 @@ from portable.lang.arguments.structs import is_composite, items_of
 from portable.lang.ir.intervals import INDEX_MARGIN
 from portable.lang.ir.types import StrideClass
 
-__all__ = [
-    "ALIGNMENT",
-    "array_spec",
-    "byte_range",
-    "is_array",
-    "layout_number",
-    "needs_index64",
-    "scalar_key",
-    "scalar_spec",
-    "specs_of",
-]
-
 _LIMIT: Final = 2**31 - INDEX_MARGIN
 ALIGNMENT: Final = 16
 """Bytes to which the address of an array is a multiple or not, which programs depend on."""

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["Binder", "binder_of"]
-
 _MOST_KNOWN: Final = 2**14
 _PLAIN: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 

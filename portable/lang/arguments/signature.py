@@ -16,21 +16,6 @@ from portable.lang.arguments.structs import is_composite, items_of, label
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import StrideClass
 
-__all__ = [
-    "ArraySpec",
-    "CompositeSpec",
-    "LeafSpec",
-    "ParameterSpec",
-    "ScalarSpec",
-    "Specialisation",
-    "StaticSpec",
-    "constant_key",
-    "leaf_names",
-    "leaf_specs",
-    "named_key",
-]
-
-
 _LIBRARIES: Final = ("portable.", "portable_", "numpy")
 """Beginnings of names of modules whose names always stand for the same."""
 

@@ -20,21 +20,6 @@ from portable.backend import ArrayView
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError
 
-__all__ = [
-    "declared_types",
-    "field_names",
-    "flattened",
-    "instance",
-    "is_composite",
-    "is_struct_type",
-    "items_of",
-    "label",
-    "mapped",
-    "mutable_dataclass",
-    "per_class",
-    "structure_of",
-]
-
 _NO_COMPOSITES: Final = (ArrayView,)
 """NamedTuples that are the library's own way to speak of one array."""
 

@@ -17,8 +17,6 @@ from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements, operands, subexpressions
 
-__all__ = ["Stray", "meeting_place", "strays"]
-
 
 class Stray(NamedTuple):
     """An access to a global array at a global id that nothing limits.

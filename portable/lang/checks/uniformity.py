@@ -23,8 +23,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.walk import all_statements, children, operands
 
-__all__ = ["check_uniformity"]
-
 
 class _Grade(IntEnum):
     WORKGROUP = 0

@@ -10,8 +10,6 @@ from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Array, Layout, Turns, chunk_bytes
 
-__all__ = ["Addresses", "unit_axis"]
-
 
 def unit_axis(array: Array, axis: int) -> bool:
     """Whether neighbours along an axis are neighbours in memory (within a chunk, if swizzled)."""

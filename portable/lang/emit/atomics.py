@@ -13,8 +13,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.passes.operators import float_extreme
 
-__all__ = ["Atomics"]
-
 _UNSIGNED = (uint32, uint64)
 _REDUCTIONS = ("add", "sub", "min", "max", "and", "or", "xor")
 _NARROWEST = 4

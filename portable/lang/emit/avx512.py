@@ -13,8 +13,6 @@ from typing import Final
 from portable.dtypes import DType
 from portable.lang.ir.types import Vector
 
-__all__ = ["compress_definition", "count_definition", "has_compress", "has_count"]
-
 _LANES: Final = (4, 8, 16)
 """Of masks that have an instruction, in lanes of 32 bits."""
 _WIDTHS: Final = (128, 256, 512)

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-__all__ = ["OPERATORS", "Code", "Level", "Writer", "infix", "wrapped"]
-
 
 class Level(IntEnum):
     """How tightly an expression's outermost operator binds, C's order."""

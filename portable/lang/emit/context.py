@@ -13,8 +13,6 @@ from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 
-__all__ = ["Context"]
-
 
 class Prelude:
     """The definitions that a kernel's text needs before it, in the order of first use."""

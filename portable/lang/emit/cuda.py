@@ -11,8 +11,6 @@ from portable.lang.emit.ptx import INSTRUCTIONS, PTX_CLOCK
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
 
-__all__ = ["BITCASTS", "CUDA", "FUNCTIONS", "HALF_CASTS", "HELPERS", "TYPES"]
-
 TYPES: Final = {
     "bool": "bool",
     "i32": "int",

@@ -26,8 +26,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.places import sub_group_id
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Delays", "perturbation"]
-
 _VARIABLE: Final = "PORTABLE_PERTURB"
 
 _BEFORE: Final = (s.Barrier, s.WorkgroupUniform, s.Fence, s.Atomic, s.CopyVector)

@@ -17,8 +17,6 @@ from portable.dtypes import DType
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
 
-__all__ = ["PTX_ATOMICS", "SAME_NAME", "Asm", "AtomicWords", "Dialect", "Helper"]
-
 SAME_NAME: Final = (
     "acos",
     "acosh",

@@ -13,9 +13,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import Vector, scalar_of
 
-__all__ = ["Expressions"]
-
-
 _LOGIC = {
     "and": ("&&", Level.LOGICAL_AND),
     "or": ("||", Level.LOGICAL_OR),

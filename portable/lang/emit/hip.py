@@ -11,9 +11,6 @@ from portable.lang.emit.dialect import AtomicWords
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
 
-__all__ = ["HIP"]
-
-
 _CLOCK: Final = """\
 {function} {u64} pt_clock()
 {{

@@ -17,8 +17,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Turns, Vector, chunk_bytes
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["print_kernel"]
-
 _ALIGNMENT = 128
 _SLOT_BYTES = 8
 _RISKY_LOOPS = 3

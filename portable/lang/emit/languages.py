@@ -19,8 +19,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.semantics import Semantics
 from portable.system.locks import fork_safe_lock
 
-__all__ = ["GROUP", "LANGUAGES", "Language", "Languages"]
-
 GROUP: Final = "portable.dialects"
 
 

@@ -11,8 +11,6 @@ from portable.dtypes import DType
 from portable.lang.emit.code import Code, Level
 from portable.lang.emit.dialect import Dialect
 
-__all__ = ["literal"]
-
 
 def literal(value: float, kind: DType, dialect: Dialect) -> Code:
     """A constant of a register type, the same value to the last bit.

@@ -11,8 +11,6 @@ from portable.lang.emit.vectors import by_helper, lane, made, vector_name
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
 
-__all__ = ["compressed", "counted"]
-
 
 def compressed(printer: Printer, x: e.Compress) -> Code:
     """The chosen lanes in front: by one instruction where the device has it, else in turn."""

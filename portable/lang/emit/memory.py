@@ -15,9 +15,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Vector, chunk_bytes, scalar_of
 
-__all__ = ["Memory"]
-
-
 _CARRIERS: Final = {2: "uint", 4: "uint2", 8: "uint4"}
 _LOAD: Final = """\
 {function} float{lanes} {name}({space}const half *p)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["Names"]
-
 _KEYWORDS = [
     "alignas",
     "alignof",

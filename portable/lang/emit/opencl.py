@@ -12,8 +12,6 @@ from portable.lang.emit.ptx import INSTRUCTIONS, PTX_CLOCK
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
 
-__all__ = ["COVER", "OPENCL"]
-
 COVER: Final = "//sm_90a "
 """Before instructions that NVIDIA's compiler must not see yet: they are of one generation alone,
 and it compiles for all from that one on. Backends take it away from the binary, which is text."""

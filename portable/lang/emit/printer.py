@@ -12,8 +12,6 @@ from portable.lang.emit.dialect import Dialect
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType
 
-__all__ = ["Printer", "Text"]
-
 
 @dataclass(frozen=True, slots=True)
 class Text(e.Expression):

@@ -24,8 +24,6 @@ from typing import Final
 
 from portable.lang.emit.dialect import Asm
 
-__all__ = ["INSTRUCTIONS", "PTX_CLOCK"]
-
 
 def _numbers(first: int, count: int) -> str:
     """Operands of the assembly in braces."""

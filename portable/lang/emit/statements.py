@@ -20,8 +20,6 @@ from portable.lang.ir.types import Array, ValueType, Vector
 from portable.lang.ir.walk import all_statements
 from portable.lang.passes.sub_groups import active_items
 
-__all__ = ["Statements"]
-
 _FIRST: Final = "barrier.first"
 _OWN: Final = "barrier.sub_group"
 

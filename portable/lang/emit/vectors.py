@@ -19,18 +19,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
-__all__ = [
-    "breaks_wide_calls",
-    "by_helper",
-    "elementwise",
-    "lane",
-    "made",
-    "native_name",
-    "native_scalar",
-    "structural",
-    "vector_name",
-]
-
 _SHUFFLED = "0123456789abcdef"
 """How OpenCL names lanes."""
 

@@ -9,8 +9,6 @@ from typing import Final
 from portable.backend.faults import Fault
 from portable.lang.emit.dialect import Dialect, Helper
 
-__all__ = ["steered"]
-
 _SIGNED_PRODUCT: Final = Helper(
     """{T} {name}({T} x, {T} y)
 {{

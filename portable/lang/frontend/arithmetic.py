@@ -27,18 +27,6 @@ from portable.lang.ir.elementwise import FUNCTIONS, Function
 from portable.lang.ir.types import Vector
 from portable.lang.words.word import word_of
 
-__all__ = [
-    "binary",
-    "call",
-    "compare",
-    "constant_like",
-    "invert",
-    "logical_not",
-    "negate",
-    "power",
-    "select",
-]
-
 _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "add": operator.add,
     "sub": operator.sub,

@@ -36,8 +36,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import subexpressions
 
-__all__ = ["BindingTranslator"]
-
 _MOST_REPETITIONS: Final = 2**16
 
 

@@ -25,8 +25,6 @@ from portable.lang.ir.intervals import Interval, Leaf, interval, known_variables
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import Array, Fragment, ValueType
 
-__all__ = ["Builder"]
-
 
 @dataclass
 class Builder:

@@ -37,8 +37,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Fragment
 from portable.lang.words.word import Word, word_of
 
-__all__ = ["CallTranslator"]
-
 _LIBRARIES: Final = sys.stdlib_module_names | {"numpy"}
 """Whose functions are written for Python alone."""
 

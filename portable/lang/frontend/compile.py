@@ -36,8 +36,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.system.notices import remark
 
-__all__ = ["too_deep", "translate"]
-
 TOO_DEEP: Final = (
     "an expression, or calls within calls, are nested too deeply",
     "write sums of hundreds of terms as several statements, or as a loop",

@@ -10,8 +10,6 @@ from portable.lang.frontend.conversion import unify as unify_real
 from portable.lang.frontend.values import Complex, Value
 from portable.lang.ir import expressions as e
 
-__all__ = ["as_complex", "binary", "call", "compare", "unify"]
-
 
 def unify(builder: Builder, *numbers: Number) -> tuple[Complex, ...]:
     """Numbers as complex pairs of one real type."""

@@ -35,21 +35,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
 from portable.lang.words.word import word_of
 
-__all__ = [
-    "as_bool",
-    "as_index",
-    "as_type",
-    "as_value",
-    "cast",
-    "common_dtype",
-    "constant",
-    "constant_truth",
-    "promote_dtypes",
-    "register_of",
-    "spread",
-    "unify",
-]
-
 Number = Any
 """A Python number, a `Value` or a `Complex`."""
 

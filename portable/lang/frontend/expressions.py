@@ -24,8 +24,6 @@ from portable.lang.frontend.values import (
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 
-__all__ = ["ExpressionTranslator"]
-
 _BINARY: Final[dict[type[ast.operator], e.BinaryOp]] = {
     ast.Add: "add",
     ast.Sub: "sub",

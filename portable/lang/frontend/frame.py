@@ -11,8 +11,6 @@ from typing import Any, Literal
 from portable.errors import Location
 from portable.lang.frontend.source import FunctionSource
 
-__all__ = ["Closure", "Frame", "LoopKind"]
-
 LoopKind = Literal["dynamic", "static", "vectors", "elements"]
 
 

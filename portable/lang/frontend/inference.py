@@ -13,8 +13,6 @@ from portable.dtypes import DType, int64
 from portable.errors import Location
 from portable.lang.ir.types import ValueType, scalar_of
 
-__all__ = ["Inference", "Slot", "VariableType"]
-
 
 @dataclass(frozen=True, slots=True)
 class Slot:

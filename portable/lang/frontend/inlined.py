@@ -19,8 +19,6 @@ from portable.lang.ir.expressions import Variable
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import ValueType
 
-__all__ = ["translate_function"]
-
 _MAX_PASSES: Final = 24
 
 

@@ -13,8 +13,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Region, Vector
 
-__all__ = ["load", "place", "region", "store", "store_value", "subscript", "whole"]
-
 
 def whole(builder: Builder, array: Array) -> View:
     """The view of all of an array."""

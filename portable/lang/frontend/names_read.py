@@ -15,8 +15,6 @@ import numpy as np
 from portable.dtypes import DType
 from portable.lang.arguments.signature import constant_key
 
-__all__ = ["NamesRead"]
-
 _OURS: Final = ("portable.", "portable_backends.", "portable_bench.")
 _PLAIN: Final = (bool, int, float, complex, str, tuple, DType, np.generic)
 _MISSING: Final = object()

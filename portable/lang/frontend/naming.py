@@ -38,8 +38,6 @@ from portable.lang.function import Function, Marked
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import LANES, Fragment, Vector
 
-__all__ = ["NameTranslator"]
-
 _AS_IT_IS: Final = frozenset(
     {Value, View, bool, int, float, str, DType, ModuleType, FunctionType, Function, Closure}
 )

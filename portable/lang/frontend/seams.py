@@ -16,8 +16,6 @@ from portable.lang.ir.expressions import Variable
 from portable.lang.ir.types import lanes_of
 from portable.lang.ir.walk import subexpressions
 
-__all__ = ["Seam"]
-
 _Place = tuple[Location, str, int]
 
 

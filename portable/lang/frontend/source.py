@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from portable.errors import KernelError, Location
 
-__all__ = ["LAMBDA", "FunctionSource", "function_source", "label", "require_plain"]
-
 LAMBDA: Final = "<lambda>"
 _PLAIN: Final = "kernels and their helper functions are defined by 'def'"
 

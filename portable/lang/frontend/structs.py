@@ -35,27 +35,6 @@ from portable.lang.frontend.values import (
 )
 from portable.lang.function import Function, helper
 
-__all__ = [
-    "as_tuple",
-    "bound_method",
-    "class_attribute",
-    "comparison_of",
-    "element_types",
-    "inherited",
-    "is_callable",
-    "is_struct",
-    "load",
-    "make",
-    "negates_equality",
-    "operator_of",
-    "parent",
-    "part",
-    "refuse_mutable",
-    "replaced",
-    "store",
-    "typed",
-]
-
 _MISSING: Final = dataclasses.MISSING
 _REFLECTED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 

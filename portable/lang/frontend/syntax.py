@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from portable.lang.ir import statements as s
 
-__all__ = ["Given", "apart", "assigned", "counted", "has_break", "has_return", "is_left"]
-
 _MOST_KNOWN: Final = 2**14
 """Statements of which it is remembered what they are like: helpers are inlined often."""
 

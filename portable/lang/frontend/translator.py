@@ -63,8 +63,6 @@ from portable.lang.ir.intervals import Interval
 from portable.lang.ir.types import Fragment
 from portable.lang.words.word import word_of
 
-__all__ = ["Translator"]
-
 _MAX_DEPTH: Final = 64
 _REFUSED: Final[dict[type[ast.stmt], str]] = {
     ast.With: "kernels have no context managers",

@@ -21,33 +21,6 @@ from portable.lang.ir.expressions import Expression
 from portable.lang.ir.types import Array, Fragment, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.words.word import word_of
 
-__all__ = [
-    "IN_KERNELS",
-    "SHAPE",
-    "Complex",
-    "Elements",
-    "Product",
-    "Range",
-    "Struct",
-    "StructView",
-    "Super",
-    "Value",
-    "VectorRange",
-    "View",
-    "at_run_time",
-    "describe",
-    "is_number",
-    "items_in",
-    "labelled",
-    "leaves",
-    "like",
-    "map_leaves",
-    "map_parts",
-    "plain",
-    "rebuilt",
-    "sequence",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Value:

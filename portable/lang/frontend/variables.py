@@ -32,19 +32,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
-__all__ = [
-    "Mutable",
-    "MutableComplex",
-    "Unassigned",
-    "alike",
-    "assign",
-    "is_mutable",
-    "is_wholly_mutable",
-    "new",
-    "read",
-    "same",
-]
-
 _CONSTANTS: Final = (bool, int, float, complex, str, DType, type(None))
 
 

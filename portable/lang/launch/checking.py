@@ -22,8 +22,6 @@ from portable.lang.passes.checked import REPORT_WORDS, Site, checked
 from portable.profiling import reports
 from portable.system.locks import fork_safe_lock
 
-__all__ = ["CheckedExecutable", "checking", "compile_checked"]
-
 _VARIABLE: Final = "PORTABLE_CHECK"
 _reports: Final[dict[str, _Report]] = {}
 _lock: Final = fork_safe_lock()

@@ -26,15 +26,6 @@ from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import Array
 from portable.lang.launch.filling import owners_of
 
-__all__ = [
-    "REQUIRED",
-    "Compiled",
-    "Definition",
-    "Parameters",
-    "interpreted_arguments",
-    "written_positions",
-]
-
 _NOTHING: Final[Mapping[Any, Any]] = {}
 
 REQUIRED: Final = inspect.Parameter.empty

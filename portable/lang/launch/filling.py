@@ -23,8 +23,6 @@ from portable.lang.arguments.signature import (
 )
 from portable.lang.launch.maker import maker_of
 
-__all__ = ["Filling", "Wording", "filling_of", "owners_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Wording:

@@ -8,18 +8,6 @@ from typing import Any, Final
 from portable.backend import Capabilities
 from portable.errors import LaunchError
 
-__all__ = [
-    "Groups",
-    "Three",
-    "asked_sizes",
-    "check_workgroup",
-    "default_workgroup",
-    "group_counts",
-    "groups",
-    "ragged_dims",
-    "sizes",
-]
-
 Three = tuple[int, int, int]
 
 _DEFAULTS: Final[dict[int, Three]] = {1: (256, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}

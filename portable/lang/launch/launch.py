@@ -41,13 +41,6 @@ from portable.lang.launch.geometry import (
 from portable.lang.launch.recogniser import Pair, Recogniser, recogniser
 from portable.namespace import device_for_numpy, device_of, elsewhere, on_device
 
-__all__ = [
-    "Familiar",
-    "Launcher",
-    "Lowered",
-    "Repeatable",
-]
-
 _MAX_PLANS: Final = 1024
 _TENSORS_AFTER: Final = 8
 """Launches of tensors after which it pays to compile what recognises them."""

@@ -14,8 +14,6 @@ from portable.lang.launch.definition import Definition, Parameters
 from portable.lang.launch.geometry import Groups, sizes
 from portable.lang.launch.launch import Launcher, Lowered
 
-__all__ = ["BoundKernel", "BoundLauncher", "Launchable"]
-
 _MAX_LAUNCHERS: Final = 4096
 
 

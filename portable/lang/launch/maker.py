@@ -6,8 +6,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["maker_of"]
-
 
 @lru_cache(maxsize=512)
 def maker_of(text: str) -> Callable[..., Any]:

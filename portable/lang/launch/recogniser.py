@@ -25,8 +25,6 @@ from portable.lang.launch.filling import Filling, Wording
 from portable.lang.launch.maker import maker_of
 from portable.registry import registry
 
-__all__ = ["Pair", "Recogniser", "recogniser"]
-
 Recogniser = Callable[[tuple[Any, ...], dict[str, Any]], "list[Any] | None"]
 """From a launch's arguments and constants to the program's arguments; None if they are unlike."""
 

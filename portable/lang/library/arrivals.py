@@ -11,8 +11,6 @@ from typing import Any
 from portable.lang import words as kl
 from portable.lang.function import function
 
-__all__ = ["arrived_last"]
-
 
 @function
 def arrived_last(counts: Any, slot: Any, siblings: Any) -> Any:

@@ -17,8 +17,6 @@ from typing import Any
 from portable.lang import words as kl
 from portable.lang.function import function
 
-__all__ = ["Workgroup", "all_true", "any_true", "broadcast", "reduced", "scanned"]
-
 
 @dataclass(frozen=True)
 class Workgroup:

@@ -18,8 +18,6 @@ from portable.dtypes import float32
 from portable.lang import words as kl
 from portable.lang.function import Function, function
 
-__all__ = ["COMPLEX", "OPERATORS", "REAL_LEFT", "REAL_RIGHT"]
-
 _LN2: Final = 0.6931471805599453
 _HALF_PI: Final = 1.5707963267948966
 _FAR: Final = 22.0

@@ -7,8 +7,6 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["multiply_slot", "read_slot"]
-
 
 @function
 def read_slot(tiles: Any, read: Any, step: Any, AHEAD: int, STAGES: int) -> None:

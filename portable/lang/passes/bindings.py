@@ -8,8 +8,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import ValueType
 
-__all__ = ["Bindings"]
-
 
 class Bindings:
     """Binds values just before the statement at hand.

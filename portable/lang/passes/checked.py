@@ -25,8 +25,6 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Region, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.ir.walk import map_block, map_regions
 
-__all__ = ["REPORT_WORDS", "Site", "checked"]
-
 _DIMS: Final = 3
 _HEAD: Final = 2
 _MOST_DIMS: Final = 64

@@ -19,8 +19,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import all_statements, map_block, map_expression, map_operands
 
-__all__ = ["lower_complements", "unknown_ones"]
-
 _GROUPS: Final = e.WorkItem("num_groups", 0, int32)
 
 

@@ -16,8 +16,6 @@ from portable.lang.ir.intervals import Interval
 from portable.lang.ir.make import cast, compare, constant
 from portable.lang.ir.types import scalar_of
 
-__all__ = ["Known", "float_floordiv", "float_mod", "floordiv", "mod"]
-
 Name = Callable[[e.Expression, str], e.Expression]
 """Gives what stands for a value that is used more than once."""
 

@@ -34,8 +34,6 @@ from portable.lang.passes.loops import lower_loops
 from portable.lang.passes.operators import lower_operators
 from portable.lang.passes.semantics import Semantics
 
-__all__ = ["INSTRUCTIONS", "lower_functions"]
-
 INSTRUCTIONS: Final = frozenset({
     "abs", "ceil", "clz", "copysign", "floor", "fma", "isfinite", "isinf", "isnan", "mulhi",
     "popcount", "rint", "signbit", "sqrt", "trunc",

@@ -22,8 +22,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import all_statements, map_block, map_blocks
 
-__all__ = ["meet_after_barriers"]
-
 
 def meet_after_barriers(kernel: Kernel) -> Kernel:
     """The kernel with a barrier after each branch and loop in which there is one.

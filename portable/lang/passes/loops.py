@@ -14,8 +14,6 @@ from portable.lang.ir.types import scalar_of
 from portable.lang.ir.walk import map_block, subexpressions
 from portable.lang.passes.bindings import Bindings
 
-__all__ = ["lower_loops"]
-
 
 def lower_loops(kernel: Kernel, bindings: Bindings) -> Kernel:
     """The kernel with loops that compare with a fixed bound after adding a constant.

@@ -33,8 +33,6 @@ from portable.lang.ir.types import Array, ValueType, Vector, scalar_of
 from portable.lang.ir.walk import all_expressions, map_block, map_expression, map_operands
 from portable.lang.tiles.substitute import substitute
 
-__all__ = ["lower_narrow_floats"]
-
 _FRACTION: Final = 23
 _BIAS: Final = 127
 _INFINITY: Final = 0x7F800000

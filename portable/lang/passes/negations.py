@@ -25,8 +25,6 @@ from portable.lang.ir.types import Vector, scalar_of
 from portable.lang.ir.walk import all_statements, map_block, map_expression, map_operands
 from portable.lang.passes.complements import unknown_ones
 
-__all__ = ["keep_negations", "plain_negations"]
-
 
 def keep_negations(kernel: Kernel) -> Kernel:
     """The kernel with no product that could turn out to be a negative, if it has barriers."""

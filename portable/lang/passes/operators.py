@@ -23,8 +23,6 @@ from portable.lang.passes.division import Known, Name
 from portable.lang.passes.places import placed
 from portable.lang.passes.semantics import Semantics
 
-__all__ = ["float_extreme", "lower_operators"]
-
 
 def lower_operators(kernel: Kernel, semantics: Semantics, bindings: Bindings) -> Kernel:
     """The kernel in operators, and words for places, that every language has.

@@ -17,8 +17,6 @@ from portable.lang.ir.places import linear_id, sub_group_id, sub_group_local_id
 from portable.lang.ir.walk import all_statements
 from portable.lang.passes.semantics import Semantics
 
-__all__ = ["launched_flat", "placed"]
-
 
 def launched_flat(kernel: Kernel, semantics: Semantics) -> Kernel:
     """The kernel, launched along one dimension where its sub-groups would not be right else."""

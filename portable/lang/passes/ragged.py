@@ -9,8 +9,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 
-__all__ = ["end_ranges"]
-
 
 def end_ranges(kernel: Kernel) -> Kernel:
     """The kernel, whose work-items return at once where they are beyond the ndrange."""

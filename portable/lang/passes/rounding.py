@@ -16,8 +16,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import map_block, map_expression, map_operands
 
-__all__ = ["round_constants"]
-
 _ROUNDED: Final[dict[str, Callable[[float], float]]] = {
     "ceil": math.ceil,
     "floor": math.floor,

@@ -19,8 +19,6 @@ from portable.lang.ir.places import sub_group_id, sub_group_local_id
 from portable.lang.ir.walk import all_statements, map_block
 from portable.lang.passes.bindings import Bindings
 
-__all__ = ["active_items", "lower_sub_groups"]
-
 _REDUCTIONS: Final[dict[str, e.BinaryOp]] = {
     "reduce_add": "add",
     "reduce_min": "min",

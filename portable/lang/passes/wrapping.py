@@ -13,8 +13,6 @@ from portable.lang.ir.make import reinterpret, unsigned
 from portable.lang.ir.types import ValueType, Vector, scalar_of
 from portable.lang.ir.walk import map_block, map_children, map_operands
 
-__all__ = ["wrap_signed"]
-
 
 def wrap_signed(kernel: Kernel, facts: Facts) -> Kernel:
     """The kernel for languages in which signed arithmetic that leaves its range means nothing."""

@@ -19,9 +19,6 @@ from portable.lang.tiles.regions import exists, inside, place
 from portable.lang.tiles.register_layout import RegisterLayout
 from portable.lang.tiles.work import Code, Work, add, mul
 
-__all__ = ["Held"]
-
-
 # Stores accumulators as halves, 16 bytes of a row at a time.
 #
 # A lane holds two neighbours of every 8 columns, 4 bytes as halves. The four lanes that share a row

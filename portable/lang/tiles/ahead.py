@@ -21,8 +21,6 @@ from portable.lang.tiles.pipelining import resolved
 from portable.lang.tiles.regions import place
 from portable.lang.tiles.work import Code, add, mul
 
-__all__ = ["fetch_ahead", "next_sources"]
-
 _MOST: Final = 12
 """Lines of one operand that are asked for before a micro-tile; where there are more, none are."""
 

@@ -20,8 +20,6 @@ from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements, map_block
 
-__all__ = ["lower_bulk"]
-
 
 def lower_bulk(kernel: Kernel, capabilities: Capabilities) -> Kernel:
     """The kernel without `BulkCopy` and `BulkWait`."""

@@ -23,8 +23,6 @@ from portable.lang.ir.types import LANES, Array, Region, Vector
 from portable.lang.ir.walk import all_statements, map_block, map_blocks
 from portable.lang.tiles.bulk import lower_bulk
 
-__all__ = ["lower_copies"]
-
 _MOST_UNROLLED = 16
 _ASYNC_BYTES = (4, 8, 16)
 _CHUNKS = tuple(lanes for lanes in LANES if lanes & (lanes - 1) == 0)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from portable.lang.ir import expressions as e
 from portable.lang.tiles.work import Code, add, mul
 
-__all__ = ["Grid", "Share"]
-
 _LANES = 32
 
 

@@ -8,8 +8,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.tiles.mma_shapes import LANES
 from portable.lang.tiles.work import Code, add, mul, number
 
-__all__ = ["Lanes", "divided", "remainder"]
-
 
 @dataclass(frozen=True, slots=True)
 class Lanes:

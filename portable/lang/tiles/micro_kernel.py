@@ -41,9 +41,6 @@ from portable.lang.tiles.work import (
     vector_type,
 )
 
-__all__ = ["Micro"]
-
-
 _Tile = tuple[e.Expression, e.Expression]
 """The numbers of a micro-tile down and across an accumulator."""
 

@@ -8,8 +8,6 @@ from math import gcd
 from portable.backend import Capabilities
 from portable.dtypes import DType
 
-__all__ = ["MicroShape"]
-
 _MOST_LANES = 16
 _MANY = 32
 """Registers, as AVX-512 and NEON have."""

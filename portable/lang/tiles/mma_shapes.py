@@ -9,19 +9,6 @@ from portable.backend import Capabilities
 from portable.dtypes import DType, bfloat16, float16, float32, float64
 from portable.lang.tiles.register_layout import Digit, RegisterLayout
 
-__all__ = [
-    "LANES",
-    "MMA_F16",
-    "MMA_F64",
-    "MMA_F64_DEEP",
-    "MMA_F64_SMALL",
-    "MMA_TF32",
-    "SUMS",
-    "Shape",
-    "room",
-    "shape_of",
-]
-
 LANES: Final = 32
 """Work-items that execute a matrix instruction together, whatever the sub-group's size."""
 

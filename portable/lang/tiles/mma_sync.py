@@ -21,8 +21,6 @@ from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import spread
 from portable.lang.tiles.work import Code, Work, mul
 
-__all__ = ["MmaSync", "grid_of"]
-
 _Use = Literal["a", "b"]
 _A: Final[_Use] = "a"
 _B: Final[_Use] = "b"

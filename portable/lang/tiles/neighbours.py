@@ -10,8 +10,6 @@ from portable.lang.tiles.parts import kept_dims
 from portable.lang.tiles.regions import inside, place
 from portable.lang.tiles.work import Code, add, both
 
-__all__ = ["store_neighbours"]
-
 
 def store_neighbours(
     code: Code,

@@ -18,8 +18,6 @@ from portable.lang.tiles.regions import inside, place
 from portable.lang.tiles.register_layout import Offset, RegisterLayout
 from portable.lang.tiles.work import Code, add, mul
 
-__all__ = ["Loader", "Registers", "ordered"]
-
 Registers = list[list[e.Variable]]
 """Registers of one k-step for each tile along the outer dimension: a's rows, b's columns."""
 

@@ -17,8 +17,6 @@ from portable.lang.ir.types import Array, Region
 from portable.lang.tiles.parts import kept_dims
 from portable.lang.tiles.work import Code, add, both, clamp, mul, number, vector_type
 
-__all__ = ["Panels"]
-
 _UNROLLED: Final = 4
 """How many lines or panels of vectors are copied at a step."""
 

@@ -9,8 +9,6 @@ from portable.lang.ir.expressions import Const
 from portable.lang.ir.types import Array, Fragment, Region, Use
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Part", "Tile", "alike_dims", "covers", "kept_dims", "parts_of"]
-
 
 @dataclass(slots=True)
 class Tile:

@@ -18,8 +18,6 @@ from portable.lang.ir.types import Fragment, Region
 from portable.lang.ir.walk import map_expression
 from portable.lang.tiles.work import add
 
-__all__ = ["Rotation", "exist_always", "resolved", "rotation"]
-
 _Change = Callable[[e.Expression], e.Expression]
 
 

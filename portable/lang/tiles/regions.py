@@ -10,8 +10,6 @@ from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.parts import kept_dims
 from portable.lang.tiles.work import add, both
 
-__all__ = ["exists", "inside", "place"]
-
 
 def place(region: Region, row: e.Expression, column: e.Expression) -> tuple[e.Expression, ...]:
     """The index into its array of an element of a region.

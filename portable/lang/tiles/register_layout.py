@@ -16,8 +16,6 @@ from typing import Final
 from portable.lang.ir import expressions as e
 from portable.lang.tiles.work import add, mul, number
 
-__all__ = ["MEMBERS", "Digit", "Offset", "RegisterLayout"]
-
 Offset = tuple[int, int]
 """Rows and columns."""
 

@@ -29,8 +29,6 @@ from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import contiguous_dim, staggered
 from portable.lang.tiles.work import Code, Work, add, both, mul, number, smaller, vector_type
 
-__all__ = ["Registers"]
-
 _VECTOR_BYTES: Final = 16
 _MOST_UNROLLED: Final = 4096
 _MOST_HELD: Final = 1024

@@ -11,8 +11,6 @@ from portable.lang.ir.pipeline import Pipeline, in_rounds
 from portable.lang.tiles.parts import Part
 from portable.lang.tiles.work import Work
 
-__all__ = ["Strategy"]
-
 
 class Strategy(ABC):
     """Holds the fragments of one part of a kernel in one way.

@@ -8,8 +8,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import map_block, map_memory
 
-__all__ = ["substitute"]
-
 
 def substitute(body: s.Block, new: Mapping[Array, Array]) -> s.Block:
     """The block with every array that is a key of `new` replaced; the indices stay."""

@@ -18,8 +18,6 @@ from portable.lang.ir.walk import all_expressions, all_statements, subexpression
 from portable.lang.tiles.vector_bodies import is_for_vectors
 from portable.lang.tiles.work import add
 
-__all__ = ["Summation", "summations"]
-
 
 @dataclass(frozen=True, slots=True)
 class Summation:

@@ -13,8 +13,6 @@ from portable.lang.ir.types import Array, Layout, chunk_bytes
 from portable.lang.tiles.parts import Tile, alike_dims
 from portable.lang.tiles.work import Work
 
-__all__ = ["contiguous_dim", "spread", "staggered"]
-
 _CHUNK: Final = 16
 _BANKS: Final = 128
 

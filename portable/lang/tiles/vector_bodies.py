@@ -15,8 +15,6 @@ from portable.lang.ir.types import Vector
 from portable.lang.ir.walk import children, map_children, subexpressions
 from portable.lang.tiles.work import Code
 
-__all__ = ["for_vector", "is_for_vectors"]
-
 _PLAIN: Final = (e.Const, e.Variable, e.Extent, e.Stride, e.WorkItem)
 _LANEWISE: Final = (e.Binary, e.Unary, e.Compare, e.Select, e.Call)
 

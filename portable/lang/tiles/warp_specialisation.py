@@ -30,8 +30,6 @@ from portable.lang.tiles.mma_shapes import LANES
 from portable.lang.tiles.pipelining import resolved
 from portable.lang.tiles.work import Code, Work, add, smaller
 
-__all__ = ["GROUP", "Cut", "cut", "cut_loop", "cut_of"]
-
 GROUP: Final = 4 * LANES
 """Work-items of a warpgroup."""
 

@@ -37,9 +37,6 @@ from portable.lang.tiles.tile_layouts import contiguous_dim
 from portable.lang.tiles.warp_specialisation import GROUP, Cut, cut, cut_loop, cut_of
 from portable.lang.tiles.work import Code, Work, add, mul, smaller
 
-__all__ = ["Wgmma", "warpgroups"]
-
-
 _MOST: Final = 256
 """Elements of a box along a dimension."""
 

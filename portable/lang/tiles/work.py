@@ -25,19 +25,6 @@ from portable.lang.ir.types import (
 )
 from portable.lang.ir.walk import all_expressions, all_statements
 
-__all__ = [
-    "Code",
-    "Work",
-    "add",
-    "both",
-    "clamp",
-    "mul",
-    "number",
-    "smaller",
-    "splat",
-    "vector_type",
-]
-
 
 def _like(kind: ValueType, dtype: DType) -> ValueType:
     """A type of as many lanes as `kind`."""

@@ -28,8 +28,6 @@ from portable.linalg.base.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["band_to_bidiagonal", "chase"]
-
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _WIDEST: Final = 4096
 _WORKGROUP: Final = 256

@@ -24,8 +24,6 @@ from portable.lang.function import function
 from portable.linalg.base.sums import lane_sum, lane_sums
 from portable.linalg.reflectors.householder import mirror
 
-__all__ = ["at", "hop_in_vectors"]
-
 _UNROLL: Final = 32
 """Vectors of a column up to which loops over them are unrolled: what is indexed by a loop's number
 lies in memory and not in registers. On a processor with AVX-512, a band of 64 in double precision

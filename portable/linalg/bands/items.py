@@ -19,8 +19,6 @@ from portable.lang.function import function
 from portable.linalg.bands.hops import at
 from portable.linalg.reflectors.householder import mirror
 
-__all__ = ["ItemShape", "hop_by_items"]
-
 
 @dataclass(frozen=True, slots=True)
 class ItemShape:

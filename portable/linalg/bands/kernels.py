@@ -25,16 +25,6 @@ from portable.linalg.bands.hops import at, hop_in_vectors
 from portable.linalg.bands.items import ItemShape, hop_by_items
 from portable.linalg.base.magnitude import power_bits, scaled_by
 
-__all__ = [
-    "FINISHED",
-    "item_wave",
-    "load_band",
-    "move_band",
-    "store_bidiagonal",
-    "vector_packs",
-    "vector_wave",
-]
-
 FINISHED: Final = 2**30
 """The progress of a pack that has no steps left."""
 

@@ -23,9 +23,6 @@ from portable.dtypes import DType
 from portable.linalg.bands.plan import Plan, Stage, waves_of
 from portable.tune.table import device_keys
 
-__all__ = ["Rates", "predicted", "stage_time"]
-
-
 _SHARED: Final = 1.5
 """As many units do the work of so many where two panels share one, seen on an H200."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-__all__ = ["Narrowing"]
-
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:

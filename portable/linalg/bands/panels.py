@@ -33,8 +33,6 @@ from portable.linalg.bands.narrowing import Narrowing
 from portable.linalg.base.sums import add_up_neighbours
 from portable.linalg.reflectors.householder import mirror, mirror_beside
 
-__all__ = ["PanelShape", "panel_packs", "panel_wave"]
-
 _GRIDS: Final = {1: (1, 1), 8: (2, 4), 16: (4, 4), 32: (4, 8), 64: (8, 8)}
 
 

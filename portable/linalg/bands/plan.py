@@ -14,8 +14,6 @@ from portable.linalg.bands.products import ProductShape
 from portable.linalg.bands.ring import Ring
 from portable.linalg.bands.tiles import TileShape, tile_shape
 
-__all__ = ["Layout", "Plan", "Stage", "rounded", "sweeps_of_wave", "waves_of"]
-
 
 class Layout(NamedTuple):
     """Working storage: places from a column to the next, and the diagonal's in its column.

@@ -22,8 +22,6 @@ from portable.linalg.bands.narrowing import Narrowing
 from portable.linalg.reflectors.vector_panels import eliminate_alone
 from portable.linalg.reflectors.vector_products import transpose
 
-__all__ = ["ProductShape", "product_packs"]
-
 _UNROLLED: Final = 2
 """Of four compilers make vectors of neighbours, whose lanes they then have to spread."""
 

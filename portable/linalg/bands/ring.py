@@ -47,8 +47,6 @@ from portable.linalg.bands.kernels import FINISHED, publish, taken_pack
 from portable.linalg.bands.tiles import Tile, TileShape, made_of
 from portable.linalg.reflectors.householder import mirror_beside
 
-__all__ = ["Ring", "ring_packs"]
-
 _APART: Final = 3
 _TURN, _LOADED = 0, 1
 

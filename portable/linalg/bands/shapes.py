@@ -16,8 +16,6 @@ from portable.linalg.bands.panels import PanelShape
 from portable.linalg.bands.plan import Plan, Stage, rounded
 from portable.linalg.bands.tiles import tile_shape
 
-__all__ = ["plan_for", "predicted_time"]
-
 _MOST_SWEEPS: Final = 32
 _MOST_STEPS: Final = 8
 _WINDOWS: Final = 768 * 1024

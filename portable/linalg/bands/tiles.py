@@ -15,8 +15,6 @@ from portable.lang.function import function
 from portable.linalg.base.sums import add_up_neighbours
 from portable.linalg.reflectors.householder import mirror_beside
 
-__all__ = ["Tile", "TileShape", "made_of", "tile_shape"]
-
 _RUN: Final = 8
 _GRIDS: Final = {1: (1, 1), 8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}
 _TALL: Final = {1: (1, 1), 8: (8, 1), 16: (8, 2), 32: (16, 2), 64: (16, 4)}

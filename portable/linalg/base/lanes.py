@@ -7,8 +7,6 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["mixed"]
-
 _MOST_MIXED: Final = 5
 """Times that vectors are mixed at most: of 32 one is made of a lane of each after the other."""
 

@@ -13,8 +13,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 
-__all__ = ["largest_magnitude", "power_bits", "require_finite", "scaled_by"]
-
 _WORKGROUP: Final = 128
 _ELEMENTS_PER_ITEM: Final = 64
 _MAX_GROUPS: Final = 256

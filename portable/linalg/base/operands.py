@@ -12,15 +12,6 @@ from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.lang.arguments.arguments import byte_range
 
-__all__ = [
-    "broadcast_shape",
-    "broadcasts_to",
-    "common_dtype",
-    "overlap",
-    "same_elements",
-    "views_overlap",
-]
-
 
 def common_dtype(operation: str, allowed: Sequence[DType], **arrays: Any) -> DType:
     """The one dtype that all the arrays have; those that are None do not count.

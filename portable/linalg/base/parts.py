@@ -8,8 +8,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.base.magnitude import scaled_by
 
-__all__ = ["absolute_square", "conjugate", "largest_part", "real_part", "scaled"]
-
 
 @function
 def absolute_square(x: kl.Scalar) -> Any:

@@ -8,8 +8,6 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["add_up_neighbours", "lane_sum", "lane_sums"]
-
 _STAGES: Final = 6
 """Shuffles that a sum over a sub-group takes at most."""
 

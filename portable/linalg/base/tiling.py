@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from portable.tune.space import Parameters
 
-__all__ = ["Tiling"]
-
 
 class Tiling(NamedTuple):
     """A constant of kernels.

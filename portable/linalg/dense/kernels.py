@@ -6,8 +6,6 @@ from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits, scaled_by
 
-__all__ = ["clear", "clear_below", "load_dense", "store_band", "store_values"]
-
 
 @kernel
 def load_dense(

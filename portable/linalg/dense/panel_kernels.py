@@ -23,8 +23,6 @@ from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.reflectors.householder import reflector
 from portable.linalg.reflectors.vector_panels import eliminate_alone
 
-__all__ = ["factor_panel"]
-
 
 @kernel
 def factor_panel(

@@ -25,8 +25,6 @@ from portable.namespace import device_of_arrays
 from portable.tune.fallback import first_accepted
 from portable.typing import ArrayT
 
-__all__ = ["SCALED_TO", "Progress", "dense_to_band", "reduced"]
-
 Progress = Callable[[float], None]
 """Is told which part of the work is done, from 0 to 1."""
 

@@ -11,8 +11,6 @@ from portable.linalg.dense.reflector_tree import Level, Node, Panel, Reflectors
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.reflectors.vector_reflectors import combine_alone
 
-__all__ = ["apply_reflectors"]
-
 
 @kernel
 def apply_reflectors(

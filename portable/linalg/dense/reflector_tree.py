@@ -20,8 +20,6 @@ from portable import lang as kl
 from portable.lang.library.arrivals import arrived_last
 from portable.linalg.dense.shapes import DenseShape
 
-__all__ = ["Level", "Node", "Panel", "Reflectors", "level_sizes"]
-
 
 class Reflectors(NamedTuple):
     """The reflectors of a tree, ``Q = I - V T V^T`` per node.

@@ -11,8 +11,6 @@ from portable.dtypes import DType
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
-__all__ = ["SPACE", "DenseShape", "dense_shape", "elements_alone", "local_elements", "tuned"]
-
 _NARROWEST: Final = 16
 _GROUP_ROWS: Final = 32
 _PADDING_BYTES: Final = 16

@@ -31,8 +31,6 @@ from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["Factoring", "cholesky"]
-
 _NOT_DEFINITE = (
     "cholesky: the matrix is not positive definite: the pivot of row {} is not a positive number"
 )

@@ -9,8 +9,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.lanes import mixed
 
-__all__ = ["EVERYTHING", "LOWER", "UPPER", "conjugate", "copy_alone", "copy_matrices", "matrix_at"]
-
 EVERYTHING = "everything"
 UPPER = "upper"
 """What lies on the diagonal and above it; zeros below."""

@@ -16,8 +16,6 @@ from portable.linalg.factorisations.matrices import batch_of, checked_dtype, lea
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["Slogdet", "det", "diagonal_products", "slogdet"]
-
 _ITEMS = 64
 
 

@@ -38,8 +38,6 @@ from portable.linalg.factorisations.right_sides import RightSides
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import kept_plan, repeated
 
-__all__ = ["Eliminated", "eliminated", "solution", "system"]
-
 _UNIT_LOWER: Final = Triangle(backward=False, turned=False, conjugate=False, unit=True)
 _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 _LINE: Final = 64

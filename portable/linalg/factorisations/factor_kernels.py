@@ -7,8 +7,6 @@ from portable.lang.kernel import kernel
 from portable.linalg.factorisations.copy_kernels import conjugate, matrix_at
 from portable.linalg.factorisations.layout import Layout
 
-__all__ = ["put_factors"]
-
 
 @kernel
 def put_factors(

@@ -16,8 +16,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.factorisations.panel_kernels import size_of
 
-__all__ = ["Holding", "eliminate_in_registers", "exchange_and_solve"]
-
 _SMALLEST: Final = 2.0**-120
 """Pivots from which on reciprocals do not overflow, in all precisions."""
 

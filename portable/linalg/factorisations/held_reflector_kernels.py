@@ -25,8 +25,6 @@ from portable.linalg.factorisations.reflector_panel_kernels import (
     scaled,
 )
 
-__all__ = ["reflect_in_registers"]
-
 _STAGES = 6
 """Shuffles that a sum over a sub-group takes at most."""
 

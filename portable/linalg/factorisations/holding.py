@@ -8,8 +8,6 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.linalg.factorisations.held_panel_kernels import Holding
 
-__all__ = ["holding_for", "panel_of"]
-
 _ITEMS: Final = (64, 256, 512)
 """Work-items that hold a panel: few sizes, of which each is a program."""
 

@@ -9,8 +9,6 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType
 
-__all__ = ["Layout", "layout_of", "room_of"]
-
 _BLOCK: Final = 64
 """Rows of a diagonal block: what the kernels that work one at a time are given of a matrix."""
 

@@ -21,8 +21,6 @@ from portable.linalg.factorisations.right_sides import RightSides, right_sides
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["LUFactors", "inv", "lu_factor", "lu_solve", "solve"]
-
 _SINGULAR: Final = "{}: the matrix is singular: there is no pivot in column {{}}"
 
 

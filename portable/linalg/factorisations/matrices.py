@@ -21,20 +21,6 @@ from portable.linalg.factorisations.copy_kernels import (
 )
 from portable.linalg.factorisations.layout import room_of
 
-__all__ = [
-    "batch_of",
-    "checked_dtype",
-    "copied",
-    "element_dtype",
-    "is_turned",
-    "lead_of",
-    "moved",
-    "order_of",
-    "require_success",
-    "turned",
-    "workspace",
-]
-
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64, complex64, complex128)
 _TILE: Final = 32
 _ITEMS: Final = 256

@@ -10,16 +10,6 @@ from portable.lang.kernel import kernel
 from portable.linalg.factorisations.copy_kernels import matrix_at
 from portable.linalg.factorisations.layout import Layout
 
-__all__ = [
-    "Candidate",
-    "eliminate_panel",
-    "exchange_alone",
-    "exchange_rows",
-    "gather_rows",
-    "larger",
-    "order_rows",
-]
-
 
 class Candidate(NamedTuple):
     """The size of an element of a column, and its row."""

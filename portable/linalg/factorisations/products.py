@@ -15,8 +15,6 @@ from portable.linalg.factorisations.matrices import is_turned, turned
 from portable.linalg.products.gemm import gemm
 from portable.linalg.products.repeats import room_for
 
-__all__ = ["add_product", "multiplied", "subtract_product"]
-
 _TILE: Final = (32, 8, 1)
 _TILE_ALONE: Final = (64, 1, 1)
 _NARROW: Final = 32

@@ -26,8 +26,6 @@ from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["MODES", "Mode", "QRFactors", "qr"]
-
 Mode = Literal["reduced", "complete", "r"]
 """Which factors are wanted."""
 

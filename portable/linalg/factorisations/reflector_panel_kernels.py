@@ -18,8 +18,6 @@ from portable.linalg.factorisations.copy_kernels import conjugate
 from portable.linalg.factorisations.layout import Layout
 from portable.linalg.factorisations.panel_kernels import fetch_row, size_of
 
-__all__ = ["TARGET", "added", "factor_columns", "put_column", "reflector_of", "scaled"]
-
 _CHAIN: Final = 256
 """Products that a work-item adds up one after the other at most."""
 

@@ -18,8 +18,6 @@ from portable.linalg.factorisations.reflector_panel_kernels import factor_column
 from portable.linalg.factorisations.shared_panel_kernels import reflect_together
 from portable.linalg.factorisations.sharing import Board, board_for, sharing_for
 
-__all__ = ["Reflectors", "Triangularisation"]
-
 _LINE: Final = 64
 _LOCAL_BYTES: Final = 16 * 1024
 """Local memory that a panel may take, so that several workgroups have room."""

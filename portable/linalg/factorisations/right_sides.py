@@ -12,8 +12,6 @@ from portable.errors import ShapeError
 from portable.linalg.base.operands import broadcast_shape
 from portable.linalg.factorisations.matrices import copied
 
-__all__ = ["RightSides", "right_sides"]
-
 
 @dataclass(frozen=True)
 class RightSides:

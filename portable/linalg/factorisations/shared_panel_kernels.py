@@ -28,8 +28,6 @@ from portable.linalg.factorisations.reflector_panel_kernels import (
     scaled,
 )
 
-__all__ = ["Sharing", "reflect_together"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sharing:

@@ -11,8 +11,6 @@ from portable.linalg.factorisations.layout import Layout
 from portable.linalg.factorisations.shared_panel_kernels import Sharing
 from portable.sim.settings import current
 
-__all__ = ["Board", "board_for", "sharing_for"]
-
 _HELD_BYTES: Final = 256
 """What a work-item has of a panel in registers at most."""
 _ROWS: Final = 4

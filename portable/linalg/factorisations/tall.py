@@ -35,8 +35,6 @@ from portable.linalg.factorisations.products import multiplied
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import kept_plan, repeated
 
-__all__ = ["Tall", "deviations", "is_tall", "orthonormalised"]
-
 _TALL: Final = 8
 """So many times as many rows as columns."""
 

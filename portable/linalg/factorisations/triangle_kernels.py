@@ -12,8 +12,6 @@ from portable.lang.kernel import kernel
 from portable.linalg.factorisations.copy_kernels import conjugate
 from portable.linalg.factorisations.layout import Layout
 
-__all__ = ["Triangle", "cholesky_block", "cholesky_rows", "solve_strips"]
-
 _TILE: Final = 4
 """Rows and columns of a block that a work-item holds in registers."""
 

@@ -9,8 +9,6 @@ from portable.lang.function import Function, helper, settled
 from portable.lang.words.word import word_of
 from portable.linalg.products.kernels import keep, relu
 
-__all__ = ["activation_of"]
-
 _MOST_WORDS: Final = 64
 
 

@@ -23,15 +23,6 @@ from portable.linalg.products.plan import Plan
 from portable.linalg.products.rows import COPYING, Rows, copy_launcher, room_for
 from portable.tune.table import recent_state, state
 
-__all__ = [
-    "Known",
-    "key_of",
-    "key_of_tensors",
-    "known_of_tensors",
-    "known_product",
-    "seen_again",
-]
-
 _AFTER: Final = 4
 """Calls after which it pays to compile what recognises more of them."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from portable.dtypes import dtype, float64
 from portable.tune.verify import unit_roundoff, worst_error
 
-__all__ = ["ProductCheck", "tolerance"]
-
 _FULL: Final = 1024
 _SAMPLED: Final = 128
 _Array = np.ndarray[Any, Any]

@@ -28,17 +28,6 @@ from portable.linalg.products.schedules import (
 )
 from portable.primitives.reductions.merging import CHAIN
 
-__all__ = [
-    "gemm_naive",
-    "gemm_share_sums",
-    "gemm_shares",
-    "gemm_sums",
-    "gemm_tiled",
-    "gemm_tiles",
-    "keep",
-    "relu",
-]
-
 
 @function
 def keep(x: kl.Scalar) -> Any:

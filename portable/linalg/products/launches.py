@@ -35,18 +35,6 @@ from portable.linalg.products.tuning import has_engine, schemes
 from portable.tune.space import Parameters
 from portable.tune.ways import Way, Ways
 
-__all__ = [
-    "Beside",
-    "Sharing",
-    "TileLaunch",
-    "first_launch",
-    "in_order",
-    "launches",
-    "sharing_for",
-    "sums_launch",
-    "tiles_launch",
-]
-
 _EDGE: Final = 16
 """Edge of the square tiles of the rungs "naive" and "tiled", one work-item per element."""
 

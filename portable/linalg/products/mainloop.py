@@ -14,8 +14,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.base.tiling import Tiling
 
-__all__ = ["mainloop", "multiply", "prologue", "room"]
-
 
 @function
 def room(operands: tuple[kl.Array, ...], ACC: Any, TILING: Tiling, TRANSPOSED: bool = False) -> Any:

@@ -30,17 +30,6 @@ from portable.dtypes import DType, bfloat16, float16, float32
 from portable.tune.space import Parameters
 from portable.tune.table import device_keys
 
-__all__ = [
-    "PARTS",
-    "Product",
-    "Rates",
-    "multiplying",
-    "parts_of",
-    "predicted",
-    "rates_of",
-    "shares_out",
-]
-
 PARTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128)
 """Into how many the sum over k may be cut."""
 

@@ -20,16 +20,6 @@ from portable.lang.tiles.micro_shape import MicroShape
 from portable.linalg.base.lanes import mixed
 from portable.linalg.products.kernels import keep
 
-__all__ = [
-    "Packing",
-    "Side",
-    "Slab",
-    "multiply",
-    "multiply_halves",
-    "pack_halves",
-    "pack_right",
-]
-
 _UNROLLED = 2
 """Rows of strips: in double precision one core took 0.93 of the time so; of four it spills."""
 

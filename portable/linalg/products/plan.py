@@ -17,17 +17,6 @@ from portable.linalg.products.launches import Beside, TileLaunch, launches
 from portable.linalg.products.packed import sums_halves
 from portable.linalg.products.rows import Rows, row_multiples
 
-__all__ = [
-    "ALGORITHMS",
-    "PRECISIONS",
-    "Algorithm",
-    "Form",
-    "Plan",
-    "Precision",
-    "Wanted",
-    "planned",
-]
-
 Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor"]
 
 ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")

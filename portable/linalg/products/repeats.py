@@ -19,8 +19,6 @@ from portable.dtypes import DType
 from portable.lang.launch.launch import Launcher
 from portable.linalg.products.gemm import gemm, prepare_gemm
 
-__all__ = ["kept_plan", "repeated", "room_for"]
-
 _KEPT: Final = 8
 """Plans that a thread keeps."""
 

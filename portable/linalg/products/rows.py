@@ -20,19 +20,6 @@ from portable.lang.launch.launch import Launcher
 from portable.linalg.products.kernels import matrix_of
 from portable.linalg.products.schedules import tile_of_workgroup
 
-__all__ = [
-    "COPYING",
-    "Enqueue",
-    "Rows",
-    "bytes_by_units",
-    "copy_into",
-    "copy_into_rows",
-    "copy_launcher",
-    "in_rows",
-    "room_for",
-    "row_multiples",
-]
-
 Enqueue = Callable[..., None]
 """Takes a launcher and what that is called with."""
 

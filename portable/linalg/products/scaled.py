@@ -27,8 +27,6 @@ from portable.namespace import device_of_arrays
 from portable.primitives.mapping import copy
 from portable.typing import ArrayT
 
-__all__ = ["scaled_matmul"]
-
 _KINDS: Final = (kl.f8e4m3, kl.f8e5m2, kl.i8, kl.f16, kl.bf16, kl.f32)
 _FACTORS: Final = (kl.f32, kl.f16, kl.bf16, kl.f8e4m3, kl.f8e5m2)
 _RESULTS: Final = (kl.f32, kl.bf16, kl.f16)

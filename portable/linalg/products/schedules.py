@@ -16,19 +16,6 @@ from typing import Any, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = [
-    "InTurn",
-    "OneEach",
-    "Part",
-    "Piece",
-    "Shares",
-    "matrices_of",
-    "tile_of_workgroup",
-    "tile_place",
-    "tile_position",
-    "tiles_of",
-]
-
 
 class Piece(NamedTuple):
     """What a workgroup makes at once: some steps of a tile's sum."""

@@ -20,8 +20,6 @@ from portable.linalg.products.kernels import finished, matrices
 from portable.linalg.products.schedules import matrices_of
 from portable.primitives.scans.chains import chain_added, levels_of, total_of_levels
 
-__all__ = ["Slim", "gemm_slim", "slim_for"]
-
 _ROWS: Final = 8
 _SMALL: Final = 48
 """Extents of matrices that are small."""

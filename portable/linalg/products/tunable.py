@@ -17,8 +17,6 @@ from portable.linalg.products.tuning import SPACE, SPACE_NT
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents
 
-__all__ = ["TUNABLE", "TUNABLE_NT"]
-
 
 class _Product:
     """A product of random matrices on a device, the second perhaps a transposed view."""

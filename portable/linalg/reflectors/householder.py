@@ -7,8 +7,6 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["mirror", "mirror_beside", "reflector", "reflector_of"]
-
 
 @function
 def reflector(alpha: kl.Scalar, tail: kl.Scalar) -> Any:

@@ -6,8 +6,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.reflectors.householder import reflector
 
-__all__ = ["eliminate_alone"]
-
 
 @function
 def eliminate_alone(

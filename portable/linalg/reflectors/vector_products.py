@@ -10,8 +10,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.base.lanes import mixed
 
-__all__ = ["add_product", "subtract_product", "transpose"]
-
 _ROWS: Final = 8
 _VECTORS: Final = 2
 """Of sums that registers hold: half of those that AVX-512 has, which are kept busy so."""

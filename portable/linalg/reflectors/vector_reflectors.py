@@ -8,8 +8,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.reflectors.vector_products import add_product, subtract_product, transpose
 
-__all__ = ["combine_alone"]
-
 
 @function
 def combine_alone(

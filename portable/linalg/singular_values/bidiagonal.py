@@ -23,8 +23,6 @@ from portable.linalg.singular_values.bidiagonal_kernels import (
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["SPLITS", "bidiagonal_svdvals", "bisected", "search_for"]
-
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _LEFT: Final = {"f32": 1, "f64": 2}
 _WORKGROUP: Final = 64

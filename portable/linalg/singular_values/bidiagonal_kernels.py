@@ -21,8 +21,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits, scaled_by
 
-__all__ = ["TREE_BITS", "Search", "bisect", "count_table", "squares", "team_of"]
-
 TREE_BITS: Final = {"f32": 31, "f64": 63}
 """Bits that order the positive numbers of a type."""
 

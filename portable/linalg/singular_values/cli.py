@@ -30,8 +30,6 @@ from portable.linalg.spectral.decompositions import svd as decomposed
 from portable.system.console import printable, show
 from portable.system.files import write_whole
 
-__all__ = ["svd"]
-
 _DTYPES: Final = (float16, float32, float64)
 _LISTED: Final = 20
 _LARGE: Final = 1024

@@ -23,8 +23,6 @@ from portable.linalg.singular_values.direct_kernels import (
     bidiagonalize_each,
 )
 
-__all__ = ["Direct", "direct_layout", "direct_svdvals"]
-
 _CACHED: Final = 2 << 20
 """Bytes of a matrix up to which a core alone is faster than panels are on all of them."""
 

@@ -24,17 +24,6 @@ from portable.linalg.base.parts import absolute_square, conjugate, real_part
 from portable.linalg.base.sums import lane_sum
 from portable.linalg.reflectors.householder import reflector_of
 
-__all__ = [
-    "DirectShape",
-    "KeptReflectors",
-    "Scratch",
-    "bidiagonalize",
-    "bidiagonalize_each",
-    "make_steps",
-    "with_number",
-    "zeros_up_to",
-]
-
 _AHEAD: Final = 8
 """Sums that are loaded side by side where work-items are many, which wait long for each load."""
 

@@ -20,8 +20,6 @@ from portable.linalg.base.parts import absolute_square
 from portable.linalg.base.sums import add_up_neighbours, lane_sum
 from portable.linalg.products.kernels import matrix_of
 
-__all__ = ["JacobiShape", "column_products", "jacobi_svdvals", "one_sweep", "rank_of"]
-
 _HELD: Final = 16
 """Rows up to which a work-item keeps its part of both columns in registers."""
 

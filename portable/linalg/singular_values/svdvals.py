@@ -31,8 +31,6 @@ from portable.tune.space import Parameters
 from portable.tune.ways import Way, Ways
 from portable.typing import ArrayT
 
-__all__ = ["Progress", "Stage", "in_stages", "svdvals"]
-
 Stage = Literal["band", "bidiagonal", "values"]
 """The parts of the work: dense to banded, banded to bidiagonal, bidiagonal to singular values."""
 

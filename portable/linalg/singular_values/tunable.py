@@ -15,8 +15,6 @@ from portable.linalg.singular_values.svdvals import in_stages
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents
 
-__all__ = ["TUNABLE"]
-
 _TOLERANCE: Final = {float32: 2e-6, float64: 1e-13}
 
 

@@ -38,8 +38,6 @@ from portable.linalg.spectral.step_kernels import (
     total_of,
 )
 
-__all__ = ["Bidiagonal", "bidiagonalize_in_panels", "bidiagonalize_keeping"]
-
 
 class Bidiagonal(NamedTuple):
     """What steps leave and what they hand on, each with a first dimension of the matrices.

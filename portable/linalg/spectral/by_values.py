@@ -20,8 +20,6 @@ from portable.linalg.spectral.products import multiplied, turned
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["PolarResult", "matrix_rank", "pinv", "polar"]
-
 _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64, kl.c64, kl.c128)

@@ -23,8 +23,6 @@ from portable.namespace import device_of_arrays
 from portable.tune.ways import Way, Ways
 from portable.typing import ArrayT
 
-__all__ = ["EighResult", "SVDResult", "eigh", "eigvalsh", "svd"]
-
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64, kl.c64, kl.c128)
 
 _FEW: Final = 48

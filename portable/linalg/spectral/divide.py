@@ -25,8 +25,6 @@ from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeSha
 from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
 from portable.linalg.spectral.secular_kernels import place_roots, refine_weights, solve_secular
 
-__all__ = ["LEAF", "bidiagonal_vectors", "tridiagonal_vectors"]
-
 LEAF: Final = 32
 """Rows of blocks that are decomposed by rotations."""
 

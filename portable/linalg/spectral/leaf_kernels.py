@@ -6,8 +6,6 @@ from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.linalg.spectral.merge_shapes import Blocks
 
-__all__ = ["bidiagonal_leaves", "pad_diagonals", "settle_bidiagonal", "tridiagonal_leaves"]
-
 
 @kernel
 def pad_diagonals(

@@ -25,8 +25,6 @@ from portable.linalg.spectral.products import multiplied
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["LeastSquares", "lstsq", "small_diagonals", "sum_squares"]
-
 _ITEMS: Final = 64
 _LINE: Final = 64
 _TILE: Final = (32, 8, 1)

@@ -18,8 +18,6 @@ from portable.linalg.base.magnitude import power_bits, scaled_by
 from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeShape, Roots
 from portable.linalg.spectral.secular_kernels import distance
 
-__all__ = ["deflate", "form_factor", "join", "unrotate"]
-
 _HALF: Final = sqrt(0.5)
 
 _STAGED: Final = 256

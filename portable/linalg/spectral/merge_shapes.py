@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["Blocks", "Joined", "Kept", "MergeShape", "Roots"]
-
 
 @dataclass(frozen=True, slots=True)
 class MergeShape:

@@ -11,8 +11,6 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.parts import conjugate
 from portable.linalg.products.gemm import gemm
 
-__all__ = ["multiplied", "turn", "turned"]
-
 _TILE: Final = (32, 8, 1)
 
 

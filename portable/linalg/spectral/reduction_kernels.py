@@ -15,23 +15,6 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits, scaled_by
 from portable.linalg.base.parts import conjugate, largest_part, scaled
 
-__all__ = [
-    "Form",
-    "clear_all",
-    "collect",
-    "copy_columns",
-    "copy_rows",
-    "largest_of_each",
-    "largest_parts",
-    "load_scaled",
-    "real_bidiagonal",
-    "real_tridiagonal",
-    "reflector_triangles",
-    "spread",
-    "store_spectrum",
-    "unfold_complex",
-]
-
 Form = Literal["plain", "turned", "hermitian"]
 """A matrix itself, its conjugate transpose, or what its lower triangle makes a Hermitian one."""
 

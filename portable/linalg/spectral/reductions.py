@@ -35,15 +35,6 @@ from portable.linalg.spectral.step_kernels import StepShape, subtract
 from portable.linalg.spectral.tridiagonal_kernels import Tridiagonal, tridiagonalize
 from portable.sim.settings import current
 
-__all__ = [
-    "SCALED_TO",
-    "Reduced",
-    "Reflectors",
-    "largest_magnitudes",
-    "reduced_to_bidiagonal",
-    "reduced_to_tridiagonal",
-]
-
 SCALED_TO: Final = 10
 """The exponent that the largest element is scaled to: nothing overflows when squared and summed."""
 

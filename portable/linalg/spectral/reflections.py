@@ -9,8 +9,6 @@ from portable.dtypes import dtype
 from portable.linalg.products.gemm import gemm
 from portable.linalg.spectral.reduction_kernels import reflector_triangles
 
-__all__ = ["BLOCK", "reflect"]
-
 BLOCK: Final = 64
 """Reflectors of a block: of so many rows, products take the time of arithmetic."""
 

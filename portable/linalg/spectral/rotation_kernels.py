@@ -29,8 +29,6 @@ from portable.linalg.base.parts import (
 from portable.linalg.singular_values.jacobi_kernels import column_products, one_sweep, rank_of
 from portable.linalg.spectral.rotation_shapes import RotationShape
 
-__all__ = ["Factors", "hermitian_by_rotations", "svd_by_rotations"]
-
 _POWERS: Final = 6
 _MARGIN: Final = 2.5
 """The bound of eigenvalues is so many times what powers show, which may be a third too little."""

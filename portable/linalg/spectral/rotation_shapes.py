@@ -9,8 +9,6 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType
 
-__all__ = ["RotationShape", "rotation_shape"]
-
 _PARTS: Final = 4
 """Work-items that share a pair of columns, if they are not long."""
 

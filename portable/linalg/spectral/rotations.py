@@ -15,8 +15,6 @@ from portable.linalg.spectral.rotation_kernels import (
 )
 from portable.linalg.spectral.rotation_shapes import RotationShape, rotation_shape
 
-__all__ = ["hermitian_rotated", "svd_rotated"]
-
 _UNUSED: Final = (1, 1, 1)
 
 

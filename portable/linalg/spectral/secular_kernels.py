@@ -21,8 +21,6 @@ from portable.linalg.base.magnitude import scaled_by
 from portable.linalg.base.sums import lane_sum
 from portable.linalg.spectral.merge_shapes import Kept, MergeShape, Roots
 
-__all__ = ["place_roots", "refine_weights", "solve_secular"]
-
 _ITERATIONS: Final = 80
 _PATIENCE: Final = 8
 """Steps after which every second one halves the interval."""

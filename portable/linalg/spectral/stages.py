@@ -23,8 +23,6 @@ from portable.linalg.spectral.reductions import (
 )
 from portable.linalg.spectral.reflections import reflect
 
-__all__ = ["hermitian_in_stages", "svd_in_stages"]
-
 _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
 

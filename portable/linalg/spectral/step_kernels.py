@@ -10,16 +10,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.sums import lane_sum
 
-__all__ = [
-    "StepShape",
-    "both_added",
-    "hold_lines",
-    "line_sums",
-    "multiply_rows",
-    "subtract",
-    "total_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class StepShape:

@@ -30,8 +30,6 @@ from portable.linalg.spectral.step_kernels import (
     multiply_rows,
 )
 
-__all__ = ["Tridiagonal", "tridiagonalize"]
-
 
 class Tridiagonal(NamedTuple):
     """What steps leave and what they hand on, each with a first dimension of the matrices.

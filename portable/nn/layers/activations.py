@@ -7,18 +7,6 @@ from dataclasses import dataclass
 from portable.errors import ShapeError
 from portable.nn.layers.layer import Layer, Shape
 
-__all__ = [
-    "GELU",
-    "Hardsigmoid",
-    "Hardswish",
-    "ReLU",
-    "ReLU6",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Tanh",
-]
-
 
 class _Activation(Layer):
     """A function of each number."""

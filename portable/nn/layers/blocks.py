@@ -9,8 +9,6 @@ from typing import TypeVar
 from portable.errors import ShapeError
 from portable.nn.layers.layer import Layer, Shape, output_shapes
 
-__all__ = ["Chain", "Residual", "gathered"]
-
 _T = TypeVar("_T")
 
 

@@ -7,8 +7,6 @@ from math import prod
 
 from portable.nn.layers.layer import Layer, Shape
 
-__all__ = ["Flatten"]
-
 
 @dataclass(frozen=True)
 class Flatten(Layer):

@@ -12,16 +12,6 @@ from typing import Any, ClassVar
 from portable.dtypes import DType, bfloat16, float16, float32, float64
 from portable.errors import ShapeError, UnsupportedError
 
-__all__ = [
-    "Flow",
-    "Layer",
-    "Shape",
-    "check_counts",
-    "check_flags",
-    "check_images",
-    "output_shapes",
-]
-
 Shape = tuple[int, ...]
 """Of one sample, or of a parameter."""
 

@@ -9,8 +9,6 @@ from math import prod, sqrt
 from portable.errors import ShapeError
 from portable.nn.layers.layer import Layer, Shape, check_counts, check_flags, check_images
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "LayerNorm"]
-
 
 @dataclass(frozen=True)
 class _BatchNorm(Layer):

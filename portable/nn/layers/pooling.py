@@ -8,8 +8,6 @@ from portable.conv.geometry import Pair, geometry, pair
 from portable.errors import ShapeError
 from portable.nn.layers.layer import Layer, Shape, check_images
 
-__all__ = ["AvgPool2d", "GlobalAvgPool2d", "MaxPool2d"]
-
 
 @dataclass(frozen=True)
 class _Pool2d(Layer):

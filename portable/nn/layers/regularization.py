@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from portable.nn.layers.layer import Layer, Shape
 
-__all__ = ["Dropout"]
-
 
 @dataclass(frozen=True)
 class Dropout(Layer):

@@ -12,8 +12,6 @@ from portable.conv.settings import Algorithm
 from portable.errors import ShapeError
 from portable.nn.layers.layer import Layer, Shape, check_counts, check_flags, check_images
 
-__all__ = ["Conv2d", "Linear"]
-
 _ALGORITHMS: Final = tuple(a for a in get_args(Algorithm) if a != "vendor")
 
 

@@ -13,8 +13,6 @@ from portable.nn.stages.passes import ForwardPass, Through
 from portable.nn.stages.stage import Place, Stage
 from portable.primitives import copy
 
-__all__ = ["ChainStage", "ResidualStage"]
-
 _WORKGROUP: Final = 64
 
 

@@ -40,9 +40,6 @@ from portable.nn.stages.pooling import GlobalPoolStage, PoolStage
 from portable.nn.stages.shares import SoftmaxStage
 from portable.nn.stages.stage import Place, Stage
 
-__all__ = ["Build", "stages_of"]
-
-
 _WORKGROUP: Final = 64
 
 

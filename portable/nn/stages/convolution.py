@@ -21,8 +21,6 @@ from portable.nn.layers.layer import Flow
 from portable.nn.stages import slope_kernels as kernels
 from portable.nn.stages.stage import Place, Stage
 
-__all__ = ["ConvolutionStage", "NormalizedConvolutionStage"]
-
 _WORKGROUP: Final = 64
 _ENOUGH: Final = 2048
 """Pixels whose slopes a workgroup sums, in whole images."""

@@ -14,8 +14,6 @@ from portable.nn.layers import Dropout
 from portable.nn.layers.layer import Flow
 from portable.nn.stages.stage import Place, Stage
 
-__all__ = ["DropoutStage"]
-
 _WORKGROUP: Final = 64
 _DRAWN: Final = 4
 """Numbers that the generator gives at a time."""

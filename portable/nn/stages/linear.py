@@ -13,9 +13,6 @@ from portable.nn.layers.layer import Flow
 from portable.nn.stages import slope_kernels as kernels
 from portable.nn.stages.stage import Stage
 
-__all__ = ["LinearStage"]
-
-
 _NARROW: Final = 32
 """Below so many inputs or outputs transposing is not worth a launch."""
 _MANY_SAMPLES: Final = 2048

@@ -12,8 +12,6 @@ from portable.nn.stages import normalization_kernels as kernels
 from portable.nn.stages.normalization_kernels import Elements, Running, Scale
 from portable.nn.stages.stage import Place, Stage
 
-__all__ = ["BatchNormStage", "LayerNormStage"]
-
 _WORKGROUP: Final = 64
 _WIDE: Final = 256
 """Work-items of a workgroup that sums."""

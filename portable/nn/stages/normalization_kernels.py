@@ -16,24 +16,6 @@ from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.linalg.base.sums import lane_sum
 
-__all__ = [
-    "Elements",
-    "Running",
-    "Scale",
-    "channel_moments",
-    "channel_slope_sums",
-    "channel_slopes",
-    "column_moments",
-    "column_slope_sums",
-    "merge_moments",
-    "merge_slope_sums",
-    "normalize_channels",
-    "normalize_rows",
-    "row_slope_sums",
-    "row_slopes",
-    "running_moments",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Scale:

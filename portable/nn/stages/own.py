@@ -13,8 +13,6 @@ from portable.nn.layers.layer import Flow, Layer
 from portable.nn.stages.stage import Place, Stage
 from portable.primitives import copy, fill
 
-__all__ = ["OwnStage"]
-
 
 class OwnStage(Stage):
     """Gives a layer's methods its arrays by name."""

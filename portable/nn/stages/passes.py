@@ -11,8 +11,6 @@ from portable.dtypes import DType
 from portable.nn.layers.layer import Flow, Shape
 from portable.nn.stages.stage import Stage
 
-__all__ = ["ForwardPass", "Through", "TrainingPass"]
-
 
 class _Memory:
     """Vectors that a device's passes see as arrays of many shapes."""

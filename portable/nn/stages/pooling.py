@@ -17,9 +17,6 @@ from portable.nn.layers import AvgPool2d, MaxPool2d
 from portable.nn.layers.layer import Flow
 from portable.nn.stages.stage import Place, Stage
 
-__all__ = ["GlobalPoolStage", "PoolStage"]
-
-
 # Windows of images, and slopes on their way back through them.
 #
 # Images are (n, channels, height, width). Slopes are gathered by each pixel from the windows that

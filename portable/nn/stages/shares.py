@@ -11,8 +11,6 @@ from portable.lang.launch.geometry import groups
 from portable.nn.layers.layer import Flow
 from portable.nn.stages.stage import Stage
 
-__all__ = ["SoftmaxStage"]
-
 
 @kernel
 def softmax(x: kl.Array, y: kl.Array) -> None:

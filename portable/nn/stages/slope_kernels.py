@@ -8,8 +8,6 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.lang.kernel import kernel
 
-__all__ = ["add_sections", "apply", "channel_slopes_back", "slopes_back"]
-
 _WORKGROUP: Final = 64
 
 

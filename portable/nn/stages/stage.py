@@ -11,8 +11,6 @@ from portable.dtypes import DType
 from portable.nn.activations import Activation
 from portable.nn.layers.layer import Flow, Shape
 
-__all__ = ["Place", "Stage"]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -18,8 +18,6 @@ from portable.primitives.base.storage import Storage
 if TYPE_CHECKING:
     from portable.backend import Device
 
-__all__ = ["Borrowed", "borrowed", "fetched", "new", "released", "stored"]
-
 
 class Borrowed(Storage):
     """The memory of a library's array, or a view of it.

@@ -15,8 +15,6 @@ import numpy as np
 from portable.backend import Device
 from portable.primitives.base.borrowed import stored
 
-__all__ = ["ByQueue", "zeros_by_queue"]
-
 
 class ByQueue:
     """What `make` makes, once for each queue of a device; calling it gives the current one's."""

@@ -13,8 +13,6 @@ from portable.interchange.host_arrays import MovedCall
 from portable.interchange.libraries import device_elsewhere, exchanged, is_other
 from portable.lang.arguments.structs import flattened, mapped
 
-__all__ = ["takes_other_libraries"]
-
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 

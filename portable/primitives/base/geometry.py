@@ -9,18 +9,6 @@ from typing import Any
 
 from portable.errors import BadIndexError, ShapeError
 
-__all__ = [
-    "broadcast_shapes",
-    "broadcast_strides",
-    "collapsed",
-    "normalized_axes",
-    "normalized_axis",
-    "power_of_two",
-    "reduced_shape",
-    "reshaped_strides",
-    "whole_numbers",
-]
-
 Shape = tuple[int, ...]
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from portable.dtypes import DType
 
-__all__ = ["highest", "lowest", "number_for"]
-
 _WIDE_ENOUGH: Final = 4
 _SMALL: Final = 6e4
 """No float overflows below."""

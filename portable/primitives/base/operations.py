@@ -9,8 +9,6 @@ import numpy as np
 from portable import lang as kl
 from portable.errors import DTypeError
 
-__all__ = ["operation"]
-
 _OTHER_NAMES: Final = {
     "absolute": "abs",
     "arccos": "acos",

@@ -20,16 +20,6 @@ from portable.errors import DTypeError
 if TYPE_CHECKING:
     from portable.backend import Device
 
-__all__ = [
-    "KINDS",
-    "accumulator",
-    "in_single",
-    "kind_of",
-    "promoted",
-    "promoted_on",
-    "with_scalar",
-]
-
 KINDS: Final[dict[str, str]] = {
     "bool": "b",
     "signed integer": "i",

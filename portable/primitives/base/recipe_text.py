@@ -14,8 +14,6 @@ from portable.lang.launch.maker import maker_of
 from portable.primitives.base.borrowed import Borrowed, borrowed, new
 from portable.primitives.base.storage import Storage, contiguous_strides
 
-__all__ = ["Launch", "Place", "RunText", "made_like"]
-
 Launch = Callable[[Sequence[Any], Sequence[int], Sequence[Any]], None]
 
 _SOURCE: Final = """\

@@ -13,8 +13,6 @@ from portable.lang.arguments.arguments import layout_number
 if TYPE_CHECKING:
     from portable.backend import Device
 
-__all__ = ["Storage", "contiguous_strides", "expanded_index"]
-
 
 class Storage:
     """An N-dimensional view of a device's buffer; knows views, and computes nothing.

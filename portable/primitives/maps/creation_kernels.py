@@ -10,8 +10,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import Body, lane_numbers
 
-__all__ = ["counted", "counted_down", "spaced"]
-
 
 @function
 def counted(i: kl.Scalar, start: kl.Scalar, step: kl.Scalar, KIND: Any) -> Any:

@@ -9,24 +9,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = [
-    "EVERY_OTHER",
-    "EVERY_OTHER_PAIR",
-    "FULL",
-    "NUMBER",
-    "PAIRS",
-    "REVERSED",
-    "ROW",
-    "Body",
-    "Formula",
-    "Share",
-    "elementwise",
-    "lane_numbers",
-    "product_of",
-    "taken",
-    "unravelled",
-]
-
 _HALF = 32
 """Bits of half a word."""
 FULL = "full"

@@ -35,15 +35,6 @@ from portable.primitives.maps.expression import Expression
 from portable.primitives.maps.operation import Operation, described
 from portable.primitives.maps.work import conversion_of, streams, vector_lanes, work_of
 
-__all__ = [
-    "applied",
-    "apply",
-    "check_arrays",
-    "check_operands",
-    "recorded",
-    "result_type",
-]
-
 _MAX_PLANS: Final = 8192
 _WORDS: Final = {dtypes.bool_: dtypes.uint8, dtypes.complex64: dtypes.uint64}
 """What copies move in vectors, and as what."""

@@ -28,8 +28,6 @@ from portable.primitives.maps.operation import Operation
 from portable.primitives.maps.tuning import Squares, squares_for
 from portable.primitives.maps.work import streams
 
-__all__ = ["crosswise_axis", "exchange_launch", "seen_crosswise"]
-
 _SHORTEST: Final = 16
 _MOST_LANES: Final = 16
 # Intel's compiler (2026.22.10) does not come to an end with squares of 16 narrow integers.

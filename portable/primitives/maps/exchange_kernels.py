@@ -17,15 +17,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import Formula, taken, unravelled
 
-__all__ = [
-    "CROSSWISE",
-    "CROSSWISE_REVERSED",
-    "Blocks",
-    "Tiles",
-    "exchange_blocks",
-    "exchange_tiles",
-]
-
 _AHEAD = 2
 """Squares further along the columns that are fetched meanwhile."""
 CROSSWISE = "crosswise"

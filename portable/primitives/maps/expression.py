@@ -9,8 +9,6 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.primitives.maps.operation import Operation
 
-__all__ = ["Expression"]
-
 
 class Expression(ABC):
     """An operand of element-wise functions that records what is done to it.

@@ -12,8 +12,6 @@ from portable.dtypes import DType, bool_, float16
 from portable.errors import DTypeError
 from portable.primitives.base.promotion import in_single, kind_of, promoted, with_scalar
 
-__all__ = ["Operation", "common_type", "conversion_to", "described"]
-
 _WORDS: Final = {
     "b": "bool",
     "iu": "integers",

@@ -8,8 +8,6 @@ from portable.backend import Capabilities
 from portable.tune.in_use import InUse
 from portable.tune.space import Parameters, Space
 
-__all__ = ["MAP", "TRANSPOSE", "Shares", "Squares", "shares_for", "squares_for"]
-
 
 class Shares(NamedTuple):
     """How a device shares element-wise work along rows.

@@ -11,8 +11,6 @@ from portable.dtypes import DType, float16
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.maps.tuning import shares_for
 
-__all__ = ["conversion_of", "rows_for_each", "streams", "vector_lanes", "work_of"]
-
 _WIDE_ENOUGH: Final = 4
 _HALF: Final = 4
 """A half takes as many bytes in a processor's registers."""

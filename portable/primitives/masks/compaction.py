@@ -39,8 +39,6 @@ from portable.primitives.masks.mask_bits import (
 from portable.primitives.masks.mask_kernels import Mask, Target, element_if, take, take_by_workgroup
 from portable.primitives.masks.tuning import sections_for
 
-__all__ = ["compacted", "planned", "true_indices"]
-
 
 @dataclass(frozen=True)
 class Results(Target):

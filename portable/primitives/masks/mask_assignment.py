@@ -23,8 +23,6 @@ from portable.primitives.maps.work import rows_for_each
 from portable.primitives.masks.mask_bits import cut_of, how_many, in_line, in_words, packed
 from portable.primitives.masks.mask_kernels import Mask, Target, element_if, take, take_by_workgroup
 
-__all__ = ["assigned", "filled"]
-
 
 @function
 def filled_in_eights(

@@ -16,17 +16,6 @@ from portable.primitives.masks.tuning import sections_for
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
 
-__all__ = [
-    "AT_ONCE",
-    "Cut",
-    "cut_of",
-    "how_many",
-    "in_line",
-    "in_words",
-    "packed",
-    "packed_of",
-]
-
 AT_ONCE: Final = 8192
 """So many elements are worth no second launch, and a result of them may lie in a larger buffer."""
 _BYTE: Final = 8

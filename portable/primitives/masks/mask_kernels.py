@@ -18,18 +18,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = [
-    "Mask",
-    "Section",
-    "Target",
-    "bits_one_by_one",
-    "element_if",
-    "pack",
-    "pack_by_workgroup",
-    "take",
-    "take_by_workgroup",
-]
-
 GATHER4 = 0x10204080
 """Times four bytes that are 0 or 1: these as bits, 28 places up, and nothing above them."""
 GATHER8 = 0x0102040810204080

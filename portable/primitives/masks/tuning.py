@@ -8,8 +8,6 @@ from portable.backend import Capabilities
 from portable.tune.in_use import InUse
 from portable.tune.space import Parameters, Space
 
-__all__ = ["SPACE", "Sections", "sections_for"]
-
 
 class Sections(NamedTuple):
     """How a device shares what is true in a mask.

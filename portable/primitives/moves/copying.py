@@ -15,8 +15,6 @@ from portable.primitives.maps.engine import applied
 from portable.primitives.maps.operation import conversion_to
 from portable.primitives.maps.work import conversion_of
 
-__all__ = ["copy_in"]
-
 
 @function
 def copied(x: kl.Array, out: kl.Array, kind: Any, CHUNK: int) -> None:

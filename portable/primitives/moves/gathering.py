@@ -20,8 +20,6 @@ from portable.primitives.moves.index_kernels import Where
 from portable.primitives.moves.positions import bad_index_flag, check_flag, check_in
 from portable.primitives.moves.selection import Selection, spread
 
-__all__ = ["gathered", "gathered_along", "taken"]
-
 
 @dataclass(frozen=True)
 class _Gathered:

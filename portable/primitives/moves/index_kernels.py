@@ -10,8 +10,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["Where", "check", "checked", "named"]
-
 
 @function
 def checked(given: kl.Scalar, extent: kl.Scalar, flag: kl.Array | None) -> Any:

@@ -16,8 +16,6 @@ from portable.primitives.base.borrowed import fetched, stored
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.moves.index_kernels import check
 
-__all__ = ["bad_index_flag", "check_flag", "check_in", "complaint"]
-
 _CHUNK: Final = 4096
 _GROUP: Final = 256
 

@@ -11,8 +11,6 @@ from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.engine import recorded
 from portable.primitives.maps.operation import conversion_to
 
-__all__ = ["converted", "reshaped"]
-
 
 def converted(recipe: Recipe, x: Any, kind: DType) -> Any:
     """An array of a recipe in another dtype: itself, or a new one of the recipe.

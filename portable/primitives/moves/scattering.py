@@ -26,8 +26,6 @@ from portable.primitives.moves.positions import bad_index_flag, check_flag, chec
 from portable.primitives.moves.reshaping import converted, reshaped
 from portable.primitives.moves.selection import Selection, spread
 
-__all__ = ["scattered"]
-
 
 @function
 def put(x: kl.Array, at: tuple[kl.Scalar, ...], value: kl.Scalar) -> None:

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from portable.errors import BadIndexError, ShapeError
 from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides
 
-__all__ = ["Selection", "first_dimensions", "spread"]
-
 
 class Selection(NamedTuple):
     """Elements that arrays of indices name.

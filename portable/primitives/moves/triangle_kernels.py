@@ -9,8 +9,6 @@ from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import Body, lane_numbers
 
-__all__ = ["ABOVE", "BELOW", "ON", "triangle"]
-
 BELOW = "below"
 """What lies on a diagonal and below it."""
 ABOVE = "above"

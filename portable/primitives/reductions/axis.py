@@ -25,18 +25,6 @@ from portable.primitives.reductions.tuning import Columns, columns_for, shares_f
 from portable.primitives.reductions.workgroup_kernels import reduce_at_once, reduce_by_workgroup
 from portable.tune.ways import Way, Ways
 
-__all__ = [
-    "Cut",
-    "Strips",
-    "column_strips",
-    "cut",
-    "grouped",
-    "lanes_for",
-    "launch_by_workgroup",
-    "lies_crosswise",
-    "reduced",
-]
-
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64
 _FEW: Final = 1 << 10

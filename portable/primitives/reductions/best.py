@@ -22,8 +22,6 @@ from portable.primitives.reductions.best_kernels import Best, BestOfBlocks
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.tuning import best_for
 
-__all__ = ["best_along_last"]
-
 _BLOCK: Final = 8192
 _LONG: Final = 64
 """Elements of a column from which on making it a row pays, and finding its best value first."""

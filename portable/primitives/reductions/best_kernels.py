@@ -11,8 +11,6 @@ from portable.lang.function import function
 from portable.primitives.maps.elementwise_kernel import lane_numbers
 from portable.primitives.reductions.merging import CHAINS, folded_lanes
 
-__all__ = ["Best", "BestOfBlocks"]
-
 
 @function
 def wins(x: kl.Scalar, y: kl.Scalar, LARGEST: bool) -> Any:

@@ -14,8 +14,6 @@ from portable.primitives.reductions.operations import (
     is_true,
 )
 
-__all__ = ["counted_in_words", "in_words"]
-
 _SIZE: Final = uint32.itemsize
 
 

@@ -9,8 +9,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["reduce_columns"]
-
 _AHEAD = 8
 """Rows whose vectors a work-item takes before it goes on to the next ones of each."""
 

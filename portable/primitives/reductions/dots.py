@@ -12,8 +12,6 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.axis import cut, lanes_for, launch_by_workgroup, reduced
 from portable.primitives.reductions.merging import CHAINS, Merge, levels_for
 
-__all__ = ["dotted"]
-
 
 @dataclass(frozen=True)
 class Pair:

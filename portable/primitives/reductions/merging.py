@@ -15,17 +15,6 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = [
-    "CHAIN",
-    "CHAINS",
-    "LEVELS",
-    "Merge",
-    "folded",
-    "folded_lanes",
-    "levels_for",
-    "next_stop",
-]
-
 CHAIN = 32
 """Totals that are merged one after the other at most, where each step rounds."""
 LEVELS = 2

@@ -15,8 +15,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.primitives.reductions.merging import CHAIN, next_stop
 
-__all__ = ["Spread", "SpreadOfParts"]
-
 _HELD = 8
 
 

@@ -27,8 +27,6 @@ from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.moment_kernels import Spread, SpreadOfParts
 from portable.primitives.reductions.tuning import moments_for
 
-__all__ = ["variance"]
-
 _GROUP: Final = 256
 
 

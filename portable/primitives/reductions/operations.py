@@ -6,15 +6,6 @@ from typing import Any
 
 from portable.lang.function import function
 
-__all__ = [
-    "TRUE_WORD",
-    "all_true",
-    "how_many_true",
-    "is_true",
-    "square_size",
-]
-
-
 TRUE_WORD = 0x01010101
 """Four bools that are true, read as one integer."""
 

@@ -9,8 +9,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["Section", "Sections", "section_at"]
-
 
 @dataclass(frozen=True)
 class Section:

@@ -8,8 +8,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["segments_by_item", "segments_by_workgroup"]
-
 _CHAIN: Final = 64
 """Elements that are combined in a row, before that goes into another chain."""
 

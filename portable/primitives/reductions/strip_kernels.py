@@ -10,8 +10,6 @@ from portable.lang.kernel import kernel
 from portable.lang.library.arrivals import arrived_last
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["reduce_strips"]
-
 _AHEAD = 8
 """Rows that a work-item reads before it merges them."""
 

@@ -9,20 +9,6 @@ from portable.dtypes import DType
 from portable.tune.in_use import InUse
 from portable.tune.space import Parameters, Space
 
-__all__ = [
-    "BEST",
-    "COLUMNS",
-    "MOMENTS",
-    "SPACE",
-    "Columns",
-    "Shares",
-    "best_for",
-    "columns_for",
-    "moments_for",
-    "shares_for",
-    "suits",
-]
-
 
 def suits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     """Whether a choice leaves work-items to themselves just where they are best used so.

@@ -14,8 +14,6 @@ from portable.lang.library.arrivals import arrived_last
 from portable.primitives.maps.elementwise_kernel import unravelled
 from portable.primitives.reductions.merging import CHAINS, LEVELS
 
-__all__ = ["reduce_at_once", "reduce_by_workgroup"]
-
 
 @kernel
 def reduce_by_workgroup(arrays: Any, outs: Any, *, FOLD: Any, CUT: Any) -> None:

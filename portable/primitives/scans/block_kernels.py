@@ -27,8 +27,6 @@ from portable.primitives.scans.board_kernels import drawn, joined, opened
 from portable.primitives.scans.chains import chain_added, levels_of, total_of_levels
 from portable.primitives.scans.scan_kernels import running_totals
 
-__all__ = ["BLOCK_LEVELS", "Blocks", "scan_blocks_in_turn", "scan_rows"]
-
 BLOCK_LEVELS = 2
 """Numbers by which the total before a block is published: see `chains`."""
 _LEVELS = 3

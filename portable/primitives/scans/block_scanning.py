@@ -23,8 +23,6 @@ from portable.primitives.scans.block_kernels import (
 from portable.primitives.scans.kept_state import kept_state
 from portable.primitives.scans.tuning import lines_for
 
-__all__ = ["scan_in_blocks"]
-
 # About as long as it takes to add up a block.
 _PATIENCE: Final = 1 << 13
 _TOGETHER: Final = 1 << 14

@@ -12,8 +12,6 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["Board", "drawn", "joined", "opened"]
-
 _LOW = 0xFFFFFFFF
 """The lower half of a word."""
 

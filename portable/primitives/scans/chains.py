@@ -15,8 +15,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.primitives.reductions.merging import CHAIN
 
-__all__ = ["chain_added", "levels_of", "total_of_levels"]
-
 
 @function
 def levels_of(nothing: kl.Scalar, COUNT: int) -> Any:

@@ -11,8 +11,6 @@ from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.reductions.merging import CHAIN
 from portable.primitives.scans.chains import chain_added, levels_of, total_of_levels
 
-__all__ = ["ColumnScan", "scan_columns"]
-
 _AHEAD = 8
 """Rows that a work-item reads before it merges them."""
 _CHAIN = 2 * CHAIN

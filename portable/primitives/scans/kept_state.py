@@ -11,8 +11,6 @@ from portable.primitives.base.borrowed import stored
 from portable.primitives.base.by_queue import ByQueue
 from portable.primitives.base.recipe import Recipe
 
-__all__ = ["kept_state"]
-
 
 def kept_state(recipe: Recipe, device: Device, numbers: int, itemsize: int) -> Any:
     """A word of 64 bits for tickets, and one for each 32 bits of so many numbers.

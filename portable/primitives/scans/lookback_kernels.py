@@ -24,8 +24,6 @@ from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.scans.board_kernels import drawn, joined, opened
 from portable.primitives.scans.scan_kernels import Tile, padded, running_totals
 
-__all__ = ["LookBack", "scan_in_turn"]
-
 _PARTS = 8
 """Into how many parts a block of totals is cut, a work-item each."""
 _BANKS = 16

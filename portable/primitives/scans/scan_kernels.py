@@ -13,8 +13,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.scans.chains import chain_added, total_of_levels
 
-__all__ = ["Tile", "padded", "running_totals", "scan_by_workgroup"]
-
 
 @function
 def running_totals(values: kl.Scalar, MERGE: Any) -> Any:

@@ -38,9 +38,6 @@ from portable.primitives.scans.strip_lookback_kernels import PUBLISHED, Strip, s
 from portable.primitives.scans.tuning import columns_for, lines_for, rows_for
 from portable.tune.ways import Way, Ways
 
-__all__ = ["scanned"]
-
-
 _STORED: Final = 16
 # Fewer strips than these have too few workgroups at work that need not wait for each other.
 _FEWEST: Final = 4

@@ -22,8 +22,6 @@ from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.scans.board_kernels import drawn, joined, opened
 from portable.primitives.scans.chains import chain_added
 
-__all__ = ["PUBLISHED", "Strip", "scan_strips_in_turn"]
-
 _OF_TILE, _FROM_TOP = 0, 1
 PUBLISHED = 3
 """Numbers that are published of a column: what it comes to in a tile, and from the top on, which

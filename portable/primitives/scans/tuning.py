@@ -9,18 +9,6 @@ from portable.primitives.reductions.tuning import suits
 from portable.tune.in_use import InUse
 from portable.tune.space import Parameters, Space
 
-__all__ = [
-    "COLUMNS",
-    "LINES",
-    "ROWS",
-    "Columns",
-    "Lines",
-    "Rows",
-    "columns_for",
-    "lines_for",
-    "rows_for",
-]
-
 
 class Lines(NamedTuple):
     """How a device shares long rows, in parts that are worked at in turn.

@@ -22,8 +22,6 @@ from portable.primitives.reductions.sections import section_at
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.lines import Line
 
-__all__ = ["Splitters", "count_buckets", "draw_samples", "place_in_buckets", "sort_parts"]
-
 _TOGETHER = 16
 """Elements whose buckets are looked for side by side."""
 _MOST_MOVES = 4

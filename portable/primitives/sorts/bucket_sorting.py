@@ -39,8 +39,6 @@ from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.radix_passes import begins_of, in_words, order_of, place_for
 from portable.primitives.sorts.tuning import pieces_for
 
-__all__ = ["bucket_sorted"]
-
 _SHORTEST: Final = 1 << 14
 _FEWEST: Final = 8
 _MOST: Final = 512

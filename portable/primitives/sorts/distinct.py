@@ -24,8 +24,6 @@ from portable.primitives.masks.mask_bits import AT_ONCE, Cut, cut_of, how_many, 
 from portable.primitives.masks.mask_kernels import Target, bits_one_by_one, take, take_by_workgroup
 from portable.primitives.reductions.merging import folded
 
-__all__ = ["Distinct", "Wanted", "distinct_of"]
-
 
 class Beginnings(NamedTuple):
     """Chooses what begins a group: a source of `portable.primitives.masks.mask_kernels`.

@@ -18,8 +18,6 @@ from portable.primitives.reductions.sections import section_at
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.lines import Line
 
-__all__ = ["Divided", "Halving", "divide"]
-
 
 @dataclass(frozen=True)
 class Halving:

@@ -8,8 +8,6 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["DIGIT_BITS", "RADIX", "Order"]
-
 DIGIT_BITS = 8
 RADIX = 1 << DIGIT_BITS
 """How many digits there are."""

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from portable import lang as kl
 
-__all__ = ["Line"]
-
 
 class Line(NamedTuple):
     """Elements along the last axis, and where each was at first.

@@ -12,17 +12,6 @@ from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
 from portable.primitives.sorts.keys import DIGIT_BITS, Order
 
-__all__ = [
-    "Pass",
-    "begins_of",
-    "buffers_for",
-    "digits_of",
-    "in_words",
-    "order_of",
-    "passes",
-    "place_for",
-]
-
 _WORDS: Final = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 
 

@@ -15,9 +15,6 @@ from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import can_sweep, sweep_sorted
 from portable.tune.ways import Way, Ways
 
-__all__ = ["method_for", "sorted_along_last"]
-
-
 _GROUP: Final = 64
 _ROW: Final = 128
 """Elements of a row for a work-item that is alone: all of them."""

@@ -9,8 +9,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.reductions.sections import section_at
 
-__all__ = ["member", "search", "sort_by_rank"]
-
 
 @function
 def below(x: kl.Scalar, y: kl.Scalar) -> Any:

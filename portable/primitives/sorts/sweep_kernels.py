@@ -21,14 +21,6 @@ from portable.primitives.reductions.sections import section_at
 from portable.primitives.sorts.keys import DIGIT_BITS, RADIX
 from portable.primitives.sorts.tile_order import DIGIT_AT, note_of, place_in
 
-__all__ = [
-    "Counting",
-    "Ways",
-    "count_by_workgroup",
-    "place_by_workgroup",
-    "sort_by_workgroup",
-]
-
 OWN = 1
 """The status of a tile whose own count is published."""
 UP_TO = 2

@@ -15,8 +15,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.primitives.sorts.keys import RADIX
 
-__all__ = ["DIGIT_AT", "Tile", "note_of", "place_in"]
-
 HALF = 4
 """Bits by which a tile is ordered at a time."""
 WORDS = 1 << (HALF - 1)

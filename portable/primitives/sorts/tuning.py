@@ -8,8 +8,6 @@ from portable.backend import Capabilities
 from portable.tune.in_use import InUse
 from portable.tune.space import Parameters, Space
 
-__all__ = ["SPACE", "Pieces", "pieces_for"]
-
 
 class Pieces(NamedTuple):
     """What a device's workgroups hold of a row, or work-items that are alone.

@@ -6,8 +6,6 @@ from typing import Final
 
 from tests.faults.fault import fault, without_barrier
 
-__all__ = ["ARRAYS"]
-
 PRIMITIVES: Final = "portable.primitives."
 BOARD: Final = PRIMITIVES + "scans.board_kernels:"
 LOOKBACK: Final = PRIMITIVES + "scans.lookback_kernels:"

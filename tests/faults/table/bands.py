@@ -6,8 +6,6 @@ from typing import Final
 
 from tests.faults.fault import fault, without_barrier
 
-__all__ = ["BANDS"]
-
 LINALG: Final = "portable.linalg."
 RING: Final = LINALG + "bands.ring:"
 BAND: Final = LINALG + "bands.kernels:"

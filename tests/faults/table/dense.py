@@ -6,8 +6,6 @@ from typing import Final
 
 from tests.faults.fault import fault, without_barrier
 
-__all__ = ["DENSE"]
-
 LINALG: Final = "portable.linalg."
 PANEL: Final = LINALG + "dense.panel_kernels:"
 REFLECTORS: Final = LINALG + "dense.reflector_kernels:"

@@ -6,8 +6,6 @@ from typing import Final
 
 from tests.faults.fault import fault, without_barrier
 
-__all__ = ["FACTORISATIONS"]
-
 FACTORS: Final = "portable.linalg.factorisations."
 TRIANGLES: Final = FACTORS + "triangle_kernels:"
 PANELS: Final = FACTORS + "panel_kernels:"

@@ -6,8 +6,6 @@ from typing import Final
 
 from tests.faults.fault import fault, without_barrier
 
-__all__ = ["NETWORKS"]
-
 FUSED: Final = "portable.nn.fused_kernels:"
 
 NETWORKS: Final = (

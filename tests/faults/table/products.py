@@ -6,8 +6,6 @@ from typing import Final
 
 from tests.faults.fault import fault, without_barrier
 
-__all__ = ["PRODUCTS", "UNITS"]
-
 LINALG: Final = "portable.linalg."
 GEMM: Final = LINALG + "products.kernels:"
 PIPELINE: Final = "portable.lang.ir.pipeline:"

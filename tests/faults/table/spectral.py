@@ -6,8 +6,6 @@ from typing import Final
 
 from tests.faults.fault import fault, without_barrier
 
-__all__ = ["SPECTRAL"]
-
 SPECTRAL_ROOM: Final = "portable.linalg.spectral."
 ROTATIONS: Final = SPECTRAL_ROOM + "rotation_kernels:"
 TRIDIAGONAL: Final = SPECTRAL_ROOM + "tridiagonal_kernels:"

@@ -10,8 +10,6 @@ import numpy as np
 
 from tests.support.ordinary.model import Function
 
-__all__ = ["array_functions"]
-
 _REAL: Final = "fiu"
 _AXES: Final = (None, 0, -1)
 

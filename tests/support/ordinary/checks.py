@@ -11,8 +11,6 @@ import portable
 from portable.backend import Device
 from tests.support.ordinary.model import Array, Case, Function
 
-__all__ = ["difference", "failure", "lacking", "parts", "wanted"]
-
 _LEAST: Final = 1e-6
 """Of a result that is 0, where roundings of subnormal numbers would be asked for."""
 

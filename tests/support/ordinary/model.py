@@ -8,8 +8,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-__all__ = ["DTYPES", "SHAPES", "Array", "Case", "Function", "Shape", "Sizes"]
-
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 

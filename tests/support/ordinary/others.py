@@ -12,8 +12,6 @@ from portable import conv, linalg, numerics, primitives
 from portable.namespace import device_of
 from tests.support.ordinary.model import Array, Function
 
-__all__ = ["other_functions"]
-
 _REAL: Final = "fiu"
 
 

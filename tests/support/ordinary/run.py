@@ -13,8 +13,6 @@ from tests.support.ordinary.checks import failure, lacking
 from tests.support.ordinary.model import Case, Function
 from tests.support.ordinary.others import other_functions
 
-__all__ = ["Outcome", "cases", "functions", "run"]
-
 
 def functions() -> list[Function]:
     """All that are known here."""

@@ -18,8 +18,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
 from portable.lang.passes.operators import float_extreme
 
-__all__ = ["Atomics"]
-
 _ORDERS: Final = {
     "relaxed": "monotonic",
     "acquire": "acquire",

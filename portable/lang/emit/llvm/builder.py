@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["Builder", "Metadata"]
-
 
 class Metadata:
     """Numbered nodes behind a module's functions."""

@@ -14,8 +14,6 @@ from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, ValueType
 
-__all__ = ["Context", "Held"]
-
 _SLOT = 8
 
 

@@ -10,8 +10,6 @@ from portable.lang.emit.llvm.types import value_type as named
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import lanes_of, scalar_of
 
-__all__ = ["cast", "converted"]
-
 
 def cast(printer: Printer, x: e.Cast) -> str:
     """The value of a conversion, narrowed as by memory where that is asked for."""

@@ -13,8 +13,6 @@ from portable.lang.emit.llvm.places import GROUPS
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Delays"]
-
 _SYNCHRONISING: Final = (s.Fence, s.Atomic)
 
 _FACTORS: Final = (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35)

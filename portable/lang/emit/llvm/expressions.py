@@ -13,8 +13,6 @@ from portable.lang.emit.llvm.types import literal, of_lanes, splat, suffix, valu
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
-__all__ = ["Expressions"]
-
 _INTEGERS: Final = {
     "add": "add",
     "sub": "sub",

@@ -14,8 +14,6 @@ from portable.lang.emit.llvm.types import literal, of_lanes, splat, suffix, valu
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, lanes_of, scalar_of
 
-__all__ = ["NATIVE", "call"]
-
 _INTRINSICS: Final = {
     "abs": "fabs",
     "ceil": "ceil",

@@ -23,9 +23,6 @@ from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Turns, chunk_bytes
 
-__all__ = ["print_kernel"]
-
-
 # Conversions of halves for processors that have none.
 #
 # There LLVM calls two functions of the compilers' own library, which no process is sure to hold:

@@ -15,8 +15,6 @@ from portable.lang.emit.llvm.types import of_lanes, suffix, value_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector, lanes_of
 
-__all__ = ["compressed", "counted"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:

@@ -13,8 +13,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, ValueType, Vector, chunk_bytes, lanes_of, scalar_of
 
-__all__ = ["Memory"]
-
 _LINE: Final = 64
 
 

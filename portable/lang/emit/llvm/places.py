@@ -9,8 +9,6 @@ from portable.lang.emit.llvm.context import Context
 from portable.lang.emit.llvm.types import value_type
 from portable.lang.ir import expressions as e
 
-__all__ = ["GROUPS", "Places"]
-
 GROUPS = ("%group0", "%group1", "%group2")
 """The workgroup's numbers, as 64 bits."""
 

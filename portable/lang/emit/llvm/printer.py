@@ -9,8 +9,6 @@ from portable.lang.emit.llvm.context import Context
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
 
-__all__ = ["Printer"]
-
 
 class Printer(Protocol):
     """Prints expressions of one kernel."""

@@ -20,9 +20,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["NEXT_WORKGROUP", "Statements"]
-
-
 _FORMATS: Final = {
     "bool": "%d",
     "i32": "%d",

@@ -10,8 +10,6 @@ import numpy as np
 from portable.dtypes import DType
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
-__all__ = ["literal", "memory_type", "of_lanes", "splat", "suffix", "value_type"]
-
 _NAMES: Final = {
     "bool": "i1",
     "i8": "i8",

@@ -15,8 +15,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Fragment, Region
 
-__all__ = ["FRAGMENT_METHODS", "fragment_of"]
-
 
 @handles("matrix")
 def _matrix(

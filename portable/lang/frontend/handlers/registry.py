@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from portable.lang.frontend.builder import Builder
 
-__all__ = ["HANDLERS", "handles"]
-
 Handler = Callable[..., Any]
 """Takes the builder and the call's arguments by name; returns what the call stands for."""
 

@@ -11,23 +11,6 @@ from portable.dtypes import float32, float64, int32, int64
 from portable.lang import words as kl
 from portable.lang.function import function
 
-__all__ = [
-    "bits",
-    "by_type",
-    "from_bits",
-    "horner",
-    "nearest",
-    "nearest_multiple",
-    "power_of_two",
-    "product",
-    "quick_sum",
-    "scaled",
-    "some",
-    "split",
-    "total",
-    "whole_number",
-]
-
 
 @function
 def by_type(x: Any, single: Any, double: Any) -> Any:

@@ -21,8 +21,6 @@ from portable.lang.library.elementary.common import (
     scaled,
 )
 
-__all__ = ["exp", "exp2", "expm1", "expm1_near_0", "held", "reduced"]
-
 
 @function
 def held(x: Any, low: Any, high: Any) -> Any:

@@ -15,8 +15,6 @@ from portable.lang.library.elementary.common import by_type, power_of_two, scale
 from portable.lang.library.elementary.exponentials import held, reduced
 from portable.lang.library.elementary.logarithms import log1p, log1p_plus
 
-__all__ = ["acosh", "asinh", "atanh", "cosh", "sinh", "tanh"]
-
 
 @function
 def sinh(x: Any) -> Any:

@@ -10,8 +10,6 @@ from portable.lang.function import function
 from portable.lang.library.elementary import coefficients as c
 from portable.lang.library.elementary.common import by_type, horner
 
-__all__ = ["acos", "asin", "atan", "atan2"]
-
 _EIGHTH: Final = math.tan(math.pi / 8)
 
 

@@ -23,8 +23,6 @@ from portable.lang.library.elementary.common import (
     whole_number,
 )
 
-__all__ = ["log", "log1p", "log1p_plus", "log2", "log10"]
-
 
 @function
 def _tail(f: Any) -> Any:

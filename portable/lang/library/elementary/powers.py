@@ -26,8 +26,6 @@ from portable.lang.library.elementary.common import (
 )
 from portable.lang.library.elementary.exponentials import expm1_near_0, held
 
-__all__ = ["pow"]
-
 
 @function
 def pow(x: Any, y: Any) -> Any:

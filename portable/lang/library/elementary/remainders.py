@@ -17,8 +17,6 @@ from portable.lang.library.elementary.common import (
     some,
 )
 
-__all__ = ["fmod", "nextafter"]
-
 
 @function
 def _significand(x: Any) -> Any:

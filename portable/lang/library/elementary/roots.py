@@ -10,8 +10,6 @@ from portable.lang import words as kl
 from portable.lang.function import function
 from portable.lang.library.elementary.common import bits, by_type, from_bits
 
-__all__ = ["cbrt", "hypot", "rsqrt"]
-
 
 @function
 def rsqrt(x: Any) -> Any:

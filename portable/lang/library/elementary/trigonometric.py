@@ -22,9 +22,6 @@ from portable.lang.library.elementary.common import (
     total,
 )
 
-__all__ = ["cos", "sin", "tan"]
-
-
 # Taking multiples of pi / 2 out of an angle.
 #
 # Single precision, whatever the angle, as M. Payne and R. Hanek, "Radian reduction for

@@ -25,8 +25,6 @@ from portable.lang.ir.walk import (
 from portable.lang.passes.work_items.parts import WHOLE, leaves, meets, returns
 from portable.lang.passes.work_items.uniform import names_in, same_for_all
 
-__all__ = ["without_guards"]
-
 _MIRRORED: Final[dict[str, e.CompareOp]] = {"gt": "lt", "ge": "le"}
 _OPPOSITE: Final[dict[str, e.CompareOp]] = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 

@@ -30,9 +30,6 @@ from portable.lang.ir.walk import all_statements, children, map_blocks
 from portable.lang.passes.work_items.parts import is_choice, leaves, meets, returns
 from portable.lang.passes.work_items.uniform import same_for_all
 
-__all__ = ["Reach", "interchanged"]
-
-
 _STEPS: Final = ("local_id", "global_id", "local_linear_id", "sub_group_id")
 
 

@@ -11,8 +11,6 @@ from portable.lang.ir.walk import all_statements, reads
 from portable.lang.passes.work_items.parts import Part, Region, Together, all_parts
 from portable.lang.passes.work_items.uniform import names_in
 
-__all__ = ["Needs", "needs_of"]
-
 
 @dataclass(slots=True)
 class Needs:

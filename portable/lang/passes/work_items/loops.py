@@ -28,9 +28,6 @@ from portable.lang.passes.work_items.liveness import Needs, needs_of
 from portable.lang.passes.work_items.parts import Part, Region, Together, all_parts
 from portable.lang.passes.work_items.uniform import names_in
 
-__all__ = ["looped"]
-
-
 # Values that are worked out again wherever they are needed, which costs less than keeping them.
 #
 # Places in the ndrange and what follows from them in a few steps are of this kind: a load of a kept

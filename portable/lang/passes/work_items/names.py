@@ -10,8 +10,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import all_statements, map_blocks, map_expression, map_operands
 
-__all__ = ["own_names"]
-
 
 def own_names(kernel: Kernel) -> Kernel:
     """The kernel with different names wherever the same one is bound several times."""

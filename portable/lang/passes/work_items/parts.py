@@ -16,20 +16,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
 
-__all__ = [
-    "WHOLE",
-    "Part",
-    "Region",
-    "Together",
-    "all_parts",
-    "is_choice",
-    "leaves",
-    "meets",
-    "parts_of",
-    "regions",
-    "returns",
-]
-
 
 @dataclass(eq=False, slots=True)
 class Region:

@@ -25,8 +25,6 @@ from portable.lang.ir.walk import (
 )
 from portable.lang.passes.work_items.parts import Part, Region, all_parts, returns
 
-__all__ = ["is_own_word", "names_in", "same_for_all", "take_out_uniform", "varying_names"]
-
 _OWN_WORDS = frozenset(
     ("global_id", "local_id", "local_linear_id", "sub_group_id", "sub_group_local_id")
 )
