@@ -623,9 +623,8 @@ def test_short_rows_are_not_unrolled_before_vectors_are_taken() -> None:
         line = _reversed[4 * ITEMS, ITEMS].lower(_numbers(), _numbers()).program
     assert rows is not None
     assert line is not None
-    assert _not_unrolled(rows.source) == _not_unrolled(line.source) + 2, (
-        "a row in each of two loops"
-    )
+    # A row in each of two loops, and what is around them.
+    assert _not_unrolled(rows.source) >= _not_unrolled(line.source) + 2
 
 
 def _not_unrolled(text: str) -> int:

@@ -27,6 +27,7 @@ CLOSE: Final = "close_"
 """How names of results begin that are only close to NumPy's."""
 
 LEFT_OUT: Final = {
+    "implements": "registers a function; tests/array/test_interoperation.py tests it",
     "broadcast_shapes": "takes no arrays",
     "isin": "tested by itself, since it asks for equality of floats",
     "Array": "is the class", "from_dlpack": "needs another library; tests/array tests it",

@@ -405,7 +405,7 @@ def gemm_shares(
 @kernel
 def gemm_sums(
     parts: kl.Array,
-    alpha: kl.Scalar,
+    alpha: kl.Scalar | None,
     beta: kl.Scalar,
     c: kl.Array | None,
     bias: kl.Array | None,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from portable.dtypes import dtype
 from portable.gradients import Tape
 from portable.namespace import device_of
 from portable.nn.layers.layer import Flow, Layer
@@ -54,4 +55,8 @@ class OwnStage(Stage):
 
 def _like(x: Any) -> Any:
     """An array of the same shape and dtype, not written yet."""
-    return np.empty_like(x) if isinstance(x, np.ndarray) else device_of(x).empty(x.shape, x.dtype)
+    return (
+        np.empty_like(x)
+        if isinstance(x, np.ndarray)
+        else device_of(x).empty(x.shape, dtype(x.dtype))
+    )
