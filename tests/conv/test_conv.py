@@ -41,7 +41,8 @@ def check(device: Device, case: Case, algorithm: Any, dtype: Any = np.float32) -
     x, w = case.images(dtype)
     found = conv2d(there(device, x), there(device, w), algorithm=algorithm, **case.settings)
     error = np.abs(pt.to_numpy(found) - results(case, x, w)).max() / bounds(case, x, w)
-    tolerance = {"float16": 1e-3, "float32": ERRORS[algorithm], "float64": 1e-13}
+    single = ERRORS[algorithm] if max(w.shape[2:]) <= 5 else 1e-5  # of as many points as winograd6
+    tolerance = {"float16": 1e-3, "float32": single, "float64": 1e-13}
     assert found.dtype == there(device, x).dtype
     assert error < tolerance[np.dtype(dtype).name]
 
