@@ -50,8 +50,8 @@ _TILES: Final = (2, 3, 4)
 times those of a sum in single precision, term after term."""
 
 _MOST_WIDE: Final = 2
-"""The most results of tiles for filters wider than 3 x 3: of 5 x 5, tiles of 2 x 2 had 0.5 to 0.9 of
-a direct sum's errors on an H200, those of 4 x 4 up to 6.7 times (320 channels, 8 filters)."""
+"""The most results of tiles for filters wider than 3 x 3: of 5 x 5, tiles of 2 x 2 had 0.5 to 0.9
+of a direct sum's errors on an H200, those of 4 x 4 up to 6.7 times (320 channels, 8 filters)."""
 
 _ACCURATE: Final = ("direct", *(f"winograd{results}" for results in _TILES))
 
