@@ -307,10 +307,10 @@ def make_tile(
 
 @kernel
 def gemm_tiles(
-    alpha: kl.Scalar,
+    alpha: Any,
     a: kl.Array,
     b: kl.Array,
-    beta: kl.Scalar,
+    beta: Any,
     c: kl.Array | None,
     bias: kl.Array | None,
     out: kl.Array,
@@ -351,7 +351,7 @@ def gemm_tiles(
 
 @kernel
 def gemm_shares(
-    alpha: kl.Scalar,
+    alpha: Any,
     a: kl.Array,
     b: kl.Array,
     bias: kl.Array | None,
@@ -405,8 +405,8 @@ def gemm_shares(
 @kernel
 def gemm_sums(
     parts: kl.Array,
-    alpha: kl.Scalar | None,
-    beta: kl.Scalar,
+    alpha: Any,
+    beta: Any,
     c: kl.Array | None,
     bias: kl.Array | None,
     out: kl.Array,
@@ -445,7 +445,7 @@ def gemm_sums(
 @kernel
 def gemm_share_sums(
     parts: kl.Array,
-    alpha: kl.Scalar,
+    alpha: Any,
     bias: kl.Array | None,
     depth: kl.Scalar,
     groups: kl.Scalar,
