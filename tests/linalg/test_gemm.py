@@ -590,14 +590,14 @@ def test_calls_alike_whose_sums_are_in_parts(
     known = StepsAgain.launched
     monkeypatch.setattr(StepsAgain, "launched", lambda *x: made.append(known(*x)) or made[-1])
     rng = np.random.default_rng(0)
-    a, b = rng.integers(-3, 4, (37, 9000)), rng.integers(-3, 4, (9000, 21))
+    a, b = rng.integers(-3, 4, (37, 9000)), rng.integers(-3, 4, (9000, 130))
     left, right = (device.from_numpy(x.astype(np.float32)) for x in (a, b))
     for count in range(8):
-        c = device.from_numpy(np.full((37, 21), count, np.float32))
+        c = device.from_numpy(np.full((37, 130), count, np.float32))
         out = c if in_place else None
         found = device.to_numpy(gemm(left, right, c=c, beta=2.0, out=out))
         assert (found == a @ b + 2 * count).all()
     assert made[-4:] == [True] * 4
     square = device.from_numpy(np.zeros((37, 9000), np.float32))
     with pytest.raises(ShapeError, match="overlaps"):
-        gemm(square, right, out=square[:, :21])
+        gemm(square, right, out=square[:, :130])

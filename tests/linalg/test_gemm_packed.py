@@ -178,7 +178,7 @@ def test_products_call_for_it_and_keep_their_room(
     monkeypatch.setattr(gemm_packed, "_kept", gemm_packed._Kept())
     planned.cache_clear()
     try:
-        for m, n, k in ((40, 70, 60), (30, 70, 50)):
+        for m, n, k in ((40, 110, 60), (30, 110, 50)):  # of more columns than registers hold
             a, b = operands(m, n, k)
             left, right = core.from_numpy(a), core.from_numpy(b)
             for _ in range(5):
