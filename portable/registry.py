@@ -448,9 +448,9 @@ def device(name: str | Device | None = None) -> Device:
     return registry.device(name)
 
 
-def _named_again(device_given: Device) -> tuple[Callable[[str], Device], tuple[str]]:
+def _named_again(known: Device) -> tuple[Callable[[str], Device], tuple[str]]:
     """How `copy` and `pickle` come by a device."""
-    return device, (device_given.name,)
+    return device, (known.name,)
 
 
 def given_work(device: Device) -> None:

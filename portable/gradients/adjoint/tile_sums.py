@@ -125,7 +125,7 @@ class TileSums:
 
     # -- what can be replaced ----------------------------------------------------------------
 
-    def _look(self, block: s.Block, additions_given: dict[int, list[_Addition]]) -> None:
+    def _look(self, block: s.Block, by_loop: dict[int, list[_Addition]]) -> None:
         """Finds additions in loops beside a barrier, which all work-items of a workgroup reach."""
         together = any(isinstance(x, s.Barrier) for x in block)
         leaves = any(isinstance(x, s.If) and _leaves(x) for x in block)
@@ -135,11 +135,11 @@ class TileSums:
             if together and not leaves and self._is_plain(x):
                 additions = self._additions(x)
                 if additions:
-                    additions_given[id(x)] = additions
+                    by_loop[id(x)] = additions
                     continue
             if isinstance(x.start, e.Const):
                 self._uniform.add(x.var.name)
-            self._look(x.body, additions_given)
+            self._look(x.body, by_loop)
 
     def _is_plain(self, x: s.Statement) -> bool:
         """Whether a loop holds nothing but loads, steps and additions."""

@@ -150,7 +150,7 @@ def take(
     source: Any,
     target: Any,
     places: kl.Array | None,
-    count_given: kl.Array | None,
+    chosen_count: kl.Array | None,
     *,
     SECTION: int,
     FEW: int,
@@ -165,7 +165,7 @@ def take(
         What is done.
     places : array or None
         ``places[b]`` are those of the bits in a byte `b`; for `FEW` below 64.
-    count_given : array or None
+    chosen_count : array or None
         Becomes how many are chosen, if there is one section only.
     SECTION : int
         Elements of a section, which a work-item does.
@@ -197,8 +197,8 @@ def take(
                 target.put(k, i + lowest_bit(word))
                 k = k + 1
                 word = word & (word - 1)
-        if count_given is not None:
-            count_given[0] = kl.cast(k, kl.i64)
+        if chosen_count is not None:
+            chosen_count[0] = kl.cast(k, kl.i64)
             target.finish(k, 0, 1)
 
 
@@ -320,13 +320,13 @@ def pack_by_workgroup(source: Any, bits: kl.Array, counts: kl.Array, *, WIDTH: i
 
 
 @function
-def own_section(source: Any, count_given: kl.Array | None, WIDTH: int) -> Any:
-    """The section of a workgroup; `count_given` becomes how many are chosen if there is but one."""
+def own_section(source: Any, chosen_count: kl.Array | None, WIDTH: int) -> Any:
+    """The section of a workgroup; `chosen_count` becomes how many, if it is the only one."""
     item, group = kl.local_id(0), kl.group_id(0)
     if source.bits is None:
         words = kl.local((WIDTH,), kl.u64)
         last = kl.local((1,), kl.i32)
-        upto = pack_words(source.bits_from(item * 32, kl.u32), item, words, count_given, WIDTH)
+        upto = pack_words(source.bits_from(item * 32, kl.u32), item, words, chosen_count, WIDTH)
         if item == WIDTH - 1:
             last[0] = upto
         kl.barrier()
