@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
-from threading import local
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
@@ -12,6 +10,7 @@ from portable.backend import Device
 from portable.dtypes import dtype
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
+from portable.linalg.products.repeats import kept_plan
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
 from portable.linalg.spectral.reduction_kernels import collect, spread, store_spectrum
 from portable.linalg.spectral.reductions import (
@@ -25,10 +24,6 @@ from portable.linalg.spectral.reflections import reflect
 
 _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
-
-
-_KEPT: Final = 4
-"""Plans that a thread keeps: their arrays, and what replays their launches."""
 
 _KEPT_BYTES: Final = 8 << 20
 """Bytes of matrices up to which launches take longer to enqueue than to run."""
@@ -92,25 +87,17 @@ class _Plan(NamedTuple):
 
 _Work = Callable[[Device, Any, tuple[Any, ...]], tuple[Any, Any]]
 
-_threads: Final = local()
-"""Each thread has plans of its own: nobody else's launches come between those of a call."""
-
 
 def _replayed(device: Device, a: Any, results: tuple[Any, ...], work: _Work) -> tuple[Any, ...]:
     """What `work` does, by arrays of a plan where launches are replayed and matrices are small."""
     count, m, n = (int(x) for x in a.shape)
     kind = dtype(a.dtype)
-    if count * m * n * kind.itemsize > _KEPT_BYTES or not device.capabilities.replays:
+    size = count * m * n * kind.itemsize
+    if size > _KEPT_BYTES or not device.capabilities.replays:
         return work(device, a, results)
-    plans: OrderedDict[Any, _Plan] = _threads.__dict__.setdefault("plans", OrderedDict())
     extents = tuple(None if x is None else tuple(int(size) for size in x.shape) for x in results)
-    key = device.name, device.current_queue(), work, (count, m, n), kind, extents
-    plan = plans.get(key)
-    if plan is None:
-        plan = plans[key] = _new_plan(device, a, results, work)
-        if len(plans) > _KEPT:
-            plans.popitem(last=False)
-    plans.move_to_end(key)
+    key = work, (count, m, n), kind, extents
+    plan = kept_plan(device, key, lambda: _new_plan(device, a, results, work), size)
     _copy(device, a, plan.given)
     plan.run()
     for source, target in zip(plan.results, results, strict=True):
