@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,6 +78,7 @@ def translate(
         For types that the device lacks.
     """
     source = function_source(function)
+    _check_annotations(source, wanted.parameters)
     inference = Inference()
     read = NamesRead() if names is None else names
     for _ in range(_MAX_PASSES):
@@ -128,7 +129,6 @@ def _pass(
     env.update({name: constant(builder, x) for name, x in wanted.constants})
     parameters: list[Array | Variable] = []
     for argument, spec in zip(_positional(source), wanted.parameters, strict=True):
-        _check_annotation(builder, argument, frame.outer, spec)
         env[argument.arg] = _parameter(builder, parameters, argument.arg, spec, wanted)
     try:
         Translator(builder).run()
@@ -164,28 +164,28 @@ def _positional(source: FunctionSource) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *rest]
 
 
-def _check_annotation(
-    builder: Builder, argument: ast.arg, names: Mapping[str, Any], spec: ParameterSpec
-) -> None:
-    """Refuses what a parameter's annotation does not promise; ``*arrays`` promise each.
+def _check_annotations(source: FunctionSource, specs: Sequence[ParameterSpec]) -> None:
+    """Refuses what parameters' annotations do not promise; ``*arrays`` promise each.
 
     The library's own kernels are annotated for readers: whoever calls an operation could not mend
     a promise of theirs.
     """
-    if Path(builder.frame.source.file).is_relative_to(_LIBRARY):
+    if Path(source.file).is_relative_to(_LIBRARY):
         return
-    if argument is builder.frame.source.tree.args.vararg and isinstance(spec, CompositeSpec):
-        given = (mismatch(argument.annotation, names, item) for item in spec.items)
+    names = source.outer_names()
+    for argument, spec in zip(_positional(source), specs, strict=True):
+        is_rest = argument is source.tree.args.vararg
+        items = spec.items if is_rest and isinstance(spec, CompositeSpec) else (spec,)
+        given = (mismatch(argument.annotation, names, item) for item in items)
         wrong = next((reason for reason in given if reason), None)
-    else:
-        wrong = mismatch(argument.annotation, names, spec)
-    if wrong and argument.annotation is not None:
-        promised = ast.unparse(argument.annotation)
-        builder.node = argument
-        builder.fail(
-            f"{argument.arg} is annotated {promised}, and the launch gave {wrong}",
-            f"give what {promised} promises, or leave the annotation out",
-        )
+        if wrong and argument.annotation is not None:
+            promised = ast.unparse(argument.annotation)
+            raise KernelError(
+                f"{argument.arg} is annotated {promised}, and the launch gave {wrong}",
+                source.location(argument),
+                f"give what {promised} promises, or leave the annotation out",
+                source.line(argument.lineno),
+            )
 
 
 def _parameter(
