@@ -8,20 +8,13 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.lanes import mixed
+from portable.linalg.base.parts import conjugate
 
 EVERYTHING = "everything"
 UPPER = "upper"
 """What lies on the diagonal and above it; zeros below."""
 LOWER = "lower"
 """What lies on the diagonal and below it; zeros above."""
-
-
-@function
-def conjugate(x: kl.Scalar) -> Any:
-    """The complex conjugate of a number, a real one's is itself."""
-    if x.dtype.is_complex:
-        return kl.conj(x)
-    return x
 
 
 @function

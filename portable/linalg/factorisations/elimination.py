@@ -285,16 +285,16 @@ class _Elimination:
     def _exchange(self, first: int, stop: int, others: int) -> None:
         """Rows of all columns but a panel's change places as it has it."""
         layout, (lu, pivots, _) = self.layout, self.factors
-        batch, strip = int(lu.shape[0]), {"STRIP": layout.strip, "COUNT": layout.panel}
+        batch, strip = int(lu.shape[0]), layout.strip
         if self.device.capabilities.lone_work_items:
-            strips = -(-int(lu.shape[2]) // layout.strip)
+            strips = -(-int(lu.shape[2]) // strip)
             exchange_alone[groups(batch * strips), 1](
-                lu, pivots, first, stop, strips, LANES=layout.lanes, **strip
+                lu, pivots, first, stop, strips, STRIP=strip, LANES=layout.lanes
             )
             return
-        strips = -(-others // layout.strip)
+        strips = -(-others // strip)
         exchange_rows[groups(batch * strips), layout.items](
-            lu, pivots, first, stop, strips, **strip
+            lu, pivots, first, stop, strips, STRIP=strip, COUNT=layout.panel
         )
 
 

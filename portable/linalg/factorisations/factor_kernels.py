@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from portable import lang as kl
 from portable.lang.kernel import kernel
-from portable.linalg.factorisations.copy_kernels import conjugate, matrix_at
+from portable.linalg.base.parts import conjugate
+from portable.linalg.factorisations.copy_kernels import matrix_at
 from portable.linalg.factorisations.layout import Layout
 
 

@@ -15,7 +15,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits
-from portable.linalg.factorisations.copy_kernels import conjugate
+from portable.linalg.base.parts import conjugate
 from portable.linalg.factorisations.held_panel_kernels import Holding, row_of
 from portable.linalg.factorisations.panel_kernels import size_of
 from portable.linalg.factorisations.reflector_panel_kernels import (

@@ -153,8 +153,3 @@ def require_success(device: Device, failures: Any, message: str) -> None:
         which = int(np.flatnonzero(flags)[0])
         where = "" if flags.size == 1 else f" (matrix {which} of {flags.size})"
         raise np.linalg.LinAlgError(message.format(int(flags[which]) - 1) + where)
-
-
-def element_dtype(x: Any) -> DType:
-    """The house's name of an array's dtype."""
-    return dtype(x.dtype)

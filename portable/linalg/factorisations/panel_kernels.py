@@ -221,7 +221,6 @@ def exchange_alone(
     strips: kl.Scalar,
     *,
     STRIP: int,
-    COUNT: int,
     LANES: int,
 ) -> None:
     """As `exchange_rows`, a work-item a strip, whose rows change places in turn, by vectors."""

@@ -10,7 +10,7 @@ from portable.dtypes import dtype
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.linalg.factorisations.copy_kernels import conjugate
+from portable.linalg.base.parts import conjugate
 from portable.linalg.factorisations.matrices import is_turned, turned
 from portable.linalg.products.gemm import gemm
 from portable.linalg.products.repeats import room_for
@@ -41,11 +41,6 @@ def subtract_product(device: Device, out: Any, a: Any, b: Any, *, adjoint: bool 
         Whether `a` is given as its conjugate transpose.
     """
     _product(device, out, a, b, (-1.0, 1.0), adjoint)
-
-
-def add_product(device: Device, out: Any, a: Any, b: Any, *, adjoint: bool = False) -> None:
-    """``out += a @ b``, as `subtract_product`."""
-    _product(device, out, a, b, (1.0, 1.0), adjoint)
 
 
 def multiplied(device: Device, out: Any, a: Any, b: Any, *, adjoint: bool = False) -> None:

@@ -14,7 +14,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits, scaled_by
-from portable.linalg.factorisations.copy_kernels import conjugate
+from portable.linalg.base.parts import conjugate
 from portable.linalg.factorisations.layout import Layout
 from portable.linalg.factorisations.panel_kernels import fetch_row, size_of
 

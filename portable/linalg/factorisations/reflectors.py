@@ -62,12 +62,9 @@ class Reflectors:
             left = first if unit else 0
             self.apply_block(first, stop, c[:, first:, left:], adjoint=adjoint)
 
-    def apply_block(
-        self, first: int, stop: int, c: Any, *, adjoint: bool, row: int | None = None
-    ) -> None:
+    def apply_block(self, first: int, stop: int, c: Any, *, adjoint: bool) -> None:
         """The reflectors of some columns of a block, applied to rows from `first` on."""
-        row = first if row is None else row
-        v, base = self.v[:, row:, first:stop], first % self.wide
+        v, base = self.v[:, first:, first:stop], first % self.wide
         t = self.t[:, first:stop, base : base + stop - first]
         width, columns = stop - first, int(c.shape[2])
         if columns == 0:

@@ -18,7 +18,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits
-from portable.linalg.factorisations.copy_kernels import conjugate
+from portable.linalg.base.parts import conjugate
 from portable.linalg.factorisations.panel_kernels import size_of
 from portable.linalg.factorisations.reflector_panel_kernels import (
     TARGET,
@@ -86,17 +86,6 @@ def rows_of(
             if row < m and j < width:
                 held[i, j] = matrix[first + row, first + j]
     return rows
-
-
-@function
-def store_rows(rows: Any, matrix: Any, first: Any, width: Any, SHARING: Sharing) -> None:
-    """Stores a work-item's rows."""
-    m = matrix.shape[0] - first
-    for i in kl.static_range(SHARING.rows):
-        row = rows.number(i)
-        for j in kl.static_range(SHARING.panel):
-            if row < m and j < width:
-                matrix[first + row, first + j] = rows.held[i, j]
 
 
 @function

@@ -9,7 +9,7 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.factorisations.copy_kernels import conjugate
+from portable.linalg.base.parts import conjugate
 from portable.linalg.factorisations.layout import Layout
 
 _TILE: Final = 4

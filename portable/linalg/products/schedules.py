@@ -1,7 +1,7 @@
 """Schedules of products: which tiles of a result a workgroup makes, and which steps of their sums.
 
-A *schedule*, a struct, has ``turns()``, a range of numbers, and ``piece(turn)``, what is made in
-that turn. Tiles are numbered; where one lies is `tile_place`'s. Any schedule goes with any reader
+A *schedule*, a struct, has ``piece(turn)``, what is made in a turn, and, where a workgroup has
+several, ``turns()``, a range of numbers. Tiles are numbered; where one lies is `tile_place`'s. Any schedule goes with any reader
 of operands and anything that is done to sums before they are stored (`mainloop`).
 
 `Shares` is for tiles that are no multiple of what runs at once, so that a last round would leave

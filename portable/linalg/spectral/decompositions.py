@@ -140,7 +140,7 @@ def svd(a: ArrayT, *, full_matrices: bool = False) -> SVDResult:
     if k == 0:
         _identities(left, right)
     elif count > 0:
-        small = _small(count, max(m, n), k, kind, device.capabilities)
+        small = _small(count, max(m, n), k, device.capabilities)
         _in_portions(device, "svd", a, (values, left, right), kind, small, _svd)
     return SVDResult(*(_shaped(device, x, lead) for x in (left, values, right)))
 
@@ -235,7 +235,7 @@ def _eigen(operation: str, a: Any, *, wanted: bool) -> tuple[Device, Any, Any, t
     values = device.empty((count, n), kind.real)
     vectors = device.empty((count, n, n), kind) if wanted else None
     if count > 0 and n > 0:
-        small = _small(count, n, n, kind, device.capabilities)
+        small = _small(count, n, n, device.capabilities)
         _in_portions(device, operation, a, (values, vectors), kind, small, _hermitian)
     return device, values, vectors, lead
 
@@ -258,7 +258,7 @@ def _shaped(device: Device, x: Any, lead: tuple[int, ...]) -> Any:
     return device.namespace().reshape(x, (*lead, *(int(n) for n in x.shape[1:])))
 
 
-def _small(count: int, longest: int, k: int, kind: DType, can: Capabilities) -> bool:
+def _small(count: int, longest: int, k: int, can: Capabilities) -> bool:
     """Whether rotations are to be taken."""
     many = count > 1 and not can.lone_work_items
     return k <= (_FEW_OF_MANY if many else _FEW) and longest <= _TALL * max(k, 8)
@@ -343,7 +343,7 @@ def _by_triangle(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any,
     basis, triangle = qr(turned(device, a) if wide else a)
     count, k, kind = int(a.shape[0]), int(values.shape[1]), dtype(left.dtype)
     factor, other = device.empty((count, k, k), kind), device.empty((count, k, k), kind)
-    small = _small(count, k, k, kind, device.capabilities)
+    small = _small(count, k, k, device.capabilities)
     flags = _svd(device, triangle, (values, factor, other if wide else right), small)
     if wide:
         turned(device, other, left)

@@ -27,6 +27,7 @@ from portable.linalg.base.parts import (
     scaled,
 )
 from portable.linalg.singular_values.jacobi_kernels import column_products, one_sweep, rank_of
+from portable.linalg.spectral.reduction_kernels import lower_at
 from portable.linalg.spectral.rotation_shapes import RotationShape
 
 _POWERS: Final = 6
@@ -162,23 +163,12 @@ def fetch_hermitian(matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: Rot
     for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
         best = kl.cast(0, lengths.dtype)
         for row in range(SHAPE.columns):
-            x = hermitian_at(matrix, row, column, w.dtype)
+            x = lower_at(matrix, row, column, w.dtype)
             best = largest_part(best, x)
             w[column, row] = x
         make_up(w, column, SHAPE)
         lengths[column] = best
     kl.barrier()
-
-
-@function
-def hermitian_at(matrix: kl.Array, row: kl.Scalar, column: kl.Scalar, kind: Any) -> Any:
-    """An element, by the lower triangle; of the diagonal the real part."""
-    x = kl.cast(matrix[kl.maximum(row, column), kl.minimum(row, column)], kind)
-    if kind.is_complex:
-        y = kl.imag(x)
-        y = kl.where(row < column, -y, y)
-        x = kl.complex(kl.real(x), kl.where(row == column, y * 0, y))
-    return x
 
 
 @function
@@ -297,7 +287,7 @@ def rayleigh(
     for row in range(N):
         product = kl.cast(0, kind)
         for k in range(N):
-            product = product + scaled(hermitian_at(matrix, row, k, kind), field, 1) * w[column, k]
+            product = product + scaled(lower_at(matrix, row, k, kind), field, 1) * w[column, k]
         total = total + real_part(conjugate(w[column, row]) * product)
     return total
 

@@ -114,7 +114,7 @@ def multiplied(x: kl.Scalar, y: kl.Scalar) -> Any:
 
 
 @function
-def between(low: kl.Scalar, high: kl.Scalar, SHAPE: MergeShape) -> Any:
+def between(low: kl.Scalar, high: kl.Scalar) -> Any:
     """A number between two of one sign: near the smaller where they are far apart."""
     least = kl.minimum(kl.abs(low), kl.abs(high))
     most = kl.maximum(kl.abs(low), kl.abs(high))
@@ -129,7 +129,6 @@ def first_step(
     weights: tuple[kl.Scalar, ...],
     gap: kl.Scalar,
     right: kl.Scalar,
-    SHAPE: MergeShape,
 ) -> Any:
     """Where the equation with two poles alone has its root; `f` is in the middle of them.
 
@@ -151,7 +150,6 @@ def next_step(
     near: kl.Scalar,
     far: kl.Scalar,
     last: kl.Scalar,
-    SHAPE: MergeShape,
 ) -> Any:
     """A step of the middle way; `near` and `far` are the distances of both poles."""
     below, above = slopes
@@ -202,9 +200,9 @@ def solve_some(
     origin = kl.where(right, beyond, left)
     low, high = kl.where(right, -gap * 0.5, zero), kl.where(right, zero, gap * 0.5)
     high = kl.where(last, gap, high)
-    t = first_step(f, both, gap, right, SHAPE)
+    t = first_step(f, both, gap, right)
     t = kl.where(last, gap * 0.5, t)
-    t = kl.where(inside(t, low, high), t, between(low, high, SHAPE))
+    t = kl.where(inside(t, low, high), t, between(low, high))
     going = kl.splat(kl.cast(1, kind), SHAPE.lanes)
     near, far = kl.where(right, -gap, zero), kl.where(right, zero, gap)
     for iteration in range(_ITERATIONS):
@@ -213,12 +211,12 @@ def solve_some(
             f = 1 + below + above
             low, high = kl.where(f < 0, t, low), kl.where(f < 0, high, t)
             error = 2 * EPS * (1 - below + above) + EPS * kl.abs(t) * (slope + other_slope)
-            step = next_step(f, (slope, other_slope), near - t, far - t, last, SHAPE)
+            step = next_step(f, (slope, other_slope), near - t, far - t, last)
             new = t + step
             halve = kl.splat(iteration >= _PATIENCE and iteration % 2 == 1, SHAPE.lanes)
             good = inside(new, low, high)
-            new = kl.where(good, new, between(low, high, SHAPE))
-            new = kl.where(halve, between(low, high, SHAPE), new)
+            new = kl.where(good, new, between(low, high))
+            new = kl.where(halve, between(low, high), new)
             done = kl.abs(f) <= error
             small = kl.abs(new - t) <= EPS * kl.abs(t)
             t = kl.where(going > 0, kl.where(done, t, new), t)
