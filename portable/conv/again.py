@@ -233,11 +233,13 @@ def _learn(
     arrays, room = list(given), list[ArrayView]()
     launches = [_again(device, step, arrays, views, room) for step in steps]
     kept = tuple(x for x in launches if x is not None)
-    spans = [byte_range(view) for view in room]
-    taken = sum(high - low for low, high in spans)
+    taken = _bytes_of(room)
     memory = device.capabilities.global_memory or _UNKNOWN_MEMORY
     if len(kept) < len(steps) or taken * _MOST_KEPT > memory:
         return
+    before = _of_thread.known.pop(key, None)
+    if before is not None:
+        _of_thread.room -= _bytes_of(before.room)
     if (_of_thread.room + taken) * _ALL_KEPT > memory:
         _of_thread.clear()
     _of_thread.room += taken
@@ -254,6 +256,10 @@ def _learn(
         tuple(room),
         tuple(arrays[len(given) :]),
     )
+
+
+def _bytes_of(room: Sequence[ArrayView]) -> int:
+    return sum(high - low for low, high in map(byte_range, room))
 
 
 def _lies_whole(view: ArrayView) -> bool:
