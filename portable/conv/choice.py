@@ -81,7 +81,7 @@ def chosen(
     Raises
     ------
     UnsupportedError
-        If Winograd's is asked for a window other than 3 x 3 without strides and dilation.
+        If Winograd's is asked for a window that it does not take (`suits_winograd`).
     """
     if algorithm == "auto":
         known = best_known(capabilities, kind, shape, state(), weights)

@@ -78,7 +78,8 @@ def conv2d(
         "winograd2" to "winograd6": F(m x m, r x r) for that m, for filters of 3 x 3, up to 4 of 5
         x 5 and up to 2 of 7 x 7, with stride and dilation 1. "direct": a product gathered from the
         images, for all. "vendor": PyTorch's. "auto" or left out: the one that `portable tune conv`
-        found for the shape, else by a model, of "direct" and F(2 x 2) to F(4 x 4).
+        found for the shape, else by a model, of "direct" and F(2 x 2) to F(4 x 4), of filters
+        wider than 3 x 3 only F(2 x 2).
     precision : {"usual", "full", "tf32"}
         "full": elementwise bounds for all results, also of infinite numbers: without Winograd's
         method, and without matrix units for ``float32``. "tf32": of ``float32``, directly, by

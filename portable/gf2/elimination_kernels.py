@@ -8,7 +8,7 @@ Two schedules are made of that. `advance_stripes` gives each stripe to one work-
 runs ahead to choose the next stripe's pivots (processors: one launch for each stripe). Where
 workgroups share stripes (GPUs), LAPACK's blocks are what they do: `take_step` eliminates a panel of
 one stripe while the next one's pivots are chosen, `solve_pivots` brings the pivots' rows in other
-stripes up to date, and `multiply_stripes` of `product_kernels` adds them to all rows there. The
+stripes up to date, and `multiply_stripes` of `blocks` adds them to all rows there. The
 first schedule would leave most of a GPU idle, the second has no work for a lone work-item's caches.
 """
 

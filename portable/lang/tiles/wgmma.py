@@ -1,6 +1,6 @@
 """Multiplies tiles in local memory with Hopper's warpgroup instructions.
 
-These run on their own until they are waited for (`wgmma_order`), before the tiles are overwritten
+These run on their own until they are waited for, before the tiles are overwritten
 or the accumulator is used.
 """
 

@@ -1,8 +1,9 @@
 """Schedules of products: which tiles of a result a workgroup makes, and which steps of their sums.
 
 A *schedule*, a struct, has ``piece(turn)``, what is made in a turn, and, where a workgroup has
-several, ``turns()``, a range of numbers. Tiles are numbered; where one lies is `tile_place`'s. Any schedule goes with any reader
-of operands and anything that is done to sums before they are stored (`mainloop`).
+several, ``turns()``, a range of numbers. Tiles are numbered; where one lies is `tile_place`'s. Any
+schedule goes with any reader of operands and anything that is done to sums before they are stored
+(`mainloop`).
 
 `Shares` is for tiles that are no multiple of what runs at once, so that a last round would leave
 most compute units without work: M. Osama et al., "Stream-K: work-centric parallel decomposition for

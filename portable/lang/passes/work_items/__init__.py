@@ -9,7 +9,7 @@ between the places where all meet, as PoCL and Intel's runtime make them (Jaaske
 - `interchange` moves loops of work-items out of the loops over them, where that pays.
 - `uniform` finds what is the same for all, which is done once and stays in plain variables.
 - `liveness` finds which values cross from one region to another; these are kept in arrays with one
-  element for each work-item, but for those that `recomputed` works out again.
+  element for each work-item, but for those that `loops` works out again.
 - `loops` puts loops around regions, which fetch and keep what crosses.
 
 A barrier of some of the work-items (`Barrier.meeting`) is one of all, as the language allows.
