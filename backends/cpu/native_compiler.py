@@ -195,11 +195,6 @@ class Compiler:
         builder.getModulePassManager().run(module, builder)
         return module
 
-    def assembly_of(self, text: str) -> str:
-        """The assembly text of what is compiled of a text, for whoever wants to see it."""
-        with self._lock:
-            return str(self._machine.emit_assembly(self._optimised(text)))
-
     def link(
         self, image: bytes, symbols: tuple[str, ...], known: Mapping[str, int] | None = None
     ) -> Linked:

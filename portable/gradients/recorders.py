@@ -51,8 +51,7 @@ def unknown(tape: TapeLike, function: Any, args: Any, kwargs: Any, why: str = ""
         result = function(*args, **kwargs)
     reads = [tape.value(x) for x in (*args, *kwargs.values()) if is_array(x)]
     written = [tape.value(x) for x in (result,) if is_array(x)]
-    name = f"{function.__module__.rpartition('.')[0] or 'portable'}.{function.__name__}{why}"
-    tape.record(UnseenRecord(name, reads, written))
+    tape.record(UnseenRecord(called(function) + why, reads, written))
     tape.overwrite(written)
     return result
 

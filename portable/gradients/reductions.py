@@ -95,9 +95,7 @@ def _through_sum(
         x = value.array.reshape(shape)
         more = (2,) * pairs
         y = total.reshape((shape[0], shape[2], *more))
-        sums = copy(y)
-        if pairs:
-            sums = copy(value.array.reshape(shape)[:, 0, :])
+        sums = copy(x[:, 0, :] if pairs else y)
         vjp(_sums)[prod(shape)](x, sums, grown.reshape((*shape, *more)), y, F=each)
 
     return back

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -33,11 +34,11 @@ from portable.primitives import copy, fill
 class Tape:
     """Takes down launches of kernels and operations, for the gradient of what they lead to.
 
-    It sees launches by ``kernel[...](...)``, the functions of `portable.primitives`, `gemm` and
-    element-wise functions and operators of `portable.array`. What else of Portable's is called has
-    no gradient here and is refused by its name where one would go through it. It does not see what
-    other libraries do with their arrays (``numpy.sin(x)``), nor launches that were prepared: their
-    results are constants to it.
+    It sees launches by ``kernel[...](...)``, the functions of `portable.primitives`, `gemm`,
+    convolutions, and those of `portable.array` and `portable.linalg` that have a rule. What else of
+    Portable's is called has no gradient here and is refused by its name where one would go through
+    it. It does not see what other libraries do with their arrays (``numpy.sin(x)``), nor launches
+    that were prepared: their results are constants to it.
 
     Arrays that are written again after they were read are kept as copies. Arrays that share memory
     without being the same view are refused.
@@ -280,9 +281,7 @@ def _is_plain(x: Any) -> bool:
 
 def _seed(loss: Any, seed: Any) -> Any:
     """The gradient to begin with."""
-    size = 1
-    for extent in loss.shape:
-        size *= extent
+    size = prod(loss.shape)
     if seed is None:
         if size != 1:
             raise DataError(

@@ -14,7 +14,6 @@ from portable.primitives import copy
 if TYPE_CHECKING:
     from portable.nn.network import Network
 
-_WORKGROUP: Final = 64
 
 _LARGEST: Final = {bfloat16: (2 - 2.0**-7) * 2.0**127}
 """Finite numbers of types that NumPy does not know the limits of."""

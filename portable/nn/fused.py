@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from portable.nn.losses import Loss
 from portable.nn.optimizers import rule_of
 from portable.nn.step import Step, Trained
 from portable.primitives import copy
-
-_WORKGROUP: Final = 64
 
 
 def fused_forward(model: Perceptron, count: int) -> tuple[Launcher, dict[str, Any]] | None:

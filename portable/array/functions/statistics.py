@@ -156,10 +156,6 @@ def _bool(_: DType, __: Any) -> DType:
     return bool_
 
 
-def _wide(kind: DType, _: Any) -> DType:
-    return accumulator(kind)
-
-
 def _truth(kind: DType) -> Any:
     return None if kind is bool_ else k.is_true
 

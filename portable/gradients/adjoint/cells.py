@@ -45,7 +45,7 @@ class _Settling:
         waiting: dict[str, int] = {}
         for x in block:
             made = self._statement(x, known)
-            if _jumps(made):
+            if jumps(made):
                 waiting.clear()
             for name in _used(made):
                 waiting.pop(name, None)
@@ -103,7 +103,8 @@ class _Settling:
 
     def _loop(self, x: s.For | s.Loop, known: _Known) -> s.Statement:
         head = self._with(replace(x, body=()), known)
-        before = {name: y for name, y in known.items() if name not in set_in(x.body)}
+        changed = set_in(x.body)
+        before = {name: y for name, y in known.items() if name not in changed}
         inner = dict(before)
         body = self.block(x.body, inner)
         unchanged = _unchanged(body, inner)
@@ -118,7 +119,7 @@ class _Settling:
 
 def _unchanged(body: s.Block, after: _Known) -> set[str]:
     """The variables that a round leaves as it found them."""
-    if any(map(_jumps, body)):
+    if any(map(jumps, body)):
         return set()
     begun: dict[str, str] = {}
     assigned: set[str] = set()
@@ -171,7 +172,8 @@ def _used(x: s.Statement) -> set[str]:
     return names | {v.name for y in inner for v in y.sets()}
 
 
-def _jumps(x: s.Statement) -> bool:
+def jumps(x: s.Statement) -> bool:
+    """Whether a statement, or one in it, leaves a loop's round or the kernel."""
     return any(isinstance(y, _JUMPS) for y in all_statements((x,)))
 
 

@@ -103,11 +103,6 @@ _CONSTANT: Final = frozenset({"ceil", "floor", "rint", "trunc"})
 """Functions whose derivative is nothing wherever there is one."""
 
 
-def flat_functions() -> frozenset[str]:
-    """The functions of one number that have a derivative here."""
-    return frozenset({*_SMOOTH, *_SINGULAR, *_CONSTANT})
-
-
 def _apart(x: X) -> X:
     """``1 - x ** 2``, without cancellation."""
     return mul(sub(number(1.0, x), x), add(number(1.0, x), x))

@@ -16,6 +16,7 @@ from typing import Final
 
 from portable.dtypes import DType
 from portable.gradients.adjoint.activity import names_in
+from portable.gradients.adjoint.cells import jumps
 from portable.gradients.adjoint.memory import unravelled
 from portable.gradients.adjoint.names import Names, is_float, zero
 from portable.lang.ir import expressions as e
@@ -128,7 +129,7 @@ class TileSums:
     def _look(self, block: s.Block, by_loop: dict[int, list[_Addition]]) -> None:
         """Finds additions in loops beside a barrier, which all work-items of a workgroup reach."""
         together = any(isinstance(x, s.Barrier) for x in block)
-        leaves = any(isinstance(x, s.If) and _leaves(x) for x in block)
+        leaves = any(isinstance(x, s.If) and jumps(x) for x in block)
         for x in block:
             if not isinstance(x, s.For):
                 continue
@@ -148,7 +149,7 @@ class TileSums:
         )
 
     def _additions(self, loop: s.For) -> list[_Addition]:
-        """Those in a loop, if all to tiles can be replaced."""
+        """Those in a loop that can be replaced."""
         out: list[_Addition] = []
         for atomic, loops in _with_loops(loop, ()):
             if atomic.array not in self._tiles:
@@ -508,10 +509,6 @@ def _changed_in(loop: s.For) -> set[str]:
 
 def _is_addition(x: s.Statement) -> bool:
     return isinstance(x, s.Atomic) and x.op == "add" and x.var is None
-
-
-def _leaves(x: s.Statement) -> bool:
-    return any(isinstance(y, s.Break | s.Continue | s.Return) for y in all_statements((x,)))
 
 
 def _with_loops(

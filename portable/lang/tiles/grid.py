@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from portable.lang.ir import expressions as e
 from portable.lang.tiles.work import Code, add, mul
 
-_LANES = 32
-
 
 @dataclass(frozen=True, slots=True)
 class Share:

@@ -161,7 +161,6 @@ class Assigned(Target):
                 self.x[*unravelled(section.begin + e + u * WIDTH, self.x.shape)] = values[u]
 
 
-_GROUP: Final = 256
 _AHEAD: Final = 8
 
 

@@ -25,10 +25,8 @@ from portable.primitives.reductions.tuning import best_for
 _BLOCK: Final = 8192
 _LONG: Final = 64
 """Elements of a column from which on making it a row pays, and finding its best value first."""
-_LONG_OF_WHOLE: Final = 1 << 13
-"""The same of finding the best value of integers, where positions are as wide as these."""
 _WIDE: Final = 4
-"""Bytes of such integers."""
+"""Bytes of elements from which on rows are not gone through in blocks."""
 
 
 def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
