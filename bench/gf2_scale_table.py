@@ -27,7 +27,7 @@ from portable.parallel import Group, Member
 from portable.system.console import show
 from portable.system.files import write_whole
 from portable_bench.environment import environment
-from portable_bench.sizes import parse_sizes
+from portable_bench.operation import parse_sizes
 
 Shape = tuple[int, int, int]
 """Columns, eliminators, rows."""

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from math import inf, isfinite
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 from portable.errors import DataError
@@ -18,7 +19,29 @@ from portable.system.console import html
 from portable.system.files import write_whole
 from portable.tune.stopwatch import Timing
 from portable_bench.operation import Work
-from portable_bench.statistics import median, paired_ratio, spread
+
+__all__ = ["median", "paired_ratio", "spread"]
+
+# Robust figures from few samples.
+
+
+def spread(samples: Sequence[float]) -> float:
+    """Median distance from the median, as a fraction of the median; outliers count little."""
+    middle = median(samples)
+    return median(abs(x - middle) for x in samples) / middle if middle else 0.0
+
+
+def paired_ratio(over: Sequence[float], under: Sequence[float]) -> float | None:
+    """Median of the ratios of samples taken side by side; None where no pair has both times.
+
+    Both members of a pair meet the same clock frequency and the same neighbours, so a machine that
+    slows down during a run does not bend the ratio.
+    """
+    ratios = [x / y for x, y in zip(over, under, strict=False) if x > 0 and y > 0]
+    return median(ratios) if ratios else None
+
+
+# What a run found: per cell and contender the raw samples, or the reason why there are none.
 
 SCHEMA: Final = 2
 """Version of the files that `write` makes and `load` takes."""

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from portable.forecast.samples import Samples
 
-Forecast = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Forecasting = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """From windows (n, window) to forecasts (n, horizon)."""
 
 PERSISTENCE: Final = "persistence"
 
 
-def baselines(train: Samples) -> Mapping[str, Forecast]:
+def baselines(train: Samples) -> Mapping[str, Forecasting]:
     """Every baseline by name, those with coefficients fitted to the training samples."""
     window, horizon = train.inputs.shape[1], train.targets.shape[1]
     orders = sorted({1, window})
@@ -27,17 +27,17 @@ def baselines(train: Samples) -> Mapping[str, Forecast]:
     }
 
 
-def persistence(horizon: int) -> Forecast:
+def persistence(horizon: int) -> Forecasting:
     """The last value stays."""
     return lambda inputs: np.repeat(inputs[:, -1:], horizon, axis=1)
 
 
-def window_mean(horizon: int) -> Forecast:
+def window_mean(horizon: int) -> Forecasting:
     """The mean of the window comes."""
     return lambda inputs: np.repeat(inputs.mean(axis=1, keepdims=True), horizon, axis=1)
 
 
-def autoregression(train: Samples, order: int) -> Forecast:
+def autoregression(train: Samples, order: int) -> Forecasting:
     """A linear function of the last `order` values and 1, by least squares, for each step ahead.
 
     Each step has coefficients of its own (the "direct" forecast), so that errors do not add up.

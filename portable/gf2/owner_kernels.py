@@ -6,7 +6,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.gf2.election_kernels import NO_COLUMN
-from portable.gf2.table_kernels import WORD
+from portable.gf2.layout import WORD
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 

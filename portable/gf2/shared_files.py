@@ -22,7 +22,7 @@ from portable.gf2.packing import Words
 from portable.gf2.shared_out import Shares, eliminated_together, shape_for_all
 from portable.gf2.stages import Stages, stage
 from portable.gf2.text import text_bytes, write_lines
-from portable.parallel.member import Member
+from portable.parallel import Member
 from portable.system.files import put_in_place, require_room, target_of
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from portable.errors import DataError
 from portable_bench.cli import bench
-from portable_bench.join import joined
+from portable_bench.compare import joined
 from portable_bench.results import Cell, Outcome, Results, load, write
 from tests.bench.fakes import ENVIRONMENT, outcome
 

@@ -1,16 +1,43 @@
-"""Networks of two layers in PyTorch, where it is installed for a device."""
+"""PyTorch as a peer, where it is installed: its settings, networks and convolutions."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
 
 from portable.backend import Device
 from portable_bench.networks import RATE
 from portable_bench.operation import Case, Contender, Run
-from portable_bench.torch_settings import torch_at_its_best
+
+# PyTorch as fast as it can be set to be without computing something else.
+
+
+@cache
+def torch_at_its_best() -> Any:
+    """The module: on all cores, cuDNN's algorithms chosen by timing, single precision without TF32.
+
+    TF32 keeps 10 bits of each factor, which is another problem than ours solve.
+    """
+    import torch
+
+    torch.set_num_threads(max(torch.get_num_threads(), _cores()))
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = False
+    return torch
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# Networks of two layers in PyTorch, where it is installed for a device.
 
 
 def torch_forward(case: Case) -> list[Contender]:
@@ -123,5 +150,40 @@ def _training(steps: int, device: Device | None, *arrays: Any) -> Run:
         for a, b in batches:
             step(a, b)
         return parameters
+
+    return run
+
+
+# Convolution in PyTorch, where it is installed for a device.
+
+
+def torch_conv(case: Case, window: tuple[int, int, int, int] = (3, 1, 0, 1)) -> list[Contender]:
+    """By cuDNN, which tries its algorithms first and leaves TF32 out, or oneDNN on processors.
+
+    Half precision lies with channels last.
+
+    Parameters
+    ----------
+    case : Case
+    window : (int, int, int, int)
+        Taps, stride, padding and groups.
+    """
+    where = torch_device(case.device)
+    if where is None:
+        return []
+    device = case.device if where == "cuda" else None
+    return [Contender("PyTorch", partial(_conv, device, window), device, peer=True)]
+
+
+def _conv(device: Device | None, window: tuple[int, int, int, int], *arrays: Any) -> Run:
+    torch, (_, stride, padding, groups) = torch_at_its_best(), window
+    x, w = as_tensors(device, arrays)
+    if x.element_size() == 2:
+        x, w = (a.contiguous(memory_format=torch.channels_last) for a in (x, w))
+
+    def run() -> Any:
+        with torch.inference_mode():
+            result = torch.nn.functional.conv2d(x, w, None, stride, padding, 1, groups)
+            return as_array(device, result)
 
     return run
