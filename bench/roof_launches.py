@@ -8,7 +8,7 @@ import numpy as np
 
 from portable import groups
 from portable import lang as kl
-from portable.gf2.table_kernels import WORD, build_tables, combination, nothing
+from portable.gf2.blocks import WORD, build_tables, combination, nothing
 from portable.gf2.tuning import shape_for
 from portable.lang.kernel import kernel
 from portable.linalg.products.tuning import multiplying

@@ -18,11 +18,11 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple, TypeVar
 
 from portable.backend import Backend, Device, Refused, Unavailable
-from portable.backend.device_table import device_table
+from portable.backend.profiles import device_table
 from portable.calls import is_for_a_block
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.system.console import html
-from portable.system.locks import fork_safe_lock
+from portable.system.locking import fork_safe_lock
 from portable.system.notices import warn_once
 
 __all__ = [

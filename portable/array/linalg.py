@@ -11,8 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from portable import linalg as factorisations
 from portable.array.array import Array
-from portable.array.base.operations import OPERATIONS
-from portable.array.base.real_operations import power_of_size
+from portable.array.base.operations import OPERATIONS, power_of_size
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
 from portable.array.eigen import eig, eigvals
@@ -39,7 +38,7 @@ from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
 from portable.primitives.maps.operation import Operation
-from portable.primitives.moves.reshaping import converted
+from portable.primitives.moves.copying import converted
 from portable.recording import told
 
 __all__ = [

@@ -8,9 +8,8 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from portable.forecast.evaluation import Evaluation
+from portable.forecast.evaluation import Evaluation, Score
 from portable.forecast.forecaster import Forecast
-from portable.forecast.scores import Score
 
 
 def score_table(evaluation: Evaluation, unit: str = "Mbit/s") -> Table:

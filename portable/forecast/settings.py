@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from portable.forecast.samples import Scaling
+from portable.forecast.traces import Scaling
 
 _KEY: Final = "forecast"
 """Where a model file's metadata hold the settings."""

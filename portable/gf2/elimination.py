@@ -20,8 +20,7 @@ from portable.gf2.elimination_kernels import (
     solve_pivots,
     take_step,
 )
-from portable.gf2.layout import WORD, Order, Turn, striped, unstriped
-from portable.gf2.layout_kernels import begin_marks, find_beyond
+from portable.gf2.layout import WORD, Order, Turn, begin_marks, find_beyond, striped, unstriped
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.owners import no_owners
 from portable.gf2.tuning import Shape, shape_for

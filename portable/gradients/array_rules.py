@@ -18,12 +18,11 @@ from portable.array.functions import (
     products,
     running_totals,
     searching,
-    sorting,
     statistics,
 )
 from portable.array.linalg import outer
 from portable.array.methods import indexing
-from portable.array.methods.selecting import is_advanced
+from portable.array.methods.indexing import is_advanced
 from portable.lang.kernel import kernel
 from portable.primitives.base.geometry import normalized_axes
 
@@ -316,7 +315,7 @@ ARRAY_RULES: Final[dict[Any, Rule]] = {
     indexing.get: _item,
     searching.take: _chosen(searching.take),
     searching.take_along_axis: _chosen(searching.take_along_axis),
-    sorting.sort: _sort,
+    searching.sort: _sort,
     running_totals.cumulative_sum: _running,
     diagonals.diagonal: _chosen(diagonals.diagonal),
     diagonals.trace: _trace,

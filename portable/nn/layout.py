@@ -3,11 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any, Final
 
+import numpy as np
+
+from portable import registry
+from portable.backend import Device
 from portable.nn.layers import Layer, Shape
+
+# Where a network computes: on its own device, whatever device is in use.
+
+_AS_IT_IS: Final = nullcontext()
+_SAMPLE: Final = np.empty(0, np.float32)
+
+
+def computing_on(device: Device) -> AbstractContextManager[object]:
+    """A block in which NumPy arrays are worked on by `device`, if that takes them.
+
+    NumPy arrays belong to several devices, and kernels run on the one in use. Arrays of other
+    libraries say themselves where they are.
+    """
+    if registry.device() is device or not _takes_numpy(device):
+        return _AS_IT_IS
+    return registry.use(device)
+
+
+@cache
+def _takes_numpy(device: Device) -> bool:
+    return device.owns(_SAMPLE)
+
+
+# Where the parameters of a network lie in the one vector that holds them all.
 
 _MULTIPLE: Final = 16
 """Every part starts at a multiple of so many elements, which suits the widest vector loads."""

@@ -13,8 +13,7 @@ import numpy as np
 
 from portable.dtypes import dtype
 from portable.errors import BackendUnavailableError
-from portable.parallel.interrupts import Interrupts
-from portable.parallel.meeting import Array, Meeting, Operation
+from portable.parallel.meeting import Array, Interrupts, Meeting, Operation
 
 _COUNTS: Final = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE")
 """What starters of MPI programs say the number of processes by."""

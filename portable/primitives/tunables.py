@@ -13,9 +13,8 @@ import numpy as np
 from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, float32
-from portable.primitives.base.borrowed import fetched, stored
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.base.storage import Storage
+from portable.primitives.base.storage import Storage, fetched, stored
 from portable.primitives.maps.engine import applied, recorded
 from portable.primitives.maps.operation import Operation, conversion_to
 from portable.primitives.maps.tuning import shares_for as map_shares

@@ -10,13 +10,12 @@ import numpy as np
 from portable.backend import Capabilities
 from portable.errors import LaunchError
 from portable.lang.ir.kernel import Kernel
-from portable.lang.passes.ragged import end_ranges
+from portable.lang.passes.loops import end_ranges
 from portable.lang.tiles import lower
 from portable.sim import (
     access,
     atomics,
     binding,
-    bulk,
     collective,
     control,
     fragments,
@@ -25,18 +24,17 @@ from portable.sim import (
     transfers,
     warpgroups,
 )
-from portable.sim.launch import Launch
+from portable.sim.launch import Launch, Survey
 from portable.sim.scheduler import run_workgroups
 from portable.sim.settings import Settings, current
 from portable.sim.steps import Builder
 from portable.sim.strands import Running
-from portable.sim.survey import Survey
 from portable.sim.workgroup import Workgroup
 
 STATEMENTS = (
     access,
     atomics,
-    bulk,
+    transfers,
     collective,
     control,
     fragments,

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from portable.system.locks import fork_safe_lock
+from portable.system.locking import fork_safe_lock
 
 _PREFIX: Final = "portable-private-"
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH

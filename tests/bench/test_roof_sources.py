@@ -9,7 +9,7 @@ import pytest
 import portable as pt
 from portable.backend import Capabilities
 from portable.dtypes import DType
-from portable.lang.arguments.signature import ArraySpec, ScalarSpec, Specialisation
+from portable.lang.arguments.arguments import ArraySpec, ScalarSpec, Specialisation
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import portable as pt
-from portable.array.fourier.tunable import TUNABLE as RFFT
-from portable.array.fourier.tuning import halves_for
+from portable.array.fourier.one_axis import TUNABLE as RFFT
+from portable.array.fourier.one_axis import halves_for
 from portable.backend import Device
 from portable.dtypes import float32
 from portable.primitives import tunables
-from portable.primitives.base.borrowed import stored
+from portable.primitives.base.storage import stored
 from portable.primitives.maps import tuning as maps
 from portable.primitives.masks.tuning import sections_for
 from portable.primitives.reductions import tuning as reductions

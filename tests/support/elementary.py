@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from portable.backend import Capabilities
-from portable.lang.emit.dialect import Dialect
-from portable.lang.emit.languages import LANGUAGES
+from portable.lang.emit.dialect import LANGUAGES, Dialect
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.bindings import Bindings

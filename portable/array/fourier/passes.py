@@ -14,19 +14,20 @@ from typing import Any, Final
 
 from portable.array.fourier.access import BESIDE, FITTING, MERGED, MIRRORED, SPLIT, WITHIN
 from portable.array.fourier.kernels import Shape, transform_by_workgroup
-from portable.array.fourier.pass_options import (
+from portable.array.fourier.plan import (
     TABLES,
     Pass,
     PassOptions,
+    balanced,
     found_table,
     in_parts,
     in_words,
     lies_across,
+    radices,
     rotations_between,
+    stage_rotations,
     with_few_dimensions,
 )
-from portable.array.fourier.plan import balanced, radices
-from portable.array.fourier.tables import stage_rotations
 from portable.array.fourier.vectors import launch_in_vectors, parts_in_vectors
 from portable.backend import Capabilities
 from portable.dtypes import DType, complex64, complex128

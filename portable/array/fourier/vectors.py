@@ -9,16 +9,17 @@ from typing import Any, Final
 import numpy as np
 
 from portable.array.fourier.access import ALONG, BESIDE, HALVED, MIRRORED, WITHIN
-from portable.array.fourier.pass_options import (
+from portable.array.fourier.plan import (
     TABLES,
     Pass,
     PassOptions,
+    balanced,
     found_table,
     in_parts,
+    radices,
     rotations_between,
+    stage_rotations,
 )
-from portable.array.fourier.plan import balanced, radices
-from portable.array.fourier.tables import stage_rotations
 from portable.array.fourier.vector_kernels import transform_in_vectors
 from portable.backend import Capabilities
 from portable.dtypes import DType

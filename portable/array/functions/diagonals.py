@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portable.array.base.engine import ArrayT
+from portable.array.base.operations import ArrayT
 from portable.array.functions.statistics import sum as summed
 from portable.errors import ShapeError
 from portable.primitives.maps.engine import check_arrays

@@ -13,7 +13,7 @@ import numpy as np
 
 from portable import dtypes
 from portable.array.base.conversion import to_device
-from portable.array.base.engine import ArrayT, apply, is_expression
+from portable.array.base.operations import ArrayT, apply, is_expression
 from portable.array.functions.elementwise import not_equal
 from portable.dtypes import bool_
 from portable.errors import DTypeError, ShapeError
@@ -30,9 +30,8 @@ from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
 from portable.primitives.maps.operation import conversion_to
-from portable.primitives.moves.copying import copy_in
+from portable.primitives.moves.copying import copy_in, reshaped
 from portable.primitives.moves.gathering import gathered
-from portable.primitives.moves.reshaping import reshaped
 from portable.recording import told
 
 # -- copies ---------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ from math import prod
 from typing import Any, Final
 
 from portable import lang as kl
-from portable.array.base.engine import ArrayT
-from portable.array.base.operations import OPERATIONS
+from portable.array.base.operations import OPERATIONS, ArrayT
 from portable.array.functions.complex_products import complex_product
 from portable.array.functions.manipulation import (
     broadcast_to,
@@ -39,7 +38,7 @@ from portable.primitives.base.recipe import Plans, Recipe, repeatable
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
-from portable.primitives.moves.reshaping import converted, reshaped
+from portable.primitives.moves.copying import converted, reshaped
 from portable.primitives.reductions.axis import lies_crosswise
 from portable.primitives.reductions.dots import dotted
 from portable.recording import told

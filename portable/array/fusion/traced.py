@@ -25,10 +25,8 @@ from portable.backend import Device
 from portable.dtypes import DType, bool_
 from portable.errors import DeviceMismatchError, DTypeError, UnsupportedError
 from portable.primitives.base.geometry import broadcast_shapes, normalized_axes, reduced_shape
-from portable.primitives.base.numbers import highest, lowest, number_for
-from portable.primitives.base.promotion import accumulator, kind_of
-from portable.primitives.maps.expression import Expression
-from portable.primitives.maps.operation import Operation, conversion_to
+from portable.primitives.base.promotion import accumulator, highest, kind_of, lowest, number_for
+from portable.primitives.maps.operation import Expression, Operation, conversion_to
 from portable.primitives.maps.work import conversion_of
 from portable.primitives.reductions.merging import Merge
 

@@ -19,8 +19,7 @@ from portable.gradients.adjoint.own_elements import own_elements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import cast
-from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.make import cast, linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
 from portable.lang.ir.walk import all_statements
 

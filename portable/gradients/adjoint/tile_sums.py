@@ -22,8 +22,7 @@ from portable.gradients.adjoint.names import Names, is_float, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import constant_of
-from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.make import constant_of, linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
 from portable.lang.ir.walk import all_statements, children, map_expression, map_operands, reads
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from portable.backend import Argument, Box, Capabilities
 from portable.dtypes import DType, int32, int64
+from portable.lang.emit.code import Code
 from portable.lang.emit.dialect import Dialect
 from portable.lang.emit.names import Names
+from portable.lang.ir import expressions as e
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import Array
+from portable.lang.ir.types import Array, ValueType
 
 
 class Prelude:
@@ -112,3 +115,36 @@ class Context:
         key = Argument("box", self.kernel.parameters.index(array), 0, array.dtype, box)
         argument = self.used.get(key)
         return argument or self.used.setdefault(key, self.names.fresh(f"{array.name}_boxes"))
+
+
+# What printers of parts of a kernel ask of the one that prints its expressions.
+
+
+@dataclass(frozen=True, slots=True)
+class Text(e.Expression):
+    """A piece of postfix C text in the place of an expression."""
+
+    text: str
+    type: ValueType
+
+
+class Printer(Protocol):
+    """Prints expressions of one kernel."""
+
+    context: Context
+    dialect: Dialect
+
+    def text(self, x: e.Expression) -> str:
+        """The text of an expression, to stand where any may."""
+
+    def operand(self, x: e.Expression) -> str:
+        """The text of an expression, to stand beside a unary operator or in a cast."""
+
+    def code(self, x: e.Expression) -> Code:
+        """The text and level of an expression."""
+
+    def template(self, function: str, kind: DType) -> str:
+        """How a function is spelled for operands of a type."""
+
+    def hides_negatives(self, x: e.Unary) -> bool:
+        """Whether a compiler must not find out that this is a negative."""

@@ -15,7 +15,7 @@ from portable.lang.emit.expressions import Expressions
 from portable.lang.emit.memory import Memory
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.places import linear_id
+from portable.lang.ir.make import linear_id
 from portable.lang.ir.types import Array, ValueType, Vector
 from portable.lang.ir.walk import all_statements
 from portable.lang.passes.sub_groups import active_items

@@ -21,7 +21,7 @@ from portable.lang.frontend.values import Value
 from portable.lang.function import Function
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Const, Expression, Variable
-from portable.lang.ir.intervals import Interval, Leaf, interval, known_variables
+from portable.lang.ir.facts import Interval, Leaf, interval, known_variables
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import Array, Fragment, ValueType
 

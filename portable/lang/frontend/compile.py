@@ -10,8 +10,7 @@ from typing import Any, Final
 from portable.backend import Capabilities
 from portable.dtypes import DType, bool_, float16, float32, int32, int64
 from portable.errors import KernelError
-from portable.lang.arguments.annotations import mismatch
-from portable.lang.arguments.signature import (
+from portable.lang.arguments.arguments import (
     ArraySpec,
     CompositeSpec,
     ParameterSpec,
@@ -19,6 +18,7 @@ from portable.lang.arguments.signature import (
     Specialisation,
     StaticSpec,
 )
+from portable.lang.arguments.parameters import mismatch
 from portable.lang.arguments.structs import label
 from portable.lang.checks import check
 from portable.lang.frontend import structs

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from portable.dtypes import DType
-from portable.lang.arguments.signature import constant_key
+from portable.lang.arguments.arguments import constant_key
 
 _OURS: Final = ("portable.", "portable_backends.", "portable_bench.")
 _PLAIN: Final = (bool, int, float, complex, str, tuple, DType, np.generic)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from portable.dtypes import DType, float32
 from portable.errors import Location
-from portable.lang.arguments.signature import constant_key
+from portable.lang.arguments.arguments import constant_key
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_type, common_dtype, default_dtype
 from portable.lang.frontend.inference import Slot, VariableType

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
@@ -11,7 +14,42 @@ from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.make import reinterpret, unsigned
 from portable.lang.ir.types import ValueType, Vector, scalar_of
-from portable.lang.ir.walk import map_block, map_children, map_operands
+from portable.lang.ir.walk import map_block, map_children, map_expression, map_operands
+
+# Rounds constants itself, for compilers that do not find out what their own library gives.
+#
+# PoCL's library converts to integers and back on the way to a rounded float, and takes the float
+# itself where that is too large. Compilers are free to make anything of such a conversion of a
+# constant beyond the integers: PoCL 3.1 dropped the branch in which ``rint(2147483648.0f)`` stood.
+
+_ROUNDED: Final[dict[str, Callable[[float], float]]] = {
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "rint": round,
+    "trunc": math.trunc,
+}
+
+
+def round_constants(kernel: Kernel) -> Kernel:
+    """The kernel with roundings of constants replaced by what they give."""
+    body = map_block(
+        kernel.body, lambda x: (map_operands(x, lambda y: map_expression(y, _rounded)),)
+    )
+    return replace(kernel, body=body)
+
+
+def _rounded(x: e.Expression) -> e.Expression:
+    match x:
+        case e.Call(function=name, arguments=(e.Const(float(value)) as given,)) if name in _ROUNDED:
+            held = float(given.type.numpy.type(value))
+            if not math.isfinite(held):
+                return x
+            return e.Const(math.copysign(float(_ROUNDED[name](held)), held), given.type)
+        case _:
+            return x
+
+
+# Signed integers wrap: what might leave their range goes by way of unsigned ones, as all wrap.
 
 
 def wrap_signed(kernel: Kernel, facts: Facts) -> Kernel:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from portable.nn.layers.activations import (
+from portable.nn.layers.blocks import Chain, Residual
+from portable.nn.layers.layer import Flow, Layer, Shape, output_shapes
+from portable.nn.layers.unweighted import (
     GELU,
+    AvgPool2d,
+    Dropout,
+    Flatten,
+    GlobalAvgPool2d,
     Hardsigmoid,
     Hardswish,
+    MaxPool2d,
     ReLU,
     ReLU6,
     Sigmoid,
@@ -15,13 +22,7 @@ from portable.nn.layers.activations import (
     Softmax,
     Tanh,
 )
-from portable.nn.layers.blocks import Chain, Residual
-from portable.nn.layers.flatten import Flatten
-from portable.nn.layers.layer import Flow, Layer, Shape, output_shapes
-from portable.nn.layers.normalization import BatchNorm1d, BatchNorm2d, LayerNorm
-from portable.nn.layers.pooling import AvgPool2d, GlobalAvgPool2d, MaxPool2d
-from portable.nn.layers.regularization import Dropout
-from portable.nn.layers.weighted import Conv2d, Linear
+from portable.nn.layers.weighted import BatchNorm1d, BatchNorm2d, Conv2d, LayerNorm, Linear
 
 __all__ = [
     "GELU",

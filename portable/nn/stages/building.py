@@ -29,16 +29,13 @@ from portable.nn.layers import (
     output_shapes,
 )
 from portable.nn.layers.layer import Flow
-from portable.nn.stages import slope_kernels as kernels
+from portable.nn.stages import linear as kernels
 from portable.nn.stages.blocks import ChainStage, ResidualStage
 from portable.nn.stages.convolution import ConvolutionStage, NormalizedConvolutionStage
-from portable.nn.stages.dropout import DropoutStage
-from portable.nn.stages.linear import LinearStage
+from portable.nn.stages.linear import DropoutStage, LinearStage
 from portable.nn.stages.normalization import BatchNormStage, LayerNormStage
-from portable.nn.stages.own import OwnStage
 from portable.nn.stages.pooling import GlobalPoolStage, PoolStage
-from portable.nn.stages.shares import SoftmaxStage
-from portable.nn.stages.stage import Place, Stage
+from portable.nn.stages.stage import OwnStage, Place, SoftmaxStage, Stage
 
 _WORKGROUP: Final = 64
 

@@ -18,7 +18,7 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.nn.layers import BatchNorm2d, Conv2d
 from portable.nn.layers.layer import Flow
-from portable.nn.stages import slope_kernels as kernels
+from portable.nn.stages import linear as kernels
 from portable.nn.stages.stage import Place, Stage
 
 _WORKGROUP: Final = 64

@@ -9,16 +9,97 @@ is refused.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from portable import dtypes
+from portable import lang as kl
 from portable.dtypes import DType, complex64, complex128, float16, float32, float64, int64, uint64
 from portable.errors import DTypeError
 
 if TYPE_CHECKING:
     from portable.backend import Device
+
+# Python numbers as kernels take them, and the ends of the dtypes' ranges.
+
+_WIDE_ENOUGH: Final = 4
+_SMALL: Final = 6e4
+"""No float overflows below."""
+
+
+def number_for(x: Any, kind: DType) -> Any:
+    """A Python number as a kernel's argument: rounded to `kind`, in its register type."""
+    if kind.kind == "f" and not isinstance(x, float):
+        x = float(x)
+    if abs(x) < _SMALL:
+        stored = _rounded(x, kind)
+    else:
+        with np.errstate(over="ignore"):
+            stored = _rounded(x, kind)
+    if kind.itemsize >= _WIDE_ENOUGH or kind.kind == "b":
+        return stored
+    return kind.register.numpy.type(stored)
+
+
+def _rounded(x: Any, kind: DType) -> Any:
+    try:
+        return kind.numpy.type(x)
+    except OverflowError:
+        raise OverflowError(f"the Python integer {x} is out of range for {kind.name}") from None
+
+
+def lowest(kind: DType) -> float:
+    """The number of a real dtype that is below all others: of floats -inf."""
+    return -inf if kind.is_float else int(np.iinfo(kind.numpy).min)
+
+
+def highest(kind: DType) -> float:
+    """The number of a real dtype that is above all others: of floats inf."""
+    return inf if kind.is_float else int(np.iinfo(kind.numpy).max)
+
+
+# NumPy's ufuncs as operations: each stands for the function of kernels that does the same.
+
+_OTHER_NAMES: Final = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "conjugate": "conj",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "power": "pow",
+    "right_shift": "bitwise_right_shift",
+    "true_divide": "divide",
+}
+"""Of ufuncs that kernels call otherwise, and as the Array API does."""
+
+
+def operation(x: Any) -> Any:
+    """The function of kernels that a NumPy ufunc stands for; anything else as it is.
+
+    Raises
+    ------
+    DTypeError
+        For ufuncs that kernels have not.
+    """
+    if not isinstance(x, np.ufunc):
+        return x
+    word = getattr(kl, _OTHER_NAMES.get(x.__name__, x.__name__), None)
+    if word is None:
+        raise DTypeError(
+            f"kernels have no numpy.{x.__name__}; give a function of your own that they can call"
+        )
+    return word
+
+
+# Type promotion, by the Array API's table and, between kinds, by NumPy's.
 
 KINDS: Final[dict[str, str]] = {
     "bool": "b",

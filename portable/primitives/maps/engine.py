@@ -15,7 +15,7 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError
 from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
-from portable.primitives.base.numbers import number_for
+from portable.primitives.base.promotion import number_for
 from portable.primitives.base.recipe import Launch, Recipe, repeatable, shifted
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import (
@@ -31,8 +31,7 @@ from portable.primitives.maps.elementwise_kernel import (
     elementwise,
 )
 from portable.primitives.maps.exchange import crosswise_axis, exchange_launch, seen_crosswise
-from portable.primitives.maps.expression import Expression
-from portable.primitives.maps.operation import Operation, described
+from portable.primitives.maps.operation import Expression, Operation, described
 from portable.primitives.maps.work import conversion_of, streams, vector_lanes, work_of
 
 _MAX_PLANS: Final = 8192

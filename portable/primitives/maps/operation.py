@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Literal
 
 from portable import lang as kl
+from portable.backend import Device
 from portable.dtypes import DType, bool_, float16
 from portable.errors import DTypeError
 from portable.primitives.base.promotion import in_single, kind_of, promoted, with_scalar
@@ -122,3 +124,30 @@ def described(x: Any) -> DType | str:
 def conversion_to(kind: DType) -> Operation:
     """The operation that converts to a dtype."""
     return Operation("astype", "biufc", kl.positive, fixed=kind)
+
+
+# What stands for an array while a function of arrays is looked at.
+
+
+class Expression(ABC):
+    """An operand of element-wise functions that records what is done to it.
+
+    Attributes
+    ----------
+    device : Device
+        Where the arrays are that it stands for.
+    dtype : DType
+        Of its elements.
+    shape : tuple of int
+        Extents.
+    """
+
+    __slots__ = ()
+
+    device: Device
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @abstractmethod
+    def record(self, operation: Operation, operands: tuple[Any, ...]) -> Any:
+        """What stands for the result of an operation, this being one of the operands."""

@@ -14,14 +14,24 @@ from portable.errors import ShapeError
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.base.geometry import collapsed, power_of_two
-from portable.primitives.base.numbers import number_for
+from portable.primitives.base.promotion import number_for
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.maps.tuning import shares_for
 from portable.primitives.maps.work import rows_for_each
-from portable.primitives.masks.mask_bits import cut_of, how_many, in_line, in_words, packed
-from portable.primitives.masks.mask_kernels import Mask, Target, element_if, take, take_by_workgroup
+from portable.primitives.masks.mask_kernels import (
+    Mask,
+    Target,
+    cut_of,
+    element_if,
+    how_many,
+    in_line,
+    in_words,
+    packed,
+    take,
+    take_by_workgroup,
+)
 
 
 @function

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any, Final
 
 from portable import lang as kl
 from portable.dtypes import DType, int32, int64
-from portable.primitives.base.numbers import highest, lowest
+from portable.lang.function import function
+from portable.primitives.base.promotion import highest, lowest
 from portable.primitives.base.recipe import Recipe
+from portable.primitives.maps.elementwise_kernel import lane_numbers
 from portable.primitives.maps.engine import recorded
 from portable.primitives.maps.operation import conversion_to
 from portable.primitives.reductions.axis import (
@@ -18,9 +22,239 @@ from portable.primitives.reductions.axis import (
     launch_by_workgroup,
     lies_crosswise,
 )
-from portable.primitives.reductions.best_kernels import Best, BestOfBlocks
-from portable.primitives.reductions.merging import Merge
+from portable.primitives.reductions.merging import CHAINS, Merge, folded_lanes
 from portable.primitives.reductions.tuning import best_for
+
+# The positions of least and greatest elements along one axis.
+
+
+@function
+def wins(x: kl.Scalar, y: kl.Scalar, LARGEST: bool) -> Any:
+    """Whether a later `x` wins over an earlier `y`: by value, or as the first NaN."""
+    better = x > y if LARGEST else x < y
+    return better | ((x != x) & (y == y))
+
+
+@function
+def same(x: kl.Scalar, y: kl.Scalar) -> Any:
+    """Whether two numbers are equal, or both NaN."""
+    return (x == y) | ((x != x) & (y != y))
+
+
+@function
+def later_if_greater(x: kl.Scalar, y: kl.Scalar) -> Any:
+    """The greater of two numbers, neither of them NaN."""
+    return kl.where(y > x, y, x)
+
+
+@function
+def later_if_less(x: kl.Scalar, y: kl.Scalar) -> Any:
+    """The less of two numbers, neither of them NaN."""
+    return kl.where(y < x, y, x)
+
+
+@dataclass(frozen=True)
+class Found:
+    """An element, or a vector of some, and its position."""
+
+    value: Any
+    place: Any
+
+
+@dataclass(frozen=True)
+class Best:
+    """How least or greatest elements are found; a constant of kernels.
+
+    Of `reduce_by_workgroup` and `reduce_columns`. The former reads an array and the positions of
+    its elements, or None: their own; both write values and positions.
+
+    Attributes
+    ----------
+    largest : bool
+        Whether the greatest are looked for.
+    kind, place : DType
+        In which values are compared, and positions counted.
+    lanes : int
+        How many neighbours are a vector.
+    """
+
+    largest: bool
+    kind: Any
+    place: Any
+    lanes: int
+
+    def __call__(self, x: Found, y: Found) -> Any:
+        """The one of two that is greater, or less, or else comes first."""
+        tied = same(x.value, y.value) & (y.place < x.place)
+        return kl.where(wins(y.value, x.value, self.largest) | tied, y, x)
+
+    def nothing(self) -> Any:
+        """What work-items without a row have."""
+        return Found(kl.cast(0, self.kind), kl.cast(0, self.place))
+
+    def at(self, arrays: Any, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
+        """The element at `r` of a row, and its position: `r`, or what is given."""
+        x, places = arrays
+        return Found(x[*outer, r], kl.cast(r if places is None else places[*outer, r], self.place))
+
+    def of_section(self, arrays: Any, section: Any, WIDTH: int) -> Any:
+        """The best of this work-item's elements; without any, it has the section's first."""
+        lanes = self.lanes
+        r = section.first + kl.local_id(0) % WIDTH * lanes
+        if lanes > 1:
+            return self.of_vectors(arrays[0], section, r, WIDTH)
+        best = self.at(arrays, section.outer, kl.where(r < section.stop, r, section.first))
+        for q in range(r, section.stop, WIDTH):
+            one = self.at(arrays, section.outer, q)
+            best = kl.where(wins(one.value, best.value, self.largest), one, best)
+        return best
+
+    def of_vectors(self, x: kl.Array, section: Any, first: kl.Scalar, WIDTH: int) -> Any:
+        """The best of this work-item's vectors; the last one of a row ends where the row does.
+
+        Each lane remembers where its vector began, in several chains side by side. NaN wins over
+        nothing there: whether there is one is looked for by the way, and where it is afterwards.
+        """
+        outer, step = section.outer, WIDTH * self.lanes
+        last = section.stop - self.lanes
+        begun = kl.minimum(first, last)
+        value = kl.vload(x, *outer, begun, lanes=self.lanes)
+        start = Found(value, kl.splat(kl.cast(begun, self.place), self.lanes))
+        chains = tuple([start for _ in range(CHAINS)])
+        odd = self.with_nan(kl.splat(kl.cast(0, self.kind), self.lanes), value, value)
+        r = first + step
+        while last - r >= (CHAINS - 1) * step:
+            given = [kl.vload(x, *outer, r + k * step, lanes=self.lanes) for k in range(CHAINS)]
+            chains = tuple(
+                [self.further_on(chains[k], given[k], r + k * step) for k in range(CHAINS)]
+            )
+            for k in kl.static_range(0, CHAINS, 2):
+                odd = self.with_nan(odd, given[k], given[k + 1])
+            r = r + CHAINS * step
+        each = chains[0]
+        for k in kl.static_range(1, CHAINS):
+            each = self.of_numbers(each, chains[k])
+        while r < section.stop:
+            begin = kl.minimum(r, last)
+            values = kl.vload(x, *outer, begin, lanes=self.lanes)
+            each = self.further_on(each, values, begin)
+            odd = self.with_nan(odd, values, values)
+            r = r + step
+        best = folded_lanes(
+            each.value, self.lanes, later_if_greater if self.largest else later_if_less
+        )
+        places = each.place + lane_numbers(self.place, self.lanes)
+        beyond = kl.cast(section.stop, self.place)
+        at = folded_lanes(kl.where(each.value == best, places, beyond), self.lanes, kl.minimum)
+        any_odd = folded_lanes(odd, self.lanes, kl.add)
+        if self.kind.is_float and any_odd != any_odd:
+            at = kl.cast(begun, self.place)
+            best = x[*outer, begun]
+            while best == best:
+                at = at + 1
+                best = x[*outer, at]
+        return Found(best, at)
+
+    def of_numbers(self, x: Found, y: Found) -> Any:
+        """The one of two that is greater, or less, or else comes first, neither of them NaN."""
+        better = y.value > x.value if self.largest else y.value < x.value
+        return kl.where(better | ((y.value == x.value) & (y.place < x.place)), y, x)
+
+    def with_nan(self, odd: kl.Scalar, x: kl.Scalar, y: kl.Scalar) -> Any:
+        """The same, with NaN in the lanes where one of two vectors has it."""
+        if not self.kind.is_float:
+            return odd
+        return kl.where(
+            (x != x) | (y != y), kl.splat(kl.cast(math.nan, self.kind), self.lanes), odd
+        )
+
+    def further_on(self, best: Found, values: kl.Scalar, r: kl.Scalar) -> Any:
+        """The better of both in each lane, with the place where its vector begins."""
+        new = Found(values, kl.splat(kl.cast(r, self.place), self.lanes))
+        return kl.where(values > best.value if self.largest else values < best.value, new, best)
+
+    def put(self, outs: tuple[kl.Array, ...], section: Any, best: Found) -> None:
+        """Writes a value and its position."""
+        outs[0][*section.outer, section.number] = best.value
+        outs[1][*section.outer, section.number] = kl.cast(best.place, kl.i64)
+
+    # -- of columns -----------------------------------------------------------------------------
+
+    @property
+    def held(self) -> Any:
+        """The types of values and positions."""
+        return (self.kind, self.place)
+
+    def started(self, x: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
+        """The elements at `r`, and their position."""
+        value = kl.vload(x, *outer, r, lanes=self.lanes, axis=x.ndim - 2)
+        return value, kl.splat(kl.cast(r, self.place), self.lanes)
+
+    def further(
+        self,
+        x: kl.Array,
+        outer: tuple[kl.Scalar, ...],
+        r: kl.Scalar,
+        done: kl.Scalar,
+        totals: tuple[kl.Scalar, ...],
+        COUNT: int,
+    ) -> Any:
+        """The best of these and of `COUNT` elements along the last axis."""
+        best = Found(*totals)
+        for k in kl.static_range(COUNT):
+            new = Found(*self.started(x, outer, r + k))
+            best = kl.where(wins(new.value, best.value, self.largest), new, best)
+        return best.value, best.place
+
+
+@dataclass(frozen=True)
+class BestOfBlocks(Best):
+    """The same for work-items that do long stretches alone.
+
+    Each finds the best value of every `block` elements of its section, and then where in the first
+    of the best blocks that is, by ever smaller parts of it. So it compares no positions, which
+    costs several times as much where many small elements make a vector.
+
+    Attributes
+    ----------
+    merge : Merge
+        Finds the better value of two.
+    block : int
+        Elements of which the best value is found at a time.
+    """
+
+    merge: Any
+    block: int
+
+    def of_section(self, arrays: Any, section: Any, WIDTH: int) -> Any:
+        """The best of a section."""
+        x, start, jump = arrays[0], section.first, CHAINS * self.lanes
+        best = x[*section.outer, start]
+        for block in range(start, section.stop, self.block):
+            end = kl.minimum(block + self.block, section.stop)
+            value = self.merge.along(x, section.outer, block, end, jump, 1, CHAINS, 0)
+            if wins(value, best, self.largest):
+                best = value
+                start = block
+        here = section.stop - start <= 4 * jump
+        while not here:
+            end = kl.minimum(start + 4 * jump, section.stop)
+            here = same(self.merge.along(x, section.outer, start, end, jump, 1, CHAINS, 0), best)
+            start = kl.where(here, start, start + 4 * jump)
+        if self.lanes > 1:
+            wanted = kl.splat(best, self.lanes)
+            full = section.stop - (self.lanes - 1)
+            here = start >= full
+            while not here:
+                here = kl.count(same(self.merge.read(x, section.outer, start), wanted)) > 0
+                start = kl.where(here, start, start + self.lanes)
+                here = here | (start >= full)
+        while not same(x[*section.outer, start], best):
+            start = start + 1
+        return Found(best, kl.cast(start, self.place))
+
+
+# Least and greatest elements along an axis: how the work is cut, and launched.
 
 _BLOCK: Final = 8192
 _LONG: Final = 64

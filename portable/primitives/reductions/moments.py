@@ -23,8 +23,8 @@ from portable.primitives.reductions.axis import (
     launch_by_workgroup,
     lies_crosswise,
 )
+from portable.primitives.reductions.kernels import Spread, SpreadOfParts
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.moment_kernels import Spread, SpreadOfParts
 from portable.primitives.reductions.tuning import moments_for
 
 _GROUP: Final = 256

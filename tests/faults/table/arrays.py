@@ -18,7 +18,7 @@ SWEEP: Final = PRIMITIVES + "sorts.sweep_kernels:"
 BUCKETS: Final = PRIMITIVES + "sorts.bucket_kernels:"
 HALVES: Final = PRIMITIVES + "sorts.halving_kernels:"
 MASKS: Final = PRIMITIVES + "masks.mask_kernels:"
-SPARSE: Final = "portable.sparse.kernels:"
+SPARSE: Final = "portable.sparse.products:"
 FOURIER: Final = "portable.array.fourier.kernels:"
 
 ARRAYS: Final = (

@@ -8,10 +8,9 @@ from typing import Final
 from portable.dtypes import DType, float64, int32
 from portable.errors import UnsupportedError
 from portable.lang.emit.llvm.addresses import Apart
-from portable.lang.emit.llvm.atomics import Atomics
-from portable.lang.emit.llvm.context import Context
+from portable.lang.emit.llvm.atomics import Atomics, Delays
+from portable.lang.emit.llvm.builder import Context
 from portable.lang.emit.llvm.conversions import converted
-from portable.lang.emit.llvm.delays import Delays
 from portable.lang.emit.llvm.expressions import Expressions
 from portable.lang.emit.llvm.memory import Memory
 from portable.lang.emit.llvm.types import value_type

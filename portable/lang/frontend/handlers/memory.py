@@ -27,7 +27,7 @@ from portable.lang.frontend.values import (
 )
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.intervals import Interval
+from portable.lang.ir.facts import Interval
 from portable.lang.ir.types import LANES, Array, Layout, Space, Vector
 
 _MOST_STORES: Final = 64

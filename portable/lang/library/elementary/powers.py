@@ -11,20 +11,211 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from portable.dtypes import float32, float64, int32
+from portable.dtypes import float32, float64, int32, int64
 from portable.lang import words as kl
 from portable.lang.function import function
 from portable.lang.library.elementary import coefficients as c
 from portable.lang.library.elementary.common import (
+    bits,
+    by_type,
+    from_bits,
     horner,
     nearest,
+    nearest_multiple,
+    power_of_two,
     product,
     quick_sum,
     scaled,
     split,
     whole_number,
 )
-from portable.lang.library.elementary.exponentials import expm1_near_0, held
+
+# Roots, and the length of a vector of two.
+
+
+@function
+def rsqrt(x: Any) -> Any:
+    """``1 / sqrt(x)``."""
+    return 1 / kl.sqrt(x)
+
+
+@function
+def _nearer(root: Any, x: Any) -> Any:
+    """E. Halley's step to the cube root: three times as many digits are right."""
+    cube = root * root * root
+    return root * ((cube + 2 * x) / (2 * cube + x))
+
+
+@function
+def cbrt(x: Any) -> Any:
+    """The cube root: a third of the exponent's bits, then Halley's steps; the last one finer."""
+    size = kl.abs(x)
+    small, large = size < by_type(x, 2.0**-126, 2.0**-1022), size > 2.0**120
+    up, down = kl.where(small, 2.0**60, 1.0), kl.where(large, 2.0**-30, 1.0)
+    y = size * up * down
+    if x.dtype == float32:
+        guess = _nearer(from_bits(kl.mulhi(bits(y), 0x55555556) + 0x2A5119F2), y)
+        value = kl.cast(_nearer(kl.cast(guess, float64), kl.cast(y, float64)), float32)
+    else:
+        third = kl.mulhi(kl.cast(bits(y) >> 32, int32), 0x55555556) + 0x2A9F7893
+        guess = _nearer(_nearer(from_bits(kl.cast(third, int64) << 32), y), y)
+        square = guess * guess
+        left = kl.fma(square, guess, -y) + kl.fma(guess, guess, -square) * guess
+        value = guess - left / (3 * square)
+    value = value * kl.where(small, 2.0**-20, 1.0) * kl.where(large, 2.0**10, 1.0)
+    itself = (x == 0) | (size == math.inf) | (x != x)
+    return kl.where(itself, x, kl.copysign(value, x))
+
+
+@function
+def hypot(x: Any, y: Any) -> Any:
+    """``sqrt(x * x + y * y)``; infinite where one of them is."""
+    a, b = kl.abs(x), kl.abs(y)
+    if x.dtype == float32:
+        p, q = kl.cast(a, float64), kl.cast(b, float64)
+        value = kl.cast(kl.sqrt(kl.fma(p, p, q * q)), float32)
+    else:
+        large, small = (a > 2.0**500) | (b > 2.0**500), (a < 2.0**-400) & (b < 2.0**-400)
+        scale = kl.where(large, 2.0**-600, kl.where(small, 2.0**600, 1.0))
+        back = kl.where(large, 2.0**600, kl.where(small, 2.0**-600, 1.0))
+        p, q = kl.where(a > b, a, b) * scale, kl.where(a > b, b, a) * scale
+        value = kl.sqrt(kl.fma(p, p, q * q)) * back
+    return kl.where((a == math.inf) | (b == math.inf), math.inf, value)
+
+
+# Exponentials: reduction by multiples of log(2) in two parts, as W. J. Cody and W. Waite do.
+#
+# *Software Manual for the Elementary Functions* (1980). What is left lies within log(2) / 2 of 0,
+# where ``exp(r) - 1 = r + r ** 2 * P(r)`` with a minimax polynomial. NaN passes through, and what
+# overflows or vanishes does so by itself, since arguments are held to where the result is settled.
+
+
+@function
+def held(x: Any, low: Any, high: Any) -> Any:
+    """`x` between two bounds; NaN stays."""
+    return kl.where(x > high, high, kl.where(x < low, low, x))
+
+
+@function
+def expm1_near_0(r: Any) -> Any:
+    """``exp(r) - 1`` for `r` up to log(2) / 2."""
+    return kl.fma(r * r, horner(r, by_type(r, c.EXPM1_32, c.EXPM1_64)), r)
+
+
+@function
+def reduced(x: Any) -> Any:
+    """`p` and an integer `n` such that ``exp(x) = (1 + p) * 2 ** n``."""
+    ln2 = by_type(x, c.LN2_32, c.LN2_64)
+    k, n = nearest_multiple(x, c.LOG2_E_64[0])
+    r = kl.fma(-k, ln2[1], kl.fma(-k, ln2[0], x))
+    return expm1_near_0(r), n
+
+
+@function
+def exp(x: Any) -> Any:
+    """E to the power of `x`."""
+    p, n = reduced(held(x, by_type(x, -104.0, -746.0), by_type(x, 89.0, 710.0)))
+    return scaled(1 + p, n)
+
+
+@function
+def exp2(x: Any) -> Any:
+    """2 to the power of `x`."""
+    x = held(x, by_type(x, -151.0, -1076.0), by_type(x, 129.0, 1025.0))
+    k, n = nearest(x)
+    return scaled(1 + expm1_near_0((x - k) * c.LN2_64[0]), n)
+
+
+@function
+def expm1(x: Any) -> Any:
+    """``exp(x) - 1``: ``2 ** n * p + (2 ** n - 1)``, a quarter of it against early overflow."""
+    p, n = reduced(held(x, by_type(x, -30.0, -60.0), by_type(x, 89.0, 710.0)))
+    scale = power_of_two(n - 2)
+    far = kl.fma(p, scale, scale - 0.25) * 4
+    return kl.where(x == 0, x, kl.where(n == 0, p, far))
+
+
+# Logarithms: ``x = m * 2 ** n`` with `m` from sqrt(1 / 2) to sqrt(2).
+#
+# In single precision ``log1p(f) = f + f ** 2 * P(f)``; in double precision by the quotient ``s = f
+# / (2 + f)``, whose odd series ``log1p(f) = 2 * s + s ** 3 * P(s ** 2)`` converges faster (J.-M.
+# Muller et al., *Handbook of Floating-Point Arithmetic*, 2018, chapter 10). `n` is multiplied by
+# log(2) in two parts.
+
+
+@function
+def _tail(f: Any) -> Any:
+    """``log1p(f) - f`` for ``1 + f`` from sqrt(1 / 2) to sqrt(2)."""
+    if f.dtype == float32:
+        return f * f * horner(f, c.LOG1P_32)
+    half = 0.5 * f * f
+    s = f / (2 + f)
+    z = s * s
+    return kl.fma(s, kl.fma(z, horner(z, c.LOG_64), half), -half)
+
+
+@function
+def _ends(x: Any, value: Any) -> Any:
+    """A logarithm of positive finite numbers completed by what it is of others."""
+    inside = kl.where(x == math.inf, math.inf, value)
+    return kl.where(x > 0, inside, kl.where(x == 0, -math.inf, math.nan))
+
+
+@function
+def log(x: Any) -> Any:
+    """The natural logarithm."""
+    ln2 = by_type(x, c.LN2_32, c.LN2_64)
+    m, n = split(x)
+    f, k = m - 1, whole_number(n)
+    return _ends(x, kl.fma(k, ln2[0], f + kl.fma(k, ln2[1], _tail(f))))
+
+
+@function
+def _based(x: Any, factor: Any, step: Any) -> Any:
+    """``log(m) * factor + n * step``, both constants in parts."""
+    m, n = split(x)
+    f, k = m - 1, whole_number(n)
+    t = _tail(f)
+    y = f + t
+    left = t - (y - f)
+    low = kl.fma(k, step[1], kl.fma(y, factor[1], left * factor[0]))
+    return _ends(x, kl.fma(k, step[0], kl.fma(y, factor[0], low)))
+
+
+@function
+def log2(x: Any) -> Any:
+    """The logarithm to base 2; exact of powers of two."""
+    return _based(x, by_type(x, c.LOG2_E_32, c.LOG2_E_64), (1.0, 0.0))
+
+
+@function
+def log10(x: Any) -> Any:
+    """The logarithm to base 10."""
+    factor = by_type(x, c.LOG10_E_32, c.LOG10_E_64)
+    return _based(x, factor, by_type(x, c.LOG10_2_32, c.LOG10_2_64))
+
+
+@function
+def log1p_plus(x: Any, twos: Any) -> Any:
+    """``log((1 + x) * 2 ** twos)``; what rounding ``1 + x`` left out is made good."""
+    ln2 = by_type(x, c.LN2_32, c.LN2_64)
+    u = 1 + x
+    left = kl.where(x > 1, 1 - (u - x), x - (u - 1))
+    m, n = split(u)
+    f = kl.where(n == 0, x, m - 1)
+    low = left * power_of_two(-kl.where(n > 100, 100, n)) * kl.fma(f, f, 1 - f)
+    k = whole_number(n + twos)
+    tail = _tail(f) + kl.fma(k, ln2[1], kl.where(n == 0, 0.0, low))
+    return _ends(u, kl.fma(k, ln2[0], f + tail))
+
+
+@function
+def log1p(x: Any) -> Any:
+    """``log(1 + x)``."""
+    return kl.where(x == 0, x, log1p_plus(x, 0))
+
+
+# Powers: ``2 ** (y * log2(x))`` with the logarithm to more digits than the result has.
 
 
 @function

@@ -11,8 +11,7 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import constant
-from portable.lang.ir.places import linear_id
+from portable.lang.ir.make import constant, linear_id
 from portable.lang.ir.types import Array, Layout, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.ir.walk import (
     all_statements,
@@ -24,9 +23,8 @@ from portable.lang.ir.walk import (
     subexpressions,
 )
 from portable.lang.passes.work_items.interchange import Reach
-from portable.lang.passes.work_items.liveness import Needs, needs_of
 from portable.lang.passes.work_items.parts import Part, Region, Together, all_parts
-from portable.lang.passes.work_items.uniform import names_in
+from portable.lang.passes.work_items.uniform import Needs, names_in, needs_of
 
 # Values that are worked out again wherever they are needed, which costs less than keeping them.
 #

@@ -1,16 +1,21 @@
-"""What loops run over."""
+"""What words mean that speak to the compiler: kinds of loops, and what is left unproven."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
 
+from portable.dtypes import bool_
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import as_value
 from portable.lang.frontend.handlers.matrices import fragment_of
 from portable.lang.frontend.handlers.places import linear_id
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.values import Elements, Range, Value, VectorRange, describe
+from portable.lang.ir import statements as s
+
+# What loops run over.
 
 
 @handles("static_range")
@@ -58,3 +63,19 @@ def _vector_range(builder: Builder, start: Any, stop: Any, lanes: Any, unroll: A
 @handles("elements")
 def _elements(builder: Builder, fragment: Any) -> Elements:
     return Elements(fragment_of(builder, fragment, "kl.elements"))
+
+
+# Conditions that authors hold for certain.
+
+
+@handles("check")
+def _check(builder: Builder, condition: Any, message: Any) -> None:
+    value = as_value(builder, condition)
+    if value.type is not bool_:
+        builder.fail(
+            f"kl.check takes a bool, not {describe(condition)}", "compare it: write x != 0"
+        )
+    if not isinstance(message, str):
+        builder.fail(f"the message of kl.check is a string, not {describe(message)}")
+    if condition is not True:
+        builder.emit(s.Check(value.expr, message, builder.location))
