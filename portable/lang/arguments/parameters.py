@@ -16,9 +16,6 @@ from portable.lang.arguments.arguments import (
     StaticSpec,
 )
 
-if TYPE_CHECKING:
-    Scalar: TypeAlias = Any
-
 # What parameters of kernels and functions may be annotated with: `Array` and `Scalar`.
 #
 # A kernel's annotation is a promise of its author, which is checked when it is compiled for other
@@ -55,6 +52,14 @@ class Array:
         def __getitem__(self, index: Any) -> Any: ...
         def __setitem__(self, index: Any, value: Any) -> None: ...
         def __len__(self) -> int: ...
+
+
+if TYPE_CHECKING:
+    Scalar: TypeAlias = Any
+else:
+
+    class Scalar:
+        """A number at run time, whose type is that of the argument."""
 
 
 def mismatch(node: ast.expr | None, names: Mapping[str, Any], spec: ParameterSpec) -> str | None:
