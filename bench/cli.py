@@ -21,7 +21,6 @@ from portable.errors import DataError, PortableError
 from portable.system.console import show
 from portable.system.files import write_whole
 from portable_bench.cliffs_cli import cliffs
-from portable_bench.compare import changes, joined, regressions
 from portable_bench.environment import differences
 from portable_bench.harness import Pace
 from portable_bench.operation import Effort, Operation
@@ -29,7 +28,7 @@ from portable_bench.operations import OPERATIONS
 from portable_bench.page import page
 from portable_bench.plan import PRECISIONS, devices_named, dtypes_named, operations_named, plan
 from portable_bench.plots import plot_heat, plot_ladders
-from portable_bench.results import Cell, Results, load, write
+from portable_bench.results import Cell, Results, changes, joined, load, regressions, write
 from portable_bench.roof import roofs, with_roofs
 from portable_bench.run import Job, measured
 from portable_bench.scale_cli import scale

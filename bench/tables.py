@@ -9,9 +9,8 @@ from typing import Any, Final
 from rich.markup import escape
 from rich.table import Table
 
-from portable_bench.compare import Change
 from portable_bench.environment import Library
-from portable_bench.results import Cell, Outcome, time_ratio
+from portable_bench.results import Cell, Change, Outcome, time_ratio
 from portable_bench.roof import Roof, attained, roofs
 from portable_bench.scaling import Fit, Model, Prediction
 

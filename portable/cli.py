@@ -17,8 +17,6 @@ from portable.backend.profiles import device_table
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.system.console import literal, printable, show
 
-__all__ = ["main"]
-
 _GROUP = "portable.commands"
 
 

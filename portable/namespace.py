@@ -21,21 +21,6 @@ from portable.errors import (
 from portable.interchange import tensors
 from portable.profiling import reports
 
-__all__ = [
-    "BoundInformation",
-    "BoundNamespace",
-    "asarray",
-    "device_for_numpy",
-    "device_of",
-    "device_of_arrays",
-    "elsewhere",
-    "on_device",
-    "synchronize",
-    "takes_numpys",
-    "to_numpy",
-    "xp",
-]
-
 # The Array API namespace bound to a device.
 
 _CREATION = frozenset(

@@ -25,22 +25,6 @@ from portable.system.console import html
 from portable.system.locking import fork_safe_lock
 from portable.system.notices import warn_once
 
-__all__ = [
-    "Registry",
-    "asked_for",
-    "at_work",
-    "backends_for",
-    "device",
-    "devices",
-    "devices_of_backend",
-    "further",
-    "given_work",
-    "refused",
-    "registry",
-    "unavailable",
-    "use",
-]
-
 _GROUP = "portable.backends"
 _VARIABLE = "PORTABLE_BACKEND"
 _BEST_FIRST = ("cuda", "rocm", "sycl", "opencl")

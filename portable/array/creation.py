@@ -18,7 +18,7 @@ from portable.array.functions.manipulation import astype, copied
 from portable.backend import Device
 from portable.dtypes import DType, float32
 from portable.errors import DTypeError, ShapeError
-from portable.primitives.base.promotion import kind_of, number_for, with_scalar
+from portable.primitives.base.operands import kind_of, number_for, with_scalar
 from portable.primitives.base.recipe import Launch, Plans, Recipe, repeatable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import (

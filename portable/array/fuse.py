@@ -27,8 +27,12 @@ from portable.interchange.libraries import takes_other_libraries
 from portable.lang.arguments.arguments import is_array, named_key
 from portable.lang.launch.launch import Repeatable
 from portable.namespace import device_of, on_device
-from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
-from portable.primitives.base.promotion import number_for
+from portable.primitives.base.operands import (
+    broadcast_shapes,
+    broadcast_strides,
+    collapsed,
+    number_for,
+)
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import FULL, Share
 from portable.primitives.maps.work import streams, vector_lanes, work_of

@@ -32,8 +32,7 @@ from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
 from portable.linalg.singular_values.svdvals import svdvals as singular_values
 from portable.linalg.spectral import by_values, decompositions
-from portable.primitives.base.geometry import normalized_axes, reduced_shape
-from portable.primitives.base.promotion import promoted_on
+from portable.primitives.base.operands import normalized_axes, promoted_on, reduced_shape
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded

@@ -12,7 +12,7 @@ from portable.array.functions.manipulation import astype, reshape
 from portable.array.functions.searching import ordered, sort
 from portable.dtypes import DType, bool_, int64, uint8
 from portable.errors import DTypeError
-from portable.primitives.base.promotion import promoted_on
+from portable.primitives.base.operands import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.engine import check_arrays, check_operands

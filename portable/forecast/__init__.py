@@ -5,7 +5,7 @@ Train with `train`, test beside persistence and autoregressions with `evaluate`;
 """
 
 from portable.forecast.evaluation import Coverage, Evaluation, Score, evaluate
-from portable.forecast.forecaster import Forecast, Forecaster
+from portable.forecast.forecaster import DEFAULT, PRESETS, Forecast, Forecaster, Preset, train
 from portable.forecast.settings import Settings
 from portable.forecast.traces import (
     Samples,
@@ -16,7 +16,6 @@ from portable.forecast.traces import (
     split_samples,
     windows,
 )
-from portable.forecast.training import DEFAULT, PRESETS, Preset, train
 
 __all__ = [
     "DEFAULT",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from portable.dtypes import float16, float32, float64
 from portable.errors import PortableError
 from portable.forecast.evaluation import Evaluation, evaluate
-from portable.forecast.forecaster import Forecaster
+from portable.forecast.forecaster import DEFAULT, PRESETS, Forecaster, train
 from portable.forecast.report import (
     comparison,
     coverage_line,
@@ -26,7 +26,6 @@ from portable.forecast.report import (
     verdict,
 )
 from portable.forecast.traces import default_trace, read_trace
-from portable.forecast.training import DEFAULT, PRESETS, train
 from portable.system.console import show
 from portable.system.files import write_whole
 from portable_data.starlink import LENGTH, SEED, synthetic_trace

@@ -19,14 +19,21 @@ from portable.backend import Device
 from portable.gf2.batches import eliminate_in_batches
 from portable.gf2.eliminate import checked_leads, eliminate, leading_columns, one_lead_each
 from portable.gf2.elimination import Progress
-from portable.gf2.inputs import Files, Name, read_rows, shape_of, widened
 from portable.gf2.layout import Order
 from portable.gf2.matrix import BitMatrix
-from portable.gf2.packed_file import SUFFIX, packed_bytes, packed_header, write_packed
-from portable.gf2.packing import Words
+from portable.gf2.packed_file import SUFFIX, Words, packed_bytes, packed_header, write_packed
 from portable.gf2.shared_out import Shares, eliminated_together, shape_for_all
 from portable.gf2.stages import Stages, stage
-from portable.gf2.text import text_bytes, write_lines, write_text
+from portable.gf2.text import (
+    Files,
+    Name,
+    read_rows,
+    shape_of,
+    text_bytes,
+    widened,
+    write_lines,
+    write_text,
+)
 from portable.parallel import Group, Member
 from portable.parallel import group as group_of
 from portable.system.files import put_in_place, require_room, target_of

@@ -13,8 +13,16 @@ from portable import registry
 from portable.backend import Device
 from portable.dtypes import dtype, uint64
 from portable.errors import DTypeError, ShapeError
-from portable.gf2.packed_file import read_packed, write_packed
-from portable.gf2.packing import Words, columns_of, pack, pack_columns, unpack, word_count
+from portable.gf2.packed_file import (
+    Words,
+    columns_of,
+    pack,
+    pack_columns,
+    read_packed,
+    unpack,
+    word_count,
+    write_packed,
+)
 from portable.interchange import libraries as interchange
 from portable.namespace import asarray, device_of_arrays, to_numpy
 

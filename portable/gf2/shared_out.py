@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from portable import lang as kl
 from portable import registry
 from portable.backend import Device
-from portable.gf2.elimination import Elimination, Layout, Progress
+from portable.gf2.elimination import Elimination, Layout, Progress, owners_of
 from portable.gf2.layout import WORD, Order, Turn, count_of_turn, striped, unstriped
 from portable.gf2.matrix import BitMatrix
-from portable.gf2.owners import owners_of
-from portable.gf2.packing import Words
+from portable.gf2.packed_file import Words
 from portable.gf2.tuning import Shape, shape_for
 from portable.parallel.member import Member, Opened
 

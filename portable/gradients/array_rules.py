@@ -24,7 +24,7 @@ from portable.array.linalg import outer
 from portable.array.methods import indexing
 from portable.array.methods.indexing import is_advanced
 from portable.lang.kernel import kernel
-from portable.primitives.base.geometry import normalized_axes
+from portable.primitives.base.operands import normalized_axes
 
 Share = Callable[[], Any] | None
 Rule = Callable[..., Sequence[Share]]

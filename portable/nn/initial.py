@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.nn.layers import Chain, Layer, Residual
+from portable.nn.layers.layer import Chain, Layer, Residual
 from portable.nn.layout import Layout, Part, layout_of
 
 

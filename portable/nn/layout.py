@@ -13,7 +13,7 @@ import numpy as np
 
 from portable import registry
 from portable.backend import Device
-from portable.nn.layers import Layer, Shape
+from portable.nn.layers.layer import Layer, Shape
 
 # Where a network computes: on its own device, whatever device is in use.
 

@@ -22,7 +22,7 @@ from portable.interchange.libraries import runs_where_it_lives, takes_other_libr
 from portable.linalg.base.operands import overlap
 from portable.nn import files
 from portable.nn.initial import INITIAL, first_buffers, initial_vector
-from portable.nn.layers import Layer, Shape, output_shapes
+from portable.nn.layers.layer import Layer, Shape, output_shapes
 from portable.nn.layout import Layout, computing_on, layout_of
 from portable.nn.stages import Build, ForwardPass, Stage, stages_of
 from portable.typing import ArrayT

@@ -19,7 +19,7 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
 from portable.numerics.namespaces import default_float, floating, like, namespace_of
-from portable.primitives.base.geometry import power_of_two
+from portable.primitives.base.operands import power_of_two
 
 # Numbers on a logarithmic scale, and in which interval numbers lie.
 

@@ -15,8 +15,7 @@ from portable.lang.function import arity, settled
 from portable.lang.words.word import word_of
 from portable.namespace import device_of_arrays, to_numpy
 from portable.primitives.base.exchange import takes_other_libraries
-from portable.primitives.base.geometry import normalized_axes
-from portable.primitives.base.promotion import operation, promoted
+from portable.primitives.base.operands import normalized_axes, operation, promoted
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Borrowed, Storage, released, stored
 from portable.primitives.elements import Elements, How, map_elements

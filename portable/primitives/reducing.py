@@ -21,13 +21,15 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
 from portable.primitives.base.exchange import takes_other_libraries
-from portable.primitives.base.geometry import (
+from portable.primitives.base.operands import (
     collapsed,
+    highest,
+    lowest,
     normalized_axes,
     normalized_axis,
+    operation,
     reduced_shape,
 )
-from portable.primitives.base.promotion import highest, lowest, operation
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides, released, stored
 from portable.primitives.elements import Elements, How, kinds_of, reduce_elements, typed

@@ -8,7 +8,7 @@ from portable import dtypes
 from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays
 from portable.primitives.base.exchange import takes_other_libraries
-from portable.primitives.base.geometry import normalized_axis
+from portable.primitives.base.operands import normalized_axis
 from portable.primitives.base.storage import Storage, released, stored
 from portable.primitives.elements import Elements
 from portable.primitives.mapping import map as mapped

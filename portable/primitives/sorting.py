@@ -6,7 +6,7 @@ from typing import Any
 
 from portable.namespace import device_of_arrays
 from portable.primitives.base.exchange import takes_other_libraries
-from portable.primitives.base.geometry import normalized_axis
+from portable.primitives.base.operands import normalized_axis
 from portable.primitives.base.storage import Storage, released, stored
 from portable.primitives.elements import Elements
 from portable.primitives.mapping import transpose

@@ -22,9 +22,8 @@ from portable.primitives.maps.tuning import squares_for
 from portable.primitives.masks.compaction import planned
 from portable.primitives.masks.tuning import sections_for
 from portable.primitives.reductions.axis import reduced
-from portable.primitives.reductions.best import best_along_last
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.moments import variance
+from portable.primitives.reductions.stateful import best_along_last, variance
 from portable.primitives.reductions.tuning import (
     best_for,
     columns_for,

@@ -9,9 +9,8 @@ import numpy as np
 
 from portable.lang.ir import statements as s
 from portable.sim.clocks import Clock, Published, joined
-from portable.sim.memory import Access, locate
-from portable.sim.shadow import AccessKind
-from portable.sim.steps import Builder, Pauses, Plain, Step, step
+from portable.sim.expressions import Builder, Pauses, Plain, Step, step
+from portable.sim.memory import Access, AccessKind, locate
 from portable.sim.strands import Pause, Running
 from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup

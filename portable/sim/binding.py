@@ -16,9 +16,8 @@ from portable.lang.ir.types import Array, Layout, lanes_of, scalar_of
 from portable.sim import memory
 from portable.sim.flights import Flights
 from portable.sim.launch import Launch
-from portable.sim.memory import Buffer
+from portable.sim.memory import Buffer, Shadow
 from portable.sim.races import RaceCells
-from portable.sim.shadow import Shadow
 from portable.sim.values import Value
 
 

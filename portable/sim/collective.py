@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.lang.ir import statements as s
 from portable.sim import report
-from portable.sim.steps import Builder, Plain, Step, step
+from portable.sim.expressions import Builder, Plain, Step, step
 from portable.sim.touches import Site
 from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline, in_rounds
-from portable.lang.ir.walk import all_statements
 from portable.sim.active import Active, LoopMasks
-from portable.sim.expressions import Evaluate
-from portable.sim.steps import Builder, Pauses, Plain, Runs, Step, step
+from portable.sim.expressions import Builder, Evaluate, Pauses, Plain, Runs, Step, step
 from portable.sim.strands import Pause, Running
 from portable.sim.turns import apart, divided
 from portable.sim.values import Value, select

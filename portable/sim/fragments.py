@@ -9,10 +9,10 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import Fragment, Region, Scope
 from portable.sim.active import Active
 from portable.sim.control import assign
+from portable.sim.expressions import Builder, Pauses, Plain, Step, step
 from portable.sim.memory import read, write
 from portable.sim.regions import Part
 from portable.sim.report import broken_promise, not_uniform
-from portable.sim.steps import Builder, Pauses, Plain, Step, step
 from portable.sim.strands import Running
 from portable.sim.touches import Site
 from portable.sim.values import Value

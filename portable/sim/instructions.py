@@ -13,7 +13,7 @@ from typing import Final
 from portable.errors import UnsupportedError
 from portable.lang.ir import statements as s
 from portable.sim.control import assign
-from portable.sim.steps import Builder, Plain, Step, step
+from portable.sim.expressions import Builder, Plain, Step, step
 from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup
 

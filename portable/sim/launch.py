@@ -12,9 +12,8 @@ import numpy as np
 
 from portable.errors import Location
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_statements
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements
 from portable.sim.active import Active
 from portable.sim.errors import OtherAccess, WorkItemId
 from portable.sim.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,92 @@ from numpy.typing import NDArray
 from portable.dtypes import DType
 from portable.lang.ir.types import Array, Turns
 from portable.sim import report
+from portable.sim.clocks import Published
+from portable.sim.flights import Flights
 from portable.sim.group import Group
 from portable.sim.launch import Launch
-from portable.sim.shadow import Shadow
-from portable.sim.touches import Site
+from portable.sim.races import RaceCells
+from portable.sim.touches import Site, Touch
 from portable.sim.values import Value
+
+# What the simulator knows about memory beside its contents: written or not, by whom, in flight.
+
+AccessKind = Literal["read", "write", "atomic read", "atomic write", "atomic update"]
+"""An atomic update both reads and writes; an atomic write only writes."""
+
+_WRITES = {"write", "atomic write", "atomic update"}
+_READS = {"read", "atomic read", "atomic update"}
+
+
+class Shadow:
+    """The shadow of one contiguous piece of memory; each part is None where it is not checked.
+
+    Attributes
+    ----------
+    written : numpy.ndarray of bool or None
+        Per granule whether it holds something.
+    races : RaceCells or None
+        Earlier accesses.
+    flights : Flights or None
+        Asynchronous copies under way.
+    published : dict of int to Published
+        By granule, what an acquire of the atomic there learns.
+    """
+
+    __slots__ = ("flights", "published", "races", "written")
+
+    def __init__(
+        self, written: Value | None, races: RaceCells | None, flights: Flights | None
+    ) -> None:
+        self.written = written
+        self.races = races
+        self.flights = flights
+        self.published: dict[int, Published] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is checked."""
+        return self.written is None and self.races is None and self.flights is None
+
+    def access(self, w: Group, access: Touch, kind: AccessKind) -> None:
+        """Check an access and remember it."""
+        self.check(w, access, kind)
+        self.record(w, access, kind)
+
+    def check(self, w: Group, access: Touch, kind: AccessKind) -> None:
+        """Report what is wrong with an access, if anything."""
+        if self.flights is not None and self.flights.count:
+            self._check_flights(w, access, kind)
+        if self.written is not None and kind in _READS:
+            known = self.written[access.granules]
+            if not np.logical_and.reduce(known):
+                raise report.uninitialised(w, access, np.flatnonzero(~known))
+        if self.races is not None:
+            collision = self.races.collision(w, access, _race_kind(kind))
+            if collision is not None:
+                raise report.race(w, access, kind, collision)
+
+    def _check_flights(self, w: Group, access: Touch, kind: AccessKind) -> None:
+        assert self.flights is not None
+        flights = self.flights.touched(access.granules, kind in _WRITES)
+        if flights is not None:
+            raise report.in_flight(w, access, kind, *flights)
+
+    def record(self, w: Group, access: Touch, kind: AccessKind) -> None:
+        """Remember an access that is in order."""
+        if self.written is not None and kind in _WRITES:
+            self.written[access.granules] = True
+        if self.races is not None:
+            collision = self.races.record(w, access, _race_kind(kind))
+            if collision is not None:
+                raise report.race(w, access, kind, collision)
+
+
+def _race_kind(kind: AccessKind) -> str:
+    return "atomic write" if kind == "atomic update" else kind
+
+
+# Arrays as the simulator holds them, and single accesses to them.
 
 # New arrays whose memory counts as never written, until a kernel or the host writes it.
 #

@@ -8,8 +8,8 @@ import numpy as np
 
 from portable.lang.ir.expressions import Expression
 from portable.lang.ir.types import Region
+from portable.sim.expressions import Builder
 from portable.sim.memory import Access, locate
-from portable.sim.steps import Builder
 from portable.sim.touches import Site
 from portable.sim.values import Value
 from portable.sim.workgroup import Workgroup

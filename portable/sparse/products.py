@@ -12,8 +12,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
-from portable.primitives.base.geometry import power_of_two
-from portable.primitives.base.promotion import promoted
+from portable.primitives.base.operands import power_of_two, promoted
 
 # Kernels for products of a sparse matrix.
 #

@@ -33,7 +33,6 @@ from portable.primitives.moves.copying import copy_several
 from portable.primitives.moves.gathering import Where, check, gather
 from portable.primitives.moves.scattering import scatter
 from portable.primitives.reductions.axis import Sections
-from portable.primitives.reductions.best import Best
 from portable.primitives.reductions.kernels import (
     Spread,
     SpreadOfParts,
@@ -43,6 +42,7 @@ from portable.primitives.reductions.kernels import (
     reduce_strips,
 )
 from portable.primitives.reductions.merging import Merge
+from portable.primitives.reductions.stateful import Best
 from portable.primitives.scans.lookback_kernels import (
     LookBack,
     Strip,

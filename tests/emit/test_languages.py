@@ -25,7 +25,7 @@ MODULE = """
 
     from portable.backend import Program
     from portable.lang.emit.opencl import OPENCL
-    from portable.lang.ir.walk import all_statements
+    from portable.lang.ir.kernel import all_statements
     from portable.lang.passes.semantics import Semantics
 
 

@@ -16,13 +16,13 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.compaction import Results
 from portable.primitives.masks.mask_kernels import Mask, pack_by_workgroup, take_by_workgroup
 from portable.primitives.reductions.axis import Sections
-from portable.primitives.reductions.best import Best
 from portable.primitives.reductions.kernels import (
     reduce_at_once,
     reduce_by_workgroup,
     reduce_strips,
 )
 from portable.primitives.reductions.merging import Merge
+from portable.primitives.reductions.stateful import Best
 from portable.primitives.scans.block_kernels import BLOCK_LEVELS, Blocks, scan_blocks_in_turn
 from portable.primitives.scans.lookback_kernels import (
     PUBLISHED,

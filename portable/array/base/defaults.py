@@ -12,8 +12,7 @@ from portable.backend import Device
 from portable.dtypes import DType, complex64, float32
 from portable.errors import DTypeError, UnsupportedError
 from portable.namespace import to_numpy
-from portable.primitives.base.geometry import whole_numbers
-from portable.primitives.base.promotion import in_single, kind_of
+from portable.primitives.base.operands import in_single, kind_of, whole_numbers
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.operation import common_type
 

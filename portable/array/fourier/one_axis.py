@@ -26,7 +26,7 @@ from portable.array.fourier.access import (
     extent,
     times,
 )
-from portable.array.fourier.passes import is_one_pass, rows_beside_each_other, transform
+from portable.array.fourier.passes import is_one_pass, lanes_of, rows_beside_each_other, transform
 from portable.array.fourier.plan import (
     TABLES,
     PassOptions,
@@ -42,7 +42,6 @@ from portable.array.fourier.plan import (
     roots,
     with_few_dimensions,
 )
-from portable.array.fourier.vectors import lanes_of
 from portable.backend import Capabilities
 from portable.dtypes import DType, complex64, complex128, float32, float64
 from portable.lang.function import function

@@ -15,8 +15,7 @@ import numpy as np
 from portable.array.fourier.access import BESIDE, Source, Target
 from portable.backend import Device
 from portable.dtypes import DType, complex64, uint64
-from portable.primitives.base.geometry import collapsed
-from portable.primitives.base.promotion import number_for
+from portable.primitives.base.operands import collapsed, number_for
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import stored
 

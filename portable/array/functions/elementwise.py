@@ -11,7 +11,7 @@ from portable.array.base.defaults import default_dtype
 from portable.array.base.operations import OPERATIONS, ArrayT, apply, is_expression
 from portable.dtypes import DType, bool_
 from portable.errors import DTypeError
-from portable.primitives.base.promotion import kind_of, promoted
+from portable.primitives.base.operands import kind_of, promoted
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.engine import check_operands
 from portable.primitives.maps.operation import Expression, Operation

@@ -27,13 +27,14 @@ from portable.lang.kernel import kernel
 from portable.linalg.products.gemm import no_tiles, product_launches
 from portable.linalg.products.kernels import keep, matrix_of
 from portable.linalg.products.launches import in_order
-from portable.primitives.base.geometry import (
+from portable.primitives.base.operands import (
+    accumulator,
     broadcast_shapes,
     normalized_axes,
     normalized_axis,
     power_of_two,
+    promoted_on,
 )
-from portable.primitives.base.promotion import accumulator, promoted_on
 from portable.primitives.base.recipe import Plans, Recipe, repeatable
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled

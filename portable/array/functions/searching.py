@@ -15,15 +15,14 @@ from portable.array.functions.manipulation import (
 )
 from portable.dtypes import bool_, int64
 from portable.errors import DTypeError, ShapeError
-from portable.primitives.base.geometry import normalized_axis
-from portable.primitives.base.promotion import promoted_on
+from portable.primitives.base.operands import normalized_axis, promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands
 from portable.primitives.masks.compaction import true_indices
 from portable.primitives.moves.copying import converted, reshaped
 from portable.primitives.moves.gathering import Selection, gathered_along, taken
-from portable.primitives.reductions.best import best_along_last
+from portable.primitives.reductions.stateful import best_along_last
 from portable.primitives.sorts.sorting import sorted_along_last
 from portable.primitives.sorts.sorting_kernels import search
 from portable.recording import told

@@ -24,8 +24,16 @@ from portable.array.fusion.fused_reduction_kernel import MOST_REDUCTIONS
 from portable.backend import Device
 from portable.dtypes import DType, bool_
 from portable.errors import DeviceMismatchError, DTypeError, UnsupportedError
-from portable.primitives.base.geometry import broadcast_shapes, normalized_axes, reduced_shape
-from portable.primitives.base.promotion import accumulator, highest, kind_of, lowest, number_for
+from portable.primitives.base.operands import (
+    accumulator,
+    broadcast_shapes,
+    highest,
+    kind_of,
+    lowest,
+    normalized_axes,
+    number_for,
+    reduced_shape,
+)
 from portable.primitives.maps.operation import Expression, Operation, conversion_to
 from portable.primitives.maps.work import conversion_of
 from portable.primitives.reductions.merging import Merge

@@ -13,8 +13,7 @@ from portable.array.functions.manipulation import astype, contiguous, copied, co
 from portable.array.functions.searching import nonzero, true_positions
 from portable.backend import Device
 from portable.errors import BadIndexError, DTypeError, ShapeError
-from portable.primitives.base.geometry import broadcast_shapes
-from portable.primitives.base.promotion import kind_of
+from portable.primitives.base.operands import broadcast_shapes, kind_of
 from portable.primitives.base.storage import Storage, expanded_index
 from portable.primitives.maps.engine import check_operands, result_type
 from portable.primitives.maps.operation import Operation

@@ -25,7 +25,7 @@ from portable.array.functions import (
 from portable.array.functions.diagonals import diagonal, trace
 from portable.array.functions.products import tensordot
 from portable.errors import ShapeError
-from portable.primitives.base.geometry import normalized_axis
+from portable.primitives.base.operands import normalized_axis
 from portable.primitives.base.storage import Storage
 
 # NumPy's functions of arrays that live on devices, by this package's functions and methods.

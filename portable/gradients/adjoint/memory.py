@@ -18,10 +18,9 @@ from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.own_elements import own_elements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_statements
 from portable.lang.ir.make import cast, linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
-from portable.lang.ir.walk import all_statements
 
 _Of = Callable[[e.Expression], e.Expression]
 _ADDS: Final = ("add", "sub")

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from portable.dtypes import DType, bool_
-from portable.lang.emit.code import Code, literal
-from portable.lang.emit.context import Printer
+from portable.lang.emit.context import Code, Printer, literal
 from portable.lang.emit.vectors import by_helper, lane, made, vector_name
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector

@@ -23,8 +23,8 @@ from portable.lang.emit.context import Context
 from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.make import sub_group_id
-from portable.lang.ir.walk import all_statements
 
 _VARIABLE: Final = "PORTABLE_PERTURB"
 

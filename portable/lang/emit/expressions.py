@@ -5,8 +5,16 @@ from __future__ import annotations
 from portable.dtypes import DType, float16, float32
 from portable.errors import UnsupportedError
 from portable.lang.emit import avx512, vectors
-from portable.lang.emit.code import OPERATORS, Code, Level, infix, literal, wrapped
-from portable.lang.emit.context import Context, Text
+from portable.lang.emit.context import (
+    OPERATORS,
+    Code,
+    Context,
+    Level,
+    Text,
+    infix,
+    literal,
+    wrapped,
+)
 from portable.lang.ir import expressions as e
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import Vector, scalar_of

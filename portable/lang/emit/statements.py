@@ -8,16 +8,15 @@ from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.emit import vectors
 from portable.lang.emit.atomics import Atomics
-from portable.lang.emit.code import Code, Level, Writer, wrapped
-from portable.lang.emit.context import Context
+from portable.lang.emit.context import Code, Context, Level, Writer, wrapped
 from portable.lang.emit.delays import Delays
 from portable.lang.emit.expressions import Expressions
 from portable.lang.emit.memory import Memory
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.make import linear_id
 from portable.lang.ir.types import Array, ValueType, Vector
-from portable.lang.ir.walk import all_statements
 from portable.lang.passes.sub_groups import active_items
 
 _FIRST: Final = "barrier.first"

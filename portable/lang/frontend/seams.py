@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from portable.errors import Location
 from portable.lang.frontend.values import Value
 from portable.lang.ir.expressions import Variable
+from portable.lang.ir.kernel import subexpressions
 from portable.lang.ir.types import lanes_of
-from portable.lang.ir.walk import subexpressions
 
 _Place = tuple[Location, str, int]
 

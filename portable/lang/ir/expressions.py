@@ -13,32 +13,6 @@ from typing import TYPE_CHECKING, Literal
 from portable.dtypes import DType, bool_, int32
 from portable.lang.ir.types import Array, ValueType, Vector, lanes_of
 
-__all__ = [
-    "AssumeUniform",
-    "Binary",
-    "BinaryOp",
-    "Bitcast",
-    "Call",
-    "Cast",
-    "Compare",
-    "CompareOp",
-    "Compress",
-    "Const",
-    "Count",
-    "Expression",
-    "Extent",
-    "Lane",
-    "MakeVector",
-    "Select",
-    "Splat",
-    "Stride",
-    "Unary",
-    "UnaryOp",
-    "Variable",
-    "WorkItem",
-    "WorkItemWord",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Expression:

@@ -7,20 +7,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import ValueType, Vector, scalar_of
 
-__all__ = [
-    "cast",
-    "compare",
-    "constant",
-    "constant_of",
-    "like",
-    "linear_id",
-    "linear_local_id",
-    "reinterpret",
-    "sub_group_id",
-    "sub_group_local_id",
-    "unsigned",
-]
-
 # Where a work-item stands, in terms of the words that every device has.
 
 

@@ -10,8 +10,6 @@ from portable.lang.ir.expressions import Const, Expression, Variable
 from portable.lang.ir.roles import BINDS, BLOCK, READS
 from portable.lang.ir.types import Scope
 
-__all__ = ["Pipeline", "in_rounds", "rounds_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Pipeline(s.Statement):

@@ -16,21 +16,6 @@ from typing import Any, Final
 from portable.lang.ir.expressions import Variable
 from portable.lang.ir.types import Array, Fragment, Region
 
-__all__ = [
-    "BINDS",
-    "BLOCK",
-    "READS",
-    "SETS",
-    "UPDATES",
-    "WRITES",
-    "Memory",
-    "Role",
-    "declared",
-    "memory",
-    "roles_of",
-    "variables",
-]
-
 
 class Role(StrEnum):
     """What a field is."""

@@ -23,45 +23,6 @@ from portable.lang.ir.roles import (
 )
 from portable.lang.ir.types import Array, Fragment, Region, Scope
 
-__all__ = [
-    "Assign",
-    "Atomic",
-    "AtomicOp",
-    "Barrier",
-    "Block",
-    "Break",
-    "BulkCopy",
-    "BulkWait",
-    "Check",
-    "Continue",
-    "CopyCommit",
-    "CopyTile",
-    "CopyVector",
-    "CopyWait",
-    "Fence",
-    "For",
-    "ForElements",
-    "ForItems",
-    "FragmentFill",
-    "FragmentLoad",
-    "FragmentStore",
-    "If",
-    "Instruction",
-    "Let",
-    "Load",
-    "Loop",
-    "MemoryOrder",
-    "MemoryScope",
-    "Multiply",
-    "Print",
-    "Return",
-    "Statement",
-    "Store",
-    "SubGroup",
-    "SubGroupOp",
-    "WorkgroupUniform",
-]
-
 MemoryOrder = Literal["relaxed", "acquire", "release", "acq_rel"]
 MemoryScope = Literal["workgroup", "device"]
 

@@ -23,11 +23,16 @@ from portable.lang.passes.bindings import Bindings, launched_flat, meet_after_ba
 from portable.lang.passes.functions import lower_functions
 from portable.lang.passes.loops import end_ranges, lower_loops
 from portable.lang.passes.narrow_floats import lower_narrow_floats
-from portable.lang.passes.negations import keep_negations, lower_complements, plain_negations
+from portable.lang.passes.negations import (
+    keep_negations,
+    lower_complements,
+    plain_negations,
+    round_constants,
+    wrap_signed,
+)
 from portable.lang.passes.operators import lower_operators
 from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.sub_groups import lower_sub_groups
-from portable.lang.passes.wrapping import round_constants, wrap_signed
 
 __all__ = ["reduced"]
 

@@ -9,10 +9,9 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_statements, map_block, map_blocks
 from portable.lang.ir.make import linear_id, sub_group_id, sub_group_local_id
 from portable.lang.ir.types import ValueType
-from portable.lang.ir.walk import all_statements, map_block, map_blocks
 from portable.lang.passes.semantics import Semantics
 
 # Places of work-items, from the indices that every language has.

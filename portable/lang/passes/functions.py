@@ -18,10 +18,8 @@ from portable.dtypes import float16, float32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import cast
-from portable.lang.ir.types import ValueType, scalar_of
-from portable.lang.ir.walk import (
+from portable.lang.ir.kernel import (
+    Kernel,
     all_expressions,
     all_statements,
     map_block,
@@ -29,6 +27,8 @@ from portable.lang.ir.walk import (
     map_expression,
     map_operands,
 )
+from portable.lang.ir.make import cast
+from portable.lang.ir.types import ValueType, scalar_of
 from portable.lang.passes.bindings import Bindings
 from portable.lang.passes.loops import lower_loops
 from portable.lang.passes.operators import lower_operators
@@ -144,7 +144,7 @@ def _template(
     name: str, kinds: tuple[ValueType, ...], semantics: Semantics, capabilities: Capabilities
 ) -> _Template:
     """A function's text, in operators of the language, and all of it exact."""
-    from portable.lang.frontend.inlined import translate_function
+    from portable.lang.frontend.compile import translate_function
     from portable.lang.library.elementary import ELEMENTARY
 
     kernel = translate_function(ELEMENTARY[name], kinds, capabilities)

@@ -9,10 +9,9 @@ from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import whole
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, map_block, subexpressions
 from portable.lang.ir.make import compare, constant, reinterpret, unsigned
 from portable.lang.ir.types import scalar_of
-from portable.lang.ir.walk import map_block, subexpressions
 from portable.lang.passes.bindings import Bindings
 
 # Ends ndranges where the user said, within the last workgroup, by a guard at the beginning.

@@ -14,10 +14,9 @@ from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Interval, whole
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, map_blocks, map_children, map_operands
 from portable.lang.ir.make import cast, compare, constant, constant_of
 from portable.lang.ir.types import ValueType, Vector, scalar_of
-from portable.lang.ir.walk import map_blocks, map_children, map_operands
 from portable.lang.passes.bindings import Bindings, placed
 from portable.lang.passes.semantics import Semantics
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import map_block, map_memory
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import map_block, map_memory
 
 
 def substitute(body: s.Block, new: Mapping[Array, Array]) -> s.Block:

@@ -13,7 +13,7 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_expressions, all_statements
 from portable.lang.ir.types import (
     Array,
     Fragment,
@@ -23,7 +23,6 @@ from portable.lang.ir.types import (
     Vector,
     scalar_of,
 )
-from portable.lang.ir.walk import all_expressions, all_statements
 
 
 def _like(kind: ValueType, dtype: DType) -> ValueType:

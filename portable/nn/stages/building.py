@@ -10,25 +10,16 @@ from typing import Any, Final
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.nn.activations import ACTIVATIONS, Activation
-from portable.nn.layers import (
+from portable.nn.layers.layer import Chain, Flow, Layer, Residual, Shape, output_shapes
+from portable.nn.layers.unweighted import (
     AvgPool2d,
-    BatchNorm1d,
-    BatchNorm2d,
-    Chain,
-    Conv2d,
     Dropout,
     Flatten,
     GlobalAvgPool2d,
-    Layer,
-    LayerNorm,
-    Linear,
     MaxPool2d,
-    Residual,
-    Shape,
     Softmax,
-    output_shapes,
 )
-from portable.nn.layers.layer import Flow
+from portable.nn.layers.weighted import BatchNorm1d, BatchNorm2d, Conv2d, LayerNorm, Linear
 from portable.nn.stages import linear as kernels
 from portable.nn.stages.blocks import ChainStage, ResidualStage
 from portable.nn.stages.convolution import ConvolutionStage, NormalizedConvolutionStage

@@ -14,8 +14,8 @@ from portable.lang.function import Function
 from portable.lang.kernel import kernel
 from portable.linalg import gemm
 from portable.linalg.products.rows import copy_into
-from portable.nn.layers import Dropout
 from portable.nn.layers.layer import Flow
+from portable.nn.layers.unweighted import Dropout
 from portable.nn.stages.stage import Place, Stage
 
 # Dropout layers, which training alone has.

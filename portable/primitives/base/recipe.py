@@ -23,8 +23,6 @@ from portable.lang.launch.launch import Launcher, Repeatable
 from portable.lang.launch.maker import maker_of
 from portable.primitives.base.storage import Borrowed, Storage, borrowed, contiguous_strides, new
 
-__all__ = ["Launch", "Number", "Plans", "Recipe", "repeatable", "resizable", "shifted"]
-
 # Recipes as straight-line Python, with all in place that does not change from run to run.
 
 Launch = Callable[[Sequence[Any], Sequence[int], Sequence[Any]], None]

@@ -12,7 +12,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, bool_, float16
 from portable.errors import DTypeError
-from portable.primitives.base.promotion import in_single, kind_of, promoted, with_scalar
+from portable.primitives.base.operands import in_single, kind_of, promoted, with_scalar
 
 _WORDS: Final = {
     "b": "bool",

@@ -8,7 +8,7 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType, float16
-from portable.primitives.base.geometry import power_of_two
+from portable.primitives.base.operands import power_of_two
 from portable.primitives.maps.tuning import shares_for
 
 _WIDE_ENOUGH: Final = 4

@@ -13,8 +13,7 @@ from portable.dtypes import uint64
 from portable.errors import ShapeError
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.base.geometry import collapsed, power_of_two
-from portable.primitives.base.promotion import number_for
+from portable.primitives.base.operands import collapsed, number_for, power_of_two
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled

@@ -19,7 +19,7 @@ from portable.backend import Device
 from portable.dtypes import DType, bool_, int32, int64, uint8, uint32, uint64
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.base.geometry import power_of_two
+from portable.primitives.base.operands import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import fetched
 from portable.primitives.masks.tuning import sections_for

@@ -9,7 +9,7 @@ from portable import lang as kl
 from portable.dtypes import DType
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.base.geometry import broadcast_strides, collapsed, reshaped_strides
+from portable.primitives.base.operands import broadcast_strides, collapsed, reshaped_strides
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled

@@ -16,7 +16,7 @@ from portable.dtypes import DType, int64
 from portable.errors import BadIndexError, ShapeError
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.primitives.base.operands import broadcast_shapes, broadcast_strides, collapsed
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import contiguous_strides, fetched, stored
 from portable.primitives.maps.elementwise_kernel import Share, product_of, unravelled

@@ -14,8 +14,12 @@ from portable.dtypes import DType, uint8, uint16, uint32, uint64
 from portable.errors import ShapeError
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
-from portable.primitives.base.promotion import number_for
+from portable.primitives.base.operands import (
+    broadcast_shapes,
+    broadcast_strides,
+    collapsed,
+    number_for,
+)
 from portable.primitives.base.recipe import Number, Plans, Recipe
 from portable.primitives.base.storage import Storage, stored
 from portable.primitives.maps.elementwise_kernel import Body, Share, product_of

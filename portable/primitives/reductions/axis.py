@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.dtypes import DType
 from portable.lang.function import function
-from portable.primitives.base.geometry import collapsed, power_of_two
+from portable.primitives.base.operands import collapsed, power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides, zeros_by_queue
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
-from portable.primitives.base.geometry import power_of_two
+from portable.primitives.base.operands import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.work import streams
 from portable.primitives.reductions.axis import (

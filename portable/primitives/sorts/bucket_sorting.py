@@ -23,7 +23,7 @@ from math import prod
 from typing import Any, Final
 
 from portable.dtypes import int64, uint8, uint16
-from portable.primitives.base.geometry import power_of_two
+from portable.primitives.base.operands import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.sorts.bucket_kernels import (
     Divided,

@@ -20,7 +20,7 @@ from portable.backend import Capabilities
 from portable.dtypes import DType, int32, int64, uint32, uint64
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.base.geometry import power_of_two
+from portable.primitives.base.operands import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import Share, counted, spaced, unravelled

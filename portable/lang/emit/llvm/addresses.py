@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from portable.dtypes import int32
 from portable.lang.emit.addresses import swizzled_row, unit_axis
-from portable.lang.emit.llvm.builder import Context
+from portable.lang.emit.llvm.builder import Context, memory_type, value_type
 from portable.lang.emit.llvm.expressions import Expressions
-from portable.lang.emit.llvm.types import memory_type, value_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Array, Turns, Vector
 

@@ -14,14 +14,14 @@ from typing import Final
 from portable.dtypes import DType
 from portable.lang.emit.delays import perturbation
 from portable.lang.emit.llvm.addresses import element_type
+from portable.lang.emit.llvm.builder import value_type
 from portable.lang.emit.llvm.expressions import Expressions
 from portable.lang.emit.llvm.memory import Memory
 from portable.lang.emit.llvm.places import GROUPS
-from portable.lang.emit.llvm.types import value_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements
 from portable.lang.passes.operators import float_extreme
 
 # Pseudo-random delays around whatever synchronises; see `portable.lang.emit.delays`.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from portable.dtypes import DType
-from portable.lang.emit.llvm.builder import Builder
+from portable.lang.emit.llvm.builder import Builder, of_lanes, suffix
+from portable.lang.emit.llvm.builder import value_type as named
 from portable.lang.emit.llvm.printer import Printer
-from portable.lang.emit.llvm.types import of_lanes, suffix
-from portable.lang.emit.llvm.types import value_type as named
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import lanes_of, scalar_of
 

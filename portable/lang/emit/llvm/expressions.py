@@ -9,10 +9,17 @@ from portable.dtypes import DType, int32, int64, uint32, uint64
 from portable.errors import UnsupportedError
 from portable.lang.emit.avx512 import has_compress
 from portable.lang.emit.llvm import conversions, functions
-from portable.lang.emit.llvm.builder import Context, Held
+from portable.lang.emit.llvm.builder import (
+    Context,
+    Held,
+    literal,
+    of_lanes,
+    splat,
+    suffix,
+    value_type,
+)
 from portable.lang.emit.llvm.places import Places
 from portable.lang.emit.llvm.printer import Printer
-from portable.lang.emit.llvm.types import literal, of_lanes, splat, suffix, value_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 

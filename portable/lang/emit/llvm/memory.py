@@ -6,9 +6,9 @@ from typing import Final
 
 from portable.dtypes import DType
 from portable.lang.emit.llvm.addresses import Addresses, Apart, element_type, unit_axis
+from portable.lang.emit.llvm.builder import memory_type, of_lanes, suffix, value_type
 from portable.lang.emit.llvm.conversions import converted
 from portable.lang.emit.llvm.expressions import Expressions
-from portable.lang.emit.llvm.types import memory_type, of_lanes, suffix, value_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, ValueType, Vector, chunk_bytes, lanes_of, scalar_of

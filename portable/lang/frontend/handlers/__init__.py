@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from portable.lang.frontend.handlers import (  # noqa: F401 - each registers its words
-    atomics,
     collectives,
     compile_time,
     copies,

@@ -21,8 +21,7 @@ from dataclasses import replace
 from math import prod
 
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import map_block
+from portable.lang.ir.kernel import Kernel, map_block
 from portable.lang.passes.work_items.guards import without_guards
 from portable.lang.passes.work_items.interchange import interchanged
 from portable.lang.passes.work_items.loops import looped

@@ -10,10 +10,8 @@ from portable.dtypes import bool_
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import constant, linear_id
-from portable.lang.ir.types import Array, Layout, ValueType, Vector, lanes_of, scalar_of
-from portable.lang.ir.walk import (
+from portable.lang.ir.kernel import (
+    Kernel,
     all_statements,
     map_block,
     map_expression,
@@ -22,6 +20,8 @@ from portable.lang.ir.walk import (
     reads,
     subexpressions,
 )
+from portable.lang.ir.make import constant, linear_id
+from portable.lang.ir.types import Array, Layout, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.passes.work_items.interchange import Reach
 from portable.lang.passes.work_items.parts import Part, Region, Together, all_parts
 from portable.lang.passes.work_items.uniform import Needs, names_in, needs_of

@@ -14,8 +14,7 @@ from typing import Final
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import all_statements, map_blocks, map_expression, map_operands
+from portable.lang.ir.kernel import Kernel, all_statements, map_blocks, map_expression, map_operands
 
 # Gives every binding a name of its own, so that a name says where a value comes from.
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import Array
-from portable.lang.ir.walk import (
+from portable.lang.ir.kernel import (
+    Kernel,
     all_statements,
     map_block,
     map_expression,
@@ -23,6 +22,7 @@ from portable.lang.ir.walk import (
     reads,
     subexpressions,
 )
+from portable.lang.ir.types import Array
 from portable.lang.passes.work_items.parts import Part, Region, Together, all_parts, returns
 
 _OWN_WORDS = frozenset(
