@@ -160,8 +160,8 @@ def test_rows_are_written_whole(stride: int, channels: int) -> None:
         )._route.method
         room = np.full(2 * method.rearranged_elements[0], np.nan, np.float16)
         method._rearrange(x, room)
-        filters = np.full((9, channels, 16), np.nan, np.float16)
-        arrange_filters[(16, channels), None](w, filters, TURNED=False)
+        filters = np.full((9, channels, 1, 16), np.nan, np.float16)
+        arrange_filters[(16, channels), None](w, filters, 12, 1, TURNED=False)
     assert room.size
     assert not np.isnan(room).any()
     assert (filters == (np.arange(16) < 12)).all()
