@@ -11,7 +11,6 @@ import portable as pt
 from portable import sim
 from portable.backend import Device
 from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, prepare
-from portable.conv.direct.boxes import Boxes
 from portable.conv.direct.grouped import Grouped
 from portable.conv.direct.lanes import Lanes
 from portable.conv.winograd.points import transforms
@@ -87,33 +86,6 @@ def test_without_races(name: str, profile: str) -> None:
     with pt.use(f"simulator:{profile}"), sim.checks(completion="early"):
         for layout in LAYOUTS:
             check(CASES[name], layout)
-
-
-@pytest.mark.parametrize(
-    ("case", "layout", "dtype", "blocks"),
-    [
-        (Case((1, 192, 5, 6), (80, 24, 3, 2), padding=(2, 1), groups=8), "NHWC", np.float16, 2),
-        (Case((1, 128, 4, 6), (128, 16, 3, 3), (2, 2), (1, 1), groups=8), "NCHW", np.float32, 2),
-    ],
-)
-def test_groups_in_blocks_of_several(case: Case, layout: Any, dtype: Any, blocks: int) -> None:
-    """Which matrix units multiply, and the gradients by them."""
-    with pt.use("simulator:h200"), sim.checks(completion="early"):
-        check(case, layout, dtype)
-        x, w = case.images(dtype)
-        images = laid_out(x, layout)
-        given: Any = {"layout": layout, **case.settings}
-        method: Any = prepare(images.shape, w, algorithm="direct", **given)._route.method
-        assert isinstance(method, Boxes)
-        assert method.blocks == blocks
-        random = np.random.default_rng(5)
-        dy = random.standard_normal(results(case, x, w).shape).astype(dtype)
-        slopes = laid_out(dy, layout)
-        by_images = conv2d_input_gradient(slopes, w, images.shape, **given)
-        by_filters = conv2d_weight_gradient(images, slopes, w.shape, **given)
-    expected, rounding = gradients(case, x, w, dy), 1e-3 if dtype is np.float16 else 1e-6
-    for made, right in zip((as_nchw(by_images, layout), by_filters), expected, strict=True):
-        assert np.abs(made - right).max() < rounding * np.abs(right).max()
 
 
 def test_which_way_they_go() -> None:

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from portable.conv.direct.adding import add_up
 from portable.conv.direct.box_kernels import BoxPlan, sum_boxes
-from portable.conv.direct.boxes import ONE_TAP, Boxes, box_of, channels_last
+from portable.conv.direct.boxes import Boxes, box_of, channels_last
 from portable.conv.direct.direct import in_c_order
-from portable.conv.geometry import Window
 from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import most_workspace
@@ -64,14 +63,10 @@ class BoxGradient:
         sums = space.reshape(sums, (sums.shape[0], *lying))
         add_up(device, sums, space.permute_dims(dw, order), each)
 
-    @property
-    def _window(self) -> Window:
-        return ONE_TAP if self.forward.patches else self.forward.seen.window
-
     @cached_property
     def _matrices(self) -> tuple[int, int, int]:
         """Taps, and filters and channels of a tap that a block has."""
-        taps, blocks = self._window.count, self.forward.blocks
+        taps, blocks = self.forward.window.count, self.forward.blocks
         shape = self.forward.shape
         depth = shape.channels * shape.window.count // taps
         return taps, shape.filters // blocks, depth // blocks
@@ -115,7 +110,7 @@ class BoxGradient:
         return max(1, min(_ENOUGH * units // int(products), -(-places // int(choice["BK"]))))
 
     def _sum(self, x: Any, dy: Any, sums: Any) -> None:
-        places, window = tuple(dy.shape[:3]), self._window
+        places, window = tuple(dy.shape[:3]), self.forward.window
 
         def use(choice: Parameters) -> None:
             tiles = -(-dy.shape[-1] // choice["BM"]) * -(-self._matrices[2] // choice["BN"])

@@ -130,9 +130,9 @@ def multiply_boxes(
 ) -> None:
     """A workgroup per box of the results' places, tile of filters and part of the sums.
 
-    Images `x` are (N, H, W, C), or in phases as of `BoxPlan`, whose channels steps divide; results
-    `out` (N, H', W', K), or of several parts (P, N, H', W', K), filters `w` (taps, C, blocks, K). Of
-    several blocks, images and results have these before their channels too. A step multiplies
+    Images `x` are (N, H, W, C), or in phases as of `BoxPlan`, whose channels steps divide; filters
+    `w` (taps, C, blocks, K); results `out` (N, H', W', K), or of several parts (P, N, H', W', K).
+    Of several blocks, images and results have these before their channels too. A step multiplies
     channels of one tap; the taps of a channel follow each other, since they see nearly the same
     pixels. Local memory: ``stages (rows + columns) depth`` elements of the tiling, whose rows are
     the box's places, and padding.
@@ -194,9 +194,7 @@ def boxes_of(x: kl.Array, BOX: tuple[int, int, int]) -> Any:
 
 
 @function
-def corner_of(
-    x: kl.Array, index: kl.Scalar, BOX: tuple[int, int, int], block: kl.Scalar
-) -> Any:
+def corner_of(x: kl.Array, index: kl.Scalar, BOX: tuple[int, int, int], block: kl.Scalar) -> Any:
     """The corner of the `index`-th box of the places of `x`, for a block of its channels."""
     images, height, width = BOX
     down, across = kl.cdiv(x.shape[1], height), kl.cdiv(x.shape[2], width)
@@ -230,7 +228,7 @@ def activated(
 
 
 class Sums(NamedTuple):
-    """Gradients, and images as a tap sees them, from a row and a column of a block, and a box on."""
+    """Gradients, and images as a tap sees them, from places in a block of channels and a box on."""
 
     dy: Any
     x: Any
@@ -259,17 +257,17 @@ def sum_boxes(x: kl.Array, dy: kl.Array, out: kl.Array, *, PLAN: BoxPlan, ACC: A
     """``out[s, t, b, k, c]`` sums ``dy[place, b, k] * x[what tap t sees from there, b, c]``.
 
     The sum is over part s of the results' places, in boxes; each part but the last has as many. A
-    workgroup per tile of a block's filters by channels, tap and part, taps next to each other, since they see
-    nearly the same pixels. Arrays and local memory as of `multiply_boxes`, a step being the places
-    of a box. The pipeline is not rotated: gradients took 1.01 to 1.6 times as long so on an H200
-    through NVIDIA's OpenCL.
+    workgroup per tile of a block's filters by channels, tap and part, taps next to each other,
+    since they see nearly the same pixels. Arrays and local memory as of `multiply_boxes`, a step
+    being the places of a box. The pipeline is not rotated: gradients took 1.01 to 1.6 times as long
+    so on an H200 through NVIDIA's OpenCL.
     """
     BM, BN = PLAN.tiling[0:2]
     TAPS = PLAN.window.count
     rows, columns = kl.cdiv(dy.shape[dy.ndim - 1], BM), kl.cdiv(channels_of(x, PLAN), BN)
     tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS
-    part, tile = tile // (rows * columns * PLAN.blocks), tile % (rows * columns * PLAN.blocks)
     block, tile = tile // (rows * columns), tile % (rows * columns)
+    part, block = block // PLAN.blocks, block % PLAN.blocks
     row, column = tile % rows * BM, tile // rows * BN
     boxes = boxes_of(dy, PLAN.box)
     each = kl.cdiv(boxes, out.shape[0])
@@ -288,7 +286,7 @@ def arrange_filters(
     """``out[r S + s, c, b, k] = w[b K + k, c, r, s]``; `TURNED`, as of `arrange_group_filters`.
 
     A block of K filters is `merged` groups of so many filters, which see their own channels: others
-    get zeros. Zero beyond the filters of a block: vectors are read whole.
+    get zeros. Zero beyond the taps, and the filters of a block: vectors are read whole.
     """
     at, c = kl.global_id(0), kl.global_id(1)
     block, k = at // out.shape[3], at % out.shape[3]
@@ -297,9 +295,9 @@ def arrange_filters(
         group, channel = block * merged + k // filters, c % depth
         seen = k < filters * merged and c // depth == k // filters
         for tap in range(out.shape[0]):
-            value = kl.accumulator(out.dtype)(0)
+            value, last = kl.accumulator(out.dtype)(0), R * S - 1 - tap
+            seen = seen and last >= 0
             if seen and TURNED:
-                last = out.shape[0] - 1 - tap
                 value = value.dtype(w[group * depth + channel, k % filters, last // S, last % S])
             elif seen:
                 value = value.dtype(w[group * filters + k % filters, channel, tap // S, tap % S])
@@ -308,7 +306,7 @@ def arrange_filters(
 
 @kernel
 def gather_patches(x: kl.Array, out: kl.Array, *, WINDOW: Window, RUN: int) -> None:
-    """``out[n, y, z, (r S + s) C + c]``: what the window sees of images (N, C, H, W), or zero.
+    """``out[n, y, z, (r S + s) C + c]``: what a window sees of images (N, C, H, W), or zero.
 
     A work-item for one of these of `RUN` neighbouring results, so that it finds its tap once. Zero
     beyond the last tap: vectors are read whole.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, Final
@@ -37,6 +37,9 @@ Box = tuple[int, int, int]
 
 _DEPTH: Final = 64
 """Channels of a step of the product: of fewer, patches are written out if that leaves half."""
+
+_WRITTEN: Final = 250
+"""Products in whose time an element of a patch is written and read, on an H200."""
 
 _RUN: Final = 8
 """Neighbouring results of which a work-item copies what a tap sees."""
@@ -80,7 +83,8 @@ def boxes(
         return None
     phased = _comes_apart(folded(shape), blocks_of(shape, kind))
     shallow = units and shape.groups == 1 and _shallow(shape)
-    patches = not phased and (shape.window.stride != (1, 1) or shallow)
+    patched = not phased and (shape.window.stride != (1, 1) or shallow)
+    patches = _rows_of_patches(shape) if patched else 0
     rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
     if patches and (not units or kind is float32 or shape.groups > 1):
         return None
@@ -123,6 +127,23 @@ def folded(shape: Geometry) -> Geometry:
     behind = None if below == above else (below, 0)
     extents = shape.channels * across, shape.height, shape.width // across
     return Geometry(shape.images, *extents, shape.filters, 1, window, behind)
+
+
+def _rows_of_patches(shape: Geometry) -> int:
+    """How many rows of the filter's taps a patch holds: all, or a multiple of the stride.
+
+    Patches of fewer rows are smaller, and several are multiplied for a result.
+    """
+    (rows, across), (down, _) = shape.window.taps, shape.window.stride
+
+    def cost(held: int) -> int:
+        depth = held * across * shape.channels
+        parts = -(-rows // held)
+        steps, columns = -(-depth // _DEPTH), -(-shape.filters // _DEPTH)
+        return _WRITTEN * depth + parts * steps * columns * _DEPTH**2
+
+    plain = shape.window.dilation[0] == 1
+    return min([rows, *(range(down, rows, down) if plain else ())], key=cost)
 
 
 @lru_cache(maxsize=1024)
@@ -179,13 +200,14 @@ class Boxes(Method):
 
     Attributes
     ----------
-    patches : bool
-        Whether what the filter sees is written out first, as it is for strides and few channels.
+    patches : int
+        Rows of taps of which what they see is written out first, as it is for strides and few
+        channels; 0 where it is not.
     rows : bool
         Whether images are copied first, so that channels are neighbours in aligned rows.
     """
 
-    patches: bool
+    patches: int
     rows: bool
 
     @cached_property
@@ -212,24 +234,40 @@ class Boxes(Method):
         most = max(1, most_workspace(self.device) // size)
         return min(self.shape.images, most) * each, each
 
+    @cached_property
+    def window(self) -> Window:
+        """What filters see of images as they are multiplied."""
+        if not self.patches:
+            return self.seen.window
+        (rows, _), (down, _) = self.shape.window.taps, self.shape.window.stride
+        apart = max(1, self.patches // down)
+        return Window((-(-rows // self.patches), 1), (1, 1), (0, 0), (apart, 1))
+
+    @cached_property
+    def patch(self) -> Window:
+        """What a patch sees of images."""
+        window = self.shape.window
+        return replace(window, taps=(self.patches, window.taps[1]))
+
     def filters(self, w: Any, turned: bool = False) -> Any:
-        """Filters as matrices (taps, C, blocks, K) of blocks, or one of them all for patches."""
+        """Filters as matrices (taps, C, blocks, K) of blocks, patches being channels of a tap."""
         shape, blocks, space = self.shape, self.blocks, self.device.namespace()
         taps, depth, count = shape.window.count, shape.channels // blocks, shape.filters // blocks
+        if self.patches:
+            taps = self.window.count * self.patch.count
         room = self.device.empty((taps, depth, blocks, self.padded(count)), self.kind)
         launcher = arrange_filters[(blocks * room.shape[3], depth), None]
         each, merged = shape.filters // shape.groups, shape.groups // blocks
         enqueue(launcher, w, room, each, merged, TURNED=turned)
         if self.patches or self.seen is not shape:
-            taps = 1 if self.patches else self.seen.window.count
-            room = space.reshape(room, (taps, -1, 1, room.shape[3]))
+            room = space.reshape(room, (self.window.count, -1, 1, room.shape[3]))
         return room[..., :count]
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results of images."""
         each = sum(self.rearranged_elements)
         if not each:
-            self._multiply(x, filters, out, epilogue, self.seen.window)
+            self._multiply(x, filters, out, epilogue)
             return
         batch = workspace.shape[0] // each
         for first in range(0, self.shape.images, batch):
@@ -239,15 +277,14 @@ class Boxes(Method):
     def _batch(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """The results of some images, which the workspace is large enough for."""
         images, size = self._rearrange(x, workspace)
-        window = ONE_TAP if self.patches else self.seen.window
         if self.layout == "NHWC":
-            self._multiply(images, filters, out, epilogue, window)
+            self._multiply(images, filters, out, epilogue)
             return
         space, (count, filtered, *places) = self.device.namespace(), out.shape
         filled = count * self.rearranged_elements[1]
         extents = (count, *places, self.row(filtered))
         room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
-        self._multiply(images, filters, room, epilogue, window)
+        self._multiply(images, filters, room, epilogue)
         copy_into(room, space.permute_dims(out, (0, 2, 3, 1)), enqueue)
 
     def in_phases(self, x: Any) -> Any:
@@ -284,10 +321,10 @@ class Boxes(Method):
             return channels_last(self.device, x, room), size
         items = count * height * -(-width // _RUN) * room.shape[3]
         launcher = gather_patches[items, None]
-        enqueue(launcher, x, room, WINDOW=self.shape.window, RUN=_RUN)
+        enqueue(launcher, x, room, WINDOW=self.patch, RUN=_RUN)
         return room[..., :depth], size
 
-    def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue, window: Window) -> None:
+    def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue) -> None:
         places, images = out.shape[:3], self.in_phases(x)
         bias, activation, residual = epilogue
         accumulator, target = self.kind.register, out
@@ -297,7 +334,7 @@ class Boxes(Method):
             residual = self.device.namespace().permute_dims(residual, (0, 2, 3, 1))
 
         def use(choice: Parameters) -> None:
-            launcher, plan = self._planned(choice, window, tuple(places), w.shape[1])
+            launcher, plan = self._planned(choice, tuple(places), w.shape[1])
             if plan.parts == 1:
                 beside, sums, last = (bias, residual), target, activation
             else:
@@ -318,11 +355,9 @@ class Boxes(Method):
         """By choice and places: one object each, which launches recognise at once."""
         return {}
 
-    def _planned(
-        self, choice: Parameters, window: Window, places: Box, depth: int
-    ) -> tuple[Launcher, BoxPlan]:
+    def _planned(self, choice: Parameters, places: Box, depth: int) -> tuple[Launcher, BoxPlan]:
         """How results of so many places are multiplied by filters of so many channels."""
-        key = id(choice), window, places, depth
+        key, window = (id(choice), places), self.window
         if key not in self._plans:
             box = box_of(choice["BM"], places, window.taps)
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
@@ -367,7 +402,9 @@ class Boxes(Method):
         """Height, width and depth of rearranged images."""
         shape = self.shape
         if self.patches:
-            return *shape.result, shape.depth
+            (height, width), window = shape.result, self.window
+            more = (window.taps[0] - 1) * window.dilation[0]
+            return height + more, width, self.patch.count * shape.channels
         return shape.height, shape.width, shape.channels
 
     def row(self, filters: int) -> int:
@@ -404,10 +441,6 @@ def channels_last(device: Device, x: Any, room: Any) -> Any:
         clear(room[..., depth:])  # vectors are read whole
     copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth], enqueue)
     return room[..., :depth]
-
-
-ONE_TAP: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
-"""What sees patches that are written out."""
 
 
 @lru_cache(maxsize=4096)
