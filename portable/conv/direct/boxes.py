@@ -140,10 +140,10 @@ def _rows_of_patches(shape: Geometry) -> int:
         depth = held * across * shape.channels
         parts = -(-rows // held)
         steps, columns = -(-depth // _DEPTH), -(-shape.filters // _DEPTH)
-        return _WRITTEN * depth + parts * steps * columns * _DEPTH**2
+        return _WRITTEN * depth + parts * steps * columns * _DEPTH * _DEPTH
 
-    plain = shape.window.dilation[0] == 1
-    return min([rows, *(range(down, rows, down) if plain else ())], key=cost)
+    fewer = list(range(down, rows, down)) if shape.window.dilation[0] == 1 else []
+    return min([rows, *fewer], key=cost)
 
 
 @lru_cache(maxsize=1024)
