@@ -163,12 +163,8 @@ def gemm(
         told |= {"activation": activation, "accumulate": accumulate}
         told |= {"algorithm": algorithm, "precision": precision}
         return recorder.operation(gemm, (a, b), told)  # type: ignore[no-any-return]
-    if type(a) is np.ndarray and (away := device_elsewhere((a, b, c, bias, out), {})):
-        rest: dict[str, Any] = {"beta": beta, "c": c, "bias": bias, "activation": activation}
-        rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
-        moved = MovedCall(away)
-        return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest})  # type: ignore[no-any-return]
-    if is_tensor(a):
+    on_host = type(a) is np.ndarray
+    if not on_host and is_tensor(a):
         factors = _factor("alpha", alpha), _factor("beta", beta)
         asked = _Given(factors[0], a, b, factors[1], c, bias, out)
         product = _of_tensors(asked, _Options(activation, accumulate, algorithm, precision))
@@ -176,7 +172,8 @@ def gemm(
             return product  # type: ignore[no-any-return]
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
-    options = settled(activation), accumulate, algorithm, precision
+    function = None if activation is None else settled(activation)
+    options = function, accumulate, algorithm, precision
     key = key_of(a, b, beta, c, bias, out, options)
     known = known_product(key)
     if known is not None:
@@ -184,6 +181,11 @@ def gemm(
         first, second = _whole_factors(alpha, beta) if known.whole else (alpha, beta)
         if known.familiar.launched((first, a, b, second, c, bias, result), known.constants):
             return result
+    if on_host and (away := device_elsewhere((a, b, c, bias, out), {})):
+        rest: dict[str, Any] = {"beta": beta, "c": c, "bias": bias, "activation": activation}
+        rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
+        moved = MovedCall(away)
+        return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest})  # type: ignore[no-any-return]
     given = _Given(alpha, a, b, beta, c, bias, out)
     return _made(given, _Options(*options), key)  # type: ignore[no-any-return]
 
