@@ -19,6 +19,7 @@ from portable.gradients.adjoint.gathers import (
     moved_back,
     within,
 )
+from portable.gradients.adjoint.hoisting import after_loops
 from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Gathering, Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
@@ -265,7 +266,8 @@ class _Assembly:
         body = self.sums.put(settled(body, frozenset(x.name for x in self._cells())))
         known = covered(self.flat, self.sweeps.again)
         known |= {name for name, before in self.sums.again.items() if before in known}
-        live = needed(body, into, covered=known)
+        live, cells = after_loops(needed(body, into, covered=known), self.names)
+        self.sweeps.cells += cells
         return settled(live, frozenset(x.name for x in self._cells()))
 
     def _gatherable(self) -> list[Moved]:
