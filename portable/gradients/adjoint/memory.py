@@ -107,11 +107,14 @@ class Memory:
                 self._adjoints[x] = self._beside(x)
 
     def _beside(self, x: Array) -> Array:
-        """An array of adjoints of the kernel's own."""
+        """An array of adjoints of the kernel's own; of shared complex numbers one of pairs."""
         kind = adjoint_type(x.dtype.register)
         assert isinstance(kind, DType)
-        layout = Layout.row_major(x.shape) if x.space == "local" else x.layout
-        made = replace(x, name=self._names.fresh(f"d_{x.name}"), dtype=kind, layout=layout)
+        made = replace(x, name=self._names.fresh(f"d_{x.name}"), dtype=kind)
+        if x.space == "local":
+            shape = (*x.shape, 2) if kind.is_complex else x.shape
+            layout = Layout.row_major(shape)
+            made = replace(made, dtype=kind.real, shape=shape, layout=layout, ndim=len(shape))
         self.arrays.append(made)
         return made
 
