@@ -12,7 +12,7 @@ import portable.array as xp
 from portable import to_numpy
 from portable.backend import Device
 from portable.primitives.reductions import stateful
-from portable.primitives.reductions.tuning import best_for
+from portable.primitives.tuning import best_for
 
 RNG = np.random.default_rng(0)
 

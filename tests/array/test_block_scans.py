@@ -23,7 +23,7 @@ from portable.primitives.scans.block_kernels import (
     scan_blocks_in_turn,
     scan_rows,
 )
-from portable.primitives.scans.tuning import Lines
+from portable.primitives.tuning import Lines
 
 RNG = np.random.default_rng(0)
 BLOCK = 40

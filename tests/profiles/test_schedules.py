@@ -11,7 +11,7 @@ import pytest
 import portable
 from portable.backend import Capabilities
 from portable.primitives.scans import scanning
-from portable.primitives.scans.tuning import Lines
+from portable.primitives.tuning import Lines
 from portable.sim import checks
 from tests.profiles.operations import CASES, close, few_units, random
 

@@ -9,7 +9,7 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType, float16
 from portable.primitives.base.operands import power_of_two
-from portable.primitives.maps.tuning import shares_for
+from portable.primitives.tuning import row_shares_for
 
 _WIDE_ENOUGH: Final = 4
 _HALF: Final = 4
@@ -73,7 +73,7 @@ def _cpu_lanes(kinds: Sequence[DType], widest: int) -> int:
 
 def _gpu_lanes(kinds: Sequence[DType], capabilities: Capabilities) -> int:
     widest = max(kind.itemsize for kind in kinds)
-    share = shares_for(capabilities)
+    share = row_shares_for(capabilities)
     lanes = min(share.vector, capabilities.vector_bytes) // widest
     return max(lanes, min(share.vector // kinds[-1].itemsize, share.loaded // widest))
 
@@ -100,7 +100,7 @@ def work_of(
         Whether an operand's neighbours do not lie along the rows.
     """
     inner, rows = shape[-1], prod(shape[:-1])
-    share = shares_for(capabilities)
+    share = row_shares_for(capabilities)
     if capabilities.lone_work_items and strided and len(shape) > 1:
         tiles = -(-inner // share.tile), -(-rows // share.tile)
         return share.tile, share.tile, tiles, (1, 1)

@@ -41,7 +41,7 @@ from portable.primitives.masks.mask_kernels import (
     take,
     take_by_workgroup,
 )
-from portable.primitives.masks.tuning import sections_for
+from portable.primitives.tuning import sections_for
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from portable.primitives.base.operands import collapsed, number_for, power_of_tw
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.maps.tuning import shares_for
 from portable.primitives.maps.work import rows_for_each
 from portable.primitives.masks.mask_kernels import (
     Mask,
@@ -31,6 +30,7 @@ from portable.primitives.masks.mask_kernels import (
     take,
     take_by_workgroup,
 )
+from portable.primitives.tuning import row_shares_for
 
 
 @function
@@ -245,7 +245,7 @@ def _cut(
 ) -> tuple[tuple[int, int], tuple[int, int], Cut]:
     """The ndrange and the workgroup of `fill`, and how it is cut."""
     inner, rows = shape[-1], prod(shape[:-1])
-    share = shares_for(capabilities)
+    share = row_shares_for(capabilities)
     if share.group == 1:
         many = max(1, share.chunk // inner)
         ndrange = -(-inner // share.chunk), -(-rows // many)

@@ -22,9 +22,9 @@ from portable.lang.kernel import kernel
 from portable.primitives.base.operands import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import fetched
-from portable.primitives.masks.tuning import sections_for
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
+from portable.primitives.tuning import sections_for
 
 GATHER4 = 0x10204080
 """Times four bytes that are 0 or 1: these as bits, 28 places up, and nothing above them."""

@@ -26,7 +26,7 @@ from portable.primitives.reductions.kernels import (
     reduce_strips,
 )
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.tuning import Columns, columns_for, shares_for
+from portable.primitives.tuning import Columns, columns_for, shares_for
 from portable.tune.ways import Way, Ways
 
 # How the rows of an array are cut into sections, and which of them a work-item does.

@@ -28,7 +28,7 @@ from portable.primitives.reductions.axis import (
 )
 from portable.primitives.reductions.kernels import Spread, SpreadOfParts
 from portable.primitives.reductions.merging import CHAINS, Merge, folded_lanes
-from portable.primitives.reductions.tuning import best_for, moments_for
+from portable.primitives.tuning import best_for, moments_for
 
 # Least and greatest elements along an axis: how the work is cut, and launched.
 

@@ -44,7 +44,7 @@ from portable.primitives.scans.lookback_kernels import (
     scan_strips_in_turn,
 )
 from portable.primitives.scans.scan_kernels import ColumnScan, Tile, scan_by_workgroup, scan_columns
-from portable.primitives.scans.tuning import columns_for, lines_for, rows_for
+from portable.primitives.tuning import lines_for, rows_for, scanned_columns_for
 from portable.tune.ways import Way, Ways
 
 # Running totals along rows on processors, whose caches hold a block of a row for each core.
@@ -104,7 +104,7 @@ _FEWEST: Final = 4
 def strips_may_wait(vectors: int, capabilities: Capabilities) -> bool:
     """Whether workgroups may wait for others, and `vectors` side by side are enough of them."""
     may = capabilities.forward_progress and capabilities.atomics64
-    share = columns_for(capabilities)
+    share = scanned_columns_for(capabilities)
     may = may and 1 < 2 * share.width <= share.group
     return may and vectors >= _FEWEST * share.width
 
@@ -131,7 +131,7 @@ def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     device, kind = x.device, merge.kind
     columns, length = prod(x.shape[:-1]), x.shape[-1]
     lanes = min(lanes, max(1, _STORED // kind.itemsize))
-    share = columns_for(device.capabilities)
+    share = scanned_columns_for(device.capabilities)
     width, tall = share.width, share.group // share.width
     depth = max(1, share.size // (lanes * kind.itemsize))
     tiles = -(-columns // (width * lanes)) * -(-length // (tall * depth))
@@ -351,7 +351,7 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
 
 def _strip(vectors: int, capabilities: Capabilities) -> int:
     """Vectors side by side for a work-item that is alone: few enough that all have work."""
-    share = columns_for(capabilities)
+    share = scanned_columns_for(capabilities)
     wanted = capabilities.compute_units * share.groups
     return min(share.width, vectors, max(_NARROWEST, -(-vectors // wanted)))
 

@@ -38,7 +38,7 @@ from portable.primitives.sorts.bucket_kernels import (
 )
 from portable.primitives.sorts.keys import Order, begins_of, in_words, order_of, place_for
 from portable.primitives.sorts.lines import Line
-from portable.primitives.sorts.tuning import pieces_for
+from portable.primitives.tuning import pieces_for
 
 _SHORTEST: Final = 1 << 14
 _FEWEST: Final = 8

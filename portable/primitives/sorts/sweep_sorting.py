@@ -39,7 +39,7 @@ from portable.primitives.sorts.keys import (
 )
 from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.tile_order import DIGIT_AT, Tile, note_of, place_in
-from portable.primitives.sorts.tuning import pieces_for
+from portable.primitives.tuning import pieces_for
 
 __all__ = ["Tile", "can_sweep", "sweep_sorted", "tile_for"]
 
