@@ -17,7 +17,7 @@ from portable.dtypes import DType
 from portable.errors import PortableError
 from portable.nn import MLP, SGD, mse
 from portable.nn.layered import LayeredTrainer
-from portable.nn.step import Step
+from portable.nn.optimizers import Step
 from portable.nn.team import Alone, Together
 from portable.parallel import Group, Member
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from portable.dtypes import DType, dtype
 from portable.nn import MLP, Adam, mse
-from portable.nn.step import Step
+from portable.nn.optimizers import Step
 from portable.nn.training import trainer_for
 from portable.tune.verify import unit_roundoff
 from portable_bench.operation import Array, Case, Run, Shapes, Verifier

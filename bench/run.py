@@ -21,8 +21,7 @@ from portable_bench.harness import Pace, failed
 from portable_bench.operation import Case, Operation, Size
 from portable_bench.plan import Planned
 from portable_bench.results import Cell, Results, line, load, write_lines
-from portable_bench.unheld import cores_given
-from portable_bench.worker import Worker
+from portable_bench.worker import Worker, cores_given
 
 # Keeps the cells of a run in its file as they are finished, and what was there before.
 

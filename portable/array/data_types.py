@@ -14,7 +14,7 @@ from portable.dtypes import DType
 from portable.errors import DTypeError
 from portable.primitives.base.operands import KINDS, in_single, kind_of, promoted
 from portable.primitives.base.storage import Storage
-from portable.primitives.maps.operation import common_type
+from portable.primitives.maps.work import common_type
 
 
 def _given(x: Any) -> DType:

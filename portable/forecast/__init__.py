@@ -5,8 +5,15 @@ Train with `train`, test beside persistence and autoregressions with `evaluate`;
 """
 
 from portable.forecast.evaluation import Coverage, Evaluation, Score, evaluate
-from portable.forecast.forecaster import DEFAULT, PRESETS, Forecast, Forecaster, Preset, train
-from portable.forecast.settings import Settings
+from portable.forecast.forecaster import (
+    DEFAULT,
+    PRESETS,
+    Forecast,
+    Forecaster,
+    Preset,
+    Settings,
+    train,
+)
 from portable.forecast.traces import (
     Samples,
     Scaling,

@@ -25,10 +25,10 @@ from portable.lang.arguments.arguments import Specialisation, is_array
 from portable.lang.arguments.structs import flattened
 from portable.lang.checks.padding import Stray, meeting_place, strays
 from portable.lang.emit import generate
-from portable.lang.emit.delays import perturbation
+from portable.lang.emit.statements import perturbation
 from portable.lang.frontend.compile import too_deep, translate
-from portable.lang.frontend.names_read import NamesRead
 from portable.lang.frontend.source import LAMBDA, function_source, require_plain
+from portable.lang.frontend.syntax import NamesRead
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options

@@ -20,7 +20,7 @@ from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Borrowed, Storage, released, stored
 from portable.primitives.elements import Elements, How, map_elements
 from portable.primitives.maps.engine import applied
-from portable.primitives.maps.operation import conversion_to
+from portable.primitives.maps.work import conversion_to
 
 _CHUNK: Final = 4096
 """Elements that a lone work-item does."""

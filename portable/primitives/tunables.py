@@ -16,7 +16,7 @@ from portable.dtypes import DType, float32
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import Storage, fetched, stored
 from portable.primitives.maps.engine import applied, recorded
-from portable.primitives.maps.operation import Operation, conversion_to
+from portable.primitives.maps.work import Operation, conversion_to
 from portable.primitives.masks.compaction import planned
 from portable.primitives.reductions.axis import reduced
 from portable.primitives.reductions.merging import Merge

@@ -9,11 +9,9 @@ import numpy as np
 
 from portable.lang.ir import statements as s
 from portable.sim.clocks import Clock, Published, joined
-from portable.sim.expressions import Builder, Pauses, Plain, Step, step
 from portable.sim.memory import Access, AccessKind, locate
-from portable.sim.strands import Pause, Running
 from portable.sim.values import Value
-from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Builder, Pause, Pauses, Plain, Running, Step, Workgroup, step
 
 # What releases and acquires, by atomics and fences, tell one work-item of others' accesses.
 

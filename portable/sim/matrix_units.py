@@ -14,15 +14,13 @@ from portable.dtypes import DType, bfloat16, dtype, float16
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
 from portable.sim import report
-from portable.sim.control import assign
-from portable.sim.expressions import Builder, Plain, Step
-from portable.sim.instructions import instruction, worked_out
+from portable.sim.control import assign, instruction, worked_out
 from portable.sim.memory import Access, indexed, locate, read, write
 from portable.sim.products import Product
 from portable.sim.threads import WARPGROUP
 from portable.sim.touches import Site
 from portable.sim.values import Value
-from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Builder, Plain, Step, Workgroup
 
 # Instructions of warpgroups, which multiply tiles in local memory that descriptors stand for.
 #

@@ -98,8 +98,6 @@ def _race_kind(kind: AccessKind) -> str:
     return "atomic write" if kind == "atomic update" else kind
 
 
-# Arrays as the simulator holds them, and single accesses to them.
-
 # New arrays whose memory counts as never written, until a kernel or the host writes it.
 #
 # A host's writes are not seen as they happen. New memory therefore holds a pattern, and what no

@@ -26,11 +26,8 @@ from portable.sim import (
     transfers,
 )
 from portable.sim.binding import Arguments
-from portable.sim.expressions import Builder
-from portable.sim.launch import Launch, Survey
-from portable.sim.settings import Schedule, Settings, current
-from portable.sim.strands import Pause, Running
-from portable.sim.workgroup import Workgroup
+from portable.sim.launch import Launch, Schedule, Settings, Survey, current
+from portable.sim.workgroup import Builder, Pause, Running, Workgroup
 
 # Which workgroup runs when: started in a seeded shuffle, so many at once; those that wait rest.
 #

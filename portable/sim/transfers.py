@@ -10,17 +10,25 @@ from portable.errors import Location
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Turns
 from portable.sim import report
-from portable.sim.control import assign
+from portable.sim.control import assign, instruction
 from portable.sim.copies import Transfer
-from portable.sim.expressions import Builder, Evaluate, Pauses, Plain, Step, check_uniform, step
-from portable.sim.instructions import instruction
+from portable.sim.fragments import Part
 from portable.sim.mbarrier_state import MBarrier
 from portable.sim.memory import Access, AccessKind, Buffer, advanced, indexed, locate
-from portable.sim.regions import Part
-from portable.sim.strands import Pause, Running
 from portable.sim.touches import Site
 from portable.sim.values import Value
-from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import (
+    Builder,
+    Evaluate,
+    Pause,
+    Pauses,
+    Plain,
+    Running,
+    Step,
+    Workgroup,
+    check_uniform,
+    step,
+)
 
 # Instructions on mbarriers: who arrives, announces bytes, and waits.
 

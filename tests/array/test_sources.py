@@ -52,6 +52,7 @@ from portable.primitives.scans.lookback_kernels import (
 from portable.primitives.scans.scan_kernels import ColumnScan, Tile, scan_by_workgroup, scan_columns
 from portable.primitives.sorts.distinct import Beginnings, Groups
 from portable.primitives.sorts.keys import Order
+from portable.primitives.sorts.keys import Tile as SortTile
 from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import (
@@ -61,7 +62,6 @@ from portable.primitives.sorts.sweep_sorting import (
     place_by_workgroup,
     sort_by_workgroup,
 )
-from portable.primitives.sorts.tile_order import Tile as SortTile
 from tests.support.compilers import (
     CUDA,
     HIP,

@@ -19,8 +19,7 @@ from portable_bench.page import page
 from portable_bench.results import Results, load, write
 from portable_bench.tables import peer_tables, remarks
 from portable_bench.torch_peers import torch_at_its_best
-from portable_bench.unheld import cores_given, holding, unheld
-from portable_bench.worker import Worker
+from portable_bench.worker import Worker, cores_given, holding, unheld
 from tests.bench.deadly import find, held, scripted
 from tests.bench.fakes import ENVIRONMENT, FakeDevice
 

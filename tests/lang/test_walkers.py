@@ -14,6 +14,7 @@ from portable.lang.checks import check
 from portable.lang.emit import generate
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.expressions import BINDS, BLOCK, READS, UPDATES, roles_of
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import (
     Kernel,
@@ -24,7 +25,6 @@ from portable.lang.ir.kernel import (
     map_memory,
     map_operands,
 )
-from portable.lang.ir.roles import BINDS, BLOCK, READS, UPDATES, roles_of
 from portable.lang.ir.types import Array, Scope, ValueType
 from portable.lang.passes import reduced
 from portable.lang.passes.semantics import Semantics

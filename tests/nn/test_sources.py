@@ -22,10 +22,9 @@ from portable.nn.fused_parts import FusedLoss, FusedNet, Samples
 from portable.nn.fused_shapes import forward_shape, training_shape
 from portable.nn.layout import layout_of
 from portable.nn.loss_kernels import Batch, Sums
-from portable.nn.optimizers import rule_of
+from portable.nn.optimizers import Trained, rule_of
 from portable.nn.sequential import perceptron
 from portable.nn.stages import linear
-from portable.nn.step import Trained
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
 SIZES = (10, 64, 1)

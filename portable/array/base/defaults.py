@@ -14,7 +14,7 @@ from portable.errors import DTypeError, UnsupportedError
 from portable.namespace import to_numpy
 from portable.primitives.base.operands import in_single, kind_of, whole_numbers
 from portable.primitives.base.storage import Storage
-from portable.primitives.maps.operation import common_type
+from portable.primitives.maps.work import common_type
 
 
 def device_for(device: Any) -> Device:

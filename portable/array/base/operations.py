@@ -11,7 +11,7 @@ from portable.dtypes import DType, float64
 from portable.lang.function import function
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps import engine
-from portable.primitives.maps.operation import Expression, Operation
+from portable.primitives.maps.work import Expression, Operation
 
 # What element-wise operations on real numbers mean to a kernel, where no word says it.
 

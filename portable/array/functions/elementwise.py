@@ -14,7 +14,7 @@ from portable.errors import DTypeError
 from portable.primitives.base.operands import kind_of, promoted
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.engine import check_operands
-from portable.primitives.maps.operation import Expression, Operation
+from portable.primitives.maps.work import Expression, Operation
 
 _REAL: Final = Operation("real", "c", kl.real, result="real")
 _IMAG: Final = Operation("imag", "c", kl.imag, result="real")

@@ -34,8 +34,7 @@ from portable.primitives.base.operands import (
     number_for,
     reduced_shape,
 )
-from portable.primitives.maps.operation import Expression, Operation, conversion_to
-from portable.primitives.maps.work import conversion_of
+from portable.primitives.maps.work import Expression, Operation, conversion_of, conversion_to
 from portable.primitives.reductions.merging import Merge
 
 

@@ -18,8 +18,7 @@ from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.own_elements import own_elements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements
-from portable.lang.ir.make import cast, linear_local_id
+from portable.lang.ir.kernel import Kernel, all_statements, cast, linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
 
 _Of = Callable[[e.Expression], e.Expression]

@@ -25,11 +25,12 @@ from portable.lang.ir.kernel import (
     Kernel,
     all_statements,
     children,
+    constant_of,
+    linear_local_id,
     map_expression,
     map_operands,
     reads,
 )
-from portable.lang.ir.make import constant_of, linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
 
 _FEWEST: Final = 4

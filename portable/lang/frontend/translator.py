@@ -22,7 +22,7 @@ from portable.lang.arguments.parameters import binder_of
 from portable.lang.frontend import structs, variables
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.bindings import BindingTranslator
-from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.builder import Builder, Seam
 from portable.lang.frontend.conversion import (
     as_bool,
     as_type,
@@ -32,7 +32,6 @@ from portable.lang.frontend.conversion import (
     unify,
 )
 from portable.lang.frontend.frame import Closure, Frame, LoopKind
-from portable.lang.frontend.seams import Seam
 from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.syntax import (

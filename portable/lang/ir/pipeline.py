@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from portable.errors import Location
 from portable.lang.ir import statements as s
-from portable.lang.ir.expressions import Const, Expression, Variable
-from portable.lang.ir.roles import BINDS, BLOCK, READS
+from portable.lang.ir.expressions import BINDS, BLOCK, READS, Const, Expression, Variable
 from portable.lang.ir.types import Scope
 
 

@@ -7,16 +7,17 @@ from typing import ClassVar, Literal
 
 from portable.backend import Box
 from portable.errors import Location
-from portable.lang.ir.expressions import Expression, Variable
-from portable.lang.ir.roles import (
+from portable.lang.ir.expressions import (
     BINDS,
     BLOCK,
     READS,
     SETS,
     UPDATES,
     WRITES,
+    Expression,
     Memory,
     Role,
+    Variable,
     declared,
     memory,
     variables,

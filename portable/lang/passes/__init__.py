@@ -20,7 +20,6 @@ from portable.backend.faults import Fault
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.bindings import Bindings, launched_flat, meet_after_barriers
-from portable.lang.passes.functions import lower_functions
 from portable.lang.passes.loops import end_ranges, lower_loops
 from portable.lang.passes.narrow_floats import lower_narrow_floats
 from portable.lang.passes.negations import (
@@ -30,7 +29,7 @@ from portable.lang.passes.negations import (
     round_constants,
     wrap_signed,
 )
-from portable.lang.passes.operators import lower_operators
+from portable.lang.passes.operators import lower_functions, lower_operators
 from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.sub_groups import lower_sub_groups
 

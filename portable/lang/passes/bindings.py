@@ -9,8 +9,15 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel, all_statements, map_block, map_blocks
-from portable.lang.ir.make import linear_id, sub_group_id, sub_group_local_id
+from portable.lang.ir.kernel import (
+    Kernel,
+    all_statements,
+    linear_id,
+    map_block,
+    map_blocks,
+    sub_group_id,
+    sub_group_local_id,
+)
 from portable.lang.ir.types import ValueType
 from portable.lang.passes.semantics import Semantics
 

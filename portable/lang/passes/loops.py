@@ -9,8 +9,15 @@ from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import whole
-from portable.lang.ir.kernel import Kernel, map_block, subexpressions
-from portable.lang.ir.make import compare, constant, reinterpret, unsigned
+from portable.lang.ir.kernel import (
+    Kernel,
+    compare,
+    constant,
+    map_block,
+    reinterpret,
+    subexpressions,
+    unsigned,
+)
 from portable.lang.ir.types import scalar_of
 from portable.lang.passes.bindings import Bindings
 

@@ -29,8 +29,9 @@ from portable.lang.ir.kernel import (
     map_children,
     map_expression,
     map_operands,
+    reinterpret,
+    unsigned,
 )
-from portable.lang.ir.make import reinterpret, unsigned
 from portable.lang.ir.types import ValueType, Vector, scalar_of
 
 # Signed integers wrap: what might leave their range goes by way of unsigned ones, as all wrap.
@@ -120,8 +121,6 @@ def _bits_of(value: int, kind: ValueType) -> e.Const:
     assert isinstance(kind, DType)
     return e.Const(value % 2**kind.bits, kind)
 
-
-# Writes negatives in ways that compilers do not lose.
 
 # Keeps bitwise complements of integers out of a compiler that gets them wrong.
 #

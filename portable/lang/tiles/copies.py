@@ -17,8 +17,7 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel, all_statements, map_block, map_blocks
-from portable.lang.ir.make import linear_local_id
+from portable.lang.ir.kernel import Kernel, all_statements, linear_local_id, map_block, map_blocks
 from portable.lang.ir.types import LANES, Array, Region, Vector
 from portable.lang.tiles.bulk import lower_bulk
 

@@ -17,7 +17,7 @@ from portable.dtypes import DType, bfloat16, float16
 from portable.errors import UnsupportedError
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.make import linear_local_id
+from portable.lang.ir.kernel import linear_local_id
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
 from portable.lang.tiles.grid import Grid, Share

@@ -9,7 +9,7 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.linalg.factorisations.layout import Layout
 from portable.linalg.factorisations.shared_panel_kernels import Sharing
-from portable.sim.settings import current
+from portable.sim.launch import current
 
 _HELD_BYTES: Final = 256
 """What a work-item has of a panel in registers at most."""

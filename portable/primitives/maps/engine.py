@@ -35,8 +35,15 @@ from portable.primitives.maps.elementwise_kernel import (
     elementwise,
 )
 from portable.primitives.maps.exchange import crosswise_axis, exchange_launch, seen_crosswise
-from portable.primitives.maps.operation import Expression, Operation, described
-from portable.primitives.maps.work import conversion_of, streams, vector_lanes, work_of
+from portable.primitives.maps.work import (
+    Expression,
+    Operation,
+    conversion_of,
+    described,
+    streams,
+    vector_lanes,
+    work_of,
+)
 
 _MAX_PLANS: Final = 8192
 _WORDS: Final = {dtypes.bool_: dtypes.uint8, dtypes.complex64: dtypes.uint64}

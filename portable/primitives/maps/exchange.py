@@ -20,8 +20,7 @@ from portable.lang.kernel import kernel
 from portable.primitives.base.recipe import Launch, repeatable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import Formula, taken, unravelled
-from portable.primitives.maps.operation import Operation
-from portable.primitives.maps.work import streams
+from portable.primitives.maps.work import Operation, streams
 from portable.primitives.tuning import Squares, squares_for
 
 # Element-wise functions of operands whose neighbours lie along another axis than the result's.

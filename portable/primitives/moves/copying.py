@@ -14,8 +14,7 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.maps.engine import applied, recorded
-from portable.primitives.maps.operation import conversion_to
-from portable.primitives.maps.work import conversion_of
+from portable.primitives.maps.work import conversion_of, conversion_to
 
 # Arrays of recipes in other dtypes and shapes.
 

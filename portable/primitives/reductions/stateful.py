@@ -16,7 +16,7 @@ from portable.primitives.base.operands import highest, lowest, power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.elementwise_kernel import lane_numbers
 from portable.primitives.maps.engine import recorded
-from portable.primitives.maps.operation import conversion_to
+from portable.primitives.maps.work import conversion_to
 from portable.primitives.reductions.axis import (
     Cut,
     column_strips,

@@ -26,19 +26,22 @@ from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import Share, counted, spaced, unravelled
 from portable.primitives.reductions.axis import section_at
 from portable.primitives.sorts.keys import (
+    DIGIT_AT,
     DIGIT_BITS,
     RADIX,
     Order,
+    Tile,
     begins_of,
     buffers_for,
     digits_of,
     in_words,
+    note_of,
     order_of,
     passes,
     place_for,
+    place_in,
 )
 from portable.primitives.sorts.lines import Line
-from portable.primitives.sorts.tile_order import DIGIT_AT, Tile, note_of, place_in
 from portable.primitives.tuning import pieces_for
 
 __all__ = ["Tile", "can_sweep", "sweep_sorted", "tile_for"]

@@ -12,19 +12,18 @@ from contextlib import contextmanager
 from typing import Final
 
 from portable.dtypes import DType
-from portable.lang.emit.delays import perturbation
-from portable.lang.emit.llvm.addresses import element_type
 from portable.lang.emit.llvm.builder import value_type
 from portable.lang.emit.llvm.expressions import Expressions
-from portable.lang.emit.llvm.memory import Memory
+from portable.lang.emit.llvm.memory import Memory, element_type
 from portable.lang.emit.llvm.places import GROUPS
+from portable.lang.emit.statements import perturbation
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array
 from portable.lang.passes.operators import float_extreme
 
-# Pseudo-random delays around whatever synchronises; see `portable.lang.emit.delays`.
+# Pseudo-random delays around whatever synchronises; see `portable.lang.emit.statements`.
 
 _SYNCHRONISING: Final = (s.Fence, s.Atomic)
 

@@ -8,8 +8,9 @@ from typing import Final
 from portable.dtypes import DType, int32, int64, uint32, uint64
 from portable.errors import UnsupportedError
 from portable.lang.emit.avx512 import has_compress
-from portable.lang.emit.llvm import conversions, functions
+from portable.lang.emit.llvm import functions
 from portable.lang.emit.llvm.builder import (
+    Builder,
     Context,
     Held,
     literal,
@@ -18,10 +19,111 @@ from portable.lang.emit.llvm.builder import (
     suffix,
     value_type,
 )
+from portable.lang.emit.llvm.builder import value_type as named
 from portable.lang.emit.llvm.places import Places
 from portable.lang.emit.llvm.printer import Printer
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
+
+# Prints conversions between types of values and of memory.
+
+
+def cast(printer: Printer, x: e.Cast) -> str:
+    """The value of a conversion, narrowed as by memory where that is asked for."""
+    source, target, lanes = scalar_of(x.x.type), scalar_of(x.type), lanes_of(x.type)
+    builder = printer.builder
+    value = printer.value(x.x)
+    if x.in_range and source.is_float and target.is_integer:
+        value = _in_range(builder, value, source, target, lanes)
+    else:
+        value = converted(builder, value, source, target, lanes)
+    if x.storage is None or x.storage is target:
+        return value
+    narrow = converted(builder, value, target, x.storage, lanes)
+    return converted(builder, narrow, x.storage, target, lanes)
+
+
+def converted(builder: Builder, value: str, source: DType, target: DType, lanes: int) -> str:
+    """A value of one scalar type in every lane as one of another; floats saturate in integers.
+
+    Parameters
+    ----------
+    builder : Builder
+    value : str
+    source, target : DType
+        Of registers or of memory; not complex.
+    lanes : int
+    """
+    old, new = of_lanes(named(source), lanes), of_lanes(named(target), lanes)
+    if old == new:
+        return value
+    if target.kind == "b":
+        test = "fcmp une" if source.is_float else "icmp ne"
+        return builder.op(f"{test} {old} {value}, zeroinitializer")
+    if source.is_float and target.is_integer:
+        name = f"fpto{'s' if target.kind == 'i' else 'u'}i.sat.{suffix(new)}.{suffix(old)}"
+        return builder.intrinsic(name, new, f"{old} {value}")
+    if source.short == "f64" and target.short == "f16":
+        return _half_of_double(builder, value, lanes)
+    if source.kind != "f" and target.kind != "f" and value.lstrip("-").isdigit():
+        return _number(int(value), source, target)
+    return builder.op(f"{_word(source, target)} {old} {value} to {new}")
+
+
+def _word(source: DType, target: DType) -> str:
+    """The instruction for a conversion."""
+    if target.is_float:
+        if source.is_float:
+            return "fpext" if target.bits > source.bits else "fptrunc"
+        return "sitofp" if source.kind == "i" else "uitofp"
+    if source.kind == "b":
+        return "zext"
+    if target.bits < source.bits:
+        return "trunc"
+    return "sext" if source.kind == "i" else "zext"
+
+
+def _number(value: int, source: DType, target: DType) -> str:
+    """A literal in another integer type; literals may be written with either sign."""
+    value %= 2**source.bits
+    if source.kind == "i" and value >= 2 ** (source.bits - 1):
+        value -= 2**source.bits
+    value %= 2**target.bits
+    signed = target.kind == "i" and value >= 2 ** (target.bits - 1)
+    return str(value - 2**target.bits if signed else value)
+
+
+def _in_range(builder: Builder, value: str, source: DType, target: DType, lanes: int) -> str:
+    """Truncated where the integer has it; elsewhere any number, but always the same one."""
+    old, new = of_lanes(named(source), lanes), of_lanes(named(target), lanes)
+    word = "fptosi" if target.kind == "i" else "fptoui"
+    result = builder.op(f"{word} {old} {value} to {new}")
+    return builder.op(f"freeze {new} {result}")
+
+
+def _half_of_double(builder: Builder, value: str, lanes: int) -> str:
+    """Rounded once, by way of single precision rounded to odd.
+
+    LLVM would call a function for it on most processors.
+    """
+    double, single = of_lanes("double", lanes), of_lanes("float", lanes)
+    bits, bit = of_lanes("i32", lanes), of_lanes("i1", lanes)
+    near = builder.op(f"fptrunc {double} {value} to {single}")
+    back = builder.op(f"fpext {single} {near} to {double}")
+    sizes = [
+        builder.intrinsic(f"fabs.{suffix(double)}", double, f"{double} {x}") for x in (back, value)
+    ]
+    beyond = builder.op(f"fcmp ogt {double} {sizes[0]}, {sizes[1]}")
+    inexact = builder.op(f"fcmp one {double} {back}, {value}")
+    whole = builder.op(f"bitcast {single} {near} to {bits}")
+    less = builder.op(f"sext {bit} {beyond} to {bits}")
+    toward = builder.op(f"add {bits} {whole}, {less}")
+    odd = builder.op(f"zext {bit} {inexact} to {bits}")
+    bits_found = builder.op(f"or {bits} {toward}, {odd}")
+    single_odd = builder.op(f"bitcast {bits} {bits_found} to {single}")
+    half = of_lanes("half", lanes)
+    return builder.op(f"fptrunc {single} {single_odd} to {half}")
+
 
 # Prints what the masks of vectors choose: their lanes in front, and how many these are.
 #
@@ -240,7 +342,7 @@ class Expressions:
             case e.Unary():
                 return self._unary(x)
             case e.Cast():
-                return conversions.cast(self, x)
+                return cast(self, x)
             case e.Bitcast():
                 return self._bitcast(x)
             case e.Call():
@@ -397,7 +499,7 @@ class Expressions:
         """An integer scalar as 64 bits."""
         kind = x.type
         assert isinstance(kind, DType)
-        return conversions.converted(self.builder, self.value(x), kind, int64, 1)
+        return converted(self.builder, self.value(x), kind, int64, 1)
 
     def number(self, x: e.Expression) -> int | None:
         """The number that an index always is, if it is one."""

@@ -1,6 +1,6 @@
 """Prints element-wise functions: those that processors have as instructions, or nearly so.
 
-The others are made of these before, by `portable.lang.passes.functions`.
+The others are made of these before, by `portable.lang.passes.operators`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Elementary functions as functions of the language, made of fma, bits and polynomials.
 
-For languages that have no such functions of their own (`portable.lang.passes.functions`). They keep
+For languages that have no such functions of their own (`portable.lang.passes.operators`). They keep
 to the bounds in `portable.lang.ir.elementwise` on every processor and give the same bits on all.
 """
 
@@ -9,17 +9,18 @@ from __future__ import annotations
 from typing import Final
 
 from portable.lang.function import Function
-from portable.lang.library.elementary.common import fmod, nextafter
 from portable.lang.library.elementary.powers import (
     cbrt,
     exp,
     exp2,
     expm1,
+    fmod,
     hypot,
     log,
     log1p,
     log2,
     log10,
+    nextafter,
     pow,  # noqa: A004
     rsqrt,
 )

@@ -9,21 +9,24 @@ from portable.dtypes import float32, int32, uint32
 from portable.lang import words as kl
 from portable.lang.function import function
 from portable.lang.library.elementary import coefficients as c
-from portable.lang.library.elementary.common import (
+from portable.lang.library.elementary.powers import (
     bits,
     by_type,
     from_bits,
+    held,
     horner,
+    log1p,
+    log1p_plus,
     nearest,
     nearest_multiple,
     power_of_two,
     product,
     quick_sum,
+    reduced,
     scaled,
     some,
     total,
 )
-from portable.lang.library.elementary.powers import held, log1p, log1p_plus, reduced
 
 # Arc functions: minimax polynomials near 0, elsewhere by theorems of addition.
 
@@ -158,8 +161,6 @@ def atanh(x: Any) -> Any:
     size = kl.abs(x)
     return kl.copysign(0.5 * log1p(2 * size / (1 - size)), x)
 
-
-# Sine, cosine and tangent: minimax polynomials within pi / 4 of 0, chosen by the quadrant.
 
 # Taking multiples of pi / 2 out of an angle.
 #

@@ -13,6 +13,8 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import (
     Kernel,
     all_statements,
+    constant,
+    linear_id,
     map_block,
     map_expression,
     map_memory,
@@ -20,7 +22,6 @@ from portable.lang.ir.kernel import (
     reads,
     subexpressions,
 )
-from portable.lang.ir.make import constant, linear_id
 from portable.lang.ir.types import Array, Layout, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.passes.work_items.interchange import Reach
 from portable.lang.passes.work_items.parts import Part, Region, Together, all_parts
