@@ -371,10 +371,10 @@ def log1p(x: Any) -> Any:
 
 # Powers: ``2 ** (y * log2(x))`` with the logarithm to more digits than the result has.
 #
-# Single precision is worked out in double precision. In double precision the logarithm is a sum of
-# two numbers, by T. J. Dekker's products and sums (1971), good for 65 bits. Zeros and infinities have
-# infinite logarithms and come out right by themselves; the rest of C99's special cases (Annex F) are
-# chosen at the end.
+# Single precision is worked out in double precision. In double precision the logarithm is a sum
+# of two numbers, by T. J. Dekker's products and sums (1971), good for 65 bits. Zeros and
+# infinities have infinite logarithms and come out right by themselves; the rest of C99's special
+# cases (Annex F) are chosen at the end.
 
 
 @function
