@@ -12,6 +12,6 @@ LAYERS: Final[dict[str, type[Layer]]] = {
     for module in (weighted, unweighted, layer)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Layer)
-    if kind.__module__ == module.__name__ and not name.startswith("_")
+    if kind.__module__ == module.__name__ and kind is not Layer and not name.startswith("_")
 }
 """All kinds of layers by name."""
