@@ -84,13 +84,16 @@ class _Known(NamedTuple):
     kept: tuple[Any, ...]
 
     def launched(self, given: tuple[Any, ...]) -> bool:
-        """Launches it for other arrays, the result last; False, nothing done, where it may not."""
+        """Launches it for other arrays, the result last; False, nothing done, where it may not.
+
+        In one function and without comprehensions, whose calls would be a third of all.
+        """
         device = self.device
         if device.current_queue() != self.queue:
             return False
         if self.chosen is not None and registry.chosen_device() is not self.chosen[0]:
             return False
-        views: list[ArrayView | None] = []
+        views: list[Any] = []
         for x, form in zip(given, self.forms, strict=True):
             if form is None:
                 views.append(None)
@@ -101,38 +104,25 @@ class _Known(NamedTuple):
             if view.address % ALIGNMENT != form.phase or view.writable != form.writable:
                 return False
             views.append(view)
-        if self._meet(views):
-            return False
-        self._launch([*views, *self.room])
-        return True
-
-    def _meet(self, views: list[ArrayView | None]) -> bool:
-        """Whether what is written may share memory with another array."""
         for i, j, near, far in self.pairs:
             x, y = views[i], views[j]
-            assert x is not None
-            assert y is not None
             if x.owner == y.owner and near < x.address - y.address < far:
-                return True
-        return False
-
-    def _launch(self, views: list[ArrayView | None]) -> None:
-        if self.device.capabilities.pointer_offsets:
-            for launch, places, shifts, numbers in self.launches:
-                handles = [None if i < 0 else views[i].handle for i in places]  # type: ignore[union-attr]
-                begins = [
-                    0 if i < 0 else views[i].offset + by  # type: ignore[union-attr]
-                    for i, by in zip(places, shifts, strict=True)
-                ]
-                launch(handles, begins, numbers)
-            return
-        behind = self.device.behind
+                return False  # what is written may share memory with another array
+        views += self.room
+        offsets = device.capabilities.pointer_offsets
         for launch, places, shifts, numbers in self.launches:
-            handles = [
-                None if i < 0 else behind(views[i].handle, by) if by else views[i].handle  # type: ignore[union-attr]
-                for i, by in zip(places, shifts, strict=True)
-            ]
-            launch(handles, shifts, numbers)
+            handles: list[Any] = []
+            begins: list[int] = []
+            for i, by in zip(places, shifts, strict=True):
+                handle = None if i < 0 else views[i].handle
+                if offsets and i >= 0:
+                    by += views[i].offset
+                elif by:
+                    handle = device.behind(handle, by)
+                handles.append(handle)
+                begins.append(by)
+            launch(handles, begins, numbers)
+        return True
 
 
 class _OfThread(threading.local):
@@ -199,8 +189,10 @@ def remembered(
 
 def _key_of(given: tuple[Any, ...], options: tuple[Any, ...], in_place: bool) -> Any:
     """What calls alike have in common, as far as it is cheap to say; None where it is not."""
+    parts: list[Any] = []
     try:
-        parts = [None if x is None else (x.dtype, x.shape, x.strides) for x in given]
+        for x in given:  # a comprehension would be a call
+            parts.append(None if x is None else (x.dtype, x.shape, x.strides))  # noqa: PERF401
     except AttributeError:  # no arrays at all, or of libraries that have no strides
         return None
     return (*parts, in_place, options)

@@ -8,7 +8,6 @@ from portable.backend import Device
 from portable.conv.direct.kernels import (
     FilterGradient,
     Gathering,
-    ImageGradient,
     Results,
     gathered_product,
 )
@@ -49,36 +48,6 @@ class Gathered(Method):
         _launch(
             self.device, shape, Results, arguments, epilogue.activation, self.choice, self.splits
         )
-
-
-def image_gradient(
-    device: Device, shape: Geometry, dy: Any, w: Any, out: Any, epilogue: Epilogue
-) -> None:
-    """Makes the gradient by the images from that by the results.
-
-    Parameters
-    ----------
-    device : Device
-        Where the arrays are.
-    shape : Geometry
-        Of the convolution.
-    dy : array, shape (N, K, H', W')
-        The gradient by the results.
-    w : array, shape (K, C / groups, R, S)
-        The filters.
-    out : array, shape (N, C, H, W)
-        Where to put it.
-    epilogue : Epilogue
-        Without a residual.
-    """
-    space, count = device.namespace(), shape.groups
-    filters, depth = shape.filters // count, shape.channels // count
-    down, across = shape.window.taps
-    parts = space.reshape(w, (count, filters, depth, down, across))
-    turned = space.permute_dims(parts, (0, 2, 1, 3, 4))
-    left = space.reshape(turned, (1, shape.channels, filters * down * across))
-    arguments = (left, dy, out, epilogue.bias, None, filters, shape.width)
-    _launch(device, shape, ImageGradient, arguments, epilogue.activation)
 
 
 def filter_gradient(
