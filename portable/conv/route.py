@@ -203,7 +203,7 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         _by_winograd,
         lambda x: x.algorithm.startswith("winograd"),
     ),
-    Way("grouped", "arrange_group_filters convolve_groups", _one(Grouped), _is_grouped),
+    Way("grouped", "arrange_filters convolve_groups", _one(Grouped), _is_grouped),
     Way(
         "thin boxes",
         "arrange_filters multiply_boxes",

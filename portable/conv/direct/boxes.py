@@ -334,7 +334,7 @@ class Boxes(Method):
             residual = self.device.namespace().permute_dims(residual, (0, 2, 3, 1))
 
         def use(choice: Parameters) -> None:
-            launcher, plan = self._planned(choice, tuple(places), w.shape[1])
+            launcher, plan = self._planned(choice, tuple(places), w.shape[1], residual is None)
             if plan.parts == 1:
                 beside, sums, last = (bias, residual), target, activation
             else:
@@ -355,18 +355,26 @@ class Boxes(Method):
         """By choice and places: one object each, which launches recognise at once."""
         return {}
 
-    def _planned(self, choice: Parameters, places: Box, depth: int) -> tuple[Launcher, BoxPlan]:
-        """How results of so many places are multiplied by filters of so many channels."""
-        key, window = (id(choice), places), self.window
+    def _planned(
+        self, choice: Parameters, places: Box, depth: int, alone: bool
+    ) -> tuple[Launcher, BoxPlan]:
+        """How results of so many places are multiplied by filters of so many channels.
+
+        Tiles are made in turn where nothing is added to sums, which would be read first.
+        """
+        key, window = (id(choice), places, alone), self.window
         if key not in self._plans:
             box = box_of(choice["BM"], places, window.taps)
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * self.blocks * -(-self.shape.filters // self.blocks // choice["BN"])
             parts = self._parts(count, window.count * -(-depth // choice["BK"]))
-            tiling = Tiling.of(choice, split=self.splits)
+            resident = choice.get("RESIDENT", 0) if alone and parts == 1 else 0
+            tiling = Tiling.of({**choice, "RESIDENT": resident}, split=self.splits)
             plan = BoxPlan(window, box, tiling, parts, self.blocks)
+            most = resident * self.device.capabilities.compute_units
+            count = min(count, most) if tiling.persistent else count * parts
             workgroup = (choice["WORKGROUP"], 1, 1)
-            self._plans[key] = multiply_boxes[groups(count * parts), workgroup], plan
+            self._plans[key] = multiply_boxes[groups(count), workgroup], plan
         return self._plans[key]
 
     def _parts(self, tiles: int, steps: int) -> int:
