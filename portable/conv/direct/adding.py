@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.conv.launching import enqueue
 from portable.lang.kernel import kernel
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 

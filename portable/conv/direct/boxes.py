@@ -18,12 +18,12 @@ from portable.conv.direct.box_kernels import (
 )
 from portable.conv.direct.direct import in_c_order
 from portable.conv.geometry import Geometry, Layout, Pair, Window
-from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, Split, most_workspace
 from portable.conv.tuning import direct_choices
 from portable.dtypes import DType, float32
 from portable.lang.arguments.arguments import ALIGNMENT
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.linalg.base.tiling import Tiling
@@ -285,7 +285,7 @@ class Boxes(Method):
         extents = (count, *places, self.row(filtered))
         room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
         self._multiply(images, filters, room, epilogue)
-        copy_into(room, space.permute_dims(out, (0, 2, 3, 1)), enqueue)
+        copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
 
     def in_phases(self, x: Any) -> Any:
         """Images (N, H, W, C) as they are, or apart in phases of the stride or in blocks."""
@@ -294,7 +294,7 @@ class Boxes(Method):
             return x
         if not in_c_order(self.device, x):
             room = self.device.empty(x.shape, self.kind)
-            copy_into(x, room, enqueue)
+            copy_into(x, room)
             x = room
         if plain:
             return self.in_blocks(x)
@@ -348,7 +348,7 @@ class Boxes(Method):
 
         first_accepted(self._choices, use)
         if target is not out:
-            copy_into(target, out, enqueue)
+            copy_into(target, out)
 
     @cached_property
     def _plans(self) -> dict[Any, tuple[Launcher, BoxPlan]]:
@@ -447,7 +447,7 @@ def channels_last(device: Device, x: Any, room: Any) -> Any:
     rows = space.reshape(room, (count, height * width, room.shape[3]))
     if depth < room.shape[3]:
         clear(room[..., depth:])  # vectors are read whole
-    copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth], enqueue)
+    copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
     return room[..., :depth]
 
 
