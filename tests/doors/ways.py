@@ -264,7 +264,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "scale_rows scale_sums": "tests/linalg/test_scaled_matmul.py",
     "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
     # bands and singular values
-    "item_wave load_band move_band store_bidiagonal vector_packs vector_wave "
+    "item_wave load_band move_band store_bidiagonal vector_packs "
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
