@@ -1,8 +1,11 @@
-"""A kernel on its way out of fragments, and the building of plain statements."""
+"""A kernel on its way out of fragments, and the building of plain statements.
+
+Puts arrays in the place of others, wherever a kernel names them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -23,7 +26,14 @@ from portable.lang.ir.types import (
     Vector,
     scalar_of,
 )
-from portable.lang.ir.walk import all_expressions, all_statements
+from portable.lang.ir.walk import all_expressions, all_statements, map_block, map_memory
+
+
+def substitute(body: s.Block, new: Mapping[Array, Array]) -> s.Block:
+    """The block with every array that is a key of `new` replaced; the indices stay."""
+    if not new:
+        return body
+    return map_block(body, lambda x: (map_memory(x, lambda array: new.get(array, array)),))
 
 
 def _like(kind: ValueType, dtype: DType) -> ValueType:
