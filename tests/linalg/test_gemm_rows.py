@@ -105,9 +105,9 @@ def test_columns_of_b_are_turned_into_rows(monkeypatch: pytest.MonkeyPatch) -> N
     copied: list[Any] = []
     copy = gemm_rows.copy_into
 
-    def copy_into(x: Any, out: Any, enqueue: Any) -> None:
+    def copy_into(x: Any, out: Any) -> None:
         copied.append(x)
-        copy(x, out, enqueue)
+        copy(x, out)
 
     monkeypatch.setattr(gemm_rows, "copy_into", copy_into)
     a, b = (counted(shape, "float32") % 7 for shape in ((8, 12), (12, 20)))
