@@ -16,19 +16,30 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from portable.dtypes import DType, bfloat16, float16
+from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
+from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.parts import Part, Tile, kept_dims
 from portable.lang.tiles.pipelining import Rotation, exist_always, rotation
 from portable.lang.tiles.regions import inside, place, store_neighbours
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import contiguous_dim, staggered
-from portable.lang.tiles.work import Code, Work, add, both, mul, number, smaller, vector_type
+from portable.lang.tiles.work import (
+    Code,
+    Work,
+    add,
+    both,
+    mul,
+    number,
+    smaller,
+    stored,
+    vector_type,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +143,7 @@ class Grid:
         tall = 1 << ((lanes.bit_length() - 1) // 2)
         wide = lanes // tall
         if items % lanes or down % tall or across % wide or lanes == 1:
-            y, x = _quotient(item, across), _remainder(item, across)
+            y, x = divided(item, across), remainder(item, across)
         else:
             y, x = _by_lanes(code, item, lanes, tall, wide, down // tall)
         return Grid(down, across, code.let("own_y", y), code.let("own_x", x), widest)
@@ -145,28 +156,14 @@ def _by_lanes(
 
     Each quarter of 32 lanes then reads few different vectors on both sides.
     """
-    lane = code.let("lane", _remainder(item, lanes))
-    block = code.let("lanes", _quotient(item, lanes))
+    lane = code.let("lane", remainder(item, lanes))
+    block = code.let("lanes", divided(item, lanes))
     pair = min(tall, 2)
-    low = add(mul(_quotient(lane, pair * wide), pair), _remainder(lane, pair))
-    right = _remainder(_quotient(lane, pair), wide)
-    y = add(mul(_remainder(block, down), tall), low)
-    x = add(mul(_quotient(block, down), wide), right)
+    low = add(mul(divided(lane, pair * wide), pair), remainder(lane, pair))
+    right = remainder(divided(lane, pair), wide)
+    y = add(mul(remainder(block, down), tall), low)
+    x = add(mul(divided(block, down), wide), right)
     return y, x
-
-
-def _quotient(x: e.Expression, by: int) -> e.Expression:
-    if by == 1:
-        return x
-    if isinstance(x, e.Const):
-        return e.Const(int(x.value) // by, x.type)
-    return e.Binary("floordiv", x, e.Const(by, x.type), nonnegative=True)  # type: ignore[arg-type]
-
-
-def _remainder(x: e.Expression, by: int) -> e.Expression:
-    if by == 1 or isinstance(x, e.Const):
-        return e.Const(int(x.value) % by if isinstance(x, e.Const) else 0, x.type)  # type: ignore[arg-type]
-    return e.Binary("mod", x, e.Const(by, x.type), nonnegative=True)  # type: ignore[arg-type]
 
 
 _VECTOR_BYTES: Final = 16
@@ -255,7 +252,7 @@ class Registers(Strategy):
     def fill(self, x: s.FragmentFill) -> s.Block:
         """The value in every register."""
         code = self.work.code(x.loc)
-        value = code.let("filling", _stored(x.value, x.fragment))
+        value = code.let("filling", stored(x.value, x.fragment))
         array = self._held[x.fragment]
         with (
             code.loop("i", array.shape[0], unroll=self._unrolled) as i,
@@ -302,7 +299,7 @@ class Registers(Strategy):
                 kind = x.value.type
                 code.emit(s.Assign(x.value, code.load(array, at, kind), x.loc), *x.body)
                 if x.writes:
-                    code.store(array, at, _stored(x.value, x.fragment))
+                    code.store(array, at, stored(x.value, x.fragment))
         return code.block
 
     def _first(self, fragment: Fragment) -> e.Expression | None:
@@ -491,14 +488,6 @@ def _along(
         at = code.let(name, add(share.first(group), u))
         held = add(mul(group, share.width), u)
         yield at, held, None if share.exact else smaller(at, share.extent)
-
-
-def _stored(value: e.Expression, fragment: Fragment) -> e.Expression:
-    """A value as an element of a fragment holds it: rounded to half where that is its type."""
-    narrow = fragment.dtype
-    if narrow in (float16, bfloat16) and value.type is not narrow:
-        return e.Cast(value, value.type, narrow)
-    return value
 
 
 def _layout(tile: Tile) -> Layout | None:

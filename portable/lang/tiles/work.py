@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from portable.backend import Capabilities
-from portable.dtypes import DType, bool_, float16
+from portable.dtypes import DType, bfloat16, bool_, float16
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -275,6 +275,14 @@ def vector_type(dtype: DType, lanes: int) -> ValueType:
 def splat(x: e.Expression, kind: ValueType) -> e.Expression:
     """A scalar in every lane."""
     return e.Splat(x, kind) if isinstance(kind, Vector) else x
+
+
+def stored(value: e.Expression, fragment: Fragment) -> e.Expression:
+    """A value as an element of a fragment holds it: rounded to half where that is its type."""
+    narrow = fragment.dtype
+    if narrow in (float16, bfloat16) and value.type is not narrow:
+        return e.Cast(value, value.type, narrow)
+    return value
 
 
 def _constant(x: e.Expression | int, like: DType) -> e.Expression:
