@@ -16,6 +16,7 @@ from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, Split
 from portable.dtypes import DType, dtype
 from portable.lang.function import Function
+from portable.lang.launch.again import lies_whole
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
@@ -147,10 +148,4 @@ def tiles_for(
 
 def in_c_order(device: Device, x: Any) -> bool:
     """Whether elements follow each other in memory, the last dimension fastest."""
-    view = device.view(x)
-    size = view.dtype.itemsize
-    for extent, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
-        if extent > 1 and stride != size:
-            return False
-        size *= extent
-    return True
+    return lies_whole(device.view(x))
