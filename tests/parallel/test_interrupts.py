@@ -1,4 +1,4 @@
-"""Ctrl-C among processes is noted once, and raised the second time, or at the end if it was late."""
+"""Ctrl-C among processes is noted once, and raised the second time or, if late, at the end."""
 
 from __future__ import annotations
 
