@@ -51,7 +51,7 @@ _REALS: Final = (*_FLOATS, "int32", "int64")
 _NUMBERS: Final = (*_REALS, "complex64")
 _SAMPLE: Final = 1e-3
 _MOST_CALLS: Final = 20
-"""Seconds of a sample at least, so that waiting for a GPU hides no kernel, and its calls at most."""
+"""Seconds of a sample at least, so that waiting for a GPU hides no kernel; calls of it at most."""
 
 _CLOSE: Final = {"float32": 1e-3, "complex64": 1e-3, "float64": 1e-9, "complex128": 1e-9}
 """How far results may be apart, of the largest of them: a look for what is wrong, not a bound."""
