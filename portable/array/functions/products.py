@@ -22,6 +22,7 @@ from portable.array.functions.vector_product_kernels import (
     pairs_by_vector,
     rows_by_vector,
 )
+from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.lang.kernel import kernel
@@ -221,7 +222,7 @@ def _vector_product(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
         lanes = min(lanes, 1 << rows.bit_length() - 1)
     each = 1 if along else lanes
     wanted = capabilities.compute_units * _SHARES
-    vectors = _VECTORS if rows >= _VECTORS * each * capabilities.compute_units else 1
+    vectors = _sums_of_each(rows // each, depth if along else 0, _VECTORS, capabilities)
     blocks = -(-rows // (each * vectors))
     section = _section(depth, blocks, wanted)
     sections = -(-depth // section)
@@ -237,7 +238,7 @@ def _pairs_by_vector(recipe: Recipe, matrix: Any, vector: Any, kind: DType) -> A
     """A product of a complex matrix by a vector, where work-items are alone."""
     capabilities, real = matrix.device.capabilities, kind.real
     (rows, depth), half = matrix.shape, kind.itemsize // 2
-    vectors = _PAIRS if rows >= _PAIRS * capabilities.compute_units else 1
+    vectors = _sums_of_each(rows, depth, _PAIRS, capabilities)
     blocks = -(-rows // vectors)
     section = _section(depth, blocks, capabilities.compute_units * _SHARES)
     sections = -(-depth // section)
@@ -267,6 +268,16 @@ def _rows_by_vector(recipe: Recipe, matrix: Any, vector: Any, kind: DType) -> An
         ACC=kind.register, LANES=lanes, WIDTH=width, DEPTH=section,
     )  # fmt: skip
     return parts if sections == 1 else summed_in(recipe, parts, (0,), kind)
+
+
+def _sums_of_each(rows: int, depth: int, most: int, capabilities: Capabilities) -> int:
+    """How many rows a work-item does at a time: fewer where others would have nothing to do.
+
+    Parts of sums of `depth` products, where they are parted, are work for all.
+    """
+    if rows >= most * capabilities.compute_units:
+        return most
+    return min(most, rows) if depth >= _FEWEST_PRODUCTS * capabilities.compute_units else 1
 
 
 def _section(depth: int, blocks: int, wanted: int) -> int:
