@@ -82,14 +82,17 @@ class Asked(NamedTuple):
     def key(self) -> Any:
         """What calls alike have in common, as far as it is cheap to say; None where it is not."""
         given = (*self.arrays, self.out)
-        same = [given[i] is given[j] for i, j in self.alike]
+        parts: list[Any] = [self.options]
         try:
-            forms = [None if x is None else (x.dtype, x.shape, x.strides) for x in given]
+            for x in given:  # a comprehension is a call of its own
+                parts.append(None if x is None else (x.dtype, x.shape, x.strides))  # noqa: PERF401
         except AttributeError:
             if not all(x is None or (is_tensor(x) and x.is_cuda) for x in given):
                 return None
-            forms = [None if x is None else (x.dtype, x.shape, x.stride()) for x in given]
-        return (*forms, *same, self.options)
+            parts += [None if x is None else (x.dtype, x.shape, x.stride()) for x in given]
+        for i, j in self.alike:
+            parts.append(given[i] is given[j])
+        return tuple(parts)
 
 
 class _Known(NamedTuple):
