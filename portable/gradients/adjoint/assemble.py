@@ -286,7 +286,9 @@ class _Assembly:
         body = self.sums.put(settled(body, frozenset(x.name for x in self._cells())))
         known = covered(self.flat, self.sweeps.again)
         known |= {name for name, before in self.sums.again.items() if before in known}
-        live, cells = after_loops(needed(body, into, covered=known), self.names)
+        live, cells = after_loops(
+            needed(body, into, covered=known), self.names, self.flat.sub_group_size
+        )
         self.sweeps.cells += cells
         return settled(live, frozenset(x.name for x in self._cells()))
 
