@@ -8,16 +8,16 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.walk import reads, subexpressions
 
 
-def atomic_pairs(body: s.Block) -> dict[int, s.Atomic | None]:
+def atomic_pairs(body: s.Block) -> dict[int, tuple[s.Atomic, s.Atomic] | None]:
     """Pairs of relaxed additions of a block, nobody asking for the values from before.
 
     Returns
     -------
     dict
-        By identities: of the later of two the earlier one, which is done with it; of the earlier
-        one None.
+        By identities: of the later of two both, in the order of their elements; of the earlier
+        one, which is done with it, None.
     """
-    result: dict[int, s.Atomic | None] = {}
+    result: dict[int, tuple[s.Atomic, s.Atomic] | None] = {}
     waiting: list[s.Atomic] = []
     for x in body:
         if isinstance(x, s.Atomic) and _is_addition(x):
@@ -26,7 +26,8 @@ def atomic_pairs(body: s.Block) -> dict[int, s.Atomic | None]:
                 waiting.append(x)
             else:
                 waiting.remove(partner)
-                result |= {id(partner): None, id(x): partner}
+                both = (x, partner) if _last(x) < _last(partner) else (partner, x)
+                result |= {id(partner): None, id(x): both}
         elif isinstance(x, s.Assign):
             waiting = [y for y in waiting if x.var.name not in _names(y)]
         elif not isinstance(x, s.Let):
@@ -34,7 +35,7 @@ def atomic_pairs(body: s.Block) -> dict[int, s.Atomic | None]:
     return result
 
 
-def last_index(x: s.Atomic) -> int:
+def _last(x: s.Atomic) -> int:
     """The constant that the last index is."""
     assert isinstance(x.index[-1], e.Const)
     return int(x.index[-1].value)
@@ -49,7 +50,7 @@ def _is_addition(x: s.Atomic) -> bool:
 
 def _are_neighbours(x: s.Atomic, y: s.Atomic) -> bool:
     same = (x.array, x.scope, x.index[:-1]) == (y.array, y.scope, y.index[:-1])
-    return same and abs(last_index(x) - last_index(y)) == 1
+    return same and abs(_last(x) - _last(y)) == 1
 
 
 def _names(x: s.Atomic) -> set[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from portable.dtypes import DType, uint32, uint64
 from portable.errors import UnsupportedError
 from portable.lang.emit.addresses import Addresses
-from portable.lang.emit.atomic_pairs import last_index
 from portable.lang.emit.expressions import Expressions
 from portable.lang.emit.printer import Text
 from portable.lang.ir import expressions as e
@@ -128,7 +127,6 @@ class Atomics:
 
         That takes an address that two elements divide (PTX ISA, ``red``).
         """
-        x, y = sorted((x, y), key=last_index)
         pointer = self._addresses.pointer(x.array, self._addresses.offset(x.array, x.index)).text
         values = (self._expressions.text(z.value) for z in (x, y) if z.value is not None)
         name = f"pt_atomic_add_pair_{x.scope}"

@@ -51,8 +51,8 @@ class Statements:
         for statement in body:
             if id(statement) not in pairs:
                 self.statement(statement)
-            elif (first := pairs[id(statement)]) is not None:
-                self._lines(self._atomics.pair(first, statement))
+            elif (both := pairs[id(statement)]) is not None:
+                self._lines(self._atomics.pair(*both))
 
     def statement(self, x: s.Statement) -> None:
         """Prints one statement."""
