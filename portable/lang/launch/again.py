@@ -191,7 +191,7 @@ def _learn(key: Any, asked: Asked, given: tuple[Any, ...], steps: Sequence[Step]
         return
     first = len(asked.numbers)
     views = [None if x is None else _seen(device, x) for x in given[first:]]
-    if asked.whole and not all(v is None or _lies_whole(v) for v in views):
+    if asked.whole and not all(v is None or lies_whole(v) for v in views):
         return
     views = [*[None] * first, *views]
     text = text_for(device, given, _NO_CONSTANTS, views)
@@ -251,7 +251,7 @@ def _size(view: ArrayView) -> int:
     return high - low
 
 
-def _lies_whole(view: ArrayView) -> bool:
+def lies_whole(view: ArrayView) -> bool:
     """Whether elements follow each other in C order: of others libraries' reshapes are copies."""
     size = view.dtype.itemsize
     for extent, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):

@@ -21,9 +21,8 @@ from portable.lang.arguments.arguments import ALIGNMENT, scalar_key
 from portable.lang.arguments.signature import constant_key
 from portable.lang.arguments.structs import field_names, flattened, is_composite, items_of
 from portable.lang.function import Function
-from portable.lang.launch.filling import Filling, Wording
+from portable.lang.launch.filling import Filling, Wording, maker_of
 from portable.lang.launch.geometry import Three
-from portable.lang.launch.maker import maker_of
 from portable.registry import registry
 
 Again = Callable[[tuple[Any, ...], dict[str, Any]], bool]
