@@ -9,6 +9,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from traceback import print_exception
@@ -28,7 +29,12 @@ class Interrupts:
 
     A process that left alone what all do together would leave the others waiting for ever. So the
     first Ctrl-C is noted, for this process to tell the others where they meet next, and the second
-    one raises KeyboardInterrupt.
+    one raises KeyboardInterrupt. One that came too late to be told is raised at the block's end.
+
+    Attributes
+    ----------
+    answered : bool
+        Whether all end early for one that came in some process; set by who hears of it.
 
     Parameters
     ----------
@@ -40,6 +46,7 @@ class Interrupts:
         self._who: Final = f"process {rank} of {size}"
         self._came = False
         self._before: Any = None
+        self.answered = False
 
     @property
     def came(self) -> bool:
@@ -53,10 +60,12 @@ class Interrupts:
             self._before = signal.signal(signal.SIGINT, self._noted)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
             self._before = None
+        if kind is None and self._came and not self.answered:
+            raise KeyboardInterrupt
 
     def _noted(self, number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -352,6 +361,8 @@ class MPIMeeting(Meeting):
         self._failures = comm.Dup()
         self.rank = int(comm.Get_rank())
         self.size = int(comm.Get_size())
+        if not isinstance(sys.excepthook, _EndsAll):
+            sys.excepthook = _EndsAll(self, sys.excepthook)
 
     def exchange(self, value: Any) -> list[Any]:
         """By ``allgather``."""
@@ -402,10 +413,14 @@ class MPIMeeting(Meeting):
 
     def fail(self, error: BaseException) -> None:
         """By ``Abort``, with status 1, after the traceback that Python has no time to print."""
+        self.fail_with(error, partial(print_exception, error))
+
+    def fail_with(self, error: BaseException, show: Callable[[], object]) -> None:
+        """As `fail`, where something else shows the error."""
         all_fail, end = self._failures.Ibarrier(), monotonic() + _GRACE
         while not all_fail.Test():
             if monotonic() > end:
-                print_exception(error)
+                show()
                 print(  # noqa: T201  (the processes end before anybody could tell the user)
                     f"process {self.rank} of {self.size} failed, which ends them all: "
                     f"{type(error).__name__}: {error}",
@@ -414,6 +429,21 @@ class MPIMeeting(Meeting):
                 )
                 self._comm.Abort(1)
             sleep(_LOOK_FOR_RANKS)
+
+
+class _EndsAll:
+    """What Python calls for an error that ends this process, beside which the others wait for ever.
+
+    Ctrl-C is one wherever it comes: in the user's lines between two runs, or as a run is set up.
+    """
+
+    def __init__(self, meeting: MPIMeeting, before: Callable[..., object]) -> None:
+        self._meeting = meeting
+        self._before = before
+
+    def __call__(self, kind: Any, error: BaseException, trace: Any) -> None:
+        self._before(kind, error, trace)
+        self._meeting.fail_with(error, lambda: None)
 
 
 def local_rank(comm: Any) -> int:

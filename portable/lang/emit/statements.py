@@ -12,6 +12,7 @@ from typing import Final
 from portable.dtypes import DType, int32, uint32
 from portable.errors import LaunchError, UnsupportedError
 from portable.lang.emit import vectors
+from portable.lang.emit.atomic_pairs import atomic_pairs
 from portable.lang.emit.atomics import Atomics
 from portable.lang.emit.context import Code, Context, Level, Writer, wrapped
 from portable.lang.emit.expressions import Expressions
@@ -216,8 +217,12 @@ class Statements:
 
     def block(self, body: s.Block) -> None:
         """Prints the statements of a block."""
+        pairs = atomic_pairs(body) if self.context.capabilities.atomic_pairs else {}
         for statement in body:
-            self.statement(statement)
+            if id(statement) not in pairs:
+                self.statement(statement)
+            elif (both := pairs[id(statement)]) is not None:
+                self._lines(self._atomics.pair(*both))
 
     def statement(self, x: s.Statement) -> None:
         """Prints one statement."""

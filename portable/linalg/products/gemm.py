@@ -445,8 +445,8 @@ def _run(plan: Plan, args: tuple[Any, ...]) -> None:
         empty = plan.device.empty if launch.packing is None else partial(kept_room, plan.device)
         try:
             with attempted():
-                for step, arguments in in_order(launch, args, plan.activation, empty):
-                    enqueue(step.launcher, *arguments, **step.constants)
+                for step, given, how in in_order(launch, args, plan.activation, empty):
+                    enqueue(step, *given, **how)
         except (CompileError, LaunchError, UnsupportedError) as error:
             failures.append(f"{launch.constants}: {error}")
             _refuse(key)

@@ -36,6 +36,7 @@ from portable.namespace import device_of_arrays
 
 __all__ = [
     "Packing",
+    "Step",
     "kept_room",
     "packed_launcher",
     "packed_steps",
