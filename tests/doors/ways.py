@@ -268,7 +268,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
-    "bidiagonalize_in_panels copy_tolerance count_values fill_line identities merge "
+    "add_band_rows bidiagonalize_in_panels choose_factor copy_tolerance count_values "
+    "factor_shifted_bands fill_line identities merge store_shifted "
     "real_bidiagonal real_tridiagonal split "
     "subtract turn unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations

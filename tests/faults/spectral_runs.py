@@ -8,6 +8,7 @@ import numpy as np
 
 import portable as pt
 from portable.linalg.spectral import reductions
+from portable.linalg.spectral.banded import eigenvalues_by_band
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
 from portable.linalg.spectral.reflections import reflect
 from portable.linalg.spectral.step_kernels import StepShape
@@ -64,6 +65,14 @@ def bidiagonal(groups: int) -> None:
     d, e = np.asarray(reduced.d)[0], np.asarray(reduced.e)[0, :8]
     found = np.linalg.svd(np.diag(d) + np.diag(e, 1), compute_uv=False)
     close(found / found[0], np.linalg.svd(a[0], compute_uv=False) / np.linalg.norm(a[0], 2))
+
+
+@run
+def values_by_a_band() -> None:
+    a = random(11, 11)
+    a, values = (a + a.T)[None], np.empty((1, 11), np.float32)
+    eigenvalues_by_band(device(), a, values)
+    close(values, np.linalg.eigvalsh(a))
 
 
 @run

@@ -15,6 +15,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.lang.kernel import kernel
 from portable.linalg import eigh, eigvalsh, matrix_rank, pinv, polar, svd
 from portable.linalg.singular_values.direct_kernels import Block, DirectShape, change
+from portable.linalg.spectral.banded import eigenvalues_by_band
 from tests.linalg.spectral_matrices import (
     HERMITIAN,
     RECTANGULAR,
@@ -79,6 +80,21 @@ def test_eigenvectors_in_stages(device: Device, name: str, dtype: str) -> None:
     check_eigh(a, values, vectors)
     alone = on(device, eigvalsh, a)
     assert np.max(np.abs(alone - values)) <= 60 * np.finfo(alone.dtype).eps * np.max(np.abs(values))
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("name", HERMITIAN)
+def test_eigenvalues_by_a_band(device: Device, name: str) -> None:
+    a = HERMITIAN[name](STAGED, "float32")
+    with portable.use(device.name):
+        given, values = device.from_numpy(a[None]), device.empty((1, STAGED), kl.f32)
+        eigenvalues_by_band(device, given, values)
+    largest = float(np.max(np.abs(a))) or 1.0
+    found = device.to_numpy(values)[0] / largest
+    wanted = np.linalg.eigvalsh(a.astype(np.float64) / largest)
+    room = 60 * np.finfo(np.float32).eps * max(np.max(np.abs(wanted)), np.finfo(np.float32).tiny)
+    assert np.all(np.diff(found) >= 0)
+    assert np.max(np.abs(found - wanted)) <= room
 
 
 @pytest.mark.needs_compiler

@@ -16,6 +16,7 @@ from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
 from portable.linalg.base.operands import common_dtype
 from portable.linalg.factorisations.qr import qr
+from portable.linalg.spectral.banded import eigenvalues_by_band
 from portable.linalg.spectral.products import multiplied, turned
 from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
 from portable.linalg.spectral.stages import hermitian_in_stages, svd_in_stages
@@ -30,6 +31,12 @@ _FEW: Final = 48
 
 _FEW_OF_MANY: Final = 96
 """The same of several matrices where work-items are many: one launch, and all at once."""
+
+_BANDED: Final = 1500
+"""Rows from which on eigenvalues alone take less time by way of a band, where work-items are many.
+
+Processors take as long either way, and much longer where cores that wait for each other are shared.
+"""
 
 _TALL: Final = 8
 """How many times as tall as wide a matrix may be for rotations."""
@@ -323,6 +330,15 @@ class Asked(NamedTuple):
         narrow = shortest == int(left.shape[2]) == int(right.shape[1])
         return narrow and longest > _LONG * shortest
 
+    @property
+    def banded(self) -> bool:
+        """Whether eigenvalues alone are wanted, of real matrices that are large enough."""
+        real, many = (
+            not dtype(self.a.dtype).is_complex,
+            not self.device.capabilities.lone_work_items,
+        )
+        return many and real and self.results[1] is None and int(self.a.shape[2]) >= _BANDED
+
 
 def _rotated(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
     return lambda x: iter(((decompose(x.device, x.a, *x.results),),))
@@ -370,6 +386,12 @@ SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
 EIGENVECTORS: Final = Ways[Asked, tuple[Any, ...]](
     "eigenvectors",
     Way("by rotations", "hermitian_by_rotations", _rotated(hermitian_rotated), lambda x: x.small),
+    Way(
+        "by a band",
+        "factor_panel apply_reflectors factor_shifted_bands store_shifted",
+        lambda x: iter((eigenvalues_by_band(x.device, x.a, x.results[0]),)),
+        lambda x: x.banded,
+    ),
     Way("in stages", f"tridiagonalize {_STAGES}", _staged(hermitian_in_stages)),
 )
 """How eigenvalues and eigenvectors of Hermitian matrices are found."""
