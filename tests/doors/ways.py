@@ -226,7 +226,6 @@ STEPS: Final = frozenset(
         "clear_below",
         "collect",
         "copy_columns",
-        "copy_each",
         "copy_rows",
         "copy_several",
         "count_table",
@@ -269,9 +268,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
     "add_band_rows bidiagonalize_in_panels choose_factor copy_tolerance count_values "
-    "factor_shifted_bands fill_line identities merge store_shifted "
-    "real_bidiagonal real_tridiagonal split "
-    "subtract turn unfold_complex": "tests/linalg/test_spectral.py",
+    "factor_shifted_bands fill_line store_shifted "
+    "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
     "copy_alone eliminate_in_registers exchange_and_solve eliminate_panel exchange_alone "

@@ -14,9 +14,10 @@ from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
 from portable.linalg.base.operands import common_dtype
+from portable.linalg.factorisations.matrices import copied
+from portable.linalg.factorisations.products import multiplied
 from portable.linalg.singular_values.svdvals import svdvals
 from portable.linalg.spectral.decompositions import svd
-from portable.linalg.spectral.products import multiplied, turned
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
@@ -126,7 +127,9 @@ def pinv(a: ArrayT, *, rtol: Any = None) -> ArrayT:
         scaled = device.empty((count, k, n), kind)
         tolerance = tolerance_of(device, rtol, (m, n), values)
         scale_rows[(n, k, count), _TILE](right, values, tolerance, scaled, INVERSE=True)
-        result = multiplied(device, scaled, left, turned=(True, True))
+        product = device.empty((count, m, n), kind)
+        multiplied(device, product, left, scaled)
+        copied(device, product, result, turned=True)
     return device.namespace().reshape(result, (*lead, n, m))  # type: ignore[no-any-return]
 
 
@@ -217,11 +220,14 @@ def polar(a: ArrayT, *, side: Literal["right", "left"] = "right") -> PolarResult
     order = n if side == "right" else m
     direction, factor = device.empty((count, m, n), kind), device.empty((count, order, order), kind)
     if 0 not in (count, m, n):
-        direction = multiplied(device, left, right)
-        rows = right if side == "right" else turned(device, left)
+        multiplied(device, direction, left, right)
+        rows = right
+        if side == "left":
+            rows = copied(device, left, device.empty((count, k, m), kind), turned=True)
         scaled = device.empty((count, k, order), kind)
         scale_rows[(order, k, count), _TILE](rows, values, None, scaled, INVERSE=False)
-        product = multiplied(device, rows, scaled, turned=(True, False))
+        product = device.empty((count, order, order), kind)
+        multiplied(device, product, rows, scaled, adjoint=True)
         make_hermitian[(order, order, count), _TILE](product, factor)
     elif count and order:
         flat = device.namespace().reshape(factor, (-1,))

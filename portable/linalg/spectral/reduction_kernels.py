@@ -155,7 +155,7 @@ def copy_columns(work: kl.Array, kept: Any, vectors: kl.Array, factors: kl.Array
             tau = kept.taus[matrix, 0, k]
             if i == k:
                 value = kl.cast(1, work.dtype)
-            elif i > k:
+            elif i > k and i < work.shape[1]:
                 value = kept.factors[matrix, 0, k] * work[matrix, i, k]
         vectors[matrix, k, i] = value
         if i == 0:
@@ -173,7 +173,7 @@ def copy_rows(kept: Any, vectors: kl.Array, factors: kl.Array) -> None:
             tau = kept.taus[matrix, 1, k]
             if i == k + 1:
                 value = kl.cast(1, kept.rows.dtype)
-            elif i > k + 1:
+            elif i > k + 1 and i < n:
                 value = conjugate(kept.factors[matrix, 1, k] * kept.rows[matrix, k, i])
         vectors[matrix, k, i] = value
         if i == 0:
@@ -189,7 +189,7 @@ def unfold_complex(source: kl.Array, taus: kl.Array, vectors: kl.Array, factors:
     i, k, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < vectors.shape[0] and 2 * k < vectors.shape[1] and 2 * i < vectors.shape[2]:
         value, tau = kl.cast(0, source.dtype), kl.cast(0, taus.dtype)
-        if k < source.shape[1]:
+        if k < source.shape[1] and i < source.shape[2]:
             value, tau = source[matrix, k, i], taus[matrix, k]
         for half in kl.static_range(2):
             vectors[matrix, 2 * k + half, 2 * i] = kl.real(value)
@@ -257,7 +257,8 @@ def collect(x: kl.Array, out: kl.Array, *, TURNED: bool) -> None:
     """
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     COUNT = 2 if out.dtype.is_complex else 1
-    if matrix < x.shape[0] and COUNT * row < x.shape[1] and column < x.shape[2]:
+    rows = out.shape[2] if TURNED else out.shape[1]
+    if matrix < x.shape[0] and row < rows and column < x.shape[2]:
         value = x[matrix, COUNT * row, column]
         if COUNT == 2:
             value = kl.complex(value, x[matrix, 2 * row + 1, column])
