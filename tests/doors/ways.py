@@ -222,7 +222,6 @@ STEPS: Final = frozenset(
     {
         "bidiagonal_leaves",
         "clear",
-        "clear_all",
         "clear_below",
         "collect",
         "copy_columns",
@@ -247,7 +246,6 @@ STEPS: Final = frozenset(
         "spaced",
         "spread",
         "squares",
-        "store_spectrum",
         "store_values",
         "tridiagonal_leaves",
         "unrotate",
@@ -268,7 +266,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
     "add_band_rows bidiagonalize_in_panels choose_factor copy_tolerance count_values "
-    "factor_shifted_bands fill_line store_shifted "
+    "factor_shifted_bands store_shifted "
     "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",

@@ -19,6 +19,7 @@ from portable.linalg.factorisations.products import multiplied
 from portable.linalg.singular_values.svdvals import svdvals
 from portable.linalg.spectral.decompositions import svd
 from portable.namespace import device_of_arrays
+from portable.primitives import fill
 from portable.typing import ArrayT
 
 _TILE: Final = (32, 8, 1)
@@ -68,14 +69,6 @@ def count_values(values: kl.Array, tolerance: kl.Array, ranks: kl.Array) -> None
             if values[matrix, i] > values[matrix, 0] * tolerance[matrix]:
                 rank = rank + 1
         ranks[matrix] = rank
-
-
-@kernel
-def fill_line(x: kl.Array, value: kl.Scalar) -> None:
-    """The same number everywhere."""
-    i = kl.global_id(0)
-    if i < x.shape[0]:
-        x[i] = kl.cast(value, x.dtype)
 
 
 @kernel
@@ -173,7 +166,7 @@ def matrix_rank(a: ArrayT, *, rtol: Any = None) -> ArrayT:
         tolerance = tolerance_of(device, rtol, size, values)
         count_values[prod(lead), _LINE](values, tolerance, ranks)
     elif prod(lead):
-        fill_line[prod(lead), _LINE](ranks, 0)
+        fill(ranks, 0)
     return device.namespace().reshape(ranks, lead)  # type: ignore[no-any-return]
 
 
@@ -230,8 +223,7 @@ def polar(a: ArrayT, *, side: Literal["right", "left"] = "right") -> PolarResult
         multiplied(device, product, rows, scaled, adjoint=True)
         make_hermitian[(order, order, count), _TILE](product, factor)
     elif count and order:
-        flat = device.namespace().reshape(factor, (-1,))
-        fill_line[int(flat.shape[0]), _LINE](flat, 0)
+        fill(factor, 0)
     reshape = device.namespace().reshape
     return PolarResult(reshape(direction, (*lead, m, n)), reshape(factor, (*lead, order, order)))
 
@@ -262,7 +254,7 @@ def tolerance_of(device: Device, rtol: Any, size: tuple[int, ...], values: Any) 
             raise ShapeError(f"rtol of shape {tuple(rtol.shape)} does not go with {count} matrices")
         copy_tolerance[count, _LINE](given, tolerance)
     else:
-        fill_line[count, _LINE](tolerance, float(rtol))
+        fill(tolerance, float(rtol))
     return tolerance
 
 

@@ -374,7 +374,7 @@ def _hermitian(device: Device, a: Any, results: tuple[Any, ...], small: bool) ->
     return EIGENVECTORS.first(Asked(device, a, results, small))
 
 
-_STAGES: Final = "load_scaled spread collect solve_secular store_spectrum"
+_STAGES: Final = "load_scaled spread collect solve_secular store_values"
 
 SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
     "singular vectors",

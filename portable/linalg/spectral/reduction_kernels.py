@@ -12,7 +12,7 @@ from typing import Any, Literal
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.base.magnitude import power_bits, scaled_by
+from portable.linalg.base.magnitude import power_bits
 from portable.linalg.base.parts import conjugate, largest_part, scaled
 
 Form = Literal["plain", "turned", "hermitian"]
@@ -88,14 +88,6 @@ def lower_at(matrix: kl.Array, row: kl.Scalar, column: kl.Scalar, kind: Any) -> 
         y = kl.where(row < column, -y, y)
         x = kl.complex(kl.real(x), kl.where(row == column, y * 0, y))
     return x
-
-
-@kernel
-def clear_all(x: kl.Array) -> None:
-    """Zeros in matrices; dimension 2 is the matrices."""
-    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    if matrix < x.shape[0] and row < x.shape[1] and column < x.shape[2]:
-        x[matrix, row, column] = 0
 
 
 # -- real diagonals -------------------------------------------------------------------------------
@@ -266,15 +258,3 @@ def collect(x: kl.Array, out: kl.Array, *, TURNED: bool) -> None:
             out[matrix, column, row] = conjugate(value)
         else:
             out[matrix, row, column] = value
-
-
-@kernel
-def store_spectrum(
-    scaled: kl.Array, largest: kl.Array, values: kl.Array, *, TARGET: int, REVERSED: bool
-) -> None:
-    """The values of scaled matrices, scaled back; dimension 1 is the matrices."""
-    i, matrix = kl.global_id(0), kl.global_id(1)
-    n = values.shape[1]
-    if matrix < values.shape[0] and i < n:
-        value = scaled[matrix, n - 1 - i if REVERSED else i]
-        values[matrix, i] = scaled_by(value, field_of(largest[matrix], TARGET), -1)

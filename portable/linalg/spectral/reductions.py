@@ -10,6 +10,7 @@ from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, dtype
 from portable.lang.launch.geometry import groups
+from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.singular_values.direct_kernels import DirectShape, KeptReflectors, Scratch
 from portable.linalg.spectral.bidiagonal_kernels import (
@@ -19,7 +20,6 @@ from portable.linalg.spectral.bidiagonal_kernels import (
 )
 from portable.linalg.spectral.reduction_kernels import (
     Form,
-    clear_all,
     copy_columns,
     copy_rows,
     largest_of_each,
@@ -145,6 +145,12 @@ def _height(device: Device, rows: int, kind: DType) -> int:
     return rows if kind.is_complex else whole_rows(device, rows)
 
 
+def _clear(device: Device, *arrays: Any) -> None:
+    for x in arrays:
+        zeros = device.namespace().reshape(x, (-1,))
+        clear[int(zeros.shape[0]), _LINE](zeros)
+
+
 def _whole_blocks(reflectors: int) -> int:
     return -(-reflectors // BLOCK) * BLOCK
 
@@ -178,7 +184,7 @@ def reduced_to_tridiagonal(
     def empty(*extents: int, of: DType = kind) -> Any:
         return device.empty((count, *extents), of)
 
-    work, counts = empty(n + 4 * shape.block, pitch), empty(1, panels, of=kl.i32)
+    work, counts = empty(n + 4 * shape.block, pitch), empty(panels, of=kl.i32)
     out = Tridiagonal(
         empty(n, of=kind.real),
         empty(reflectors),
@@ -190,10 +196,8 @@ def reduced_to_tridiagonal(
         empty(3, shape.groups, of=kind.real),
     )
     _load(a, largest, work, "hermitian")
-    reshape = device.namespace().reshape
-    for zeros in (out.vectors, reshape(out.products, (count, 1, -1)), counts):
-        clear_all[tuple(int(x) for x in reversed(zeros.shape)), _TILE](zeros)
-    _tridiagonalize(device, work, out, reshape(counts, (count, -1)), shape)
+    _clear(device, out.vectors, out.products, counts)
+    _tridiagonalize(device, work, out, counts, shape)
     if not kind.is_complex:
         return Reduced(out.d, out.e, Reflectors(out.vectors, out.factors, 1, None), None)
     off, phases = empty(n, of=kind.real), empty(n)
@@ -302,7 +306,7 @@ def _in_panels(device: Device, a: Any, largest: Any, shape: StepShape) -> _Halve
     def empty(*extents: int, of: DType = kind) -> Any:
         return device.empty((count, *extents), of)
 
-    work, counts = empty(m + 2 * shape.block, pitch), empty(1, -(-n // shape.block), of=kl.i32)
+    work, counts = empty(m + 2 * shape.block, pitch), empty(-(-n // shape.block), of=kl.i32)
     left, right = (empty(reflectors, _height(device, x, kind)) for x in (m, n))
     out = Bidiagonal(
         d=empty(n),
@@ -321,11 +325,8 @@ def _in_panels(device: Device, a: Any, largest: Any, shape: StepShape) -> _Halve
         shares=empty(2, shape.groups, of=kind.real),
     )
     _load(a, largest, work, "turned" if rows < columns else "plain")
-    reshape = device.namespace().reshape
-    products = reshape(out.products, (count, 1, -1))
-    for zeros in (left, right, out.tall, products, counts):
-        clear_all[tuple(int(x) for x in reversed(zeros.shape)), _TILE](zeros)
-    _bidiagonalize(device, work, out, reshape(counts, (count, -1)), shape)
+    _clear(device, left, right, out.tall, out.products, counts)
+    _bidiagonalize(device, work, out, counts, shape)
     return _Halves(out.d, out.e, left, out.left_factors, right, out.right_factors)
 
 

@@ -10,10 +10,11 @@ from portable.backend import Device
 from portable.dtypes import dtype
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
+from portable.linalg.dense.kernels import store_values
 from portable.linalg.factorisations.matrices import copied
 from portable.linalg.products.repeats import kept_plan
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
-from portable.linalg.spectral.reduction_kernels import collect, spread, store_spectrum
+from portable.linalg.spectral.reduction_kernels import collect, spread
 from portable.linalg.spectral.reductions import (
     SCALED_TO,
     Reflectors,
@@ -165,7 +166,7 @@ def _svd(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def _store_values(scaled: Any, largest: Any, values: Any, *, reverse: bool) -> None:
     count, n = (int(x) for x in values.shape)
-    store_spectrum[(n, count), (_LINE, 1)](
+    store_values[(n, count), (_LINE, 1)](
         scaled, largest, values, TARGET=SCALED_TO, REVERSED=reverse
     )
 
