@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, NamedTuple
 from portable.backend import Device
 from portable.conv.direct.grouped_kernels import arrange_group_filters
 from portable.conv.geometry import Geometry, Layout
-from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.dtypes import DType, dtype, float32
 from portable.lang.function import Function
+from portable.lang.launch.enqueued import enqueue
 from portable.linalg.products.kernels import keep
 from portable.tune.space import Parameters
 

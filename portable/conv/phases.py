@@ -18,13 +18,13 @@ from portable.conv.direct import direct
 from portable.conv.direct.adding import clear
 from portable.conv.direct.boxes import channels_last
 from portable.conv.geometry import Geometry, Window
-from portable.conv.launching import enqueue, enqueue_call
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue
 from portable.conv.route import route
 from portable.conv.settings import Settings
 from portable.dtypes import dtype
 from portable.errors import UnsupportedError
+from portable.lang.launch.enqueued import enqueue_call
 from portable.linalg.products.rows import copy_into
 from portable.tune.table import state
 
@@ -203,7 +203,7 @@ def _make_turned(
     make_from_phases(device, shape, slopes, w, whole, turned, epilogue)
     pixels = space.reshape(whole, (images, shape.height * shape.width, shape.channels))
     target = space.reshape(result, (images, shape.channels, shape.height * shape.width))
-    copy_into(pixels, space.permute_dims(target, (0, 2, 1)), enqueue)
+    copy_into(pixels, space.permute_dims(target, (0, 2, 1)))
 
 
 def _make_phase(

@@ -13,11 +13,11 @@ from portable.conv.direct.kernels import (
     gathered_product,
 )
 from portable.conv.geometry import Geometry
-from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, Split
 from portable.dtypes import DType, dtype
 from portable.lang.function import Function
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.kernels import keep

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from portable.conv.direct.grouped_kernels import GroupPlan, arrange_group_filters, convolve_groups
 from portable.conv.geometry import Geometry, Pair
-from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.lang.function import Function
+from portable.lang.launch.enqueued import enqueue
 from portable.linalg.products.kernels import keep, relu
 
 _MOST_CHANNELS: Final = 8

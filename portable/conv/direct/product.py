@@ -9,9 +9,8 @@ from typing import Any
 from portable.conv.direct.adding import add_up
 from portable.conv.direct.direct import in_c_order
 from portable.conv.geometry import Geometry
-from portable.conv.launching import enqueue
 from portable.conv.method import Epilogue, Method
-from portable.linalg.products.gemm import enqueue_product
+from portable.linalg.products.gemm import gemm
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.rows import copy_into
 
@@ -38,7 +37,7 @@ class Product(Method):
         if (self.layout == "NHWC") == turned:
             return matrix
         room = self.device.empty((lying[1], lying[0]), self.kind)
-        copy_into(space.permute_dims(matrix, (1, 0)), room, enqueue)
+        copy_into(space.permute_dims(matrix, (1, 0)), room)
         return room
 
     def workspace(self) -> tuple[int, int]:
@@ -64,9 +63,9 @@ class Product(Method):
         else:
             bias = None if bias is None else space.reshape(bias, (self.shape.filters, 1))
             factors = filters, pixels
-        enqueue_product(enqueue, *factors, bias=bias, **given)
+        gemm(*factors, bias=bias, **given)
         if target is not out:
-            copy_into(target, out, enqueue)
+            copy_into(target, out)
 
     @property
     def _precision(self) -> dict[str, Any]:
@@ -82,7 +81,7 @@ class Product(Method):
         else:
             size = prod(met.shape)
             room = self.device.namespace().reshape(workspace[:size], tuple(met.shape))
-        copy_into(met, room, enqueue)
+        copy_into(met, room)
         return room
 
     def met(self, x: Any) -> Any:
@@ -113,5 +112,5 @@ class Product(Method):
             pixels = space.permute_dims(pixels, (*range(pixels.ndim - 2), -1, -2))
         each = self.device.empty((images, *lying), self.kind)
         target = each[0] if images == 1 else each
-        enqueue_product(enqueue, slopes, pixels, out=target, **self._precision)
+        gemm(slopes, pixels, out=target, **self._precision)
         add_up(self.device, space.reshape(each, (images, *lying, 1, 1)), dw)

@@ -13,9 +13,8 @@ from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Array, Fragment, Region
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import SUMS
-from portable.lang.tiles.neighbours import store_neighbours
 from portable.lang.tiles.parts import kept_dims
-from portable.lang.tiles.regions import exists, inside, place
+from portable.lang.tiles.regions import exists, inside, place, store_neighbours
 from portable.lang.tiles.register_layout import RegisterLayout
 from portable.lang.tiles.work import Code, Work, add, mul
 
