@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.linalg.products.gemm import gemm
-from portable.linalg.products.kernels import keep
-from portable.linalg.products.launches import sums_launch
+from portable.linalg.products.kernels import gemm_sums, keep
 from portable.linalg.spectral.reduction_kernels import reflector_triangles
 
 BLOCK: Final = 64
@@ -111,4 +111,5 @@ def _summed(device: Device, a: Any, b: Any, chain: int, out: Any) -> None:
     right = space.reshape(b, (*lead, parts, chain, n))
     right = space.permute_dims(right, (len(lead), *axes, len(lead) + 1, len(lead) + 2))
     sums = gemm(left, right)
-    sums_launch(tuple(out.shape), keep).launcher(sums, 1.0, 0.0, None, None, out, ACTIVATION=keep)
+    count = prod(int(x) for x in out.shape)
+    gemm_sums[count, _ITEMS](sums, 1.0, 0.0, None, None, out, ACTIVATION=keep)
