@@ -222,11 +222,9 @@ STEPS: Final = frozenset(
     {
         "bidiagonal_leaves",
         "clear",
-        "clear_all",
         "clear_below",
         "collect",
         "copy_columns",
-        "copy_each",
         "copy_rows",
         "copy_several",
         "count_table",
@@ -248,7 +246,6 @@ STEPS: Final = frozenset(
         "spaced",
         "spread",
         "squares",
-        "store_spectrum",
         "store_values",
         "tridiagonal_leaves",
         "unrotate",
@@ -266,9 +263,9 @@ ELSEWHERE: Final[dict[str, str]] = {
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
-    "bidiagonalize_in_panels copy_tolerance count_values fill_line identities merge "
-    "real_bidiagonal real_tridiagonal split "
-    "subtract turn unfold_complex": "tests/linalg/test_spectral.py",
+    "add_band_rows bidiagonalize_in_panels choose_factor copy_tolerance count_values "
+    "factor_shifted_bands store_shifted "
+    "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
     "copy_alone eliminate_in_registers exchange_and_solve eliminate_panel exchange_alone "
