@@ -12,7 +12,7 @@ from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
-from portable.lang.launch.again import Asked, remembered
+from portable.lang.launch.again import Calls, remembered
 from portable.lang.launch.enqueued import enqueue, enqueue_call
 from portable.linalg.base.operands import broadcast_shape, common_dtype
 from portable.linalg.products.gemm import gemm, product_with_factors
@@ -29,7 +29,7 @@ _FACTORS: Final = (kl.f32, kl.f16, kl.bf16, kl.f8e4m3, kl.f8e5m2)
 _RESULTS: Final = (kl.f32, kl.bf16, kl.f16)
 _LINE: Final = 256
 _NAME: Final = "scaled"
-_ALIKE: Final = (0, 1), (2, 3)
+_CALLS: Final = Calls(alike=((0, 1), (2, 3)))
 
 
 @kernel
@@ -136,7 +136,7 @@ def scaled_matmul(
     options = preferred_element_type, precision
     work = partial(_scaled, a, b, a_scales, b_scales, out, *options)
     arrays = a, b, a_scales, b_scales
-    return remembered(Asked(arrays, out, (_NAME, *options), (), recent_state(), _ALIKE), work)  # type: ignore[no-any-return]
+    return remembered(_CALLS, arrays, out, (_NAME, *options), (), recent_state(), work)  # type: ignore[no-any-return]
 
 
 @takes_other_libraries
