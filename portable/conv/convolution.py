@@ -137,7 +137,7 @@ def conv2d(
     [8.0, 12.0, 12.0, 8.0]
     """
 
-    def work() -> Any:
+    def work(*_: Any) -> Any:
         more: dict[str, Any] = {"bias": bias, "scale": scale, "workspace": workspace}
         plan = prepare(x.shape, w, activation=activation, **more, **options)
         return plan(x, residual=residual, out=out)

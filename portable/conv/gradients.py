@@ -61,7 +61,10 @@ def conv2d_input_gradient(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d`.
     """
-    work = partial(_by_images, dy, w, x_shape, out, options)
+
+    def work(*_: Any) -> Any:
+        return _by_images(dy, w, x_shape, out, options)
+
     told_apart = "images", x_shape, *options.items()
     return remembered(_CALLS, (dy, w), out, told_apart, (), recent_state(), work)
 
@@ -113,7 +116,10 @@ def conv2d_weight_gradient(
     ShapeError, DTypeError, DeviceMismatchError, ValueError
         As `conv2d`.
     """
-    work = partial(_by_filters, x, dy, w_shape, out, options)
+
+    def work(*_: Any) -> Any:
+        return _by_filters(x, dy, w_shape, out, options)
+
     told_apart = "filters", w_shape, *options.items()
     return remembered(_CALLS, (x, dy), out, told_apart, (), recent_state(), work)
 

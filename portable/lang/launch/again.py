@@ -134,28 +134,29 @@ def remembered(
     table : object
         The state of tuned parameters.
     work : callable
-        Takes the numbers and gives the result, `out` or a new array. All its launches are by
-        `enqueue` and `enqueue_call`, and read nothing but what is given and what they made.
+        Takes the arrays, `out`, the options and each number, and gives the result, `out` or a new
+        array. All its launches are by `enqueue` and `enqueue_call`, and read nothing but what is
+        given and what they made.
     """
     if RECORDING.get() is not None:  # a part of another call, which remembers it all
-        return work(*numbers)
+        return work(arrays, out, options, *numbers)
     key = _key(calls, arrays, out, options)
     try:
         known = _of_thread.known.get(key)
     except TypeError:  # options that are to be refused, or lists
-        return work(*numbers)
+        return work(arrays, out, options, *numbers)
     if known is not None and known.table is table:
         try:
             result = known.make() if out is None else out
         except MemoryError:
-            return work(*numbers)
+            return work(arrays, out, options, *numbers)
         if known.launched((*numbers, *arrays, result)):
             return result
     if key is None or not _pays_to_learn(key):
-        return work(*numbers)
+        return work(arrays, out, options, *numbers)
     numbers = tuple(1.0 * x for x in numbers)  # objects that stand nowhere else
     with recorded() as steps:
-        result = work(*numbers)
+        result = work(arrays, out, options, *numbers)
     learnt = _learnt(calls, len(numbers), (*numbers, *arrays, result), table, steps)
     if learnt is not None and _makes_room(key, learnt):
         _of_thread.known[key] = learnt

@@ -161,10 +161,9 @@ def gemm(
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     function = activation if activation is None else settled(activation)
-    options = function, accumulate, algorithm, precision
-    work = partial(_made, (a, b, c, bias, out), options)
-    told_apart, factors = (*options, beta != 0), (alpha, beta)
-    return remembered(_CALLS, (a, b, c, bias), out, told_apart, factors, recent_state(), work)  # type: ignore[no-any-return]
+    options = function, accumulate, algorithm, precision, beta != 0
+    arrays, factors = (a, b, c, bias), (alpha, beta)
+    return remembered(_CALLS, arrays, out, options, factors, recent_state(), _made)  # type: ignore[no-any-return]
 
 
 _CALLS: Final = Calls(alike=((0, 1), (2, 4)))
@@ -324,15 +323,17 @@ def _factor(name: str, x: Any) -> float:
 # -- what is done at each call --------------------------------------------------------------------
 
 
-def _made(arrays: tuple[Any, ...], options: tuple[Any, ...], alpha: float, beta: float) -> Any:
+def _made(
+    arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...], alpha: float, beta: float
+) -> Any:
     """The product of arrays as `gemm` is given them."""
-    a, b, c, bias, out = arrays
-    given = _Given(alpha, a, b, beta, c, bias, out)
-    if any(map(is_other, arrays)):
+    a, b, c, bias = arrays
+    given, how = _Given(alpha, a, b, beta, c, bias, out), _Options(*options[:-1])
+    if any(map(is_other, (*arrays, out))):
         by_name = given._asdict()
         left, right = by_name.pop("a"), by_name.pop("b")
-        return exchanged(gemm, (left, right), by_name | _Options(*options)._asdict())
-    wanted = _wanted(beta, *options)
+        return exchanged(gemm, (left, right), by_name | how._asdict())
+    wanted = _wanted(beta, *how)
     device, plan = _checked(given, wanted)
     if wanted.algorithm == "vendor" and 0 not in plan.shape:
         return _vendor(device, given, wanted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import prod
 from typing import Any, Final, Literal
 
@@ -133,10 +132,14 @@ def scaled_matmul(
     """
     if precision not in ("full", "fast"):
         raise ValueError(f"precision={precision!r}; scaled_matmul has full and fast")
-    options = preferred_element_type, precision
-    work = partial(_scaled, a, b, a_scales, b_scales, out, *options)
-    arrays = a, b, a_scales, b_scales
-    return remembered(_CALLS, arrays, out, (_NAME, *options), (), recent_state(), work)  # type: ignore[no-any-return]
+    arrays, options = (a, b, a_scales, b_scales), (_NAME, preferred_element_type, precision)
+    return remembered(_CALLS, arrays, out, options, (), recent_state(), _made)  # type: ignore[no-any-return]
+
+
+def _made(arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
+    """The product of what `scaled_matmul` is given."""
+    (a, b, a_scales, b_scales), (_, preferred, precision) = arrays, options
+    return _scaled(a, b, a_scales, b_scales, out, preferred, precision)
 
 
 @takes_other_libraries
