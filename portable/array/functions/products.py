@@ -278,7 +278,7 @@ def _by_vector_alone(asked: _Asked) -> Iterator[Any]:
     if not along:
         lanes = min(lanes, 1 << rows.bit_length() - 1)
     each = 1 if along else lanes
-    vectors = _VECTORS if rows >= _VECTORS * each * capabilities.compute_units else 1
+    vectors = _sums_of_each(rows // each, asked.depth if along else 0, _VECTORS, capabilities)
     how = {"ACC": kind.register, "LANES": lanes, "VECTORS": vectors, "ALONG": along}
     blocks = -(-rows // (each * vectors))
     yield _in_sections(asked, matrix_by_vector, (matrix, vector), blocks, 1, how)
@@ -293,7 +293,7 @@ def _pairs_by_vector(asked: _Asked) -> Iterator[Any]:
     """A product of a complex matrix by a vector, where work-items are alone."""
     (matrix, vector), real = _matrix_and_vector(asked), asked.kind.real
     (rows, depth), half = matrix.shape, asked.kind.itemsize // 2
-    vectors = _PAIRS if rows >= _PAIRS * asked.capabilities.compute_units else 1
+    vectors = _sums_of_each(rows, depth, _PAIRS, asked.capabilities)
     pairs = matrix.viewed((rows, 2 * depth), (matrix.strides[0], half), dtype=real)
     factors = vector.viewed((2 * depth,), (half,), dtype=real)
     lanes = asked.capabilities.vector_bytes // half
@@ -313,6 +313,16 @@ def _rows_by_vector(asked: _Asked) -> Iterator[Any]:
     width = min(_WIDEST, capabilities.max_workgroup, power_of_two(-(-asked.depth // lanes)))
     how = {"ACC": kind.register, "LANES": lanes, "WIDTH": width}
     yield _in_sections(asked, rows_by_vector, (matrix, vector), matrix.shape[0], width, how)
+
+
+def _sums_of_each(rows: int, depth: int, most: int, capabilities: Capabilities) -> int:
+    """How many rows a work-item does at a time: fewer where others would have nothing to do.
+
+    Parts of sums of `depth` products, where they are parted, are work for all.
+    """
+    if rows >= most * capabilities.compute_units:
+        return most
+    return min(most, rows) if depth >= _FEWEST_PRODUCTS * capabilities.compute_units else 1
 
 
 def _in_sections(
