@@ -125,7 +125,7 @@ WAYS: Final[tuple[Way, ...]] = (
         "a vector by workgroup", doors.ARRAY_PRODUCT, "rows_by_vector", ((20, 700), (700, 1)),
         _crowd,
     ),
-    _way("integers", doors.ARRAY_PRODUCT, "gemm_naive", ((9, 11), (11, 7)), dtype="int32"),
+    _way("integers", doors.ARRAY_PRODUCT, "plain_product", ((9, 11), (11, 7)), dtype="int32"),
     _way(
         "complex numbers", doors.ARRAY_PRODUCT, "elementwise gemm_slim", ((20, 24), (24, 17)),
         _alone, "complex64",
@@ -255,6 +255,7 @@ STEPS: Final = frozenset(
 
 ELSEWHERE: Final[dict[str, str]] = {
     # products
+    "gemm_naive": "tests/linalg/test_gemm.py",
     "copy_into_rows": "tests/linalg/test_gemm_rows.py",
     "scale_rows scale_sums": "tests/linalg/test_scaled_matmul.py",
     "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
