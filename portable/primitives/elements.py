@@ -155,10 +155,26 @@ def kinds_of(x: Any) -> tuple[Any, tuple[DType, ...]]:
 @function
 def element_at(arrays: tuple[kl.Array, ...], index: tuple[kl.Scalar, ...], KIND: Any) -> Any:
     """The element at an index: a number, or a struct or tuple of one from each array."""
-    items = [array[*index] for array in arrays]
+    return made_of([array[*index] for array in arrays], KIND)
+
+
+@function
+def made_of(items: Any, KIND: Any) -> Any:
+    """The element of a number from each array."""
     if KIND is None:
         return items[0]
     return items if KIND is tuple else KIND(*items)
+
+
+@function
+def put_neighbours(
+    arrays: tuple[kl.Array, ...], index: tuple[kl.Scalar, ...], values: Any, KIND: Any
+) -> None:
+    """Writes elements side by side along the last axis, as a vector of each field."""
+    items = [(value,) if KIND is None else fields_of(value, KIND) for value in values]
+    for k in kl.static_range(len(arrays)):
+        row = kl.vector(*[item[k] for item in items])
+        kl.vstore(arrays[k], *index, kl.cast(row, arrays[k].dtype))
 
 
 @function
