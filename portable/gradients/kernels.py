@@ -461,7 +461,7 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
 
 
 @kernel
-def _add_all(parts: kl.Array, out: kl.Array, *, AT: Any) -> None:
+def _add_all(parts: kl.Array, out: kl.Array, at: Any) -> None:
     """Adds the sum of some numbers to an element, by one workgroup."""
     i, items = kl.local_id(0), kl.local_size(0)
     total = kl.cast(0, parts.dtype)
@@ -469,7 +469,7 @@ def _add_all(parts: kl.Array, out: kl.Array, *, AT: Any) -> None:
         total += parts[k]
     total = kl.workgroup_reduce(kl.add, total)
     if i == 0:
-        out[AT] += total
+        out[at] += total
 
 
 def _add_sums(
@@ -486,7 +486,7 @@ def _add_sum(parts: Any, out: Any, index: tuple[int, ...], device: Device) -> No
     if parts.shape[0] > _MOST_BY_ONE:
         parts = reduce(parts).reshape(1)
     items = min(_WIDEST, device.capabilities.max_workgroup)
-    _add_all[groups(1), items](parts, out, AT=index)
+    _add_all[groups(1), items](parts, out, index)
 
 
 def _wide(device: Device, dims: int) -> tuple[int, ...] | None:

@@ -258,7 +258,6 @@ STEPS: Final = frozenset(
 
 ELSEWHERE: Final[dict[str, str]] = {
     # products
-    "multiply_halves pack_halves": "tests/linalg/test_gemm_packed.py",
     "copy_into_rows": "tests/linalg/test_gemm_rows.py",
     "scale_rows scale_sums": "tests/linalg/test_scaled_matmul.py",
     "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
@@ -284,9 +283,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "add_parts": "tests/conv/test_plans.py",
     "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",
-    "arrange_group_filters convolve_groups sum_group_channels sum_group_pixels": (
-        "tests/conv/test_ways.py"
-    ),
+    "convolve_groups sum_group_channels sum_group_pixels": ("tests/conv/test_ways.py"),
     # transforms
     "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
     # matrices of bits

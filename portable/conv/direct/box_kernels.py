@@ -130,6 +130,8 @@ def multiply_boxes(
 ) -> None:
     """A workgroup per box of the results' places, tile of filters and part of the sums.
 
+    Or as many as run at once, of which each makes tiles in turn (`Tiling.persistent`), all parts.
+
     Images `x` are (N, H, W, C), or in phases as of `BoxPlan`, whose channels steps divide; filters
     `w` (taps, C, blocks, K); results `out` (N, H', W', K), or of several parts (P, N, H', W', K).
     Of several blocks, images and results have these before their channels too. A step multiplies
@@ -137,29 +139,68 @@ def multiply_boxes(
     pixels. Local memory: ``stages (rows + columns) depth`` elements of the tiling, whose rows are
     the box's places, and padding.
     """
-    BN, BK = PLAN.tiling[1:3]
-    index, part = kl.group_id(0), 0
-    target = out
+    index, target, TILING = kl.group_id(0), out, PLAN.tiling
+    steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), TILING.depth)
+    span = Span(0, steps, 0)
     if PLAN.parts > 1:
         index, part = kl.group_id(0) // PLAN.parts, kl.group_id(0) % PLAN.parts
-        target = out[part]
+        begin, end = part * steps // PLAN.parts, (part + 1) * steps // PLAN.parts
+        span, target = Span(begin, end - begin, 0), out[part]
+    tiles, acc = room((x, w), ACC, TILING)
+    operands, beside = (x, w), (bias, residual, ACTIVATION)
+    if TILING.persistent:
+        done = 0
+        for turn in range(index, tiles_of(target, PLAN), kl.num_groups(0)):
+            done += make_tile(
+                acc, tiles, operands, turn, Span(0, steps, done), target, beside, PLAN
+            )
+    else:
+        make_tile(acc, tiles, operands, index, span, target, beside, PLAN)
+
+
+class Span(NamedTuple):
+    """Steps of a tile's sums: the first, how many, and how many went through the ring before."""
+
+    first: Any
+    count: Any
+    done: Any
+
+
+@function
+def make_tile(
+    acc: Any,
+    tiles: tuple[kl.Array, ...],
+    operands: tuple[kl.Array, ...],
+    index: kl.Scalar,
+    span: Span,
+    target: kl.Array,
+    beside: tuple[Any, ...],
+    PLAN: BoxPlan,
+) -> Any:
+    """Multiplies and stores the tile that has a number; how many steps it took."""
+    (x, w), (bias, residual, ACTIVATION), BN = operands, beside, PLAN.tiling.columns
     filters = target.shape[target.ndim - 1]
-    boxes, columns = boxes_of(target, PLAN.box), kl.cdiv(filters, BN)
+    columns, block = kl.cdiv(filters, BN), 0
+    boxes = boxes_of(target, PLAN.box)
     box, column = tile_position(index, boxes, columns * PLAN.blocks, PLAN.tiling.group)
-    block = 0
     if PLAN.blocks > 1:
         block, column = column // columns, column % columns
     corner, first = corner_of(target, box, PLAN.box, block), column * BN
-    tiles, acc = room((x, w), ACC, PLAN.tiling)
-    steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), BK)
-    begin, end = part * steps // PLAN.parts, (part + 1) * steps // PLAN.parts
-    products = Products(x, w, corner, first, filters, begin, PLAN)
-    multiply(acc, tiles, products, (0, end - begin), PLAN.tiling)
+    products = Products(x, w, corner, first, filters, span.first - span.done, PLAN)
+    multiply(acc, tiles, products, (span.done, span.done + span.count), PLAN.tiling)
     if PLAN.parts == 1:
         acc.map(activated, block * filters + first, bias, ACTIVATION, corner, residual, PLAN.box)
         if residual is not None:  # which may be the result
             kl.barrier()
     acc.store(corner.box(target, PLAN.box, first, BN))
+    return span.count
+
+
+@function
+def tiles_of(target: kl.Array, PLAN: BoxPlan) -> Any:
+    """How many tiles results have."""
+    columns = kl.cdiv(target.shape[target.ndim - 1], PLAN.tiling.columns) * PLAN.blocks
+    return boxes_of(target, PLAN.box) * columns
 
 
 @kernel
@@ -283,8 +324,9 @@ def sum_boxes(x: kl.Array, dy: kl.Array, out: kl.Array, *, PLAN: BoxPlan, ACC: A
 def arrange_filters(
     w: kl.Array, out: kl.Array, filters: kl.Scalar, merged: kl.Scalar, *, TURNED: bool
 ) -> None:
-    """``out[r S + s, c, b, k] = w[b K + k, c, r, s]``; `TURNED`, as of `arrange_group_filters`.
+    """``out[r S + s, c, b, k] = w[b K + k, c, r, s]``.
 
+    `TURNED`: ``w[g D + c, k of the group, R - 1 - r, S - 1 - s]``, for k of group g of D channels.
     A block of K filters is `merged` groups of so many filters, which see their own channels: others
     get zeros. Zero beyond the taps, and the filters of a block: vectors are read whole.
     """

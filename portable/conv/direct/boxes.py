@@ -79,9 +79,10 @@ def boxes(
     units = by_matrix_units(device, kind, split)
     if 0 in (*shape.result, shape.images, shape.channels, shape.filters):
         return None
-    if shape.groups > 1 and not (units and _pays_in_blocks(shape, kind)):
+    blocks = blocks_of(shape, kind, bool(split))
+    if shape.groups > 1 and not (units and _pays_in_blocks(shape, kind, blocks)):
         return None
-    phased = _comes_apart(folded(shape), blocks_of(shape, kind))
+    phased = _comes_apart(folded(shape))
     shallow = units and shape.groups == 1 and _shallow(shape)
     patched = not phased and (shape.window.stride != (1, 1) or shallow)
     patches = _rows_of_patches(shape) if patched else 0
@@ -147,7 +148,7 @@ def _rows_of_patches(shape: Geometry) -> int:
 
 
 @lru_cache(maxsize=1024)
-def blocks_of(shape: Geometry, kind: DType) -> int:
+def blocks_of(shape: Geometry, kind: DType, merged: bool) -> int:
     """Into how many blocks channels and filters come apart, of whole groups each.
 
     Of all in which channels begin aligned, those with least to multiply: a tile of the product is
@@ -158,11 +159,13 @@ def blocks_of(shape: Geometry, kind: DType) -> int:
     shape : Geometry
     kind : DType
         Of images and filters.
+    merged : bool
+        Whether a block may hold several groups: an infinite number in one makes results NaN of all.
     """
     groups, aligned = shape.groups, ALIGNMENT // kind.itemsize
     possible = [n for n in range(1, groups + 1) if groups % n == 0]
     possible = [n for n in possible if n == 1 or shape.channels // n % aligned == 0]
-    return min(possible, key=lambda n: _products(shape, n))
+    return min(possible, key=lambda n: _products(shape, n)) if merged else groups
 
 
 def _products(shape: Geometry, blocks: int) -> int:
@@ -174,14 +177,18 @@ def _products(shape: Geometry, blocks: int) -> int:
     return blocks * depth * filters
 
 
-def _pays_in_blocks(shape: Geometry, kind: DType) -> bool:
+def _pays_in_blocks(shape: Geometry, kind: DType, blocks: int) -> bool:
     useful = shape.channels // shape.groups * shape.filters
-    return _products(shape, blocks_of(shape, kind)) <= _MOST_FOR_NOTHING * useful
+    begins_aligned = blocks == 1 or shape.channels // blocks * kind.itemsize % ALIGNMENT == 0
+    return begins_aligned and _products(shape, blocks) <= _MOST_FOR_NOTHING * useful
 
 
-def _comes_apart(shape: Geometry, blocks: int) -> bool:
-    """Whether images come apart in phases of the stride, whose channels are whole steps."""
-    if shape.window.stride == (1, 1) or shape.channels // blocks % _DEPTH:
+def _comes_apart(shape: Geometry) -> bool:
+    """Whether images come apart in phases of the stride, whose channels are whole steps.
+
+    Those of a block of groups need not be.
+    """
+    if shape.window.stride == (1, 1) or (shape.groups == 1 and shape.channels % _DEPTH):
         return False
     extents = (shape.height, shape.width)
     return not any(n % s for n, s in zip(extents, shape.window.stride, strict=True))
@@ -218,7 +225,7 @@ class Boxes(Method):
     @cached_property
     def blocks(self) -> int:
         """Into how many blocks of channels and filters groups are put together."""
-        return blocks_of(self.shape, self.kind)
+        return blocks_of(self.shape, self.kind, bool(self.split))
 
     def in_blocks(self, x: Any) -> Any:
         """Images, results or parts of their sums with the blocks of their channels apart."""
@@ -334,7 +341,7 @@ class Boxes(Method):
             residual = self.device.namespace().permute_dims(residual, (0, 2, 3, 1))
 
         def use(choice: Parameters) -> None:
-            launcher, plan = self._planned(choice, tuple(places), w.shape[1])
+            launcher, plan = self._planned(choice, tuple(places), w.shape[1], residual is None)
             if plan.parts == 1:
                 beside, sums, last = (bias, residual), target, activation
             else:
@@ -355,18 +362,26 @@ class Boxes(Method):
         """By choice and places: one object each, which launches recognise at once."""
         return {}
 
-    def _planned(self, choice: Parameters, places: Box, depth: int) -> tuple[Launcher, BoxPlan]:
-        """How results of so many places are multiplied by filters of so many channels."""
-        key, window = (id(choice), places), self.window
+    def _planned(
+        self, choice: Parameters, places: Box, depth: int, alone: bool
+    ) -> tuple[Launcher, BoxPlan]:
+        """How results of so many places are multiplied by filters of so many channels.
+
+        Tiles are made in turn where nothing is added to sums, which would be read first.
+        """
+        key, window = (id(choice), places, alone), self.window
         if key not in self._plans:
             box = box_of(choice["BM"], places, window.taps)
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * self.blocks * -(-self.shape.filters // self.blocks // choice["BN"])
             parts = self._parts(count, window.count * -(-depth // choice["BK"]))
-            tiling = Tiling.of(choice, split=self.splits)
+            resident = choice.get("RESIDENT", 0) if alone and parts == 1 else 0
+            tiling = Tiling.of({**choice, "RESIDENT": resident}, split=self.splits)
             plan = BoxPlan(window, box, tiling, parts, self.blocks)
+            most = resident * self.device.capabilities.compute_units
+            count = min(count, most) if tiling.persistent else count * parts
             workgroup = (choice["WORKGROUP"], 1, 1)
-            self._plans[key] = multiply_boxes[groups(count * parts), workgroup], plan
+            self._plans[key] = multiply_boxes[groups(count), workgroup], plan
         return self._plans[key]
 
     def _parts(self, tiles: int, steps: int) -> int:
@@ -383,9 +398,9 @@ class Boxes(Method):
         capabilities, kind = self.device.capabilities, self.kind
         given = state(), self.splits, self.blocks
         choices = direct_choices(capabilities, kind, self.shape, *given)
-        if self.patches or self.shape.window.stride == (1, 1):
+        if self.patches or self.shape.window.stride == (1, 1) or self.shape.groups > 1:
             return choices
-        return tuple(c for c in choices if self.seen.channels // self.blocks % c["BK"] == 0)
+        return tuple(c for c in choices if self.seen.channels % c["BK"] == 0)
 
     @cached_property
     def rearranged_elements(self) -> tuple[int, int]:

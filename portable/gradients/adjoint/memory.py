@@ -8,6 +8,7 @@ nought, since what was there before did not reach the loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -117,6 +118,12 @@ class Memory:
             made = replace(made, dtype=kind.real, shape=shape, layout=layout, ndim=len(shape))
         self.arrays.append(made)
         return made
+
+    def for_some(self, gathering: Gathering) -> Memory:
+        """The same arrays, of which only some loads are gone back through."""
+        part = copy(self)
+        part.gathering, part.totals, part.arrays = gathering, {}, list(self.arrays)
+        return part
 
     def sums(self) -> set[str]:
         """The names of the variables that sum up adjoints of elements."""

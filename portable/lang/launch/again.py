@@ -82,14 +82,17 @@ class Asked(NamedTuple):
     def key(self) -> Any:
         """What calls alike have in common, as far as it is cheap to say; None where it is not."""
         given = (*self.arrays, self.out)
-        same = [given[i] is given[j] for i, j in self.alike]
+        parts: list[Any] = [self.options]
         try:
-            forms = [None if x is None else (x.dtype, x.shape, x.strides) for x in given]
+            for x in given:  # a comprehension is a call of its own
+                parts.append(None if x is None else (x.dtype, x.shape, x.strides))  # noqa: PERF401
         except AttributeError:
             if not all(x is None or (is_tensor(x) and x.is_cuda) for x in given):
                 return None
-            forms = [None if x is None else (x.dtype, x.shape, x.stride()) for x in given]
-        return (*forms, *same, self.options)
+            parts += [None if x is None else (x.dtype, x.shape, x.stride()) for x in given]
+        for i, j in self.alike:
+            parts.append(given[i] is given[j])
+        return tuple(parts)
 
 
 class _Known(NamedTuple):
@@ -191,7 +194,7 @@ def _learn(key: Any, asked: Asked, given: tuple[Any, ...], steps: Sequence[Step]
         return
     first = len(asked.numbers)
     views = [None if x is None else _seen(device, x) for x in given[first:]]
-    if asked.whole and not all(v is None or _lies_whole(v) for v in views):
+    if asked.whole and not all(v is None or lies_whole(v) for v in views):
         return
     views = [*[None] * first, *views]
     text = text_for(device, given, _NO_CONSTANTS, views)
@@ -251,7 +254,7 @@ def _size(view: ArrayView) -> int:
     return high - low
 
 
-def _lies_whole(view: ArrayView) -> bool:
+def lies_whole(view: ArrayView) -> bool:
     """Whether elements follow each other in C order: of others libraries' reshapes are copies."""
     size = view.dtype.itemsize
     for extent, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):

@@ -130,7 +130,7 @@ def _all(conditions: list[e.Expression]) -> e.Expression:
 
 
 def _asked(x: s.CopyTile, completion: tuple[Array, tuple[e.Expression, ...]]) -> s.Statement:
-    """The copy engine is asked for a box, at a place that begins with the contiguous dimension."""
+    """TMA is asked for a box, at a place that begins with the contiguous dimension."""
     source, layout = x.source, x.target.array.layout
     assert layout is not None
     strides = source.array.strides

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
-from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Region, Vector, scalar_of
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.parts import kept_dims
@@ -100,21 +99,6 @@ def inside(region: Region, index: tuple[e.Expression, ...]) -> e.Expression | No
             conditions.append(e.Compare("ge", x, e.Const(0, x.type)))
         conditions.append(e.Compare("lt", x, e.Extent(region.array, dim, x.type)))
     return both(*conditions)
-
-
-def exists(region: Region, facts: Facts) -> e.Expression:
-    """Whether all of a region of a global array lies inside it."""
-    conditions: list[e.Expression] = []
-    for dim, extent in enumerate(region.extents):
-        start = _start(region, dim)
-        assert isinstance(start.type, DType)
-        last = add(e.Extent(region.array, dim, start.type), -(extent or 1))
-        if facts.bounds(start).low < 0:
-            conditions.append(e.Compare("ge", start, e.Const(0, start.type)))
-        conditions.append(e.Compare("le", start, last))
-    condition = both(*conditions)
-    assert condition is not None
-    return condition
 
 
 def _start(region: Region, dim: int) -> e.Expression:
