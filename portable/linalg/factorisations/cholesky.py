@@ -146,23 +146,27 @@ def _made(device: Device, batch: int, n: int, kind: DType) -> Factoring:
 def _factor(device: Device, work: Any, results: tuple[Any, Any], layout: Layout) -> None:
     """All of it, by blocks of rows."""
     batch, n = int(work.shape[0]), int(work.shape[1])
-    block = layout.block
     clear[batch, _LINE](results[1])
+    blocks = partial(_factor_blocks, device, work, results, layout)
+    blocks(0, min(layout.wide, n))
     for outer in range(0, n, layout.wide):
         stop = min(outer + layout.wide, n)
-        for first in range(outer, stop, block):
-            last = min(first + block, n)
-            if first > outer:
-                above = work[:, outer:first]
-                subtract_product(
-                    device,
-                    work[:, first:last, first:],
-                    above[:, :, first:last],
-                    above[:, :, first:],
-                    adjoint=True,
-                )
-            _factor_rows(device, work, results, first, layout)
-        _change_rest(device, work, outer, stop)
+        following = min(stop + layout.wide, n)
+        _change_rows(device, work, (outer, stop), (stop, following))
+        device.at_once(
+            partial(blocks, stop, following),
+            partial(_change_rest, device, work, (outer, stop), following),
+        )
+
+
+def _factor_blocks(
+    device: Device, work: Any, results: tuple[Any, Any], layout: Layout, outer: int, stop: int
+) -> None:
+    """A wide block of rows, which those above have changed already."""
+    for first in range(outer, stop, layout.block):
+        last = min(first + layout.block, stop)
+        _change_rows(device, work, (outer, first), (first, last))
+        _factor_rows(device, work, results, first, layout)
 
 
 def _factor_rows(
@@ -183,17 +187,17 @@ def _factor_rows(
         solved_in_place(device, block, rows, Triangle(False, True, True, False), layout)
 
 
-def _change_rest(device: Device, work: Any, outer: int, stop: int) -> None:
-    """What is below a wide block of rows: its upper triangle, in strips."""
+def _change_rest(device: Device, work: Any, above: tuple[int, int], first: int) -> None:
+    """What rows leave of those from `first` on, in strips."""
     n = int(work.shape[1])
-    step = max(stop - outer, -(-(n - stop) // _STRIPS))
-    for first in range(stop, n, step):
-        last = min(first + step, n)
-        above = work[:, outer:stop]
-        subtract_product(
-            device,
-            work[:, first:last, first:],
-            above[:, :, first:last],
-            above[:, :, first:],
-            adjoint=True,
-        )
+    step = max(above[1] - above[0], -(-(n - first) // _STRIPS))
+    for start in range(first, n, step):
+        _change_rows(device, work, above, (start, min(start + step, n)))
+
+
+def _change_rows(device: Device, work: Any, above: tuple[int, int], rows: tuple[int, int]) -> None:
+    """What rows above leave of some rows, from their diagonal on."""
+    (outer, stop), (first, last) = above, rows
+    if outer < stop and first < last:
+        left, right = work[:, outer:stop, first:last], work[:, outer:stop, first:]
+        subtract_product(device, work[:, first:last, first:], left, right, adjoint=True)

@@ -16,7 +16,7 @@ from portable.linalg.factorisations.held_panel_kernels import (
     eliminate_in_registers,
     exchange_and_solve,
 )
-from portable.linalg.factorisations.holding import holding_for, panel_of
+from portable.linalg.factorisations.holding import NARROWEST, board_for, panel_of, share_for
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
@@ -181,6 +181,35 @@ def _order(device: Device, pivots: Any, orders: Any) -> None:
 
 
 @dataclass(frozen=True)
+class _Held:
+    """What panels in registers are worked on with.
+
+    Attributes
+    ----------
+    board : array of u64
+        Where workgroups tell each other rows.
+    moves : array of i32, shape (2, batch, panels, 2 * panel, 2)
+        Which rows are to go where, of the panels of two blocks.
+    triangles : array, shape (batch, panel, panel)
+        L of a panel's pivots.
+    """
+
+    board: Any
+    moves: Any
+    triangles: Any
+
+    @staticmethod
+    def of(device: Device, size: tuple[int, int], kind: DType, wide: int) -> _Held:
+        """That for blocks of so many columns."""
+        (batch, rows), panel = size, panel_of(kind)
+        return _Held(
+            board_for(device, batch, rows, kind),
+            device.empty((2, batch, -(-wide // NARROWEST), 2 * panel, 2), kl.i32),
+            device.empty((batch, panel, panel), kind),
+        )
+
+
+@dataclass(frozen=True)
 class _Elimination:
     """A factorisation, and what it works with."""
 
@@ -189,68 +218,97 @@ class _Elimination:
     kind: DType
     layout: Layout
     room: Any
-    moves: Any
-    triangles: Any
+    held: _Held | None
 
     @staticmethod
     def of(device: Device, size: tuple[int, int, int], kind: DType) -> _Elimination:
         """That of matrices of a size."""
         batch, m, n = size
         layout = layout_of(kind, device.capabilities)
-        held, panel = holding_for(device, m, kind) is not None, panel_of(kind)
+        held = None
+        if share_for(device, batch, m, kind) is not None:
+            held = _Held.of(device, (batch, m), kind, min(layout.wide, m, n))
+        lu = workspace(device, batch, *((m, n) if held is None else (n, m)), kind)
         factors = Eliminated(
-            turned(workspace(device, batch, n, m, kind))
-            if held
-            else workspace(device, batch, m, n, kind),
+            lu if held is None else turned(lu),
             device.empty((batch, min(m, n)), kl.i32),
             device.empty((batch,), kl.i32),
         )
-        return _Elimination(
-            device,
-            factors,
-            kind,
-            layout,
-            None if held else device.empty((batch, m, layout.panel), kind),
-            device.empty((batch, 2 * panel + 1, 2), kl.i32) if held else None,
-            device.empty((batch, panel, panel), kind) if held else None,
-        )
+        room = device.empty((batch, m, layout.panel), kind) if held is None else None
+        return _Elimination(device, factors, kind, layout, room, held)
 
     def run(self) -> None:
         """Enqueues it."""
-        (lu, _, failures), (batch, m, n) = self.factors, self.factors.lu.shape
-        clear[int(batch), _LINE](failures)
-        least, wide = min(int(m), int(n)), self.layout.wide
-        if self.moves is None:
+        batch, m, n = (int(x) for x in self.factors.lu.shape)
+        clear[batch, _LINE](self.factors.failures)
+        least, wide = min(m, n), self.layout.wide
+        if self.held is None:
             self._columns(0, least)
             if n > least:
-                self._solve(0, least, int(n))
+                self._solve(0, least, n)
             return
+        clear[int(self.held.board.shape[0]), _LINE](self.held.board)
+        self._block(0, min(wide, least))
         for first in range(0, least, wide):
             last = min(first + wide, least)
-            self._block(first, last)
-            if last < n:
-                self._solve(first, last, int(n))
-                _change(self.device, lu, first, last, int(n))
+            following = min(last + wide, least)
+            self._change_right(first, last, last, following)
+            self.device.at_once(
+                partial(self._block, last, following),
+                partial(self._change_others, first, last, following),
+            )
 
     def _block(self, first: int, last: int) -> None:
-        """Factors some columns by panels in registers; rows change places in all columns."""
-        (lu, pivots, failures), batch = self.factors, int(self.factors.lu.shape[0])
-        m, n = (int(x) for x in lu.shape[1:])
-        strip, panel = self.layout.strip // 2, panel_of(self.kind)
-        strips = -(-n // strip)
-        for start in range(first, last, panel):
+        """Factors some columns by panels in registers; rows change places in these alone."""
+        (lu, pivots, failures), batch, held = self.factors, int(self.factors.lu.shape[0]), self.held
+        share = share_for(self.device, batch, int(lu.shape[1]) - first, self.kind)
+        assert share is not None
+        assert held is not None
+        panel, moves = share.holding.panel, held.moves[first // self.layout.wide % 2]
+        for number, start in enumerate(range(first, last, panel)):
             stop = min(start + panel, last)
-            result = holding_for(self.device, m - start, self.kind)
-            assert result is not None
-            holding, items = result
-            eliminate_in_registers[groups(batch), items](
-                lu, pivots, failures, self.moves, self.triangles, start, stop, HOLDING=holding
-            )
-            exchange_and_solve[groups(batch * strips), self.layout.items](
-                lu, self.moves, self.triangles, (start, stop, last), strips,
+            triangles = held.triangles[:, :panel, :panel]
+            eliminate_in_registers[groups(batch * share.groups), share.items](
+                lu, pivots, failures, moves[:, number, : 2 * panel], triangles, held.board,
+                (start, stop, share.groups), HOLDING=share.holding,
+            )  # fmt: skip
+            self._exchange_held(moves[:, number : number + 1], (start, stop, first, last), panel)
+            _change(self.device, lu, start, stop, last)
+
+    def _exchange_held(self, moves: Any, where: tuple[int, int, int, int], panel: int) -> None:
+        """Rows change places in some columns, as panels have it, and U is solved for."""
+        assert self.held is not None
+        lu, strip = self.factors.lu, self.layout.strip // 2
+        triangles, strips = self.held.triangles, -(-(where[3] - where[2]) // strip)
+        if strips > 0:
+            exchange_and_solve[groups(int(lu.shape[0]) * strips), self.layout.items](
+                lu, moves[:, :, : 2 * panel], triangles[:, :panel, :panel], where,
                 STRIP=strip, COUNT=panel,
             )  # fmt: skip
-            _change(self.device, lu, start, stop, last)
+
+    def _change_right(self, first: int, last: int, begin: int, end: int) -> None:
+        """What a block of columns that is done does to some right of it."""
+        if begin < end:
+            self._exchange_block(first, last, begin, end)
+            lu = self.factors.lu
+            triangle, rows = lu[:, first:last, first:last], lu[:, first:last, begin:end]
+            solved_in_place(self.device, triangle, rows, _UNIT_LOWER, self.layout)
+            subtract_product(self.device, lu[:, last:, begin:end], lu[:, last:, first:last], rows)
+
+    def _change_others(self, first: int, last: int, following: int) -> None:
+        """What a block of columns does to all but the following one."""
+        self._exchange_block(first, last, 0, first)
+        self._change_right(first, last, following, int(self.factors.lu.shape[2]))
+
+    def _exchange_block(self, first: int, last: int, begin: int, end: int) -> None:
+        """Rows change places in some columns, as all panels of a block have it."""
+        batch, m, n = (int(x) for x in self.factors.lu.shape)
+        share = share_for(self.device, batch, m - first, self.kind)
+        assert share is not None
+        assert self.held is not None
+        panel = share.holding.panel
+        moves = self.held.moves[first // self.layout.wide % 2]
+        self._exchange_held(moves[:, : -(-(last - first) // panel)], (n, n, begin, end), panel)
 
     def _columns(self, first: int, stop: int) -> None:
         """Factors columns from the diagonal down: the left half, then what it leaves of the right.

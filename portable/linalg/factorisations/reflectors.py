@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from portable.backend import Device
@@ -10,13 +11,11 @@ from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.held_reflector_kernels import reflect_in_registers
-from portable.linalg.factorisations.holding import holding_for, panel_of
+from portable.linalg.factorisations.holding import board_for, share_for
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import copied, turned, workspace
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflector_panel_kernels import factor_columns
-from portable.linalg.factorisations.shared_panel_kernels import reflect_together
-from portable.linalg.factorisations.sharing import Board, board_for, sharing_for
 
 _LINE: Final = 64
 _LOCAL_BYTES: Final = 16 * 1024
@@ -39,8 +38,8 @@ class Reflectors:
         Of the elements.
     wide : int
         Columns of a block.
-    rooms : (array, array), shape (batch, wide, most columns)
-        Where products lie meanwhile.
+    rooms : four arrays, shape (batch, wide, most columns)
+        Where products lie meanwhile; the last two where something else is done at the same time.
     """
 
     device: Device
@@ -48,7 +47,7 @@ class Reflectors:
     t: Any
     kind: DType
     wide: int
-    rooms: tuple[Any, Any]
+    rooms: tuple[Any, ...]
 
     def apply(self, c: Any, *, adjoint: bool, unit: bool = False) -> None:
         """``C = Q C`` or ``Q^H C``, for `c` of shape (batch, m, columns).
@@ -62,14 +61,19 @@ class Reflectors:
             left = first if unit else 0
             self.apply_block(first, stop, c[:, first:, left:], adjoint=adjoint)
 
-    def apply_block(self, first: int, stop: int, c: Any, *, adjoint: bool) -> None:
-        """The reflectors of some columns of a block, applied to rows from `first` on."""
+    def apply_block(
+        self, first: int, stop: int, c: Any, *, adjoint: bool, beside: bool = False
+    ) -> None:
+        """The reflectors of some columns of a block, applied to rows from `first` on.
+
+        `beside` says that something else is done at the same time.
+        """
         v, base = self.v[:, first:, first:stop], first % self.wide
         t = self.t[:, first:stop, base : base + stop - first]
         width, columns = stop - first, int(c.shape[2])
         if columns == 0:
             return
-        products, shares = (x[:, :width, :columns] for x in self.rooms)
+        products, shares = (x[:, :width, :columns] for x in self.rooms[2 * beside : 2 * beside + 2])
         multiplied(self.device, products, v, c, adjoint=True)
         multiplied(self.device, shares, t, products, adjoint=adjoint)
         subtract_product(self.device, c, v, shares)
@@ -91,8 +95,8 @@ class Triangularisation:
         Products of a block's reflectors, where registers hold panels.
     layout : Layout
         The layout.
-    board : Board or None
-        Of several workgroups.
+    board : array of u64 or None
+        Where workgroups tell each other sums, where registers hold panels.
     """
 
     work: Any
@@ -100,7 +104,7 @@ class Triangularisation:
     room: Any
     grams: Any
     layout: Layout
-    board: Board | None
+    board: Any
 
     @staticmethod
     def of(
@@ -112,17 +116,15 @@ class Triangularisation:
         wide = layout.panel
         while wide < min(layout.wide, count):
             wide *= 2
-        held = holding_for(device, m, kind) is not None
+        held = share_for(device, batch, m, kind) is not None
         work = _room(device, (batch, m, n), kind, held)
         v = _room(device, (batch, m, count), kind, held)
         copied(device, work[:, :0, :0], v)
         t = workspace(device, batch, count, wide, kind)
         across = max(n, columns, 1)
-        rooms = [workspace(device, batch, wide, across, kind) for _ in range(2)]
-        reflectors = Reflectors(device, v, t, kind, wide, (rooms[0], rooms[1]))
-        board = None
-        if not held and sharing_for(device, batch, m, kind, layout) is not None:
-            board = board_for(device, batch, m, 2 * -(-count // layout.panel), kind, layout.panel)
+        rooms = [workspace(device, batch, wide, across, kind) for _ in range(4)]
+        reflectors = Reflectors(device, v, t, kind, wide, tuple(rooms))
+        board = board_for(device, batch, m, kind) if held else None
         room = None if held else device.empty((batch, m, layout.panel), kind)
         grams = workspace(device, batch, wide, wide, kind) if held else None
         return Triangularisation(work, reflectors, room, grams, layout, board)
@@ -132,31 +134,42 @@ class Triangularisation:
         reflectors = self.reflectors
         copied(reflectors.device, self.work[:, :0, :0], reflectors.t)
         if self.board is not None:
-            clear[int(self.board.counts.shape[0]), _LINE](self.board.counts)
-        count = int(reflectors.v.shape[2])
-        for first in range(0, count, reflectors.wide):
-            stop = min(first + reflectors.wide, count)
-            if self.room is None:
-                self.block(first, stop)
-            else:
-                self.columns(first, stop)
-            reflectors.apply_block(first, stop, self.work[:, first:, stop:], adjoint=True)
+            clear[int(self.board.shape[0]), _LINE](self.board)
+        count, wide = int(reflectors.v.shape[2]), reflectors.wide
+        self.block(0, min(wide, count))
+        for first in range(0, count, wide):
+            stop = min(first + wide, count)
+            following = min(stop + wide, count)
+            below = self.work[:, first:]
+            reflectors.apply_block(first, stop, below[:, :, stop:following], adjoint=True)
+            reflectors.device.at_once(
+                partial(self.block, stop, following),
+                partial(
+                    reflectors.apply_block, first, stop, below[:, :, following:],
+                    adjoint=True, beside=True,
+                ),
+            )  # fmt: skip
 
     def block(self, first: int, stop: int) -> None:
+        """Makes the reflectors of a block of columns, and their T; of none nothing."""
+        if first < stop and self.room is None:
+            self.by_panels(first, stop)
+        elif first < stop:
+            self.columns(first, stop)
+
+    def by_panels(self, first: int, stop: int) -> None:
         """Columns of one block by panels in registers, of which each changes those after it."""
-        reflectors, panel = self.reflectors, panel_of(self.reflectors.kind)
-        width = int(reflectors.device.capabilities.sub_group_size)
+        reflectors, (batch, m) = self.reflectors, self.work.shape[:2]
+        share = share_for(reflectors.device, int(batch), int(m) - first, reflectors.kind)
+        assert share is not None
+        panel, width = share.holding.panel, int(reflectors.device.capabilities.sub_group_size)
+        teams = -(-share.items // width) if width > 1 else 0
         for start in range(first, stop, panel):
             last = min(start + panel, stop)
-            result = holding_for(
-                reflectors.device, int(self.work.shape[1]) - start, reflectors.kind
-            )
-            assert result is not None
-            holding, items = result
-            teams = -(-items // width) if width >= holding.columns else 0
-            reflect_in_registers[groups(int(self.work.shape[0])), items](
-                self.work, reflectors.v, reflectors.t, (start, last, start % reflectors.wide),
-                HOLDING=holding, TEAMS=teams,
+            reflect_in_registers[groups(int(batch) * share.groups), share.items](
+                self.work, reflectors.v, reflectors.t, self.board,
+                (start, last, start % reflectors.wide, share.groups),
+                HOLDING=share.holding, TEAMS=teams,
             )  # fmt: skip
             reflectors.apply_block(start, last, self.work[:, start:, last:stop], adjoint=True)
         if stop - first > panel:
@@ -206,15 +219,6 @@ class Triangularisation:
     def _panel(self, first: int, stop: int) -> None:
         layout, reflectors = self.layout, self.reflectors
         batch, m = int(self.work.shape[0]), int(self.work.shape[1]) - first
-        sharing = sharing_for(reflectors.device, batch, m, reflectors.kind, layout)
-        if self.board is not None and sharing is not None:
-            how, items = sharing
-            slot = first // layout.panel * batch
-            reflect_together[groups(batch * how.groups), items](
-                self.work, reflectors.v, reflectors.t, self.board.rows, self.board.counts,
-                (first, stop, first % reflectors.wide, slot), SHARING=how,
-            )  # fmt: skip
-            return
         rows = 0
         if not reflectors.device.capabilities.lone_work_items:
             rows = _held_rows(m, layout.panel * reflectors.kind.itemsize)
