@@ -281,7 +281,7 @@ def reflectors_in_registers() -> None:
 @run
 def panels_of_reflectors_by_several_workgroups() -> None:
     a = random(140, 20)
-    with _few_items():
+    with _few_items(64):
         q, r = pt.linalg.qr(a)
     close(q @ r, a)
     close(q.T @ q, np.eye(20))
@@ -290,7 +290,7 @@ def panels_of_reflectors_by_several_workgroups() -> None:
 @run
 def panels_of_pivots_by_several_workgroups() -> None:
     a = random(140, 20)
-    with _few_items():
+    with _few_items(32):
         lu, pivots = pt.linalg.lu_factor(a)
     for i, pivot in enumerate(pivots):
         a[[i, pivot]] = a[[pivot, i]]
@@ -298,10 +298,10 @@ def panels_of_pivots_by_several_workgroups() -> None:
 
 
 @contextmanager
-def _few_items() -> Iterator[None]:
+def _few_items(count: int) -> Iterator[None]:
     """Workgroups so small that a short panel takes several, as on a GPU."""
     before = holding._ITEMS
-    holding._ITEMS = (32,)  # type: ignore[misc]
+    holding._ITEMS = (count,)  # type: ignore[misc]
     try:
         with pt.use("simulator:h200"):
             yield

@@ -7,6 +7,7 @@ import pytest
 
 from portable import dtypes
 from portable.backend import Capabilities, Program
+from portable.linalg.factorisations.definite_kernels import cholesky_rows
 from portable.linalg.factorisations.held_panel_kernels import (
     Holding,
     eliminate_in_registers,
@@ -15,7 +16,7 @@ from portable.linalg.factorisations.held_panel_kernels import (
 from portable.linalg.factorisations.held_reflector_kernels import reflect_in_registers
 from portable.linalg.factorisations.layout import layout_of
 from portable.linalg.factorisations.panel_kernels import exchange_rows
-from portable.linalg.factorisations.triangle_kernels import Triangle, cholesky_rows, solve_strips
+from portable.linalg.factorisations.triangle_kernels import Triangle, solve_strips
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
     CUDA,
@@ -44,7 +45,7 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
             reflect_in_registers, can, many, a, a, a, board, (0, 16, 0, 2),
             HOLDING=holding, TEAMS=512 // can.sub_group_size,
         ),
-        program(cholesky_rows, can, items, a, factors, counts, 0, 2, LAYOUT=layout),
+        program(cholesky_rows, can, many, a, factors, counts, 0, 2, LAYOUT=layout, STRIP=64),
         program(
             solve_strips, can, strip, a, a, 2, LAYOUT=layout, WHICH=which, EDGE=layout.solved
         ),

@@ -13,8 +13,12 @@ from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.copy_kernels import LOWER, UPPER
+from portable.linalg.factorisations.definite_kernels import (
+    cholesky_block,
+    cholesky_rows,
+)
 from portable.linalg.factorisations.factor_kernels import put_factors
-from portable.linalg.factorisations.layout import Layout, layout_of
+from portable.linalg.factorisations.layout import TILE, Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
     checked_dtype,
@@ -25,7 +29,6 @@ from portable.linalg.factorisations.matrices import (
     workspace,
 )
 from portable.linalg.factorisations.products import subtract_product
-from portable.linalg.factorisations.triangle_kernels import cholesky_block, cholesky_rows
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
@@ -173,18 +176,20 @@ def _factor_rows(
     device: Device, work: Any, results: tuple[Any, Any], first: int, layout: Layout
 ) -> None:
     """A diagonal block, and the rows right of it."""
-    (batch, n), number = work.shape[:2], first // layout.block
-    strips = -(-(n - first - layout.block) // layout.strip)
-    if not device.capabilities.lone_work_items and strips > 0:
-        cholesky_rows[groups(batch * strips), layout.items](
-            work, *results, number, strips, LAYOUT=layout
+    (batch, n), number = (int(x) for x in work.shape[:2]), first // layout.block
+    block, right = layout.block, max(n - first - layout.block, 0)
+    if not device.capabilities.lone_work_items:
+        strip = layout.strip if right else 0
+        strips = -(-right // layout.strip) if right else 1
+        items = block * (block + strip) // TILE**2
+        cholesky_rows[groups(batch * strips), items](
+            work, *results, number, strips, LAYOUT=layout, STRIP=strip
         )
         return
-    cholesky_block[groups(batch), layout.items](work, *results, number, LAYOUT=layout)
-    if strips > 0:
-        rows = work[:, first : first + layout.block, first + layout.block :]
-        block = results[0][:, number]
-        solved_in_place(device, block, rows, Triangle(False, True, True, False), layout)
+    cholesky_block[groups(batch), 1](work, *results, number, LAYOUT=layout)
+    if right:
+        rows, factor = work[:, first : first + block, first + block :], results[0][:, number]
+        solved_in_place(device, factor, rows, Triangle(False, True, True, False), layout)
 
 
 def _change_rest(device: Device, work: Any, above: tuple[int, int], first: int) -> None:

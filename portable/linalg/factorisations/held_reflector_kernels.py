@@ -51,8 +51,8 @@ class Shared:
         Sums of workgroups, and behind them the row of the reflector's 1.
     latest : array, shape (2, 2, panel)
         Sums of all, and that row, in turn.
-    factor : array, shape (panel, panel)
-        T.
+    factor : array, shape (panel, panel + 1)
+        T, and below its diagonal products of reflectors with those before them.
     """
 
     parts: Any
@@ -97,12 +97,10 @@ def reflect_in_registers(
         kl.local((max(TEAMS, 1), PANEL), kind),
         kl.local((MOST_GROUPS + 1, PANEL), kind),
         kl.local((2, 2, PANEL), kind),
-        kl.local((PANEL, PANEL), kind),
+        kl.local((PANEL, PANEL + 1), kind),
     )
     told, mark = (board, 2 * batch * (groups + 1) * PANEL, group, groups), 2 * first
     field = scale(held, shared, told, mark + 1, HOLDING)
-    for entry in kl.workgroup_range(PANEL * PANEL):
-        shared.factor[entry // PANEL, entry % PANEL] = 0
     for k in range(width):
         add_up(held, shared, told, (mark + k + 2, k), HOLDING, TEAMS)
         latest = shared.latest[k % 2]
@@ -112,16 +110,16 @@ def reflect_in_registers(
             # Column l of V is at PANEL - k + l by now.
             product = latest[1, j] + conjugate(factor) * latest[0, j]
             if j >= PANEL - k:
-                shared.factor[j - (PANEL - k), k] = conjugate(product)
+                shared.factor[k, j - (PANEL - k)] = conjugate(product)
             if j == k:
                 shared.factor[k, k] = tau
     store(held, a[batch], v[batch], (first, width, m), field, HOLDING)
     if group == 0:
         kl.barrier()
-        join_factors(shared.factor, PANEL)
+        join_factors(shared.factor, width)
         for entry in kl.workgroup_range(PANEL * PANEL):
             i, j = entry // PANEL, entry % PANEL
-            if i < width and j < width:
+            if i <= j and j < width:
                 t[batch, first + i, corner + j] = shared.factor[i, j]
 
 
@@ -278,17 +276,15 @@ def store(
 
 
 @function
-def join_factors(factor: kl.Array, PANEL: int) -> None:
-    """T, of products of reflectors with those after them and of the factors on its diagonal.
+def join_factors(factor: kl.Array, width: kl.Scalar) -> None:
+    """T, a row a work-item, of its diagonal and the products below it.
 
     A column is ``-tau T y``, of the products y of the reflectors before with this one.
     """
-    for k in range(1, PANEL):
-        i, product = kl.local_id(0), kl.cast(0, factor.dtype)
-        if i < k:
+    for i in kl.workgroup_range(width):
+        for k in range(i + 1, width):
+            product = kl.cast(0, factor.dtype)
             for j in kl.range(i, k, unroll=4):
-                product = product + factor[i, j] * factor[j, k]
-        kl.barrier()
-        if i < k:
+                product = product + factor[i, j] * factor[k, j]
             factor[i, k] = -factor[k, k] * product
-        kl.barrier()
+    kl.barrier()

@@ -18,6 +18,9 @@ _SOLVED: Final = 128
 _SEGMENT: Final = 16
 """Rows of a strip that a work-item has in registers."""
 
+TILE: Final = 4
+"""Rows and columns of a positive definite block that a work-item has in registers."""
+
 _PANEL: Final = 16
 _CROWD: Final = 256
 _STRIP: Final = 64
@@ -47,8 +50,6 @@ class Layout:
         Its columns.
     panel : int
         Columns of a panel that is eliminated one by one.
-    held : int
-        Rows of a panel that each work-item may keep in registers; 0 where they stay in memory.
     wide : int
         Columns (rows) of the blocks whose products change the rest of a matrix.
     """
@@ -61,7 +62,6 @@ class Layout:
     strip_items: int
     strip: int
     panel: int
-    held: int
     wide: int
 
 
@@ -93,11 +93,12 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
             strip_items=1,
             strip=_STRIP_ALONE,
             panel=_PANEL,
-            held=0,
             wide=256,
         )
     most = min(can.max_workgroup, can.max_workgroup_shape[0])
     strip = min(_STRIP, most)
+    while block > 8 and block * (block + strip) // TILE**2 > most:
+        block //= 2
     return Layout(
         block=block,
         solved=solved,
@@ -107,7 +108,6 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         strip_items=min(_CROWD, most),
         strip=strip,
         panel=_PANEL,
-        held=0,
         wide=256,
     )
 

@@ -7,6 +7,7 @@ from typing import Final
 from tests.faults.fault import fault, without_barrier
 
 FACTORS: Final = "portable.linalg.factorisations."
+DEFINITE: Final = FACTORS + "definite_kernels:"
 TRIANGLES: Final = FACTORS + "triangle_kernels:"
 PANELS: Final = FACTORS + "panel_kernels:"
 HELD: Final = FACTORS + "held_panel_kernels:"
@@ -15,17 +16,17 @@ BOARDS: Final = "portable.linalg.base.boards:"
 
 FACTORISATIONS: Final = (
     without_barrier(
-        TRIANGLES + "factor_tiles",
+        DEFINITE + "eliminate_row",
         0,
-        3,
+        1,
         "a row is read before it is handed over",
         "positive_definite_by_tiles",
     ),
     fault(
         "rows that are handed over have one place",
-        TRIANGLES + "factor_tiles",
-        "handed[k % 2, column + j] = tile[i, j]",
-        "handed[0, column + j] = tile[i, j]",
+        DEFINITE + "cholesky_rows",
+        "handed[k % 2]",
+        "handed[0]",
         "positive_definite_by_tiles",
         "race",
     ),
@@ -141,15 +142,8 @@ FACTORISATIONS: Final = (
     without_barrier(
         REFLECTORS + "join_factors",
         0,
-        2,
-        "a column of factors is changed while it is read",
-        "reflectors_in_registers",
-    ),
-    without_barrier(
-        REFLECTORS + "join_factors",
         1,
-        2,
-        "a column of factors is read before it is there",
+        "factors of reflectors are stored before they are joined",
         "reflectors_in_registers",
     ),
     fault(
