@@ -74,13 +74,20 @@ class Tile:
     ----------
     values : array, shape (TILE, TILE)
         Its elements.
-    row, column : int
-        Its first ones; the strip's columns follow the block's.
+    row, first : int
+        Its first row and column; the strip's columns follow the block's.
+    step : int
+        How far its columns are apart, so that neighbours have neighbouring ones.
     """
 
     values: Any
     row: Any
-    column: Any
+    first: Any
+    step: Any
+
+    def column(self, j: int) -> Any:
+        """The number of its j-th column."""
+        return self.first + j * self.step
 
 
 @kernel
@@ -105,11 +112,11 @@ def cholesky_rows(
     EDGE, kind = LAYOUT.block, a.dtype
     batch, strip, first = kl.group_id(0) // strips, kl.group_id(0) % strips, number * LAYOUT.block
     start = first + EDGE + strip * STRIP
-    DOWN, item = EDGE // TILE, kl.local_id(0)
-    tile = Tile(kl.private((TILE, TILE), kind), item % DOWN * TILE, item // DOWN * TILE)
+    STEP, item = (EDGE + STRIP) // TILE, kl.local_id(0)
+    tile = Tile(kl.private((TILE, TILE), kind), item // STEP * TILE, item % STEP, STEP)
     for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
-        row, column = tile.row + i, tile.column + j
-        if tile.column < EDGE:
+        row, column = tile.row + i, tile.column(j)
+        if column < EDGE:
             tile.values[i, j] = element(a[batch], first, row, column)
         else:
             tile.values[i, j] = 0
@@ -119,7 +126,7 @@ def cholesky_rows(
     for k in range(kl.minimum(a.shape[1] - first, EDGE)):
         eliminate_row(tile, handed[k % 2], k, (failures, batch, first + k, strip == 0))
     for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
-        row, column = tile.row + i, tile.column + j
+        row, column = tile.row + i, tile.column(j)
         if column < EDGE:
             if strip == 0:
                 factor = kl.where(row <= column, tile.values[i, j], kl.cast(0, kind))
@@ -134,12 +141,12 @@ def eliminate_row(tile: Tile, handed: kl.Array, k: kl.Scalar, told: tuple[Any, .
     (failures, batch, number, tells), values = told, tile.values
     for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
         if tile.row + i == k:
-            handed[tile.column + j] = values[i, j]
+            handed[tile.column(j)] = values[i, j]
     kl.barrier()
     scale = kl.rsqrt(checked(kl.real(handed[k]), failures, batch, number, tells))
     if tile.row + TILE > k:
         for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
-            above = scale * handed[tile.column + j]
+            above = scale * handed[tile.column(j)]
             left = scale * conjugate(handed[tile.row + i])
             if tile.row + i == k:
                 values[i, j] = above

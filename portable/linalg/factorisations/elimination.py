@@ -28,7 +28,6 @@ from portable.linalg.factorisations.matrices import (
 )
 from portable.linalg.factorisations.panel_kernels import (
     eliminate_panel,
-    exchange_alone,
     exchange_rows,
     gather_rows,
     order_rows,
@@ -41,6 +40,9 @@ from portable.linalg.products.repeats import kept_plan, repeated
 _UNIT_LOWER: Final = Triangle(backward=False, turned=False, conjugate=False, unit=True)
 _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 _LINE: Final = 64
+_STRIP: Final = 16
+"""Columns that a workgroup exchanges rows in."""
+
 _TILE: Final = (32, 8, 1)
 _TILE_ALONE: Final = (64, 1, 1)
 _ORDERED_BYTES: Final = 32 * 1024
@@ -278,7 +280,7 @@ class _Elimination:
     def _exchange_held(self, moves: Any, where: tuple[int, int, int, int], panel: int) -> None:
         """Rows change places in some columns, as panels have it, and U is solved for."""
         assert self.held is not None
-        lu, strip = self.factors.lu, self.layout.strip // 2
+        lu, strip = self.factors.lu, _STRIP
         triangles, strips = self.held.triangles, -(-(where[3] - where[2]) // strip)
         if strips > 0:
             exchange_and_solve[groups(int(lu.shape[0]) * strips), self.layout.items](
@@ -336,23 +338,11 @@ class _Elimination:
         eliminate_panel[groups(int(lu.shape[0])), layout.items](
             lu, self.room, pivots, failures, first, stop, LAYOUT=layout
         )
-        others = int(lu.shape[2]) - (stop - first)
-        if others > 0:
-            self._exchange(first, stop, others)
-
-    def _exchange(self, first: int, stop: int, others: int) -> None:
-        """Rows of all columns but a panel's change places as it has it."""
-        layout, (lu, pivots, _) = self.layout, self.factors
-        batch, strip = int(lu.shape[0]), layout.strip
-        if self.device.capabilities.lone_work_items:
-            strips = -(-int(lu.shape[2]) // strip)
-            exchange_alone[groups(batch * strips), 1](
-                lu, pivots, first, stop, strips, STRIP=strip, LANES=layout.lanes
-            )
-            return
-        strips = -(-others // strip)
-        exchange_rows[groups(batch * strips), layout.items](
-            lu, pivots, first, stop, strips, STRIP=strip, COUNT=layout.panel
+        alone = self.device.capabilities.lone_work_items
+        strip = layout.strip if alone else 1
+        strips = -(-int(lu.shape[2]) // strip)
+        exchange_rows[int(lu.shape[0]) * strips, layout.items](
+            lu, pivots, first, stop, strips, STRIP=strip, LANES=layout.lanes
         )
 
 

@@ -17,6 +17,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.boards import awaited, publish
 from portable.linalg.factorisations.panel_kernels import Candidate, larger, size_of
+from portable.linalg.factorisations.triangle_kernels import SEGMENT, substitute
 
 _SMALLEST: Final = 2.0**-120
 """Pivots from which on reciprocals do not overflow, in all precisions."""
@@ -62,6 +63,22 @@ class Held:
     def row(self, i: int) -> Any:
         """The number of its i-th row."""
         return self.first + i * kl.local_size(0)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a workgroup knows of workgroups' best rows, in local memory.
+
+    Attributes
+    ----------
+    rows : array, shape (groups + 1, panel)
+        Their elements; behind them the workgroup's own until it is told.
+    places : array of i32, shape (groups,)
+        Where exchanges have brought them; beyond the matrix where a workgroup has none.
+    """
+
+    rows: Any
+    places: Any
 
 
 @function
@@ -110,23 +127,26 @@ def eliminate_in_registers(
     batch, group, PANEL = kl.group_id(0) // groups, kl.group_id(0) % groups, HOLDING.panel
     width, m = stop - first, a.shape[1] - first
     held = loaded(a[batch], first, (group, width, m), HOLDING)
-    rows_in_turn = kl.local((2, MOST_GROUPS, PANEL + 1), a.dtype)
+    rows_in_turn = kl.local((2, MOST_GROUPS + 1, PANEL), a.dtype)
+    places_in_turn = kl.local((2, MOST_GROUPS), kl.i32)
     count = kl.minimum(width, m)
     for k in range(count):
-        best, rows = largest(held, k, m, HOLDING), rows_in_turn[k % 2]
-        turn = 2 * batch + k % 2
-        hand_over(held, best, rows, (board, turn), (first + k + 1, k, group, groups), HOLDING)
-        chosen, size = 0, kl.cast(-2, best.size.dtype)
-        for other in range(groups):
-            is_larger = ranks_before(rows, other, chosen, size, PANEL)
-            chosen = kl.where(is_larger, other, chosen)
-            size = kl.where(is_larger, rank(rows[other, 0]), size)
-        pivot = kl.cast(kl.real(rows[chosen, PANEL]), kl.i32)
+        best = largest(held, k, m, HOLDING)
+        known = Known(rows_in_turn[k % 2], places_in_turn[k % 2])
+        where_told = 2 * batch + k % 2, group, groups
+        hand_over(held, best, known, board, (first + k + 1, k, *where_told), HOLDING)
+        chosen, size, pivot = 0, kl.cast(-3, best.size.dtype), m
+        for other in kl.range(groups, unroll=4):
+            found, place = rank(known.rows[other, 0]), known.places[other]
+            is_better = place < m and (found > size or (found == size and place < pivot))
+            chosen = kl.where(is_better, other, chosen)
+            size = kl.where(is_better, found, size)
+            pivot = kl.where(is_better, place, pivot)
         if group == 0 and kl.local_id(0) == 0:
             pivots[batch, first + k] = first + pivot
             if size == 0 and failures[batch] == 0:
                 failures[batch] = first + k + 1
-        eliminate(held, rows[chosen], size, (k, pivot), HOLDING)
+        eliminate(held, known.rows[chosen], size, (k, pivot), HOLDING)
     store(held, a[batch], triangles[batch], moves[batch], (first, width, m, count), HOLDING)
 
 
@@ -171,46 +191,41 @@ def largest(held: Held, k: kl.Scalar, m: kl.Scalar, HOLDING: Holding) -> Any:
 def hand_over(
     held: Held,
     best: Candidate,
-    rows: kl.Array,
-    places: tuple[Any, ...],
+    known: Known,
+    board: kl.Array,
     step: tuple[kl.Scalar, ...],
     HOLDING: Holding,
 ) -> None:
-    """All workgroups' best rows go to `rows`, and their places behind them.
+    """All workgroups' best rows and their places become known to each.
 
-    Of columns that are done there are zeros.
+    Of columns that are done there are zeros. The row that its own work-item hands on is put on the
+    board by many.
     """
-    (mark, k, group, groups), (board, turn) = step, places
-    PANEL, kind = HOLDING.panel, rows.dtype
-    zero, EACH = kl.cast(0, kind), PANEL + 1
-    begin = turn * groups * EACH
+    mark, k, turn, group, groups = step
+    PANEL, rows = HOLDING.panel, known.rows
+    begin, zero = turn * groups * (PANEL + 1), kl.cast(0, rows.dtype)
+    own = kl.where(groups > 1, MOST_GROUPS, 0)
     for i in kl.static_range(HOLDING.rows):
         if held.places[i] == best.row:
             for j in kl.static_range(PANEL):
-                value = kl.where(j < PANEL - k, held.values[i, j], zero)
-                if groups > 1:
-                    publish(board, begin + group * EACH + j, value, mark)
-                else:
-                    rows[0, j] = value
-    if kl.local_id(0) == 0:
-        if groups > 1:
-            publish(board, begin + group * EACH + PANEL, kl.cast(best.row, kind), mark)
-        else:
-            rows[0, PANEL] = kl.cast(best.row, kind)
+                rows[own, j] = kl.where(j < PANEL - k, held.values[i, j], zero)
     if groups > 1:
-        for index in kl.workgroup_range(groups * EACH):
-            rows[index // EACH, index % EACH] = awaited(board, begin + index, mark, kind)
+        kl.barrier()
+        for j in kl.workgroup_range(PANEL + 1):
+            value = kl.cast(best.row, rows.dtype)
+            if j < PANEL:
+                value = rows[own, j]
+            publish(board, begin + group * (PANEL + 1) + j, value, mark)
+        for index in kl.workgroup_range(groups * (PANEL + 1)):
+            other, j = index // (PANEL + 1), index % (PANEL + 1)
+            value = awaited(board, begin + index, mark, rows.dtype)
+            if j < PANEL:
+                rows[other, j] = value
+            else:
+                known.places[other] = kl.cast(kl.real(value), kl.i32)
+    elif kl.local_id(0) == 0:
+        known.places[0] = best.row
     kl.barrier()
-
-
-@function
-def ranks_before(
-    rows: kl.Array, other: kl.Scalar, chosen: kl.Scalar, size: kl.Scalar, PANEL: int
-) -> Any:
-    """Whether a workgroup's best row is better than what was best before it."""
-    sooner = kl.real(rows[other, PANEL]) < kl.real(rows[chosen, PANEL])
-    found = rank(rows[other, 0])
-    return found > size or (found == size and sooner)
 
 
 @function
@@ -282,8 +297,10 @@ def exchange_and_solve(
 ) -> None:
     """Brings rows where panels' pivots want them, and makes rows right of the last one those of U.
 
-    A workgroup reads what changes places in a strip of columns, and then writes it; a work-item
-    then solves for a column. Local memory: ``COUNT (2 STRIP + COUNT)`` elements.
+    A workgroup reads what changes places in a strip of columns, and then writes it; then work-items
+    solve for some rows of a column each, as in `triangle_kernels.solve_segments`. Work-items: at
+    least ``STRIP COUNT / SEGMENT``. Local memory: ``COUNT (2 STRIP + COUNT) + 2 SEGMENT STRIP``
+    elements.
 
     Parameters
     ----------
@@ -303,7 +320,8 @@ def exchange_and_solve(
     matrix, kind = a[batch], a.dtype
     held, lower = kl.local((2 * COUNT, STRIP), kind), kl.local((COUNT, COUNT), kind)
     for index in kl.workgroup_range(COUNT * COUNT):
-        lower[index // COUNT, index % COUNT] = triangles[batch, index // COUNT, index % COUNT]
+        i, k = index // COUNT, index % COUNT
+        lower[k, i] = triangles[batch, i, k] if first + i < stop else kl.cast(0, kind)
     for panel in range(moves.shape[1]):
         for index in kl.workgroup_range(2 * COUNT * STRIP):
             column, source = start + index % STRIP, moves[batch, panel, index // STRIP, 0]
@@ -316,17 +334,14 @@ def exchange_and_solve(
                 target = moves[batch, panel, index // STRIP, 1]
                 matrix[target, column] = held[index // STRIP, index % STRIP]
         kl.barrier()
-    # Not in a loop: what it hoists would not fit into registers.
-    column = start + kl.local_id(0)
-    if kl.local_id(0) < STRIP and column >= stop and column < end:
-        x = kl.private(COUNT, kind)
-        for i in kl.static_range(COUNT):
+    row, column = first + kl.local_id(0) // STRIP * SEGMENT, start + kl.local_id(0) % STRIP
+    if stop < end:
+        x = kl.private(SEGMENT, kind)
+        for i in kl.static_range(SEGMENT):
             x[i] = 0
-            if first + i < stop:
-                x[i] = matrix[first + i, column]
-        for k in kl.static_range(COUNT):
-            for i in kl.static_range(k + 1, COUNT):
-                x[i] = x[i] - lower[i, k] * x[k]
-        for i in kl.static_range(COUNT):
-            if first + i < stop:
-                matrix[first + i, column] = x[i]
+            if row + i < stop and column < end:
+                x[i] = matrix[row + i, column]
+        substitute(lower, x, COUNT, True, STRIP)
+        for i in kl.static_range(SEGMENT):
+            if row + i < stop and column >= stop and column < end:
+                matrix[row + i, column] = x[i]

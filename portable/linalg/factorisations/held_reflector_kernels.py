@@ -49,15 +49,21 @@ class Shared:
         Sums of sub-groups.
     others : array, shape (groups + 1, panel)
         Sums of workgroups, and behind them the row of the reflector's 1.
-    latest : array, shape (2, 2, panel)
-        Sums of all, and that row, in turn.
+    top : array, shape (panel,)
+        That row, where a workgroup has it.
+    shares : array, shape (panel,)
+        Of columns that are left, what is to be taken from them for each row of the reflector.
+    made : array, shape (3,)
+        What `reflector_of` gives.
     factor : array, shape (panel, panel + 1)
         T, and below its diagonal products of reflectors with those before them.
     """
 
     parts: Any
     others: Any
-    latest: Any
+    top: Any
+    shares: Any
+    made: Any
     factor: Any
 
 
@@ -96,23 +102,16 @@ def reflect_in_registers(
     shared = Shared(
         kl.local((max(TEAMS, 1), PANEL), kind),
         kl.local((MOST_GROUPS + 1, PANEL), kind),
-        kl.local((2, 2, PANEL), kind),
+        kl.local(PANEL, kind),
+        kl.local(PANEL, kind),
+        kl.local(3, kind),
         kl.local((PANEL, PANEL + 1), kind),
     )
     told, mark = (board, 2 * batch * (groups + 1) * PANEL, group, groups), 2 * first
     field = scale(held, shared, told, mark + 1, HOLDING)
     for k in range(width):
         add_up(held, shared, told, (mark + k + 2, k), HOLDING, TEAMS)
-        latest = shared.latest[k % 2]
-        beta, tau, factor = reflector_of(latest[1, 0], kl.real(latest[0, 0]))
-        apply(held, latest, (beta, tau, factor), k, HOLDING)
-        for j in kl.workgroup_range(PANEL):
-            # Column l of V is at PANEL - k + l by now.
-            product = latest[1, j] + conjugate(factor) * latest[0, j]
-            if j >= PANEL - k:
-                shared.factor[k, j - (PANEL - k)] = conjugate(product)
-            if j == k:
-                shared.factor[k, k] = tau
+        apply(held, shared, k, HOLDING)
     store(held, a[batch], v[batch], (first, width, m), field, HOLDING)
     if group == 0:
         kl.barrier()
@@ -160,9 +159,9 @@ def add_up(
     HOLDING: Holding,
     TEAMS: int,
 ) -> None:
-    """Products of the first column, below row `k`, with all columns, and that row: to `latest`."""
+    """The reflector of the first column, of row `k` and those below, and its products with all."""
     (board, start, group, groups), (mark, k), PANEL = told, step, HOLDING.panel
-    values, kind, latest = held.values, held.values.dtype, shared.latest[k % 2]
+    values, kind = held.values, held.values.dtype
     begin = start + (k + 1) % 2 * ((groups + 1) * PANEL)
     sums = kl.private(PANEL, kind, fill=0)
     for i in kl.static_range(HOLDING.rows):
@@ -171,32 +170,54 @@ def add_up(
             sums[j] = sums[j] + head * values[i, j]
         if held.row(i) == k:
             for j in kl.static_range(PANEL):
-                if groups > 1:
-                    publish(board, begin + groups * PANEL + j, values[i, j], mark)
-                else:
-                    latest[1, j] = values[i, j]
+                shared.top[j] = values[i, j]
     put_sums(sums, shared.parts, PANEL, TEAMS)
     kl.barrier()
-    for j in kl.workgroup_range(PANEL):
-        total = shared.parts[0, j]
-        for team in range(1, shared.parts.shape[0]):
-            total = total + shared.parts[team, j]
-        if groups > 1:
-            publish(board, begin + group * PANEL + j, total, mark)
-        else:
-            latest[0, j] = total
     if groups > 1:
+        for index in kl.workgroup_range(2 * PANEL):
+            if index < PANEL:
+                total = total_of(shared.parts, shared.parts.shape[0], index)
+                publish(board, begin + group * PANEL + index, total, mark)
+            elif group == 0:
+                number = begin + groups * PANEL + index - PANEL
+                publish(board, number, shared.top[index - PANEL], mark)
         for index in kl.workgroup_range((groups + 1) * PANEL):
             other = awaited(board, begin + index, mark, kind)
             shared.others[index // PANEL, index % PANEL] = other
         kl.barrier()
-        for j in kl.workgroup_range(PANEL):
-            total = shared.others[0, j]
-            for other in range(1, groups):
-                total = total + shared.others[other, j]
-            latest[0, j] = total
-            latest[1, j] = shared.others[groups, j]
+        make_reflector(shared, shared.others, (groups, k), shared.others[groups])
+    else:
+        make_reflector(shared, shared.parts, (shared.parts.shape[0], k), shared.top)
     kl.barrier()
+
+
+@function
+def total_of(parts: kl.Array, count: kl.Scalar, j: kl.Scalar) -> Any:
+    """The sum of what so many have for a column."""
+    total = parts[0, j]
+    for other in kl.range(1, count, unroll=4):
+        total = total + parts[other, j]
+    return total
+
+
+@function
+def make_reflector(
+    shared: Shared, parts: kl.Array, step: tuple[kl.Scalar, ...], top: kl.Array
+) -> None:
+    """The reflector of the first column, and shares of the others; some of them are V's by now."""
+    count, k = step
+    PANEL, zero = shared.top.shape[0], kl.cast(0, parts.dtype)
+    for j in kl.workgroup_range(PANEL):
+        beta, tau, factor = reflector_of(top[0], kl.real(total_of(parts, count, 0)))
+        share, left = top[j] + conjugate(factor) * total_of(parts, count, j), PANEL - k
+        shared.shares[j] = kl.where(j < left, share, zero)
+        if j >= left:
+            shared.factor[k, j - left] = conjugate(share)
+        if j == 0:
+            shared.made[0] = beta
+            shared.made[1] = tau
+            shared.made[2] = factor
+            shared.factor[k, k] = tau
 
 
 @function
@@ -226,24 +247,21 @@ def put_sums(sums: kl.Array, parts: kl.Array, COLUMNS: int, TEAMS: int) -> None:
 
 
 @function
-def apply(
-    held: Held, latest: kl.Array, made: tuple[kl.Scalar, ...], k: kl.Scalar, HOLDING: Holding
-) -> None:
+def apply(held: Held, shared: Shared, k: kl.Scalar, HOLDING: Holding) -> None:
     """Applies a reflector to rows from the `k`-th on, a column further.
 
     The last columns are those of V, which are done.
     """
-    PANEL, values = HOLDING.panel, held.values
-    zero, (beta, tau, factor) = kl.cast(0, values.dtype), made
-    below, last = kl.private(HOLDING.rows, values.dtype), kl.private(HOLDING.rows, values.dtype)
+    PANEL, values, kind = HOLDING.panel, held.values, held.values.dtype
+    beta, tau, factor = shared.made[0], shared.made[1], shared.made[2]
+    below, last = kl.private(HOLDING.rows, kind), kl.private(HOLDING.rows, kind)
     for i in kl.static_range(HOLDING.rows):
         row, head = held.row(i), values[i, 0]
-        part = kl.where(row > k, factor * head, zero)
-        below[i] = conjugate(tau) * kl.where(row == k, kl.cast(1, values.dtype), part)
+        part = kl.where(row > k, factor * head, kl.cast(0, kind))
+        below[i] = conjugate(tau) * kl.where(row == k, kl.cast(1, kind), part)
         last[i] = kl.where(row > k, part, kl.where(row == k, beta, head))
     for j in kl.static_range(1, PANEL):
-        share = latest[1, j] + conjugate(factor) * latest[0, j]
-        share = kl.where(j < PANEL - k, share, zero)
+        share = shared.shares[j]
         for i in kl.static_range(HOLDING.rows):
             values[i, j - 1] = values[i, j] - below[i] * share
     for i in kl.static_range(HOLDING.rows):

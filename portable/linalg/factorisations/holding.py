@@ -10,10 +10,10 @@ from portable.dtypes import DType
 from portable.linalg.factorisations.held_panel_kernels import MOST_GROUPS, Holding
 from portable.sim.settings import current
 
-_ITEMS: Final = (64, 256, 512)
+_ITEMS: Final = (64, 256)
 """Work-items that hold a panel: few sizes, of which each is a program."""
 
-_HELD_BYTES: Final = 256
+_HELD_BYTES: Final = 512
 """What each of them holds of it: half of the registers of an H200's compute unit."""
 
 _PANEL: Final = 32

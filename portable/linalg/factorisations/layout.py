@@ -15,16 +15,12 @@ _BLOCK: Final = 64
 _SOLVED: Final = 128
 """Rows that are solved for in one launch at most."""
 
-_SEGMENT: Final = 16
-"""Rows of a strip that a work-item has in registers."""
-
 TILE: Final = 4
 """Rows and columns of a positive definite block that a work-item has in registers."""
 
 _PANEL: Final = 16
 _CROWD: Final = 256
 _STRIP: Final = 64
-_STRIP_ALONE: Final = 64
 _LINE_BYTES: Final = 64
 
 
@@ -38,16 +34,12 @@ class Layout:
         Rows of a diagonal block.
     solved : int
         Rows that one launch solves for at most.
-    segment : int
-        Rows that a work-item has in registers.
     lanes : int
         Columns of a vector; 1 where work-items are many, and of complex numbers.
     items : int
-        Work-items that factor a block or panel together.
-    strip_items : int
-        Work-items that solve a strip of columns; more than these load what they solve with.
+        Work-items that factor a panel together, or load what a strip of columns is solved with.
     strip : int
-        Its columns.
+        Columns of a strip.
     panel : int
         Columns of a panel that is eliminated one by one.
     wide : int
@@ -56,10 +48,8 @@ class Layout:
 
     block: int
     solved: int
-    segment: int
     lanes: int
     items: int
-    strip_items: int
     strip: int
     panel: int
     wide: int
@@ -87,11 +77,9 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         return Layout(
             block=block,
             solved=block,
-            segment=_SEGMENT,
             lanes=lanes,
             items=1,
-            strip_items=1,
-            strip=_STRIP_ALONE,
+            strip=_STRIP,
             panel=_PANEL,
             wide=256,
         )
@@ -102,10 +90,8 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
     return Layout(
         block=block,
         solved=solved,
-        segment=_SEGMENT if kind.is_complex else 2 * _SEGMENT,
         lanes=1,
         items=min(_CROWD, most),
-        strip_items=min(_CROWD, most),
         strip=strip,
         panel=_PANEL,
         wide=256,

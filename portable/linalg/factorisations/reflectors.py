@@ -18,8 +18,6 @@ from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflector_panel_kernels import factor_columns
 
 _LINE: Final = 64
-_LOCAL_BYTES: Final = 16 * 1024
-"""Local memory that a panel may take, so that several workgroups have room."""
 
 
 @dataclass(frozen=True)
@@ -218,19 +216,11 @@ class Triangularisation:
 
     def _panel(self, first: int, stop: int) -> None:
         layout, reflectors = self.layout, self.reflectors
-        batch, m = int(self.work.shape[0]), int(self.work.shape[1]) - first
-        rows = 0
-        if not reflectors.device.capabilities.lone_work_items:
-            rows = _held_rows(m, layout.panel * reflectors.kind.itemsize)
+        batch = int(self.work.shape[0])
         factor_columns[groups(batch), layout.items](
-            self.work,
-            reflectors.v,
-            reflectors.t,
-            self.room,
-            (first, stop, first % reflectors.wide),
-            LAYOUT=layout,
-            ROWS=rows,
-        )
+            self.work, reflectors.v, reflectors.t, self.room,
+            (first, stop, first % reflectors.wide), LAYOUT=layout,
+        )  # fmt: skip
 
 
 def _room(device: Device, size: tuple[int, int, int], kind: DType, held: bool) -> Any:
@@ -239,11 +229,3 @@ def _room(device: Device, size: tuple[int, int, int], kind: DType, held: bool) -
     if held:
         return turned(workspace(device, batch, n, m, kind))
     return workspace(device, batch, m, n, kind)
-
-
-def _held_rows(rows: int, row_bytes: int) -> int:
-    """Rows of a panel in local memory, a power of two; 0 where they have no room."""
-    held = 16
-    while held < rows:
-        held *= 2
-    return held if held * row_bytes <= _LOCAL_BYTES else 0

@@ -1,15 +1,21 @@
-"""The kernel that solves triangular systems."""
+"""The kernels that solve triangular systems."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.parts import conjugate
 from portable.linalg.factorisations.layout import Layout
+
+SEGMENT: Final = 8
+"""Rows of a column that a work-item solves for, where they are many."""
+
+LONG_SEGMENT: Final = 16
+"""Rows that one which is alone has in registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,35 +70,20 @@ def load_triangle(t: kl.Array, w: kl.Array, order: kl.Scalar, WHICH: Triangle, E
 def solve_strips(
     t: kl.Array, b: kl.Array, strips: kl.Scalar, *, LAYOUT: Layout, WHICH: Triangle, EDGE: int
 ) -> None:
-    """``B = T^-1 B`` for triangles of order ``t.shape[1]`` up to `EDGE`, a strip a workgroup.
+    """``B = T^-1 B`` for triangles of order ``t.shape[1]`` up to `EDGE`, a strip a work-item.
 
-    Local memory: ``EDGE^2`` elements.
+    It goes through the strip by vectors. Local memory: ``EDGE^2`` elements.
     """
-    w = kl.local((EDGE, EDGE), b.dtype)
-    batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
-    load_triangle(t[batch], w, t.shape[1], WHICH, EDGE)
-    solve_strip(w, b[batch], strip * LAYOUT.strip, t.shape[1], WHICH, LAYOUT)
-
-
-@function
-def solve_strip(
-    w: kl.Array, b: kl.Array, start: kl.Scalar, order: kl.Scalar, WHICH: Triangle, LAYOUT: Layout
-) -> None:
-    """Solves for the columns of a strip; a work-item has a column, or goes through vectors."""
-    stop = kl.minimum(start + LAYOUT.strip, b.shape[1])
-    if LAYOUT.lanes == 1 and LAYOUT.strip_items >= LAYOUT.strip:
-        # Not in a loop: what it hoists would not fit into registers.
-        column = start + kl.local_id(0)
-        if column < stop:
-            solve_columns(w, b, column, order, WHICH, LAYOUT.segment, 1)
-        return
-    step = LAYOUT.lanes * kl.local_size(0)
-    whole = start + (stop - start) // LAYOUT.lanes * LAYOUT.lanes
-    for column in range(start + kl.local_id(0) * LAYOUT.lanes, whole, step):
-        solve_columns(w, b, column, order, WHICH, LAYOUT.segment, LAYOUT.lanes)
-    if LAYOUT.lanes > 1:
+    w, LANES, order = kl.local((EDGE, EDGE), b.dtype), LAYOUT.lanes, t.shape[1]
+    batch, start = kl.group_id(0) // strips, kl.group_id(0) % strips * LAYOUT.strip
+    load_triangle(t[batch], w, order, WHICH, EDGE)
+    stop = kl.minimum(start + LAYOUT.strip, b.shape[2])
+    whole = start + (stop - start) // LANES * LANES
+    for column in range(start, whole, LANES):
+        solve_columns(w, b[batch], column, order, WHICH, LANES)
+    if LANES > 1:
         for column in range(whole, stop):
-            solve_columns(w, b, column, order, WHICH, LAYOUT.segment, 1)
+            solve_columns(w, b[batch], column, order, WHICH, 1)
 
 
 @function
@@ -102,24 +93,72 @@ def solve_columns(
     column: kl.Scalar,
     order: kl.Scalar,
     WHICH: Triangle,
-    SEGMENT: int,
     LANES: int,
 ) -> None:
     """Solves for `LANES` columns, a segment of rows after the other in registers."""
-    x, BACKWARD = kl.private(SEGMENT, w.dtype, lanes=LANES), WHICH.backward
-    for first in range(0, order, SEGMENT):
-        for i in kl.static_range(SEGMENT):
+    x, BACKWARD = kl.private(LONG_SEGMENT, w.dtype, lanes=LANES), WHICH.backward
+    for first in range(0, order, LONG_SEGMENT):
+        for i in kl.static_range(LONG_SEGMENT):
             x[i] = kl.splat(kl.cast(0, w.dtype), LANES)
             if first + i < order:
                 x[i] = kl.vload(b, placed(first + i, order, BACKWARD), column, lanes=LANES)
-        for k in kl.range(first, unroll=1 if LANES > 1 else 4):
+        for k in kl.range(first, unroll=1):
             known = kl.vload(b, placed(k, order, BACKWARD), column, lanes=LANES)
-            for i in kl.static_range(SEGMENT):
+            for i in kl.static_range(LONG_SEGMENT):
                 x[i] = x[i] - w[k, first + i] * known
-        for k in kl.static_range(SEGMENT):
+        for k in kl.static_range(LONG_SEGMENT):
             if first + k < order:
                 if not WHICH.unit:
                     x[k] = x[k] / w[first + k, first + k]
-                for i in kl.static_range(k + 1, SEGMENT):
+                for i in kl.static_range(k + 1, LONG_SEGMENT):
                     x[i] = x[i] - w[first + k, first + i] * x[k]
                 kl.vstore(b, placed(first + k, order, BACKWARD), column, x[k])
+
+
+@kernel
+def solve_segments(
+    t: kl.Array, b: kl.Array, strips: kl.Scalar, *, WHICH: Triangle, EDGE: int, STRIP: int
+) -> None:
+    """As `solve_strips`, a strip of columns a workgroup.
+
+    A work-item has `SEGMENT` rows of a column. Who has the first ones solves for them and hands
+    them to those after it, in one of two places in turn, who take their share; and so on.
+    Work-items: ``STRIP EDGE / SEGMENT``. Local memory: ``EDGE^2 + 2 SEGMENT STRIP`` elements.
+    """
+    w, order = kl.local((EDGE, EDGE), b.dtype), t.shape[1]
+    batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
+    load_triangle(t[batch], w, order, WHICH, EDGE)
+    matrix, column = b[batch], strip * STRIP + kl.local_id(0) % STRIP
+    first, x = kl.local_id(0) // STRIP * SEGMENT, kl.private(SEGMENT, b.dtype)
+    for i in kl.static_range(SEGMENT):
+        x[i] = 0
+        if first + i < order and column < b.shape[2]:
+            x[i] = matrix[placed(first + i, order, WHICH.backward), column]
+    substitute(w, x, order, WHICH.unit, STRIP)
+    for i in kl.static_range(SEGMENT):
+        if first + i < order and column < b.shape[2]:
+            matrix[placed(first + i, order, WHICH.backward), column] = x[i]
+
+
+@function
+def substitute(w: kl.Array, x: kl.Array, order: kl.Scalar, UNIT: bool, STRIP: int) -> None:
+    """Solves for what work-items have of a strip's columns, see `solve_segments`.
+
+    There may be more of them.
+    """
+    part, across = kl.local_id(0) // STRIP, kl.local_id(0) % STRIP
+    first, handed = part * SEGMENT, kl.local((2, SEGMENT, STRIP), x.dtype)
+    for step in range((order + SEGMENT - 1) // SEGMENT):
+        if part == step:
+            for k in kl.static_range(SEGMENT):
+                if not UNIT:
+                    x[k] = x[k] / w[first + k, first + k]
+                for i in kl.static_range(k + 1, SEGMENT):
+                    x[i] = x[i] - w[first + k, first + i] * x[k]
+                handed[step % 2, k, across] = x[k]
+        kl.barrier()
+        if part > step and first < w.shape[0]:
+            for k in kl.static_range(SEGMENT):
+                known = handed[step % 2, k, across]
+                for i in kl.static_range(SEGMENT):
+                    x[i] = x[i] - w[step * SEGMENT + k, first + i] * known
