@@ -277,7 +277,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "exchange_rows order_rows "
     "gather_rows narrow_product part_rows part_squares add_parts solve_strips solve_segments "
     "diagonal_products": "tests/linalg/test_lu.py",
-    "factor_columns reflect_in_registers small_diagonals sum_squares "
+    "factor_columns reflect_in_registers start_factor small_diagonals sum_squares "
     "deviations": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "

@@ -306,3 +306,19 @@ def join_factors(factor: kl.Array, width: kl.Scalar) -> None:
                 product = product + factor[i, j] * factor[k, j]
             factor[i, k] = -factor[k, k] * product
     kl.barrier()
+
+
+@kernel
+def start_factor(gram: kl.Array, t: kl.Array) -> None:
+    """Puts reciprocals of T's diagonals on those of products, and the identity in T's place.
+
+    A reflector that is none, whose factor is 0, gets one that is too small to count.
+    """
+    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if batch < t.shape[0] and row < t.shape[1] and column < t.shape[2]:
+        one, zero = kl.cast(1, t.dtype), kl.cast(0, t.dtype)
+        if row == column:
+            tau = t[batch, row, row]
+            small = kl.cast(2.0**-900 if t.dtype.real == kl.f64 else 2.0**-100, t.dtype)
+            gram[batch, row, row] = one / kl.where(tau == zero, small, tau)
+        t[batch, row, column] = kl.where(row == column, one, zero)

@@ -10,14 +10,20 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
-from portable.linalg.factorisations.held_reflector_kernels import reflect_in_registers
+from portable.linalg.factorisations.held_reflector_kernels import (
+    reflect_in_registers,
+    start_factor,
+)
 from portable.linalg.factorisations.holding import board_for, share_for
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import copied, turned, workspace
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflector_panel_kernels import factor_columns
+from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 
 _LINE: Final = 64
+_TILE: Final = (32, 8, 1)
+_UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 
 
 @dataclass(frozen=True)
@@ -171,14 +177,20 @@ class Triangularisation:
             )  # fmt: skip
             reflectors.apply_block(start, last, self.work[:, start:, last:stop], adjoint=True)
         if stop - first > panel:
-            v = reflectors.v[:, first:, first:stop]
-            gram = self.grams[:, : stop - first, : stop - first]
-            multiplied(reflectors.device, gram, v, v, adjoint=True)
-            for start in range(first + panel, stop, panel):
-                last = min(start + panel, stop)
-                self._put_corner(
-                    first, start, last, gram[:, : start - first, start - first : last - first]
-                )
+            self._factor(first, stop)
+
+    def _factor(self, first: int, stop: int) -> None:
+        """T of a block, of the diagonals of its panels' and the products of its reflectors.
+
+        Its inverse has these above the diagonal, and reciprocals on it (T. Joffrain et al.,
+        "Accumulating Householder transformations, revisited", ACM Trans. Math. Softw. 32 (2006)).
+        """
+        reflectors, width = self.reflectors, stop - first
+        v, gram = reflectors.v[:, first:, first:stop], self.grams[:, :width, :width]
+        t = reflectors.t[:, first:stop, :width]
+        multiplied(reflectors.device, gram, v, v, adjoint=True)
+        start_factor[(width, width, int(t.shape[0])), _TILE](gram, t)
+        solved_in_place(reflectors.device, gram, t, _UPPER, self.layout)
 
     def columns(self, first: int, stop: int) -> None:
         """Columns of one block: the left half, what it leaves of the right one, both T in one."""
@@ -196,23 +208,15 @@ class Triangularisation:
     def _join(self, first: int, middle: int, stop: int) -> None:
         """T of both halves: ``T_12 = -T_1 (V_1^H V_2) T_2``."""
         reflectors = self.reflectors
-        gram = reflectors.rooms[0][:, : middle - first, : stop - middle]
-        left, right = reflectors.v[:, middle:, first:middle], reflectors.v[:, middle:, middle:stop]
-        multiplied(reflectors.device, gram, left, right, adjoint=True)
-        self._put_corner(first, middle, stop, gram)
-
-    def _put_corner(self, first: int, middle: int, stop: int, gram: Any) -> None:
-        """T_12, of the products of both halves' reflectors."""
-        own, device = self.reflectors, self.reflectors.device
-        base = first % own.wide
+        device, base = reflectors.device, first % reflectors.wide
         width, rest = middle - first, stop - middle
-        t = own.t
-        upper = t[:, first:middle, base : base + width]
-        lower = t[:, middle:stop, base + width : base + width + rest]
-        corner = t[:, first:middle, base + width : base + width + rest]
-        shares = own.rooms[1][:, :width, :rest]
-        multiplied(device, shares, upper, gram)
-        subtract_product(device, corner, shares, lower)
+        gram, shares = (x[:, :width, :rest] for x in reflectors.rooms[:2])
+        left, right = reflectors.v[:, middle:, first:middle], reflectors.v[:, middle:, middle:stop]
+        multiplied(device, gram, left, right, adjoint=True)
+        upper, lower = reflectors.t[:, first:middle, base:], reflectors.t[:, middle:stop, base:]
+        multiplied(device, shares, upper[:, :, :width], gram)
+        corner = upper[:, :, width : width + rest]
+        subtract_product(device, corner, shares, lower[:, :, width : width + rest])
 
     def _panel(self, first: int, stop: int) -> None:
         layout, reflectors = self.layout, self.reflectors
