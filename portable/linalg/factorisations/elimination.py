@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType
+from portable.dtypes import DType, dtype
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.held_panel_kernels import (
@@ -72,19 +72,16 @@ class System(NamedTuple):
     Attributes
     ----------
     factors : Eliminated
-    given : array, shape (batch, n, k), or None
-        Where right-hand sides are to go; None for the identity.
-    found : array, shape (batch, n, k), or None
-        Where solutions come.
-    eliminate, substitute : callable
-        Enqueue the factorisation, and the solution by factors.
+        Of the matrices.
+    sides : array, shape (batch, n, k), or None
+        Right-hand sides, which become solutions.
+    run : callable
+        Enqueues all of it.
     """
 
     factors: Eliminated
-    given: Any
-    found: Any
-    eliminate: Callable[[], object]
-    substitute: Callable[[], object]
+    sides: Any
+    run: Callable[[], object]
 
 
 def eliminated(
@@ -107,23 +104,24 @@ def eliminated(
     m, n = (int(x) for x in a.shape[-2:])
     made = system(device, (batch_of((*lead, m, n)), m, n), kind)
     moved(device, a, made.factors.lu, from_lead=lead)
-    made.eliminate()
+    made.run()
     return made.factors
 
 
 def solution(device: Device, made: System, b: Any, sides: RightSides) -> Any:
-    """Solves systems whose factors are there, for right-hand sides, or for the identity."""
-    if b is not None:
-        columns = b[:, None] if sides.is_vector else b
-        copied(device, columns, made.given, from_lead=sides.lead)
-    made.substitute()
-    return sides.result(device, made.found)
+    """Solves systems that are there, for right-hand sides, or for the identity."""
+    if b is None:
+        copied(device, made.sides[:, :0, :0], made.sides, eye=True)
+    else:
+        moved(device, b[:, None] if sides.is_vector else b, made.sides, from_lead=sides.lead)
+    made.run()
+    return sides.result(device, made.sides)
 
 
-def system(
-    device: Device, size: tuple[int, int, int], kind: DType, columns: int = 0, *, eye: bool = False
-) -> System:
-    """Room for matrices of a size.
+def system(device: Device, size: tuple[int, int, int], kind: DType, columns: int = 0) -> System:
+    """Room for matrices of a size, which are eliminated, and what solves for right-hand sides.
+
+    These are further columns of the matrices: when those are eliminated, L is solved for.
 
     Parameters
     ----------
@@ -135,40 +133,57 @@ def system(
         What is computed in.
     columns : int
         Of right-hand sides.
-    eye : bool
-        Whether these are columns of the identity.
     """
     batch, m, n = size
-    key = "system", size, kind, columns, eye
-    room = batch * m * (n + 2 * columns) * kind.itemsize
-    return kept_plan(device, key, lambda: _system(device, size, kind, columns, eye), room)
+    key = "system", size, kind, columns
+    room = batch * m * (n + columns) * kind.itemsize
+    return kept_plan(device, key, lambda: _system(device, size, kind, columns), room)
 
 
-def _system(
-    device: Device, size: tuple[int, int, int], kind: DType, columns: int, eye: bool
-) -> System:
-    batch, m = size[:2]
-    elimination = _Elimination.of(device, size, kind)
-    factors = elimination.factors
-    eliminate = repeated(device, elimination.run)
-    if not columns:
-        return System(factors, None, None, eliminate, eliminate)
-    given = None if eye else workspace(device, batch, m, columns, kind)
-    copies = workspace(device, batch, m, columns, kind)
-    orders = device.empty((batch, m), kl.i32)
-    substitute = partial(_substitute, device, factors, given, copies, orders, elimination.layout)
-    return System(factors, given, copies, eliminate, repeated(device, substitute))
+def _system(device: Device, size: tuple[int, int, int], kind: DType, columns: int) -> System:
+    n = size[2]
+    elimination = _Elimination.of(device, size, kind, columns)
+    lu, pivots, failures = elimination.factors
+    factors, sides = Eliminated(lu[:, :, :n], pivots, failures), lu[:, :, n:] if columns else None
+
+    def run() -> None:
+        elimination.run()
+        if columns:
+            solved_in_place(device, factors.lu, sides, _UPPER, elimination.layout)
+
+    return System(factors, sides, repeated(device, run))
 
 
-def _substitute(
-    device: Device, factors: Eliminated, given: Any, eliminated: Any, orders: Any, layout: Layout
-) -> None:
-    batch, n, columns = (int(x) for x in eliminated.shape)
+def factored_system(
+    device: Device, size: tuple[int, int], kind: DType, columns: int
+) -> tuple[System, Any]:
+    """Room for factors of so many matrices of an order, and solutions; and for right-hand sides."""
+    batch, n = size
+    key, room = ("factored", size, kind, columns), batch * n * (n + 2 * columns) * kind.itemsize
+    return kept_plan(device, key, lambda: _factored(device, size, kind, columns), room)
+
+
+def _factored(
+    device: Device, size: tuple[int, int], kind: DType, columns: int
+) -> tuple[System, Any]:
+    batch, n = size
+    pivots, orders = (device.empty((batch, n), kl.i32) for _ in range(2))
+    factors = Eliminated(workspace(device, batch, n, n, kind), pivots, None)
+    given, sides = (workspace(device, batch, n, columns, kind) for _ in range(2))
+    run = partial(_substitute, device, factors, (given, sides, orders))
+    return System(factors, sides, repeated(device, run)), given
+
+
+def _substitute(device: Device, factors: Eliminated, arrays: tuple[Any, Any, Any]) -> None:
+    given, sides, orders = arrays
+    batch, n, columns = (int(x) for x in sides.shape)
     _order(device, factors.pivots, orders)
-    tile = _TILE_ALONE if device.capabilities.lone_work_items else _TILE
-    gather_rows[(columns, n, batch), tile](given, None, orders, eliminated, EYE=given is None)
-    solved_in_place(device, factors.lu, eliminated, _UNIT_LOWER, layout)
-    solved_in_place(device, factors.lu, eliminated, _UPPER, layout)
+    can = device.capabilities
+    gather_rows[(columns, n, batch), _TILE_ALONE if can.lone_work_items else _TILE](
+        given, orders, sides
+    )
+    for which in (_UNIT_LOWER, _UPPER):
+        solved_in_place(device, factors.lu, sides, which, layout_of(dtype(sides.dtype), can))
 
 
 def _order(device: Device, pivots: Any, orders: Any) -> None:
@@ -223,14 +238,16 @@ class _Elimination:
     held: _Held | None
 
     @staticmethod
-    def of(device: Device, size: tuple[int, int, int], kind: DType) -> _Elimination:
-        """That of matrices of a size."""
-        batch, m, n = size
+    def of(
+        device: Device, size: tuple[int, int, int], kind: DType, further: int = 0
+    ) -> _Elimination:
+        """That of matrices of a size, which have so many further columns behind these."""
+        (batch, m, n), columns = size, size[2] + further
         layout = layout_of(kind, device.capabilities)
         held = None
         if share_for(device, batch, m, kind) is not None:
             held = _Held.of(device, (batch, m), kind, min(layout.wide, m, n))
-        lu = workspace(device, batch, *((m, n) if held is None else (n, m)), kind)
+        lu = workspace(device, batch, *((m, columns) if held is None else (columns, m)), kind)
         factors = Eliminated(
             lu if held is None else turned(lu),
             device.empty((batch, min(m, n)), kl.i32),
@@ -241,9 +258,9 @@ class _Elimination:
 
     def run(self) -> None:
         """Enqueues it."""
-        batch, m, n = (int(x) for x in self.factors.lu.shape)
+        batch, _, n = (int(x) for x in self.factors.lu.shape)
         clear[batch, _LINE](self.factors.failures)
-        least, wide = min(m, n), self.layout.wide
+        least, wide = int(self.factors.pivots.shape[1]), self.layout.wide
         if self.held is None:
             self._columns(0, least)
             if n > least:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.factorisations.copy_kernels import matrix_at
 from portable.linalg.factorisations.layout import Layout
 
 
@@ -219,19 +218,8 @@ def order_rows(pivots: kl.Array, orders: kl.Array, *, HELD: int) -> None:
 
 
 @kernel
-def gather_rows(
-    b: kl.Array | None,
-    lead: tuple[kl.Scalar, ...] | None,
-    orders: kl.Array,
-    out: kl.Array,
-    *,
-    EYE: bool,
-) -> None:
-    """``out[batch, i] = b[orders[batch, i]]``; with `EYE` of the identity instead of `b`."""
+def gather_rows(b: kl.Array, orders: kl.Array, out: kl.Array) -> None:
+    """``out[batch, i] = b[batch, orders[batch, i]]``."""
     column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if column < out.shape[2] and row < out.shape[1] and batch < out.shape[0]:
-        source = orders[batch, row]
-        if EYE:
-            out[batch, row, column] = kl.where(source == column, 1, 0)
-        else:
-            out[batch, row, column] = matrix_at(b, lead, batch)[source, column]
+        out[batch, row, column] = b[batch, orders[batch, row], column]
