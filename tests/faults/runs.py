@@ -280,7 +280,7 @@ def reflectors_in_registers() -> None:
 
 @run
 def panels_of_reflectors_by_several_workgroups() -> None:
-    a = random(140, 20)
+    a = random(300, 20)
     with _few_items(64):
         q, r = pt.linalg.qr(a)
     close(q @ r, a)
@@ -289,12 +289,13 @@ def panels_of_reflectors_by_several_workgroups() -> None:
 
 @run
 def panels_of_pivots_by_several_workgroups() -> None:
-    a = random(140, 20)
-    with _few_items(32):
-        lu, pivots = pt.linalg.lu_factor(a)
-    for i, pivot in enumerate(pivots):
-        a[[i, pivot]] = a[[pivot, i]]
-    close(np.tril(lu, -1) @ np.triu(lu[:20]) + np.triu(lu), a)
+    for rows in (100, 140):
+        a = random(rows, 20)
+        with _few_items(32):
+            lu, pivots = pt.linalg.lu_factor(a)
+        for i, pivot in enumerate(pivots):
+            a[[i, pivot]] = a[[pivot, i]]
+        close(np.tril(lu, -1) @ np.triu(lu[:20]) + np.triu(lu), a)
 
 
 @contextmanager

@@ -114,7 +114,6 @@ def reflect_in_registers(
         apply(held, shared, k, HOLDING)
     store(held, a[batch], v[batch], (first, width, m), field, HOLDING)
     if group == 0:
-        kl.barrier()
         join_factors(shared.factor, width)
         for entry in kl.workgroup_range(PANEL * PANEL):
             i, j = entry // PANEL, entry % PANEL

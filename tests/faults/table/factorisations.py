@@ -38,7 +38,7 @@ FACTORISATIONS: Final = (
         "a_system_of_equations",
     ),
     without_barrier(
-        TRIANGLES + "solve_segments",
+        TRIANGLES + "substitute",
         0,
         1,
         "rows of a solution are read before they are handed over",
@@ -46,11 +46,11 @@ FACTORISATIONS: Final = (
     ),
     fault(
         "rows of a solution have one place",
-        TRIANGLES + "solve_segments",
+        TRIANGLES + "substitute",
         "handed[step % 2, k, across] = x[k]",
         "handed[0, k, across] = x[k]",
         "a_system_of_equations",
-        "uninitialised",
+        "race",
     ),
     without_barrier(
         PANELS + "eliminate_panel",
@@ -95,7 +95,7 @@ FACTORISATIONS: Final = (
         "(words[p] >> 32) != kl.cast(mark, kl.u64)",
         "(words[p] >> 32) > kl.cast(mark, kl.u64)",
         "panels_of_pivots_by_several_workgroups",
-        "race",
+        "wait",
     ),
     without_barrier(
         HELD + "exchange_and_solve",
@@ -138,13 +138,6 @@ FACTORISATIONS: Final = (
         2,
         "largest elements of workgroups are compared before they are there",
         "panels_of_reflectors_by_several_workgroups",
-    ),
-    without_barrier(
-        REFLECTORS + "reflect_in_registers",
-        0,
-        1,
-        "factors of reflectors are joined before their products are there",
-        "reflectors_in_registers",
     ),
     without_barrier(
         REFLECTORS + "join_factors",
