@@ -1,10 +1,17 @@
 ; What the pool asks of Linux.
 
+; A worker: its thread, and the bit of the processor that it keeps off.
+%Seat = type { i64, i64, [14 x i64] }
+
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @posix_memalign(ptr, i64, i64)
 declare void @free(ptr)
 declare i64 @write(i32, ptr, i64)
+declare i32 @sched_getcpu()
+declare i64 @pthread_self()
+declare i32 @pthread_getaffinity_np(i64, i64, ptr)
+declare i32 @pthread_setaffinity_np(i64, i64, ptr)
 
 ; Sleeps while the word holds the value, for some nanoseconds at most; -1: for ever.
 define internal void @portable_wait(ptr %word, i32 %value, i64 %nanoseconds) {
@@ -58,5 +65,58 @@ define internal void @portable_give_back(ptr %memory) {
 ; Writes whole lines to the standard output.
 define void @portable_print(ptr %text, i64 %length) {
   %result = call i64 @write(i32 1, ptr %text, i64 %length)
+  ret void
+}
+
+define internal void @portable_sit(ptr %seat) {
+  %thread = call i64 @pthread_self()
+  store atomic i64 %thread, ptr %seat release, align 8
+  ret void
+}
+
+; Keeps workers off the caller's processor, whichever else they may be on. Linux wakes threads where
+; the caller runs if it does not see that others are idle, as those of virtual machines, and takes
+; milliseconds to see that two run in turns.
+define internal void @portable_keep_off(ptr %seats, i32 %count) {
+entry:
+  %mask = alloca [16 x i64]
+  %number = call i32 @sched_getcpu()
+  %is.told = icmp ult i32 %number, 64
+  br i1 %is.told, label %begin, label %done
+begin:
+  %shift = zext i32 %number to i64
+  %here = shl i64 1, %shift
+  br label %look
+look:
+  %index = phi i32 [ 0, %begin ], [ %next, %step ]
+  %over = icmp eq i32 %index, %count
+  br i1 %over, label %done, label %compare
+compare:
+  %seat = getelementptr %Seat, ptr %seats, i32 %index
+  %off.at = getelementptr %Seat, ptr %seat, i64 0, i32 1
+  %thread = load atomic i64, ptr %seat acquire, align 8
+  %off = load i64, ptr %off.at
+  %is.seated = icmp ne i64 %thread, 0
+  %is.new = icmp ne i64 %off, %here
+  %changes = and i1 %is.seated, %is.new
+  br i1 %changes, label %change, label %step
+change:
+  %caller = call i64 @pthread_self()
+  %told.caller = call i32 @pthread_getaffinity_np(i64 %caller, i64 128, ptr %mask)
+  %allowed = load i64, ptr %mask
+  %told.worker = call i32 @pthread_getaffinity_np(i64 %thread, i64 128, ptr %mask)
+  %others = load i64, ptr %mask
+  %again = and i64 %off, %allowed
+  %whole = or i64 %others, %again
+  %not.here = xor i64 %here, -1
+  %rest = and i64 %whole, %not.here
+  store i64 %here, ptr %off.at
+  store i64 %rest, ptr %mask
+  %result = call i32 @pthread_setaffinity_np(i64 %thread, i64 128, ptr %mask)
+  br label %step
+step:
+  %next = add i32 %index, 1
+  br label %look
+done:
   ret void
 }

@@ -67,6 +67,7 @@ class _State(ctypes.Structure):
             ("left", ctypes.c_int32),
         ),
         *_line(("room", ctypes.c_void_p), ("room_bytes", ctypes.c_int64)),
+        ("seats", ctypes.c_char * (64 * _LINE)),
     ]
 
 
@@ -195,10 +196,10 @@ class Pool:
         with self._lock:
             state, at = self.state, ctypes.addressof(self.state)
             if not state.stand_ins:
-                _start(code, at, stand_in=True)
+                _start(code, at, 0)
                 state.stand_ins = 1
             while state.workers < missing:
-                _start(code, at, stand_in=False)
+                _start(code, at, state.workers + 1)
                 state.workers += 1
 
     def wait(self, state: _State) -> None:
@@ -212,9 +213,9 @@ class Pool:
         state.busy = 0
 
 
-def _start(code: _Code, state: int, *, stand_in: bool) -> None:
+def _start(code: _Code, state: int, number: int) -> None:
     threading.Thread(
-        target=code.work, args=(state, stand_in), name="portable works", daemon=True
+        target=code.work, args=(state, number), name="portable works", daemon=True
     ).start()
 
 

@@ -17,7 +17,8 @@
   i32, i32, [15 x i64],                   ; 15 workers inside of the job, 16 whether they are waited for
   i32, i32, i32, i32, [14 x i64],         ; 18 generation of the stand-in, 19 stopped, 20 its sleepers,
                                           ; 21 how often the last worker left
-  ptr, i64, [14 x i64]                    ; 23 the caller's room, 24 its bytes
+  ptr, i64, [14 x i64],                   ; 23 the caller's room, 24 its bytes
+  [64 x %Seat]                            ; 26 of the first workers
 }
 
 ; Entry, workgroups, launch block, bytes of room, where the time of a workgroup is kept, flags; the
@@ -35,6 +36,7 @@ declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare i32 @PyErr_CheckSignals()
 
+declare i32 @llvm.umin.i32(i32, i32)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 
@@ -187,15 +189,23 @@ done:
   ret void
 }
 
-; What a thread of the pool does until the pool ends. A stand-in works where the caller listens; it
-; never spins.
-define void @portable_work(ptr %pool, i32 %stand_in) {
+; What a thread of the pool does until the pool ends. The first works where the caller listens and
+; never spins; the others are workers.
+define void @portable_work(ptr %pool, i32 %number) {
 entry:
   %room = alloca ptr
   %bytes = alloca i64
   store ptr null, ptr %room
   store i64 0, ptr %bytes
-  %stands.in = icmp ne i32 %stand_in, 0
+  %stands.in = icmp eq i32 %number, 0
+  %index = sub i32 %number, 1
+  %has.seat = icmp ult i32 %index, 64
+  %seats = getelementptr %Pool, ptr %pool, i64 0, i32 26
+  %a.seat = getelementptr [64 x %Seat], ptr %seats, i64 0, i32 %index
+  %spare = alloca %Seat
+  store %Seat zeroinitializer, ptr %spare
+  %seat = select i1 %has.seat, ptr %a.seat, ptr %spare
+  call void @portable_sit(ptr %seat)
   %common.at = getelementptr %Pool, ptr %pool, i64 0, i32 6
   %own.at = getelementptr %Pool, ptr %pool, i64 0, i32 18
   %generation.at = select i1 %stands.in, ptr %own.at, ptr %common.at
@@ -274,11 +284,16 @@ define internal void @publish(ptr %pool, ptr %job) {
 define internal void @rouse(ptr %pool, i64 %groups) {
 entry:
   %generation.at = getelementptr %Pool, ptr %pool, i64 0, i32 6
+  %workers.at = getelementptr %Pool, ptr %pool, i64 0, i32 1
+  %seats = getelementptr %Pool, ptr %pool, i64 0, i32 26
   %sleepers.at = getelementptr %Pool, ptr %pool, i64 0, i32 8
   %sleepers = load atomic i32, ptr %sleepers.at seq_cst, align 4
   %any = icmp ne i32 %sleepers, 0
   br i1 %any, label %wake, label %done
 wake:
+  %workers = load i32, ptr %workers.at
+  %seated = call i32 @llvm.umin.i32(i32 %workers, i32 64)
+  call void @portable_keep_off(ptr %seats, i32 %seated)
   %bounded = call i64 @llvm.umin.i64(i64 %groups, i64 65536)
   %count = trunc i64 %bounded to i32
   call void @portable_wake(ptr %generation.at, i32 %count)

@@ -23,7 +23,7 @@ from portable.linalg.base.tiling import Tiling
 from portable.linalg.dense.reduction import reduced
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.factorisations import holding
-from portable.linalg.products.kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
+from portable.linalg.products.kernels import gemm_naive, gemm_tiles, keep
 from portable.linalg.products.launches import Sharing, first_launch
 from portable.linalg.singular_values.direct import Direct
 from portable.linalg.singular_values.direct_kernels import DirectShape
@@ -47,11 +47,6 @@ def multiplied(launcher: Any, m: int, k: int, n: int, **constants: Any) -> None:
 @run
 def products_element_by_element() -> None:
     multiplied(gemm_naive[(4 * 3 * 4, 4), (4, 4)], 9, 5, 14)
-
-
-@run
-def products_of_squares() -> None:
-    multiplied(gemm_tiled[(4 * 3 * 4, 4), (4, 4)], 9, 10, 14, TILE=4)
 
 
 def tiles(stages: int, apart: bool = False) -> None:

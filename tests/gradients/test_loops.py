@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -305,17 +306,55 @@ def test_long_loops_keep_little(
 
 def test_what_long_loops_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     rooms: list[int] = []
-    old = kernels._Counts.room
+    old = kernels._Plan.room
 
-    def room(self: Any, kinds: Any, items: int) -> Any:
-        rooms.append(self.bytes(kinds, items))
-        return old(self, kinds, items)
+    def room(self: Any, shape: tuple[int, ...], kind: Any) -> Any:
+        rooms.append(prod(shape) * kind.itemsize)
+        return old(self, shape, kind)
 
-    monkeypatch.setattr(kernels._Counts, "room", room)
+    monkeypatch.setattr(kernels._Plan, "room", room)
     for most in (1 << 28, -1):
         monkeypatch.setattr(kernels, "_MOST_KEPT", most)
         kernels._adjoint_of.cache_clear()
         x, gx = numbers(N), np.zeros(N)
         with pt.use("cpu:native"):
             pt.vjp(logistic)[N](2.9, x, 900, np.zeros(N), None, gx, None, np.ones(N))
-    assert rooms[1] * 8 < rooms[0]
+    assert sum(rooms[1:]) * 8 < rooms[0]
+
+
+def test_how_much_is_kept_is_found_once_for_the_same_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measured: list[int] = []
+    old = kernels._spared
+    monkeypatch.setattr(kernels, "_spared", lambda *a: (measured.append(1), old(*a))[1])
+    kernels._adjoint_of.cache_clear()
+
+    def slopes(steps: int) -> Any:
+        x, gx = numbers(N), np.zeros(N)
+        with pt.use("cpu:native"):
+            pt.vjp(logistic)[N](2.9, x, steps, np.zeros(N), None, gx, None, np.ones(N))
+        return gx
+
+    first = slopes(4)
+    assert np.array_equal(slopes(4), first)
+    assert len(measured) == 1
+    slopes(9)
+    assert len(measured) == 2
+    starts = np.array([0, 2, 3], np.int32)
+    for _ in range(2):  # what arrays hold decides
+        gx = np.zeros(N)
+        with pt.use("cpu:native"):
+            pt.vjp(counted)[2](starts, numbers(N), np.zeros(2), None, gx, np.ones(2))
+        starts = np.array([0, 9, N], np.int32)
+    assert len(measured) == 4
+    assert np.all(gx != 0)
+
+
+@pt.kernel
+def counted(starts, x, out):
+    i = kl.global_id(0)
+    v = 1.0
+    for k in range(starts[i], starts[i + 1]):
+        v = kl.sin(v + x[k])
+    out[i] = v

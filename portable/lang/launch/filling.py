@@ -2,13 +2,15 @@
 
 An argument is meant here by its number among all arrays, numbers and constants, those in tuples and
 structs in their place.
+
+Functions that are made of Python text, for what runs at every launch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -21,7 +23,15 @@ from portable.lang.arguments.signature import (
     StaticSpec,
     leaf_specs,
 )
-from portable.lang.launch.maker import maker_of
+
+
+@lru_cache(maxsize=512)
+def maker_of(text: str) -> Callable[..., Any]:
+    """The function ``make`` that a text defines, which takes the values of its names."""
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)  # noqa: S102  (it is made of literals of this package and of backends')
+    made: Callable[..., Any] = namespace["make"]
+    return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,51 +156,6 @@ def gemm_naive(
         result[row, column] = finished(total, terms, out, position, ACTIVATION)
 
 
-@kernel
-def gemm_tiled(
-    alpha: kl.Scalar,
-    a: kl.Array,
-    b: kl.Array,
-    beta: kl.Scalar,
-    c: kl.Array | None,
-    bias: kl.Array | None,
-    out: kl.Array,
-    *,
-    TILE: int,
-    ACC: Any,
-    ACTIVATION: Any,
-) -> None:
-    """A work-item per element, square tiles of both operands in local memory.
-
-    Each element read from global memory serves ``TILE`` products; each product still costs two
-    loads from local memory.
-
-    Parameters
-    ----------
-    alpha, a, b, beta, c, bias, out, ACC, ACTIVATION
-        As in `gemm_naive`.
-    TILE : int
-        Edge of the tiles and of a workgroup.
-    """
-    batch, row, column = tile_of_workgroup(out, TILE, TILE, 1)
-    left, right, result = matrices(a, b, out, batch)
-    i, j = kl.local_id(1), kl.local_id(0)
-    tile_a = kl.local((TILE, TILE), a.dtype)
-    tile_b = kl.local((TILE, TILE), b.dtype)
-    total = ACC(0)
-    for start in range(0, left.shape[1], TILE):
-        kl.copy(tile_a, left[row : row + TILE, start : start + TILE])
-        kl.copy(tile_b, right[start : start + TILE, column : column + TILE])
-        kl.barrier()
-        for k in range(TILE):
-            total += ACC(tile_a[i, k]) * ACC(tile_b[k, j])
-        kl.barrier()
-    row, column = row + i, column + j
-    if row < result.shape[0] and column < result.shape[1]:
-        terms, position = (alpha, beta, c, bias), (batch, row, column)
-        result[row, column] = finished(total, terms, out, position, ACTIVATION)
-
-
 # -- tiles, held in registers or by matrix units --------------------------------------------------
 
 

@@ -8,9 +8,8 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
-from portable.lang.launch.filling import Wording
+from portable.lang.launch.filling import Wording, maker_of
 from portable.lang.launch.launch import Repeatable
-from portable.lang.launch.maker import maker_of
 from portable.primitives.base.borrowed import Borrowed, borrowed, new
 from portable.primitives.base.storage import Storage, contiguous_strides
 

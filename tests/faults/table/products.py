@@ -30,28 +30,6 @@ PRODUCTS: Final = (
         "products_element_by_element",
         "bounds",
     ),
-    without_barrier(
-        GEMM + "gemm_tiled",
-        0,
-        2,
-        "squares are read before all of them is there",
-        "products_of_squares",
-    ),
-    without_barrier(
-        GEMM + "gemm_tiled",
-        1,
-        2,
-        "squares are overwritten while others read them",
-        "products_of_squares",
-    ),
-    fault(
-        "a partial square is stored without a guard",
-        GEMM + "gemm_tiled",
-        "row < result.shape[0] and column < result.shape[1]",
-        "row < result.shape[0]",
-        "products_of_squares",
-        "bounds",
-    ),
     fault(
         "a copy is not waited for",
         PIPELINE + "_arrived",
