@@ -22,6 +22,9 @@ from portable.linalg.factorisations.triangle_kernels import SEGMENT, substitute
 _SMALLEST: Final = 2.0**-120
 """Pivots from which on reciprocals do not overflow, in all precisions."""
 
+_NONE: Final = -2
+"""The rank of a row where there is none."""
+
 MOST_GROUPS: Final = 32
 """Workgroups that hold a panel at most."""
 
@@ -135,7 +138,7 @@ def eliminate_in_registers(
         known = Known(rows_in_turn[k % 2], places_in_turn[k % 2])
         where_told = 2 * batch + k % 2, group, groups
         hand_over(held, best, known, board, (first + k + 1, k, *where_told), HOLDING)
-        chosen, size, pivot = 0, kl.cast(-3, best.size.dtype), m
+        chosen, size, pivot = 0, kl.cast(_NONE, best.size.dtype), m
         for other in kl.range(groups, unroll=4):
             found, place = rank(known.rows[other, 0]), known.places[other]
             is_better = place < m and (found > size or (found == size and place < pivot))
@@ -180,7 +183,7 @@ def largest(held: Held, k: kl.Scalar, m: kl.Scalar, HOLDING: Holding) -> Any:
 
     Of equal ones that in the first place, as LAPACK takes.
     """
-    best = Candidate(kl.cast(-2, held.values.dtype.real), m)
+    best = Candidate(kl.cast(_NONE, held.values.dtype.real), m)
     for i in kl.static_range(HOLDING.rows):
         if held.places[i] >= k and held.row(i) < m:
             best = larger(best, Candidate(rank(held.values[i, 0]), held.places[i]))
@@ -213,7 +216,7 @@ def hand_over(
         kl.barrier()
         for j in kl.workgroup_range(PANEL + 1):
             value = kl.cast(best.row, rows.dtype)
-            if j < PANEL:
+            if j < PANEL and best.size > _NONE:
                 value = rows[own, j]
             publish(board, begin + group * (PANEL + 1) + j, value, mark)
         for index in kl.workgroup_range(groups * (PANEL + 1)):
