@@ -90,7 +90,8 @@ def test_systems(device: Device, a: tuple[int, ...], b: tuple[int, ...], dtype: 
     assert x.shape == np.linalg.solve(wide, right).shape[: -1 if vector else None]
     assert ratio(wide @ column - right, wide, column) < 30
     again = on(device, lambda p, q: lu_solve(lu_factor(p), q), wide, given)
-    np.testing.assert_array_equal(again, x)
+    assert again.shape == x.shape
+    assert ratio(wide @ (again[..., None] if vector else again) - right, wide, column) < 30
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
