@@ -62,7 +62,7 @@ class Shadow:
             self._check_flights(w, access, kind)
         if self.written is not None and kind in _READS:
             known = self.written[access.granules]
-            if not np.logical_and.reduce(known):
+            if np.count_nonzero(known) < known.size:  # far cheaper than `all`
                 raise report.uninitialised(w, access, np.flatnonzero(~known))
         if self.races is not None:
             collision = self.races.collision(w, access, _race_kind(kind))
