@@ -49,6 +49,7 @@ _OF_OPERATIONS: Final = tuple(
     for room in (
         "array",
         "conv",
+        "doors",
         "gf2",
         "linalg",
         "nn",
