@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import ceil, exp, log
 from time import perf_counter
 from typing import Any, Final
 
@@ -49,6 +49,10 @@ _ORDERED: Final = ("sort", "argsort")
 _FLOATS: Final = ("float32", "float64")
 _REALS: Final = (*_FLOATS, "int32", "int64")
 _NUMBERS: Final = (*_REALS, "complex64")
+_SAMPLE: Final = 1e-3
+_MOST_CALLS: Final = 20
+"""Seconds of a sample at least, so that waiting for a GPU hides no kernel; calls of it at most."""
+
 _CLOSE: Final = {"float32": 1e-3, "complex64": 1e-3, "float64": 1e-9, "complex128": 1e-9}
 """How far results may be apart, of the largest of them: a look for what is wrong, not a bound."""
 
@@ -267,22 +271,24 @@ def _pairs(
     ours: Call, wait: Call, theirs: Call, wait_for_theirs: Call, seconds: float
 ) -> list[tuple[float, float]]:
     """Times of both side by side, so that a busy machine bends neither; three pairs at least."""
-    for run, done in ((ours, wait), (theirs, wait_for_theirs)):
-        run()
-        done()
+    _timed(ours, wait, 1)
+    _timed(theirs, wait_for_theirs, 1)
+    least = min(_timed(ours, wait, 1), _timed(theirs, wait_for_theirs, 1))
+    calls = min(_MOST_CALLS, ceil(_SAMPLE / least))
     pairs: list[tuple[float, float]] = []
     until = perf_counter() + seconds
     while len(pairs) < 3 or perf_counter() < until:
-        pairs.append((_timed(ours, wait), _timed(theirs, wait_for_theirs)))
+        pairs.append((_timed(ours, wait, calls), _timed(theirs, wait_for_theirs, calls)))
     return pairs
 
 
-def _timed(run: Call, wait: Call) -> float:
+def _timed(run: Call, wait: Call, calls: int) -> float:
+    """Seconds of a call, of several enqueued after each other."""
     start = perf_counter()
-    kept = run()
+    for _ in range(calls):
+        run()
     wait()
-    del kept
-    return perf_counter() - start
+    return (perf_counter() - start) / calls
 
 
 def _nothing() -> None:

@@ -15,7 +15,7 @@ import os, resource, signal, sys
 from pathlib import Path
 from portable.dtypes import float32
 from portable.nn import MLP
-from portable.tune.own_table import record
+from portable.tune.table import record
 from portable_bench.results import Cell, Results, write
 
 def network(path, n):

@@ -6,7 +6,9 @@ NumPy, which is faster there for most of what a function does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -75,6 +77,10 @@ class ArrayNativeDevice(NativeDevice):
             return Array(self, _Memory.of(size), dtype, shape)
         except MemoryError as error:
             raise OutOfMemoryError(f"no room for {shape} of {dtype} on {self.name}") from error
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """What makes arrays as `empty` does."""
+        return partial(self.empty, shape, dtype)
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         """A contiguous copy."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -40,7 +42,8 @@ class HostMemory(Protocol):
 def _on_a_line(shape: tuple[int, ...], kind: Any, size: int) -> np.ndarray[Any, Any]:
     """An array in memory of its own that begins where a line of the caches does."""
     memory = np.empty(size + _LINE, np.uint8)
-    return np.ndarray(shape, kind, memory, -memory.ctypes.data % _LINE)
+    address: int = memory.__array_interface__["data"][0]
+    return np.ndarray(shape, kind, memory, -address % _LINE)
 
 
 class NumPyDevice(Device):
@@ -74,6 +77,13 @@ class NumPyDevice(Device):
             return _on_a_line(shape, dtype.numpy, size)
         except MemoryError as error:
             raise OutOfMemoryError(f"no room for {shape} of {dtype}") from error
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """What makes arrays as `empty` does, whose size is known to be right."""
+        size = bytes_of(shape, dtype.itemsize)
+        if size < _LARGE:
+            return partial(np.empty, shape, dtype.numpy)
+        return partial(_on_a_line, shape, dtype.numpy, size)
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """A contiguous copy, which begins as those of `empty` do."""

@@ -10,9 +10,7 @@ import numpy as np
 
 from portable import registry
 from portable.backend import ArrayView, Device
-from portable.conv.again import remembered
 from portable.conv.geometry import Geometry, geometry
-from portable.conv.launching import repeated
 from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Epilogue
 from portable.conv.route import Route, route
@@ -21,10 +19,12 @@ from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
 from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
 from portable.lang.function import Function, settled
+from portable.lang.launch.again import Asked, remembered
+from portable.lang.launch.enqueued import repeated
 from portable.linalg.base.operands import common_dtype, same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
 from portable.namespace import device_of_arrays, elsewhere, on_device
-from portable.tune.table import state
+from portable.tune.table import recent_state, state
 from portable.typing import ArrayT
 
 
@@ -143,8 +143,17 @@ def conv2d(
     if scale is not None:
         return work()  # type: ignore[no-any-return]
     function = None if activation is None else settled(activation)
-    arrays = x, w, bias, workspace, residual
-    return remembered(arrays, out, (function, *options.items()), work, beside=4, written=(3,))  # type: ignore[no-any-return]
+    asked = Asked(
+        (x, w, bias, workspace, residual),
+        out,
+        (function, *options.items()),
+        (),
+        recent_state(),
+        alike=((4, 5),),
+        written=(3,),
+        whole=True,
+    )
+    return remembered(asked, work)  # type: ignore[no-any-return]
 
 
 def prepare(

@@ -8,9 +8,7 @@ from math import prod
 from typing import Any, Unpack
 
 from portable.backend import Device
-from portable.conv.again import remembered
 from portable.conv.geometry import Geometry, geometry
-from portable.conv.launching import repeated
 from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Epilogue
 from portable.conv.phases import make_from_phases
@@ -20,9 +18,11 @@ from portable.conv.sum_gradient import sum_gradient
 from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
 from portable.interchange.libraries import takes_other_libraries
+from portable.lang.launch.again import Asked, remembered
+from portable.lang.launch.enqueued import repeated
 from portable.linalg.base.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
-from portable.tune.table import state
+from portable.tune.table import recent_state, state
 
 
 @takes_other_libraries
@@ -60,7 +60,8 @@ def conv2d_input_gradient(
         As `conv2d`.
     """
     work = partial(_by_images, dy, w, x_shape, out, options)
-    return remembered((dy, w), out, ("images", x_shape, *options.items()), work)
+    told_apart = "images", x_shape, *options.items()
+    return remembered(Asked((dy, w), out, told_apart, (), recent_state(), whole=True), work)
 
 
 def _by_images(dy: Any, w: Any, x_shape: tuple[int, ...], out: Any, options: Options) -> Any:
@@ -111,7 +112,8 @@ def conv2d_weight_gradient(
         As `conv2d`.
     """
     work = partial(_by_filters, x, dy, w_shape, out, options)
-    return remembered((x, dy), out, ("filters", w_shape, *options.items()), work)
+    told_apart = "filters", w_shape, *options.items()
+    return remembered(Asked((x, dy), out, told_apart, (), recent_state(), whole=True), work)
 
 
 def _by_filters(x: Any, dy: Any, w_shape: tuple[int, ...], out: Any, options: Options) -> Any:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from portable.backend import Device
-from portable.conv.direct.grouped_kernels import arrange_group_filters
+from portable.conv.direct.box_kernels import arrange_filters
 from portable.conv.geometry import Geometry, Layout
-from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.dtypes import DType, dtype, float32
 from portable.lang.function import Function
+from portable.lang.launch.enqueued import enqueue
 from portable.linalg.products.kernels import keep
 from portable.tune.space import Parameters
 
@@ -116,8 +116,8 @@ class Method(ABC):
 
 def _turned(device: Device, shape: Geometry, w: Any) -> Any:
     """Filters (C, K / groups, R, S) as (K, C / groups, R, S), their taps in the other order."""
-    depth = shape.channels // shape.groups
-    room = device.empty((shape.filters, depth, *w.shape[2:]), dtype(w.dtype))
-    view = device.namespace().permute_dims(room, (2, 3, 1, 0))
-    enqueue(arrange_group_filters[(shape.filters, max(1, depth)), None], w, view, TURNED=True)
-    return room
+    depth, each = shape.channels // shape.groups, shape.filters // shape.groups
+    room = device.empty((shape.groups, each, depth, shape.window.count), dtype(w.dtype))
+    view = device.namespace().permute_dims(room, (3, 2, 0, 1))
+    enqueue(arrange_filters[(shape.filters, max(1, depth)), None], w, view, each, 1, TURNED=True)
+    return device.namespace().reshape(room, (shape.filters, depth, *w.shape[2:]))

@@ -1,8 +1,8 @@
 """The gradient by images as convolutions of the gradient by results, without strides.
 
 With a stride s, pixels whose place leaves the same rest met the same taps, every s-th of the
-filter: each of these phases is a convolution of stride 1 with those taps, turned around. So all
-ways of convolving make gradients by images too.
+filter, or every s / g-th where g divides the dilation too: each of these phases is a convolution of
+stride 1 with those taps, turned around. So all ways of convolving make gradients by images too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from portable.conv.direct import direct
 from portable.conv.direct.adding import clear
 from portable.conv.direct.boxes import channels_last
 from portable.conv.geometry import Geometry, Window
-from portable.conv.launching import enqueue, enqueue_call
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue
 from portable.conv.route import route
@@ -45,6 +44,8 @@ class _Side(NamedTuple):
         The first tap that they met, and how many.
     before, behind : int
         Zeros around gradients by results; negative ones leave some out.
+    step, dilation : int
+        From one of these taps to the next, in the filter and over gradients by results.
     """
 
     first: int
@@ -53,6 +54,8 @@ class _Side(NamedTuple):
     taps: int
     before: int
     behind: int
+    step: int
+    dilation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Phase:
     stride: tuple[int, int]
     first: tuple[int, int]
     tap: tuple[int, int]
+    step: tuple[int, int]
     shape: Geometry | None
 
     def pixels(self, images: Any) -> Any:
@@ -77,22 +81,19 @@ class Phase:
 
     def taps(self, filters: Any) -> Any:
         """A view of the taps that they met."""
-        (down, across), (row, column) = self.stride, self.tap
+        (down, across), (row, column) = self.step, self.tap
         return filters[:, :, row::down, column::across]
 
 
 @lru_cache(maxsize=1024)
-def phases(shape: Geometry) -> tuple[Phase, ...] | None:
-    """Those of a convolution; None where dilation and stride have a common divisor.
+def phases(shape: Geometry) -> tuple[Phase, ...]:
+    """Those of a convolution.
 
     Parameters
     ----------
     shape : Geometry
         Of the convolution that made results of images.
     """
-    window = shape.window
-    if any(gcd(s, d) > 1 for s, d in zip(window.stride, window.dilation, strict=True)):
-        return None
     sides = [_sides(shape, d) for d in (0, 1)]
     return tuple(_phase(shape, down, across) for down, across in product(*sides))
 
@@ -100,29 +101,33 @@ def phases(shape: Geometry) -> tuple[Phase, ...] | None:
 def _sides(shape: Geometry, d: int) -> list[_Side]:
     window, extent = shape.window, (shape.height, shape.width)[d]
     stride, spread, padding = window.stride[d], window.dilation[d], window.padding[d]
+    common = gcd(stride, spread)
+    step, dilation = stride // common, spread // common
     sides = []
     for first in range(min(stride, extent)):
         count = -(-(extent - first) // stride)
-        tap = next(r for r in range(stride) if (first + padding - r * spread) % stride == 0)
-        taps = len(range(tap, window.taps[d], stride))
-        before = (taps - 1) * spread - (first + padding - tap * spread) // stride
-        behind = count - shape.result[d] - before + (taps - 1) * spread
-        sides.append(_Side(first, count, tap, taps, before, behind))
+        met = [r for r in range(step) if (first + padding - r * spread) % stride == 0]
+        tap = met[0] if met else window.taps[d]
+        taps = len(range(tap, window.taps[d], step))
+        before = (taps - 1) * dilation - (first + padding - tap * spread) // stride
+        behind = count - shape.result[d] - before + (taps - 1) * dilation
+        sides.append(_Side(first, count, tap, taps, before, behind, step, dilation))
     return sides
 
 
 def _phase(shape: Geometry, down: _Side, across: _Side) -> Phase:
-    places = (down.first, across.first), (down.tap, across.tap)
+    firsts, taps, steps, dilations, before, behind = (
+        (getattr(down, name), getattr(across, name))
+        for name in ("first", "tap", "step", "dilation", "before", "behind")
+    )
     if not (down.taps and across.taps):
-        return Phase(shape.window.stride, *places, None)
-    before = down.before, across.before
-    window = Window((down.taps, across.taps), (1, 1), before, shape.window.dilation)
-    behind = down.behind, across.behind
+        return Phase(shape.window.stride, firsts, taps, steps, None)
+    window = Window((down.taps, across.taps), (1, 1), before, dilations)
     phase = Geometry(
         shape.images, shape.filters, *shape.result, shape.channels, shape.groups, window,
         None if behind == before else behind,
     )  # fmt: skip
-    return Phase(shape.window.stride, *places, phase)
+    return Phase(shape.window.stride, firsts, taps, steps, phase)
 
 
 def make_from_phases(
@@ -156,20 +161,16 @@ def make_from_phases(
     UnsupportedError
         For Winograd's algorithms with strides.
     """
-    parts = phases(shape) if dy.size else None
-    if given.algorithm not in ("auto", "direct") and (parts is None or len(parts) > 1):
+    parts = phases(shape)
+    if given.algorithm not in ("auto", "direct") and len(parts) > 1:
         raise UnsupportedError(
             f'algorithm={given.algorithm!r} takes a stride of 1; use "direct" or "auto"'
         )
     flat = direct.in_c_order(device, result)
-    if parts is not None and flat and _pays_to_turn(device, shape, given, len(parts)):
+    if flat and dy.size and _pays_to_turn(device, shape, given, len(parts)):
         _make_turned(device, shape, dy, w, result, given, epilogue)
         return
     target = as_nchw(device, result, given.layout)
-    if parts is None:
-        slopes = as_nchw(device, dy, given.layout)
-        enqueue_call(direct.image_gradient, device, shape, slopes, w, target, epilogue)
-        return
     for part in parts:
         if part.shape is None:
             clear(part.pixels(target))
@@ -203,7 +204,7 @@ def _make_turned(
     make_from_phases(device, shape, slopes, w, whole, turned, epilogue)
     pixels = space.reshape(whole, (images, shape.height * shape.width, shape.channels))
     target = space.reshape(result, (images, shape.channels, shape.height * shape.width))
-    copy_into(pixels, space.permute_dims(target, (0, 2, 1)), enqueue)
+    copy_into(pixels, space.permute_dims(target, (0, 2, 1)))
 
 
 def _make_phase(

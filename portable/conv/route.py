@@ -13,7 +13,7 @@ from portable.conv.direct.boxes import boxes, by_matrix_units
 from portable.conv.direct.direct import Gathered
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
-from portable.conv.direct.product import Product, is_product
+from portable.conv.direct.product import MergedProduct, Product, is_product, merges
 from portable.conv.geometry import Geometry, Layout
 from portable.conv.method import Method, Split
 from portable.conv.settings import Algorithm, Precision
@@ -32,6 +32,11 @@ images of 56 x 56 on an H200."""
 _FEWEST_SPLIT: Final = 32
 """Channels from which on matrix units multiply single precision by parts: 3 x 3 with stride 2 of
 128 channels took 0.93, of 320 0.65 of the time so on an H200; 7 x 7 of 3 channels took 1.03."""
+
+
+_FEWEST_IN_BLOCKS: Final = 4
+"""Channels of a group from which on matrix units multiply halves, several groups in a tile: 3 x 3
+of 8 took 0.5 of the time so on an H200, of 4 about as long."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +121,13 @@ def route(
 
 
 def _split_of(shape: Geometry, precision: Precision) -> Split:
-    """How matrix units, where there are some, multiply single precision."""
+    """How matrix units, where there are some, multiply single precision.
+
+    For "full" they do not, nor do groups see other groups' channels, times zero.
+    """
     if precision == "tf32":
         return "first"
-    pays = shape.channels >= _FEWEST_SPLIT and shape.window.count > 1
+    pays = shape.channels >= _FEWEST_SPLIT and (shape.window.count > 1 or shape.groups > 1)
     return "exact" if precision == "usual" and pays else False
 
 
@@ -169,7 +177,10 @@ class Asked(NamedTuple):
 
 
 def _is_grouped(x: Asked) -> bool:
-    return has_few_channels(x.shape) and (x.layout == "NHWC" or not x.alone)
+    if not has_few_channels(x.shape) or not (x.layout == "NHWC" or not x.alone):
+        return False
+    few = x.shape.channels < _FEWEST_IN_BLOCKS * x.shape.groups or x.kind.itemsize > 2
+    return few or boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split) is None
 
 
 def _thin(x: Asked) -> Iterator[Method]:
@@ -189,6 +200,11 @@ def _by_winograd(x: Asked) -> Iterator[Method]:
     yield winograd(*x[:4], x.choice, results=int(x.algorithm[-1]))
 
 
+def _as_products(x: Asked) -> Iterator[Method]:
+    method = MergedProduct if merges(x.device, x.shape, x.layout) else Product
+    yield method(*x[:4], x.choice, x.split)
+
+
 def _one(method: type[Method]) -> Callable[[Asked], Iterator[Method]]:
     return lambda x: iter((method(*x[:4], x.choice, x.split),))
 
@@ -203,14 +219,14 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         _by_winograd,
         lambda x: x.algorithm.startswith("winograd"),
     ),
-    Way("grouped", "arrange_group_filters convolve_groups", _one(Grouped), _is_grouped),
+    Way("grouped", "arrange_filters convolve_groups", _one(Grouped), _is_grouped),
     Way(
         "thin boxes",
         "arrange_filters multiply_boxes",
         _thin,
         lambda x: x.flat and x.layout == "NHWC" and x.shape.filters <= _FEW_FILTERS,
     ),
-    Way("product", "", _one(Product), lambda x: x.flat),
+    Way("product", "", _as_products, lambda x: x.flat),
     Way(
         "lanes of pixels",
         "pack_lane_filters convolve_rows",

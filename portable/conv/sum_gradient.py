@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from portable.conv.direct import direct
@@ -40,7 +41,8 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
         Product(device, shape, method.kind, method.layout).sum_gradient(x, dy, dw)
         return
     if isinstance(method, Boxes):
-        BoxGradient(method).run(x, dy, dw)
+        whole = method.patches and shape.window.taps[0]
+        BoxGradient(replace(method, patches=whole)).run(x, dy, dw)
         return
     images, gradient = (as_nchw(device, a, method.layout) for a in (x, dy))
     if isinstance(method, WinogradBlocks):

@@ -128,7 +128,7 @@ def _fill_gaps(
     device: Device, shape: Geometry, result: Any, given: Settings, epilogue: Epilogue
 ) -> None:
     """What becomes of zeros where no tap meets the results."""
-    gaps = [part for part in phases(shape) or [] if part.shape is None]
+    gaps = [part for part in phases(shape) if part.shape is None]
     if not gaps or (epilogue.bias is None and epilogue.activation is keep):
         return
     space, target = device.namespace(), as_nchw(device, result, given.layout)

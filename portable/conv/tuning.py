@@ -198,7 +198,12 @@ def tiles_of_blocks(
 
 @lru_cache(maxsize=1024)
 def direct_choices(
-    capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any, split: Any = False
+    capabilities: Capabilities,
+    dtype: DType,
+    shape: Geometry,
+    table: Any,
+    split: Any = False,
+    blocks: int = 1,
 ) -> tuple[Parameters, ...]:
     """Choices of tiles of places by filters, the best first; gemm's follow those of the table.
 
@@ -208,9 +213,11 @@ def direct_choices(
         As of `winograd_choices`.
     split : bool, "first" or "exact"
         Whether matrix units multiply single precision by parts.
+    blocks : int
+        Parts of the filters, whose tiles are apart.
     """
     height, width = shape.result
-    size = (shape.images * height * width, shape.filters, 1)
+    size = (shape.images * height * width, shape.filters // blocks, blocks)
     known = _listed(capabilities, dtype, shape, table, weights=False)
     direct = [c for c in known if c["ALGORITHM"] == "direct" and not split]
     more = _of_products(dtype, capabilities, split)

@@ -6,10 +6,10 @@ from typing import Any
 
 from portable.backend import Device
 from portable.conv.geometry import Geometry
-from portable.conv.launching import enqueue_call
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.errors import DTypeError, UnsupportedError
+from portable.lang.launch.enqueued import enqueue_call
 from portable.linalg.products.kernels import keep, relu
 
 

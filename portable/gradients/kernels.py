@@ -56,23 +56,26 @@ class _Needs(Exception):  # noqa: N818 - no error: a launch has to do more first
         The types of what it keeps.
     written : frozenset of int
         The arguments that the run which finds out how much writes, with those of structs in place.
-    gathers : tuple of (int, tuple of int)
-        Of kernels to be launched before: the argument, and the dimension of the ndrange of each
-        dimension.
+    gathers : tuple of (int, tuple of int, tuple of Shared)
+        Of kernels to be launched before: the argument, the dimension of the ndrange of each
+        dimension, and the sums over all work-items that are done behind them.
     shared : tuple of Shared
         The sums over all work-items that are done behind it.
     sized : bool
         Whether it is given the sizes of the ndrange.
     together : int
         How many work-items a workgroup has.
+    steady : bool
+        Whether what it keeps depends on shapes and numbers alone.
     """
 
     kept: tuple[DType, ...]
     written: frozenset[int]
-    gathers: tuple[tuple[int, tuple[int, ...]], ...]
+    gathers: tuple[tuple[int, tuple[int, ...], tuple[Shared, ...]], ...]
     shared: tuple[Shared, ...]
     sized: bool
     together: int
+    steady: bool
 
 
 _MAIN: Final = -1
@@ -155,9 +158,11 @@ class _Derived(Kernel):
         if adjoint.measure is not None:
             pairs = zip(owners, adjoint.measure.parameters, strict=False)
             written = frozenset(i for (i, _), x in pairs if x in adjoint.measure.written)
-        gathers = tuple((owners[x.parameter][0], x.dims) for x in adjoint.gathers)
+        gathers = tuple((owners[x.parameter][0], x.dims, x.shared) for x in adjoint.gathers)
         together = prod(adjoint.kernel.workgroup)
-        raise _Needs(adjoint.kept, written, gathers, adjoint.shared, adjoint.sized, together)
+        raise _Needs(
+            adjoint.kept, written, gathers, adjoint.shared, adjoint.sized, together, adjoint.steady
+        )
 
     def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
         plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
@@ -354,28 +359,66 @@ class AdjointLauncher:
         """Launches an adjoint, what is before it and what is behind it."""
         kept: tuple[Any, ...] = ()
         if needs.kept:
-            measure = self._adjoint.kernel(plan.dims, _MEASURE, thrifty=plan.thrifty)[self._key]
-            counts = _Counts(plan.device, len(needs.kept), on_host=plan.on_host)
-            measure(_spared(given, needs.written), gradients, (counts.array,), **constants)
-            if not plan.thrifty and counts.bytes(needs.kept, plan.items) > _MOST_KEPT:
-                plan.needs, plan.thrifty = None, True
+            heights = self._heights(plan, needs, given, gradients, constants)
+            kinds = zip(heights, needs.kept, strict=True)
+            if not plan.thrifty and sum(n * x.itemsize for n, x in kinds) * plan.items > _MOST_KEPT:
+                plan.needs, plan.heights, plan.thrifty = None, None, True
                 plan.launcher = self._adjoint.kernel(plan.dims, thrifty=True)[self._key]
                 self._launch(given, gradients, constants)
                 return
-            kept = counts.room(needs.kept, plan.items)
-        for number, (argument, order) in enumerate(needs.gathers):
-            shape = flattened(given)[argument].shape
-            ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
-            workgroup = _wide(plan.device, len(ndrange))
-            part = self._adjoint.kernel(plan.dims, number, thrifty=plan.thrifty)
-            gather = part[ndrange, workgroup]
-            gather(given, gradients, plan.sizes, **constants)
-        shares = tuple(plan.room(x.dtype, needs.together) for x in needs.shared)
+            kinds = zip(heights, needs.kept, strict=True)
+            kept = tuple(plan.room((max(1, n), plan.items), kind) for n, kind in kinds)
+        for number in range(len(needs.gathers)):
+            self._gather(plan, number, given, gradients, constants)
+        shares = tuple(plan.room((plan.items // needs.together,), x.dtype) for x in needs.shared)
         more = (*kept, *shares, *(plan.sizes if needs.sized else ()), *(None,) * len(needs.gathers))
         plan.launcher(given, gradients, more, **constants)
-        into = [x for x in flattened(gradients) if x is not None] if shares else []
-        for x, share in zip(needs.shared, shares, strict=True):
-            _add_sum(share, into[x.gradient], x.index, plan.device)
+        _add_sums(needs.shared, shares, gradients, plan.device)
+
+    def _heights(
+        self,
+        plan: _Plan,
+        needs: _Needs,
+        given: tuple[Any, ...],
+        gradients: tuple[Any, ...],
+        constants: dict[str, Any],
+    ) -> tuple[int, ...]:
+        """How much each work-item keeps at most, as a run of the kernel tells, or told before."""
+        same = tuple(x.shape if is_array(x) else x for x in flattened(given))
+        if plan.heights is not None and plan.heights[0] == same:
+            return plan.heights[1]
+        zeros = np.zeros(len(needs.kept), np.int32)
+        counts = zeros if plan.on_host else plan.device.from_numpy(zeros)
+        measure = self._adjoint.kernel(plan.dims, _MEASURE, thrifty=plan.thrifty)[self._key]
+        measure(_spared(given, needs.written), gradients, (counts,), **constants)
+        told = counts if plan.on_host else plan.device.to_numpy(counts)
+        heights = tuple(int(x) for x in told)
+        if needs.steady:
+            plan.heights = same, heights
+        return heights
+
+    def _gather(
+        self,
+        plan: _Plan,
+        number: int,
+        given: tuple[Any, ...],
+        gradients: tuple[Any, ...],
+        constants: dict[str, Any],
+    ) -> None:
+        """Launches a kernel that sums up the gradient of an array, each element by a work-item."""
+        assert plan.needs is not None
+        argument, order, shared = plan.needs.gathers[number]
+        shape, dims = flattened(given)[argument].shape, range(len(order))
+        ndrange = tuple(shape[order.index(dim)] for dim in dims)
+        if shared:
+            ndrange = tuple(max(ndrange[dim], plan.sizes[dim]) for dim in dims)
+        workgroup = _workgroup(plan.device, len(order))
+        counts = (-(-n // wide) for n, wide in zip(ndrange, workgroup, strict=True))
+        groups = prod(counts)
+        shares = tuple(plan.room((groups,), x.dtype) for x in shared)
+        kernel = self._adjoint.kernel(plan.dims, number, thrifty=plan.thrifty)
+        kernel[ndrange, workgroup](given, gradients, (*plan.sizes, *shares), **constants)
+        _add_sums(shared, shares, gradients, plan.device)
 
     def _check_overlaps(
         self,
@@ -418,7 +461,7 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
 
 
 @kernel
-def _add_all(parts: kl.Array, out: kl.Array, *, AT: Any) -> None:
+def _add_all(parts: kl.Array, out: kl.Array, at: Any) -> None:
     """Adds the sum of some numbers to an element, by one workgroup."""
     i, items = kl.local_id(0), kl.local_size(0)
     total = kl.cast(0, parts.dtype)
@@ -426,7 +469,16 @@ def _add_all(parts: kl.Array, out: kl.Array, *, AT: Any) -> None:
         total += parts[k]
     total = kl.workgroup_reduce(kl.add, total)
     if i == 0:
-        out[AT] += total
+        out[at] += total
+
+
+def _add_sums(
+    shared: Sequence[Shared], shares: Sequence[Any], gradients: Any, device: Device
+) -> None:
+    """Adds what workgroups handed on to elements of gradients."""
+    into = [x for x in flattened(gradients) if x is not None] if shared else []
+    for x, share in zip(shared, shares, strict=True):
+        _add_sum(share, into[x.gradient], x.index, device)
 
 
 def _add_sum(parts: Any, out: Any, index: tuple[int, ...], device: Device) -> None:
@@ -434,7 +486,7 @@ def _add_sum(parts: Any, out: Any, index: tuple[int, ...], device: Device) -> No
     if parts.shape[0] > _MOST_BY_ONE:
         parts = reduce(parts).reshape(1)
     items = min(_WIDEST, device.capabilities.max_workgroup)
-    _add_all[groups(1), items](parts, out, AT=index)
+    _add_all[groups(1), items](parts, out, index)
 
 
 def _wide(device: Device, dims: int) -> tuple[int, ...] | None:
@@ -444,6 +496,10 @@ def _wide(device: Device, dims: int) -> tuple[int, ...] | None:
         return None
     x, y, _ = default_workgroup(dims, device.capabilities)
     return (width, x * y // width) if x < width <= x * y else None
+
+
+def _workgroup(device: Device, dims: int) -> tuple[int, ...]:
+    return _wide(device, dims) or default_workgroup(dims, device.capabilities)[:dims]
 
 
 @dataclass
@@ -467,6 +523,9 @@ class _Plan:
         What is to be done beside that, once it is known.
     thrifty : bool
         Whether its loops keep little, since what they would keep was too much.
+    heights : tuple or None
+        The shapes and numbers of the last launch, and how much each work-item then keeps of each
+        type, where these decide it.
     """
 
     device: Device
@@ -477,11 +536,11 @@ class _Plan:
     launcher: Launcher
     needs: _Needs | None = None
     thrifty: bool = False
+    heights: tuple[Any, tuple[int, ...]] | None = None
 
-    def room(self, kind: DType, together: int) -> Any:
-        """An array with an element for each workgroup."""
-        count = self.items // together
-        return np.empty(count, kind.numpy) if self.on_host else self.device.empty((count,), kind)
+    def room(self, shape: tuple[int, ...], kind: DType) -> Any:
+        """An array for what a launch keeps or hands on."""
+        return np.empty(shape, kind.numpy) if self.on_host else self.device.empty(shape, kind)
 
 
 @dataclass(frozen=True)
@@ -533,33 +592,6 @@ class _Same:
 def _kind(x: Any) -> Any:
     """What a plan depends on in an argument that is no array."""
     return type(x) if isinstance(x, bool | int | float | complex | np.generic) else x
-
-
-class _Counts:
-    """How much is kept, as a run of the kernel tells."""
-
-    def __init__(self, device: Device, size: int, *, on_host: bool) -> None:
-        zeros = np.zeros(size, np.int32)
-        self.array: Any = zeros if on_host else device.from_numpy(zeros)
-        self._device = device
-        self._on_host = on_host
-
-    def _heights(self) -> Any:
-        return self.array if self._on_host else self._device.to_numpy(self.array)
-
-    def bytes(self, kinds: tuple[DType, ...], items: int) -> int:
-        """How much memory that is."""
-        pairs = zip(self._heights(), kinds, strict=True)
-        return sum(int(height) * kind.itemsize * items for height, kind in pairs)
-
-    def room(self, kinds: tuple[DType, ...], items: int) -> tuple[Any, ...]:
-        """Arrays for what so many work-items keep."""
-        out: list[Any] = []
-        for height, kind in zip(self._heights(), kinds, strict=True):
-            shape = (max(1, int(height)), items)
-            made = np.empty(shape, kind.numpy) if self._on_host else self._device.empty(shape, kind)
-            out.append(made)
-        return tuple(out)
 
 
 def _signature(leaves: Sequence[Any]) -> Any:

@@ -161,7 +161,8 @@ class Run:
         start = perf_counter()
         try:
             self._sound.take(-1)
-            with self._team.hearing(), progress_bar(self._plan.epochs, progress) as show:
+            self._team.hear()
+            with progress_bar(self._plan.epochs, progress) as show:
                 self._epochs(show)
         except KeyboardInterrupt as error:
             if self._team.is_left_by(error):

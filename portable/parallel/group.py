@@ -143,8 +143,9 @@ class Group:
         try:
             library = self._joined(meeting)[0]
             member = Member(meeting, self.devices[0], library, self._kept[0])
-            result = _called(member, function, args)
-            member.returns()
+            with member.ending:
+                result = _called(member, function, args)
+                member.returns()
         except BaseException as error:
             meeting.fail(error)
             for library in self._libraries or ():

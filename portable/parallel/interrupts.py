@@ -15,7 +15,12 @@ class Interrupts:
 
     A process that left alone what all do together would leave the others waiting for ever. So the
     first Ctrl-C is noted, for this process to tell the others where they meet next, and the second
-    one raises KeyboardInterrupt.
+    one raises KeyboardInterrupt. One that came too late to be told is raised at the block's end.
+
+    Attributes
+    ----------
+    answered : bool
+        Whether all end early for one that came in some process; set by who hears of it.
 
     Parameters
     ----------
@@ -27,6 +32,7 @@ class Interrupts:
         self._who: Final = f"process {rank} of {size}"
         self._came = False
         self._before: Any = None
+        self.answered = False
 
     @property
     def came(self) -> bool:
@@ -40,10 +46,12 @@ class Interrupts:
             self._before = signal.signal(signal.SIGINT, self._noted)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
             self._before = None
+        if kind is None and self._came and not self.answered:
+            raise KeyboardInterrupt
 
     def _noted(self, number: int, frame: FrameType | None) -> None:
         del number, frame

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -85,6 +85,8 @@ class Member:
         This member's number, and how many there are.
     device : Device
         Where its arrays live.
+    ending : ExitStack
+        Closed when all members have returned from a run.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Member:
         self.rank: Final = meeting.rank
         self.size: Final = meeting.size
         self.device: Final = device
+        self.ending: Final = ExitStack()
         self._meeting = meeting
         self._library = Lone(device) if library is None and meeting.size == 1 else library
         self._kept: Final = kept
@@ -437,8 +440,12 @@ class Member:
         self._agree("nothing more", ())
 
     def interrupts(self) -> Interrupts | None:
-        """What notes Ctrl-C in this process until all meet; None of threads, which all hear it."""
-        return self._meeting.interrupts()
+        """What notes Ctrl-C in this process from here to the end of the run.
+
+        None of threads, which all hear it.
+        """
+        interrupts = self._meeting.interrupts()
+        return interrupts and self.ending.enter_context(interrupts)
 
     def abandon(self) -> None:
         """Ends collectives of the vendor's library that wait for a member which failed."""

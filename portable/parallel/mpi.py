@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic, sleep
 from traceback import print_exception
 from typing import Any, Final
@@ -39,6 +40,8 @@ class MPIMeeting(Meeting):
         self._failures = comm.Dup()
         self.rank = int(comm.Get_rank())
         self.size = int(comm.Get_size())
+        if not isinstance(sys.excepthook, _EndsAll):
+            sys.excepthook = _EndsAll(self, sys.excepthook)
 
     def exchange(self, value: Any) -> list[Any]:
         """By ``allgather``."""
@@ -89,10 +92,14 @@ class MPIMeeting(Meeting):
 
     def fail(self, error: BaseException) -> None:
         """By ``Abort``, with status 1, after the traceback that Python has no time to print."""
+        self.fail_with(error, partial(print_exception, error))
+
+    def fail_with(self, error: BaseException, show: Callable[[], object]) -> None:
+        """As `fail`, where something else shows the error."""
         all_fail, end = self._failures.Ibarrier(), monotonic() + _GRACE
         while not all_fail.Test():
             if monotonic() > end:
-                print_exception(error)
+                show()
                 print(  # noqa: T201  (the processes end before anybody could tell the user)
                     f"process {self.rank} of {self.size} failed, which ends them all: "
                     f"{type(error).__name__}: {error}",
@@ -101,6 +108,21 @@ class MPIMeeting(Meeting):
                 )
                 self._comm.Abort(1)
             sleep(_LOOK)
+
+
+class _EndsAll:
+    """What Python calls for an error that ends this process, beside which the others wait for ever.
+
+    Ctrl-C is one wherever it comes: in the user's lines between two runs, or as a run is set up.
+    """
+
+    def __init__(self, meeting: MPIMeeting, before: Callable[..., object]) -> None:
+        self._meeting = meeting
+        self._before = before
+
+    def __call__(self, kind: Any, error: BaseException, trace: Any) -> None:
+        self._before(kind, error, trace)
+        self._meeting.fail_with(error, lambda: None)
 
 
 def local_rank(comm: Any) -> int:

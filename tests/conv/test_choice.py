@@ -83,15 +83,15 @@ def products(method: Method) -> float:
     if isinstance(method, Product):
         return float(results * depth * shape.filters)
     choice = tiles_of(method)
-    rows, columns = shape.filters // shape.groups, prod(shape.result)
+    rows, columns, depth = shape.filters // shape.groups, prod(shape.result), shape.depth
     if isinstance(method, Boxes):
-        columns, images = results, 1
+        rows, blocks = shape.filters // method.blocks, method.blocks
+        depth = shape.window.count * shape.channels // blocks
+        edges = -(-results // choice["BM"]) * choice["BM"], -(-rows // choice["BN"]) * choice["BN"]
     else:
-        images = shape.images
-    edges = -(-rows // choice["BM"]) * choice["BM"], -(-columns // choice["BN"]) * choice["BN"]
-    if isinstance(method, Boxes):
-        edges = -(-rows // choice["BN"]) * choice["BN"], -(-columns // choice["BM"]) * choice["BM"]
-    return float(images * shape.groups * prod(edges) * -(-depth // choice["BK"]) * choice["BK"])
+        blocks = shape.images * shape.groups
+        edges = -(-rows // choice["BM"]) * choice["BM"], -(-columns // choice["BN"]) * choice["BN"]
+    return float(blocks * prod(edges) * -(-depth // choice["BK"]) * choice["BK"])
 
 
 def tiles_of(method: Any) -> Any:

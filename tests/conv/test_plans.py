@@ -9,7 +9,7 @@ import pytest
 
 import portable as pt
 from portable import sim
-from portable.conv import conv2d, conv2d_weight_gradient, prepare
+from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, prepare
 from portable.conv.direct.box_kernels import arrange_filters
 from portable.dtypes import bfloat16
 from portable.lang.ir import statements as s
@@ -48,6 +48,18 @@ CASES: dict[str, tuple[Case, str, str, Any, str]] = {
     "windows side by side": (
         Case((2, 32, 6, 8), (24, 32, 2, 2), stride=(2, 2)), "direct", "NHWC", np.float16,
         "tensor.load.5",
+    ),
+    "several groups in a tile": (
+        Case((1, 192, 5, 6), (80, 24, 3, 2), padding=(2, 1), groups=8), "direct", "NHWC",
+        np.float16, "tensor.load.5",
+    ),
+    "groups with strides": (
+        Case((1, 128, 4, 4), (128, 16, 3, 3), stride=(2, 2), padding=(1, 1), groups=8), "direct",
+        "NCHW", np.float32, "mma.tf32.m16n8k8",
+    ),
+    "rows of patches": (
+        Case((2, 3, 9, 11), (16, 3, 7, 7), stride=(2, 2), padding=(3, 3)), "direct", "NHWC",
+        np.float16, "tensor.load.4",
     ),
     "bfloat16": (
         Case((2, 40, 5, 6), (24, 40, 3, 3), padding=(1, 1)), "direct", "NHWC", bfloat16.numpy,
@@ -98,7 +110,13 @@ def test_tf32_rounds_factors_where_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["boxes by the copy engine", "strides by the copy engine", "patches", "windows side by side"],
+    [
+        "boxes by the copy engine",
+        "strides by the copy engine",
+        "patches",
+        "windows side by side",
+        "several groups in a tile",
+    ],
 )
 def test_gradients_by_filters_on_an_h200(name: str, ran: set[str]) -> None:
     case, algorithm, _, dtype, wanted = CASES[name]
@@ -117,6 +135,18 @@ def test_gradients_by_filters_on_an_h200(name: str, ran: set[str]) -> None:
     _, largest = gradients(case, abs(x), w, abs(dy))
     assert wanted in ran
     assert np.abs(found - expected).max() < 1e-3 * largest.max()
+
+
+def test_gradients_by_images_of_several_groups_in_a_tile() -> None:
+    case, algorithm, layout, dtype, _ = CASES["several groups in a tile"]
+    x, w = case.images(dtype)
+    dy = results(case, x, w).astype(dtype)
+    expected, _ = gradients(case, x, w, dy)
+    with pt.use("simulator:h200"), sim.checks(completion="early"):
+        slopes, extents = np.ascontiguousarray(dy.transpose(0, 2, 3, 1)), (1, 5, 6, 192)
+        given: Any = {"algorithm": algorithm, "layout": layout, **case.settings}
+        made = conv2d_input_gradient(slopes, w, extents, **given)
+    assert np.abs(made.transpose(0, 3, 1, 2) - expected).max() < 1e-3 * np.abs(expected).max()
 
 
 BLOCKS = {
@@ -160,8 +190,8 @@ def test_rows_are_written_whole(stride: int, channels: int) -> None:
         )._route.method
         room = np.full(2 * method.rearranged_elements[0], np.nan, np.float16)
         method._rearrange(x, room)
-        filters = np.full((9, channels, 16), np.nan, np.float16)
-        arrange_filters[(16, channels), None](w, filters, TURNED=False)
+        filters = np.full((9, channels, 1, 16), np.nan, np.float16)
+        arrange_filters[(16, channels), None](w, filters, 12, 1, TURNED=False)
     assert room.size
     assert not np.isnan(room).any()
     assert (filters == (np.arange(16) < 12)).all()

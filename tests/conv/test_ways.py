@@ -27,6 +27,8 @@ CASES = {
     "a first layer": Case((1, 3, 30, 34), (10, 3, 7, 7), (2, 2), (3, 3)),
     "one tap": Case((2, 5, 20, 40), (21, 5, 1, 1)),
     "one tap, strides": Case((1, 6, 20, 20), (10, 6, 1, 1), (2, 2)),
+    "one tap, small images": Case((2, 80, 7, 7), (96, 80, 1, 1)),
+    "one tap, small images, strides": Case((2, 96, 9, 14), (96, 96, 1, 1), (2, 2)),
     "phases of strides": Case((1, 6, 20, 80), (10, 6, 3, 3), (3, 2), (2, 4), (2, 1)),
     "only behind": Case((1, 2, 7, 8), (3, 2, 3, 3), padding=((0, 2), (0, 1))),
 }

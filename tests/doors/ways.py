@@ -125,7 +125,7 @@ WAYS: Final[tuple[Way, ...]] = (
         "a vector by workgroup", doors.ARRAY_PRODUCT, "rows_by_vector", ((20, 700), (700, 1)),
         _crowd,
     ),
-    _way("integers", doors.ARRAY_PRODUCT, "plain_product", ((9, 11), (11, 7)), dtype="int32"),
+    _way("integers", doors.ARRAY_PRODUCT, "gemm_naive", ((9, 11), (11, 7)), dtype="int32"),
     _way(
         "complex numbers", doors.ARRAY_PRODUCT, "elementwise gemm_slim", ((20, 24), (24, 17)),
         _alone, "complex64",
@@ -258,13 +258,11 @@ STEPS: Final = frozenset(
 
 ELSEWHERE: Final[dict[str, str]] = {
     # products
-    "gemm_naive gemm_tiled": "tests/linalg/test_gemm.py",
-    "multiply_halves pack_halves": "tests/linalg/test_gemm_packed.py",
     "copy_into_rows": "tests/linalg/test_gemm_rows.py",
     "scale_rows scale_sums": "tests/linalg/test_scaled_matmul.py",
     "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
     # bands and singular values
-    "item_wave load_band move_band store_bidiagonal vector_packs vector_wave "
+    "item_wave load_band move_band store_bidiagonal vector_packs "
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
@@ -285,9 +283,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "add_parts": "tests/conv/test_plans.py",
     "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",
-    "arrange_group_filters convolve_groups sum_group_channels sum_group_pixels": (
-        "tests/conv/test_ways.py"
-    ),
+    "convolve_groups sum_group_channels sum_group_pixels": ("tests/conv/test_ways.py"),
     # transforms
     "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
     # matrices of bits

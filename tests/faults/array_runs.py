@@ -100,7 +100,7 @@ def parts_added_up() -> None:
     """Of 30 filters' taps, by eight work-items an element."""
     a = np.random.default_rng(1).integers(-9, 9, (37, 2, 3, 5, 1)).astype(np.float32)
     out = empty(2, 3, 5, 1)
-    add_up_filters[4 * 64, 64](a, out, ROWS=8)
+    add_up_filters[4 * 64, 64](a, out, 1, ROWS=8)
     np.testing.assert_array_equal(out, a.sum(0))
 
 

@@ -23,7 +23,7 @@ from portable.linalg.base.tiling import Tiling
 from portable.linalg.dense.reduction import reduced
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.factorisations import holding, sharing
-from portable.linalg.products.kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
+from portable.linalg.products.kernels import gemm_naive, gemm_tiles, keep
 from portable.linalg.products.launches import Sharing, first_launch
 from portable.linalg.singular_values.direct import Direct
 from portable.linalg.singular_values.direct_kernels import DirectShape
@@ -47,11 +47,6 @@ def multiplied(launcher: Any, m: int, k: int, n: int, **constants: Any) -> None:
 @run
 def products_element_by_element() -> None:
     multiplied(gemm_naive[(4 * 3 * 4, 4), (4, 4)], 9, 5, 14)
-
-
-@run
-def products_of_squares() -> None:
-    multiplied(gemm_tiled[(4 * 3 * 4, 4), (4, 4)], 9, 10, 14, TILE=4)
 
 
 def tiles(stages: int, apart: bool = False) -> None:
@@ -95,7 +90,7 @@ def products_into_an_operand() -> None:
 def on_h200(m: int, n: int, k: int, items: int, kind: str, *, alike: int = 1, **sizes: Any) -> None:
     """Integers, so that products are exact; as lowered for that device.
 
-    Of a stack of matrices that are `alike` the copy engine is not told.
+    Of a stack of matrices that are `alike` TMA is not told.
     """
     with pt.use("simulator:h200"):
         rng = np.random.default_rng(0)
@@ -214,7 +209,7 @@ def band_in_a_ring() -> None:
 
 @run
 def band_in_a_ring_on_an_h200() -> None:
-    """With the copy engine's instructions in the place of its words."""
+    """With TMA's instructions in the place of its words."""
     with pt.use("simulator:h200"):
         chased(30, 8, Stage(8, 8, "ring", items=64, sweeps=2))
 

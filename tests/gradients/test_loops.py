@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -305,17 +306,95 @@ def test_long_loops_keep_little(
 
 def test_what_long_loops_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     rooms: list[int] = []
-    old = kernels._Counts.room
+    old = kernels._Plan.room
 
-    def room(self: Any, kinds: Any, items: int) -> Any:
-        rooms.append(self.bytes(kinds, items))
-        return old(self, kinds, items)
+    def room(self: Any, shape: tuple[int, ...], kind: Any) -> Any:
+        rooms.append(prod(shape) * kind.itemsize)
+        return old(self, shape, kind)
 
-    monkeypatch.setattr(kernels._Counts, "room", room)
+    monkeypatch.setattr(kernels._Plan, "room", room)
     for most in (1 << 28, -1):
         monkeypatch.setattr(kernels, "_MOST_KEPT", most)
         kernels._adjoint_of.cache_clear()
         x, gx = numbers(N), np.zeros(N)
         with pt.use("cpu:native"):
             pt.vjp(logistic)[N](2.9, x, 900, np.zeros(N), None, gx, None, np.ones(N))
-    assert rooms[1] * 8 < rooms[0]
+    assert sum(rooms[1:]) * 8 < rooms[0]
+
+
+def test_how_much_is_kept_is_found_once_for_the_same_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measured: list[int] = []
+    old = kernels._spared
+    monkeypatch.setattr(kernels, "_spared", lambda *a: (measured.append(1), old(*a))[1])
+    kernels._adjoint_of.cache_clear()
+
+    def slopes(steps: int) -> Any:
+        x, gx = numbers(N), np.zeros(N)
+        with pt.use("cpu:native"):
+            pt.vjp(logistic)[N](2.9, x, steps, np.zeros(N), None, gx, None, np.ones(N))
+        return gx
+
+    first = slopes(4)
+    assert np.array_equal(slopes(4), first)
+    assert len(measured) == 1
+    slopes(9)
+    assert len(measured) == 2
+    starts = np.array([0, 2, 3], np.int32)
+    for _ in range(2):  # what arrays hold decides
+        gx = np.zeros(N)
+        with pt.use("cpu:native"):
+            pt.vjp(counted)[2](starts, numbers(N), np.zeros(2), None, gx, np.ones(2))
+        starts = np.array([0, 9, N], np.int32)
+    assert len(measured) == 4
+    assert np.all(gx != 0)
+
+
+@pt.kernel
+def counted(starts, x, out):
+    i = kl.global_id(0)
+    v = 1.0
+    for k in range(starts[i], starts[i + 1]):
+        v = kl.sin(v + x[k])
+    out[i] = v
+
+
+@pt.kernel
+def extremes(x, y, n, out):
+    i = kl.global_id(0)
+    most, least, far = x[i, 0], 0.5, -1.0
+    for k in range(n):
+        if k % 3 != 1:
+            most = kl.maximum(most, x[i, k])
+        for j in range(k):
+            least = kl.minimum(least, y[(i + j) % y.shape[0]])
+        far = kl.maximum(far, x[i, k] * y[i])
+    out[i] = kl.exp(most) * least + far * most
+
+
+def test_the_greatest_of_what_is_loaded(device: Device) -> None:
+    arrays = numbers(N, 8), numbers(N, seed=1)
+    for n in (0, 1, 8):
+        assert_gradients(device.name, extremes, N, *arrays, n, np.zeros(N))
+
+
+@pt.kernel
+def greatest_of_row(x, out):
+    i = kl.global_id(0)
+    most = 0.0
+    for k in range(x.shape[1]):
+        most = kl.maximum(most, x[i, k])
+    out[i] = most
+
+
+def test_one_of_equals_gets_the_gradient_and_nothing_is_kept() -> None:
+    x = np.array([[1.0, 3, 3, 2], [-1, -2, -3, -4], [5, 5, 5, 5]])
+    gx = np.zeros_like(x)
+    adjoint = pt.vjp(greatest_of_row)
+    with pt.use("cpu:native"):
+        adjoint[3](x, np.zeros(3), gx, np.ones(3))
+        pt.synchronize()
+    np.testing.assert_array_equal(gx.sum(1), [1, 0, 1])
+    np.testing.assert_array_equal(gx * (x - x.max(1, keepdims=True)), np.zeros_like(x))
+    assert all(plan.needs is None for plan in adjoint[3]._plans.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -24,9 +25,7 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable.linalg import gemm, prepare_gemm
-from portable.linalg.products import again as gemm_again
 from portable.linalg.products import launches as gemm_launches
-from portable.linalg.products.again import StepsAgain
 from portable.linalg.products.check import tolerance
 from portable.linalg.products.gemm import ALGORITHMS
 from portable.linalg.products.kernels import keep
@@ -34,6 +33,7 @@ from portable.linalg.products.launches import tiles_launch
 from portable.linalg.products.tuning import SPACE, SPACE_NT
 from portable.tune.table import lookup
 from portable.tune.verify import worst_error
+from tests.support.calls import products_checked
 
 Array = np.ndarray[Any, Any]
 
@@ -487,15 +487,15 @@ def test_calls_like_earlier_ones_give_each_their_own_result(device: Device) -> N
 def test_tuned_parameters_are_looked_at_again(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gemm_again, "_known", {})  # of other devices with such arrays
-    a = device.from_numpy(normal((6, 6)))
-    key = gemm_again.key_of(a, a, 0.0, None, None, None, (None, None, "auto", "full"))
+    a, checked = device.from_numpy(normal((6, 6))), products_checked(monkeypatch)
     for _ in range(5):
         gemm(a, a)
-    if gemm_again.known_product(key) is None:
+    if len(checked) > 4:
         pytest.skip(f"{device.name} tells nothing of its arrays that code could be compiled for")
-    monkeypatch.setattr(gemm_again, "recent_state", lambda: "another")
-    assert gemm_again.known_product(key) is None
+    module = import_module("portable.linalg.products.gemm")
+    monkeypatch.setattr(module, "recent_state", lambda: "another")
+    gemm(a, a)
+    assert len(checked) == 5
 
 
 def test_a_prepared_product(device: Device) -> None:
@@ -586,9 +586,7 @@ def test_calls_alike_whose_sums_are_in_parts(
     """Launched again without a plan, what adds the parts up too; an overlap is still refused."""
     if device.interprets or not device.capabilities.lone_work_items:
         pytest.skip("the simulator recognises no launches, and others cut such sums by a model")
-    made = []
-    known = StepsAgain.launched
-    monkeypatch.setattr(StepsAgain, "launched", lambda *x: made.append(known(*x)) or made[-1])
+    checked = products_checked(monkeypatch)
     rng = np.random.default_rng(0)
     a, b = rng.integers(-3, 4, (37, 9000)), rng.integers(-3, 4, (9000, 130))
     left, right = (device.from_numpy(x.astype(np.float32)) for x in (a, b))
@@ -597,7 +595,7 @@ def test_calls_alike_whose_sums_are_in_parts(
         out = c if in_place else None
         found = device.to_numpy(gemm(left, right, c=c, beta=2.0, out=out))
         assert (found == a @ b + 2 * count).all()
-    assert made[-4:] == [True] * 4
+    assert len(checked) == 4
     square = device.from_numpy(np.zeros((37, 9000), np.float32))
     with pytest.raises(ShapeError, match="overlaps"):
         gemm(square, right, out=square[:, :130])

@@ -63,8 +63,8 @@ def multiplied(
     how = {"TILING": tiling, "ACC": kind, "ACTIVATION": activation}
     launch = TileLaunch(first_launch(sharing, ITEMS), how, sharing=sharing)
     args = 1.0, a, b, 0.0, None, bias, out
-    for step, own in in_order(launch, args, activation, device.empty):
-        step.launcher(*own, **step.constants)
+    for step, given, constants in in_order(launch, args, activation, device.empty):
+        step(*given, **constants)
     return device.to_numpy(out)
 
 

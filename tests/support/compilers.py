@@ -39,6 +39,7 @@ CUDA = Capabilities(
     max_workgroup=1024,
     max_workgroup_shape=(1024, 1024, 64),
     float_atomics=True,
+    atomic_pairs=True,
     memory_orders="acq_rel",
     forward_progress=True,
     faults=faults.NVIDIA,

@@ -16,7 +16,7 @@ from portable.errors import UnsupportedError
 from portable.linalg.dense.shapes import SPACE as SVDVALS
 from portable.linalg.products.tuning import SPACE as GEMM
 from portable.linalg.products.tuning import SPACE_NT
-from portable.tune import own_table, table
+from portable.tune import table
 from portable.tune.in_use import InUse
 from portable.tune.space import Space
 from tests.bench.fakes import FakeDevice
@@ -94,7 +94,7 @@ def test_what_another_process_writes_is_noticed_within_a_second(
     monkeypatch: pytest.MonkeyPatch, own: Path
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr(own_table, "monotonic", lambda: now[0])
+    monkeypatch.setattr(table, "monotonic", lambda: now[0])
     assert table.lookup(SPACE, float32, CAN) == []
     own.write_text(json.dumps({KERNEL: {"float32": {"cpu": [SMALL]}}}), encoding="utf-8")
     now[0] += 1.01
@@ -103,13 +103,13 @@ def test_what_another_process_writes_is_noticed_within_a_second(
 
 def test_what_has_not_changed_is_the_same_state(own: Path) -> None:
     """Products that are known are compared with it by `is`, each time that it was looked at."""
-    own_table._watch.renew()
-    before = own_table.recent_state()
-    own_table._watch.renew()
-    assert own_table.recent_state() is before
+    table._watch.renew()
+    before = table.recent_state()
+    table._watch.renew()
+    assert table.recent_state() is before
     own.write_text("{}", encoding="utf-8")
-    own_table._watch.renew()
-    assert own_table.recent_state() is not before
+    table._watch.renew()
+    assert table.recent_state() is not before
 
 
 # -- what is wrong with a file ------------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_all_that_is_shipped_is_of_its_space(space: Space, monkeypatch: pytest.M
 _RECORD_IN_TWENTY = """
 import os
 from portable.dtypes import float32
-from portable.tune.own_table import record
+from portable.tune.table import record
 started = []
 for n in range(20):
     process = os.fork()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.array.base.engine import ArrayT
@@ -22,11 +22,13 @@ from portable.array.functions.vector_product_kernels import (
     pairs_by_vector,
     rows_by_vector,
 )
+from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
-from portable.lang.kernel import kernel
+from portable.lang.kernel import Kernel, kernel
+from portable.lang.launch.geometry import groups
 from portable.linalg.products.gemm import no_tiles, product_launches
-from portable.linalg.products.kernels import keep, matrix_of
+from portable.linalg.products.kernels import gemm_naive, keep
 from portable.linalg.products.launches import in_order
 from portable.primitives.base.geometry import (
     broadcast_shapes,
@@ -44,18 +46,7 @@ from portable.primitives.reductions.axis import lies_crosswise
 from portable.primitives.reductions.dots import dotted
 from portable.recording import told
 from portable.tune.table import recent_state
-
-
-@kernel
-def plain_product(a: kl.Array, b: kl.Array, out: kl.Array, *, ACC: Any) -> None:
-    """A work-item per element, for the dtypes that `gemm` does not take."""
-    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    left, right, result = [matrix_of(x, out, batch) for x in (a, b, out)]
-    if (row < result.shape[0]) & (column < result.shape[1]):
-        total = kl.cast(0, ACC)
-        for k in range(left.shape[1]):
-            total = total + kl.cast(left[row, k], ACC) * kl.cast(right[k, column], ACC)
-        result[row, column] = total
+from portable.tune.ways import Way, Ways
 
 
 @kernel(contract=False)
@@ -157,125 +148,196 @@ def _multiplied(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     a, b = converted(recipe, a, kind), converted(recipe, b, kind)
     lead = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     shape = (*lead, a.shape[-2], b.shape[-1])
-    if kind.kind in "fc" and len(shape) == 2 and 1 in shape and a.shape[-1]:
-        result = _vector_product(recipe, a, b, kind)
-        if result is not None:
-            return result.viewed(shape, contiguous_strides(shape, kind.itemsize))
-    out = recipe.empty(shape, kind)
-    if not out.size:
-        return out
-    if kind.is_float:
-        _launch_product(recipe, a, b, out)
-        return out
-    if _few_and_long(a, out):
-        columns = expand_dims(matrix_transpose(b), axis=-3)
-        product = recorded(recipe, OPERATIONS["multiply"], expand_dims(a, axis=-2), columns)
-        sums = summed_in(recipe, product, (product.ndim - 1,), kind)
-        return sums.viewed(shape, contiguous_strides(shape, kind.itemsize))
-    if kind.is_complex and _pays_as_real(a, out):
-        complex_product(recipe, a, b, out, _launch_product)
-        return out
-    edge = 1 if a.device.capabilities.lone_work_items else _EDGE
-    ndrange = (out.shape[-1], out.shape[-2], prod(lead))
-    group = (_EDGE * _EDGE // edge, edge, 1)
-    accumulator = kind if kind.is_complex else kind.register
-    recipe.launch(plain_product, ndrange, group, a, b, out, ACC=accumulator)
-    return out
+    made = ARRAY_PRODUCTS.first(_Asked(recipe, a, b, kind, shape))
+    return made.viewed(shape, contiguous_strides(shape, kind.itemsize))
 
 
-def _pays_as_real(a: Any, out: Any) -> bool:
-    """Whether a product of complex matrices is one of real ones, for which tiles are made."""
-    small = 1 if a.device.capabilities.lone_work_items else _SMALL
-    return bool(prod(out.shape[-2:]) * a.shape[-1] >= small)
+class _Asked(NamedTuple):
+    """A product of matrices of a recipe, in `kind`, of some shape."""
+
+    recipe: Recipe
+    a: Any
+    b: Any
+    kind: DType
+    shape: tuple[int, ...]
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Of the device."""
+        can: Capabilities = self.a.device.capabilities
+        return can
+
+    @property
+    def depth(self) -> int:
+        """Products of a sum."""
+        return int(self.a.shape[-1])
+
+    def empty(self) -> Any:
+        """Room for the result."""
+        return self.recipe.empty(self.shape, self.kind)
 
 
-def _few_and_long(a: Any, out: Any) -> bool:
+def _nothing(asked: _Asked) -> Iterator[Any]:
+    yield asked.empty()
+
+
+def _tiles(asked: _Asked) -> Iterator[Any]:
+    """By `gemm`."""
+    out = asked.empty()
+    _launch_product(asked.recipe, asked.a, asked.b, out)
+    yield out
+
+
+def _written_out(asked: _Asked) -> Iterator[Any]:
+    """All products one after the other, and their sums."""
+    columns = expand_dims(matrix_transpose(asked.b), axis=-3)
+    rows = expand_dims(asked.a, axis=-2)
+    product = recorded(asked.recipe, OPERATIONS["multiply"], rows, columns)
+    yield summed_in(asked.recipe, product, (product.ndim - 1,), asked.kind)
+
+
+def _is_few_and_long(asked: _Asked) -> bool:
     """Whether a work-item for each result leaves most of a device without work.
 
-    Then all products are written, one after the other, which must not be many times the operands.
+    Then all products are written, which must not be many times the operands.
     """
-    by_vector = 1 in out.shape[-2:]
-    few = out.size < _FEW * a.device.capabilities.compute_units
-    return by_vector and few and a.shape[-1] >= _SHORT
+    by_vector = 1 in asked.shape[-2:]
+    few = prod(asked.shape) < _FEW * asked.capabilities.compute_units
+    return not asked.kind.is_float and by_vector and few and asked.depth >= _SHORT
 
 
-def _vector_product(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
-    """A product with one row or column, read once; None where tiles do it."""
-    capabilities = a.device.capabilities
-    if b.shape[1] == 1:
-        matrix, vector = a, _line(b, 0)
-    else:
-        matrix, vector = matrix_transpose(b), _line(a, 1)
-    size = kind.itemsize
-    lanes = min(max(capabilities.vector_bytes // size, 2), _MOST_LANES)
-    along = matrix.strides[1] == size
-    rows, depth = matrix.shape
-    if vector.strides != (size,) or size not in matrix.strides or not rows:
-        return None
-    if kind.is_complex:
-        pairs = along and capabilities.lone_work_items
-        return _pairs_by_vector(recipe, matrix, vector, kind) if pairs else None
-    if not capabilities.lone_work_items:
-        return _rows_by_vector(recipe, matrix, vector, kind) if along else None
+def _as_real(asked: _Asked) -> Iterator[Any]:
+    """A product of complex matrices as one of real ones, for which tiles are made."""
+    out = asked.empty()
+    complex_product(asked.recipe, asked.a, asked.b, out, _launch_product)
+    yield out
+
+
+def _pays_as_real(asked: _Asked) -> bool:
+    small = 1 if asked.capabilities.lone_work_items else _SMALL
+    return asked.kind.is_complex and prod(asked.shape[-2:]) * asked.depth >= small
+
+
+def _element_by_element(asked: _Asked) -> Iterator[Any]:
+    """For the dtypes that `gemm` does not take."""
+    kind, out = asked.kind, asked.empty()
+    width, height = (_EDGE * _EDGE, 1) if asked.capabilities.lone_work_items else (_EDGE, _EDGE)
+    *lead, rows, columns = asked.shape
+    tiles = groups(prod(lead) * -(-rows // height) * -(-columns // width))
+    one = 1.0 if kind.is_complex else 1
+    terms = one, asked.a, asked.b, one, None, None, out
+    accumulator = kind if kind.is_complex else kind.register
+    asked.recipe.launch(
+        gemm_naive, tiles, (width, height, 1), *terms, ACC=accumulator, ACTIVATION=keep
+    )
+    yield out
+
+
+# -- a matrix by a vector, read once --------------------------------------------------------------
+
+
+def _matrix_and_vector(asked: _Asked) -> tuple[Any, Any]:
+    """What is multiplied, as a matrix by a vector."""
+    if asked.shape[1] == 1:
+        return asked.a, _line(asked.b, 0)
+    return matrix_transpose(asked.b), _line(asked.a, 1)
+
+
+def _is_by_vector(asked: _Asked) -> bool:
+    """Whether one operand is a vector, and elements of both lie together."""
+    if asked.kind.kind not in "fc" or len(asked.shape) != 2 or 1 not in asked.shape:
+        return False
+    (matrix, vector), size = _matrix_and_vector(asked), asked.kind.itemsize
+    return bool(0 not in matrix.shape and vector.strides == (size,) and size in matrix.strides)
+
+
+def _lies_along(asked: _Asked) -> bool:
+    """Whether elements of the matrix' rows lie together."""
+    return bool(_matrix_and_vector(asked)[0].strides[1] == asked.kind.itemsize)
+
+
+def _is_alone_by_vector(asked: _Asked) -> bool:
+    return asked.capabilities.lone_work_items and asked.kind.is_float and _is_by_vector(asked)
+
+
+def _by_vector_alone(asked: _Asked) -> Iterator[Any]:
+    """A product by a vector, where work-items are alone."""
+    (matrix, vector), kind, capabilities = _matrix_and_vector(asked), asked.kind, asked.capabilities
+    lanes = min(max(capabilities.vector_bytes // kind.itemsize, 2), _MOST_LANES)
+    along, rows = _lies_along(asked), matrix.shape[0]
     if not along:
         lanes = min(lanes, 1 << rows.bit_length() - 1)
     each = 1 if along else lanes
-    wanted = capabilities.compute_units * _SHARES
-    vectors = _VECTORS if rows >= _VECTORS * each * capabilities.compute_units else 1
+    vectors = _sums_of_each(rows // each, asked.depth if along else 0, _VECTORS, capabilities)
+    how = {"ACC": kind.register, "LANES": lanes, "VECTORS": vectors, "ALONG": along}
     blocks = -(-rows // (each * vectors))
-    section = _section(depth, blocks, wanted)
-    sections = -(-depth // section)
-    parts = recipe.empty((sections, rows), kind if sections == 1 else kind.register)
-    recipe.launch(
-        matrix_by_vector, blocks * sections, 1, matrix, vector, parts, ACC=kind.register,
-        LANES=lanes, VECTORS=vectors, ALONG=along, DEPTH=section,
-    )  # fmt: skip
-    return parts if sections == 1 else summed_in(recipe, parts, (0,), kind)
+    yield _in_sections(asked, matrix_by_vector, (matrix, vector), blocks, 1, how)
 
 
-def _pairs_by_vector(recipe: Recipe, matrix: Any, vector: Any, kind: DType) -> Any:
+def _are_pairs_by_vector(asked: _Asked) -> bool:
+    alone = asked.capabilities.lone_work_items and asked.kind.is_complex
+    return alone and _is_by_vector(asked) and _lies_along(asked)
+
+
+def _pairs_by_vector(asked: _Asked) -> Iterator[Any]:
     """A product of a complex matrix by a vector, where work-items are alone."""
-    capabilities, real = matrix.device.capabilities, kind.real
-    (rows, depth), half = matrix.shape, kind.itemsize // 2
-    vectors = _PAIRS if rows >= _PAIRS * capabilities.compute_units else 1
-    blocks = -(-rows // vectors)
-    section = _section(depth, blocks, capabilities.compute_units * _SHARES)
-    sections = -(-depth // section)
-    parts = recipe.empty((sections, rows), kind)
+    (matrix, vector), real = _matrix_and_vector(asked), asked.kind.real
+    (rows, depth), half = matrix.shape, asked.kind.itemsize // 2
+    vectors = _sums_of_each(rows, depth, _PAIRS, asked.capabilities)
     pairs = matrix.viewed((rows, 2 * depth), (matrix.strides[0], half), dtype=real)
-    recipe.launch(
-        pairs_by_vector, blocks * sections, 1, pairs,
-        vector.viewed((2 * depth,), (half,), dtype=real), parts, ACC=real,
-        LANES=capabilities.vector_bytes // half, VECTORS=vectors, DEPTH=section,
-    )  # fmt: skip
-    return parts if sections == 1 else summed_in(recipe, parts, (0,), kind)
+    factors = vector.viewed((2 * depth,), (half,), dtype=real)
+    lanes = asked.capabilities.vector_bytes // half
+    how = {"ACC": real, "LANES": lanes, "VECTORS": vectors}
+    yield _in_sections(asked, pairs_by_vector, (pairs, factors), -(-rows // vectors), 1, how)
 
 
-def _rows_by_vector(recipe: Recipe, matrix: Any, vector: Any, kind: DType) -> Any:
-    """A product by a vector with a workgroup for each row, or for a part of it; None for short."""
-    capabilities = matrix.device.capabilities
-    rows, depth = matrix.shape
+def _are_rows_by_vector(asked: _Asked) -> bool:
+    crowd = asked.kind.is_float and not asked.capabilities.lone_work_items
+    return crowd and asked.depth >= _SHORT and _is_by_vector(asked) and _lies_along(asked)
+
+
+def _rows_by_vector(asked: _Asked) -> Iterator[Any]:
+    """A product by a vector with a workgroup for each row, or for a part of it."""
+    (matrix, vector), kind, capabilities = _matrix_and_vector(asked), asked.kind, asked.capabilities
     lanes = max(1, capabilities.vector_bytes // kind.register.itemsize)
-    width = min(_WIDEST, capabilities.max_workgroup, power_of_two(-(-depth // lanes)))
-    if depth < _SHORT:
-        return None
-    section = _section(depth, rows, capabilities.compute_units * _SHARES)
-    sections = -(-depth // section)
-    parts = recipe.empty((sections, rows), kind if sections == 1 else kind.register)
-    recipe.launch(
-        rows_by_vector, rows * sections * width, width, matrix, vector, parts,
-        ACC=kind.register, LANES=lanes, WIDTH=width, DEPTH=section,
-    )  # fmt: skip
-    return parts if sections == 1 else summed_in(recipe, parts, (0,), kind)
+    width = min(_WIDEST, capabilities.max_workgroup, power_of_two(-(-asked.depth // lanes)))
+    how = {"ACC": kind.register, "LANES": lanes, "WIDTH": width}
+    yield _in_sections(asked, rows_by_vector, (matrix, vector), matrix.shape[0], width, how)
 
 
-def _section(depth: int, blocks: int, wanted: int) -> int:
-    """How many products a work-item adds up, a power of two.
+def _sums_of_each(rows: int, depth: int, most: int, capabilities: Capabilities) -> int:
+    """How many rows a work-item does at a time: fewer where others would have nothing to do.
 
-    Few enough that sums do not drift, and that all have work where rows are few.
+    Parts of sums of `depth` products, where they are parted, are work for all.
     """
+    if rows >= most * capabilities.compute_units:
+        return most
+    return min(most, rows) if depth >= _FEWEST_PRODUCTS * capabilities.compute_units else 1
+
+
+def _in_sections(
+    asked: _Asked,
+    kernel: Kernel,
+    operands: tuple[Any, Any],
+    blocks: int,
+    width: int,
+    how: dict[str, Any],
+) -> Any:
+    """Launches a kernel over blocks of rows, and parts of their sums, which are added up.
+
+    The parts are few enough that sums do not drift, and so many that all have work where rows are
+    few.
+    """
+    kind, depth = asked.kind, asked.depth
+    wanted = asked.capabilities.compute_units * _SHARES
     share = power_of_two(-(-depth // max(1, wanted // blocks)))
-    return min(_MOST_PRODUCTS, max(_FEWEST_PRODUCTS, share))
+    section = min(_MOST_PRODUCTS, max(_FEWEST_PRODUCTS, share))
+    sections, rows = -(-depth // section), operands[0].shape[0]
+    summed = kind if sections == 1 or kind.is_complex else kind.register
+    parts = asked.recipe.empty((sections, rows), summed)
+    items = blocks * sections * width
+    asked.recipe.launch(kernel, items, width, *operands, parts, DEPTH=section, **how)
+    return parts if sections == 1 else summed_in(asked.recipe, parts, (0,), kind)
 
 
 def _line(matrix: Any, axis: int) -> Any:
@@ -289,14 +351,27 @@ def _launch_product(recipe: Recipe, a: Any, b: Any, out: Any) -> None:
     failures: list[str] = []
     for launch in tried:
         try:
-            for step, given in in_order(launch, args, keep, recipe.empty):
-                again = repeatable(step.launcher, given, step.constants, disjoint=True)
-                recipe.add(again, given)
+            for step, given, how in in_order(launch, args, keep, recipe.empty):
+                recipe.add(repeatable(step, given, how, disjoint=True), given)
         except (CompileError, LaunchError, UnsupportedError) as error:
             failures.append(f"{launch.constants}: {error}")
         else:
             return
     raise no_tiles(out, failures)
+
+
+ARRAY_PRODUCTS: Final = Ways[_Asked, Any](
+    "product of arrays",
+    Way("nothing", "", _nothing, lambda x: 0 in x.shape),
+    Way("by a vector, alone", "matrix_by_vector", _by_vector_alone, _is_alone_by_vector),
+    Way("pairs by a vector", "pairs_by_vector", _pairs_by_vector, _are_pairs_by_vector),
+    Way("rows by a vector", "rows_by_vector", _rows_by_vector, _are_rows_by_vector),
+    Way("by gemm", "", _tiles, lambda x: x.kind.is_float),
+    Way("written out", "", _written_out, _is_few_and_long),
+    Way("as real numbers", "", _as_real, _pays_as_real),
+    Way("element by element", "gemm_naive", _element_by_element),
+)
+"""How matrices and vectors that are arrays are multiplied."""
 
 
 @told

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.conv.launching import enqueue
 from portable.lang.kernel import kernel
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
@@ -21,20 +21,24 @@ _FEWEST_PARTS: Final = 4
 
 
 @kernel
-def add_up_filters(parts: kl.Array, out: kl.Array, *, ROWS: int) -> None:
+def add_up_filters(parts: kl.Array, out: kl.Array, filters: kl.Scalar, *, ROWS: int) -> None:
     """``out[a, b, c, d]`` sums ``parts[:, a, b, c, d]``; `ROWS` work-items take an element's parts.
 
-    Neighbouring work-items take neighbouring elements. Local memory: an element a work-item.
+    Where parts have more channels d, they are those of several groups, each of so many filters c,
+    of which an element takes its own. Neighbouring work-items take neighbouring elements. Local
+    memory: an element a work-item.
     """
     WIDTH = kl.local_size(0) // ROWS
     item, row = kl.local_id(0) % WIDTH, kl.local_id(0) // WIDTH
     at = kl.group_id(0) * WIDTH + item
     exists = at < product_of(out.shape)
     a, b, c, d = unravelled(kl.where(exists, at, 0), out.shape)
+    depth = out.shape[3]
+    channel = c // filters % (parts.shape[4] // depth) * depth + d
     total = parts.dtype.register(0)
     if exists:
         for p in range(row, parts.shape[0], ROWS):
-            total += parts[p, a, b, c, d]
+            total += parts[p, a, b, c, channel]
     if ROWS > 1:
         sums = kl.local((ROWS, WIDTH), total.dtype)
         sums[row, item] = total
@@ -46,7 +50,7 @@ def add_up_filters(parts: kl.Array, out: kl.Array, *, ROWS: int) -> None:
         out[a, b, c, d] = total
 
 
-def add_up(device: Device, parts: Any, out: Any) -> None:
+def add_up(device: Device, parts: Any, out: Any, filters: int = 1) -> None:
     """Adds parts up.
 
     Parameters
@@ -56,7 +60,10 @@ def add_up(device: Device, parts: Any, out: Any) -> None:
     parts : array, shape (P, ...)
         Of four dimensions more, in the order of memory.
     out : array
-        Where the sum goes, of these dimensions and any strides.
+        Where the sum goes, of these dimensions and any strides; of fewer channels, the last, where
+        parts have those of several groups.
+    filters : int
+        Of each of these groups.
     """
     count, most = prod(out.shape), int(parts.shape[0])
     rows = 1
@@ -66,7 +73,7 @@ def add_up(device: Device, parts: Any, out: Any) -> None:
             rows *= 2
     items = _ITEMS if rows > 1 or not device.capabilities.lone_work_items else 1
     launcher = add_up_filters[groups(-(-count * rows // items)), (items, 1, 1)]
-    enqueue(launcher, parts, out, ROWS=rows)
+    enqueue(launcher, parts, out, filters, ROWS=rows)
 
 
 @kernel

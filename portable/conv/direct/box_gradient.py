@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from portable.conv.direct.adding import add_up
 from portable.conv.direct.box_kernels import BoxPlan, sum_boxes
-from portable.conv.direct.boxes import ONE_TAP, Boxes, box_of, channels_last
-from portable.conv.geometry import Window
-from portable.conv.launching import enqueue
+from portable.conv.direct.boxes import Boxes, box_of, channels_last
+from portable.conv.direct.direct import in_c_order
 from portable.conv.layouts import as_nchw
 from portable.conv.method import most_workspace
 from portable.conv.tuning import sum_choices
 from portable.lang.arguments.arguments import ALIGNMENT
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
 from portable.tune.fallback import first_accepted
@@ -39,39 +39,37 @@ class BoxGradient:
     forward: Boxes
 
     def run(self, x: Any, dy: Any, dw: Any) -> None:
-        """Makes `dw` (K, C, R, S) of images and gradients in the layout of the convolution."""
+        """Makes `dw` (K, C / groups, R, S) of images and gradients in the convolution's layout."""
         forward = self.forward
         device, space, shape = forward.device, forward.device.namespace(), forward.shape
         batch = self._batch
         firsts = range(0, shape.images, batch)
         parts = self._parts(min(batch, shape.images))
-        sums = device.empty((len(firsts) * parts, *self._matrices), forward.kind.register)
+        taps, filters, channels = self._matrices
+        extents = (len(firsts) * parts, taps, forward.blocks, filters, channels)
+        sums = device.empty(extents, forward.kind.register)
         for at, first in enumerate(firsts):
             images, gradient = (a[first : first + batch] for a in (x, dy))
             target = sums[at * parts : (at + 1) * parts]
             seen = forward.in_phases(forward.rearranged(images))
-            self._sum(seen, self._rearranged(gradient), target)
-        taps, lying = shape.window.taps, (shape.filters, shape.channels)
+            self._sum(seen, forward.in_blocks(self._rearranged(gradient)), target)
+        (down, across), each = shape.window.taps, shape.filters // shape.groups
         if forward.patches:  # whose one tap has all taps' channels
-            parts = space.reshape(sums, (sums.shape[0], shape.filters, *taps, shape.channels))
-            add_up(device, parts, space.permute_dims(dw, (0, 2, 3, 1)))
+            lying, order = (shape.filters, down, across, shape.channels), (0, 2, 3, 1)
         elif forward.seen is not shape:  # whose taps have those beside them as channels
-            parts = space.reshape(sums, (sums.shape[0], taps[0], lying[0], taps[1], lying[1]))
-            add_up(device, parts, space.permute_dims(dw, (2, 0, 3, 1)))
+            lying, order = (down, shape.filters, across, shape.channels), (2, 0, 3, 1)
         else:
-            parts = space.reshape(sums, (sums.shape[0], *taps, *lying))
-            add_up(device, parts, space.permute_dims(dw, (2, 3, 0, 1)))
-
-    @property
-    def _window(self) -> Window:
-        return ONE_TAP if self.forward.patches else self.forward.seen.window
+            lying, order = (down, across, shape.filters, channels), (2, 3, 0, 1)
+        sums = space.reshape(sums, (sums.shape[0], *lying))
+        add_up(device, sums, space.permute_dims(dw, order), each)
 
     @cached_property
     def _matrices(self) -> tuple[int, int, int]:
-        """Taps, filters, and channels of a tap."""
-        taps = prod(self._window.taps)
+        """Taps, and filters and channels of a tap that a block has."""
+        taps, blocks = self.forward.window.count, self.forward.blocks
         shape = self.forward.shape
-        return taps, shape.filters, shape.depth // taps
+        depth = shape.channels * shape.window.count // taps
+        return taps, shape.filters // blocks, depth // blocks
 
     @property
     def _batch(self) -> int:
@@ -84,10 +82,11 @@ class BoxGradient:
         """Gradients (N, H', W', K) with aligned rows."""
         forward = self.forward
         filters, size = forward.shape.filters, forward.kind.itemsize
-        if forward.layout == "NHWC" and filters * size % ALIGNMENT == 0:
+        whole = forward.blocks == 1 or in_c_order(forward.device, dy)
+        if forward.layout == "NHWC" and filters * size % ALIGNMENT == 0 and whole:
             return dy
         places = (dy.shape[0], *forward.shape.result)
-        room = forward.device.empty((*places, forward.padded(filters)), forward.kind)
+        room = forward.device.empty((*places, forward.row(filters)), forward.kind)
         return channels_last(forward.device, as_nchw(forward.device, dy, forward.layout), room)
 
     @cached_property
@@ -97,30 +96,29 @@ class BoxGradient:
             return (forward.choice,)
         capabilities = forward.device.capabilities
         taps, *size = self._matrices
-        given = forward.kind, forward.shape, (*size, taps), state(), forward.splits
+        size = [*size, taps * forward.blocks]
+        given = forward.kind, forward.shape, tuple(size), state(), forward.splits
         return sum_choices(capabilities, *given)
 
     def _parts(self, images: int) -> int:
         """Into how many parts the sums over so many images are cut, to have all units at work."""
         choice, (taps, rows, columns) = self._choices[0], self._matrices
+        taps *= self.forward.blocks
         products = taps * -(-rows // choice["BM"]) * -(-columns // choice["BN"])
         units = self.forward.device.capabilities.compute_units
         places = images * prod(self.forward.shape.result)
         return max(1, min(_ENOUGH * units // int(products), -(-places // int(choice["BK"]))))
 
     def _sum(self, x: Any, dy: Any, sums: Any) -> None:
-        places, window = tuple(dy.shape[:3]), self._window
+        places, window = tuple(dy.shape[:3]), self.forward.window
 
         def use(choice: Parameters) -> None:
-            tiles = -(-dy.shape[3] // choice["BM"]) * -(-self._matrices[2] // choice["BN"])
-            box = box_of(choice["BK"], places, window.taps)
-            enqueue(
-                sum_boxes[groups(prod(sums.shape[:2]) * tiles), (choice["WORKGROUP"], 1, 1)],
-                x,
-                dy,
-                sums,
-                PLAN=BoxPlan(window, box, Tiling.of(choice, split=self.forward.splits)),
-                ACC=self.forward.kind.register,
-            )
+            tiles = -(-dy.shape[-1] // choice["BM"]) * -(-self._matrices[2] // choice["BN"])
+            box, forward = box_of(choice["BK"], places, window.taps), self.forward
+            tiling = Tiling.of(choice, split=forward.splits)
+            plan = BoxPlan(window, box, tiling, blocks=forward.blocks)
+            many = groups(prod(sums.shape[:3]) * tiles)
+            launcher = sum_boxes[many, (choice["WORKGROUP"], 1, 1)]
+            enqueue(launcher, x, dy, sums, PLAN=plan, ACC=forward.kind.register)
 
         first_accepted(self._choices, use)

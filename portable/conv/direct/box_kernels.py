@@ -32,20 +32,24 @@ class BoxPlan(NamedTuple):
     tiling : Tiling
     parts : int
         Into how many sums are cut.
+    blocks : int
+        Of as many channels and filters each, which see each other alone.
     """
 
     window: Window
     box: tuple[int, int, int]
     tiling: Tiling
     parts: int = 1
+    blocks: int = 1
 
 
 class Corner(NamedTuple):
-    """The first image, row and column of a box."""
+    """The first image, row and column of a box, and the block of its channels."""
 
     image: Any
     row: Any
     column: Any
+    block: Any
 
     def seen(self, tap: kl.Scalar, WINDOW: Window) -> Any:
         """The corner of the box that a tap sees from this one."""
@@ -54,6 +58,7 @@ class Corner(NamedTuple):
             self.image,
             self.row + down * WINDOW.dilation[0] - WINDOW.padding[0],
             self.column + across * WINDOW.dilation[1] - WINDOW.padding[1],
+            self.block,
         )
 
     def pixels(
@@ -68,18 +73,21 @@ class Corner(NamedTuple):
         i = tap // WINDOW.taps[1] * WINDOW.dilation[0] - TOP
         j = tap % WINDOW.taps[1] * WINDOW.dilation[1] - LEFT
         n, y, z = self.image, self.row + i // DOWN, self.column + j // ACROSS
-        phase, start = i % DOWN, j % ACROSS * (x.shape[4] // ACROSS) + first
+        phase, first = i % DOWN, first + self.block * channels_of(x, PLAN)
+        start = j % ACROSS * (x.shape[4] // ACROSS) + first
         return x[n : n + images, y : y + height, phase, z : z + width, start : start + COUNT]
 
     def box(self, x: kl.Array, BOX: tuple[int, int, int], first: kl.Scalar, COUNT: int) -> Any:
-        """``COUNT`` channels, from `first` on, of the box in `x`."""
+        """``COUNT`` channels, from `first` on, of the box in `x`, or of its block there."""
         images, height, width = BOX
-        n, y, z = self.image, self.row, self.column
-        return x[n : n + images, y : y + height, z : z + width, first : first + COUNT]
+        n, y, z, b = self.image, self.row, self.column, self.block
+        if x.ndim == 4:
+            return x[n : n + images, y : y + height, z : z + width, first : first + COUNT]
+        return x[n : n + images, y : y + height, z : z + width, b, first : first + COUNT]
 
 
 class Products(NamedTuple):
-    """Filters from the `first` on, and boxes of images as their taps see them from a corner.
+    """Filters of a block from the `first` on, and boxes of images as their taps see them.
 
     Steps are counted from one that sums `begin` with.
     """
@@ -98,7 +106,8 @@ class Products(NamedTuple):
         step += self.begin
         tap, channel = step % TAPS, step // TAPS * BK
         kl.copy_async(tile_x, self.corner.pixels(self.x, self.PLAN, tap, channel, BK))
-        kl.copy_async(tile_w, self.w[tap, channel : channel + BK, first : first + BN])
+        filters = self.w[tap, channel : channel + BK, self.corner.block, first : first + BN]
+        kl.copy_async(tile_w, filters)
 
     def valid(self, step: kl.Scalar) -> Any:
         """All places of the box, and the filters and channels that there are."""
@@ -121,31 +130,77 @@ def multiply_boxes(
 ) -> None:
     """A workgroup per box of the results' places, tile of filters and part of the sums.
 
-    Images `x` are (N, H, W, C), or in phases as of `BoxPlan`, whose channels steps divide; results
-    `out` (N, H', W', K), or of several parts (P, N, H', W', K), filters `w` (taps, C, K). A step
-    multiplies channels of one tap; the taps of a channel follow each other, since they see nearly
-    the same pixels. Local memory: ``stages (rows + columns) depth`` elements
-    of the tiling, whose rows are the box's places, and padding.
+    Or as many as run at once, of which each makes tiles in turn (`Tiling.persistent`), all parts.
+
+    Images `x` are (N, H, W, C), or in phases as of `BoxPlan`, whose channels steps divide; filters
+    `w` (taps, C, blocks, K); results `out` (N, H', W', K), or of several parts (P, N, H', W', K).
+    Of several blocks, images and results have these before their channels too. A step multiplies
+    channels of one tap; the taps of a channel follow each other, since they see nearly the same
+    pixels. Local memory: ``stages (rows + columns) depth`` elements of the tiling, whose rows are
+    the box's places, and padding.
     """
-    BN, BK = PLAN.tiling[1:3]
-    index, part = kl.group_id(0), 0
-    target = out
+    index, target, TILING = kl.group_id(0), out, PLAN.tiling
+    steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), TILING.depth)
+    span = Span(0, steps, 0)
     if PLAN.parts > 1:
         index, part = kl.group_id(0) // PLAN.parts, kl.group_id(0) % PLAN.parts
-        target = out[part]
-    boxes, columns = boxes_of(target, PLAN.box), kl.cdiv(target.shape[3], BN)
-    box, column = tile_position(index, boxes, columns, PLAN.tiling.group)
-    corner, first = corner_of(target, box, PLAN.box), column * BN
-    tiles, acc = room((x, w), ACC, PLAN.tiling)
-    steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), BK)
-    begin, end = part * steps // PLAN.parts, (part + 1) * steps // PLAN.parts
-    products = Products(x, w, corner, first, target.shape[3], begin, PLAN)
-    multiply(acc, tiles, products, (0, end - begin), PLAN.tiling)
+        begin, end = part * steps // PLAN.parts, (part + 1) * steps // PLAN.parts
+        span, target = Span(begin, end - begin, 0), out[part]
+    tiles, acc = room((x, w), ACC, TILING)
+    operands, beside = (x, w), (bias, residual, ACTIVATION)
+    if TILING.persistent:
+        done = 0
+        for turn in range(index, tiles_of(target, PLAN), kl.num_groups(0)):
+            done += make_tile(
+                acc, tiles, operands, turn, Span(0, steps, done), target, beside, PLAN
+            )
+    else:
+        make_tile(acc, tiles, operands, index, span, target, beside, PLAN)
+
+
+class Span(NamedTuple):
+    """Steps of a tile's sums: the first, how many, and how many went through the ring before."""
+
+    first: Any
+    count: Any
+    done: Any
+
+
+@function
+def make_tile(
+    acc: Any,
+    tiles: tuple[kl.Array, ...],
+    operands: tuple[kl.Array, ...],
+    index: kl.Scalar,
+    span: Span,
+    target: kl.Array,
+    beside: tuple[Any, ...],
+    PLAN: BoxPlan,
+) -> Any:
+    """Multiplies and stores the tile that has a number; how many steps it took."""
+    (x, w), (bias, residual, ACTIVATION), BN = operands, beside, PLAN.tiling.columns
+    filters = target.shape[target.ndim - 1]
+    columns, block = kl.cdiv(filters, BN), 0
+    boxes = boxes_of(target, PLAN.box)
+    box, column = tile_position(index, boxes, columns * PLAN.blocks, PLAN.tiling.group)
+    if PLAN.blocks > 1:
+        block, column = column // columns, column % columns
+    corner, first = corner_of(target, box, PLAN.box, block), column * BN
+    products = Products(x, w, corner, first, filters, span.first - span.done, PLAN)
+    multiply(acc, tiles, products, (span.done, span.done + span.count), PLAN.tiling)
     if PLAN.parts == 1:
-        acc.map(activated, first, bias, ACTIVATION, corner, residual, PLAN.box)
+        acc.map(activated, block * filters + first, bias, ACTIVATION, corner, residual, PLAN.box)
         if residual is not None:  # which may be the result
             kl.barrier()
     acc.store(corner.box(target, PLAN.box, first, BN))
+    return span.count
+
+
+@function
+def tiles_of(target: kl.Array, PLAN: BoxPlan) -> Any:
+    """How many tiles results have."""
+    columns = kl.cdiv(target.shape[target.ndim - 1], PLAN.tiling.columns) * PLAN.blocks
+    return boxes_of(target, PLAN.box) * columns
 
 
 @kernel
@@ -166,10 +221,10 @@ def add_parts(parts: kl.Array, out: kl.Array, bias: Any, residual: Any, *, ACTIV
 
 @function
 def channels_of(x: kl.Array, PLAN: BoxPlan) -> Any:
-    """How many channels images have, in phases or not."""
+    """How many channels images have, in phases or not, or a block of them."""
     if PLAN.window.stride == (1, 1):
-        return x.shape[3]
-    return x.shape[4] // PLAN.window.stride[1]
+        return x.shape[x.ndim - 1]
+    return x.shape[4] // (PLAN.window.stride[1] * PLAN.blocks)
 
 
 @function
@@ -180,13 +235,13 @@ def boxes_of(x: kl.Array, BOX: tuple[int, int, int]) -> Any:
 
 
 @function
-def corner_of(x: kl.Array, index: kl.Scalar, BOX: tuple[int, int, int]) -> Any:
-    """The corner of the `index`-th box of the places of `x`."""
+def corner_of(x: kl.Array, index: kl.Scalar, BOX: tuple[int, int, int], block: kl.Scalar) -> Any:
+    """The corner of the `index`-th box of the places of `x`, for a block of its channels."""
     images, height, width = BOX
     down, across = kl.cdiv(x.shape[1], height), kl.cdiv(x.shape[2], width)
     pixel = index % (down * across)
     image = index // (down * across) * images
-    return Corner(image, pixel // across * height, pixel % across * width)
+    return Corner(image, pixel // across * height, pixel % across * width, block)
 
 
 @function
@@ -214,11 +269,12 @@ def activated(
 
 
 class Sums(NamedTuple):
-    """Gradients, and images as a tap sees them, from a row and a column on, and a box on."""
+    """Gradients, and images as a tap sees them, from places in a block of channels and a box on."""
 
     dy: Any
     x: Any
     tap: Any
+    block: Any
     row: Any
     column: Any
     first: Any
@@ -227,64 +283,72 @@ class Sums(NamedTuple):
     def start(self, tile_dy: kl.Array, tile_x: kl.Array, step: kl.Scalar) -> None:
         """Starts to copy what a step multiplies, the places of a box."""
         PLAN, COUNT = self.PLAN, tile_x.shape[1]
-        corner = corner_of(self.dy, self.first + step, PLAN.box)
+        corner = corner_of(self.dy, self.first + step, PLAN.box, self.block)
         kl.copy_async(tile_dy, corner.box(self.dy, PLAN.box, self.row, tile_dy.shape[1]))
         kl.copy_async(tile_x, corner.pixels(self.x, PLAN, self.tap, self.column, COUNT))
 
     def valid(self, step: kl.Scalar) -> Any:
         """The filters and channels that there are, and all places of the box."""
         channels, PLACES = channels_of(self.x, self.PLAN), self.PLAN.tiling.depth
-        return self.dy.shape[3] - self.row, channels - self.column, PLACES
+        return self.dy.shape[self.dy.ndim - 1] - self.row, channels - self.column, PLACES
 
 
 @kernel
 def sum_boxes(x: kl.Array, dy: kl.Array, out: kl.Array, *, PLAN: BoxPlan, ACC: Any) -> None:
-    """``out[s, t, k, c]`` sums ``dy[place, k] * x[what tap t sees from there, c]``.
+    """``out[s, t, b, k, c]`` sums ``dy[place, b, k] * x[what tap t sees from there, b, c]``.
 
     The sum is over part s of the results' places, in boxes; each part but the last has as many. A
-    workgroup per tile of filters by channels, tap and part, taps next to each other, since they see
-    nearly the same pixels. Arrays and local memory as of `multiply_boxes`, a step being the places
-    of a box. The pipeline is not rotated: gradients took 1.01 to 1.6 times as long so on an H200
-    through NVIDIA's OpenCL.
+    workgroup per tile of a block's filters by channels, tap and part, taps next to each other,
+    since they see nearly the same pixels. Arrays and local memory as of `multiply_boxes`, a step
+    being the places of a box. The pipeline is not rotated: gradients took 1.01 to 1.6 times as long
+    so on an H200 through NVIDIA's OpenCL.
     """
     BM, BN = PLAN.tiling[0:2]
     TAPS = PLAN.window.count
-    rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(channels_of(x, PLAN), BN)
-    tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS % (rows * columns)
-    part = kl.group_id(0) // (TAPS * rows * columns)
+    rows, columns = kl.cdiv(dy.shape[dy.ndim - 1], BM), kl.cdiv(channels_of(x, PLAN), BN)
+    tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS
+    block, tile = tile // (rows * columns), tile % (rows * columns)
+    part, block = block // PLAN.blocks, block % PLAN.blocks
     row, column = tile % rows * BM, tile // rows * BN
     boxes = boxes_of(dy, PLAN.box)
     each = kl.cdiv(boxes, out.shape[0])
     first = part * each
     tiles, acc = room((dy, x), ACC, PLAN.tiling, True)
-    reader = Sums(dy, x, tap, row, column, first, PLAN)
+    reader = Sums(dy, x, tap, block, row, column, first, PLAN)
     steps = kl.maximum(kl.minimum(boxes - first, each), 0)
     multiply(acc, tiles, reader, (0, steps), PLAN.tiling, ROTATED=False, TRANSPOSED=True)
-    acc.store(out[part, tap, row : row + BM, column : column + BN])
+    acc.store(out[part, tap, block, row : row + BM, column : column + BN])
 
 
 @kernel
-def arrange_filters(w: kl.Array, out: kl.Array, *, TURNED: bool) -> None:
-    """``out[r S + s, c, k] = w[k, c, r, s]``; `TURNED`, ``w[c, k, R - 1 - r, S - 1 - s]``.
+def arrange_filters(
+    w: kl.Array, out: kl.Array, filters: kl.Scalar, merged: kl.Scalar, *, TURNED: bool
+) -> None:
+    """``out[r S + s, c, b, k] = w[b K + k, c, r, s]``.
 
-    Zero beyond the filters: vectors are read whole.
+    `TURNED`: ``w[g D + c, k of the group, R - 1 - r, S - 1 - s]``, for k of group g of D channels.
+    A block of K filters is `merged` groups of so many filters, which see their own channels: others
+    get zeros. Zero beyond the taps, and the filters of a block: vectors are read whole.
     """
-    k, c = kl.global_id(0), kl.global_id(1)
-    filters = w.shape[1] if TURNED else w.shape[0]
-    if k < out.shape[2] and c < out.shape[1]:
+    at, c = kl.global_id(0), kl.global_id(1)
+    block, k = at // out.shape[3], at % out.shape[3]
+    if block < out.shape[2] and c < out.shape[1]:
+        depth, R, S = out.shape[1] // merged, w.shape[2], w.shape[3]
+        group, channel = block * merged + k // filters, c % depth
+        seen = k < filters * merged and c // depth == k // filters
         for tap in range(out.shape[0]):
-            if k >= filters:
-                out[tap, c, k] = 0
-            elif TURNED:
-                last = out.shape[0] - 1 - tap
-                out[tap, c, k] = w[c, k, last // w.shape[3], last % w.shape[3]]
-            else:
-                out[tap, c, k] = w[k, c, tap // w.shape[3], tap % w.shape[3]]
+            value, last = kl.accumulator(out.dtype)(0), R * S - 1 - tap
+            seen = seen and last >= 0
+            if seen and TURNED:
+                value = value.dtype(w[group * depth + channel, k % filters, last // S, last % S])
+            elif seen:
+                value = value.dtype(w[group * filters + k % filters, channel, tap // S, tap % S])
+            out[tap, c, block, k] = value
 
 
 @kernel
 def gather_patches(x: kl.Array, out: kl.Array, *, WINDOW: Window, RUN: int) -> None:
-    """``out[n, y, z, (r S + s) C + c]``: what the window sees of images (N, C, H, W), or zero.
+    """``out[n, y, z, (r S + s) C + c]``: what a window sees of images (N, C, H, W), or zero.
 
     A work-item for one of these of `RUN` neighbouring results, so that it finds its tap once. Zero
     beyond the last tap: vectors are read whole.

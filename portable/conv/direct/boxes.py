@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, Final
@@ -18,12 +18,12 @@ from portable.conv.direct.box_kernels import (
 )
 from portable.conv.direct.direct import in_c_order
 from portable.conv.geometry import Geometry, Layout, Pair, Window
-from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, Split, most_workspace
 from portable.conv.tuning import direct_choices
 from portable.dtypes import DType, float32
 from portable.lang.arguments.arguments import ALIGNMENT
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.linalg.base.tiling import Tiling
@@ -38,6 +38,9 @@ Box = tuple[int, int, int]
 _DEPTH: Final = 64
 """Channels of a step of the product: of fewer, patches are written out if that leaves half."""
 
+_WRITTEN: Final = 250
+"""Products in whose time an element of a patch is written and read, on an H200."""
+
 _RUN: Final = 8
 """Neighbouring results of which a work-item copies what a tap sees."""
 
@@ -49,6 +52,12 @@ _FEWEST_CHANNELS: Final = 32
 
 _HALO: Final = 0.02
 """What reading a pixel again for another tile costs, beside using it."""
+
+_EDGES: Final = (32, 64)
+"""Of what tiles of channels and of filters are multiples, about."""
+
+_MOST_FOR_NOTHING: Final = 32
+"""Products for each that counts up to which groups are multiplied with others' channels."""
 
 
 def boxes(
@@ -68,12 +77,17 @@ def boxes(
     """
     channels_last = layout == "NHWC"
     units = by_matrix_units(device, kind, split)
-    if shape.groups > 1 or 0 in (*shape.result, shape.images, shape.channels, shape.filters):
+    if 0 in (*shape.result, shape.images, shape.channels, shape.filters):
+        return None
+    blocks = blocks_of(shape, kind, bool(split))
+    if shape.groups > 1 and not (units and _pays_in_blocks(shape, kind, blocks)):
         return None
     phased = _comes_apart(folded(shape))
-    patches = not phased and (shape.window.stride != (1, 1) or (units and _shallow(shape)))
+    shallow = units and shape.groups == 1 and _shallow(shape)
+    patched = not phased and (shape.window.stride != (1, 1) or shallow)
+    patches = _rows_of_patches(shape) if patched else 0
     rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
-    if patches and (not units or kind is float32):
+    if patches and (not units or kind is float32 or shape.groups > 1):
         return None
     if rows and not units and not _worth_copying(device, shape):
         return None
@@ -108,7 +122,7 @@ def folded(shape: Geometry) -> Geometry:
     above, left = shape.window.padding
     below, right = shape.behind or shape.window.padding
     apart = taps == across > 1 and left == right == 0 and shape.window.dilation[1] == 1
-    if not apart or shape.width % across:
+    if not apart or shape.width % across or shape.groups > 1:
         return shape
     window = Window((rows, 1), (down, 1), (above, 0), (shape.window.dilation[0], 1))
     behind = None if below == above else (below, 0)
@@ -116,9 +130,65 @@ def folded(shape: Geometry) -> Geometry:
     return Geometry(shape.images, *extents, shape.filters, 1, window, behind)
 
 
+def _rows_of_patches(shape: Geometry) -> int:
+    """How many rows of the filter's taps a patch holds: all, or a multiple of the stride.
+
+    Patches of fewer rows are smaller, and several are multiplied for a result.
+    """
+    (rows, across), (down, _) = shape.window.taps, shape.window.stride
+
+    def cost(held: int) -> int:
+        depth = held * across * shape.channels
+        parts = -(-rows // held)
+        steps, columns = -(-depth // _DEPTH), -(-shape.filters // _DEPTH)
+        return _WRITTEN * depth + parts * steps * columns * _DEPTH * _DEPTH
+
+    fewer = list(range(down, rows, down)) if shape.window.dilation[0] == 1 else []
+    return min([rows, *fewer], key=cost)
+
+
+@lru_cache(maxsize=1024)
+def blocks_of(shape: Geometry, kind: DType, merged: bool) -> int:
+    """Into how many blocks channels and filters come apart, of whole groups each.
+
+    Of all in which channels begin aligned, those with least to multiply: a tile of the product is
+    filled by several small groups, which see each other's channels times zero.
+
+    Parameters
+    ----------
+    shape : Geometry
+    kind : DType
+        Of images and filters.
+    merged : bool
+        Whether a block may hold several groups: an infinite number in one makes results NaN of all.
+    """
+    groups, aligned = shape.groups, ALIGNMENT // kind.itemsize
+    possible = [n for n in range(1, groups + 1) if groups % n == 0]
+    possible = [n for n in possible if n == 1 or shape.channels // n % aligned == 0]
+    return min(possible, key=lambda n: _products(shape, n)) if merged else groups
+
+
+def _products(shape: Geometry, blocks: int) -> int:
+    """For each tap and place, with those of tiles' edges."""
+    depth, filters = (
+        -(-n // blocks // edge) * edge
+        for n, edge in zip((shape.channels, shape.filters), _EDGES, strict=True)
+    )
+    return blocks * depth * filters
+
+
+def _pays_in_blocks(shape: Geometry, kind: DType, blocks: int) -> bool:
+    useful = shape.channels // shape.groups * shape.filters
+    begins_aligned = blocks == 1 or shape.channels // blocks * kind.itemsize % ALIGNMENT == 0
+    return begins_aligned and _products(shape, blocks) <= _MOST_FOR_NOTHING * useful
+
+
 def _comes_apart(shape: Geometry) -> bool:
-    """Whether images come apart in phases of the stride, whose channels are whole steps."""
-    if shape.window.stride == (1, 1) or shape.channels % _DEPTH:
+    """Whether images come apart in phases of the stride, whose channels are whole steps.
+
+    Those of a block of groups need not be.
+    """
+    if shape.window.stride == (1, 1) or (shape.groups == 1 and shape.channels % _DEPTH):
         return False
     extents = (shape.height, shape.width)
     return not any(n % s for n, s in zip(extents, shape.window.stride, strict=True))
@@ -131,25 +201,38 @@ def _shallow(shape: Geometry) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Boxes(Method):
-    """The product of `portable.conv.direct.box_kernels`, for images of one shape without groups.
+    """The product of `portable.conv.direct.box_kernels`, for images of one shape.
 
     Results with channels first are made with channels last, then copied.
 
     Attributes
     ----------
-    patches : bool
-        Whether what the filter sees is written out first, as it is for strides and few channels.
+    patches : int
+        Rows of taps of which what they see is written out first, as it is for strides and few
+        channels; 0 where it is not.
     rows : bool
         Whether images are copied first, so that channels are neighbours in aligned rows.
     """
 
-    patches: bool
+    patches: int
     rows: bool
 
     @cached_property
     def seen(self) -> Geometry:
         """The convolution as it is multiplied."""
         return self.shape if self.patches else folded(self.shape)
+
+    @cached_property
+    def blocks(self) -> int:
+        """Into how many blocks of channels and filters groups are put together."""
+        return blocks_of(self.shape, self.kind, bool(self.split))
+
+    def in_blocks(self, x: Any) -> Any:
+        """Images, results or parts of their sums with the blocks of their channels apart."""
+        if self.blocks == 1:
+            return x
+        extents = (*x.shape[:-1], self.blocks, x.shape[-1] // self.blocks)
+        return self.device.namespace().reshape(x, extents)
 
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace for all images, if they are rearranged, and for one."""
@@ -158,22 +241,40 @@ class Boxes(Method):
         most = max(1, most_workspace(self.device) // size)
         return min(self.shape.images, most) * each, each
 
+    @cached_property
+    def window(self) -> Window:
+        """What filters see of images as they are multiplied."""
+        if not self.patches:
+            return self.seen.window
+        (rows, _), (down, _) = self.shape.window.taps, self.shape.window.stride
+        apart = max(1, self.patches // down)
+        return Window((-(-rows // self.patches), 1), (1, 1), (0, 0), (apart, 1))
+
+    @cached_property
+    def patch(self) -> Window:
+        """What a patch sees of images."""
+        window = self.shape.window
+        return replace(window, taps=(self.patches, window.taps[1]))
+
     def filters(self, w: Any, turned: bool = False) -> Any:
-        """Filters as matrices (taps, C, K), or one of them all for patches."""
-        shape = self.shape
-        taps, depth, count = prod(shape.window.taps), shape.channels, shape.filters
-        room = self.device.empty((taps, depth, self.padded(count)), self.kind)
-        enqueue(arrange_filters[(room.shape[2], depth), None], w, room, TURNED=turned)
+        """Filters as matrices (taps, C, blocks, K) of blocks, patches being channels of a tap."""
+        shape, blocks, space = self.shape, self.blocks, self.device.namespace()
+        taps, depth, count = shape.window.count, shape.channels // blocks, shape.filters // blocks
+        if self.patches:
+            taps = self.window.count * self.patch.count
+        room = self.device.empty((taps, depth, blocks, self.padded(count)), self.kind)
+        launcher = arrange_filters[(blocks * room.shape[3], depth), None]
+        each, merged = shape.filters // shape.groups, shape.groups // blocks
+        enqueue(launcher, w, room, each, merged, TURNED=turned)
         if self.patches or self.seen is not shape:
-            taps = 1 if self.patches else self.seen.window.count
-            room = self.device.namespace().reshape(room, (taps, -1, room.shape[2]))
+            room = space.reshape(room, (self.window.count, -1, 1, room.shape[3]))
         return room[..., :count]
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results of images."""
         each = sum(self.rearranged_elements)
         if not each:
-            self._multiply(x, filters, out, epilogue, self.seen.window)
+            self._multiply(x, filters, out, epilogue)
             return
         batch = workspace.shape[0] // each
         for first in range(0, self.shape.images, batch):
@@ -183,25 +284,27 @@ class Boxes(Method):
     def _batch(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """The results of some images, which the workspace is large enough for."""
         images, size = self._rearrange(x, workspace)
-        window = ONE_TAP if self.patches else self.seen.window
         if self.layout == "NHWC":
-            self._multiply(images, filters, out, epilogue, window)
+            self._multiply(images, filters, out, epilogue)
             return
         space, (count, filtered, *places) = self.device.namespace(), out.shape
         filled = count * self.rearranged_elements[1]
-        extents = (count, *places, self.padded(filtered))
+        extents = (count, *places, self.row(filtered))
         room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
-        self._multiply(images, filters, room, epilogue, window)
-        copy_into(room, space.permute_dims(out, (0, 2, 3, 1)), enqueue)
+        self._multiply(images, filters, room, epilogue)
+        copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
 
     def in_phases(self, x: Any) -> Any:
-        """Images (N, H, W, C) as they are, or apart in phases of the stride."""
-        if self.patches or self.shape.window.stride == (1, 1):
+        """Images (N, H, W, C) as they are, or apart in phases of the stride or in blocks."""
+        plain = self.shape.window.stride == (1, 1)
+        if self.patches or (plain and self.blocks == 1):
             return x
         if not in_c_order(self.device, x):
             room = self.device.empty(x.shape, self.kind)
-            copy_into(x, room, enqueue)
+            copy_into(x, room)
             x = room
+        if plain:
+            return self.in_blocks(x)
         seen, (down, across) = self.seen, self.seen.window.stride
         extents = seen.height // down, down, seen.width // across, across * seen.channels
         return self.device.namespace().reshape(x, (x.shape[0], *extents))
@@ -225,29 +328,34 @@ class Boxes(Method):
             return channels_last(self.device, x, room), size
         items = count * height * -(-width // _RUN) * room.shape[3]
         launcher = gather_patches[items, None]
-        enqueue(launcher, x, room, WINDOW=self.shape.window, RUN=_RUN)
+        enqueue(launcher, x, room, WINDOW=self.patch, RUN=_RUN)
         return room[..., :depth], size
 
-    def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue, window: Window) -> None:
+    def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue) -> None:
         places, images = out.shape[:3], self.in_phases(x)
         bias, activation, residual = epilogue
-        accumulator = self.kind.register
+        accumulator, target = self.kind.register, out
+        if self.blocks > 1 and not in_c_order(self.device, out):
+            target = self.device.empty(out.shape, self.kind)
         if residual is not None and self.layout == "NCHW":
             residual = self.device.namespace().permute_dims(residual, (0, 2, 3, 1))
 
         def use(choice: Parameters) -> None:
-            launcher, plan = self._planned(choice, window, tuple(places), w.shape[1])
+            launcher, plan = self._planned(choice, tuple(places), w.shape[1], residual is None)
             if plan.parts == 1:
-                beside, sums, last = (bias, residual), out, activation
+                beside, sums, last = (bias, residual), target, activation
             else:
                 shape = plan.parts, *out.shape
                 beside, sums, last = (None, None), self.device.empty(shape, accumulator), keep
-            enqueue(launcher, images, w, sums, *beside, PLAN=plan, ACTIVATION=last, ACC=accumulator)
+            given = images, w, self.in_blocks(sums), *beside
+            enqueue(launcher, *given, PLAN=plan, ACTIVATION=last, ACC=accumulator)
             if plan.parts > 1:
                 adder = add_parts[prod(out.shape), None]
                 enqueue(adder, sums, out, bias, residual, ACTIVATION=activation)
 
         first_accepted(self._choices, use)
+        if target is not out:
+            copy_into(target, out)
 
     @cached_property
     def _plans(self) -> dict[Any, tuple[Launcher, BoxPlan]]:
@@ -255,18 +363,25 @@ class Boxes(Method):
         return {}
 
     def _planned(
-        self, choice: Parameters, window: Window, places: Box, depth: int
+        self, choice: Parameters, places: Box, depth: int, alone: bool
     ) -> tuple[Launcher, BoxPlan]:
-        """How results of so many places are multiplied by filters of so many channels."""
-        key = id(choice), window, places, depth
+        """How results of so many places are multiplied by filters of so many channels.
+
+        Tiles are made in turn where nothing is added to sums, which would be read first.
+        """
+        key, window = (id(choice), places, alone), self.window
         if key not in self._plans:
             box = box_of(choice["BM"], places, window.taps)
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
-            count = tiles * -(-self.shape.filters // choice["BN"])
+            count = tiles * self.blocks * -(-self.shape.filters // self.blocks // choice["BN"])
             parts = self._parts(count, window.count * -(-depth // choice["BK"]))
-            plan = BoxPlan(window, box, Tiling.of(choice, split=self.splits), parts)
+            resident = choice.get("RESIDENT", 0) if alone and parts == 1 else 0
+            tiling = Tiling.of({**choice, "RESIDENT": resident}, split=self.splits)
+            plan = BoxPlan(window, box, tiling, parts, self.blocks)
+            most = resident * self.device.capabilities.compute_units
+            count = min(count, most) if tiling.persistent else count * parts
             workgroup = (choice["WORKGROUP"], 1, 1)
-            self._plans[key] = multiply_boxes[groups(count * parts), workgroup], plan
+            self._plans[key] = multiply_boxes[groups(count), workgroup], plan
         return self._plans[key]
 
     def _parts(self, tiles: int, steps: int) -> int:
@@ -281,8 +396,9 @@ class Boxes(Method):
         if self.choice is not None:
             return (self.choice,)
         capabilities, kind = self.device.capabilities, self.kind
-        choices = direct_choices(capabilities, kind, self.shape, state(), self.splits)
-        if self.patches or self.shape.window.stride == (1, 1):
+        given = state(), self.splits, self.blocks
+        choices = direct_choices(capabilities, kind, self.shape, *given)
+        if self.patches or self.shape.window.stride == (1, 1) or self.shape.groups > 1:
             return choices
         return tuple(c for c in choices if self.seen.channels % c["BK"] == 0)
 
@@ -294,15 +410,21 @@ class Boxes(Method):
             height, width, depth = self._rearranged()
             images = height * width * self.padded(depth)
         if self.layout == "NCHW":
-            results = prod(self.shape.result) * self.padded(self.shape.filters)
+            results = prod(self.shape.result) * self.row(self.shape.filters)
         return images, results
 
     def _rearranged(self) -> tuple[int, int, int]:
         """Height, width and depth of rearranged images."""
         shape = self.shape
         if self.patches:
-            return *shape.result, shape.depth
+            (height, width), window = shape.result, self.window
+            more = (window.taps[0] - 1) * window.dilation[0]
+            return height + more, width, self.patch.count * shape.channels
         return shape.height, shape.width, shape.channels
+
+    def row(self, filters: int) -> int:
+        """Elements of a row of results, which blocks take apart as it is."""
+        return filters if self.blocks > 1 else self.padded(filters)
 
     def padded(self, extent: int) -> int:
         """An extent rounded up so that rows of it are aligned."""
@@ -332,12 +454,8 @@ def channels_last(device: Device, x: Any, room: Any) -> Any:
     rows = space.reshape(room, (count, height * width, room.shape[3]))
     if depth < room.shape[3]:
         clear(room[..., depth:])  # vectors are read whole
-    copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth], enqueue)
+    copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
     return room[..., :depth]
-
-
-ONE_TAP: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
-"""What sees patches that are written out."""
 
 
 @lru_cache(maxsize=4096)

@@ -8,16 +8,16 @@ from portable.backend import Device
 from portable.conv.direct.kernels import (
     FilterGradient,
     Gathering,
-    ImageGradient,
     Results,
     gathered_product,
 )
 from portable.conv.geometry import Geometry
-from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, Split
 from portable.dtypes import DType, dtype
 from portable.lang.function import Function
+from portable.lang.launch.again import lies_whole
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.kernels import keep
@@ -49,36 +49,6 @@ class Gathered(Method):
         _launch(
             self.device, shape, Results, arguments, epilogue.activation, self.choice, self.splits
         )
-
-
-def image_gradient(
-    device: Device, shape: Geometry, dy: Any, w: Any, out: Any, epilogue: Epilogue
-) -> None:
-    """Makes the gradient by the images from that by the results.
-
-    Parameters
-    ----------
-    device : Device
-        Where the arrays are.
-    shape : Geometry
-        Of the convolution.
-    dy : array, shape (N, K, H', W')
-        The gradient by the results.
-    w : array, shape (K, C / groups, R, S)
-        The filters.
-    out : array, shape (N, C, H, W)
-        Where to put it.
-    epilogue : Epilogue
-        Without a residual.
-    """
-    space, count = device.namespace(), shape.groups
-    filters, depth = shape.filters // count, shape.channels // count
-    down, across = shape.window.taps
-    parts = space.reshape(w, (count, filters, depth, down, across))
-    turned = space.permute_dims(parts, (0, 2, 1, 3, 4))
-    left = space.reshape(turned, (1, shape.channels, filters * down * across))
-    arguments = (left, dy, out, epilogue.bias, None, filters, shape.width)
-    _launch(device, shape, ImageGradient, arguments, epilogue.activation)
 
 
 def filter_gradient(
@@ -178,10 +148,4 @@ def tiles_for(
 
 def in_c_order(device: Device, x: Any) -> bool:
     """Whether elements follow each other in memory, the last dimension fastest."""
-    view = device.view(x)
-    size = view.dtype.itemsize
-    for extent, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
-        if extent > 1 and stride != size:
-            return False
-        size *= extent
-    return True
+    return lies_whole(device.view(x))

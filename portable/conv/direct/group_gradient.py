@@ -9,11 +9,11 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.conv.direct.adding import add_up
 from portable.conv.geometry import Geometry, Layout, Window
-from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.dtypes import dtype
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 
 MOST_TAPS: Final = 64

@@ -7,12 +7,13 @@ from functools import cached_property
 from math import prod
 from typing import Any, Final
 
-from portable.conv.direct.grouped_kernels import GroupPlan, arrange_group_filters, convolve_groups
+from portable.conv.direct.box_kernels import arrange_filters
+from portable.conv.direct.grouped_kernels import GroupPlan, convolve_groups
 from portable.conv.geometry import Geometry, Pair
-from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.lang.function import Function
+from portable.lang.launch.enqueued import enqueue
 from portable.linalg.products.kernels import keep, relu
 
 _MOST_CHANNELS: Final = 8
@@ -40,11 +41,11 @@ class Grouped(Method):
     def filters(self, w: Any, turned: bool = False) -> Any:
         """Filters (R, S, C / groups, K) in the type to sum in."""
         shape = self.shape
-        depth = shape.channels // shape.groups
-        extents = *shape.window.taps, depth, shape.filters
-        u = self.device.empty(extents, self.kind.register)
-        enqueue(arrange_group_filters[(shape.filters, depth), None], w, u, TURNED=turned)
-        return u
+        depth, each = shape.channels // shape.groups, shape.filters // shape.groups
+        extents = (shape.window.count, depth, shape.groups, each)
+        room = self.device.empty(extents, self.kind.register)
+        enqueue(arrange_filters[(shape.filters, depth), None], w, room, each, 1, TURNED=turned)
+        return self.device.namespace().reshape(room, (*shape.window.taps, depth, shape.filters))
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results."""

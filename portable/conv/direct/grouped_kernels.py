@@ -74,25 +74,6 @@ class GroupPlan(NamedTuple):
         return tuple(map(tuple, users))
 
 
-@kernel
-def arrange_group_filters(w: kl.Array, u: kl.Array, *, TURNED: bool) -> None:
-    """``u[r, s, c, k] = w[k, c, r, s]``.
-
-    `TURNED`: ``w[g D + c, k of the group, R - 1 - r, S - 1 - s]``, for k of group g of D channels.
-    """
-    k, c = kl.global_id(0), kl.global_id(1)
-    if k < u.shape[3] and c < u.shape[2]:
-        for r in range(u.shape[0]):
-            for s in range(u.shape[1]):
-                if TURNED:
-                    filters = w.shape[1]
-                    channel = k // filters * u.shape[2] + c
-                    y, z = u.shape[0] - 1 - r, u.shape[1] - 1 - s
-                    u[r, s, c, k] = u.dtype(w[channel, k % filters, y, z])
-                else:
-                    u[r, s, c, k] = u.dtype(w[k, c, r, s])
-
-
 class Tile(NamedTuple):
     """A tile of results: its image, first row and column, and first filter."""
 
@@ -115,8 +96,8 @@ def convolve_groups(
 ) -> None:
     """A work-item for each tile of results of each image for some filters.
 
-    Images `x` (N, C, H, W), results `out` and `residual` have any strides; filters `w` are as of
-    `arrange_group_filters`.
+    Images `x` (N, C, H, W), results `out` and `residual` have any strides; filters `w` are (R, S, C
+    / groups, K).
     """
     at, exists = tile_of(kl.global_id(0), out, PLAN)
     if exists:

@@ -1,8 +1,8 @@
 """Convolution as a product of matrices one of which is gathered from images as it is needed.
 
 A tile kernel like `portable.linalg.products.kernels.gemm_tiles`, but the second matrix is what
-windows see of images, zeros outside. So one kernel makes results and both gradients, of any stride,
-padding, dilation and number of groups, and no matrix of patches lies in memory.
+windows see of images, zeros outside. So one kernel makes results and gradients by filters, of any
+stride, padding, dilation and number of groups, and no matrix of patches lies in memory.
 
 Where an element of that matrix lies in the images is a sum of two parts, one by its row and one by
 its column (`Spot`). A tile's columns stay the same for all of its steps, so that the divisions
@@ -31,12 +31,10 @@ class Spot(NamedTuple):
 
 
 @function
-def spot_of_tap(window: Window, t: kl.Scalar, TURNED: bool = False) -> Any:
-    """What tap t, counted through the channels, sees from a place; `TURNED`: what sees that."""
+def spot_of_tap(window: Window, t: kl.Scalar) -> Any:
+    """What tap t, counted through the channels, sees from a place."""
     down, across = window.taps
     y, z = t // across % down * window.dilation[0], t % across * window.dilation[1]
-    if TURNED:
-        return Spot(t // (down * across), window.padding[0] - y, window.padding[1] - z)
     return Spot(t // (down * across), y - window.padding[0], z - window.padding[1])
 
 
@@ -86,33 +84,6 @@ class FilterGradient(Results):
         return pixel(x, n, channel, row.y + column.y, row.z + column.z, channel < x.shape[1])
 
 
-@dataclass(frozen=True)
-class ImageGradient:
-    """``out[n, c, y, z]``, the gradient by the images: filters times gradients by what saw them.
-
-    A tile has channels as rows, ``left[0, c, t]``, t counting filters and taps, and places of image
-    `n` as columns; `extent` is the images' width.
-    """
-
-    window: Window
-    extent: Any
-
-    def by_row(self, t: kl.Scalar) -> Any:
-        """Of a filter's tap."""
-        return spot_of_tap(self.window, t, True)
-
-    def by_column(self, j: kl.Scalar) -> Any:
-        """Of a place in an image."""
-        return Spot(0, j // self.extent, j % self.extent)
-
-    def seen(self, x: kl.Array, n: kl.Scalar, first: kl.Scalar, row: Spot, column: Spot) -> Any:
-        """The gradient by the result whose tap saw the place; zero where there is none."""
-        down, across = self.window.stride
-        y, z = row.y + column.y, row.z + column.z
-        met = y % down == 0 and z % across == 0
-        return pixel(x, n, first + row.channel, y // down, z // across, met)
-
-
 @function
 def pixel(x: kl.Array, n: kl.Scalar, c: kl.Scalar, y: kl.Scalar, z: kl.Scalar, valid: Any) -> Any:
     """An element of images where `valid`; zero elsewhere and outside."""
@@ -128,7 +99,7 @@ class Gathering(NamedTuple):
     Attributes
     ----------
     product : type
-        `Results`, `ImageGradient` or `FilterGradient`.
+        `Results` or `FilterGradient`.
     window : Window
     groups : int
     flat : bool

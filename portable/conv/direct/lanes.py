@@ -14,11 +14,11 @@ from portable.conv.direct.lane_kernels import (
     convolve_rows,
     pack_lane_filters,
 )
-from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method
 from portable.dtypes import DType
 from portable.lang.function import Function
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.products.kernels import keep, relu
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from portable.conv.launching import enqueue
 from portable.conv.method import Epilogue, Method, most_workspace
 from portable.conv.tuning import tiles_of_blocks
 from portable.conv.winograd.block_kernels import BlockPlan, convolve_blocks, pack_filters
@@ -18,6 +17,7 @@ from portable.conv.winograd.block_transforms import LANES
 from portable.conv.winograd.winograd import Winograd
 from portable.dtypes import DType
 from portable.lang.function import Function
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.tune.table import state
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from portable.conv.launching import enqueue
 from portable.conv.tuning import exact, winograd_choices
 from portable.conv.winograd.kernels import transform_gradient, transform_sums
 from portable.conv.winograd.product_kernels import multiply_many
 from portable.conv.winograd.winograd import Winograd
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
 from portable.tune.fallback import first_accepted

@@ -8,7 +8,6 @@ from math import prod
 from typing import Any, Final
 
 from portable.conv.geometry import Pair
-from portable.conv.launching import enqueue
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, most_workspace
 from portable.conv.tuning import accurate, winograd_choices
@@ -22,6 +21,7 @@ from portable.conv.winograd.kernels import (
 from portable.conv.winograd.points import Transforms, transforms
 from portable.conv.winograd.product_kernels import multiply_many
 from portable.dtypes import DType
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
 from portable.tune.fallback import first_accepted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,6 +20,7 @@ from portable.gradients.adjoint.gathers import (
     moved_back,
     within,
 )
+from portable.gradients.adjoint.hoisting import after_loops
 from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Gathering, Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
@@ -62,17 +64,21 @@ class Gather:
     Attributes
     ----------
     kernel : Kernel
-        Its parameters are the kernel's, then the gradients', then three numbers: the sizes of the
-        ndrange of the kernel.
+        Its parameters are the kernel's, then the gradients', then three numbers, the sizes of the
+        ndrange of the kernel, and the arrays of `shared`.
     parameter : int
         The number of the array among the kernel's parameters.
     dims : tuple of int
         Which dimension of the ndrange each of the array's is.
+    shared : tuple of Shared
+        As of `Adjoint`: of the first gather, which works out what they need anyway. It is then
+        launched over the greater of the array and the ndrange.
     """
 
     kernel: Kernel
     parameter: int
     dims: tuple[int, ...]
+    shared: tuple[Shared, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +117,11 @@ class Adjoint:
         Kernels that are launched before it.
     shared : tuple of Shared
         Sums over all work-items that are left to do: an array of each is given after those of
-        `kept`, of as many elements as workgroups.
+        `kept`, of as many elements as workgroups. None where a gather has them.
     sized : bool
         Whether it is launched in whole workgroups and given the sizes of the ndrange at the end.
+    steady : bool
+        Whether how much is kept depends on shapes, numbers and the ndrange alone.
     """
 
     kernel: Kernel
@@ -122,6 +130,7 @@ class Adjoint:
     gathers: tuple[Gather, ...] = ()
     shared: tuple[Shared, ...] = ()
     sized: bool = False
+    steady: bool = False
 
 
 def adjoint_of(
@@ -204,12 +213,21 @@ class _Assembly:
         self.flat, logs = with_logs(program, self.names, self.stack)
         arrays = {x.parameter: x.array for x in gradients}
         self.activity: Final = Activity(self.flat, set(arrays))
-        self.memory: Final = Memory(self.flat, arrays, self.activity, self.names, dims)
+        self.logs: Final = logs
+        self.memory = Memory(self.flat, arrays, self.activity, self.names, dims)
         self.sums: Final = TileSums(self.flat, self.memory.arrays, self.names)
         self.gathers = True
-        self.sweeps: Final = Sweeps(
-            self.flat, self.names, self.activity, self.memory, self.stack, logs
-        )
+        self.sweeps = self._sweeps()
+
+    def _sweeps(self) -> Sweeps:
+        return Sweeps(self.flat, self.names, self.activity, self.memory, self.stack, self.logs)
+
+    def _part(self, gathering: Gathering) -> _Assembly:
+        """The same program once more, for the adjoints of some loads."""
+        part = copy(self)
+        part.memory = self.memory.for_some(gathering)
+        part.sweeps = part._sweeps()
+        return part
 
     def made(self) -> Adjoint:
         loc = self.flat.loc
@@ -217,7 +235,7 @@ class _Assembly:
         self.memory.gathered = frozenset(x.array for x in chosen)
         both, level = self.sweeps.whole()
         numbers = self._numbers(level)
-        shared, shares = self._handed_on()
+        shared, shares = ([], []) if chosen else self._handed_on()
         begun = (*self.memory.cleared(loc), *self.stack.empty(loc), *self.sweeps.zeros())
         body: s.Block = (*begun, *both, *numbers)
         sizes: tuple[e.Variable, ...] = ()
@@ -242,8 +260,11 @@ class _Assembly:
             again = _Assembly(self.primal, self.gradients, self.how, Names(self.primal))
             again.gathers = False
             return again.made()
-        gathers = tuple(map(self._gather, chosen))
-        return Adjoint(kernel, measure, kept, gathers, tuple(shared), bool(sizes))
+        gathers = tuple(self._gather(x, first=x is chosen[0]) for x in chosen)
+        steady = measure is not None and not any(
+            isinstance(x, s.Load) for x in all_statements(measure.body)
+        )
+        return Adjoint(kernel, measure, kept, gathers, tuple(shared), bool(sizes), steady)
 
     def _sizes(self) -> tuple[e.Variable, ...]:
         """The sizes of the ndrange, where a kernel is launched over another one."""
@@ -265,7 +286,10 @@ class _Assembly:
         body = self.sums.put(settled(body, frozenset(x.name for x in self._cells())))
         known = covered(self.flat, self.sweeps.again)
         known |= {name for name, before in self.sums.again.items() if before in known}
-        live = needed(body, into, covered=known)
+        live, cells = after_loops(
+            needed(body, into, covered=known), self.names, self.flat.sub_group_size
+        )
+        self.sweeps.cells += cells
         return settled(live, frozenset(x.name for x in self._cells()))
 
     def _gatherable(self) -> list[Moved]:
@@ -278,48 +302,72 @@ class _Assembly:
         ]
         return gatherable(self.flat, arrays, self.dims)
 
-    def _gather(self, moved: Moved) -> Gather:
-        """The kernel that sums up the gradient of one."""
-        kind, loc = self.flat.index_type, self.flat.loc
+    def _gather(self, moved: Moved, *, first: bool) -> Gather:
+        """The kernel that sums up the gradient of one; the first one those that all add to, too."""
+        loc = self.flat.loc
         into = next(x.array for x in self.gradients if x.parameter == moved.array.name)
         sizes = self._sizes()
         total = self.names.variable("total", into.dtype.register)
         body: list[s.Statement] = [s.Assign(total, zero(total.type), loc)]
         variables: list[e.Variable] = [total]
         arrays: list[Array] = []
-        for number, move in enumerate(moved.moves):
-            part = _Assembly(self.primal, self.gradients, self.how, self.names)
-            gathered = gatherable(part.flat, [moved.array], self.dims)[0]
-            loads = frozenset(x for x, at in gathered.loads.items() if at == number)
-            part.memory.gathering = Gathering(loads, total)
+        shared: list[Shared] = []
+        shares: list[Array] = []
+        nowhere = (0,) * len(moved.dims)
+        moves = moved.moves if nowhere in moved.moves or not first else (*moved.moves, nowhere)
+        last: s.Block = ()
+        for number, move in enumerate(moves):
+            loads = frozenset(x for x, at in moved.loads.items() if at == number)
+            part = self._part(Gathering(loads, total, all_add=first and move == nowhere))
             body += part._moved(move, sizes, total)
-            variables += [*part.flat.variables, *part.sweeps.cells]
+            if part.memory.totals:
+                shared, shares = part._handed_on()
+                begun, last = part._summed_up(shares)
+                body[:0] = begun
+            variables += [*part.flat.variables, *part.sweeps.cells, *part.memory.totals.values()]
             arrays += [*part.flat.arrays, *part.memory.arrays]
-        point = tuple(e.WorkItem("global_id", dim, kind) for dim in moved.dims)
-        before = self.names.variable("before", total.type)
-        body.append(s.Load(before, into, point, loc))
-        body.append(s.Store(into, point, e.Binary("add", before, total), loc))
+        body += [*self._element(into, moved, total, inside=bool(shares)), *last]
         used = {v.name for x in all_statements(tuple(body)) for v in x.sets()}
         made = replace(
             self.flat,
             name=f"{self.primal.name}_gather",
-            parameters=(*self.flat.parameters, *(x.array for x in self.gradients), *sizes),
+            parameters=(
+                *self.flat.parameters, *(x.array for x in self.gradients), *sizes, *shares,
+            ),
             variables=tuple(dict.fromkeys(x for x in variables if x.name in used)),
             arrays=tuple(dict.fromkeys(arrays)),
             body=tuple(body),
-        )
+        )  # fmt: skip
         made = kept_in_variables(made, self.names)
         check(made)
-        return Gather(made, self.flat.parameters.index(moved.array), moved.dims)
+        number = self.flat.parameters.index(moved.array)
+        return Gather(made, number, moved.dims, tuple(shared))
+
+    def _element(self, into: Array, moved: Moved, total: e.Variable, *, inside: bool) -> s.Block:
+        """Adds a sum to the work-item's element; asks whether there is one, or all have one."""
+        kind, loc = self.flat.index_type, self.flat.loc
+        point = tuple(e.WorkItem("global_id", dim, kind) for dim in moved.dims)
+        before = self.names.variable("before", total.type)
+        added: s.Block = (
+            s.Load(before, into, point, loc),
+            s.Store(into, point, e.Binary("add", before, total), loc),
+        )
+        if not inside:
+            return added
+        extents = [e.Extent(into, axis, kind) for axis in range(len(point))]
+        return (s.If(within(point, extents), added, (), loc),)
 
     def _moved(
         self, move: tuple[int, ...], sizes: Sequence[e.Variable], total: e.Variable
     ) -> s.Block:
         """What the work-item so far back would add, if there is one."""
         kind, loc = self.flat.index_type, self.flat.loc
-        both, _ = self.sweeps.whole()
-        cleared = self.memory.cleared(loc)
-        live = needed((*cleared, *self.sweeps.zeros(), *both), (), cells=(total.name,))
+        both, level = self.sweeps.whole()
+        gathering = self.memory.gathering
+        numbers = self._numbers(level) if gathering is not None and gathering.all_add else ()
+        cells = (total.name, *(x.name for x in self.memory.totals.values()))
+        begun = (*self.memory.cleared(loc), *self.sweeps.zeros())
+        live = needed((*begun, *both, *numbers), (), cells=cells)
         out: list[s.Statement] = []
         places: list[e.Expression] = []
         for dim, by in enumerate(move):
@@ -398,12 +446,18 @@ class _Assembly:
     ) -> s.Block:
         """A body, and after it the sums over each workgroup, of work-items outside as well."""
         loc, dims = self.flat.loc, max(self.dims, self.flat.dimensions)
-        totals = list(self.memory.totals.values())
-        first = tuple(s.Assign(x, zero(x.type), loc) for x in totals)
-        last, rooms = summed_up(self.flat, totals, into, dims, self.names)
-        self.memory.arrays += rooms
+        first, last = self._summed_up(into)
         if not sizes:
             return (*first, *body, *last)
         ids = [e.WorkItem("global_id", dim, self.flat.index_type) for dim in range(3)]
         inside = within(ids[:dims], sizes[:dims])
         return (*first, s.If(inside, moved_back(body, ids, sizes), (), loc), *last)
+
+    def _summed_up(self, into: Sequence[Array]) -> tuple[s.Block, s.Block]:
+        """How sums over each workgroup begin, and how they end."""
+        totals = list(self.memory.totals.values())
+        first = tuple(s.Assign(x, zero(x.type), self.flat.loc) for x in totals)
+        dims = max(self.dims, self.flat.dimensions)
+        last, rooms = summed_up(self.flat, totals, into, dims, self.names)
+        self.memory.arrays += rooms
+        return first, last

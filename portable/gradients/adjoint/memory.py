@@ -8,6 +8,7 @@ nought, since what was there before did not reach the loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -37,10 +38,13 @@ class Gathering:
     loads : frozenset of int
         Their identities.
     total : Variable
+    all_add : bool
+        Whether elements that all work-items read are summed up as well.
     """
 
     loads: frozenset[int]
     total: e.Variable
+    all_add: bool
 
     def load(self, x: s.Load, adjoint: e.Expression) -> s.Block:
         """Adds that of a load, if it is one of them."""
@@ -104,13 +108,22 @@ class Memory:
                 self._adjoints[x] = self._beside(x)
 
     def _beside(self, x: Array) -> Array:
-        """An array of adjoints of the kernel's own."""
+        """An array of adjoints of the kernel's own; of shared complex numbers one of pairs."""
         kind = adjoint_type(x.dtype.register)
         assert isinstance(kind, DType)
-        layout = Layout.row_major(x.shape) if x.space == "local" else x.layout
-        made = replace(x, name=self._names.fresh(f"d_{x.name}"), dtype=kind, layout=layout)
+        made = replace(x, name=self._names.fresh(f"d_{x.name}"), dtype=kind)
+        if x.space == "local":
+            shape = (*x.shape, 2) if kind.is_complex else x.shape
+            layout = Layout.row_major(shape)
+            made = replace(made, dtype=kind.real, shape=shape, layout=layout, ndim=len(shape))
         self.arrays.append(made)
         return made
+
+    def for_some(self, gathering: Gathering) -> Memory:
+        """The same arrays, of which only some loads are gone back through."""
+        part = copy(self)
+        part.gathering, part.totals, part.arrays = gathering, {}, list(self.arrays)
+        return part
 
     def sums(self) -> set[str]:
         """The names of the variables that sum up adjoints of elements."""
@@ -146,8 +159,12 @@ class Memory:
 
     def load(self, x: s.Load, of: _Of, adjoint: e.Expression) -> s.Block:
         """Adds the adjoint of what was read."""
-        if self.gathering is not None and x.array.space == "global":
-            return self.gathering.load(x, adjoint)
+        shared = self._is_shared(x)
+        gathering = self.gathering
+        if gathering is not None and x.array.space == "global":
+            all_add = gathering.all_add and shared and x.array in self._adjoints
+            if not all_add:
+                return gathering.load(x, adjoint)
         if x.array in self.gathered:
             return ()
         into = self._adjoints.get(x.array)
@@ -163,7 +180,7 @@ class Memory:
         if x.runs_on:
             refuse("of a load that runs on into the next rows", x, "load row by row")
         index = tuple(of(i) for i in x.index)
-        if not isinstance(adjoint.type, Vector) and self._is_shared(x):
+        if not isinstance(adjoint.type, Vector) and shared:
             return self._add_total(x, into, adjoint)
         if not isinstance(adjoint.type, Vector) or x.array.lanes > 1:
             return self._add(x, into, index, adjoint)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from portable.gradients.adjoint.activity import names_in
+from portable.gradients.adjoint.rounds import Rounds
+from portable.gradients.adjoint.trips import integer_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
@@ -15,7 +17,8 @@ def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
 
     It is so where for each dimension of the ndrange the same part of all indices tells the
     work-items apart along it: the global id itself, or moved by a number that all share, or group
-    and local id in two parts.
+    and local id in two parts. Whole workgroups may be added to the local id, and whole ndranges to
+    the global one, another number of them each time.
     """
     values = values_of(kernel)
     indices: dict[Array, list[tuple[e.Expression, ...]]] = {}
@@ -30,17 +33,21 @@ def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
     return frozenset(
         array
         for array, indices_of in indices.items()
-        if _apart(indices_of, max(dims, kernel.dimensions))
+        if _apart(indices_of, kernel, max(dims, kernel.dimensions))
     )
 
 
 def values_of(kernel: Kernel) -> dict[str, e.Expression]:
-    """What names of a flat program that are no floats stand for."""
-    return {
-        x.var.name: x.value
-        for x in all_statements(kernel.body)
-        if isinstance(x, s.Let) and not _is_float(x.value)
-    }
+    """What names of a flat program that are no floats stand for; counters of loops in part."""
+    values: dict[str, e.Expression] = {}
+    for x in all_statements(kernel.body):
+        if isinstance(x, s.Let) and not _is_float(x.value):
+            values[x.var.name] = x.value
+        elif isinstance(x, Rounds) and x.var is not None and x.bounds is not None:
+            start, _, step = x.bounds
+            number = e.Variable(f"{x.var.name}'", integer_type(start))
+            values[x.var.name] = e.Binary("add", start, e.Binary("mul", number, step))
+    return values
 
 
 def resolved_index(
@@ -77,14 +84,48 @@ def _resolved(x: e.Expression, values: dict[str, e.Expression]) -> e.Expression:
     return x
 
 
-def _apart(indices: list[tuple[e.Expression, ...]], dimensions: int) -> bool:
-    first = indices[0]
-    same = [i for i, part in enumerate(first) if all(part == other[i] for other in indices)]
-    words = [_word(first[i]) for i in same]
+def _apart(indices: list[tuple[e.Expression, ...]], kernel: Kernel, dimensions: int) -> bool:
+    words: set[tuple[str, int] | None] = set()
+    for parts in zip(*indices, strict=True):
+        if all(part == parts[0] for part in parts):
+            words.add(_word(parts[0]))
+        if not kernel.flat:
+            modulo = {_modulo(part, kernel) for part in parts}
+            words |= modulo if len(modulo) == 1 else set()
     return all(
-        ("global_id", dim) in words or {("group_id", dim), ("local_id", dim)} <= set(words)
+        ("global_id", dim) in words or {("group_id", dim), ("local_id", dim)} <= words
         for dim in range(dimensions)
     )
+
+
+def _modulo(x: e.Expression, kernel: Kernel) -> tuple[str, int] | None:
+    """The place that an index is but for whole workgroups, or ndranges."""
+    match x:
+        case e.WorkItem(word="local_id" | "global_id"):
+            return x.word, x.dim
+        case e.Binary(op="add" | "sub"):
+            for place, more in ((x.x, x.y), (x.y, x.x)) if x.op == "add" else ((x.x, x.y),):
+                word = _modulo(place, kernel)
+                if word is not None and _is_multiple(more, word, kernel):
+                    return word
+            return None
+        case _:
+            return None
+
+
+def _is_multiple(x: e.Expression, word: tuple[str, int], kernel: Kernel) -> bool:
+    """Whether a number is one of whole workgroups, or of whole ndranges."""
+    match x:
+        case e.Binary(op="mul"):
+            return _is_multiple(x.x, word, kernel) or _is_multiple(x.y, word, kernel)
+        case e.Binary(op="add" | "sub"):
+            return _is_multiple(x.x, word, kernel) and _is_multiple(x.y, word, kernel)
+        case e.WorkItem(word="global_size"):
+            return word == ("global_id", x.dim)
+        case e.Const():
+            return word[0] == "local_id" and int(x.value) % kernel.workgroup[word[1]] == 0
+        case _:
+            return False
 
 
 def _word(x: e.Expression) -> tuple[str, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Final
 
 from portable.dtypes import DType
 from portable.gradients.adjoint.names import Names
@@ -12,6 +13,9 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.places import linear_local_id, sub_group_id, sub_group_local_id
 from portable.lang.ir.types import Array, Layout
+
+_FEW: Final = 8
+"""Numbers that one work-item sums up by itself, rather than meeting the others again."""
 
 
 def _group_number(kernel: Kernel, dims: int) -> e.Expression:
@@ -68,33 +72,40 @@ def summed_up(
         first = e.Compare("eq", sub_group_local_id(kernel, kernel.index_type), _zero(kernel))
         stores = (s.If(first, stores, (), kernel.loc),)
     out += [*stores, s.Barrier(kernel.loc)]
-    out += _halved(kernel, rooms, count, names)
-    out.append(_handed_on(kernel, rooms, into, _group_number(kernel, dims), names))
-    return tuple(out), rooms
+    halved, left = _halved(kernel, rooms, count, names)
+    target = _group_number(kernel, dims)
+    return (*out, *halved, _handed_on(kernel, rooms, left, into, target, names)), rooms
 
 
 def _handed_on(
     kernel: Kernel,
     rooms: Sequence[Array],
+    count: int,
     into: Sequence[Array],
     target: e.Expression,
     names: Names,
 ) -> s.Statement:
-    """Has the first work-item write the sums to global memory."""
+    """Has the first work-item sum up what is left, and write the sums to global memory."""
     item = linear_local_id(kernel.workgroup, kernel.index_type)
     body: list[s.Statement] = []
     for room, array in zip(rooms, into, strict=True):
-        total = names.variable("total", room.dtype)
-        body.append(s.Load(total, room, (_zero(kernel),), kernel.loc))
+        total: e.Expression | None = None
+        for number in range(count):
+            part = names.variable("part", room.dtype)
+            body.append(s.Load(part, room, (e.Const(number, kernel.index_type),), kernel.loc))
+            total = part if total is None else e.Binary("add", total, part)
+        assert total is not None
         body.append(s.Store(array, (target,), total, kernel.loc))
     return s.If(e.Compare("eq", item, _zero(kernel)), tuple(body), (), kernel.loc)
 
 
-def _halved(kernel: Kernel, rooms: Sequence[Array], count: int, names: Names) -> s.Block:
-    """Adds the upper half of local arrays to the lower one until one element is left."""
+def _halved(
+    kernel: Kernel, rooms: Sequence[Array], count: int, names: Names
+) -> tuple[s.Block, int]:
+    """Adds the upper half of local arrays to the lower one until few elements are left."""
     item = linear_local_id(kernel.workgroup, kernel.index_type)
     out: list[s.Statement] = []
-    while count > 1:
+    while count > _FEW:
         half = (count + 1) // 2
         body: list[s.Statement] = []
         for room in rooms:
@@ -108,7 +119,7 @@ def _halved(kernel: Kernel, rooms: Sequence[Array], count: int, names: Names) ->
         inside = e.Compare("lt", item, e.Const(count - half, kernel.index_type))
         out += [s.If(inside, tuple(body), (), kernel.loc), s.Barrier(kernel.loc)]
         count = half
-    return tuple(out)
+    return tuple(out), count
 
 
 def _zero(kernel: Kernel) -> e.Expression:

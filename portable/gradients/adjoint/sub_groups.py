@@ -44,7 +44,9 @@ def sub_group_shares(
             return _together("shuffle_xor", adjoint, of(x.argument), x, names)
         case s.SubGroup(op="shuffle_up" | "shuffle_down", argument=e.Const()):
             return _moved(x, adjoint, lanes, names)
-        case s.SubGroup(op="broadcast" | "shuffle" | "shuffle_up" | "shuffle_down"):
+        case s.SubGroup(op="broadcast"):
+            return _to_one(x, of, adjoint, lanes, names)
+        case s.SubGroup(op="shuffle" | "shuffle_up" | "shuffle_down"):
             return _scattered(x, of, adjoint, lanes, names)
         case s.SubGroup(op="scan_add"):
             return _scan(x, adjoint, lanes, names)
@@ -112,6 +114,21 @@ def _moved(
     taken = e.Select(lanes.has(taker), variable, nothing)
     kept = e.Select(lanes.has(giver), nothing, adjoint)
     return made, e.Binary("add", taken, kept)
+
+
+def _to_one(
+    x: s.SubGroup,
+    of: Callable[[e.Expression], e.Expression],
+    adjoint: e.Expression,
+    lanes: _Lanes,
+    names: Names,
+) -> tuple[s.Block, e.Expression]:
+    """Of a broadcast: the sum goes to the lane that the value came from, if there is one."""
+    assert x.argument is not None
+    source = cast(of(x.argument), lanes.kind)
+    made, total = _together("reduce_add", adjoint, None, x, names)
+    share = e.Select(e.Compare("eq", source, lanes.own), total, zero(adjoint.type))
+    return made, e.Select(lanes.has(source), share, adjoint)
 
 
 def _scattered(

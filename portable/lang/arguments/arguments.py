@@ -29,7 +29,7 @@ ALIGNMENT: Final = 16
 """Bytes to which the address of an array is a multiple or not, which programs depend on."""
 
 _MOST_BOXED: Final = 5
-"""Dimensions of an array that a copy engine takes."""
+"""Dimensions of an array that TMA takes."""
 
 _INT64: Final = -(2**63), 2**63 - 1
 _NOT_ARRAYS: Final = (int, float, bool, complex, type(None), np.generic, np.dtype, str, type)
@@ -153,7 +153,7 @@ def array_spec(view: ArrayView) -> ArraySpec:
 
 
 def _boxed(shape: tuple[int, ...], apart: Sequence[int]) -> bool:
-    """Whether a copy engine takes an array of this shape, as NVIDIA's ``cuTensorMapEncodeTiled``.
+    """Whether TMA takes an array of this shape, as NVIDIA's ``cuTensorMapEncodeTiled``.
 
     `apart` are the strides in bytes, but for the dimension along which elements are neighbours.
     """

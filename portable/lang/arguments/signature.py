@@ -137,7 +137,7 @@ class ArraySpec:
     aligned : bool
         First element and "any" strides are multiples of 16 bytes.
     boxed : bool
-        Boxes of it can be described to a copy engine.
+        Boxes of it can be described to TMA.
     writable : bool
         Whether the kernel may write it.
     """

@@ -7,6 +7,7 @@ from typing import Final
 from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.emit import vectors
+from portable.lang.emit.atomic_pairs import atomic_pairs
 from portable.lang.emit.atomics import Atomics
 from portable.lang.emit.code import Code, Level, Writer, wrapped
 from portable.lang.emit.context import Context
@@ -46,8 +47,12 @@ class Statements:
 
     def block(self, body: s.Block) -> None:
         """Prints the statements of a block."""
+        pairs = atomic_pairs(body) if self.context.capabilities.atomic_pairs else {}
         for statement in body:
-            self.statement(statement)
+            if id(statement) not in pairs:
+                self.statement(statement)
+            elif (both := pairs[id(statement)]) is not None:
+                self._lines(self._atomics.pair(*both))
 
     def statement(self, x: s.Statement) -> None:
         """Prints one statement."""

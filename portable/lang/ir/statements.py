@@ -375,7 +375,7 @@ class CopyTile(Statement):
     done, as far as this work-item's share goes, when the statement is. `by` holds the number of the
     first of the work-items that copy, a multiple of how many they are, and how many; None stands
     for all. Where there is a `completion`, an mbarrier's array and index, one work-item asks a copy
-    engine for the whole of it, and the bytes are reported there.
+    engine (TMA) for the whole of it, and the bytes are reported there.
     """
 
     alike: ClassVar[bool] = True

@@ -164,7 +164,7 @@ class Array:
         Of global arrays: the first element lies at a multiple of 16 bytes, as does every element
         reached by adding multiples of the "any" strides.
     boxed : bool
-        Of global arrays: a copy engine can be told of boxes of it.
+        Of global arrays: TMA can be told of boxes of it.
     restrict : bool
         Of global arrays: overlaps no other array argument that is written, nor is overlapped.
     lanes : int

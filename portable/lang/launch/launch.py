@@ -9,12 +9,12 @@ that is like the last few is recognised without looking anything up.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from math import prod
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from portable.lang.launch.geometry import (
     group_counts,
     ragged_dims,
 )
-from portable.lang.launch.recogniser import Pair, Recogniser, recogniser
+from portable.lang.launch.recogniser import Again, Bound, Pair, recogniser
 from portable.namespace import device_for_numpy, device_of, elsewhere, on_device
 
 _MAX_PLANS: Final = 1024
@@ -91,27 +91,7 @@ class _Bound:
     filling: Filling
     disjoint: bool
     uses: int = 0
-    familiar: Familiar | None = None
-
-
-class Familiar(NamedTuple):
-    """What launches of a plan that was used a few times need."""
-
-    recognise: Recogniser
-    launch: Callable[[Three, list[Any]], None]
-    groups: Three
-
-    def launched(self, args: tuple[Any, ...], constants: dict[str, Any]) -> bool:
-        """Launches arguments like those that it was made for; False, having done nothing, else."""
-        arguments = self.recognise(args, constants)
-        if arguments is None:
-            return False
-        try:
-            self.launch(self.groups, arguments)
-        except InterruptedLaunchError:
-            _still_used.append((args, constants))
-            raise
-        return True
+    familiar: Again | None = None
 
 
 @dataclass(slots=True)
@@ -148,6 +128,11 @@ class Repeatable:
 
     groups: Three
     bound: _Bound
+
+    @property
+    def parts(self) -> Bound:
+        """What it hands to the device."""
+        return Bound(self.bound.executable.launch, self.groups, self.bound.filling)
 
     def __call__(self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]) -> None:
         """Launches it; each sequence has one item per launch argument.
@@ -196,7 +181,7 @@ class Launcher:
         self._flat = flat
         self._plans: dict[Any, _Plan] = {}
         self._latest: Device | None = None
-        self._familiar: tuple[Familiar, ...] = ()
+        self._familiar: tuple[Again, ...] = ()
         self._tensors = 0
         self._state = kernel.state
         self._reads = kernel.reads
@@ -258,26 +243,22 @@ class Launcher:
                 recorder.launched(self, args, constants)
             if self._reads or self._kernel.state is not self._state:
                 self._renew()
-            for recognise, launch, groups in self._familiar:
-                arguments = recognise(args, constants)
-                if arguments is not None:
-                    launch(groups, arguments)
+            for again in self._familiar:
+                if again(args, constants):
                     return
             given, viewed = args, tensors_viewed(args)
-            scope: AbstractContextManager[None] = nullcontext()
             if viewed is not None:
-                args, scope = tuple(viewed.values), viewed.scope
-                if self._launched_again(args, constants, scope):
-                    self._know_tensors(given, constants)
-                    return
+                args = tuple(viewed.values)
+                with viewed.scope:
+                    if any(again(args, constants) for again in self._familiar):
+                        self._know_tensors(given, constants)
+                        return
+                    plan, views, bound = self._launched(args, constants)
             elif (away := _elsewhere(args)) is not None:
                 self._sent(away, args, constants)()
                 return
-            plan, views, bound, leaves = self._resolve(args, constants)
-            if viewed is None and (stream := stream_of(leaves)) is not None:
-                scope = plan.device.on_stream(stream)
-            with scope:
-                bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
+            else:
+                plan, views, bound = self._launched(args, constants)
         except PortableError as error:
             raise without_frames(error) from error.__cause__
         except InterruptedLaunchError:
@@ -292,24 +273,22 @@ class Launcher:
             others = [x for x in self._familiar if x is not bound.familiar]
             self._familiar = (bound.familiar, *others[: _MOST_FAMILIAR - 1])
 
-    def _launched_again(
-        self, args: tuple[Any, ...], constants: dict[str, Any], scope: AbstractContextManager[None]
-    ) -> bool:
-        """Launches arguments like some before; False where there were none."""
-        for recognise, launch, groups in self._familiar:
-            arguments = recognise(args, constants)
-            if arguments is not None:
-                with scope:
-                    launch(groups, arguments)
-                return True
-        return False
+    def _launched(
+        self, args: tuple[Any, ...], constants: dict[str, Any]
+    ) -> tuple[_Plan, list[ArrayView | None], _Bound]:
+        """Launches it; gives its plan, views of its arrays, and what was launched."""
+        plan, views, bound, leaves = self._resolve(args, constants)
+        stream = stream_of(leaves)
+        with nullcontext() if stream is None else plan.device.on_stream(stream):
+            bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
+        return plan, views, bound
 
     def _know_tensors(self, given: tuple[Any, ...], constants: dict[str, Any]) -> None:
         """Gets ready for tensors of a GPU, which need not become arrays to be recognised."""
         self._tensors += 1
         if self._tensors % _TENSORS_AFTER or not all(x.is_cuda for x in given if is_tensor(x)):
             return
-        launched = self.familiar(given, constants)
+        launched = self._again(given, constants)
         if launched is not None:
             self._familiar = (launched, *self._familiar[: _MOST_FAMILIAR - 1])
 
@@ -331,12 +310,15 @@ class Launcher:
         return _keeping(launch, args)
 
     def repeatable(
-        self, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool
+        self, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool | None = None
     ) -> Repeatable:
-        """A launch of arguments like these; `disjoint`: no written array overlaps another."""
+        """A launch of arguments like these; `disjoint`: no written array overlaps another.
+
+        Where that is left out, later arguments overlap as these do.
+        """
         self._renew()
-        plan = self._resolve(args, constants)[0]
-        return Repeatable(plan.groups, plan.bound(disjoint))
+        plan, _, bound, _ = self._resolve(args, constants)
+        return Repeatable(plan.groups, bound if disjoint is None else plan.bound(disjoint))
 
     def repeatable_on(
         self, device: Device, args: tuple[Any, ...], constants: dict[str, Any]
@@ -347,32 +329,10 @@ class Launcher:
         plan = self._plan(device, args, views, constants)
         return Repeatable(plan.groups, plan.bound(True))
 
-    def familiar(
-        self,
-        args: tuple[Any, ...],
-        constants: dict[str, Any],
-        beside: frozenset[tuple[int, int]] = frozenset(),
-    ) -> Familiar | None:
-        """What recognises and launches arguments like these; None where only a call can.
-
-        For operations that know what they launch often. With the very same `constants` these are
-        not looked at again.
-
-        Parameters
-        ----------
-        args, constants
-            As of a call.
-        beside : frozenset of (int, int)
-            Pairs of arguments that share memory, the lower number first, as the caller makes sure
-            that they do whenever it uses this. No other pair may of which one is written.
-        """
-        self._renew()
+    def _again(self, args: tuple[Any, ...], constants: dict[str, Any]) -> Again | None:
+        """What makes launches of arguments like these again; None where only a call can."""
         plan, views, bound, _ = self._resolve(args, constants)
-        pairs = [p for p in plan.pairs if (p.first, p.second) not in beside]
-        if not _disjoint(pairs, views):
-            return None
-        recognise = recogniser(plan.device, args, constants, views, pairs, True, bound.filling)
-        return recognise and Familiar(recognise, bound.executable.launch, plan.groups)
+        return _familiar(plan, bound, args, constants, views)
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
         """What a launch of these arguments would hand to the device; launches nothing.
@@ -597,12 +557,10 @@ def _familiar(
     args: tuple[Any, ...],
     constants: dict[str, Any],
     views: list[ArrayView | None],
-) -> Familiar | None:
-    """How to recognise launches like this one, if that is possible."""
-    recognise = recogniser(
-        plan.device, args, constants, views, plan.pairs, bound.disjoint, bound.filling
-    )
-    return recognise and Familiar(recognise, bound.executable.launch, plan.groups)
+) -> Again | None:
+    """What makes launches like this one again, if that is possible."""
+    launch = Bound(bound.executable.launch, plan.groups, bound.filling)
+    return recogniser(plan.device, args, constants, views, plan.pairs, bound.disjoint, launch)
 
 
 def _ndim(ndrange: Three | Groups) -> int:

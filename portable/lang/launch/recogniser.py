@@ -1,9 +1,9 @@
-"""Functions that recognise a launch like an earlier one, compiled for that one.
+"""Functions that launch again what was launched for arguments alike, compiled for these.
 
-A launch describes each of its arguments, makes a key of the descriptions and finds its plan by it.
-A recogniser compares the arguments with one plan's in straight-line Python instead and gives what
-the device is to be handed. Whatever differs, or is not certain to be the same, it leaves to the
-general way.
+A launch describes each of its arguments, makes a key of the descriptions and finds its plan by it;
+an operation checks its arguments, finds its way and makes some launches. What is compiled here
+compares the arguments with earlier ones in straight-line Python instead and hands the device what
+it needs. Whatever differs, or is not certain to be the same, is left to the general way.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from portable.lang.arguments.arguments import ALIGNMENT, scalar_key
 from portable.lang.arguments.signature import constant_key
 from portable.lang.arguments.structs import field_names, flattened, is_composite, items_of
 from portable.lang.function import Function
-from portable.lang.launch.filling import Filling, Wording
-from portable.lang.launch.maker import maker_of
+from portable.lang.launch.filling import Filling, Names, Wording
+from portable.lang.launch.geometry import Three
 from portable.registry import registry
 
-Recogniser = Callable[[tuple[Any, ...], dict[str, Any]], "list[Any] | None"]
-"""From a launch's arguments and constants to the program's arguments; None if they are unlike."""
+Again = Callable[[tuple[Any, ...], dict[str, Any]], bool]
+"""Launches for arguments and constants that are alike; gives False, nothing done, for others."""
 
 _PARTS: Final = ("handle", "address", "offset", "owner")
 _NUMBERS: Final = (bool, int, float, complex, np.generic)
@@ -34,23 +34,24 @@ _CONSTANTS: Final = (str, type(None), type, np.dtype, DType, Function)
 _UNCHANGING: Final = (*_NUMBERS, *_CONSTANTS)
 _SOURCE: Final = """\
 def make({names}):
-    def recognise(args, constants):
+    def again(args, constants):
         if len(args) != {arity}:
-            return None
+            return False
         {unpacked}, = args
         try:
             if constants is not known and not ({constants}):
-                return None
+                return False
             {taken}
             if not ({same}):
-                return None
+                return False
             {parts}
         except Exception:
-            return None
+            return False
         if {unlike}:
-            return None
-        return {arguments}
-    return recognise
+            return False
+        {launches}
+        return True
+    return again
 """
 _NEW_LINE: Final = "\n            "
 
@@ -66,6 +67,14 @@ class Pair(NamedTuple):
     other_high: int
 
 
+class Bound(NamedTuple):
+    """What a launch hands to the device: how, over which workgroups, and filled in how."""
+
+    launch: Callable[[Three, list[Any]], None]
+    groups: Three
+    filling: Filling
+
+
 def recogniser(
     device: Device,
     args: tuple[Any, ...],
@@ -73,9 +82,9 @@ def recogniser(
     views: Sequence[ArrayView | None],
     pairs: Sequence[Pair],
     disjoint: bool,
-    filling: Filling,
-) -> Recogniser | None:
-    """A function that recognises launches like this one; None where only the general way can.
+    bound: Bound,
+) -> Again | None:
+    """A function that makes launches like this one again; None where only the general way can.
 
     Parameters
     ----------
@@ -87,9 +96,25 @@ def recogniser(
         The arrays whose overlap matters.
     disjoint : bool
         Whether none of the pairs overlaps.
-    filling : Filling
-        How the program's arguments are made of the launch's.
+    bound : Bound
+        The launch.
     """
+    text = text_for(device, args, constants, views)
+    if text is None:
+        return None
+    text.require_distances(pairs, disjoint)
+    words = Wording("a{}_handle".format, "a{}_offset".format, "a{}".format, text.named)
+    text.launch(bound, words)
+    return text.compiled(len(args))
+
+
+def text_for(
+    device: Device,
+    args: tuple[Any, ...],
+    constants: Mapping[str, Any],
+    views: Sequence[ArrayView | None],
+) -> Text | None:
+    """What tells arguments and constants alike from others, as of `recogniser`."""
     arrays = {i: view for i, view in enumerate(views) if view is not None}
     leaves = flattened(args)
     codes = {i: _code(device, leaves[i]) for i in arrays}
@@ -99,7 +124,7 @@ def recogniser(
     others = (*fixed, *constants.values())
     if not all(isinstance(x, FunctionType) or _unchanging(x) for x in others):
         return None
-    text = _Text()
+    text = Text()
     text.unpack(args)
     for i, x in enumerate(leaves):
         code = codes.get(i)
@@ -108,8 +133,7 @@ def recogniser(
         else:
             text.require_array(f"a{i}", code, arrays[i])
     text.require_constants(constants)
-    text.require_distances(pairs, disjoint)
-    return text.compiled(len(args), filling)
+    return text
 
 
 def _code(device: Device, x: Any) -> ViewCode | None:
@@ -125,27 +149,28 @@ def _unchanging(x: Any) -> bool:
     return isinstance(x, _UNCHANGING)
 
 
-class _Text:
-    """A recogniser in the making: its conditions, and what the names in them stand for.
+class Text(Names):
+    """Such a function in the making: its conditions and launches, and what names in it stand for.
 
     Values go by names, so that plans which differ in values alone share one compiled text.
     """
 
     def __init__(self) -> None:
-        self._names: dict[str, Any] = {}
+        super().__init__()
         self._same: list[str] = []
         self._constants: list[str] = []
         self._parts: list[str] = []
-        self._unlike: list[str] = []
+        self._unlike: list[str] = ["False"]
         self._unpacked: list[str] = []
         self._taken: list[str] = []
+        self._launches: list[str] = []
         self._leaves = 0
 
     def unpack(self, args: tuple[Any, ...]) -> None:
         """Names the arguments: arrays, numbers and constants ``a0``, ``a1``, ... throughout."""
-        self._unpacked = [self._named(x) for x in args]
+        self._unpacked = [self._named_part(x) for x in args]
 
-    def _named(self, x: Any) -> str:
+    def _named_part(self, x: Any) -> str:
         """The name of an argument, or of an item in it; a tuple or struct is taken apart first."""
         kind = type(x)
         if not is_composite(kind):
@@ -154,12 +179,12 @@ class _Text:
         at, name = len(self._taken), f"s{len(self._taken)}"
         self._taken.append("")
         items = items_of(x)
-        names = [self._named(item) for item in items]
-        self._names[f"{name}_kind"] = kind
+        names = [self._named_part(item) for item in items]
+        self.values[f"{name}_kind"] = kind
         differs = f"type({name}) is not {name}_kind"
         if kind is tuple:
             differs += f" or len({name}) != {len(items)}"
-        lines = [f"if {differs}: return None"]
+        lines = [f"if {differs}: return False"]
         if names:
             is_tuple = issubclass(kind, tuple)
             fields_text = name if is_tuple else "".join(f"{name}.{n}, " for n in field_names(kind))
@@ -176,22 +201,26 @@ class _Text:
             fits = wide if scalar_key(given) == "wide" else narrow
             self._same.append(f"type({x}) is int and {fits}")
         elif kind in (bool, float, complex) or isinstance(given, np.generic):
-            self._names[f"{x}_kind"] = kind
+            self.values[f"{x}_kind"] = kind
             self._same.append(f"type({x}) is {x}_kind")
         elif isinstance(given, FunctionType):
             self._same.append(self._does_the_same(x, x, given))
         else:
-            self._names[f"{x}_same"] = given
+            self.values[f"{x}_same"] = given
             self._same.append(f"{x} is {x}_same")
+
+    def require_equal(self, x: str, given: Any) -> None:
+        """The same number."""
+        self._same.append(f"{x} == {self.named(given)}")
 
     def _does_the_same(self, x: str, function: str, given: FunctionType) -> str:
         """A function that finds what it names as it was: it may do something else by now."""
-        self._names |= {"key_of": constant_key, f"{x}_key": constant_key(given)}
+        self.values |= {"key_of": constant_key, f"{x}_key": constant_key(given)}
         return f"key_of({function}) == {x}_key"
 
     def require_array(self, x: str, code: ViewCode, view: ArrayView) -> None:
         """An array of the same type, layout, writability and alignment."""
-        self._names |= code.names | {
+        self.values |= code.names | {
             f"{x}_kind": code.kind,
             f"{x}_dtype": view.dtype,
             f"{x}_shape": view.shape,
@@ -200,9 +229,9 @@ class _Text:
             f"{x}_layout": view.layout,
             f"{x}_phase": view.address % ALIGNMENT,
         }
-        if code.kind is np.ndarray and "before" not in self._names:
+        if code.kind is np.ndarray and "before" not in self.values:
             # Several devices take NumPy's arrays; the one that was chosen decides.
-            self._names |= {"chosen": registry.chosen_device, "before": registry.chosen_device()}
+            self.values |= {"chosen": registry.chosen_device, "before": registry.chosen_device()}
             self._same.append("chosen() is before")
         self._same += [f"type({x}) is {x}_kind", code.same.format(x=x)]
         self._parts += [f"{x}_{part} = {getattr(code, part).format(x=x)}" for part in _PARTS]
@@ -210,7 +239,7 @@ class _Text:
 
     def require_constants(self, given: Mapping[str, Any]) -> None:
         """The same constants under the same names, not looked at in the very same mapping."""
-        self._names["known"] = given
+        self.values["known"] = given
         self._constants = [f"len(constants) == {len(given)}"]
         for i, (name, x) in enumerate(given.items()):
             self._constants.append(self._constant(f"c{i}", name, x))
@@ -219,7 +248,7 @@ class _Text:
         text = f"constants.get({name!r}, constants)"
         if isinstance(given, FunctionType):
             return self._does_the_same(x, text, given)
-        self._names[x] = given
+        self.values[x] = given
         if type(given) is not int:
             return f"{text} is {x}"
         return f"(({x}_now := {text}) is {x} or type({x}_now) is int and {x}_now == {x})"
@@ -229,7 +258,7 @@ class _Text:
         meetings = []
         for i, (first, low, high, second, other_low, other_high) in enumerate(pairs):
             x, y = f"a{first}", f"a{second}"
-            self._names |= {f"near{i}": other_low - high, f"far{i}": other_high - low}
+            self.values |= {f"near{i}": other_low - high, f"far{i}": other_high - low}
             meetings.append(
                 f"({x}_owner == {y}_owner and near{i} < {x}_address - {y}_address < far{i})"
             )
@@ -238,30 +267,22 @@ class _Text:
         else:
             self._unlike.append(f"not ({' or '.join(meetings)})")
 
-    def compiled(self, arity: int, filling: Filling) -> Recogniser:
+    def launch(self, bound: Bound, words: Wording) -> None:
+        """One more launch."""
+        launch, groups = self.named(bound.launch), self.named(bound.groups)
+        self._launches.append(f"{launch}({groups}, {bound.filling.text(words)})")
+
+    def compiled(self, arity: int) -> Again:
         """The function."""
-        arguments = self._filled(filling)
-        text = _SOURCE.format(
-            arguments=arguments,
+        made: Again = self.function(
+            _SOURCE,
             arity=arity,
             constants=" and ".join(self._constants),
-            names=", ".join(self._names),
+            launches="\n        ".join(self._launches),
             parts="; ".join(self._parts),
             same=" and ".join(self._same),
             taken=_NEW_LINE.join(self._taken) or "pass",
             unlike=" or ".join(self._unlike),
             unpacked=", ".join(self._unpacked),
         )
-        made: Recogniser = maker_of(text)(**self._names)
         return made
-
-    def _filled(self, filling: Filling) -> str:
-        """The program's arguments, a list of expressions."""
-
-        def named(value: Any) -> str:
-            name = f"t{len(self._names)}"
-            self._names[name] = value
-            return name
-
-        words = Wording("a{}_handle".format, "a{}_offset".format, "a{}".format, named)
-        return filling.text(words)

@@ -31,7 +31,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, ValueType, Vector, scalar_of
 from portable.lang.ir.walk import all_expressions, map_block, map_expression, map_operands
-from portable.lang.tiles.substitute import substitute
+from portable.lang.tiles.work import substitute
 
 _FRACTION: Final = 23
 _BIAS: Final = 127

@@ -27,9 +27,8 @@ from portable.lang.tiles.mma_sync import MmaSync
 from portable.lang.tiles.parts import parts_of
 from portable.lang.tiles.registers import Registers
 from portable.lang.tiles.strategy import Strategy
-from portable.lang.tiles.substitute import substitute
 from portable.lang.tiles.wgmma import Wgmma
-from portable.lang.tiles.work import Work
+from portable.lang.tiles.work import Work, substitute
 
 __all__ = ["lower", "lower_matrices"]
 

@@ -13,9 +13,8 @@ from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Array, Fragment, Region
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import SUMS
-from portable.lang.tiles.neighbours import store_neighbours
 from portable.lang.tiles.parts import kept_dims
-from portable.lang.tiles.regions import exists, inside, place
+from portable.lang.tiles.regions import inside, place, store_neighbours
 from portable.lang.tiles.register_layout import RegisterLayout
 from portable.lang.tiles.work import Code, Work, add, mul
 
@@ -33,7 +32,7 @@ _COLUMNS: Final = 8
 
 
 def in_quads(layout: RegisterLayout, target: Region, facts: Facts) -> bool:
-    """Whether registers can be stored so, where all of the region exists.
+    """Whether registers can be stored so, in an array of whole vectors.
 
     Parameters
     ----------
@@ -67,14 +66,14 @@ def store_quads(
     column: e.Expression,
     values: Sequence[e.Expression],
 ) -> None:
-    """Writes what the lanes hold of 16 rows and 32 columns.
+    """Writes what the lanes hold of 16 rows and 32 columns, as far as these exist.
 
     Parameters
     ----------
     code : Code
         Where to write it.
     target : Region
-        All of it exists.
+        Its array's columns are whole vectors.
     lanes : Lanes
         The work-item's.
     row, column : Expression
@@ -92,7 +91,8 @@ def store_quads(
         _trade(code, words, lanes.member)
         index = place(target, add(row, 8 * lower), column)
         address = ((target.array, index),)
-        code.emit(s.Instruction("store.v4.b32", (), tuple(words), address, code.loc))
+        with code.when(inside(target, index)):
+            code.emit(s.Instruction("store.v4.b32", (), tuple(words), address, code.loc))
 
 
 def _trade(code: Code, words: Sequence[e.Variable], member: e.Expression) -> None:
@@ -175,13 +175,15 @@ class Held:
         return code.block
 
     def store(self, work: Work, x: s.FragmentStore) -> s.Block:
-        """Writes every two neighbours at once, and halves in rows of 8 where all of them exist."""
+        """Writes every two neighbours at once, and halves in rows of 8 where there are such."""
         code = work.code(x.loc)
         copied = self._copied(code)
         if not in_quads(self.layout, x.target, work.facts):
             self._store_pairs(code, copied, x.target)
             return code.block
-        with code.when(exists(x.target, work.facts)):
+        columns = e.Extent(x.target.array, kept_dims(x.target)[-1], work.kernel.index_type)
+        rest = remainder(columns, _COLUMNS)
+        with code.when(e.Compare("eq", rest, e.Const(0, columns.type))):
             self._store_quads(code, copied, x.target)
         with code.otherwise():
             self._store_pairs(code, copied, x.target)

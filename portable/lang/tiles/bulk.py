@@ -2,7 +2,7 @@
 
 A slot's mbarrier expects one arrival in each phase, which `BulkWait` supplies after a barrier: by
 then each issuer has announced its bytes, so that no phase ends early; and the barrier also
-publishes what was copied by plain loops. The engine that copies sees what work-items wrote only
+publishes what was copied by plain loops. What copies (TMA) sees what work-items wrote only
 behind a proxy fence, so that one stands before each copy, and before each barrier where copies go
 outward.
 """

@@ -22,6 +22,9 @@ from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import LANES, Array, Region, Vector
 from portable.lang.ir.walk import all_statements, map_block, map_blocks
 from portable.lang.tiles.bulk import lower_bulk
+from portable.lang.tiles.lanes import divided, remainder
+from portable.lang.tiles.parts import kept_dims
+from portable.lang.tiles.work import add, both, mul
 
 _MOST_UNROLLED = 16
 _ASYNC_BYTES = (4, 8, 16)
@@ -93,12 +96,12 @@ class _Tile:
 
     def dim(self, region: Region, d: int) -> int:
         """The array's dimension of one of the tile's; joined ones lie along one of the inside."""
-        kept = _kept(region)
-        return kept[max(0, d - len(_kept(self.outside)) + len(kept))]
+        kept = kept_dims(region)
+        return kept[max(0, d - len(kept_dims(self.outside)) + len(kept))]
 
     def step(self, region: Region, d: int) -> int:
         """How far a step along one of the tile's dimensions leads along the array's."""
-        dims = _kept(self.outside)
+        dims = kept_dims(self.outside)
         if region is self.outside or not self.outside.joined or d == len(dims) - 1:
             return 1
         return prod(self.outside.extents[dim] or 1 for dim in dims[d + 1 : -1])
@@ -108,13 +111,8 @@ class _Tile:
         index = [_expression(x) for x in region.starts]
         for d, extent in zip(self.order, at, strict=True):
             dim = self.dim(region, d)
-            index[dim] = _sum(index[dim], _scaled(extent, self.step(region, d)))
+            index[dim] = add(index[dim], mul(extent, self.step(region, d)))
         return tuple(index)
-
-
-def _kept(region: Region) -> list[int]:
-    kept = [d for d, extent in enumerate(region.extents) if extent is not None]
-    return kept[::-1] if region.transposed else kept
 
 
 def _expression(x: object) -> e.Expression:
@@ -127,41 +125,12 @@ def _scalar_type(x: e.Expression) -> DType:
     return x.type
 
 
-def _sum(x: e.Expression, y: e.Expression | int) -> e.Expression:
-    kind = _scalar_type(x)
-    other = e.Const(y, kind) if isinstance(y, int) else y
-    if isinstance(x, e.Const) and isinstance(other, e.Const):
-        return e.Const(int(x.value) + int(other.value), kind)
-    if isinstance(other, e.Const) and other.value == 0:
-        return x
-    if isinstance(x, e.Const) and x.value == 0:
-        return other
-    return e.Binary("add", x, other)
-
-
-def _scaled(x: e.Expression, factor: int) -> e.Expression:
-    if factor == 1:
-        return x
-    return e.Binary("mul", x, e.Const(factor, _scalar_type(x)))
-
-
-def _quotient(x: e.Expression, by: int) -> e.Expression:
-    return e.Binary("floordiv", x, e.Const(by, _scalar_type(x)), nonnegative=True)
-
-
-def _remainder(x: e.Expression, by: int) -> e.Expression:
-    return e.Binary("mod", x, e.Const(by, _scalar_type(x)), nonnegative=True)
-
-
 def _all(conditions: list[e.Expression]) -> e.Expression:
-    total: e.Expression | None = None
-    for condition in conditions:
-        total = condition if total is None else e.Binary("and", total, condition)
-    return e.Const(True, bool_) if total is None else total
+    return both(*conditions) or e.Const(True, bool_)
 
 
 def _asked(x: s.CopyTile, completion: tuple[Array, tuple[e.Expression, ...]]) -> s.Statement:
-    """The copy engine is asked for a box, at a place that begins with the contiguous dimension."""
+    """TMA is asked for a box, at a place that begins with the contiguous dimension."""
     source, layout = x.source, x.target.array.layout
     assert layout is not None
     strides = source.array.strides
@@ -254,7 +223,7 @@ class _Lowering:
         inward = x.source.array.space == "global"
         outside, inside = (x.source, x.target) if inward else (x.target, x.source)
         self._count += 1
-        dims = list(range(len(_kept(outside))))
+        dims = list(range(len(kept_dims(outside))))
         items = self._items if x.by is None else x.by[1]
         label = inside.array.name
         tile = _Tile(x, inward, outside, inside, dims, False, items, loc=x.loc, label=label)
@@ -278,7 +247,7 @@ class _Lowering:
 
     def _fastest(self, tile: _Tile) -> int:
         """The dimension to go along: contiguous on both sides, or outside, or the last."""
-        dims = range(len(_kept(tile.outside)))
+        dims = range(len(kept_dims(tile.outside)))
         outside = [d for d in dims if self._unit(tile, tile.outside, d)]
         both = [d for d in outside if self._unit(tile, tile.inside, d)]
         return [*reversed(dims), *outside, *both][-1] if outside else dims[-1]
@@ -375,25 +344,25 @@ class _Lowering:
             body.append(s.Store(target.array, position, value, tile.loc, axes[1], part))
         return body
 
-    def _zero(self, tile: _Tile, at: list[e.Expression], lanes: int) -> list[s.Statement]:
+    def _zero(self, tile: _Tile, at: list[e.Expression]) -> s.Block:
         """Zeros for what lies outside; nothing where the copy goes out."""
         if not tile.inward:
-            return []
+            return ()
         dtype = tile.outside.array.dtype
-        zero: e.Expression = e.Const(0, dtype.real.register)
-        if lanes > 1:
-            zero = e.Splat(zero, Vector(dtype.real.register, lanes))
+        zero = e.Const(0, dtype.real.register)
         parts: tuple[int | None, ...] = (0, 1) if dtype.is_complex else (None,)
         axis = tile.dims(tile.inside)[-1]
         target = tile.index(tile.inside, at)
-        return [s.Store(tile.inside.array, target, zero, tile.loc, axis, part) for part in parts]
+        return tuple(
+            s.Store(tile.inside.array, target, zero, tile.loc, axis, part) for part in parts
+        )
 
     def _tested(self, tile: _Tile, at: list[e.Expression]) -> list[s.Statement]:
         """One element, if it lies inside."""
         index = tile.index(tile.outside, at)
         inside = self._in_range(tile, index, list(range(len(index))))
-        zero = tuple(self._zero(tile, at, 1))
-        return [s.If(inside, tuple(self._move(tile, at, 1)), zero, tile.loc)]
+        moved = tuple(self._move(tile, at, 1))
+        return [s.If(inside, moved, self._zero(tile, at), tile.loc)]
 
     # -- a workgroup ------------------------------------------------------------------------
 
@@ -414,14 +383,14 @@ class _Lowering:
             return tuple(body)
         for number in range(rounds):
             whole = (number + 1) * tile.items <= chunks
-            number_in_all = _sum(chunk, number * tile.items)
+            number_in_all = add(chunk, number * tile.items)
             body += self._guarded(tile, number_in_all, chunks, whole, tested)
         return tuple(body)
 
     def _own_number(self, tile: _Tile) -> e.Expression:
         """The number of this work-item among those that copy."""
         number = linear_local_id(self._kernel.workgroup, self._index)
-        return number if tile.copy.by is None else _remainder(number, tile.items)
+        return number if tile.copy.by is None else remainder(number, tile.items)
 
     def _round_loop(
         self, tile: _Tile, number_given: e.Variable, chunks: int, rounds: int, tested: bool
@@ -453,9 +422,9 @@ class _Lowering:
             item = self._name(tile, "at")
             value = rest
             if number > 0:
-                value, rest = _remainder(rest, extent), _quotient(rest, extent)
+                value, rest = remainder(rest, extent), divided(rest, extent)
             if number == len(shape) - 1:
-                value = _scaled(value, tile.lanes)
+                value = mul(value, tile.lanes)
             body.append(s.Let(item, value, tile.loc))
             at.insert(0, item)
         return [*body, *self._chunk(tile, at, tested)]
@@ -466,12 +435,12 @@ class _Lowering:
         """Each round is so many rows further on: the column stays."""
         row, column = self._name(tile, "row"), self._name(tile, "column")
         body: list[s.Statement] = [
-            s.Let(row, _quotient(number_given, per_row), tile.loc),
-            s.Let(column, _scaled(_remainder(number_given, per_row), tile.lanes), tile.loc),
+            s.Let(row, divided(number_given, per_row), tile.loc),
+            s.Let(column, mul(remainder(number_given, per_row), tile.lanes), tile.loc),
         ]
         rows = tile.items // per_row
         for number in range(rounds):
-            row_number = _sum(row, number * rows)
+            row_number = add(row, number * rows)
             inner = self._chunk(tile, [row_number, column], False)
             if (number + 1) * tile.items > chunks:
                 last = e.Compare("lt", row_number, self._const(tile.extents[0]))
@@ -488,13 +457,13 @@ class _Lowering:
         if tile.lanes == 1:
             return self._tested(tile, at)
         index = tile.index(tile.outside, at)
-        last = (*at[:-1], _sum(at[-1], tile.lanes - 1))
+        last = (*at[:-1], add(at[-1], tile.lanes - 1))
         dims = list(range(len(index)))
         ends = tile.index(tile.outside, list(last))
         fastest = tile.dims(tile.outside)[-1]
         whole = _all([self._in_range(tile, index, dims), self._in_range(tile, ends, [fastest])])
         lane = self._name(tile, "lane")
-        each = self._tested(tile, [*at[:-1], _sum(at[-1], lane)])
+        each = self._tested(tile, [*at[:-1], add(at[-1], lane)])
         zero, one, lanes = (self._const(n) for n in (0, 1, tile.lanes))
         single = s.For(lane, zero, lanes, one, tuple(each), tile.loc, unroll=1)
         return [s.If(whole, tuple(self._move(tile, at, tile.lanes)), (single,), tile.loc)]
@@ -570,5 +539,5 @@ class _Lowering:
         self, tile: _Tile, rows: list[e.Variable], start: e.Expression, stop: e.Expression
     ) -> s.Statement:
         column = self._name(tile, "column")
-        body = tuple(self._zero(tile, [*rows, column], 1))
+        body = self._zero(tile, [*rows, column])
         return s.For(column, start, stop, self._const(1), body, tile.loc)

@@ -59,6 +59,6 @@ def divided(x: e.Expression, by: int) -> e.Expression:
 
 def remainder(x: e.Expression, by: int) -> e.Expression:
     """What is left of that division."""
-    if by == 1:
-        return number(0, x.type)
+    if by == 1 or isinstance(x, e.Const):
+        return number(int(x.value) % by if isinstance(x, e.Const) else 0, x.type)
     return e.Binary("mod", x, number(by, x.type), nonnegative=True)

@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from portable.dtypes import DType, bfloat16, float16
+from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Space, Use
 from portable.lang.tiles.ahead import fetch_ahead, next_sources
+from portable.lang.tiles.lanes import divided
 from portable.lang.tiles.micro_shape import MicroShape
 from portable.lang.tiles.panels import Panels
 from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
@@ -38,6 +39,7 @@ from portable.lang.tiles.work import (
     number,
     smaller,
     splat,
+    stored,
     vector_type,
 )
 
@@ -161,7 +163,7 @@ class Micro(Strategy):
         if x.fragment in self._fused:
             return ()
         code = self.work.code(x.loc)
-        value = code.let("filling", _stored(x.value, x.fragment))
+        value = code.let("filling", stored(x.value, x.fragment))
         held = self._panels.get(x.fragment)
         if held is not None:
             with self._operand_elements(code, held) as (line, lane):
@@ -259,7 +261,7 @@ class Micro(Strategy):
             code.emit(s.Let(x.row, row, x.loc), s.Let(x.column, column, x.loc))
             code.emit(s.Assign(x.value, code.load(array, at, array.dtype), x.loc), *x.body)
             if x.writes:
-                code.store(array, at, _stored(x.value, x.fragment))
+                code.store(array, at, stored(x.value, x.fragment))
         return code.block
 
     def _array(self, fragment: Fragment) -> Array:
@@ -400,7 +402,7 @@ class Micro(Strategy):
     def _begin(self, code: Code, fused: Summation, registers: Array) -> None:
         """Sets a micro-tile to what sums begin with."""
         kind = vector_type(registers.dtype, self._micro.lanes)
-        value = splat(_stored(fused.fill.value, fused.fill.fragment), kind)
+        value = splat(stored(fused.fill.value, fused.fill.fragment), kind)
         with code.loop("u", self._micro.rows, unroll=-1) as u:
             for v in range(self._micro.vectors):
                 code.store(registers, (u, code.index(v)), value)
@@ -453,9 +455,7 @@ class Micro(Strategy):
                 self._store_vector(code, x, row, column, (*tile, u, first))
 
     def _tiles(self, needed: e.Expression, most: int, size: int) -> e.Expression:
-        count = add(clamp(needed, most), size - 1)
-        assert isinstance(count.type, DType)
-        return e.Binary("floordiv", count, e.Const(size, count.type), nonnegative=True)
+        return divided(add(clamp(needed, most), size - 1), size)
 
     def _move(
         self,
@@ -560,14 +560,6 @@ def _lead(region: Region) -> tuple[e.Expression, ...]:
 
 def _lead_of(operand: Fragment | Region) -> tuple[e.Expression, ...]:
     return _lead(operand) if isinstance(operand, Region) else ()
-
-
-def _stored(value: e.Expression, fragment: Fragment) -> e.Expression:
-    """A value as an element of a fragment holds it: rounded to half where that is its type."""
-    narrow = fragment.dtype
-    if narrow in (float16, bfloat16) and value.type is not narrow:
-        return e.Cast(value, value.type, narrow)
-    return value
 
 
 def _layout(plan: _Plan) -> tuple[tuple[int, ...], Layout]:

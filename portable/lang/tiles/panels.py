@@ -14,6 +14,7 @@ from typing import Final
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Array, Region
+from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.parts import kept_dims
 from portable.lang.tiles.work import Code, add, both, clamp, mul, number, vector_type
 
@@ -75,9 +76,7 @@ class Panels:
         """The index of a single element."""
         if not self.panelled:
             return (*lead, line, lane)
-        width = e.Const(self.width, lane.type)  # type: ignore[arg-type]
-        panel = e.Binary("floordiv", lane, width, nonnegative=True)
-        return (*lead, line, panel, e.Binary("mod", lane, width, nonnegative=True))
+        return (*lead, line, divided(lane, self.width), remainder(lane, self.width))
 
     def zero(self, code: Code, lead: tuple[e.Expression, ...]) -> None:
         """Sets everything to zero."""
@@ -233,8 +232,8 @@ class _Copy:
         code, tile = self.code, self.tile
         inside = e.Select(e.Compare("gt", lane_low, code.index(0)), code.index(0), lane_high)
         vectors = inside if not isinstance(lane_low, e.Const) else lane_high
-        panels = code.let("panels", self._quotient(vectors, tile.width))
-        done = code.let("done", mul(self._quotient(vectors, tile.vector), tile.vector))
+        panels = code.let("panels", divided(vectors, tile.width))
+        done = code.let("done", mul(divided(vectors, tile.vector), tile.vector))
         whole = isinstance(done, e.Const)
         first = code.let("first", done if whole else e.Binary("max", done, lane_low))
         if tile.panelled:
@@ -257,11 +256,6 @@ class _Copy:
         """A line's vectors of a panel."""
         for lane in range(0, self.tile.width, self.tile.vector):
             self._vector(line, panel, lane)
-
-    def _quotient(self, x: e.Expression, by: int) -> e.Expression:
-        if isinstance(x, e.Const):
-            return self.code.index(int(x.value) // by)
-        return e.Binary("floordiv", x, self.code.index(by), nonnegative=True)
 
     def _vector(self, line: e.Expression, panel: e.Expression, lane: int) -> None:
         code, tile = self.code, self.tile

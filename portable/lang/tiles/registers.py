@@ -4,30 +4,167 @@ A work-item holds some rows and some columns, and of an accumulator the elements
 For each step in depth it loads its rows' elements of the first operand and its columns' of
 the second, and adds their outer product. Loops over what is held are fully unrolled, so that
 compilers keep the private arrays in registers, unless no device has so many.
+
+How the work-items of a scope share out the rows and columns of matrices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from portable.dtypes import DType, bfloat16, float16
+from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
-from portable.lang.tiles.grid import Grid, Share
-from portable.lang.tiles.neighbours import store_neighbours
+from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.parts import Part, Tile, kept_dims
 from portable.lang.tiles.pipelining import Rotation, exist_always, rotation
-from portable.lang.tiles.regions import inside, place
+from portable.lang.tiles.regions import inside, place, store_neighbours
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import contiguous_dim, staggered
-from portable.lang.tiles.work import Code, Work, add, both, mul, number, smaller, vector_type
+from portable.lang.tiles.work import (
+    Code,
+    Work,
+    add,
+    both,
+    mul,
+    number,
+    smaller,
+    stored,
+    vector_type,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One work-item's part of `extent` rows or columns.
+
+    Of `parts` work-items in a line the one numbered `own` holds groups of `width` neighbours, each
+    `parts` groups apart, so that vectors read by neighbouring work-items lie side by side.
+    """
+
+    extent: int
+    parts: int
+    width: int
+    own: e.Expression
+
+    @property
+    def groups(self) -> int:
+        """Groups that a work-item holds, the last perhaps beyond the extent."""
+        return -(-self.extent // (self.parts * self.width))
+
+    @property
+    def count(self) -> int:
+        """Rows or columns that a work-item holds."""
+        return self.groups * self.width
+
+    @property
+    def exact(self) -> bool:
+        """Whether every work-item holds as many."""
+        return self.parts * self.count == self.extent
+
+    def first(self, group: e.Expression) -> e.Expression:
+        """The first row or column of a group."""
+        return add(mul(group, self.parts * self.width), mul(self.own, self.width))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """`down` times `across` work-items; `y` and `x` tell where this one stands."""
+
+    down: int
+    across: int
+    y: e.Expression
+    x: e.Expression
+    widest: int
+
+    def rows(self, extent: int) -> Share:
+        """This work-item's share of rows."""
+        return self._share(extent, self.down, self.y)
+
+    def columns(self, extent: int) -> Share:
+        """This work-item's share of columns."""
+        return self._share(extent, self.across, self.x)
+
+    def _share(self, extent: int, parts: int, share: e.Expression) -> Share:
+        width = self.widest
+        while width > 1 and extent % (parts * width):
+            width //= 2
+        return Share(extent, parts, width, share)
+
+    @staticmethod
+    def choose(shape: tuple[int, int], items: int, widest: int) -> tuple[int, int]:
+        """The grid in which a work-item reads the fewest rows and columns in all."""
+
+        def cost(down: int) -> tuple[float, int]:
+            across = items // down
+            tall, wide = -(-shape[0] // down), -(-shape[1] // across)
+            waste = (tall * down * wide * across) / (shape[0] * shape[1])
+            ragged = sum(n % min(widest, 4) != 0 for n in (tall, wide))
+            return waste * (tall + wide) * (1 + 0.5 * ragged), across < down
+
+        down = min((n for n in range(1, items + 1) if items % n == 0), key=cost)
+        return down, items // down
+
+    @staticmethod
+    def of(
+        code: Code,
+        shape: tuple[int, int],
+        item: e.Expression,
+        items: int,
+        lanes: int,
+        widest: int,
+    ) -> Grid:
+        """The grid for matrices like one of `shape`.
+
+        Parameters
+        ----------
+        code : Code
+            Where to work out the place of this work-item.
+        shape : (int, int)
+            Of an accumulator.
+        item : Expression
+            This work-item's number in the scope.
+        items : int
+            How many there are.
+        lanes : int
+            How many of them access memory together.
+        widest : int
+            The widest vector that a work-item loads.
+        """
+        down, across = Grid.choose(shape, items, widest)
+        tall = 1 << ((lanes.bit_length() - 1) // 2)
+        wide = lanes // tall
+        if items % lanes or down % tall or across % wide or lanes == 1:
+            y, x = divided(item, across), remainder(item, across)
+        else:
+            y, x = _by_lanes(code, item, lanes, tall, wide, down // tall)
+        return Grid(down, across, code.let("own_y", y), code.let("own_x", x), widest)
+
+
+def _by_lanes(
+    code: Code, item: e.Expression, lanes: int, tall: int, wide: int, down: int
+) -> tuple[e.Expression, e.Expression]:
+    """Blocks of ``tall x wide`` lanes; neighbouring lanes differ in their row first, in pairs.
+
+    Each quarter of 32 lanes then reads few different vectors on both sides.
+    """
+    lane = code.let("lane", remainder(item, lanes))
+    block = code.let("lanes", divided(item, lanes))
+    pair = min(tall, 2)
+    low = add(mul(divided(lane, pair * wide), pair), remainder(lane, pair))
+    right = remainder(divided(lane, pair), wide)
+    y = add(mul(remainder(block, down), tall), low)
+    x = add(mul(divided(block, down), wide), right)
+    return y, x
+
 
 _VECTOR_BYTES: Final = 16
 _MOST_UNROLLED: Final = 4096
@@ -115,7 +252,7 @@ class Registers(Strategy):
     def fill(self, x: s.FragmentFill) -> s.Block:
         """The value in every register."""
         code = self.work.code(x.loc)
-        value = code.let("filling", _stored(x.value, x.fragment))
+        value = code.let("filling", stored(x.value, x.fragment))
         array = self._held[x.fragment]
         with (
             code.loop("i", array.shape[0], unroll=self._unrolled) as i,
@@ -162,7 +299,7 @@ class Registers(Strategy):
                 kind = x.value.type
                 code.emit(s.Assign(x.value, code.load(array, at, kind), x.loc), *x.body)
                 if x.writes:
-                    code.store(array, at, _stored(x.value, x.fragment))
+                    code.store(array, at, stored(x.value, x.fragment))
         return code.block
 
     def _first(self, fragment: Fragment) -> e.Expression | None:
@@ -351,14 +488,6 @@ def _along(
         at = code.let(name, add(share.first(group), u))
         held = add(mul(group, share.width), u)
         yield at, held, None if share.exact else smaller(at, share.extent)
-
-
-def _stored(value: e.Expression, fragment: Fragment) -> e.Expression:
-    """A value as an element of a fragment holds it: rounded to half where that is its type."""
-    narrow = fragment.dtype
-    if narrow in (float16, bfloat16) and value.type is not narrow:
-        return e.Cast(value, value.type, narrow)
-    return value
 
 
 def _layout(tile: Tile) -> Layout | None:

@@ -1,14 +1,17 @@
-"""A kernel on its way out of fragments, and the building of plain statements."""
+"""A kernel on its way out of fragments, and the building of plain statements.
+
+Puts arrays in the place of others, wherever a kernel names them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
 from portable.backend import Capabilities
-from portable.dtypes import DType, bool_, float16
+from portable.dtypes import DType, bfloat16, bool_, float16
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -23,7 +26,14 @@ from portable.lang.ir.types import (
     Vector,
     scalar_of,
 )
-from portable.lang.ir.walk import all_expressions, all_statements
+from portable.lang.ir.walk import all_expressions, all_statements, map_block, map_memory
+
+
+def substitute(body: s.Block, new: Mapping[Array, Array]) -> s.Block:
+    """The block with every array that is a key of `new` replaced; the indices stay."""
+    if not new:
+        return body
+    return map_block(body, lambda x: (map_memory(x, lambda array: new.get(array, array)),))
 
 
 def _like(kind: ValueType, dtype: DType) -> ValueType:
@@ -265,6 +275,14 @@ def vector_type(dtype: DType, lanes: int) -> ValueType:
 def splat(x: e.Expression, kind: ValueType) -> e.Expression:
     """A scalar in every lane."""
     return e.Splat(x, kind) if isinstance(kind, Vector) else x
+
+
+def stored(value: e.Expression, fragment: Fragment) -> e.Expression:
+    """A value as an element of a fragment holds it: rounded to half where that is its type."""
+    narrow = fragment.dtype
+    if narrow in (float16, bfloat16) and value.type is not narrow:
+        return e.Cast(value, value.type, narrow)
+    return value
 
 
 def _constant(x: e.Expression | int, like: DType) -> e.Expression:

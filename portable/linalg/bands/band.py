@@ -16,7 +16,6 @@ from portable.linalg.bands.kernels import (
     move_band,
     store_bidiagonal,
     vector_packs,
-    vector_wave,
 )
 from portable.linalg.bands.panels import panel_packs, panel_wave
 from portable.linalg.bands.plan import Layout, Plan, Stage, rounded, sweeps_of_wave, waves_of
@@ -216,9 +215,6 @@ def _run_waves(work: Any, n: int, stage: Stage, layout: Layout) -> None:
             continue
         sweeps = groups(last - first + 1)
         match stage.residency:
-            case "vectors":
-                vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
-                vector_wave[sweeps, 1](work, n, wave, first, B=b, **vectors)
             case "panels":
                 panels = {"SHAPE": stage.panel_shape, "TURNED": wave % 2 == 1}
                 panel_wave[sweeps, stage.items](work, n, wave, first, **panels)

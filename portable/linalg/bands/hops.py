@@ -46,18 +46,17 @@ def hop_in_vectors(
     B: int,
     LANES: int,
     ROWS: int,
-    FRESH: bool,
 ) -> None:
     """Hop `k` of a sweep by one work-item, `LANES` rows a vector.
 
-    `left` is what the hop before left for this one, unless `FRESH`, and this one leaves for the
-    next: the row, and its products with all rows of its block, from the second column on.
+    `left` is what the hop before left for this one, and this one leaves for the next: the row, and
+    its products with all rows of its block, from the second column on.
     """
     row, products = left
     step, kind = 3 * B - 1, row.dtype
     above, block = at(s - B, s, 3 * B, 2 * B), at(s, s, 3 * B, 2 * B)
     first = at(p, s, 3 * B, 2 * B)
-    if FRESH or k == 0:
+    if k == 0:
         for c in kl.range(1, B, unroll=4):
             row[c] = w[first + c * step]
         row[0] = 0

@@ -5,8 +5,8 @@ reflectors are shorter than the band is wide. Of two neighbouring sweeps the sec
 reflector when the first has made the third one after it in the same place, and with short
 reflectors the next. So hops that are `LAG` apart, two and one, are independent of each other as
 long as all right reflectors go before all left ones, or each sweep's hop before the next sweep's.
-Without such an order they have to be another hop apart: ``vector_wave`` and ``item_wave`` make one
-such wave of hops in a launch.
+Without such an order they have to be another hop apart: ``item_wave`` makes one such wave of hops
+in a launch.
 
 With the kernels of packs one launch makes all hops: workgroups take packs of neighbouring sweeps by
 ticket, keep the sweeps of a pack `LAG` hops apart, and follow the pack before by what it publishes.
@@ -132,23 +132,11 @@ def vector_hop(
     B: int,
     LANES: int,
     ROWS: int,
-    FRESH: bool,
 ) -> None:
     """Hop `k` of a sweep if there is one."""
     s = sweep + 1 + k * B
     if k >= 0 and sweep <= n - 3 and s <= n - 2:
-        hop_in_vectors(w, k, s, kl.where(k == 0, sweep, s - B), left, B, LANES, ROWS, FRESH)
-
-
-@kernel
-def vector_wave(
-    w: kl.Array, n: kl.Scalar, wave: kl.Scalar, first: kl.Scalar, *, B: int, LANES: int, ROWS: int
-) -> None:
-    """The hops of one wave, a work-item each, from sweep `first` on."""
-    kind = kl.accumulator(w.dtype)
-    left = kl.private(B, kind), kl.private(B, kind)
-    sweep = first + kl.group_id(0)
-    vector_hop(w, n, sweep, wave - 3 * sweep, left, B, LANES, ROWS, True)
+        hop_in_vectors(w, k, s, kl.where(k == 0, sweep, s - B), left, B, LANES, ROWS)
 
 
 @kernel
@@ -179,7 +167,7 @@ def vector_packs(
         for sweep in range(SWEEPS):
             for step in range(start, kl.minimum(start + EVERY, steps)):
                 left = rows[sweep], products[sweep]
-                vector_hop(w, n, first + sweep, step - LAG * sweep, left, B, LANES, ROWS, False)
+                vector_hop(w, n, first + sweep, step - LAG * sweep, left, B, LANES, ROWS)
         publish(sync, pack, kl.where(start + EVERY >= steps, FINISHED, start + EVERY))
 
 

@@ -62,7 +62,7 @@ class Stage:
         Blocks that are asked for before there is need to, in the ring; in panels, rows of local
         memory that nobody needs.
     parts : int
-        Sub-groups that share a block, or a panel with what it combines.
+        Sub-groups that share a panel with what it combines.
 
     Raises
     ------
@@ -95,10 +95,7 @@ class Stage:
             case "ring" | "direct":
                 _require(whole, "blocks leave a bidiagonal matrix")
                 tile = self._tile
-                _require(
-                    self.items % (2 * self.parts) == 0 and tile is not None,
-                    "a sweep has two blocks",
-                )
+                _require(self.items % 2 == 0 and tile is not None, "a sweep has two blocks")
                 _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
             case "items":
                 _require(self.sweeps == 1, "work-items side by side have one sweep")
@@ -120,8 +117,7 @@ class Stage:
     @property
     def _tile(self) -> TileShape | None:
         """How its blocks are dealt out."""
-        size = self.items // (2 * self.parts)
-        return tile_shape(self.bandwidth, size, self.parts, self.residency == "direct")
+        return tile_shape(self.bandwidth, self.items // 2, self.residency == "direct")
 
     @property
     def in_blocks(self) -> bool:
@@ -224,8 +220,8 @@ class Plan:
         if self.stages:
             last = self.stages[-1]
             _require(last.reflector == last.bandwidth, "the last stage leaves a bidiagonal matrix")
-        if any(stage.in_blocks for stage in self.stages):
-            _require(self.persistent, "those with blocks wait for each other")
+        if not residencies <= {"items", "panels"}:
+            _require(self.persistent, "blocks and vectors wait for each other")
         if "vectors" in residencies:
             b = self.stages[-1].bandwidth
             _require(

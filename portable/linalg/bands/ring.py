@@ -3,7 +3,7 @@
 In a turn each sweep makes one reflector, right and left ones in turn, and a barrier follows for
 those that made them.
 
-A sweep has two blocks of B rows and columns in the registers of a sub-group each, or of several.
+A sweep has two blocks of B rows and columns in the registers of a sub-group each.
 The one on the diagonal is read before the right reflector and written after the left one. The one
 above it, which the left reflector combines and then the right one of the hop after, is read and
 written between them. So an element is read and written once a hop, and half of the reflectors find
@@ -13,9 +13,6 @@ Neighbouring sweeps are three turns apart. What a sweep then combines has been l
 before but for the last row's last element, where that one is about to put the only number that it
 leaves of a row or of a column. This number is the norm of what its reflector is made of, which lies
 in local memory: the sweep works it out for itself, in the time in which it waits for its own sums.
-
-Several sub-groups have columns of a block side by side. What a right reflector sums along a row
-they put together in local memory, in the middle of a turn.
 
 Blocks of `B` columns come into the ring in bulk, each one run of places. The ring holds the ``2 B``
 rows of a column that a block has at the time, and the next column begins four places further. So an
@@ -99,13 +96,12 @@ class Ring:
     def elements(self) -> int:
         """Elements of local memory that a workgroup takes."""
         ring = 0 if self.direct else self.slots * self.block + self.tile.order
-        together = self.tile.order * self.tile.together
-        return ring + 2 * self.sweeps * (self.tile.vector + together)
+        return ring + 2 * self.sweeps * self.tile.vector
 
     @property
     def working(self) -> int:
         """Sub-groups that make reflectors."""
-        return 2 * self.sweeps * self.tile.parts
+        return 2 * self.sweeps
 
     @property
     def items(self) -> int:
@@ -166,11 +162,10 @@ def ring_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, *, RING: Ring) -> None
     read for the last time in turn ``2 j - 3 + 3 SWEEPS``, by the right reflector of that sweep.
     """
     SHAPE, SWEEPS, WORKING = RING.tile, RING.sweeps, RING.working
-    kl.static_assert(SHAPE.items == kl.sub_group_size(), "a part of a block is a sub-group's")
+    kl.static_assert(SHAPE.items == kl.sub_group_size(), "a block is a sub-group's")
     kind = kl.accumulator(w.dtype)
     ring = w if RING.direct else kl.local(RING.slots * RING.block + SHAPE.order, w.dtype)
     vectors = kl.local((2 * SWEEPS, SHAPE.vector), kind)
-    together = kl.local((2 * SWEEPS, SHAPE.together, SHAPE.order), kind)
     arrived = None if RING.direct else kl.completion(RING.slots)
     progress = kl.local(2, kl.i32)
     if kl.local_id(0) == 0:
@@ -179,9 +174,9 @@ def ring_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, *, RING: Ring) -> None
     pack = pack_of(taken_pack(sync), n, RING)
 
     member = kl.sub_group_broadcast(kl.sub_group_id(), 0)
-    team = kl.minimum(member // SHAPE.parts, 2 * SWEEPS - 1)
+    team = kl.minimum(member, WORKING - 1)
     sweep, upper, works = team // 2, team % 2 == 1, member < WORKING
-    tile = own_tile(kind, member % SHAPE.parts, SHAPE)
+    tile = own_tile(kind, SHAPE)
     loads, publishes = member == WORKING, member == WORKING + 1
     seen = kl.where(pack.number == 0, kl.cast(FINISHED, sync.dtype), 0)
     if loads:
@@ -199,10 +194,8 @@ def ring_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, *, RING: Ring) -> None
             kl.atomic_store(progress, _TURN, turn, order="release", scope="workgroup")
         step = turn - _APART * sweep
         hop = hop_of(step // 2, sweep, pack, n, works, RING)
-        if SHAPE.parts > 1:
-            put_together(memory, tile, hop, upper, step % 2 == 0, together[team], RING)
         if step % 2 == 0:
-            right_reflectors(memory, tile, hop, upper, together[team], RING)
+            right_reflectors(memory, tile, hop, upper, RING)
         else:
             left_reflectors(memory, tile, hop, upper, RING)
         if (turn - SWEEPS) % 2 == 0:
@@ -290,11 +283,11 @@ def load_block(
 
 
 @function
-def own_tile(kind: Any, part: kl.Scalar, SHAPE: TileShape) -> Any:
-    """A part of a block, zeros yet."""
+def own_tile(kind: Any, SHAPE: TileShape) -> Any:
+    """A work-item's part of a block, zeros yet."""
     x = kl.private((SHAPE.rows, SHAPE.columns), kind, fill=0)
     lane = kl.sub_group_local_id()
-    return Tile(x, lane % SHAPE.down, lane // SHAPE.down, part)
+    return Tile(x, lane % SHAPE.down, lane // SHAPE.down)
 
 
 @function
@@ -334,47 +327,21 @@ def corner_of(
 
 
 @function
-def put_together(
-    memory: Memory,
-    tile: Tile,
-    hop: Hop,
-    upper: kl.Scalar,
-    right: kl.Scalar,
-    together: kl.Array,
-    RING: Ring,
-) -> None:
-    """Products of rows that several sub-groups have parts of, before a right reflector."""
-    SHAPE = RING.tile
-    if right and hop.active:
-        if not upper:
-            tile.fetch(memory.ring, hop.first, SHAPE.order, hop.leads, RING)
-        tile.contribute(memory.vectors[2 * hop.sweep], together, SHAPE)
-    kl.barrier(sub_groups=RING.working)
-    if right and hop.active:
-        tile.put_together(together, SHAPE)
-    kl.barrier(sub_groups=RING.working)
-
-
-@function
-def right_reflectors(
-    memory: Memory, tile: Tile, hop: Hop, upper: kl.Scalar, together: kl.Array, RING: Ring
-) -> None:
+def right_reflectors(memory: Memory, tile: Tile, hop: Hop, upper: kl.Scalar, RING: Ring) -> None:
     """The right reflector of a hop, made of the sweep's row; leaves the column for the left one."""
     vectors, SHAPE = memory.vectors, RING.tile
     B, row = SHAPE.order, 2 * hop.sweep
     if upper:
         if hop.active:
-            beta = tile.combine(vectors[row], None, together, SHAPE, False)
+            beta = tile.combine(vectors[row], None, SHAPE, False)
             tile.eliminate(beta, kl.where(hop.number == 0, B - 1, 0), SHAPE, False)
         if hop.after:
             keep(memory, tile, hop, hop.number == 0, tile.down == 0, 0, RING, False)
     elif hop.active:
-        if SHAPE.parts == 1:
-            tile.fetch(memory.ring, hop.first, B, hop.leads, RING)
+        tile.fetch(memory.ring, hop.first, B, hop.leads, RING)
         corner = corner_of(vectors, hop, row - 1, row, SHAPE)
-        tile.combine(vectors[row], corner, together, SHAPE, False)
-        if tile.part == 0:
-            leave_column(memory, tile, hop, RING)
+        tile.combine(vectors[row], corner, SHAPE, False)
+        leave_column(memory, tile, hop, RING)
 
 
 @function
@@ -400,10 +367,10 @@ def left_reflectors(memory: Memory, tile: Tile, hop: Hop, upper: kl.Scalar, RING
             above = tile.within(hop.first + RING.block, memory.ring, RING)
             tile.fetch(memory.ring, above, 0, hop.leads, RING)
             corner = corner_of(vectors, hop, column - 3, column, SHAPE)
-            tile.combine(vectors[column], corner, None, SHAPE, True)
+            tile.combine(vectors[column], corner, SHAPE, True)
             tile.leave(tile.x[0], vectors[column - 1], SHAPE, False)
         else:
-            beta = tile.combine(vectors[column], None, None, SHAPE, True)
+            beta = tile.combine(vectors[column], None, SHAPE, True)
             tile.eliminate(beta, 0, SHAPE, True)
             keep(memory, tile, hop, hop.ends, tile.has_first_column, B, RING, True)
     if hop.begins and upper:

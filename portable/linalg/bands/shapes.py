@@ -57,15 +57,13 @@ _BLOCK_WIDTHS: Final = (128, 64, 48, 32)
 """Superdiagonals that blocks may have."""
 
 _OF_RING: Final = 288
-_OF_DIRECT: Final = 512
 """Bytes of a block that a work-item has in registers, at most. Twice as many were as fast in a ring
 on an H200 while few packs were under way, and took a third longer when each unit had one."""
 
 _RING_ITEMS: Final = 256
 _RING_SPARE: Final = 8
-_RING_PARTS: Final = (1, 2)
-_DIRECT: Final = (1, 4), (4, 1)
-"""Sub-groups of a block and sweeps of a pack, without a ring."""
+_DIRECT_SWEEPS: Final = 4
+"""Of a pack, without a ring."""
 
 _RING_SWEEPS: Final = (8, 4, 2)
 """Odd numbers of sweeps share an H200's four schedulers unevenly: three take longer than two."""
@@ -90,9 +88,8 @@ def plan_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Plan:
     persistent = capabilities.forward_progress and ordered
     if u < 2:
         return Plan((), persistent, dtype)
-    if capabilities.lone_work_items:
-        alone = _alone(u, n, dtype.register, capabilities, persistent)
-        return Plan(alone, persistent, dtype.register)
+    if capabilities.lone_work_items and persistent:
+        return Plan(_alone(u, n, dtype.register, capabilities), persistent, dtype.register)
     stages = _stages(u, n, dtype, capabilities, persistent)
     kind = dtype.register if stages[-1].in_blocks else dtype
     return Plan(stages, persistent, kind)
@@ -116,13 +113,11 @@ def predicted_time(n: int, u: int, dtype: DType, capabilities: Capabilities) -> 
     return predicted(plan, n, capabilities)
 
 
-def _alone(
-    u: int, n: int, kind: DType, capabilities: Capabilities, persistent: bool
-) -> tuple[Stage, ...]:
+def _alone(u: int, n: int, kind: DType, capabilities: Capabilities) -> tuple[Stage, ...]:
     """By work-items alone: at once, or made narrow by products first, whichever is faster."""
     plans: list[tuple[Stage, ...]] = [(_in_vectors(u, n, kind, capabilities),)]
     wide = rounded(u, _PANEL)
-    if persistent and wide > _NARROW:
+    if wide > _NARROW:
         last = _in_vectors(_NARROW, n, kind, capabilities)
         room = capabilities.local_memory_most // kind.itemsize
         for count in range(1, max(1, (wide - _NARROW) // _LEAST_CUT) + 1):
@@ -132,7 +127,7 @@ def _alone(
                 plans.append((*steps, last))
 
     def time(stages: tuple[Stage, ...]) -> float:
-        return sum(stage_time(x, n, persistent, kind, capabilities) for x in stages)
+        return sum(stage_time(x, n, True, kind, capabilities) for x in stages)
 
     return min(plans, key=time)
 
@@ -265,28 +260,22 @@ def _in_blocks(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stag
 
 
 def _rings(u: int, kind: DType, capabilities: Capabilities, room: int) -> Iterator[Stage]:
-    """Rings of as few sub-groups a block as have registers for it."""
-    for parts in _RING_PARTS:
-        tile = tile_shape(u, capabilities.sub_group_size, parts)
-        if tile is not None and tile.rows * tile.columns * kind.itemsize <= _OF_RING:
-            b, items = tile.order, 2 * parts * tile.items
-            for sweeps in _RING_SWEEPS:
-                if items * sweeps <= _RING_ITEMS:
-                    stage = Stage(b, b, "ring", items=items, sweeps=sweeps, parts=parts)
-                    yield _alone_on_a_unit(stage, room)
-            return
+    """Rings whose sub-groups have registers for a block."""
+    tile = tile_shape(u, capabilities.sub_group_size)
+    if tile is not None and tile.rows * tile.columns * kind.itemsize <= _OF_RING:
+        b, items = tile.order, 2 * tile.items
+        for sweeps in _RING_SWEEPS:
+            if items * sweeps <= _RING_ITEMS:
+                yield _alone_on_a_unit(Stage(b, b, "ring", items=items, sweeps=sweeps), room)
 
 
 def _direct(u: int, kind: DType, capabilities: Capabilities) -> Iterator[Stage]:
-    """Several sweeps for each pack, or one of blocks that are too large for local memory."""
-    for parts, sweeps in _DIRECT:
-        tile = tile_shape(u, capabilities.sub_group_size, parts, tall=True)
-        most = _OF_DIRECT if sweeps == 1 else _OF_RING
-        if tile is not None and tile.rows * tile.columns * kind.itemsize <= most:
-            b, items = tile.order, 2 * parts * tile.items
-            if items * sweeps <= _RING_ITEMS:
-                spare = _RING_SPARE
-                yield Stage(b, b, "direct", items=items, sweeps=sweeps, spare=spare, parts=parts)
+    """Several sweeps for each pack, without a ring."""
+    tile = tile_shape(u, capabilities.sub_group_size, tall=True)
+    if tile is not None and tile.rows * tile.columns * kind.itemsize <= _OF_RING:
+        b, items, sweeps = tile.order, 2 * tile.items, _DIRECT_SWEEPS
+        if items * sweeps <= _RING_ITEMS:
+            yield Stage(b, b, "direct", items=items, sweeps=sweeps, spare=_RING_SPARE)
 
 
 def _alone_on_a_unit(stage: Stage, room: int) -> Stage:

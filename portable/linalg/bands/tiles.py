@@ -30,14 +30,11 @@ class TileShape:
         Rows and columns of the block, a multiple of both extents of the grid.
     down, across : int
         The grid of a sub-group: work-items that share a column, and a row.
-    parts : int
-        Sub-groups that have a part of the columns each.
     """
 
     order: int
     down: int
     across: int
-    parts: int = 1
 
     @property
     def rows(self) -> int:
@@ -47,7 +44,7 @@ class TileShape:
     @property
     def columns(self) -> int:
         """Columns that it has a part of, in runs."""
-        return self.order // (self.across * self.parts)
+        return self.order // self.across
 
     @property
     def run(self) -> int:
@@ -61,16 +58,11 @@ class TileShape:
 
     @property
     def vector(self) -> int:
-        """Places of what a reflector is made of: its numbers, then the parts of its tail."""
-        return self.order + max(4, self.parts)
-
-    @property
-    def together(self) -> int:
-        """Lines in which parts put products together: one of each, sums, first numbers."""
-        return self.parts + 2 if self.parts > 1 else 1
+        """Places of what a reflector is made of: its numbers, then its tail; whole vectors."""
+        return self.order + 4
 
 
-def tile_shape(b: int, sub_group_size: int, parts: int = 1, tall: bool = False) -> TileShape | None:
+def tile_shape(b: int, sub_group_size: int, tall: bool = False) -> TileShape | None:
     """The shape for blocks of at least `b` rows and columns; None if no grid has so many items.
 
     A `tall` one reads and writes longer pieces of columns, for which more work-items share a
@@ -79,18 +71,17 @@ def tile_shape(b: int, sub_group_size: int, parts: int = 1, tall: bool = False) 
     if sub_group_size not in _GRIDS:
         return None
     down, across = (_TALL if tall else _GRIDS)[sub_group_size]
-    widest = max(down, across * parts)
-    return TileShape(-(-b // widest) * widest, down, across, parts)
+    widest = max(down, across)
+    return TileShape(-(-b // widest) * widest, down, across)
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A work-item's part of a block, its place in the grid, and its sub-group's number."""
+    """A work-item's part of a block, and its place in the grid."""
 
     x: Any
     down: Any
     across: Any
-    part: Any
 
     @property
     def first(self) -> Any:
@@ -100,7 +91,7 @@ class Tile:
     @property
     def has_first_column(self) -> Any:
         """Whether a part of the first column is its own, as column 0."""
-        return self.across == 0 and self.part == 0
+        return self.across == 0
 
     def row(self, a: int, SHAPE: TileShape) -> Any:
         """The row of the block that its `a`-th row is."""
@@ -108,8 +99,7 @@ class Tile:
 
     def column(self, b: int, SHAPE: TileShape) -> Any:
         """The column of the block that its `b`-th column is."""
-        first = self.part * (SHAPE.columns * SHAPE.across) + self.across * SHAPE.run
-        return first + self.beyond_first(b, SHAPE)
+        return self.across * SHAPE.run + self.beyond_first(b, SHAPE)
 
     def beyond_first(self, b: int, SHAPE: TileShape) -> Any:
         """How far its column `b` is from its first."""
@@ -117,8 +107,7 @@ class Tile:
 
     def has_corner(self, SHAPE: TileShape) -> Any:
         """Whether the last element of the last row is its own."""
-        last = self.across == SHAPE.across - 1 and self.part == SHAPE.parts - 1
-        return self.down == SHAPE.down - 1 and last
+        return self.down == SHAPE.down - 1 and self.across == SHAPE.across - 1
 
     def within(self, slot: kl.Scalar, ring: kl.Array, RING: Any) -> Any:
         """A place of the ring that may be beyond its end, once round."""
@@ -172,24 +161,16 @@ class Tile:
                 if b > 0 or not left:
                     w[at + (self.beyond_first(b, SHAPE) * STEP + SHAPE.down * a)] = self.x[a, b]
 
-    def combine(
-        self, v: kl.Array, corner: kl.Scalar | None, together: Any, SHAPE: TileShape, TURNED: bool
-    ) -> Any:
+    def combine(self, v: kl.Array, corner: kl.Scalar | None, SHAPE: TileShape, TURNED: bool) -> Any:
         """Applies the reflector made of `v` to the rows of the block, or `TURNED` to its columns.
 
         The products go on beside a root and a division: what the first number of `v` and the
-        `corner`, a value to be put in, give is added to them. Sub-groups that share rows have put
-        the products `together` before. Returns beta.
+        `corner`, a value to be put in, give is added to them. Returns beta.
         """
         lines, (has_first, has_last) = self.lines(TURNED), self.ends(SHAPE, TURNED)
         factors, sums = self.numbers(v, SHAPE, TURNED), kl.private(lines.shape[0], v.dtype)
         firsts = kl.private(sums.shape[0], v.dtype)
-        if SHAPE.parts > 1 and not TURNED:
-            for line in kl.static_range(sums.shape[0]):
-                sums[line] = together[SHAPE.parts, self.row(line, SHAPE)]
-                firsts[line] = together[SHAPE.parts + 1, self.row(line, SHAPE)]
-        else:
-            self.multiply(factors, sums, firsts, SHAPE, TURNED)
+        self.multiply(factors, sums, firsts, SHAPE, TURNED)
         beta, head, scale = made_of(v, SHAPE)
         factors[0] = kl.where(has_first, head, factors[0])
         if corner is not None:
@@ -216,10 +197,7 @@ class Tile:
     def multiply(
         self, factors: kl.Array, sums: kl.Array, firsts: kl.Array, SHAPE: TileShape, TURNED: bool
     ) -> None:
-        """The products of rows or columns with a vector, as far as the sub-group has them.
-
-        Also their first numbers, or those of the sub-group's part.
-        """
+        """The products of rows or columns with a vector, and their first numbers."""
         lines = self.lines(TURNED)
         for line in kl.static_range(sums.shape[0]):
             sums[line] = 0
@@ -228,26 +206,6 @@ class Tile:
             source = self.across * SHAPE.down if TURNED else self.down
             firsts[line] = kl.sub_group_shuffle(lines[line, 0], source)
         self.add_up(sums, SHAPE, TURNED)
-
-    def contribute(self, v: kl.Array, together: kl.Array, SHAPE: TileShape) -> None:
-        """Leaves the products of its sub-group's part of the rows, and the first column."""
-        factors, sums = self.numbers(v, SHAPE, False), kl.private(SHAPE.rows, v.dtype)
-        firsts = kl.private(sums.shape[0], v.dtype)
-        self.multiply(factors, sums, firsts, SHAPE, False)
-        if self.across == 0:
-            for line in kl.static_range(sums.shape[0]):
-                together[self.part, self.row(line, SHAPE)] = sums[line]
-                if self.part == 0:
-                    together[SHAPE.parts + 1, self.row(line, SHAPE)] = firsts[line]
-
-    def put_together(self, together: kl.Array, SHAPE: TileShape) -> None:
-        """Sums what the parts have left."""
-        row_here = self.part * SHAPE.items + kl.sub_group_local_id()
-        for row in range(row_here, SHAPE.order, SHAPE.items * SHAPE.parts):
-            total = together[0, row]
-            for part in kl.static_range(1, SHAPE.parts):
-                total += together[part, row]
-            together[SHAPE.parts, row] = total
 
     def eliminate(self, beta: kl.Scalar, pivot: kl.Scalar, SHAPE: TileShape, TURNED: bool) -> None:
         """Makes a row, the first or the last, or the first column what a reflector makes of it."""
@@ -273,9 +231,7 @@ class Tile:
             for i in kl.static_range(values.shape[0]):
                 vector[self.number(i, SHAPE, TURNED)] = values[i]
             if self.down == 0 and self.across == 0:
-                vector[SHAPE.order + self.part] = tail[0]
-                for part in kl.static_range(1, SHAPE.parts if TURNED else 1):
-                    vector[SHAPE.order + part] = 0
+                vector[SHAPE.order] = tail[0]
         return tail[0]
 
     def lines(self, TURNED: bool) -> Any:
@@ -289,8 +245,7 @@ class Tile:
     def ends(self, SHAPE: TileShape, TURNED: bool) -> Any:
         """Whether it has the first elements of its rows (columns), and the last row (column)."""
         if TURNED:
-            last = self.across == SHAPE.across - 1 and self.part == SHAPE.parts - 1
-            return self.down == 0, last
+            return self.down == 0, self.across == SHAPE.across - 1
         return self.has_first_column, self.down == SHAPE.down - 1
 
     def add_up(self, sums: kl.Array, SHAPE: TileShape, TURNED: bool) -> None:
@@ -304,8 +259,5 @@ class Tile:
 
 @function
 def made_of(v: kl.Array, SHAPE: TileShape) -> Any:
-    """The reflector that is made of a vector and the parts of the tail that stand behind it."""
-    tail = v[SHAPE.order]
-    for part in kl.static_range(1, SHAPE.parts):
-        tail += v[SHAPE.order + part]
-    return mirror_beside(v[0], tail)
+    """The reflector that is made of a vector and the tail that stands behind it."""
+    return mirror_beside(v[0], v[SHAPE.order])

@@ -35,21 +35,12 @@ from portable.interchange.libraries import (
     device_elsewhere,
     exchanged,
     is_other,
-    tensors_viewed,
 )
-from portable.interchange.tensors import is_tensor
 from portable.lang.function import Function, settled
-from portable.lang.launch.launch import Launcher
+from portable.lang.launch.again import Asked, remembered
+from portable.lang.launch.enqueued import attempted, enqueue, repeated
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
-from portable.linalg.products.again import (
-    Lying,
-    key_of,
-    key_of_tensors,
-    known_of_tensors,
-    known_product,
-    seen_again,
-)
 from portable.linalg.products.kernels import keep, relu
 from portable.linalg.products.launches import TileLaunch, in_order
 from portable.linalg.products.packed import kept_room
@@ -63,15 +54,14 @@ from portable.linalg.products.plan import (
     Wanted,
     planned,
 )
-from portable.linalg.products.rows import Enqueue, in_rows
+from portable.linalg.products.rows import in_rows
 from portable.namespace import device_of_arrays, on_device
-from portable.tune.table import state
+from portable.tune.table import recent_state, state
 from portable.typing import ArrayT
 
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
-    "enqueue_product",
     "gemm",
     "no_tiles",
     "prepare_gemm",
@@ -83,8 +73,8 @@ def gemm(
     a: ArrayT,
     b: ArrayT,
     *,
-    alpha: float = 1,
-    beta: float = 0,
+    alpha: float = 1.0,
+    beta: float = 0.0,
     c: ArrayT | None = None,
     bias: ArrayT | None = None,
     activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
@@ -163,31 +153,22 @@ def gemm(
         told |= {"activation": activation, "accumulate": accumulate}
         told |= {"algorithm": algorithm, "precision": precision}
         return recorder.operation(gemm, (a, b), told)  # type: ignore[no-any-return]
-    on_host = type(a) is np.ndarray
-    if not on_host and is_tensor(a):
-        factors = _factor("alpha", alpha), _factor("beta", beta)
-        asked = _Given(factors[0], a, b, factors[1], c, bias, out)
-        product = _of_tensors(asked, _Options(activation, accumulate, algorithm, precision))
-        if product is not None:
-            return product  # type: ignore[no-any-return]
-    alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
-    beta = beta if type(beta) is float else _factor("beta", beta)
-    function = None if activation is None else settled(activation)
-    options = function, accumulate, algorithm, precision
-    key = key_of(a, b, beta, c, bias, out, options)
-    known = known_product(key)
-    if known is not None:
-        result = known.make() if out is None else out
-        first, second = _whole_factors(alpha, beta) if known.whole else (alpha, beta)
-        if known.familiar.launched((first, a, b, second, c, bias, result), known.constants):
-            return result
-    if on_host and (away := device_elsewhere((a, b, c, bias, out), {})):
+    if type(a) is np.ndarray and (away := device_elsewhere((a, b, c, bias, out), {})):
         rest: dict[str, Any] = {"beta": beta, "c": c, "bias": bias, "activation": activation}
         rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
         moved = MovedCall(away)
         return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest})  # type: ignore[no-any-return]
-    given = _Given(alpha, a, b, beta, c, bias, out)
-    return _made(given, _Options(*options), key)  # type: ignore[no-any-return]
+    alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
+    beta = beta if type(beta) is float else _factor("beta", beta)
+    function = activation if activation is None else settled(activation)
+    options = _Options(function, accumulate, algorithm, precision)
+    told_apart = *options, beta != 0
+    asked = Asked((a, b, c, bias), out, told_apart, (alpha, beta), recent_state(), _ALIKE)
+    return remembered(asked, partial(_made, (a, b, c, bias, out), options))  # type: ignore[no-any-return]
+
+
+_ALIKE: Final = (0, 1), (2, 4)
+"""Arrays of a product, the result being the last, that may be one."""
 
 
 def prepare_gemm(
@@ -250,26 +231,7 @@ def prepare_gemm(
         return _nothing
     if algorithm == "vendor":
         return partial(_vendor, device, given, wanted)
-    copies: list[Callable[[], None]] = []
-    steps: list[Callable[[], None]] = []
-
-    def prepare(launcher: Launcher, *args: Any, **constants: Any) -> None:
-        copies.append(launcher.prepare(*args, **constants))
-
-    plan, args = _in_rows(plan, given, given.out, wanted, prepare)
-
-    def bind(launch: TileLaunch) -> None:
-        order = in_order(launch, args, plan.activation, device.empty)
-        arguments = [step.launcher.prepare(*given, **step.constants) for step, given in order]
-        steps[:] = [*copies, *arguments]
-
-    _first(plan, args, bind)
-    return steps[0] if len(steps) == 1 else partial(_in_turn, tuple(steps))
-
-
-def _in_turn(steps: tuple[Callable[[], None], ...]) -> None:
-    for step in steps:
-        step()
+    return repeated(lambda: _run(*_in_rows(plan, given, given.out, wanted)), prepares=True)
 
 
 def _nothing() -> None:
@@ -295,24 +257,6 @@ def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], 
     given = _Given(1.0, a, b, 0.0, None, None, out)
     plan = _plan_of(device_of_arrays(a, b, out), given, Wanted(False, keep, None, "auto"))
     return plan.launches, _arguments(plan, given, out)
-
-
-def enqueue_product(enqueue: Enqueue, a: Any, b: Any, *, out: Any, **options: Any) -> None:
-    """`gemm` of a device's arrays, whose launches a caller makes.
-
-    Parameters
-    ----------
-    enqueue : callable
-        Takes a launcher and what that is called with.
-    a, b, out, **options
-        As of `gemm`, with an `out`.
-    """
-    given = _Given(1.0, a, b, options.get("beta", 0.0), options.get("c"), options.get("bias"), out)
-    precision = options.get("precision", "full")
-    wanted = _wanted(given.beta, options.get("activation"), None, "auto", precision)
-    _, plan = _checked(given, wanted)
-    if 0 not in plan.shape:
-        _run(*_in_rows(plan, given, out, wanted, enqueue), enqueue)
 
 
 class _Options(NamedTuple):
@@ -381,50 +325,21 @@ def _factor(name: str, x: Any) -> float:
 # -- what is done at each call --------------------------------------------------------------------
 
 
-def _made(given: _Given, options: _Options, key: Any) -> Any:
-    """The product, and what makes others like it cheaper."""
-    if any(map(is_other, given)):
-        arrays = given._asdict()
-        left, right = arrays.pop("a"), arrays.pop("b")
-        return exchanged(gemm, (left, right), arrays | options._asdict())
-    wanted = _wanted(given.beta, *options)
+def _made(arrays: tuple[Any, ...], options: _Options, alpha: float, beta: float) -> Any:
+    """The product of arrays as `gemm` is given them."""
+    a, b, c, bias, out = arrays
+    given = _Given(alpha, a, b, beta, c, bias, out)
+    if any(map(is_other, arrays)):
+        by_name = given._asdict()
+        left, right = by_name.pop("a"), by_name.pop("b")
+        return exchanged(gemm, (left, right), by_name | options._asdict())
+    wanted = _wanted(beta, *options)
     device, plan = _checked(given, wanted)
     if options.algorithm == "vendor" and 0 not in plan.shape:
         return _vendor(device, given, wanted)
     result = device.empty(plan.shape, plan.result) if given.out is None else given.out
     if 0 not in plan.shape:
-        wants = plan.rows
-        plan, args = _in_rows(plan, given, result, wanted)
-        launch = _run(plan, args)
-        if key is not None and args[4] is given.c:
-            seen_again(key, plan, launch, args, Lying(given.a, given.b, wants))
-    return result
-
-
-def _of_tensors(given: _Given, options: _Options) -> Any:
-    """The product of plain tensors of one device; None where that takes a longer look."""
-    alpha, a, b, beta, c, bias, out = given
-    told = (settled(options.activation), *options[1:])
-    key = None
-    if a.is_cuda and is_tensor(b) and c is None:
-        key = key_of_tensors(a, b, bias, told)
-        known = known_product(key)
-        if known is not None:
-            result = known.make() if out is None else out
-            first, second = _whole_factors(alpha, beta) if known.whole else (alpha, beta)
-            args = (first, a, b, second, None, bias, result)
-            if known.familiar.launched(args, known.constants):
-                return result
-    viewed = tensors_viewed((a, b, c, bias, out))
-    if viewed is None:
-        return None
-    left, right, added, over, target = viewed.values
-    rest = {"alpha": alpha, "beta": beta, "c": added, "bias": over, "out": target}
-    with viewed.scope:
-        result = viewed.given(gemm(left, right, **rest, **options._asdict()))
-    if key is not None:
-        key_here = key_of(left, right, beta, added, over, target, told)
-        known_of_tensors(a, b, (alpha, a, b, beta, None, bias, result), key_here, told)
+        _run(*_in_rows(plan, given, result, wanted))
     return result
 
 
@@ -448,7 +363,6 @@ def product_with_factors(
     factors: tuple[Any, Any],
     out: Any,
     precision: Precision = "full",
-    key: Any = None,
 ) -> None:
     """Puts into `out` ``factors[0] * (a @ b) * factors[1]``, on its way to memory.
 
@@ -462,17 +376,12 @@ def product_with_factors(
         The result; its dtype may be any that `gemm` gives of operands like these.
     precision : str
         As in `gemm`.
-    key : tuple, optional
-        What products alike are known by (`again`).
     """
     given = _Given(None, a, b, factors, None, None, out)
     wanted = Wanted(False, keep, None, "auto", precision)
     _, plan = _checked(given, wanted)
     if 0 not in plan.shape:
-        plan, args = _in_rows(plan, given, out, wanted)
-        launch = _run(plan, args)
-        if key is not None and launch.alone and args[1] is a and args[2] is b:
-            seen_again(key, plan, launch, args, Lying(a, b, plan.rows))
+        _run(*_in_rows(plan, given, out, wanted))
 
 
 def _plan_of(device: Device, given: _Given, wanted: Wanted, b: Any = None) -> Plan:
@@ -506,7 +415,7 @@ def _check_out(device: Device, given: _Given, wanted: Wanted) -> None:
 
 
 def _in_rows(
-    plan: Plan, given: _Given, result: Any, wanted: Wanted, enqueue: Enqueue = Launcher.__call__
+    plan: Plan, given: _Given, result: Any, wanted: Wanted
 ) -> tuple[Plan, tuple[Any, ...]]:
     """The arguments of a launch, operands copied where their rows begin where they should not."""
     args = _arguments(plan, given, result)
@@ -514,44 +423,35 @@ def _in_rows(
         return plan, args
     alpha, a, b, *rest = args
     device, wants = plan.device, plan.rows
-    a = in_rows(device, a, wants.a, wants.along_sum, wants.across, enqueue)
+    a = in_rows(device, a, wants.a, wants.along_sum, wants.across)
     if wants.along_sum:
         columns = b.swapaxes(-1, -2)
-        turned = in_rows(device, columns, wants.b, turned=True, enqueue=enqueue)
+        turned = in_rows(device, columns, wants.b, turned=True)
         rows = b if turned is columns else turned.swapaxes(-1, -2)
     else:
-        rows = in_rows(device, b, wants.b, wants.turned, enqueue=enqueue)
+        rows = in_rows(device, b, wants.b, wants.turned)
     if rows is not b:
         plan = _plan_of(device, given, wanted, rows)
     return plan, (alpha, a, rows, *rest)
 
 
-def _run(plan: Plan, args: tuple[Any, ...], enqueue: Enqueue = Launcher.__call__) -> TileLaunch:
-    """Runs the first launch that builds and is accepted, and gives it."""
-
-    def use(launch: TileLaunch) -> None:
-        device = plan.device
-        empty = device.empty if launch.packing is None else partial(kept_room, device)
-        for step, arguments in in_order(launch, args, plan.activation, empty):
-            enqueue(step.launcher, *arguments, **step.constants)
-
-    return _first(plan, args, use)
-
-
-def _first(plan: Plan, args: tuple[Any, ...], use: Callable[[TileLaunch], object]) -> TileLaunch:
-    """The first launch that a use accepts; the later ones are fallbacks of the table."""
+def _run(plan: Plan, args: tuple[Any, ...]) -> None:
+    """Runs the first launch that builds and is accepted; the later ones are its fallbacks."""
     failures: list[str] = []
     for launch in plan.launches:
         key = plan.device.name, dtype(args[-1].dtype), *launch.constants.values()
         if key in _refused and launch is not plan.launches[-1]:
             continue
+        empty = plan.device.empty if launch.packing is None else partial(kept_room, plan.device)
         try:
-            use(launch)
+            with attempted():
+                for step, given, how in in_order(launch, args, plan.activation, empty):
+                    enqueue(step, *given, **how)
         except (CompileError, LaunchError, UnsupportedError) as error:
             failures.append(f"{launch.constants}: {error}")
             _refuse(key)
         else:
-            return launch
+            return
     raise no_tiles(args[-1], failures)
 
 

@@ -16,9 +16,9 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.mainloop import mainloop, multiply, prologue, room
 from portable.linalg.products.schedules import (
-    InTurn,
     OneEach,
     Part,
+    Persistent,
     Piece,
     Shares,
     matrices_of,
@@ -152,51 +152,6 @@ def gemm_naive(
         total = ACC(0)
         for k in range(left.shape[1]):
             total += ACC(left[row, k]) * ACC(right[k, column])
-        terms, position = (alpha, beta, c, bias), (batch, row, column)
-        result[row, column] = finished(total, terms, out, position, ACTIVATION)
-
-
-@kernel
-def gemm_tiled(
-    alpha: kl.Scalar,
-    a: kl.Array,
-    b: kl.Array,
-    beta: kl.Scalar,
-    c: kl.Array | None,
-    bias: kl.Array | None,
-    out: kl.Array,
-    *,
-    TILE: int,
-    ACC: Any,
-    ACTIVATION: Any,
-) -> None:
-    """A work-item per element, square tiles of both operands in local memory.
-
-    Each element read from global memory serves ``TILE`` products; each product still costs two
-    loads from local memory.
-
-    Parameters
-    ----------
-    alpha, a, b, beta, c, bias, out, ACC, ACTIVATION
-        As in `gemm_naive`.
-    TILE : int
-        Edge of the tiles and of a workgroup.
-    """
-    batch, row, column = tile_of_workgroup(out, TILE, TILE, 1)
-    left, right, result = matrices(a, b, out, batch)
-    i, j = kl.local_id(1), kl.local_id(0)
-    tile_a = kl.local((TILE, TILE), a.dtype)
-    tile_b = kl.local((TILE, TILE), b.dtype)
-    total = ACC(0)
-    for start in range(0, left.shape[1], TILE):
-        kl.copy(tile_a, left[row : row + TILE, start : start + TILE])
-        kl.copy(tile_b, right[start : start + TILE, column : column + TILE])
-        kl.barrier()
-        for k in range(TILE):
-            total += ACC(tile_a[i, k]) * ACC(tile_b[k, j])
-        kl.barrier()
-    row, column = row + i, column + j
-    if row < result.shape[0] and column < result.shape[1]:
         terms, position = (alpha, beta, c, bias), (batch, row, column)
         result[row, column] = finished(total, terms, out, position, ACTIVATION)
 
@@ -338,7 +293,7 @@ def gemm_tiles(
     operands, steps = (a, b), kl.cdiv(a.shape[a.ndim - 1], BK)
     epilogue = Epilogue((alpha, beta, c, bias), out, ACTIVATION)
     if TILING.persistent:
-        schedule, done = InTurn(tiles_of(out, 0, BM, BN), steps), 0
+        schedule, done = Persistent(tiles_of(out, 0, BM, BN), steps), 0
         for turn in range(*schedule.turns()):
             done += make_tile(acc, tiles, operands, schedule.piece(turn), done, epilogue, TILING)
     elif TILING.split_k:

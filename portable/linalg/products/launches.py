@@ -18,25 +18,34 @@ from portable.linalg.products.kernels import (
     gemm_share_sums,
     gemm_shares,
     gemm_sums,
-    gemm_tiled,
     gemm_tiles,
     keep,
 )
 from portable.linalg.products.model import Product, shares_out
 from portable.linalg.products.packed import (
     Packing,
+    Step,
     packed_launcher,
     packed_steps,
     packing_for,
     packing_pays,
 )
 from portable.linalg.products.slim import gemm_slim, slim_for
-from portable.linalg.products.tuning import has_engine, schemes
+from portable.linalg.products.tuning import has_tensor_copies, schemes
 from portable.tune.space import Parameters
 from portable.tune.ways import Way, Ways
 
 _EDGE: Final = 16
-"""Edge of the square tiles of the rungs "naive" and "tiled", one work-item per element."""
+"""Edge of the squares of the rungs "naive" and "tiled", one work-item per element."""
+
+_SQUARES: Final[Parameters] = {
+    **dict.fromkeys(("BM", "BN", "BK"), _EDGE),
+    "STAGES": 1,
+    "WORKGROUP": _EDGE * _EDGE,
+    "GROUP": 1,
+    "UNITS": False,
+}
+"""Tiles of which each element read serves as many products, each of two loads from local memory."""
 
 _LINE: Final = 256
 """Work-items of a workgroup that adds partial sums up."""
@@ -84,7 +93,7 @@ class Sharing(NamedTuple):
         constants: dict[str, Any],
         activation: Function,
         empty: Callable[[tuple[int, ...], DType], Any],
-    ) -> Iterator[tuple[Launcher, tuple[Any, ...], dict[str, Any]]]:
+    ) -> Iterator[Step]:
         """The launches, each with its arguments and constants.
 
         Parameters
@@ -161,11 +170,6 @@ class TileLaunch(NamedTuple):
     parts: int = 1
     packing: Packing | None = None
     sharing: Sharing | None = None
-
-    @property
-    def alone(self) -> bool:
-        """Whether it makes the product by itself."""
-        return self.parts == 1 and self.sharing is None and self.packing is None
 
 
 class Beside(NamedTuple):
@@ -262,9 +266,8 @@ def _naive(asked: Asked) -> Iterator[TileLaunch]:
 
 
 def _in_squares(asked: Asked) -> Iterator[TileLaunch]:
-    square = (_EDGE, _EDGE, 1)
-    launcher = _over_tiles(gemm_tiled, asked.shape, _EDGE, _EDGE, square)
-    yield TileLaunch(launcher, {"TILE": _EDGE, **asked.in_single})
+    constants = {name: asked.in_single[name] for name in ("ACC", "ACTIVATION")}
+    yield tiles_launch(_SQUARES, asked.shape, constants)
 
 
 def _is_slim(asked: Asked) -> bool:
@@ -304,7 +307,7 @@ def _tiles(asked: Asked) -> Iterator[TileLaunch]:
     """Tiles by a device's table, ranked by a model, in one of the schedules."""
     device, kind, shape, k, algorithm, _, b_columns, beside = asked
     constants, product = asked.in_single, asked.product
-    usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
+    usual = has_tensor_copies(device.capabilities) or (beside.plain and not b_columns)
     least = _parts_against_drift(device, kind, product, constants["ACC"])
     for choice, parts in schemes(device, kind, algorithm, product, b_columns):
         if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
@@ -321,9 +324,9 @@ _RUNGS: Final = "naive", "tiled"
 PRODUCTS: Final = Ways[Asked, TileLaunch](
     "product",
     Way("element by element", "gemm_naive", _naive, lambda x: x.algorithm == "naive"),
-    Way("in squares", "gemm_tiled", _in_squares, lambda x: x.algorithm == "tiled"),
+    Way("in squares", "gemm_tiles", _in_squares, lambda x: x.algorithm == "tiled"),
     Way("slim", "gemm_slim gemm_sums", _slim, _is_slim),
-    Way("packed", "pack_right multiply pack_halves multiply_halves", _packed, _is_packed),
+    Way("packed", "pack_right multiply", _packed, _is_packed),
     Way(
         "in tiles",
         "gemm_tiles gemm_sums gemm_shares gemm_share_sums",
@@ -384,8 +387,8 @@ def in_order(
     args: tuple[Any, ...],
     activation: Function,
     empty: Callable[[tuple[int, ...], DType], Any],
-) -> Iterator[tuple[TileLaunch, tuple[Any, ...]]]:
-    """The launches that make a product, one after the other, each with its arguments.
+) -> Iterator[Step]:
+    """The launches that make a product, one after the other, each with arguments and constants.
 
     Parameters
     ----------
@@ -398,27 +401,20 @@ def in_order(
     empty : callable
         Makes room for partial results, or packed operands.
     """
-    if launch.alone:
-        yield launch, args
-        return
+    launcher, constants = launch.launcher, launch.constants
     if launch.packing is not None:
-        accumulator = launch.constants["ACC"]
-        for launcher, arguments, constants in packed_steps(
-            launch.packing, args, accumulator, empty
-        ):
-            yield TileLaunch(launcher, constants), arguments
-        return
-    if launch.sharing is not None:
-        steps = launch.sharing.steps(launch.launcher, args, launch.constants, activation, empty)
-        for launcher, arguments, constants in steps:
-            yield TileLaunch(launcher, constants), arguments
-        return
-    alpha, a, b, beta, c, bias, out = args
-    shape = tuple(out.shape)
-    partial = empty((launch.parts, *shape), launch.constants["ACC"])
-    one = 1.0 if alpha is None else type(alpha)(1)
-    yield launch, (one, a, b, 0 * one, None, None, partial)
-    yield sums_launch(shape, activation), (partial, alpha, beta, c, bias, out)
+        yield from packed_steps(launch.packing, args, constants["ACC"], empty)
+    elif launch.sharing is not None:
+        yield from launch.sharing.steps(launcher, args, constants, activation, empty)
+    elif launch.parts > 1:
+        alpha, a, b, beta, c, bias, out = args
+        partial = empty((launch.parts, *out.shape), constants["ACC"])
+        one = 1.0 if alpha is None else type(alpha)(1)
+        yield launcher, (one, a, b, 0 * one, None, None, partial), constants
+        arguments = partial, alpha, beta, c, bias, out
+        yield gemm_sums[prod(out.shape), _LINE], arguments, {"ACTIVATION": activation}
+    else:
+        yield launcher, args, constants
 
 
 def tiles_launch(
@@ -450,11 +446,6 @@ def tiles_launch(
     most = compute_units * parameters["RESIDENT"] if tiling.persistent else 0
     launcher = _over_tiles(gemm_tiles, shape, tiling.rows, tiling.columns, workgroup, most)
     return TileLaunch(launcher, {"TILING": tiling, **settings}, parts)
-
-
-def sums_launch(shape: tuple[int, ...], activation: Function) -> TileLaunch:
-    """The kernel that makes a result of a shape from its partial sums."""
-    return TileLaunch(gemm_sums[prod(shape), _LINE], {"ACTIVATION": activation})
 
 
 def _over_tiles(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import accumulate
 from math import gcd, prod
 from typing import Any, Final, NamedTuple
@@ -19,9 +19,8 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType, float16, float32
 from portable.lang.function import Function
 from portable.lang.launch.geometry import groups
-from portable.lang.launch.launch import Familiar, Launcher
+from portable.lang.launch.launch import Launcher
 from portable.lang.tiles.micro_shape import MicroShape
-from portable.linalg.base.operands import views_overlap
 from portable.linalg.products.kernels import keep, relu
 from portable.linalg.products.model import Product
 from portable.linalg.products.packed_kernels import (
@@ -36,8 +35,8 @@ from portable.linalg.products.packed_kernels import (
 from portable.namespace import device_of_arrays
 
 __all__ = [
-    "PackedAgain",
     "Packing",
+    "Step",
     "kept_room",
     "packed_launcher",
     "packed_steps",
@@ -256,50 +255,6 @@ def packed_steps(
         yield pack[0], (columns, right, slab), pack[1]
         arguments = alpha, a, left, right, kept, bias, out, slab
         yield multiplication[0], arguments, multiplication[1]
-
-
-class PackedAgain(NamedTuple):
-    """What recognises and launches products like an earlier one.
-
-    Attributes
-    ----------
-    device : Device
-        Where that was made, in room that the thread keeps.
-    plan, accumulator
-        As of `packed_steps`.
-    launches : tuple of Familiar
-        For each of its launches.
-    """
-
-    device: Device
-    plan: Packing
-    accumulator: DType
-    launches: tuple[Familiar, ...]
-
-    @classmethod
-    def of(
-        cls, device: Device, plan: Packing, args: tuple[Any, ...], accumulator: DType
-    ) -> PackedAgain | None:
-        """From the arguments of `packed_steps`; None where only calls can launch it."""
-        steps = packed_steps(plan, args, accumulator, partial(kept_room, device))
-        launches = [
-            launcher.familiar(arguments, constants) for launcher, arguments, constants in steps
-        ]
-        known = tuple(x for x in launches if x is not None)
-        return cls(device, plan, accumulator, known) if len(known) == len(launches) else None
-
-    def launched(self, args: tuple[Any, ...], constants: dict[str, Any]) -> bool:
-        """Makes a product of arguments alike; False, where a call has to begin anew, else."""
-        device, (_, a, b, _, _, bias, out) = self.device, args
-        if not all(x is None or device.owns(x) for x in (a, b, bias, out)):
-            return False
-        if device_of_arrays(out) is not device:  # NumPy's arrays, and another one is in use now
-            return False
-        if views_overlap(device.view(b), device.view(out)):
-            return False
-        room = partial(kept_room, device)
-        steps = packed_steps(self.plan, args, self.accumulator, room)
-        return all(x.launched(*step[1:]) for x, step in zip(self.launches, steps, strict=True))
 
 
 class _Cut(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -15,19 +14,13 @@ from portable.dtypes import DType, bfloat16, dtype, float16, float32
 from portable.errors import OutOfMemoryError
 from portable.lang.arguments.arguments import ALIGNMENT, array_spec
 from portable.lang.kernel import kernel
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
-from portable.lang.launch.launch import Launcher
 from portable.linalg.products.kernels import matrix_of
 from portable.linalg.products.schedules import tile_of_workgroup
 
-Enqueue = Callable[..., None]
-"""Takes a launcher and what that is called with."""
-
 _EDGE: Final = 64
 _ITEMS: Final = 256
-
-COPYING: Final[dict[str, Any]] = {"EDGE": _EDGE}
-"""Constants of copies."""
 
 _ROW_BYTES: Final = 128
 """What rows are rounded up to: a line of the caches."""
@@ -45,7 +38,7 @@ _FEWEST_USES: Final = 128
 
 
 _SECTOR: Final = 32
-"""Bytes that caches give at a time: rows that begin between them cost Hopper's copy engine more."""
+"""Bytes that caches give at a time: rows that begin between them cost TMA more."""
 
 _FEWEST_FOR_SECTORS: Final = 2**33
 """Multiplications of a product from which on b's rows are worth copies to sectors.
@@ -113,8 +106,8 @@ def row_multiples(
         return None
     if "vector" not in capabilities.async_copy:
         return None
-    engine = kind.itemsize == 2 and "tensor" in capabilities.async_copy and not b_columns
-    sectors = engine and products >= _FEWEST_FOR_SECTORS
+    boxes = kind.itemsize == 2 and "tensor" in capabilities.async_copy and not b_columns
+    sectors = boxes and products >= _FEWEST_FOR_SECTORS
     turned = b_columns and kind is float32 and shape[-2] >= _FEWEST_ROWS_TURNED
     across = kind is float32  # of which work-items multiply columns with rows
     return Rows(ALIGNMENT, _SECTOR if sectors else ALIGNMENT, turned, across)
@@ -146,7 +139,6 @@ def in_rows(
     multiple: int = ALIGNMENT,
     turned: bool = False,
     across: bool = False,
-    enqueue: Enqueue = Launcher.__call__,
 ) -> Any:
     """The array, or where its rows and columns do not begin at such bytes a copy whose rows do.
 
@@ -162,8 +154,6 @@ def in_rows(
         Whether columns that begin so will not do.
     across : bool
         Whether columns of a copy lie together, not its rows.
-    enqueue : callable
-        Makes the launch of a copy.
     """
     view = device.view(x)
     if 0 in view.strides:
@@ -173,14 +163,14 @@ def in_rows(
     if lies_well and not view.address % multiple and _are_aligned(*layout, multiple):
         return x
     try:
-        rows = room_for(device, dtype(view.dtype), view.shape, across)
+        rows = _room_for(device, dtype(view.dtype), view.shape, across)
     except OutOfMemoryError:
         return x
-    copy_into(x, rows, enqueue)
+    copy_into(x, rows)
     return rows
 
 
-def room_for(device: Device, kind: DType, shape: tuple[int, ...], across: bool) -> Any:
+def _room_for(device: Device, kind: DType, shape: tuple[int, ...], across: bool) -> Any:
     """A new array whose rows, or columns where `across`, begin at lines of the caches."""
     *lead, m, n = shape
     count, length = (n, m) if across else (m, n)
@@ -190,16 +180,11 @@ def room_for(device: Device, kind: DType, shape: tuple[int, ...], across: bool) 
     return rows.swapaxes(-1, -2) if across else rows
 
 
-def copy_into(x: Any, out: Any, enqueue: Enqueue = Launcher.__call__) -> None:
+def copy_into(x: Any, out: Any) -> None:
     """Copies matrices (..., m, n) to others, either of which may be transposed views."""
-    enqueue(copy_launcher(out), x, out, **COPYING)
-
-
-def copy_launcher(out: Any) -> Launcher:
-    """The launch of `copy_into`, whose constants are `COPYING`."""
     *lead, m, n = out.shape
     tiles = prod(lead) * -(-m // _EDGE) * -(-n // _EDGE)
-    return copy_into_rows[groups(tiles), (_ITEMS, 1, 1)]
+    enqueue(copy_into_rows[groups(tiles), (_ITEMS, 1, 1)], x, out, EDGE=_EDGE)
 
 
 @lru_cache(maxsize=4096)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any, Final, Literal
 
@@ -9,22 +10,18 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
-from portable.interchange.libraries import takes_other_libraries, tensors_viewed
-from portable.interchange.tensors import is_tensor
+from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
+from portable.lang.launch.again import Asked, remembered
+from portable.lang.launch.enqueued import enqueue, enqueue_call
 from portable.linalg.base.operands import broadcast_shape, common_dtype
-from portable.linalg.products.again import (
-    key_of,
-    key_of_tensors,
-    known_of_tensors,
-    known_product,
-)
 from portable.linalg.products.gemm import gemm, product_with_factors
 from portable.linalg.products.kernels import matrix_of, scaled
 from portable.linalg.products.rows import bytes_by_units
 from portable.linalg.products.schedules import matrices_of
 from portable.namespace import device_of_arrays
 from portable.primitives.mapping import copy
+from portable.tune.table import recent_state
 from portable.typing import ArrayT
 
 _KINDS: Final = (kl.f8e4m3, kl.f8e5m2, kl.i8, kl.f16, kl.bf16, kl.f32)
@@ -32,6 +29,7 @@ _FACTORS: Final = (kl.f32, kl.f16, kl.bf16, kl.f8e4m3, kl.f8e5m2)
 _RESULTS: Final = (kl.f32, kl.bf16, kl.f16)
 _LINE: Final = 256
 _NAME: Final = "scaled"
+_ALIKE: Final = (0, 1), (2, 3)
 
 
 @kernel
@@ -135,34 +133,10 @@ def scaled_matmul(
     """
     if precision not in ("full", "fast"):
         raise ValueError(f"precision={precision!r}; scaled_matmul has full and fast")
-    product = None
-    if is_tensor(a):
-        rows, scales = (a, b), (a_scales, b_scales)
-        product = _of_tensors(rows, scales, out, preferred_element_type, precision)
-    if product is None:
-        product = _scaled(a, b, a_scales, b_scales, out, preferred_element_type, precision)
-    return product  # type: ignore[no-any-return]
-
-
-def _of_tensors(
-    rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, preferred: Any, precision: str
-) -> Any:
-    """The product of a GPU's tensors; None where they take a longer look."""
-    if not rows[0].is_cuda:
-        return None
-    told = _NAME, preferred, precision
-    known = _made_again(key_of_tensors(*rows, None, told), rows, scales, out)
-    if known is not None:
-        return known
-    viewed = tensors_viewed((*rows, *scales, out))
-    if viewed is None:
-        return None
-    a, b, a_scales, b_scales, target = viewed.values
-    with viewed.scope:
-        result = viewed.given(_scaled(a, b, a_scales, b_scales, target, preferred, precision))
-    key = key_of(a, b, 0.0, a_scales, b_scales, target, told)
-    known_of_tensors(*rows, _arguments(rows, scales, result), key, told)
-    return result
+    options = preferred_element_type, precision
+    work = partial(_scaled, a, b, a_scales, b_scales, out, *options)
+    arrays = a, b, a_scales, b_scales
+    return remembered(Asked(arrays, out, (_NAME, *options), (), recent_state(), _ALIKE), work)  # type: ignore[no-any-return]
 
 
 @takes_other_libraries
@@ -170,9 +144,6 @@ def _scaled(
     a: Any, b: Any, a_scales: Any, b_scales: Any, out: Any, preferred: Any, precision: Any
 ) -> Any:
     """`scaled_matmul` of arrays."""
-    key = key_of(a, b, 0.0, a_scales, b_scales, out, (_NAME, preferred, precision))
-    if (known := _made_again(key, (a, b), (a_scales, b_scales), out)) is not None:
-        return known
     others = [] if out is None else [out]
     device = device_of_arrays(a, b, a_scales, b_scales, *others)
     shape = _checked_shape(a, b, a_scales, b_scales)
@@ -188,32 +159,15 @@ def _scaled(
     elif tuple(out.shape) != shape:
         raise ShapeError(f"scaled_matmul: out has shape {tuple(out.shape)}, the result {shape}")
     if 0 not in shape:
-        _multiply((a, b), (a_scales, b_scales), out, precision, key)
+        _multiply((a, b), (a_scales, b_scales), out, precision)
     return out
-
-
-def _made_again(key: Any, rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any) -> Any:
-    """The product of arrays like some before, by one launch; None where it is not known."""
-    known = known_product(key)
-    if known is None:
-        return None
-    result = known.make() if out is None else out
-    args = _arguments(rows, scales, result)
-    return result if known.familiar.launched(args, known.constants) else None
-
-
-def _arguments(rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any) -> tuple[Any, ...]:
-    """Of the launch that makes a product whose rows have one factor each."""
-    return None, rows[0], _turned(rows[1]), (scales[0], _turned(scales[1])), None, None, out
 
 
 def _turned(x: Any) -> Any:
     return x.swapaxes(-1, -2)
 
 
-def _multiply(
-    rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, precision: Any, key: Any
-) -> None:
+def _multiply(rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, precision: Any) -> None:
     """The product of what was checked."""
     (a, b), (a_scales, b_scales) = rows, scales
     device, kind = device_of_arrays(out), dtype(a.dtype)
@@ -222,9 +176,9 @@ def _multiply(
     products = prod(shape) * k
     columns, factors = _turned(b), (a_scales, _turned(b_scales))
     if whole and kind is kl.i8:
-        scale_sums[prod(shape), _LINE](gemm(a, columns), factors, out)
+        enqueue(scale_sums[prod(shape), _LINE], gemm(a, columns), factors, out)
     elif whole and bytes_by_units(device.capabilities, kind, shape[-2:], products):
-        product_with_factors(a, columns, factors, out, precision, key)
+        product_with_factors(a, columns, factors, out, precision)
     else:
         _multiplied_first(device, (a, a_scales), (b, b_scales), out)
 
@@ -260,7 +214,7 @@ def _multiplied_first(
     if dtype(out.dtype) is kl.f32:
         gemm(a, _turned(b), out=out)
     else:
-        copy(gemm(a, _turned(b)), out=out)
+        enqueue_call(copy, gemm(a, _turned(b)), out=out)
 
 
 def _in_singles(device: Device, x: Any, scales: Any) -> Any:
@@ -270,5 +224,5 @@ def _in_singles(device: Device, x: Any, scales: Any) -> Any:
     made = device.empty(shape, kl.f32)
     if prod(shape):
         block = x.shape[-1] // scales.shape[-1]
-        scale_rows[prod(shape), _LINE](x, scales, made, BLOCK=block)
+        enqueue(scale_rows[prod(shape), _LINE], x, scales, made, BLOCK=block)
     return made

@@ -8,9 +8,8 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
-from portable.lang.launch.filling import Wording
+from portable.lang.launch.filling import Names, Wording
 from portable.lang.launch.launch import Repeatable
-from portable.lang.launch.maker import maker_of
 from portable.primitives.base.borrowed import Borrowed, borrowed, new
 from portable.primitives.base.storage import Storage, contiguous_strides
 
@@ -31,7 +30,7 @@ class Place(NamedTuple):
     by: int
 
 
-class RunText:
+class RunText(Names):
     """The text of one run in the making, and what the names in it stand for.
 
     Array `n` is ``x<n>``, its memory ``b<n>``, and ``o<n>`` where in it it begins; new ones of the
@@ -44,11 +43,11 @@ class RunText:
     """
 
     def __init__(self, given: Sequence[Any]) -> None:
+        super().__init__()
         self._given = len(given)
         self._count = self._given
         self._device: Device = given[0].device
         self._borrows = isinstance(given[0], Borrowed)
-        self._names: dict[str, Any] = {}
         self._lines = [
             f"b{n}, o{n} = x{n}.buffer, x{n}.offset"
             for n, x in enumerate(given)
@@ -96,7 +95,7 @@ class RunText:
             return self._offset(at)
 
         def known(number: str) -> tuple[Any, ...]:
-            return (self._names[number],) if number in self._names else ()
+            return (self.values[number],) if number in self.values else ()
 
         words = Wording(handle, offset, numbers.__getitem__, self.named, known)
         arguments = launch.bound.filling.text(words)
@@ -114,12 +113,11 @@ class RunText:
         """The function, which gives the views at places, a tuple if there are several."""
         returned = ", ".join(self._result(*result) for result in results)
         self._lines.append(f"return {returned}")
-        text = _SOURCE.format(
-            names=", ".join(self._names),
+        made: Callable[..., Any] = self.function(
+            _SOURCE,
             given=", ".join(f"x{n}" for n in range(self._given)),
             lines="\n        ".join(self._lines),
         )
-        made: Callable[..., Any] = maker_of(text)(**self._names)
         return made
 
     def _result(self, x: Any, at: Place) -> str:
@@ -140,7 +138,7 @@ class RunText:
         if not (_contiguous(x) and _contiguous(like) and _size(x) == _size(like)):
             return False
         self._made[n] = x.at(None, 0), make
-        self._names[make] = self._maker(x)
+        self.values[make] = self._maker(x)
         return True
 
     def _next(self) -> int:
@@ -151,12 +149,6 @@ class RunText:
         if at.array >= self._given and not self._borrows:
             return str(at.by)
         return f"o{at.array} + {at.by}" if at.by else f"o{at.array}"
-
-    def named(self, x: Any) -> str:
-        """A name that stands for a value."""
-        name = f"v{len(self._names)}"
-        self._names[name] = x
-        return name
 
 
 def made_like(x: Any) -> Callable[..., Any]:

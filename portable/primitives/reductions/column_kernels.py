@@ -27,12 +27,16 @@ def keep_lanes(
 
     Where that begins before the one before it ends, this has written the rows that both have.
     """
-    rows = product_of(out.shape[: out.ndim - 1])
-    first = vector_at(row, k, rows, lanes)
-    for lane in kl.static_range(lanes):
-        if first + lane >= row + k * lanes:
-            at = unravelled(first + lane, out.shape[: out.ndim - 1])
-            out[*at, s] = kl.cast(value[lane], out.dtype)
+    lead = out.shape[: out.ndim - 1]
+    first = vector_at(row, k, product_of(lead), lanes)
+    if first == row + k * lanes:
+        at = unravelled(first, lead)
+        kl.vstore(out, *at, s, kl.cast(value, out.dtype), axis=out.ndim - 2)
+    else:
+        for lane in kl.static_range(lanes):
+            if first + lane >= row + k * lanes:
+                at = unravelled(first + lane, lead)
+                out[*at, s] = kl.cast(value[lane], out.dtype)
 
 
 @kernel

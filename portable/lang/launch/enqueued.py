@@ -1,4 +1,4 @@
-"""Launches of a convolution, done and remembered, so that they can be prepared for more."""
+"""Launches of operations, done and recorded, so that they can be made again at less cost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,16 @@ class _Work(NamedTuple):
 
 Step = Launch | _Work
 
-_recording: Final[ContextVar[list[Step] | None]] = ContextVar("recording", default=None)
+
+class _Recording(NamedTuple):
+    """Steps, and whether they are prepared only."""
+
+    steps: list[Step]
+    prepares: bool = False
+
+
+RECORDING: Final[ContextVar[_Recording | None]] = ContextVar("recording", default=None)
+"""Launches that are being recorded."""
 
 
 def enqueue(launcher: Launcher, *args: Any, **constants: Any) -> None:
@@ -45,10 +54,27 @@ def enqueue(launcher: Launcher, *args: Any, **constants: Any) -> None:
     *args, **constants
         As of its call.
     """
+    recording = RECORDING.get()
+    if recording is not None and recording.prepares:
+        launch = launcher.prepare(*args, **constants)
+        recording.steps.append(_Work(lambda: launch))
+        return
     launcher(*args, **constants)
-    steps = _recording.get()
-    if steps is not None:
-        steps.append(Launch(launcher, args, constants))
+    if recording is not None:
+        recording.steps.append(Launch(launcher, args, constants))
+
+
+@contextmanager
+def attempted() -> Iterator[None]:
+    """Launches of which none counts where one fails."""
+    recording = RECORDING.get()
+    count = 0 if recording is None else len(recording.steps)
+    try:
+        yield
+    except BaseException:
+        if recording is not None:
+            del recording.steps[count:]
+        raise
 
 
 def enqueue_call(
@@ -63,16 +89,16 @@ def enqueue_call(
     prepare : callable, optional
         Takes them too, and gives what does the same again at less cost.
     """
-    steps = _recording.get()
-    token = _recording.set(None)
+    recording = RECORDING.get()
+    token = RECORDING.set(None)
     try:
         work(*args, **more)
     finally:
-        _recording.reset(token)
-    if steps is not None:
+        RECORDING.reset(token)
+    if recording is not None:
         again = partial(work, *args, **more)
         made = partial(prepare, *args, **more) if prepare else partial(_wrapped, again)
-        steps.append(_Work(made))
+        recording.steps.append(_Work(made))
 
 
 def _wrapped(work: Callable[[], object]) -> Repeated:
@@ -83,30 +109,32 @@ def _wrapped(work: Callable[[], object]) -> Repeated:
 
 
 @contextmanager
-def recorded() -> Iterator[list[Step]]:
-    """What `enqueue` and `enqueue_call` do in it, in order."""
-    steps: list[Step] = []
-    token = _recording.set(steps)
+def recorded(*, prepares: bool = False) -> Iterator[list[Step]]:
+    """What `enqueue` and `enqueue_call` do in it, in order; launches may be prepared only."""
+    recording = _Recording([], prepares)
+    token = RECORDING.set(recording)
     try:
-        yield steps
+        yield recording.steps
     finally:
-        _recording.reset(token)
+        RECORDING.reset(token)
 
 
-def repeated(work: Callable[[], object]) -> Repeated:
+def repeated(work: Callable[[], object], *, prepares: bool = False) -> Repeated:
     """Does some work, and gives what does it again for the same arrays at the least cost.
 
     Parameters
     ----------
     work : callable
         Whose launches are all made by `enqueue` and `enqueue_call`.
+    prepares : bool
+        Whether it is not done now.
     """
-    with recorded() as steps:
+    with recorded(prepares=prepares) as steps:
         work()
     launches = [step.prepared() for step in steps]
-    return launches[0] if len(launches) == 1 else partial(_in_turn, tuple(launches))
+    return launches[0] if len(launches) == 1 else partial(_in_order, tuple(launches))
 
 
-def _in_turn(launches: tuple[Repeated, ...]) -> None:
+def _in_order(launches: tuple[Repeated, ...]) -> None:
     for launch in launches:
         launch()
