@@ -31,11 +31,10 @@ def _case(function: Function) -> Case:
     return Case(function, dtypes[0], min(function.shapes(0, whole=True), key=prod))
 
 
+@pytest.mark.needs_compiler
 @pytest.mark.needs_namespace
 @pytest.mark.parametrize("function", _FUNCTIONS, ids=[f.name for f in _FUNCTIONS])
 def test_functions_run_where_it_was_chosen(device: Device, function: Function) -> None:
-    if device.interprets:
-        device = device.for_arrays()  # whose memory is its own
     if takes_numpys(device):
         pytest.skip(f"{device.name} takes NumPy's arrays as they are")
     case = _case(function)

@@ -49,7 +49,6 @@ _OF_OPERATIONS: Final = tuple(
     for room in (
         "array",
         "conv",
-        "doors",
         "gf2",
         "linalg",
         "nn",
