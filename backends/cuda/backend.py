@@ -362,6 +362,13 @@ class CuPyDevice(Device):
 
         return Replay(self, work) if self.capabilities.replays else work
 
+    def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
+        """By branches of a graph, where one is captured."""
+        from portable_backends.cuda.streams import branch
+
+        with branch(second):
+            first()
+
     def stream_scope(self) -> AbstractContextManager[Any]:
         """A context in which this device is CuPy's current one."""
         scope: AbstractContextManager[Any] = self._cupy.cuda.Device(self.index)

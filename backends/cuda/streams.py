@@ -98,7 +98,8 @@ class Replay:
         Other threads go on meanwhile, as they load programs and take memory.
         """
         get_ready()
-        pool, stream = self._cuda.MemoryPool(), self._cuda.Stream(non_blocking=True)
+        pool = self._cuda.MemoryPool()
+        stream = self._cuda.Stream(non_blocking=True, priority=_PRIORITY)
         self._kept = pool, stream
         with stream, self._cuda.using_allocator(pool.malloc):
             stream.begin_capture()
@@ -108,6 +109,33 @@ class Replay:
                 graph = stream.end_capture()
             graph.upload(stream)
         return graph
+
+
+_PRIORITY: Final = -5
+"""Of what is captured, but for branches: the highest there is."""
+
+_branches: Final[dict[int, Any]] = {}
+"""Streams that branches are captured on, by device: operations keep what is a queue's own."""
+
+
+@contextmanager
+def branch(work: Callable[[], object]) -> Iterator[None]:
+    """Has `work` run beside what is enqueued in this context, if a graph is being captured."""
+    from cupy import cuda
+
+    stream = cuda.get_current_stream()
+    if not stream.is_capturing():
+        yield
+        work()
+        return
+    beside = _branches.setdefault(cuda.runtime.getDevice(), cuda.Stream(non_blocking=True))
+    forked = stream.record()
+    yield
+    with beside:
+        beside.wait_event(forked)
+        work()
+        joined = beside.record()
+    stream.wait_event(joined)
 
 
 # Streams and events of CuPy, and ranges for the vendors' profilers.

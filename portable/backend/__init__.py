@@ -298,6 +298,17 @@ class Device(ABC):
         """
         return work
 
+    def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
+        """May: does two pieces of work that do not depend on each other at the same time.
+
+        Parameters
+        ----------
+        first, second : callable
+            As for `replay`. What takes longer is the first.
+        """
+        first()
+        second()
+
     def stream_scope(self) -> AbstractContextManager[Any]:
         """Should: a context in which new arrays of `namespace` are made on this device."""
         from contextlib import nullcontext

@@ -159,10 +159,26 @@ def kinds_of(x: Any) -> tuple[Any, tuple[DType, ...]]:
 @function
 def element_at(arrays: tuple[kl.Array, ...], index: tuple[kl.Scalar, ...], KIND: Any) -> Any:
     """The element at an index: a number, or a struct or tuple of one from each array."""
-    items = [array[*index] for array in arrays]
+    return made_of([array[*index] for array in arrays], KIND)
+
+
+@function
+def made_of(items: Any, KIND: Any) -> Any:
+    """The element of a number from each array."""
     if KIND is None:
         return items[0]
     return items if KIND is tuple else KIND(*items)
+
+
+@function
+def put_neighbours(
+    arrays: tuple[kl.Array, ...], index: tuple[kl.Scalar, ...], values: Any, KIND: Any
+) -> None:
+    """Writes elements side by side along the last axis, as a vector of each field."""
+    items = [(value,) if KIND is None else fields_of(value, KIND) for value in values]
+    for k in kl.static_range(len(arrays)):
+        row = kl.vector(*[item[k] for item in items])
+        kl.vstore(arrays[k], *index, kl.cast(row, arrays[k].dtype))
 
 
 @function
@@ -222,10 +238,25 @@ class How:
     ) -> Any:
         """The total of the one element that comes `i`-th in its row."""
         along = unravelled(i, arrays[0].shape[self.lead :])
-        value = element_at(arrays, (*outer, *along), self.given)
+        return self.total_of(element_at(arrays, (*outer, *along), self.given), i)
+
+    def total_of(self, value: Any, i: kl.Scalar) -> Any:
+        """The total of an element alone, which comes `i`-th in its row."""
         if self.each is None:
             return value
         return self.each(value, i) if self.indexed else self.each(value)
+
+    def neighbours(
+        self, arrays: tuple[kl.Array, ...], outer: tuple[kl.Scalar, ...], i: kl.Scalar, count: int
+    ) -> Any:
+        """The totals of so many elements from the `i`-th on, loaded as vectors of each field."""
+        rows = [kl.vload(array, *outer, i, lanes=count) for array in arrays]
+        return tuple(
+            [
+                self.total_of(made_of([row[k] for row in rows], self.given), i + k)
+                for k in range(count)
+            ]
+        )
 
 
 @kernel
@@ -270,6 +301,8 @@ class Scan:
         Elements of the last axis that a workgroup does.
     ahead : int
         Neighbours that each work-item holds at a time, so that the order of elements is kept.
+    vectors : bool
+        Whether they are loaded and stored as vectors, which serves whole lines of memory.
     inclusive : bool
         Whether an element's own is in its total.
     totals : bool
@@ -278,8 +311,19 @@ class Scan:
 
     section: int
     ahead: int
+    vectors: bool
     inclusive: bool
     totals: bool = False
+
+
+@function
+def running_totals(op: Any, before: Any, values: Any, inclusive: bool) -> Any:
+    """Those of a few values, which go on from the total before them."""
+    upto = op(before, values[0])
+    first = upto if inclusive else before
+    if len(values) == 1:
+        return (first,)
+    return (first, *running_totals(op, upto, values[1:], inclusive))
 
 
 @kernel
@@ -319,13 +363,22 @@ def scan_elements(
     for tile in range(first, stop, kl.local_size(0) * AHEAD):
         begin = tile + kl.local_id(0) * AHEAD
         end = kl.minimum(begin + AHEAD, stop)
-        total = neutral
-        for i in range(begin, end):
-            total = HOW.op(total, HOW.value(arrays, outer, i))
+        total, whole = neutral, SCAN.vectors and tile + kl.local_size(0) * AHEAD <= stop
+        held = tuple([neutral for _ in range(AHEAD)])
+        if whole:
+            held = HOW.neighbours(arrays, outer, begin, AHEAD)
+            for k in kl.static_range(AHEAD):
+                total = HOW.op(total, held[k])
+        else:
+            for i in range(begin, end):
+                total = HOW.op(total, HOW.value(arrays, outer, i))
         before, carried = kl.workgroup_scan(
             HOW.op, total, inclusive=False, initial=carried, total=True
         )
-        if not SCAN.totals:
+        if not SCAN.totals and whole:
+            running = running_totals(HOW.op, before, held, SCAN.inclusive)
+            put_neighbours(out, (*outer, begin), running, HOW.total)
+        elif not SCAN.totals:
             for i in range(begin, end):
                 upto = HOW.op(before, HOW.value(arrays, outer, i))
                 put_at(out, (*outer, i), upto if SCAN.inclusive else before, HOW.total)

@@ -164,7 +164,11 @@ def _by_elements(
     how, lead = totals.how(x.ndim - 1), x.shape[:-1]
     capabilities = x.device.capabilities
     ahead = 1 if capabilities.lone_work_items else _AHEAD
-    scan = Scan(_section(prod(lead), x.shape[-1], capabilities), ahead, inclusive)
+    section, fields = _section(prod(lead), x.shape[-1], capabilities), (*arrays, *out)
+    vectors = ahead > 1 and all(
+        a.dtype.kind in "iuf" and a.strides[-1] == a.dtype.itemsize for a in fields
+    )
+    scan = Scan(section, ahead, vectors, inclusive)
     sections = -(-x.shape[-1] // scan.section)
     starts: tuple[Storage, ...] = ()
     if sections > 1:

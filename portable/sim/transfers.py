@@ -244,10 +244,12 @@ class Run:
         at, step_ = items[wanted], steps[wanted]
         index = self._reached(w, [i(w)[at].astype(np.int64) for i in self._index], step_)
         width = w.buffers[self.site.array].width  # type: ignore[index]
-        wide = tuple(np.repeat(i, width) for i in index)
-        component = np.tile(np.arange(width), at.size)
-        access = locate(w, self.site, wide, np.repeat(at, width), component)
-        wanted = np.repeat(wanted, width)
+        component: Value | int = 0
+        if width > 1:
+            index = tuple(i.repeat(width) for i in index)
+            component = np.arange(width * at.size) % width
+            at, wanted = at.repeat(width), wanted.repeat(width)
+        access = locate(w, self.site, index, at, component)
         if not wanted.all():
             inside, access.kept = access.kept, wanted.copy()
             if inside is not None:
@@ -284,8 +286,8 @@ def _(statement: s.CopyVector, b: Builder) -> Step:
     size = lanes * statement.target.dtype.itemsize
 
     def run(w: Workgroup) -> None:
-        items = np.repeat(w.active.ids, lanes)
-        steps = np.tile(np.arange(lanes), w.active.count)
+        items = w.active.ids.repeat(lanes)
+        steps = np.arange(lanes * w.active.count) % lanes
         copied = steps < valid(w)[items]
         stored = copied if outward else np.ones_like(copied)
         _check_aligned(w, (source, target), size)
