@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portable_backends.common.runtime_device import RuntimeDevice
+from portable_backends.common.devices import RuntimeDevice
 from portable_backends.cpu.numpy_device import NumPyDevice
 
 
