@@ -42,6 +42,7 @@ _MOST_KEPT: Final = 1 << 28
 """Bytes that loops keep before they are gone through in chunks."""
 
 _WIDEST: Final = 1024
+_LARGE: Final = 512
 _MOST_BY_ONE: Final = 1 << 17
 """Numbers that one workgroup sums up."""
 
@@ -322,15 +323,23 @@ class AdjointLauncher:
                 self._launch_all(plan, plan.needs.adjoint, given)
         except _Needs as found:
             plan.needs = found
-            if found.adjoint.sized:
-                self._widen(plan)
+            self._widen(plan, found.adjoint)
             self._launch_all(plan, found.adjoint, given)
 
-    def _widen(self, plan: _Plan) -> None:
-        """Launches work-items that need nothing of each other in long rows, where none are said."""
+    def _widen(self, plan: _Plan, adjoint: Adjoint) -> None:
+        """Launches work-items that need nothing of each other in long rows, where none are said.
+
+        What is left beside sums over neighbours does so little that larger workgroups begin faster.
+        """
         ndrange, workgroup = self._forward.key
         wide = _wide(plan.device, plan.dims)
         if workgroup is None and wide is not None and isinstance(ndrange, tuple):
+            if adjoint.gathers:
+                most = min(_LARGE, plan.device.capabilities.max_workgroup)
+                width = min(most, 1 << (ndrange[0] - 1).bit_length())
+                wide = (width, most // width)
+            elif not adjoint.sized:
+                return
             kernel = self._adjoint.kernel(plan.dims, thrifty=plan.thrifty)
             plan.launcher = kernel[tuple(ndrange[: plan.dims]), wide]
             plan.items = prod(plan.launcher.padded(plan.device))
