@@ -3,13 +3,16 @@
 from functools import partial
 from typing import Any, Final
 
-from portable_bench.convolved import SampledPlanes, by_products
+from portable_bench.convolved import by_products
+from portable_bench.layers import LayerPlanes
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Ways, Work
 from portable_bench.peers import Peers, on_host
-from portable_bench.prepared_conv import prepared
+from portable_bench.prepared_conv import prepared_layer
 from portable_bench.torch_conv import torch_conv
 
 _ALGORITHMS: Final = ("direct", "winograd2", "winograd4")
+_WINDOW: Final = (3, 1, 0, 1)
+"""Taps, stride, padding and groups."""
 
 
 class Conv(Operation):
@@ -35,10 +38,10 @@ class Conv(Operation):
         return Work(18.0 * c * results, case.bytes(n * c * h * w + 9 * c * k + results))
 
     def verifier(self, case: Case, x: Any, w: Any) -> Verifier:
-        return SampledPlanes(x, w, 2e-5 if case.dtype.itemsize == 4 else 2e-3).error
+        return LayerPlanes(x, w, _WINDOW, 2e-5 if case.dtype.itemsize == 4 else 2e-3).error
 
     def prepare(self, case: Case, x: Any, w: Any, algorithm: Any = "auto") -> Run:
-        return prepared(case, x, w, algorithm)
+        return prepared_layer(case, x, w, _WINDOW, algorithm)
 
     def ladder(self, case: Case) -> Ways:
         return {name: partial(self.prepare, case, algorithm=name) for name in _ALGORITHMS}
