@@ -82,8 +82,9 @@ def conv2d(
         wider than 3 x 3 only F(2 x 2).
     precision : {"usual", "full", "tf32"}
         "full": elementwise bounds for all results, also of infinite numbers: without Winograd's
-        method, without matrix units for ``float32``, and without several groups in a tile. "tf32": of ``float32``, directly, by
-        matrix units that round factors to 11 bits, where a device has such.
+        method, without matrix units for ``float32``, and without several groups in a tile. "tf32":
+        of ``float32``, directly, by matrix units that cut factors to 11 bits, where a device has
+        such.
     out : array, optional
         Where to put the results, of their shape; it may not overlap the operands.
     workspace : array, shape (n,), optional

@@ -139,7 +139,7 @@ class _Tiles:
         return Access(self._sites[array], buffer, index, np.zeros_like(offsets), offsets, None)
 
 
-@instruction("wgmma.f16", "wgmma.bf16", "wgmma.f8e4m3", "wgmma.f8e5m2", "wgmma.i8")
+@instruction("wgmma.tf32", "wgmma.f16", "wgmma.bf16", "wgmma.f8e4m3", "wgmma.f8e5m2", "wgmma.i8")
 def _(statement: s.Instruction, b: Builder) -> Step:
     site, tiles = b.site(statement.loc), _Tiles(statement, b)
     inputs = b.expressions(statement.inputs, site)

@@ -251,6 +251,12 @@ class Boxes(Method):
         return Window((-(-rows // self.patches), 1), (1, 1), (0, 0), (apart, 1))
 
     @cached_property
+    def along_channels(self) -> bool:
+        """Whether filters lie along channels, as warpgroups want all but halves."""
+        warpgroups = "wgmma.tf32" in self.device.capabilities.matrix_units
+        return self.splits == "first" and warpgroups and self.seen is self.shape
+
+    @cached_property
     def patch(self) -> Window:
         """What a patch sees of images."""
         window = self.shape.window
@@ -262,7 +268,12 @@ class Boxes(Method):
         taps, depth, count = shape.window.count, shape.channels // blocks, shape.filters // blocks
         if self.patches:
             taps = self.window.count * self.patch.count
-        room = self.device.empty((taps, depth, blocks, self.padded(count)), self.kind)
+        extents = taps, depth, blocks, self.padded(count)
+        if self.along_channels:
+            laid_out = self.device.empty((taps, blocks, count, self.padded(depth)), self.kind)
+            room = space.permute_dims(laid_out[..., :depth], (0, 3, 1, 2))
+        else:
+            room = self.device.empty(extents, self.kind)
         launcher = arrange_filters[(blocks * room.shape[3], depth), None]
         each, merged = shape.filters // shape.groups, shape.groups // blocks
         enqueue(launcher, w, room, each, merged, TURNED=turned)
