@@ -86,7 +86,7 @@ _VALUES: Final = {
     "SPLIT": (False, True),
 }
 
-_USUAL: Final = {"APART": False, **_UNUSED, **dict.fromkeys(_SHAPE, 0)}
+_USUAL: Final = {"APART": False, "RESIDENT": 0, **_UNUSED, **dict.fromkeys(_SHAPE, 0)}
 
 SPACE: Final = Space("conv", _VALUES, _is_read, _USUAL)
 """Tiles of the product, and by Winograd's method how many tiles of images are in a block, ``T``.
