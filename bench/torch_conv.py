@@ -11,7 +11,7 @@ from portable_bench.torch_networks import as_array, as_tensors, torch_device
 from portable_bench.torch_settings import torch_at_its_best
 
 
-def torch_conv(case: Case, window: tuple[int, int, int, int] = (3, 1, 0, 1)) -> list[Contender]:
+def torch_conv(case: Case, window: tuple[int, int, int, int]) -> list[Contender]:
     """By cuDNN, which tries its algorithms first and leaves TF32 out, or oneDNN on processors.
 
     Half precision lies with channels last.

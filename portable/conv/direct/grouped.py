@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import gcd, prod
 from typing import Any, Final
 
 from portable.conv.direct.box_kernels import arrange_filters
@@ -81,7 +81,7 @@ class Grouped(Method):
         fast = self.layout == "NHWC"
         depthwise = depth == filters == 1
         lanes = self._lanes(shape.filters if depthwise else filters) if fast else 1
-        several = 1 if depthwise else _divisor(filters // lanes, 4)
+        several = 1 if depthwise else gcd(filters // lanes, 4)
         steps = several * shape.window.count
         tile = next(t for t in self._tiles() if prod(t) * steps <= _MOST_PRODUCTS or prod(t) == 1)
         return GroupPlan(
@@ -93,7 +93,7 @@ class Grouped(Method):
         can = self.device.capabilities
         room = can.vector_bytes if can.lone_work_items else _PER_ITEM
         most = max(1, min(16, room // self.kind.itemsize))
-        return _divisor(filters, most)
+        return gcd(filters, most)
 
     def _tiles(self) -> list[Pair]:
         """Tiles of results, the largest first; along rows where channels are neighbours."""
@@ -103,11 +103,3 @@ class Grouped(Method):
         else:
             sizes = [(8, 1), (4, 1), (2, 1), (1, 1)]
         return [(min(down, height), min(across, width)) for down, across in sizes]
-
-
-def _divisor(count: int, most: int) -> int:
-    """The largest power of two up to another that divides a count."""
-    lanes = most
-    while count % lanes:
-        lanes //= 2
-    return lanes
