@@ -1,19 +1,27 @@
 """The convolutions of networks that many run, beside PyTorch's by cuDNN or oneDNN."""
 
-from typing import Any
+from typing import Any, ClassVar
 
-from portable_bench.layers import LAYERS, LayerPlanes, window_of
-from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Work
-from portable_bench.peers import Peers
-from portable_bench.prepared_conv import prepared_layer
-from portable_bench.torch_conv import torch_conv
+from portable_bench.convolutions import LAYERS, LayerPlanes, prepared_layer, window_of
+from portable_bench.operation import (
+    Case,
+    Operation,
+    Peers,
+    Run,
+    Shapes,
+    Size,
+    Sizes,
+    Verifier,
+    Work,
+)
+from portable_bench.torch_peers import torch_conv
 
 
 class ConvLayers(Operation):
     """`portable.conv` of N images of C x H x W with K filters of any taps, strides and groups."""
 
     name = "conv_layers"
-    axes: tuple[str, ...] = ("C", "H", "W", "K", "N", "taps", "stride", "groups")
+    axes: ClassVar[tuple[str, ...]] = ("C", "H", "W", "K", "N", "taps", "stride", "groups")
     brief = False
     sizes = {
         "cpu": Sizes("64x28x28x64x1x3x1x64,64x28x28x128x1x1x1x1", full=LAYERS),

@@ -20,8 +20,7 @@ from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, Shared, adjoint_of
 from portable.gradients.arguments import check_gradients, overlaps, views_of
 from portable.gradients.pairing import gradients_of
-from portable.lang.arguments.arguments import is_array
-from portable.lang.arguments.signature import CompositeSpec, Specialisation, constant_key
+from portable.lang.arguments.arguments import CompositeSpec, Specialisation, constant_key, is_array
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
@@ -34,7 +33,7 @@ from portable.lang.launch.launchable import Launchable
 from portable.lang.tiles import lower
 from portable.namespace import device_of, elsewhere
 from portable.primitives import copy, reduce
-from portable.system.locks import fork_safe_lock
+from portable.system.locking import fork_safe_lock
 
 _MOST_ADJOINTS: Final = 256
 _MOST_FAMILIAR: Final = 4
@@ -461,7 +460,7 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
 
 
 @kernel
-def _add_all(parts: kl.Array, out: kl.Array, *, AT: Any) -> None:
+def _add_all(parts: kl.Array, out: kl.Array, at: Any) -> None:
     """Adds the sum of some numbers to an element, by one workgroup."""
     i, items = kl.local_id(0), kl.local_size(0)
     total = kl.cast(0, parts.dtype)
@@ -469,7 +468,7 @@ def _add_all(parts: kl.Array, out: kl.Array, *, AT: Any) -> None:
         total += parts[k]
     total = kl.workgroup_reduce(kl.add, total)
     if i == 0:
-        out[AT] += total
+        out[at] += total
 
 
 def _add_sums(
@@ -486,7 +485,7 @@ def _add_sum(parts: Any, out: Any, index: tuple[int, ...], device: Device) -> No
     if parts.shape[0] > _MOST_BY_ONE:
         parts = reduce(parts).reshape(1)
     items = min(_WIDEST, device.capabilities.max_workgroup)
-    _add_all[groups(1), items](parts, out, AT=index)
+    _add_all[groups(1), items](parts, out, index)
 
 
 def _wide(device: Device, dims: int) -> tuple[int, ...] | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -74,14 +74,6 @@ def state() -> State:
     return _watch.state()
 
 
-def recent_state() -> State:
-    """`state` as of the last look, which was less than a second ago, whatever is named since.
-
-    It costs a tenth, for operations that repeat what they did.
-    """
-    return _watch.recent()
-
-
 class _Watch:
     """Looks at the user's table now and then: operations ask at each call, a look takes 5 us."""
 
@@ -103,7 +95,10 @@ class _Watch:
         return result
 
     def recent(self) -> State:
-        """The same, and of the path that was named then."""
+        """The same, and of the path that was named then, whatever is named since.
+
+        It costs a tenth, for operations that repeat what they did.
+        """
         result, due = self._last
         return result if monotonic() < due else self.state()
 
@@ -113,6 +108,9 @@ class _Watch:
 
 
 _watch: Final = _Watch()
+
+recent_state: Final[Callable[[], State]] = _watch.recent
+"""`state` as of the last look, which was less than a second ago."""
 
 
 def _look(path: str) -> State:

@@ -8,6 +8,7 @@ nought, since what was there before did not reach the loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,11 +19,8 @@ from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.own_elements import own_elements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import cast
-from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.kernel import Kernel, all_statements, cast, linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
-from portable.lang.ir.walk import all_statements
 
 _Of = Callable[[e.Expression], e.Expression]
 _ADDS: Final = ("add", "sub")
@@ -117,6 +115,12 @@ class Memory:
             made = replace(made, dtype=kind.real, shape=shape, layout=layout, ndim=len(shape))
         self.arrays.append(made)
         return made
+
+    def for_some(self, gathering: Gathering) -> Memory:
+        """The same arrays, of which only some loads are gone back through."""
+        part = copy(self)
+        part.gathering, part.totals, part.arrays = gathering, {}, list(self.arrays)
+        return part
 
     def sums(self) -> set[str]:
         """The names of the variables that sum up adjoints of elements."""
