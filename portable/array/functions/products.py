@@ -7,8 +7,7 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.array.base.engine import ArrayT
-from portable.array.base.operations import OPERATIONS
+from portable.array.base.operations import OPERATIONS, ArrayT
 from portable.array.functions.complex_products import complex_product
 from portable.array.functions.manipulation import (
     broadcast_to,
@@ -16,6 +15,7 @@ from portable.array.functions.manipulation import (
     moveaxis,
     permute_dims,
 )
+from portable.array.functions.statistics import sum as summed
 from portable.array.functions.statistics import summed_in
 from portable.array.functions.vector_product_kernels import (
     matrix_by_vector,
@@ -29,23 +29,78 @@ from portable.lang.kernel import Kernel, kernel
 from portable.linalg.products.gemm import no_tiles, product_launches
 from portable.linalg.products.kernels import keep, matrix_of
 from portable.linalg.products.launches import in_order
-from portable.primitives.base.geometry import (
+from portable.primitives.base.operands import (
+    accumulator,
     broadcast_shapes,
     normalized_axes,
     normalized_axis,
     power_of_two,
+    promoted_on,
 )
-from portable.primitives.base.promotion import accumulator, promoted_on
 from portable.primitives.base.recipe import Plans, Recipe, repeatable
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
-from portable.primitives.moves.reshaping import converted, reshaped
+from portable.primitives.moves.copying import converted, reshaped
 from portable.primitives.reductions.axis import lies_crosswise
 from portable.primitives.reductions.dots import dotted
 from portable.recording import told
 from portable.tune.table import recent_state
 from portable.tune.ways import Way, Ways
+
+# Diagonals of matrices, and their sums.
+
+
+@told
+def diagonal(x: ArrayT, /, *, offset: int = 0) -> ArrayT:
+    """The diagonals of matrices, a view.
+
+    Parameters
+    ----------
+    x : Array
+        Matrices in its last two dimensions.
+    offset : int
+        Which diagonal: so many above the main one.
+
+    Returns
+    -------
+    Array
+        With the diagonals along its last axis, empty where matrices have none so far away.
+
+    Raises
+    ------
+    ShapeError
+        For fewer than two dimensions.
+    """
+    check_arrays("diagonal", x)
+    if x.ndim < 2:
+        raise ShapeError(f"diagonal takes matrices, not an array of shape {x.shape}")
+    rows, columns = x.shape[-2:]
+    down, right = max(-offset, 0), max(offset, 0)
+    count = max(min(rows - down, columns - right), 0)
+    start = x.offset + (down * x.strides[-2] + right * x.strides[-1] if count else 0)
+    step = x.strides[-2] + x.strides[-1]
+    return x.viewed((*x.shape[:-2], count), (*x.strides[:-2], step), start)
+
+
+@told
+def trace(x: ArrayT, /, *, offset: int = 0, dtype: Any = None) -> ArrayT:
+    """The sums of diagonals.
+
+    Parameters
+    ----------
+    x : Array
+        Matrices in its last two dimensions.
+    offset : int
+        Which diagonal: so many above the main one.
+    dtype : dtype, optional
+        Of the result, as of `portable.array.sum`.
+    """
+    check_arrays("trace", x)
+    return summed(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+# Products of vectors and matrices.
 
 
 @kernel
