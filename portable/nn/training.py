@@ -23,7 +23,7 @@ from portable.nn.placement import computing_on
 from portable.nn.run import Plan, Run, Settings
 from portable.nn.samples import Validation, samples_and_watched
 from portable.nn.step import Step
-from portable.nn.team import Alone, Team, Together
+from portable.nn.team import Team, Together
 from portable.parallel import Group, Member, ParallelError
 
 _LOOKED_AT: Final = 64
@@ -106,7 +106,7 @@ def fit(
         raise ValueError("patience needs a validation part to watch")
     if group is None:
         with computing_on(model.device):
-            history = _prepared(model, plan, x, y, validation, Alone()).go(progress)
+            history = _prepared(model, plan, x, y, validation, Team()).go(progress)
     else:
         history = _train_together(model, plan, x, y, validation, group, progress)
     if history.stopped == "diverged":
@@ -167,7 +167,7 @@ def trainer_for(
     team : Team, optional
         Those who train it together.
     """
-    if isinstance(model, MLP) and (team is None or isinstance(team, Alone)):
+    if isinstance(model, MLP) and (team is None or team.alone):
         shape = FusedTrainer.shape(model, step)
         if shape is not None:
             return FusedTrainer(model, step, shape)
