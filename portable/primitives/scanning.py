@@ -10,11 +10,10 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.backend import Capabilities
 from portable.primitives.base.exchange import takes_other_libraries
-from portable.primitives.base.geometry import collapsed, normalized_axis, power_of_two
+from portable.primitives.base.operands import collapsed, normalized_axis, power_of_two
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage
-from portable.primitives.element_kernels import How, Scan, scan_elements
-from portable.primitives.elements import Elements
+from portable.primitives.elements import Elements, How, Scan, scan_elements
 from portable.primitives.reducing import Totals, totals_of
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
