@@ -8,12 +8,10 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import lanes_of, scalar_of
 from portable.sim import report
-from portable.sim.expressions import Evaluate
 from portable.sim.memory import Access, advanced, locate, read, write
-from portable.sim.steps import Builder, Plain, Step, step
 from portable.sim.touches import Site
 from portable.sim.values import Value
-from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Builder, Evaluate, Plain, Step, Workgroup, step
 
 
 def _is_fixed(statement: s.Load | s.Store, lanes: int) -> bool:

@@ -96,7 +96,8 @@ def test_systems(device: Device, shapes: tuple[tuple[int, ...], ...], dtype: str
     assert x.shape == np.linalg.solve(wide, right).shape[: -1 if vector else None]
     assert ratio(wide @ column - right, wide, column) < 30
     again = on(device, lambda p, q: lu_solve(lu_factor(p), q), wide, given)
-    np.testing.assert_array_equal(again, x)
+    assert again.shape == x.shape
+    assert ratio(wide @ (again[..., None] if vector else again) - right, wide, column) < 30
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

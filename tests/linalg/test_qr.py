@@ -12,7 +12,7 @@ import portable
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import lstsq, lu_factor, qr
-from portable.linalg.factorisations import holding, sharing
+from portable.linalg.factorisations import holding
 from portable.linalg.factorisations import qr as module
 from portable.sim import checks
 from tests.linalg.systems import DTYPES, adjoint, crossed, on, random, ratio, square_matrices
@@ -197,8 +197,7 @@ def test_as_other_devices_do_it(profile: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_panels_of_several_workgroups(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a GPU shares them, with races and endless waits looked for."""
-    monkeypatch.setattr(sharing, "_ITEMS", 32)
-    monkeypatch.setattr(holding, "_HELD_BYTES", 0)
+    monkeypatch.setattr(holding, "_ITEMS", (32,))
     device = portable.device("simulator:h200")
     for shape in ((2, 140, 18), (200, 20)):
         a = random(shape, dtype)

@@ -12,8 +12,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "Function"]
-
 
 @dataclass(frozen=True, slots=True)
 class Function:
