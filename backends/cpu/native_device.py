@@ -62,8 +62,6 @@ _HELP_WANTED: Final = 1
 _NO_MEMORY: Final = 2
 """Results of a launch, as pool.ll tells them."""
 
-"""What generated programs put before the names of kernels, which may be those of C's functions."""
-
 _WAITING: Final = re.compile(" acq(uire|_rel)")
 """In the text of kernels some of whose workgroups wait for what others release."""
 
