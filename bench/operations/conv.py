@@ -4,8 +4,9 @@ from functools import partial
 from typing import Final
 
 from portable_bench.convolutions import by_products
-from portable_bench.operation import Case, Peers, Size, Sizes, Ways, on_host
+from portable_bench.operation import Case, Size, Sizes, Ways
 from portable_bench.operations.conv_layers import ConvLayers
+from portable_bench.peers import Peers, on_host
 
 _ALGORITHMS: Final = ("direct", "winograd2", "winograd4")
 
