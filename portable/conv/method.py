@@ -11,10 +11,10 @@ from portable.backend import Device
 from portable.conv.direct.box_kernels import arrange_filters
 from portable.conv.geometry import Geometry, Layout
 from portable.conv.layouts import as_nchw
-from portable.dtypes import DType, dtype, float32
+from portable.dtypes import DType, float32
 from portable.lang.function import Function
 from portable.lang.launch.enqueued import enqueue
-from portable.linalg.products.kernels import keep
+from portable.linalg.products.kernels import keep, relu
 from portable.tune.space import Parameters
 
 Split = Literal[False, "first", "exact"]
@@ -30,9 +30,10 @@ def most_workspace(device: Device) -> int:
 
 
 @lru_cache(maxsize=1024)
-def replaced(plan: Any, **changes: Any) -> Any:
-    """A plan with other values: one object for the same, which launches recognise at once."""
-    return plan._replace(**changes)
+def activated(plan: Any, activation: Function) -> Any:
+    """A plan with what becomes of results: one object for the same, which launches recognise."""
+    lanes = {"lanewise": activation in (keep, relu)} if "lanewise" in plan._fields else {}
+    return plan._replace(activation=activation, **lanes)
 
 
 class Epilogue(NamedTuple):
@@ -114,17 +115,16 @@ class Method(ABC):
             Whether they are those of a convolution from K to C channels, of which this one makes
             the gradient by images.
         """
-        return _turned(self.device, self.shape, w) if turned else w
+        if not turned:
+            return w
+        shape, space = self.shape, self.device.namespace()
+        depth, each = shape.channels // shape.groups, shape.filters // shape.groups
+        room = self.device.empty((shape.groups, each, depth, shape.window.count), self.kind)
+        view = space.permute_dims(room, (3, 2, 0, 1))
+        launcher = arrange_filters[(shape.filters, max(1, depth)), None]
+        enqueue(launcher, w, view, each, 1, TURNED=True)
+        return space.reshape(room, (shape.filters, depth, *w.shape[2:]))
 
     @abstractmethod
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results `out` of images `x`, both in its layout."""
-
-
-def _turned(device: Device, shape: Geometry, w: Any) -> Any:
-    """Filters (C, K / groups, R, S) as (K, C / groups, R, S), their taps in the other order."""
-    depth, each = shape.channels // shape.groups, shape.filters // shape.groups
-    room = device.empty((shape.groups, each, depth, shape.window.count), dtype(w.dtype))
-    view = device.namespace().permute_dims(room, (3, 2, 0, 1))
-    enqueue(arrange_filters[(shape.filters, max(1, depth)), None], w, view, each, 1, TURNED=True)
-    return device.namespace().reshape(room, (shape.filters, depth, *w.shape[2:]))

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
 from portable.conv.choice import chosen
-from portable.conv.direct.boxes import boxes, by_matrix_units
+from portable.conv.direct.boxes import Boxes, boxes, by_matrix_units
 from portable.conv.direct.direct import Gathered
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
@@ -183,13 +183,12 @@ def _is_grouped(x: Asked) -> bool:
     return few or boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split) is None
 
 
-def _thin(x: Asked) -> Iterator[Method]:
-    tiles = boxes(x.device, x.shape, x.kind, x.layout, split=x.split)
-    if tiles and by_matrix_units(x.device, x.kind, x.split) and not tiles.rows:
-        yield tiles
+def _thin(x: Asked) -> Iterator[Boxes]:
+    if by_matrix_units(x.device, x.kind, x.split):
+        yield from (tiles for tiles in _in_boxes(x) if not tiles.rows)
 
 
-def _in_boxes(x: Asked) -> Iterator[Method]:
+def _in_boxes(x: Asked) -> Iterator[Boxes]:
     tiles = boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split)
     if tiles:
         yield tiles

@@ -37,7 +37,9 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
         sum_groups(device, shape, method.layout, x, dy, dw)
         return
     flat = shape.window.stride == (1, 1) or not isinstance(method, Boxes)
-    if is_product(shape) and _is_exact(method) and flat and dy.size:
+    # Sums over pixels of all images are not rounded on their way: there is one, or wide ones.
+    exact = method.layout == "NHWC" or method.kind is method.kind.register
+    if is_product(shape) and exact and flat and dy.size:
         Product(device, shape, method.kind, method.layout).sum_gradient(x, dy, dw)
         return
     if isinstance(method, Boxes):
@@ -54,8 +56,3 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
     partial = device.empty((count, *dw.shape), method.kind.register)
     direct.filter_gradient(device, method.shape, images, gradient, partial, method.choice)
     add_up(device, partial, dw)
-
-
-def _is_exact(method: Method) -> bool:
-    """Whether sums over pixels of all images are not rounded on their way: one, or wide ones."""
-    return method.layout == "NHWC" or method.kind is method.kind.register

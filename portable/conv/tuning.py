@@ -222,14 +222,11 @@ def direct_choices(
     direct = [c for c in known if c["ALGORITHM"] == "direct" and not split]
     if split == "first" and "wgmma.tf32" in capabilities.matrix_units:
         halves = direct_choices(capabilities, float16, shape, table, blocks=blocks)
-        direct = [_of_words(c) for c in halves if c["APART"]]
+        # Of words as many bytes are half as many.
+        words = [{**c, "BK": c["BK"] // 2, "SPLIT": "first"} for c in halves]
+        direct = [c for c in words if c["APART"]]
     more = _of_products(dtype, capabilities, split)
     return tuple(x for listed in (direct, more) for x in _ranked(listed, size, dtype, capabilities))
-
-
-def _of_words(choice: Parameters) -> Parameters:
-    """A choice for halves, for words of which as many bytes are half as many."""
-    return {**choice, "BK": choice["BK"] // 2, "SPLIT": "first"}
 
 
 @lru_cache(maxsize=1024)

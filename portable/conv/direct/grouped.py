@@ -11,9 +11,9 @@ from portable.conv.direct.box_kernels import arrange_filters
 from portable.conv.direct.grouped_kernels import GroupPlan, convolve_groups
 from portable.conv.geometry import Geometry, Pair
 from portable.conv.layouts import as_nchw
-from portable.conv.method import Epilogue, Method, replaced
+from portable.conv.method import Epilogue, Method, activated
 from portable.lang.launch.enqueued import enqueue
-from portable.linalg.products.kernels import keep, relu
+from portable.linalg.products.kernels import keep
 
 _MOST_CHANNELS: Final = 8
 """Channels of a group up to which products are few beside what is read."""
@@ -62,9 +62,7 @@ class Grouped(Method):
         """Makes results."""
         x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
         residual = epilogue.residual_nchw(self.device, self.layout)
-        activation = epilogue.activation
-        plain = activation in (keep, relu)
-        plan = replaced(self.plan, activation=activation, lanewise=plain)
+        plan = activated(self.plan, epilogue.activation)
         places = zip(self.shape.result, plan.tile, strict=True)
         tiles = prod(-(-n // extent) for n, extent in places)
         panels = self.shape.filters // (plan.filters * plan.lanes)

@@ -31,14 +31,6 @@ class Spot(NamedTuple):
     z: Any
 
 
-@function
-def spot_of_tap(window: Window, t: kl.Scalar) -> Any:
-    """What tap t, counted through the channels, sees from a place."""
-    down, across = window.taps
-    y, z = t // across % down * window.dilation[0], t % across * window.dilation[1]
-    return Spot(t // (down * across), y - window.padding[0], z - window.padding[1])
-
-
 @dataclass(frozen=True)
 class Results:
     """``out[n, k, y, z]``: filters ``left[0, k, t]`` times what tap t sees.
@@ -50,8 +42,10 @@ class Results:
     extent: Any
 
     def by_row(self, t: kl.Scalar) -> Any:
-        """Of tap t."""
-        return spot_of_tap(self.window, t)
+        """Of tap t, counted through the channels."""
+        (rows, columns), (top, left) = self.window.taps, self.window.padding
+        y = t // columns % rows * self.window.dilation[0] - top
+        return Spot(t // (rows * columns), y, t % columns * self.window.dilation[1] - left)
 
     def by_column(self, j: kl.Scalar) -> Any:
         """Of the j-th place of the result."""

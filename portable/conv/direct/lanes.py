@@ -15,11 +15,10 @@ from portable.conv.direct.lane_kernels import (
     pack_lane_filters,
 )
 from portable.conv.layouts import as_nchw
-from portable.conv.method import Epilogue, Method, replaced
+from portable.conv.method import Epilogue, Method, activated
 from portable.dtypes import DType
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
-from portable.linalg.products.kernels import keep, relu
 
 _SUMS: Final = 3 / 4
 """The part of the registers that hold sums."""
@@ -90,8 +89,7 @@ class Lanes(Method):
         residual = epilogue.residual_nchw(self.device, self.layout)
         v = self.device.namespace().reshape(workspace[: prod(self._extents)], self._extents)
         bias, activation, _ = epilogue
-        plain = activation in (keep, relu)
-        plan = replaced(self.plan, activation=activation, lanewise=plain)
+        plan = activated(self.plan, activation)
         launcher = convolve_rows[groups(self._extents[0]), 1]
         enqueue(launcher, x, filters, v, out, bias, residual, self.blocks, PLAN=plan)
 

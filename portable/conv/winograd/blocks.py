@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from portable.conv.method import Epilogue, Method, most_workspace, replaced
+from portable.conv.method import Epilogue, Method, activated, most_workspace
 from portable.conv.tuning import tiles_of_blocks
 from portable.conv.winograd.block_kernels import BlockPlan, convolve_blocks, pack_filters
 from portable.conv.winograd.block_transforms import LANES
@@ -80,7 +80,7 @@ class WinogradBlocks(Method):
         total, tiles, parts = self.stages.total, self.plan.tiles, self._parts
         bias, activation, _ = epilogue
         residual = epilogue.residual_nchw(self.device, self.layout)
-        plan = replaced(self.plan, activation=activation)
+        plan = activated(self.plan, activation)
         step = workspace.shape[0] // self._each
         for first in range(0, total, step * tiles):
             blocks = min(step, -(-(total - first) // tiles))
