@@ -7,9 +7,17 @@ import numpy as np
 
 from portable.dtypes import float16
 from portable.linalg import eigh
-from portable_bench.operation import Case, Operation, Run, Sizes, Verifier, Work
-from portable_bench.peers import Peers, in_libraries
-from portable_bench.values import tolerance, worst_of
+from portable_bench.operation import (
+    Case,
+    Operation,
+    Peers,
+    Run,
+    Sizes,
+    Verifier,
+    Work,
+    in_libraries,
+)
+from portable_bench.singular_values import tolerance, worst_of
 
 _NAMES = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "cpu": "LAPACK"}
 

@@ -5,9 +5,17 @@ from typing import Any
 
 from portable.dtypes import float16
 from portable.linalg import svdvals
-from portable_bench.operation import Case, Operation, Run, Sizes, Verifier, Work
-from portable_bench.peers import Peers, in_libraries
-from portable_bench.values import ValuesCheck
+from portable_bench.operation import (
+    Case,
+    Operation,
+    Peers,
+    Run,
+    Sizes,
+    Verifier,
+    Work,
+    in_libraries,
+)
+from portable_bench.singular_values import ValuesCheck
 
 _NAMES = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "cpu": "LAPACK"}
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from portable.backend.capabilities import Capabilities
 from portable.backend.collectives import Collectives
-from portable.backend.device_table import device_table
+from portable.backend.profiles import device_table
 from portable.backend.program import Argument, Box, Program
 from portable.backend.queues import HostMark, Mark, OnlyQueue, Queue, Timer
 from portable.dtypes import DType
@@ -297,6 +297,17 @@ class Device(ABC):
             nothing and copies nothing from or to the host. What it uses is kept by the caller.
         """
         return work
+
+    def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
+        """May: does two pieces of work that do not depend on each other at the same time.
+
+        Parameters
+        ----------
+        first, second : callable
+            As for `replay`. What takes longer is the first.
+        """
+        first()
+        second()
 
     def stream_scope(self) -> AbstractContextManager[Any]:
         """Should: a context in which new arrays of `namespace` are made on this device."""

@@ -20,8 +20,7 @@ from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, Shared, adjoint_of
 from portable.gradients.arguments import check_gradients, overlaps, views_of
 from portable.gradients.pairing import gradients_of
-from portable.lang.arguments.arguments import is_array
-from portable.lang.arguments.signature import CompositeSpec, Specialisation, constant_key
+from portable.lang.arguments.arguments import CompositeSpec, Specialisation, constant_key, is_array
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
@@ -34,7 +33,7 @@ from portable.lang.launch.launchable import Launchable
 from portable.lang.tiles import lower
 from portable.namespace import device_of, elsewhere
 from portable.primitives import copy, reduce
-from portable.system.locks import fork_safe_lock
+from portable.system.locking import fork_safe_lock
 
 _MOST_ADJOINTS: Final = 256
 _MOST_FAMILIAR: Final = 4

@@ -24,7 +24,7 @@ from portable.gradients.sums import as_given, as_pairs, nought_for
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import flattened
 from portable.lang.ir import statements as s
-from portable.lang.ir.walk import all_statements
+from portable.lang.ir.kernel import all_statements
 from portable.lang.kernel import Kernel
 from portable.lang.launch.filling import owners_of
 from portable.namespace import device_of, elsewhere, synchronize

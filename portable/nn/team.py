@@ -11,7 +11,7 @@ import numpy as np
 
 from portable.backend import Device
 from portable.parallel import Member, Transfer
-from portable.parallel.interrupts import Interrupts
+from portable.parallel.meeting import Interrupts
 
 _BUCKET: Final = 2**20
 """Bytes of gradients that are sent at a time: less is not worth the way."""

@@ -11,9 +11,15 @@ from typing import Any, Final
 from portable import registry
 from portable.backend import Collectives, Device
 from portable.errors import DeviceError, PortableError
-from portable.parallel.meeting import Meeting, ParallelError, Room, ThreadMeeting
+from portable.parallel.meeting import (
+    Meeting,
+    MPIMeeting,
+    ParallelError,
+    Room,
+    ThreadMeeting,
+    local_rank,
+)
 from portable.parallel.member import Kept, Member
-from portable.parallel.mpi import MPIMeeting, local_rank
 
 _PATIENCE: Final = 600.0
 

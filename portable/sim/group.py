@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from portable.sim.active import LoopMasks
 from portable.sim.clocks import Clock, WorkgroupClock
 from portable.sim.errors import WorkItemId
 from portable.sim.launch import Launch
-from portable.sim.values import Value
+from portable.sim.values import LoopMasks, Value
 
 
 class Group:

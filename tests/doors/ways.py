@@ -125,7 +125,7 @@ WAYS: Final[tuple[Way, ...]] = (
         "a vector by workgroup", doors.ARRAY_PRODUCT, "rows_by_vector", ((20, 700), (700, 1)),
         _crowd,
     ),
-    _way("integers", doors.ARRAY_PRODUCT, "gemm_naive", ((9, 11), (11, 7)), dtype="int32"),
+    _way("integers", doors.ARRAY_PRODUCT, "plain_product", ((9, 11), (11, 7)), dtype="int32"),
     _way(
         "complex numbers", doors.ARRAY_PRODUCT, "elementwise gemm_slim", ((20, 24), (24, 17)),
         _alone, "complex64",
@@ -254,6 +254,7 @@ STEPS: Final = frozenset(
 
 ELSEWHERE: Final[dict[str, str]] = {
     # products
+    "gemm_naive": "tests/linalg/test_gemm.py",
     "copy_into_rows": "tests/linalg/test_gemm_rows.py",
     "scale_rows scale_sums": "tests/linalg/test_scaled_matmul.py",
     "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
@@ -267,11 +268,11 @@ ELSEWHERE: Final[dict[str, str]] = {
     "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
-    "copy_alone eliminate_in_registers exchange_and_solve eliminate_panel exchange_alone "
+    "copy_alone eliminate_in_registers exchange_and_solve eliminate_panel "
     "exchange_rows order_rows "
-    "gather_rows narrow_product part_rows part_squares add_parts solve_strips "
+    "gather_rows narrow_product part_rows part_squares add_parts solve_strips solve_segments "
     "diagonal_products": "tests/linalg/test_lu.py",
-    "factor_columns reflect_in_registers reflect_together small_diagonals sum_squares "
+    "factor_columns reflect_in_registers start_factor small_diagonals sum_squares "
     "deviations": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "

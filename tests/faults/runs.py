@@ -22,7 +22,7 @@ from portable.linalg.base.magnitude import largest_magnitude
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.dense.reduction import reduced
 from portable.linalg.dense.shapes import DenseShape
-from portable.linalg.factorisations import holding, sharing
+from portable.linalg.factorisations import holding
 from portable.linalg.products.kernels import gemm_naive, gemm_tiles, keep
 from portable.linalg.products.launches import Sharing, first_launch
 from portable.linalg.singular_values.direct import Direct
@@ -275,23 +275,34 @@ def reflectors_in_registers() -> None:
 
 @run
 def panels_of_reflectors_by_several_workgroups() -> None:
-    a = random(140, 20)
-    with _few_items():
+    a = random(300, 20)
+    with _few_items(64):
         q, r = pt.linalg.qr(a)
     close(q @ r, a)
     close(q.T @ q, np.eye(20))
 
 
+@run
+def panels_of_pivots_by_several_workgroups() -> None:
+    for rows in (100, 140):
+        a = random(rows, 20)
+        with _few_items(32):
+            lu, pivots = pt.linalg.lu_factor(a)
+        for i, pivot in enumerate(pivots):
+            a[[i, pivot]] = a[[pivot, i]]
+        close(np.tril(lu, -1) @ np.triu(lu[:20]) + np.triu(lu), a)
+
+
 @contextmanager
-def _few_items() -> Iterator[None]:
+def _few_items(count: int) -> Iterator[None]:
     """Workgroups so small that a short panel takes several, as on a GPU."""
-    before = sharing._ITEMS, holding._HELD_BYTES
-    sharing._ITEMS, holding._HELD_BYTES = 32, 0  # type: ignore[misc]
+    before = holding._ITEMS
+    holding._ITEMS = (count,)  # type: ignore[misc]
     try:
         with pt.use("simulator:h200"):
             yield
     finally:
-        sharing._ITEMS, holding._HELD_BYTES = before  # type: ignore[misc]
+        holding._ITEMS = before  # type: ignore[misc]
 
 
 @run

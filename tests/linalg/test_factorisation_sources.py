@@ -7,6 +7,7 @@ import pytest
 
 from portable import dtypes
 from portable.backend import Capabilities, Program
+from portable.linalg.factorisations.definite_kernels import cholesky_rows
 from portable.linalg.factorisations.held_panel_kernels import (
     Holding,
     eliminate_in_registers,
@@ -14,12 +15,7 @@ from portable.linalg.factorisations.held_panel_kernels import (
 )
 from portable.linalg.factorisations.held_reflector_kernels import reflect_in_registers
 from portable.linalg.factorisations.layout import layout_of
-from portable.linalg.factorisations.panel_kernels import exchange_rows
-from portable.linalg.factorisations.shared_panel_kernels import (
-    Sharing,
-    reflect_together,
-)
-from portable.linalg.factorisations.triangle_kernels import Triangle, cholesky_rows, solve_strips
+from portable.linalg.factorisations.triangle_kernels import Triangle, solve_segments
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
     CUDA,
@@ -37,33 +33,30 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
     """Those that have most to do, as they are launched for large matrices."""
     kind = dtypes.dtype(dtype)
     layout = layout_of(kind, can)
-    a, rows = np.empty((2, 99, 99), kind.numpy), np.empty((2, 2, 9, 16), kind.numpy)
-    whole = np.empty((2, 99), np.int32)
+    a, whole = np.empty((2, 99, 99), kind.numpy), np.empty((2, 99), np.int32)
     counts, factors = np.empty(99, np.int32), np.empty((2, 2, 64, 64), kind.numpy)
-    sharing = Sharing(8, 4 if kind.itemsize == 4 else 2, layout.panel)
-    moves = np.empty((2, 65, 2), np.int32)
-    holding = Holding(4, 32 // kind.itemsize, 16 if kind.is_complex else 32)
-    many, items, strip = (512, 1, 1), (layout.items, 1, 1), (layout.strip_items, 1, 1)
+    holding = Holding(4 if kind.itemsize == 4 else 2, 16 if kind.is_complex else 32)
+    moves, board = np.empty((2, 2, 2 * holding.panel, 2), np.int32), np.empty(99, np.uint64)
+    many, items = (512, 1, 1), (256, 1, 1)
     which = Triangle(backward=True, turned=True, conjugate=True, unit=False)
     return [
         program(
-            reflect_in_registers, can, (512, 1, 1), a, a, a, (0, 16, 0),
-            HOLDING=holding, TEAMS=512 // can.sub_group_size,
+            reflect_in_registers, can, items, a, a, a, board, (0, 16, 0, 2),
+            HOLDING=holding, TEAMS=256 // can.sub_group_size,
         ),
-        program(reflect_together, can, many, a, a, a, rows, counts, (0, 16, 0, 0), SHARING=sharing),
-        program(cholesky_rows, can, items, a, factors, counts, 0, 2, LAYOUT=layout),
+        program(cholesky_rows, can, many, a, factors, counts, 0, 2, LAYOUT=layout, STRIP=64),
         program(
-            solve_strips, can, strip, a, a, 2, LAYOUT=layout, WHICH=which, EDGE=layout.solved
-        ),
-        program(
-            eliminate_in_registers, can, (1024, 1, 1), a, whole, counts, moves, a, 0, 16,
-            HOLDING=holding,
+            solve_segments, can, items, a, a, 2,
+            WHICH=which, EDGE=layout.solved, STRIP=layout.items * 8 // layout.solved,
         ),
         program(
-            exchange_and_solve, can, items, a, moves, a, (0, 16, 99), 2,
-            STRIP=layout.strip, COUNT=holding.panel,
+            eliminate_in_registers, can, items, a, whole, counts, moves[0], a, board,
+            (0, 16, 2), HOLDING=holding,
         ),
-        program(exchange_rows, can, items, a, whole, 0, 16, 2, STRIP=layout.strip, COUNT=16),
+        program(
+            exchange_and_solve, can, items, a, moves, a, (0, 16, 0, 99),
+            STRIP=16, COUNT=holding.panel,
+        ),
     ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from portable.parallel.interrupts import Interrupts
+from portable.parallel.meeting import Interrupts
 
 pytestmark = [
     pytest.mark.usefixtures("hears_ctrl_c"),

@@ -35,6 +35,8 @@ def _arrays(check_finite: bool, *given: Any) -> list[Any]:
     if check_finite and not all(np.all(np.isfinite(x)) for x in arrays):
         raise _Unlike  # SciPy's errors
     kind = np.result_type(*arrays)
+    if kind == np.float16:
+        kind = np.dtype(np.float32)  # as SciPy has it
     if kind.char not in _KINDS:
         kind = np.result_type(kind, np.float64)
     if kind.char not in _KINDS:

@@ -19,8 +19,7 @@ import numpy as np
 
 from portable.backend import Capabilities, Program, faults
 from portable.errors import BackendUnavailableError, CompileError
-from portable_backends.cuda.rtc import include_folder
-from portable_backends.cuda.rtc_library import CompilerError, nvrtc
+from portable_backends.cuda.rtc import CompilerError, include_folder, nvrtc
 
 CUDA = Capabilities(
     dialect="cuda",

@@ -34,10 +34,8 @@ from portable.gradients.adjoint.unused import needed
 from portable.lang.checks import check
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import cast
+from portable.lang.ir.kernel import Kernel, all_statements, cast
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements
 
 
 @dataclass(frozen=True, slots=True)

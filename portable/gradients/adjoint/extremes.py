@@ -16,8 +16,7 @@ from portable.gradients.adjoint.names import zero
 from portable.gradients.adjoint.rounds import Rounds
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import all_statements, reads
+from portable.lang.ir.kernel import Kernel, all_statements, reads
 
 
 def extremes(loop: Rounds, kernel: Kernel) -> dict[int, e.Variable]:

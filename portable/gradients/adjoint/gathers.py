@@ -18,9 +18,8 @@ from portable.errors import Location
 from portable.gradients.adjoint.own_elements import resolved_index, values_of
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import Array, Vector
-from portable.lang.ir.walk import (
+from portable.lang.ir.kernel import (
+    Kernel,
     all_expressions,
     all_statements,
     map_block,
@@ -28,6 +27,7 @@ from portable.lang.ir.walk import (
     map_operands,
     subexpressions,
 )
+from portable.lang.ir.types import Array, Vector
 
 _MOST_MOVES: Final = 9
 _MOST_STATEMENTS: Final = 120

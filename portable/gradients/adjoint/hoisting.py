@@ -10,8 +10,8 @@ from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.names import Names, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements, map_block
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements, map_block
 
 
 def after_loops(

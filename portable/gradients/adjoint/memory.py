@@ -19,11 +19,8 @@ from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.own_elements import own_elements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import cast
-from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.kernel import Kernel, all_statements, cast, linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
-from portable.lang.ir.walk import all_statements
 
 _Of = Callable[[e.Expression], e.Expression]
 _ADDS: Final = ("add", "sub")

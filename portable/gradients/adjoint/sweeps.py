@@ -31,8 +31,7 @@ from portable.gradients.adjoint.trips import integer_type, trips
 from portable.gradients.adjoint.unused import needed
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import all_statements, map_expression, map_operands
+from portable.lang.ir.kernel import Kernel, all_statements, map_expression, map_operands
 
 _FORWARD_ONLY: Final = (s.Print, s.Check)
 

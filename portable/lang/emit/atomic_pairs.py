@@ -5,7 +5,7 @@ from __future__ import annotations
 from portable.dtypes import float32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.walk import reads, subexpressions
+from portable.lang.ir.kernel import reads, subexpressions
 
 
 def atomic_pairs(body: s.Block) -> dict[int, tuple[s.Atomic, s.Atomic] | None]:

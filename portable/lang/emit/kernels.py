@@ -13,9 +13,8 @@ from portable.lang.emit.dialect import Dialect
 from portable.lang.emit.statements import Statements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_statements
 from portable.lang.ir.types import Array, Turns, Vector, chunk_bytes
-from portable.lang.ir.walk import all_statements
 
 _ALIGNMENT = 128
 _SLOT_BYTES = 8

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.errors import OutsideKernelError
-from portable.lang.arguments.binding import binder_of
+from portable.lang.arguments.parameters import binder_of
 from portable.lang.arguments.structs import (
     declared_types,
     field_names,

@@ -8,23 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 from portable.dtypes import DType, bool_, float16, float32, float64, int32, int64, uint32, uint64
 
-__all__ = [
-    "LANES",
-    "REGISTERS",
-    "Array",
-    "Fragment",
-    "Layout",
-    "Region",
-    "Scope",
-    "Space",
-    "StrideClass",
-    "Turns",
-    "Vector",
-    "chunk_bytes",
-    "lanes_of",
-    "scalar_of",
-]
-
 REGISTERS = frozenset({bool_, int32, uint32, int64, uint64, float16, float32, float64})
 """The scalar types of registers; `float16` only in kernels declared ``native_half=True``."""
 

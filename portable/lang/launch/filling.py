@@ -15,12 +15,12 @@ from operator import attrgetter
 from typing import Any
 
 from portable.backend import Argument, ArrayView, Executable
-from portable.lang.arguments.arguments import element_strides
-from portable.lang.arguments.signature import (
+from portable.lang.arguments.arguments import (
     LeafSpec,
     ParameterSpec,
     ScalarSpec,
     StaticSpec,
+    element_strides,
     leaf_specs,
 )
 

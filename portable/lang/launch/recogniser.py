@@ -17,8 +17,7 @@ import numpy as np
 from portable.backend import ArrayView, Device, ViewCode
 from portable.dtypes import DType
 from portable.interchange.tensors import is_tensor
-from portable.lang.arguments.arguments import ALIGNMENT, scalar_key
-from portable.lang.arguments.signature import constant_key
+from portable.lang.arguments.arguments import ALIGNMENT, constant_key, scalar_key
 from portable.lang.arguments.structs import field_names, flattened, is_composite, items_of
 from portable.lang.function import Function
 from portable.lang.launch.filling import Filling, Names, Wording

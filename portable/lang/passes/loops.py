@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.intervals import whole
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import compare, constant, reinterpret, unsigned
+from portable.lang.ir.facts import whole
+from portable.lang.ir.kernel import (
+    Kernel,
+    compare,
+    constant,
+    map_block,
+    reinterpret,
+    subexpressions,
+    unsigned,
+)
 from portable.lang.ir.types import scalar_of
-from portable.lang.ir.walk import map_block, subexpressions
 from portable.lang.passes.bindings import Bindings
+
+# Ends ndranges where the user said, within the last workgroup, by a guard at the beginning.
+
+
+def end_ranges(kernel: Kernel) -> Kernel:
+    """The kernel, whose work-items return at once where they are beyond the ndrange."""
+    if not kernel.ragged:
+        return kernel
+    kind = kernel.index_type
+    beyond: list[e.Expression] = [
+        e.Compare("ge", e.WorkItem("global_id", dim, kind), e.WorkItem("global_size", dim, kind))
+        for dim in kernel.ragged
+    ]
+    anywhere = reduce(lambda x, y: e.Binary("or", x, y), beyond)
+    guard = s.If(anywhere, (s.Return(kernel.loc),), (), kernel.loc)
+    return replace(kernel, body=(guard, *kernel.body))
+
+
+# Loops whose variable simply runs up or down to a bound that stays what it is.
 
 
 def lower_loops(kernel: Kernel, bindings: Bindings) -> Kernel:

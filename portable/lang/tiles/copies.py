@@ -17,10 +17,8 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.kernel import Kernel, all_statements, linear_local_id, map_block, map_blocks
 from portable.lang.ir.types import LANES, Array, Region, Vector
-from portable.lang.ir.walk import all_statements, map_block, map_blocks
 from portable.lang.tiles.bulk import lower_bulk
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.parts import kept_dims

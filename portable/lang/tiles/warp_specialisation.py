@@ -21,10 +21,9 @@ from typing import Final
 from portable.dtypes import uint64
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements, linear_local_id
 from portable.lang.ir.pipeline import Pipeline, rounds_of
-from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Layout
-from portable.lang.ir.walk import all_statements
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.mma_shapes import LANES
 from portable.lang.tiles.pipelining import resolved

@@ -13,8 +13,12 @@ from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.copy_kernels import LOWER, UPPER
+from portable.linalg.factorisations.definite_kernels import (
+    cholesky_block,
+    cholesky_rows,
+)
 from portable.linalg.factorisations.factor_kernels import put_factors
-from portable.linalg.factorisations.layout import Layout, layout_of
+from portable.linalg.factorisations.layout import TILE, Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
     checked_dtype,
@@ -25,7 +29,6 @@ from portable.linalg.factorisations.matrices import (
     workspace,
 )
 from portable.linalg.factorisations.products import subtract_product
-from portable.linalg.factorisations.triangle_kernels import cholesky_block, cholesky_rows
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
@@ -146,54 +149,60 @@ def _made(device: Device, batch: int, n: int, kind: DType) -> Factoring:
 def _factor(device: Device, work: Any, results: tuple[Any, Any], layout: Layout) -> None:
     """All of it, by blocks of rows."""
     batch, n = int(work.shape[0]), int(work.shape[1])
-    block = layout.block
     clear[batch, _LINE](results[1])
+    blocks = partial(_factor_blocks, device, work, results, layout)
+    blocks(0, min(layout.wide, n))
     for outer in range(0, n, layout.wide):
         stop = min(outer + layout.wide, n)
-        for first in range(outer, stop, block):
-            last = min(first + block, n)
-            if first > outer:
-                above = work[:, outer:first]
-                subtract_product(
-                    device,
-                    work[:, first:last, first:],
-                    above[:, :, first:last],
-                    above[:, :, first:],
-                    adjoint=True,
-                )
-            _factor_rows(device, work, results, first, layout)
-        _change_rest(device, work, outer, stop)
+        following = min(stop + layout.wide, n)
+        _change_rows(device, work, (outer, stop), (stop, following))
+        device.at_once(
+            partial(blocks, stop, following),
+            partial(_change_rest, device, work, (outer, stop), following),
+        )
+
+
+def _factor_blocks(
+    device: Device, work: Any, results: tuple[Any, Any], layout: Layout, outer: int, stop: int
+) -> None:
+    """A wide block of rows, which those above have changed already."""
+    for first in range(outer, stop, layout.block):
+        last = min(first + layout.block, stop)
+        _change_rows(device, work, (outer, first), (first, last))
+        _factor_rows(device, work, results, first, layout)
 
 
 def _factor_rows(
     device: Device, work: Any, results: tuple[Any, Any], first: int, layout: Layout
 ) -> None:
     """A diagonal block, and the rows right of it."""
-    (batch, n), number = work.shape[:2], first // layout.block
-    strips = -(-(n - first - layout.block) // layout.strip)
-    if not device.capabilities.lone_work_items and strips > 0:
-        cholesky_rows[groups(batch * strips), layout.items](
-            work, *results, number, strips, LAYOUT=layout
+    (batch, n), number = (int(x) for x in work.shape[:2]), first // layout.block
+    block, right = layout.block, max(n - first - layout.block, 0)
+    if not device.capabilities.lone_work_items:
+        strip = layout.strip if right else 0
+        strips = -(-right // layout.strip) if right else 1
+        items = block * (block + strip) // TILE**2
+        cholesky_rows[groups(batch * strips), items](
+            work, *results, number, strips, LAYOUT=layout, STRIP=strip
         )
         return
-    cholesky_block[groups(batch), layout.items](work, *results, number, LAYOUT=layout)
-    if strips > 0:
-        rows = work[:, first : first + layout.block, first + layout.block :]
-        block = results[0][:, number]
-        solved_in_place(device, block, rows, Triangle(False, True, True, False), layout)
+    cholesky_block[groups(batch), 1](work, *results, number, LAYOUT=layout)
+    if right:
+        rows, factor = work[:, first : first + block, first + block :], results[0][:, number]
+        solved_in_place(device, factor, rows, Triangle(False, True, True, False), layout)
 
 
-def _change_rest(device: Device, work: Any, outer: int, stop: int) -> None:
-    """What is below a wide block of rows: its upper triangle, in strips."""
+def _change_rest(device: Device, work: Any, above: tuple[int, int], first: int) -> None:
+    """What rows leave of those from `first` on, in strips."""
     n = int(work.shape[1])
-    step = max(stop - outer, -(-(n - stop) // _STRIPS))
-    for first in range(stop, n, step):
-        last = min(first + step, n)
-        above = work[:, outer:stop]
-        subtract_product(
-            device,
-            work[:, first:last, first:],
-            above[:, :, first:last],
-            above[:, :, first:],
-            adjoint=True,
-        )
+    step = max(above[1] - above[0], -(-(n - first) // _STRIPS))
+    for start in range(first, n, step):
+        _change_rows(device, work, above, (start, min(start + step, n)))
+
+
+def _change_rows(device: Device, work: Any, above: tuple[int, int], rows: tuple[int, int]) -> None:
+    """What rows above leave of some rows, from their diagonal on."""
+    (outer, stop), (first, last) = above, rows
+    if outer < stop and first < last:
+        left, right = work[:, outer:stop, first:last], work[:, outer:stop, first:]
+        subtract_product(device, work[:, first:last, first:], left, right, adjoint=True)

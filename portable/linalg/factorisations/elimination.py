@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType
+from portable.dtypes import DType, dtype
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.held_panel_kernels import (
     eliminate_in_registers,
     exchange_and_solve,
 )
-from portable.linalg.factorisations.holding import holding_for, panel_of
+from portable.linalg.factorisations.holding import NARROWEST, board_for, panel_of, share_for
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
@@ -28,7 +28,6 @@ from portable.linalg.factorisations.matrices import (
 )
 from portable.linalg.factorisations.panel_kernels import (
     eliminate_panel,
-    exchange_alone,
     exchange_rows,
     gather_rows,
     order_rows,
@@ -41,6 +40,9 @@ from portable.linalg.products.repeats import kept_plan, repeated
 _UNIT_LOWER: Final = Triangle(backward=False, turned=False, conjugate=False, unit=True)
 _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 _LINE: Final = 64
+_STRIP: Final = 16
+"""Columns that a workgroup exchanges rows in."""
+
 _TILE: Final = (32, 8, 1)
 _TILE_ALONE: Final = (64, 1, 1)
 _ORDERED_BYTES: Final = 32 * 1024
@@ -70,19 +72,16 @@ class System(NamedTuple):
     Attributes
     ----------
     factors : Eliminated
-    given : array, shape (batch, n, k), or None
-        Where right-hand sides are to go; None for the identity.
-    found : array, shape (batch, n, k), or None
-        Where solutions come.
-    eliminate, substitute : callable
-        Enqueue the factorisation, and the solution by factors.
+        Of the matrices.
+    sides : array, shape (batch, n, k), or None
+        Right-hand sides, which become solutions.
+    run : callable
+        Enqueues all of it.
     """
 
     factors: Eliminated
-    given: Any
-    found: Any
-    eliminate: Callable[[], object]
-    substitute: Callable[[], object]
+    sides: Any
+    run: Callable[[], object]
 
 
 def eliminated(
@@ -105,23 +104,24 @@ def eliminated(
     m, n = (int(x) for x in a.shape[-2:])
     made = system(device, (batch_of((*lead, m, n)), m, n), kind)
     moved(device, a, made.factors.lu, from_lead=lead)
-    made.eliminate()
+    made.run()
     return made.factors
 
 
 def solution(device: Device, made: System, b: Any, sides: RightSides) -> Any:
-    """Solves systems whose factors are there, for right-hand sides, or for the identity."""
-    if b is not None:
-        columns = b[:, None] if sides.is_vector else b
-        copied(device, columns, made.given, from_lead=sides.lead)
-    made.substitute()
-    return sides.result(device, made.found)
+    """Solves systems that are there, for right-hand sides, or for the identity."""
+    if b is None:
+        copied(device, made.sides[:, :0, :0], made.sides, eye=True)
+    else:
+        moved(device, b[:, None] if sides.is_vector else b, made.sides, from_lead=sides.lead)
+    made.run()
+    return sides.result(device, made.sides)
 
 
-def system(
-    device: Device, size: tuple[int, int, int], kind: DType, columns: int = 0, *, eye: bool = False
-) -> System:
-    """Room for matrices of a size.
+def system(device: Device, size: tuple[int, int, int], kind: DType, columns: int = 0) -> System:
+    """Room for matrices of a size, which are eliminated, and what solves for right-hand sides.
+
+    These are further columns of the matrices: when those are eliminated, L is solved for.
 
     Parameters
     ----------
@@ -133,40 +133,57 @@ def system(
         What is computed in.
     columns : int
         Of right-hand sides.
-    eye : bool
-        Whether these are columns of the identity.
     """
     batch, m, n = size
-    key = "system", size, kind, columns, eye
-    room = batch * m * (n + 2 * columns) * kind.itemsize
-    return kept_plan(device, key, lambda: _system(device, size, kind, columns, eye), room)
+    key = "system", size, kind, columns
+    room = batch * m * (n + columns) * kind.itemsize
+    return kept_plan(device, key, lambda: _system(device, size, kind, columns), room)
 
 
-def _system(
-    device: Device, size: tuple[int, int, int], kind: DType, columns: int, eye: bool
-) -> System:
-    batch, m = size[:2]
-    elimination = _Elimination.of(device, size, kind)
-    factors = elimination.factors
-    eliminate = repeated(device, elimination.run)
-    if not columns:
-        return System(factors, None, None, eliminate, eliminate)
-    given = None if eye else workspace(device, batch, m, columns, kind)
-    copies = workspace(device, batch, m, columns, kind)
-    orders = device.empty((batch, m), kl.i32)
-    substitute = partial(_substitute, device, factors, given, copies, orders, elimination.layout)
-    return System(factors, given, copies, eliminate, repeated(device, substitute))
+def _system(device: Device, size: tuple[int, int, int], kind: DType, columns: int) -> System:
+    n = size[2]
+    elimination = _Elimination.of(device, size, kind, columns)
+    lu, pivots, failures = elimination.factors
+    factors, sides = Eliminated(lu[:, :, :n], pivots, failures), lu[:, :, n:] if columns else None
+
+    def run() -> None:
+        elimination.run()
+        if columns:
+            solved_in_place(device, factors.lu, sides, _UPPER, elimination.layout)
+
+    return System(factors, sides, repeated(device, run))
 
 
-def _substitute(
-    device: Device, factors: Eliminated, given: Any, eliminated: Any, orders: Any, layout: Layout
-) -> None:
-    batch, n, columns = (int(x) for x in eliminated.shape)
+def factored_system(
+    device: Device, size: tuple[int, int], kind: DType, columns: int
+) -> tuple[System, Any]:
+    """Room for factors of so many matrices of an order, and solutions; and for right-hand sides."""
+    batch, n = size
+    key, room = ("factored", size, kind, columns), batch * n * (n + 2 * columns) * kind.itemsize
+    return kept_plan(device, key, lambda: _factored(device, size, kind, columns), room)
+
+
+def _factored(
+    device: Device, size: tuple[int, int], kind: DType, columns: int
+) -> tuple[System, Any]:
+    batch, n = size
+    pivots, orders = (device.empty((batch, n), kl.i32) for _ in range(2))
+    factors = Eliminated(workspace(device, batch, n, n, kind), pivots, None)
+    given, sides = (workspace(device, batch, n, columns, kind) for _ in range(2))
+    run = partial(_substitute, device, factors, (given, sides, orders))
+    return System(factors, sides, repeated(device, run)), given
+
+
+def _substitute(device: Device, factors: Eliminated, arrays: tuple[Any, Any, Any]) -> None:
+    given, sides, orders = arrays
+    batch, n, columns = (int(x) for x in sides.shape)
     _order(device, factors.pivots, orders)
-    tile = _TILE_ALONE if device.capabilities.lone_work_items else _TILE
-    gather_rows[(columns, n, batch), tile](given, None, orders, eliminated, EYE=given is None)
-    solved_in_place(device, factors.lu, eliminated, _UNIT_LOWER, layout)
-    solved_in_place(device, factors.lu, eliminated, _UPPER, layout)
+    can = device.capabilities
+    gather_rows[(columns, n, batch), _TILE_ALONE if can.lone_work_items else _TILE](
+        given, orders, sides
+    )
+    for which in (_UNIT_LOWER, _UPPER):
+        solved_in_place(device, factors.lu, sides, which, layout_of(dtype(sides.dtype), can))
 
 
 def _order(device: Device, pivots: Any, orders: Any) -> None:
@@ -181,6 +198,35 @@ def _order(device: Device, pivots: Any, orders: Any) -> None:
 
 
 @dataclass(frozen=True)
+class _Held:
+    """What panels in registers are worked on with.
+
+    Attributes
+    ----------
+    board : array of u64
+        Where workgroups tell each other rows.
+    moves : array of i32, shape (2, batch, panels, 2 * panel, 2)
+        Which rows are to go where, of the panels of two blocks.
+    triangles : array, shape (batch, panel, panel)
+        L of a panel's pivots.
+    """
+
+    board: Any
+    moves: Any
+    triangles: Any
+
+    @staticmethod
+    def of(device: Device, size: tuple[int, int], kind: DType, wide: int) -> _Held:
+        """That for blocks of so many columns."""
+        (batch, rows), panel = size, panel_of(kind)
+        return _Held(
+            board_for(device, batch, rows, kind),
+            device.empty((2, batch, -(-wide // NARROWEST), 2 * panel, 2), kl.i32),
+            device.empty((batch, panel, panel), kind),
+        )
+
+
+@dataclass(frozen=True)
 class _Elimination:
     """A factorisation, and what it works with."""
 
@@ -189,68 +235,99 @@ class _Elimination:
     kind: DType
     layout: Layout
     room: Any
-    moves: Any
-    triangles: Any
+    held: _Held | None
 
     @staticmethod
-    def of(device: Device, size: tuple[int, int, int], kind: DType) -> _Elimination:
-        """That of matrices of a size."""
-        batch, m, n = size
+    def of(
+        device: Device, size: tuple[int, int, int], kind: DType, further: int = 0
+    ) -> _Elimination:
+        """That of matrices of a size, which have so many further columns behind these."""
+        (batch, m, n), columns = size, size[2] + further
         layout = layout_of(kind, device.capabilities)
-        held, panel = holding_for(device, m, kind) is not None, panel_of(kind)
+        held = None
+        if share_for(device, batch, m, kind) is not None:
+            held = _Held.of(device, (batch, m), kind, min(layout.wide, m, n))
+        lu = workspace(device, batch, *((m, columns) if held is None else (columns, m)), kind)
         factors = Eliminated(
-            turned(workspace(device, batch, n, m, kind))
-            if held
-            else workspace(device, batch, m, n, kind),
+            lu if held is None else turned(lu),
             device.empty((batch, min(m, n)), kl.i32),
             device.empty((batch,), kl.i32),
         )
-        return _Elimination(
-            device,
-            factors,
-            kind,
-            layout,
-            None if held else device.empty((batch, m, layout.panel), kind),
-            device.empty((batch, 2 * panel + 1, 2), kl.i32) if held else None,
-            device.empty((batch, panel, panel), kind) if held else None,
-        )
+        room = device.empty((batch, m, layout.panel), kind) if held is None else None
+        return _Elimination(device, factors, kind, layout, room, held)
 
     def run(self) -> None:
         """Enqueues it."""
-        (lu, _, failures), (batch, m, n) = self.factors, self.factors.lu.shape
-        clear[int(batch), _LINE](failures)
-        least, wide = min(int(m), int(n)), self.layout.wide
-        if self.moves is None:
+        batch, _, n = (int(x) for x in self.factors.lu.shape)
+        clear[batch, _LINE](self.factors.failures)
+        least, wide = int(self.factors.pivots.shape[1]), self.layout.wide
+        if self.held is None:
             self._columns(0, least)
             if n > least:
-                self._solve(0, least, int(n))
+                self._solve(0, least, n)
             return
+        clear[int(self.held.board.shape[0]), _LINE](self.held.board)
+        self._block(0, min(wide, least))
         for first in range(0, least, wide):
             last = min(first + wide, least)
-            self._block(first, last)
-            if last < n:
-                self._solve(first, last, int(n))
-                _change(self.device, lu, first, last, int(n))
+            following = min(last + wide, least)
+            self._change_right(first, last, last, following)
+            self.device.at_once(
+                partial(self._block, last, following),
+                partial(self._change_others, first, last, following),
+            )
 
     def _block(self, first: int, last: int) -> None:
-        """Factors some columns by panels in registers; rows change places in all columns."""
-        (lu, pivots, failures), batch = self.factors, int(self.factors.lu.shape[0])
-        m, n = (int(x) for x in lu.shape[1:])
-        strip, panel = self.layout.strip // 2, panel_of(self.kind)
-        strips = -(-n // strip)
-        for start in range(first, last, panel):
+        """Factors some columns by panels in registers; rows change places in these alone."""
+        (lu, pivots, failures), batch, held = self.factors, int(self.factors.lu.shape[0]), self.held
+        share = share_for(self.device, batch, int(lu.shape[1]) - first, self.kind)
+        assert share is not None
+        assert held is not None
+        panel, moves = share.holding.panel, held.moves[first // self.layout.wide % 2]
+        for number, start in enumerate(range(first, last, panel)):
             stop = min(start + panel, last)
-            result = holding_for(self.device, m - start, self.kind)
-            assert result is not None
-            holding, items = result
-            eliminate_in_registers[groups(batch), items](
-                lu, pivots, failures, self.moves, self.triangles, start, stop, HOLDING=holding
-            )
-            exchange_and_solve[groups(batch * strips), self.layout.items](
-                lu, self.moves, self.triangles, (start, stop, last), strips,
+            triangles = held.triangles[:, :panel, :panel]
+            eliminate_in_registers[groups(batch * share.groups), share.items](
+                lu, pivots, failures, moves[:, number, : 2 * panel], triangles, held.board,
+                (start, stop, share.groups), HOLDING=share.holding,
+            )  # fmt: skip
+            self._exchange_held(moves[:, number : number + 1], (start, stop, first, last), panel)
+            _change(self.device, lu, start, stop, last)
+
+    def _exchange_held(self, moves: Any, where: tuple[int, int, int, int], panel: int) -> None:
+        """Rows change places in some columns, as panels have it, and U is solved for."""
+        assert self.held is not None
+        lu, strip = self.factors.lu, _STRIP
+        triangles, strips = self.held.triangles, -(-(where[3] - where[2]) // strip)
+        if strips > 0:
+            exchange_and_solve[groups(int(lu.shape[0]) * strips), self.layout.items](
+                lu, moves[:, :, : 2 * panel], triangles[:, :panel, :panel], where,
                 STRIP=strip, COUNT=panel,
             )  # fmt: skip
-            _change(self.device, lu, start, stop, last)
+
+    def _change_right(self, first: int, last: int, begin: int, end: int) -> None:
+        """What a block of columns that is done does to some right of it."""
+        if begin < end:
+            self._exchange_block(first, last, begin, end)
+            lu = self.factors.lu
+            triangle, rows = lu[:, first:last, first:last], lu[:, first:last, begin:end]
+            solved_in_place(self.device, triangle, rows, _UNIT_LOWER, self.layout)
+            subtract_product(self.device, lu[:, last:, begin:end], lu[:, last:, first:last], rows)
+
+    def _change_others(self, first: int, last: int, following: int) -> None:
+        """What a block of columns does to all but the following one."""
+        self._exchange_block(first, last, 0, first)
+        self._change_right(first, last, following, int(self.factors.lu.shape[2]))
+
+    def _exchange_block(self, first: int, last: int, begin: int, end: int) -> None:
+        """Rows change places in some columns, as all panels of a block have it."""
+        batch, m, n = (int(x) for x in self.factors.lu.shape)
+        share = share_for(self.device, batch, m - first, self.kind)
+        assert share is not None
+        assert self.held is not None
+        panel = share.holding.panel
+        moves = self.held.moves[first // self.layout.wide % 2]
+        self._exchange_held(moves[:, : -(-(last - first) // panel)], (n, n, begin, end), panel)
 
     def _columns(self, first: int, stop: int) -> None:
         """Factors columns from the diagonal down: the left half, then what it leaves of the right.
@@ -278,23 +355,11 @@ class _Elimination:
         eliminate_panel[groups(int(lu.shape[0])), layout.items](
             lu, self.room, pivots, failures, first, stop, LAYOUT=layout
         )
-        others = int(lu.shape[2]) - (stop - first)
-        if others > 0:
-            self._exchange(first, stop, others)
-
-    def _exchange(self, first: int, stop: int, others: int) -> None:
-        """Rows of all columns but a panel's change places as it has it."""
-        layout, (lu, pivots, _) = self.layout, self.factors
-        batch, strip = int(lu.shape[0]), layout.strip
-        if self.device.capabilities.lone_work_items:
-            strips = -(-int(lu.shape[2]) // strip)
-            exchange_alone[groups(batch * strips), 1](
-                lu, pivots, first, stop, strips, STRIP=strip, LANES=layout.lanes
-            )
-            return
-        strips = -(-others // strip)
-        exchange_rows[groups(batch * strips), layout.items](
-            lu, pivots, first, stop, strips, STRIP=strip, COUNT=layout.panel
+        alone = self.device.capabilities.lone_work_items
+        strip = layout.strip if alone else 1
+        strips = -(-int(lu.shape[2]) // strip)
+        exchange_rows[int(lu.shape[0]) * strips, layout.items](
+            lu, pivots, first, stop, strips, STRIP=strip, LANES=layout.lanes
         )
 
 

@@ -1,9 +1,10 @@
-"""Panels of LU that a workgroup eliminates in registers, and what they leave to the other columns.
+"""Panels of LU that workgroups eliminate in registers, and what they leave to the other columns.
 
-Rows stay where they are, and each work-item holds some: which row a pivot is of is kept beside
-them, so that a panel of many columns moves each row once, in the end. The panel is worked on from
-the left, a few columns at a time, which is what registers have room for: these are first changed by
-the columns before them.
+Rows stay where they are, and each work-item holds some, all columns of the panel: which row a pivot
+is of is kept beside them, so that a panel moves each row once, in the end. A workgroup finds the
+best of its rows. Where there are several workgroups, each puts this row on a board, in one of two
+places in turn, since who has seen the others' next rows knows that they have read the last ones;
+all read all, and take the best. They have to run at the same time.
 """
 
 from __future__ import annotations
@@ -14,10 +15,18 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.factorisations.panel_kernels import size_of
+from portable.linalg.base.boards import awaited, publish
+from portable.linalg.factorisations.panel_kernels import Candidate, larger, size_of
+from portable.linalg.factorisations.triangle_kernels import SEGMENT, substitute
 
 _SMALLEST: Final = 2.0**-120
 """Pivots from which on reciprocals do not overflow, in all precisions."""
+
+_NONE: Final = -2
+"""The rank of a row where there is none."""
+
+MOST_GROUPS: Final = 32
+"""Workgroups that hold a panel at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +37,11 @@ class Holding:
     ----------
     rows : int
         Rows of each.
-    columns : int
-        Columns that they hold at a time; divides `panel`.
     panel : int
-        Columns of the panel.
+        Columns.
     """
 
     rows: int
-    columns: int
     panel: int
 
 
@@ -45,39 +51,43 @@ class Held:
 
     Attributes
     ----------
-    values : array, shape (rows, columns)
-        What it holds of them.
+    values : array, shape (rows, panel)
+        What it holds: the next column first, those that are done last.
     places : array of i32, shape (rows,)
         Where exchanges have brought them, counted from the panel's first row.
+    first : int
+        Its first row, counted from the panel's first.
     """
 
     values: Any
     places: Any
+    first: Any
+
+    def row(self, i: int) -> Any:
+        """The number of its i-th row."""
+        return self.first + i * kl.local_size(0)
 
 
 @dataclass(frozen=True)
-class Pivots:
-    """What a workgroup knows of pivots, in local memory.
+class Known:
+    """What a workgroup knows of workgroups' best rows, in local memory.
 
     Attributes
     ----------
-    rows : array of i32, shape (panel,)
-        Where they lie, counted from the panel's first row.
-    lower : array, shape (panel, panel)
-        Their part of L.
-    upper : array, shape (panel, columns)
-        Their part of U in the columns that are held.
-    latest : array, shape (2, columns)
-        The latest ones' rows, in turn.
-    places : array of i32, shape (2,)
-        Where exchanges had brought these rows, in turn.
+    rows : array, shape (groups + 1, panel)
+        Their elements; behind them the workgroup's own until it is told.
+    places : array of i32, shape (groups,)
+        Where exchanges have brought them; beyond the matrix where a workgroup has none.
     """
 
     rows: Any
-    lower: Any
-    upper: Any
-    latest: Any
     places: Any
+
+
+@function
+def first_row(group: kl.Scalar, ROWS: int) -> Any:
+    """The first row of a work-item, counted from the panel's first."""
+    return group * (ROWS * kl.local_size(0)) + kl.local_id(0)
 
 
 @kernel
@@ -87,8 +97,8 @@ def eliminate_in_registers(
     failures: kl.Array,
     moves: kl.Array,
     triangles: kl.Array,
-    first: kl.Scalar,
-    stop: kl.Scalar,
+    board: kl.Array,
+    where: tuple[kl.Scalar, ...],
     *,
     HOLDING: Holding,
 ) -> None:
@@ -104,240 +114,178 @@ def eliminate_in_registers(
         With which row each has changed places.
     failures : array of i32, shape (batch,)
         The first column whose pivots are all 0, counted from 1.
-    moves : array of i32, shape (batch, 2 * panel + 1, 2)
-        Which rows are to go where; in the last place how many do.
+    moves : array of i32, shape (batch, 2 * panel, 2)
+        Which rows are to go where: those that come to the first `panel` rows, and those that leave
+        them; -1 where there is none.
     triangles : array, shape (batch, panel, panel)
         L of the pivots' rows, of which only what is below the diagonal counts.
-    first, stop : int
-        The panel's first row, which is its first column, and the column behind its last.
+    board : array of u64
+        For a row of each workgroup and its place, in one of two places in turn; its words have
+        smaller marks than those of these columns, whose numbers, counted from 1, are theirs.
+    where : (int, int, int)
+        The panel's first row, which is its first column, the column behind its last, and how many
+        workgroups hold it.
     """
-    batch = kl.group_id(0)
+    first, stop, groups = where
+    batch, group, PANEL = kl.group_id(0) // groups, kl.group_id(0) % groups, HOLDING.panel
     width, m = stop - first, a.shape[1] - first
-    matrix, kind = a[batch], a.dtype
-    ROWS, COLUMNS, PANEL = HOLDING.rows, HOLDING.columns, HOLDING.panel
-    held = Held(kl.private((ROWS, COLUMNS), kind), kl.private(ROWS, kl.i32))
-    known = Pivots(
-        kl.local(PANEL, kl.i32),
-        kl.local((PANEL, PANEL), kind),
-        kl.local((PANEL, COLUMNS), kind),
-        kl.local((2, COLUMNS), kind),
-        kl.local(2, kl.i32),
-    )
-    if kl.local_id(0) == 0:
-        known.places[0] = m
-        known.places[1] = m
-    for i in kl.static_range(ROWS):
-        held.places[i] = row_of(i)
-    for entry in kl.workgroup_range(PANEL * PANEL):
-        known.lower[entry // PANEL, entry % PANEL] = 0
-    for begin in range(0, width, COLUMNS):
-        solve_above(known, matrix, first, begin, COLUMNS)
-        load_columns(held, known, matrix, first, begin, HOLDING)
-        for step in range(COLUMNS):
-            k = begin + step
-            if k < kl.minimum(width, m):
-                size, pivot = largest(held, known.places, (k, step, m), ROWS)
-                take_pivot(held, known, (k, step, m), pivot, HOLDING)
-                if kl.local_id(0) == 0:
-                    pivots[batch, first + k] = first + pivot
-                    if size == 0 and failures[batch] == 0:
-                        failures[batch] = first + k + 1
-                eliminate(held, known.latest, size, k, step, HOLDING)
-            else:
-                eliminate(held, known.latest, kl.cast(0, kind.real), PANEL + m, 0, HOLDING)
-        store_columns(held, matrix, first, begin, width, HOLDING)
-        kl.barrier()
-        keep_lower(known, matrix, first, begin, kl.minimum(width, m), COLUMNS)
-    for entry in kl.workgroup_range(PANEL * PANEL):
-        triangles[batch, entry // PANEL, entry % PANEL] = known.lower[entry // PANEL, entry % PANEL]
-    list_moves(held, moves[batch], first, m, HOLDING)
+    held = loaded(a[batch], first, (group, width, m), HOLDING)
+    rows_in_turn = kl.local((2, MOST_GROUPS + 1, PANEL), a.dtype)
+    places_in_turn = kl.local((2, MOST_GROUPS), kl.i32)
+    count = kl.minimum(width, m)
+    for k in range(count):
+        best = largest(held, k, m, HOLDING)
+        known = Known(rows_in_turn[k % 2], places_in_turn[k % 2])
+        where_told = 2 * batch + k % 2, group, groups
+        hand_over(held, best, known, board, (first + k + 1, k, *where_told), HOLDING)
+        chosen, size, pivot = 0, kl.cast(_NONE, best.size.dtype), m
+        for other in kl.range(groups, unroll=4):
+            found, place = rank(known.rows[other, 0]), known.places[other]
+            is_better = place < m and (found > size or (found == size and place < pivot))
+            chosen = kl.where(is_better, other, chosen)
+            size = kl.where(is_better, found, size)
+            pivot = kl.where(is_better, place, pivot)
+        if group == 0 and kl.local_id(0) == 0:
+            pivots[batch, first + k] = first + pivot
+            if size == 0 and failures[batch] == 0:
+                failures[batch] = first + k + 1
+        eliminate(held, known.rows[chosen], size, (k, pivot), HOLDING)
+    store(held, a[batch], triangles[batch], moves[batch], (first, width, m, count), HOLDING)
 
 
 @function
-def row_of(i: int) -> Any:
-    """The row that a work-item holds as its i-th, counted from the panel's first."""
-    return i * kl.local_size(0) + kl.local_id(0)
+def loaded(
+    matrix: kl.Array, first: kl.Scalar, extents: tuple[kl.Scalar, ...], HOLDING: Holding
+) -> Any:
+    """The rows of a work-item, zeros beyond the matrix and the panel."""
+    group, width, m = extents
+    values = kl.private((HOLDING.rows, HOLDING.panel), matrix.dtype)
+    held = Held(values, kl.private(HOLDING.rows, kl.i32), first_row(group, HOLDING.rows))
+    for i in kl.static_range(HOLDING.rows):
+        held.places[i] = held.row(i)
+        for j in kl.static_range(HOLDING.panel):
+            values[i, j] = 0
+            if held.row(i) < m and j < width:
+                values[i, j] = matrix[first + held.row(i), first + j]
+    return held
 
 
 @function
-def solve_above(
-    known: Pivots, matrix: kl.Array, first: kl.Scalar, begin: kl.Scalar, COLUMNS: int
-) -> None:
-    """U of the pivots so far in columns from `begin` on, a work-item a column."""
-    for index in kl.workgroup_range(begin * COLUMNS):
-        k, j = index // COLUMNS, index % COLUMNS
-        known.upper[k, j] = 0
-        if first + begin + j < matrix.shape[1]:
-            known.upper[k, j] = matrix[first + known.rows[k], first + begin + j]
-    kl.barrier()
-    if kl.local_id(0) < COLUMNS:
-        j = kl.local_id(0)
-        x = kl.private(COLUMNS, known.upper.dtype)
-        for block in range(0, begin, COLUMNS):
-            for i in kl.static_range(COLUMNS):
-                x[i] = known.upper[block + i, j]
-            for k in kl.range(block, unroll=1):
-                for i in kl.static_range(COLUMNS):
-                    x[i] = x[i] - known.lower[block + i, k] * known.upper[k, j]
-            for k in kl.static_range(COLUMNS):
-                for i in kl.static_range(k + 1, COLUMNS):
-                    x[i] = x[i] - known.lower[block + i, block + k] * x[k]
-                known.upper[block + k, j] = x[k]
-    kl.barrier()
+def rank(x: kl.Scalar) -> Any:
+    """What pivots are chosen by: NaN only where there is nothing else."""
+    size = size_of(x)
+    return kl.where(size == size, size, kl.cast(-1, size.dtype))
 
 
 @function
-def load_columns(
+def largest(held: Held, k: kl.Scalar, m: kl.Scalar, HOLDING: Holding) -> Any:
+    """The best pivot among the rows of a workgroup; its place is m where all rows are done.
+
+    Of equal ones that in the first place, as LAPACK takes.
+    """
+    best = Candidate(kl.cast(_NONE, held.values.dtype.real), m)
+    for i in kl.static_range(HOLDING.rows):
+        if held.places[i] >= k and held.row(i) < m:
+            best = larger(best, Candidate(rank(held.values[i, 0]), held.places[i]))
+    return kl.workgroup_reduce(larger, best)
+
+
+@function
+def hand_over(
     held: Held,
-    known: Pivots,
-    matrix: kl.Array,
-    first: kl.Scalar,
-    begin: kl.Scalar,
+    best: Candidate,
+    known: Known,
+    board: kl.Array,
+    step: tuple[kl.Scalar, ...],
     HOLDING: Holding,
 ) -> None:
-    """Loads columns, zeros beyond the matrix, changed as the columns of the panel before want."""
-    values, m = held.values, matrix.shape[0] - first
-    for i in kl.static_range(HOLDING.rows):
-        for j in kl.static_range(HOLDING.columns):
-            values[i, j] = 0
-            if row_of(i) < m and first + begin + j < matrix.shape[1]:
-                values[i, j] = matrix[first + row_of(i), first + begin + j]
-    factors = kl.private(HOLDING.rows, values.dtype)
-    # Rows inside, whose loads are on their way together.
-    for k in kl.range(begin, unroll=2):
-        for i in kl.static_range(HOLDING.rows):
-            factors[i] = 0
-            if row_of(i) < m:
-                factors[i] = matrix[first + row_of(i), first + k]
-        for i in kl.static_range(HOLDING.rows):
-            for j in kl.static_range(HOLDING.columns):
-                values[i, j] = values[i, j] - factors[i] * known.upper[k, j]
-    for i in kl.static_range(HOLDING.rows):
-        if held.places[i] < begin:
-            for j in kl.static_range(HOLDING.columns):
-                values[i, j] = known.upper[held.places[i], j]
+    """All workgroups' best rows and their places become known to each.
 
-
-@function
-def largest(held: Held, places: kl.Array, step: tuple[kl.Scalar, ...], ROWS: int) -> Any:
-    """The largest element of the first column held, of rows that are no pivots yet, and its place.
-
-    Of equal ones the first place, as LAPACK takes; the first of all where there is NaN.
+    Of columns that are done there are zeros. The row that its own work-item hands on is put on the
+    board by many.
     """
-    (k, turn, m), kind = step, held.values.dtype.real
-    sizes, best = kl.private(ROWS, kind), kl.cast(-1, kind)
-    for i in kl.static_range(ROWS):
-        sizes[i] = -1
-        if held.places[i] >= k and row_of(i) < m:
-            sizes[i] = size_of(held.values[i, 0])
-        best = kl.maximum(best, sizes[i])
-    best = kl.workgroup_reduce(kl.maximum, best)
-    for i in kl.static_range(ROWS):
-        if sizes[i] == best:
-            kl.atomic_min(places, turn % 2, held.places[i])
-    kl.barrier()
-    slot = places[turn % 2]
-    return best, kl.where(slot < m, slot, k)
-
-
-@function
-def take_pivot(
-    held: Held, known: Pivots, step: Any, pivot_row: kl.Scalar, HOLDING: Holding
-) -> None:
-    """Hands a pivot's row to all, and notes the exchange."""
-    k, turn, m = step
+    mark, k, turn, group, groups = step
+    PANEL, rows = HOLDING.panel, known.rows
+    begin, zero = turn * groups * (PANEL + 1), kl.cast(0, rows.dtype)
+    own = kl.where(groups > 1, MOST_GROUPS, 0)
     for i in kl.static_range(HOLDING.rows):
-        position = held.places[i]
-        if position == pivot_row:
-            known.rows[k] = row_of(i)
-            for j in kl.static_range(HOLDING.columns):
-                known.latest[turn % 2, j] = held.values[i, j]
-        held.places[i] = kl.where(
-            position == pivot_row, k, kl.where(position == k, pivot_row, position)
-        )
-    if kl.local_id(0) == 0:
-        known.places[(turn + 1) % 2] = m
+        if held.places[i] == best.row:
+            for j in kl.static_range(PANEL):
+                rows[own, j] = kl.where(j < PANEL - k, held.values[i, j], zero)
+    if groups > 1:
+        kl.barrier()
+        for j in kl.workgroup_range(PANEL + 1):
+            value = kl.cast(best.row, rows.dtype)
+            if j < PANEL and best.size > _NONE:
+                value = rows[own, j]
+            publish(board, begin + group * (PANEL + 1) + j, value, mark)
+        for index in kl.workgroup_range(groups * (PANEL + 1)):
+            other, j = index // (PANEL + 1), index % (PANEL + 1)
+            value = awaited(board, begin + index, mark, rows.dtype)
+            if j < PANEL:
+                rows[other, j] = value
+            else:
+                known.places[other] = kl.cast(kl.real(value), kl.i32)
+    elif kl.local_id(0) == 0:
+        known.places[0] = best.row
     kl.barrier()
 
 
 @function
 def eliminate(
-    held: Held, latest: kl.Array, size: kl.Scalar, k: kl.Scalar, step: kl.Scalar, HOLDING: Holding
+    held: Held, row: kl.Array, size: kl.Scalar, step: tuple[kl.Scalar, ...], HOLDING: Holding
 ) -> None:
     """Rows that are no pivots less their multiples of the latest one's, a column further.
 
     The last columns are those of L, which are done.
     """
-    COLUMNS, values = HOLDING.columns, held.values
-    zero, left = kl.cast(0, values.dtype), COLUMNS - step
-    pivot = kl.private(COLUMNS, values.dtype)
-    for j in kl.static_range(COLUMNS):
-        pivot[j] = kl.where(j < left, latest[step % 2, j], zero)
-    inverse = kl.cast(1, values.dtype)
-    if size >= kl.cast(_SMALLEST, size.dtype):
-        inverse = inverse / pivot[0]
+    (k, pivot), values = step, held.values
+    zero, head = kl.cast(0, values.dtype), row[0]
+    is_small = size < kl.cast(_SMALLEST, size.dtype)
+    inverse = 1 / kl.where(is_small, kl.cast(1, values.dtype), head)
+    multiples = kl.private(HOLDING.rows, values.dtype)
     for i in kl.static_range(HOLDING.rows):
-        below, head = held.places[i] > k, values[i, 0]
-        factor = kl.where(below, head * inverse, head)
-        if below and size > 0 and size < kl.cast(_SMALLEST, size.dtype):
-            factor = head / pivot[0]
-        multiple = kl.where(below, factor, zero)
-        for j in kl.static_range(1, COLUMNS):
-            values[i, j - 1] = values[i, j] - multiple * pivot[j]
-        values[i, COLUMNS - 1] = factor
+        place = held.places[i]
+        held.places[i] = kl.where(place == pivot, k, kl.where(place == k, pivot, place))
+        below, value = held.places[i] > k, values[i, 0]
+        factor = kl.where(below, value * inverse, value)
+        if below and size > 0 and is_small:
+            factor = value / head
+        multiples[i] = kl.where(below, factor, zero)
+        values[i, 0] = factor
+    for i in kl.static_range(HOLDING.rows):
+        factor = values[i, 0]
+        for j in kl.static_range(1, HOLDING.panel):
+            values[i, j - 1] = values[i, j] - multiples[i] * row[j]
+        values[i, HOLDING.panel - 1] = factor
 
 
 @function
-def store_columns(
+def store(
     held: Held,
     matrix: kl.Array,
-    first: kl.Scalar,
-    begin: kl.Scalar,
-    width: kl.Scalar,
+    triangle: kl.Array,
+    moves: kl.Array,
+    extents: tuple[kl.Scalar, ...],
     HOLDING: Holding,
 ) -> None:
-    """Stores the columns that are held."""
-    m = matrix.shape[0] - first
+    """Stores rows where they were, L of pivots, and which rows are to move."""
+    first, width, m, count = extents
+    PANEL = HOLDING.panel
     for i in kl.static_range(HOLDING.rows):
-        for j in kl.static_range(HOLDING.columns):
-            if row_of(i) < m and begin + j < width:
-                matrix[first + row_of(i), first + begin + j] = held.values[i, j]
-
-
-@function
-def keep_lower(
-    known: Pivots,
-    matrix: kl.Array,
-    first: kl.Scalar,
-    begin: kl.Scalar,
-    count: kl.Scalar,
-    COLUMNS: int,
-) -> None:
-    """Takes L of the pivots of some columns to local memory."""
-    for index in kl.workgroup_range(COLUMNS * (begin + COLUMNS)):
-        k, j = begin + index % COLUMNS, index // COLUMNS
-        if k < count and j < k:
-            known.lower[k, j] = matrix[first + known.rows[k], first + j]
-    kl.barrier()
-
-
-@function
-def list_moves(
-    held: Held, moves: kl.Array, first: kl.Scalar, m: kl.Scalar, HOLDING: Holding
-) -> None:
-    """Lists the rows that are not where exchanges bring them, in any order."""
-    count = kl.local(1, kl.i32)
-    if kl.local_id(0) == 0:
-        count[0] = 0
-    kl.barrier()
-    for i in kl.static_range(HOLDING.rows):
-        if row_of(i) < m and held.places[i] != row_of(i):
-            slot = kl.atomic_add(count, 0, 1)
-            moves[slot, 0] = first + row_of(i)
-            moves[slot, 1] = first + held.places[i]
-    kl.barrier()
-    if kl.local_id(0) == 0:
-        moves[2 * HOLDING.panel, 0] = count[0]
+        row, place = held.row(i), held.places[i]
+        for j in kl.static_range(PANEL):
+            column = (j + count) % PANEL
+            if row < m and column < width:
+                matrix[first + row, first + column] = held.values[i, j]
+            if place < PANEL:
+                triangle[place, column] = held.values[i, j]
+        moved = kl.where(place < PANEL, place, PANEL + row)
+        if place < PANEL or row < PANEL:
+            moves[moved, 0] = kl.where(row < m, first + row, -1)
+            moves[moved, 1] = first + place
+        if row < PANEL and place < PANEL:
+            moves[PANEL + row, 0] = -1
 
 
 @kernel
@@ -346,53 +294,57 @@ def exchange_and_solve(
     moves: kl.Array,
     triangles: kl.Array,
     where: tuple[kl.Scalar, ...],
-    strips: kl.Scalar,
     *,
     STRIP: int,
     COUNT: int,
 ) -> None:
-    """Brings rows where a panel's pivots want them, and makes rows right of the panel those of U.
+    """Brings rows where panels' pivots want them, and makes rows right of the last one those of U.
 
-    A workgroup reads what changes places in a strip of columns, and then writes it; a work-item
-    then solves for a column. Local memory: ``COUNT (2 STRIP + COUNT)`` elements.
+    A workgroup reads what changes places in a strip of columns, and then writes it; then work-items
+    solve for some rows of a column each, as in `triangle_kernels.solve_segments`. Work-items: at
+    least ``STRIP COUNT / SEGMENT``. Local memory: ``COUNT (2 STRIP + COUNT) + 2 SEGMENT STRIP``
+    elements.
 
     Parameters
     ----------
-    a, moves, triangles : array
-        As of `eliminate_in_registers`, for panels of `COUNT` columns.
-    where : (int, int, int)
-        The panel's first column, the one behind its last, and that behind the last to solve for.
-    strips : int
-        Strips of a matrix.
+    a : array, shape (batch, m, n)
+        The matrices.
+    moves : array of i32, shape (batch, panels, 2 * COUNT, 2)
+        As of `eliminate_in_registers`, of one panel after the other.
+    triangles : array, shape (batch, COUNT, COUNT)
+        As of `eliminate_in_registers`, of the last one.
+    where : (int, int, int, int)
+        The last panel's first column and the one behind its last, right of which is solved for;
+        the first column that rows are exchanged in, and the one behind the last.
     """
-    first, stop, last = where
-    batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
-    matrix, moves_here, kind = a[batch], moves[batch], a.dtype
+    first, stop, begin, end = where
+    strips = (end - begin + STRIP - 1) // STRIP
+    batch, start = kl.group_id(0) // strips, begin + kl.group_id(0) % strips * STRIP
+    matrix, kind = a[batch], a.dtype
     held, lower = kl.local((2 * COUNT, STRIP), kind), kl.local((COUNT, COUNT), kind)
     for index in kl.workgroup_range(COUNT * COUNT):
-        lower[index // COUNT, index % COUNT] = triangles[batch, index // COUNT, index % COUNT]
-    count = moves_here[2 * COUNT, 0]
-    for index in kl.workgroup_range(count * STRIP):
-        column = strip * STRIP + index % STRIP
-        if column < a.shape[2]:
-            held[index // STRIP, index % STRIP] = matrix[moves_here[index // STRIP, 0], column]
-    kl.barrier()
-    for index in kl.workgroup_range(count * STRIP):
-        column = strip * STRIP + index % STRIP
-        if column < a.shape[2]:
-            matrix[moves_here[index // STRIP, 1], column] = held[index // STRIP, index % STRIP]
-    kl.barrier()
-    # Not in a loop: what it hoists would not fit into registers.
-    column = strip * STRIP + kl.local_id(0)
-    if kl.local_id(0) < STRIP and column >= stop and column < last:
-        x = kl.private(COUNT, kind)
-        for i in kl.static_range(COUNT):
+        i, k = index // COUNT, index % COUNT
+        lower[k, i] = triangles[batch, i, k] if first + i < stop else kl.cast(0, kind)
+    for panel in range(moves.shape[1]):
+        for index in kl.workgroup_range(2 * COUNT * STRIP):
+            column, source = start + index % STRIP, moves[batch, panel, index // STRIP, 0]
+            if column < end and source >= 0:
+                held[index // STRIP, index % STRIP] = matrix[source, column]
+        kl.barrier()
+        for index in kl.workgroup_range(2 * COUNT * STRIP):
+            column, source = start + index % STRIP, moves[batch, panel, index // STRIP, 0]
+            if column < end and source >= 0:
+                target = moves[batch, panel, index // STRIP, 1]
+                matrix[target, column] = held[index // STRIP, index % STRIP]
+        kl.barrier()
+    row, column = first + kl.local_id(0) // STRIP * SEGMENT, start + kl.local_id(0) % STRIP
+    if stop < end:
+        x = kl.private(SEGMENT, kind)
+        for i in kl.static_range(SEGMENT):
             x[i] = 0
-            if first + i < stop:
-                x[i] = matrix[first + i, column]
-        for k in kl.static_range(COUNT):
-            for i in kl.static_range(k + 1, COUNT):
-                x[i] = x[i] - lower[i, k] * x[k]
-        for i in kl.static_range(COUNT):
-            if first + i < stop:
-                matrix[first + i, column] = x[i]
+            if row + i < stop and column < end:
+                x[i] = matrix[row + i, column]
+        substitute(lower, x, COUNT, True, STRIP)
+        for i in kl.static_range(SEGMENT):
+            if row + i < stop and column >= stop and column < end:
+                matrix[row + i, column] = x[i]

@@ -1,9 +1,13 @@
-"""The kernel that makes reflectors of panels that a workgroup holds in registers.
+"""The kernel that makes reflectors of panels that workgroups hold in registers.
 
-The panel is worked on from the left, a few columns at a time, which is what registers have room
-for. These are first changed by the reflectors before them, all of which are one block in the end,
-``I - V T V^H``. What rows have to add up, sub-groups add up first: of several sums a work-item
-keeps half at each step, so that eight take hardly more shuffles than one.
+For each column a workgroup adds up the products of its rows with all columns. What rows have to add
+up, sub-groups add up first: of several sums a work-item keeps half at each step, so that 32 take
+hardly more shuffles than one takes steps. Where there are several workgroups, their sums and the
+row that changes go by way of a board, in one of two places in turn, since who has seen the others'
+next sums knows that they have read the last ones. They have to run at the same time.
+
+The column that is reflected is the first one that a work-item holds; then all move up by one, and
+what is left of the column becomes the last.
 """
 
 from __future__ import annotations
@@ -14,9 +18,15 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.base.boards import awaited, publish
 from portable.linalg.base.magnitude import power_bits
 from portable.linalg.base.parts import conjugate
-from portable.linalg.factorisations.held_panel_kernels import Holding, row_of
+from portable.linalg.factorisations.held_panel_kernels import (
+    MOST_GROUPS,
+    Held,
+    Holding,
+    loaded,
+)
 from portable.linalg.factorisations.panel_kernels import size_of
 from portable.linalg.factorisations.reflector_panel_kernels import (
     TARGET,
@@ -35,23 +45,26 @@ class Shared:
 
     Attributes
     ----------
-    parts : array, shape (columns, teams, columns)
+    parts : array, shape (teams, panel)
         Sums of sub-groups.
-    sums : array, shape (panel, columns)
-        Products of the reflectors before with the columns that are held.
-    shares : array, shape (panel, columns)
-        What is to be taken from these, for each of the reflectors.
-    factor : array, shape (panel, panel)
-        T.
-    top : array, shape (2, columns)
-        The row of the latest reflector's 1, in turn.
+    others : array, shape (groups + 1, panel)
+        Sums of workgroups, and behind them the row of the reflector's 1.
+    top : array, shape (panel,)
+        That row, where a workgroup has it.
+    shares : array, shape (panel,)
+        Of columns that are left, what is to be taken from them for each row of the reflector.
+    made : array, shape (3,)
+        What `reflector_of` gives.
+    factor : array, shape (panel, panel + 1)
+        T, and below its diagonal products of reflectors with those before them.
     """
 
     parts: Any
-    sums: Any
-    shares: Any
-    factor: Any
+    others: Any
     top: Any
+    shares: Any
+    made: Any
+    factor: Any
 
 
 @kernel
@@ -59,6 +72,7 @@ def reflect_in_registers(
     a: kl.Array,
     v: kl.Array,
     t: kl.Array,
+    board: kl.Array,
     where: tuple[kl.Scalar, ...],
     *,
     HOLDING: Holding,
@@ -68,69 +82,141 @@ def reflect_in_registers(
 
     Parameters
     ----------
-    a, v, t, where
+    a, v, t
         As there.
+    board : array of u64
+        For sums of each workgroup and a row, in one of two places in turn; its words have smaller
+        marks than twice the number of the panel's first column.
+    where : (int, int, int, int)
+        The panel's first column, the one behind its last, the place of T, and how many workgroups
+        hold it.
     HOLDING : Holding
         What work-items hold.
     TEAMS : int
-        Sub-groups, each wider than columns that are held; 0 where there are none.
+        Sub-groups; 0 where there are none.
     """
-    first, stop, corner = where
-    batch, kind = kl.group_id(0), a.dtype
-    COLUMNS, PANEL, GROUPS = HOLDING.columns, HOLDING.panel, max(TEAMS, 1)
-    m, width = a.shape[1] - first, stop - first
+    first, stop, corner, groups = where
+    batch, group, PANEL = kl.group_id(0) // groups, kl.group_id(0) % groups, HOLDING.panel
+    m, width, kind = a.shape[1] - first, stop - first, a.dtype
+    held = loaded(a[batch], first, (group, width, m), HOLDING)
     shared = Shared(
-        kl.local((COLUMNS, GROUPS, COLUMNS), kind),
-        kl.local((PANEL, COLUMNS), kind),
-        kl.local((PANEL, COLUMNS), kind),
-        kl.local((PANEL, PANEL), kind),
-        kl.local((2, COLUMNS), kind),
+        kl.local((max(TEAMS, 1), PANEL), kind),
+        kl.local((MOST_GROUPS + 1, PANEL), kind),
+        kl.local(PANEL, kind),
+        kl.local(PANEL, kind),
+        kl.local(3, kind),
+        kl.local((PANEL, PANEL + 1), kind),
     )
-    for entry in kl.workgroup_range(PANEL * PANEL):
-        shared.factor[entry // PANEL, entry % PANEL] = 0
-    held = kl.private((HOLDING.rows, COLUMNS), kind)
-    panel, vectors = a[batch, first:, first:stop], v[batch, first:, first:stop]
-    for begin in range(0, width, COLUMNS):
-        load(held, panel, begin, (m, width), HOLDING)
-        if begin > 0:
-            multiply(held, shared, vectors, begin, m, HOLDING, TEAMS)
-            turn_sums(shared, begin, COLUMNS)
-            subtract(held, shared.shares, vectors, begin, m, HOLDING)
-            store_above(held, panel, begin, width, HOLDING)
-        field = scale(held, HOLDING)
-        for step in range(COLUMNS):
-            if begin + step < width:
-                make_reflector(held, shared, begin, step, HOLDING, TEAMS)
-            else:
-                zero = kl.cast(0, kind)
-                none = kl.private(COLUMNS, kind, fill=0)
-                apply(held, none, (zero, zero, zero + 1), -1, step, HOLDING)
-        store(held, panel, vectors, (begin, width, m), field, HOLDING)
-        if begin > 0:
-            multiply(held, shared, vectors, begin, m, HOLDING, TEAMS)
-            join_factors(shared, begin, COLUMNS)
-    kl.barrier()
-    for entry in kl.workgroup_range(PANEL * PANEL):
-        i, j = entry // PANEL, entry % PANEL
-        if i < width and j < width:
-            t[batch, first + i, corner + j] = shared.factor[i, j]
+    told, mark = (board, 2 * batch * (groups + 1) * PANEL, group, groups), 2 * first
+    field = scale(held, shared, told, mark + 1, HOLDING)
+    for k in range(width):
+        add_up(held, shared, told, (mark + k + 2, k), HOLDING, TEAMS)
+        apply(held, shared, k, HOLDING)
+    store(held, a[batch], v[batch], (first, width, m), field, HOLDING)
+    if group == 0:
+        join_factors(shared.factor, width)
+        for entry in kl.workgroup_range(PANEL * PANEL):
+            i, j = entry // PANEL, entry % PANEL
+            if i <= j and j < width:
+                t[batch, first + i, corner + j] = shared.factor[i, j]
 
 
 @function
-def load(
-    held: kl.Array,
-    panel: kl.Array,
-    begin: kl.Scalar,
-    extents: tuple[kl.Scalar, ...],
-    HOLDING: Holding,
-) -> None:
-    """Loads columns, zeros beyond the panel."""
-    m, width = extents
+def scale(
+    held: Held, shared: Shared, told: tuple[Any, ...], mark: kl.Scalar, HOLDING: Holding
+) -> Any:
+    """Scales a panel by a power of two, whose exponent field it gives, to a large element of 1."""
+    board, begin, group, groups = told
+    values, kind = held.values, held.values.dtype
+    best = kl.cast(0, kind.real)
     for i in kl.static_range(HOLDING.rows):
-        for j in kl.static_range(HOLDING.columns):
-            held[i, j] = 0
-            if row_of(i) < m and begin + j < width:
-                held[i, j] = panel[row_of(i), begin + j]
+        for j in kl.static_range(HOLDING.panel):
+            best = kl.maximum(best, size_of(values[i, j]))
+    best = kl.workgroup_reduce(kl.maximum, best)
+    if groups > 1:
+        if kl.local_id(0) == 0:
+            publish(board, begin + group, kl.cast(best, kind), mark)
+        for other in kl.workgroup_range(groups):
+            shared.others[other, 0] = awaited(board, begin + other, mark, kind)
+        kl.barrier()
+        for other in range(groups):
+            best = kl.maximum(best, kl.real(shared.others[other, 0]))
+        kl.barrier()
+    field = power_bits(best, TARGET)
+    for i in kl.static_range(HOLDING.rows):
+        for j in kl.static_range(HOLDING.panel):
+            values[i, j] = scaled(values[i, j], field, 1)
+    return field
+
+
+@function
+def add_up(
+    held: Held,
+    shared: Shared,
+    told: tuple[Any, ...],
+    step: tuple[kl.Scalar, ...],
+    HOLDING: Holding,
+    TEAMS: int,
+) -> None:
+    """The reflector of the first column, of row `k` and those below, and its products with all."""
+    (board, start, group, groups), (mark, k), PANEL = told, step, HOLDING.panel
+    values, kind = held.values, held.values.dtype
+    begin = start + (k + 1) % 2 * ((groups + 1) * PANEL)
+    sums = kl.private(PANEL, kind, fill=0)
+    for i in kl.static_range(HOLDING.rows):
+        head = conjugate(kl.where(held.row(i) > k, values[i, 0], kl.cast(0, kind)))
+        for j in kl.static_range(PANEL):
+            sums[j] = sums[j] + head * values[i, j]
+        if held.row(i) == k:
+            for j in kl.static_range(PANEL):
+                shared.top[j] = values[i, j]
+    put_sums(sums, shared.parts, PANEL, TEAMS)
+    kl.barrier()
+    if groups > 1:
+        for index in kl.workgroup_range(2 * PANEL):
+            if index < PANEL:
+                total = total_of(shared.parts, shared.parts.shape[0], index)
+                publish(board, begin + group * PANEL + index, total, mark)
+            elif group == 0:
+                number = begin + groups * PANEL + index - PANEL
+                publish(board, number, shared.top[index - PANEL], mark)
+        for index in kl.workgroup_range((groups + 1) * PANEL):
+            other = awaited(board, begin + index, mark, kind)
+            shared.others[index // PANEL, index % PANEL] = other
+        kl.barrier()
+        make_reflector(shared, shared.others, (groups, k), shared.others[groups])
+    else:
+        make_reflector(shared, shared.parts, (shared.parts.shape[0], k), shared.top)
+    kl.barrier()
+
+
+@function
+def total_of(parts: kl.Array, count: kl.Scalar, j: kl.Scalar) -> Any:
+    """The sum of what so many have for a column."""
+    total = parts[0, j]
+    for other in kl.range(1, count, unroll=4):
+        total = total + parts[other, j]
+    return total
+
+
+@function
+def make_reflector(
+    shared: Shared, parts: kl.Array, step: tuple[kl.Scalar, ...], top: kl.Array
+) -> None:
+    """The reflector of the first column, and shares of the others; some of them are V's by now."""
+    count, k = step
+    PANEL, zero = shared.top.shape[0], kl.cast(0, parts.dtype)
+    for j in kl.workgroup_range(PANEL):
+        beta, tau, factor = reflector_of(top[0], kl.real(total_of(parts, count, 0)))
+        share, left = top[j] + conjugate(factor) * total_of(parts, count, j), PANEL - k
+        shared.shares[j] = kl.where(j < left, share, zero)
+        if j >= left:
+            shared.factor[k, j - left] = conjugate(share)
+        if j == 0:
+            shared.made[0] = beta
+            shared.made[1] = tau
+            shared.made[2] = factor
+            shared.factor[k, k] = tau
 
 
 @function
@@ -145,7 +231,7 @@ def put_sums(sums: kl.Array, parts: kl.Array, COLUMNS: int, TEAMS: int) -> None:
         WIDTH, lane = kl.target.sub_group_size, kl.sub_group_local_id()
         for level in kl.static_range(_STAGES):
             STEP, HALF = WIDTH >> (level + 1), COLUMNS >> (level + 1)
-            if HALF > 0:
+            if STEP > 0 and HALF > 0:
                 upper = (lane & STEP) != 0
                 for j in kl.static_range(HALF):
                     kept = kl.where(upper, sums[j + HALF], sums[j])
@@ -153,212 +239,85 @@ def put_sums(sums: kl.Array, parts: kl.Array, COLUMNS: int, TEAMS: int) -> None:
                     sums[j] = kept + kl.sub_group_shuffle_xor(given, STEP)
             elif STEP > 0:
                 sums[0] = sums[0] + kl.sub_group_shuffle_xor(sums[0], STEP)
-        EACH = WIDTH // COLUMNS
+        EACH, SHARE = max(WIDTH // COLUMNS, 1), max(COLUMNS // WIDTH, 1)
         if lane % EACH == 0:
-            parts[kl.sub_group_id(), lane // EACH] = sums[0]
+            for j in kl.static_range(SHARE):
+                parts[kl.sub_group_id(), lane // EACH * SHARE + j] = sums[j]
 
 
 @function
-def total(parts: kl.Array, j: kl.Scalar) -> Any:
-    """The sum of what sub-groups have."""
-    sum_of_parts = parts[0, j]
-    for team in range(1, parts.shape[0]):
-        sum_of_parts = sum_of_parts + parts[team, j]
-    return sum_of_parts
-
-
-@function
-def multiply(
-    held: kl.Array,
-    shared: Shared,
-    vectors: kl.Array,
-    begin: kl.Scalar,
-    m: kl.Scalar,
-    HOLDING: Holding,
-    TEAMS: int,
-) -> None:
-    """Products of the reflectors before, conjugated, with the columns that are held."""
-    COLUMNS = HOLDING.columns
-    for block in range(0, begin, COLUMNS):
-        for k in range(COLUMNS):
-            sums = kl.private(COLUMNS, held.dtype, fill=0)
-            for i in kl.static_range(HOLDING.rows):
-                if row_of(i) < m:
-                    x = conjugate(vectors[row_of(i), block + k])
-                    for j in kl.static_range(COLUMNS):
-                        sums[j] = sums[j] + x * held[i, j]
-            put_sums(sums, shared.parts[k], COLUMNS, TEAMS)
-        kl.barrier()
-        for entry in kl.workgroup_range(COLUMNS * COLUMNS):
-            k, j = entry // COLUMNS, entry % COLUMNS
-            shared.sums[block + k, j] = total(shared.parts[k], j)
-        kl.barrier()
-
-
-@function
-def turn_sums(shared: Shared, begin: kl.Scalar, COLUMNS: int) -> None:
-    """Shares of the reflectors before: ``T^H`` times the products."""
-    for entry in kl.workgroup_range(begin * COLUMNS):
-        k, j = entry // COLUMNS, entry % COLUMNS
-        share = kl.cast(0, shared.sums.dtype)
-        for other in range(k + 1):
-            share = share + conjugate(shared.factor[other, k]) * shared.sums[other, j]
-        shared.shares[k, j] = share
-    kl.barrier()
-
-
-@function
-def subtract(
-    held: kl.Array,
-    shares: kl.Array,
-    vectors: kl.Array,
-    begin: kl.Scalar,
-    m: kl.Scalar,
-    HOLDING: Holding,
-) -> None:
-    """Takes the shares of the reflectors before from the columns that are held."""
-    x = kl.private(HOLDING.rows, held.dtype)
-    # Rows inside, whose loads are on their way together.
-    for k in kl.range(begin, unroll=2):
-        for i in kl.static_range(HOLDING.rows):
-            x[i] = 0
-            if row_of(i) < m:
-                x[i] = vectors[row_of(i), k]
-        for i in kl.static_range(HOLDING.rows):
-            for j in kl.static_range(HOLDING.columns):
-                held[i, j] = held[i, j] - x[i] * shares[k, j]
-
-
-@function
-def store_above(
-    held: kl.Array, panel: kl.Array, begin: kl.Scalar, width: kl.Scalar, HOLDING: Holding
-) -> None:
-    """Stores rows that are done, of which zeros are held from now on."""
-    for i in kl.static_range(HOLDING.rows):
-        if row_of(i) < begin:
-            for j in kl.static_range(HOLDING.columns):
-                if begin + j < width:
-                    panel[row_of(i), begin + j] = held[i, j]
-                held[i, j] = 0
-
-
-@function
-def scale(held: kl.Array, HOLDING: Holding) -> Any:
-    """Scales columns by a power of two, whose exponent field it gives, to a large element of 1."""
-    best = kl.cast(0, held.dtype.real)
-    for i in kl.static_range(HOLDING.rows):
-        for j in kl.static_range(HOLDING.columns):
-            best = kl.maximum(best, size_of(held[i, j]))
-    field = power_bits(kl.workgroup_reduce(kl.maximum, best), TARGET)
-    for i in kl.static_range(HOLDING.rows):
-        for j in kl.static_range(HOLDING.columns):
-            held[i, j] = scaled(held[i, j], field, 1)
-    return field
-
-
-@function
-def make_reflector(
-    held: kl.Array, shared: Shared, begin: kl.Scalar, step: kl.Scalar, HOLDING: Holding, TEAMS: int
-) -> None:
-    """The reflector of the first column that is held, applied to those after it."""
-    COLUMNS, kind = HOLDING.columns, held.dtype
-    k, turn = begin + step, step % 2
-    sums, totals = kl.private(COLUMNS, kind, fill=0), kl.private(COLUMNS, kind)
-    zero = kl.cast(0, kind)
-    for i in kl.static_range(HOLDING.rows):
-        head = conjugate(kl.where(row_of(i) > k, held[i, 0], zero))
-        for j in kl.static_range(COLUMNS):
-            sums[j] = sums[j] + head * held[i, j]
-        if row_of(i) == k:
-            for j in kl.static_range(COLUMNS):
-                shared.top[turn, j] = held[i, j]
-    put_sums(sums, shared.parts[0], COLUMNS, TEAMS)
-    kl.barrier()
-    for j in kl.workgroup_range(COLUMNS):
-        shared.sums[turn, j] = total(shared.parts[0], j)
-    kl.barrier()
-    beta, tau, factor = reflector_of(shared.top[turn, 0], kl.real(shared.sums[turn, 0]))
-    for j in kl.static_range(COLUMNS):
-        totals[j] = shared.top[turn, j] + conjugate(factor) * shared.sums[turn, j]
-    apply(held, totals, (beta, tau, factor), k, step, HOLDING)
-    for i in kl.workgroup_range(COLUMNS):
-        product = zero
-        for j in range(step):
-            if j >= i:
-                column = COLUMNS - step + j  # where column j of V is by now
-                other = shared.top[turn, column] + conjugate(factor) * shared.sums[turn, column]
-                product = product + shared.factor[begin + i, begin + j] * conjugate(other)
-        if i <= step:
-            shared.factor[begin + i, k] = kl.where(i == step, tau, -tau * product)
-
-
-@function
-def apply(
-    held: kl.Array,
-    totals: kl.Array,
-    made: tuple[kl.Scalar, ...],
-    k: kl.Scalar,
-    step: kl.Scalar,
-    HOLDING: Holding,
-) -> None:
+def apply(held: Held, shared: Shared, k: kl.Scalar, HOLDING: Holding) -> None:
     """Applies a reflector to rows from the `k`-th on, a column further.
 
     The last columns are those of V, which are done.
     """
-    COLUMNS, zero = HOLDING.columns, kl.cast(0, held.dtype)
-    beta, tau, factor = made
-    parts = kl.private(COLUMNS, held.dtype)
-    for j in kl.static_range(COLUMNS):
-        parts[j] = kl.where(j < COLUMNS - step, conjugate(tau) * totals[j], zero)
+    PANEL, values, kind = HOLDING.panel, held.values, held.values.dtype
+    beta, tau, factor = shared.made[0], shared.made[1], shared.made[2]
+    below, last = kl.private(HOLDING.rows, kind), kl.private(HOLDING.rows, kind)
     for i in kl.static_range(HOLDING.rows):
-        row, head = row_of(i), held[i, 0]
-        below = kl.where(row > k, factor * head, zero)
-        below = kl.where(row == k, kl.cast(1, held.dtype), below)
-        for j in kl.static_range(1, COLUMNS):
-            held[i, j - 1] = held[i, j] - below * parts[j]
-        last = kl.where(row > k, factor * head, head)
-        held[i, COLUMNS - 1] = kl.where(row == k, beta, last)
+        row, head = held.row(i), values[i, 0]
+        part = kl.where(row > k, factor * head, kl.cast(0, kind))
+        below[i] = conjugate(tau) * kl.where(row == k, kl.cast(1, kind), part)
+        last[i] = kl.where(row > k, part, kl.where(row == k, beta, head))
+    for j in kl.static_range(1, PANEL):
+        share = shared.shares[j]
+        for i in kl.static_range(HOLDING.rows):
+            values[i, j - 1] = values[i, j] - below[i] * share
+    for i in kl.static_range(HOLDING.rows):
+        values[i, PANEL - 1] = last[i]
 
 
 @function
 def store(
-    held: kl.Array,
-    panel: kl.Array,
+    held: Held,
+    matrix: kl.Array,
     vectors: kl.Array,
     extents: tuple[kl.Scalar, ...],
     field: kl.Scalar,
     HOLDING: Holding,
 ) -> None:
-    """Stores R, scaled back, and V, which is what is held from now on."""
-    begin, width, m = extents
-    zero, one = kl.cast(0, held.dtype), kl.cast(1, held.dtype)
+    """Stores R, scaled back, and V."""
+    first, width, m = extents
+    PANEL, zero = HOLDING.panel, kl.cast(0, held.values.dtype)
     for i in kl.static_range(HOLDING.rows):
-        row = row_of(i)
-        for j in kl.static_range(HOLDING.columns):
-            column = begin + j
-            x = kl.where(row > column, held[i, j], kl.where(row == column, one, zero))
+        row = held.row(i)
+        for j in kl.static_range(PANEL):
+            column = (j + width) % PANEL
             if row < m and column < width:
-                if row >= begin and row <= column:
-                    panel[row, column] = scaled(held[i, j], field, -1)
-                vectors[row, column] = x
-            held[i, j] = x
+                one = kl.where(row == column, kl.cast(1, held.values.dtype), zero)
+                below = kl.where(row > column, held.values[i, j], one)
+                vectors[first + row, first + column] = below
+                if row <= column:
+                    x = scaled(held.values[i, j], field, -1)
+                    matrix[first + row, first + column] = x
 
 
 @function
-def join_factors(shared: Shared, begin: kl.Scalar, COLUMNS: int) -> None:
-    """T of all reflectors so far: ``T_12 = -T_1 (V_1^H V_2) T_2``."""
-    factor = shared.factor
-    for entry in kl.workgroup_range(begin * COLUMNS):
-        k, j = entry // COLUMNS, entry % COLUMNS
-        share = kl.cast(0, factor.dtype)
-        for other in range(j + 1):
-            share = share + shared.sums[k, other] * factor[begin + other, begin + j]
-        shared.shares[k, j] = share
+def join_factors(factor: kl.Array, width: kl.Scalar) -> None:
+    """T, a row a work-item, of its diagonal and the products below it.
+
+    A column is ``-tau T y``, of the products y of the reflectors before with this one.
+    """
+    for i in kl.workgroup_range(width):
+        for k in range(i + 1, width):
+            product = kl.cast(0, factor.dtype)
+            for j in kl.range(i, k, unroll=4):
+                product = product + factor[i, j] * factor[k, j]
+            factor[i, k] = -factor[k, k] * product
     kl.barrier()
-    for entry in kl.workgroup_range(begin * COLUMNS):
-        i, j = entry // COLUMNS, entry % COLUMNS
-        share = kl.cast(0, factor.dtype)
-        for k in range(i, begin):
-            share = share + factor[i, k] * shared.shares[k, j]
-        factor[i, begin + j] = -share
-    kl.barrier()
+
+
+@kernel
+def start_factor(gram: kl.Array, t: kl.Array) -> None:
+    """Puts reciprocals of T's diagonals on those of products, and the identity in T's place.
+
+    A reflector that is none, whose factor is 0, gets one that is too small to count.
+    """
+    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if batch < t.shape[0] and row < t.shape[1] and column < t.shape[2]:
+        one, zero = kl.cast(1, t.dtype), kl.cast(0, t.dtype)
+        if row == column:
+            tau = t[batch, row, row]
+            small = kl.cast(2.0**-900 if t.dtype.real == kl.f64 else 2.0**-100, t.dtype)
+            gram[batch, row, row] = one / kl.where(tau == zero, small, tau)
+        t[batch, row, column] = kl.where(row == column, one, zero)

@@ -15,13 +15,12 @@ _BLOCK: Final = 64
 _SOLVED: Final = 128
 """Rows that are solved for in one launch at most."""
 
-_SEGMENT: Final = 16
-"""Rows of a strip that a work-item has in registers."""
+TILE: Final = 4
+"""Rows and columns of a positive definite block that a work-item has in registers."""
 
 _PANEL: Final = 16
 _CROWD: Final = 256
 _STRIP: Final = 64
-_STRIP_ALONE: Final = 64
 _LINE_BYTES: Final = 64
 
 
@@ -35,33 +34,24 @@ class Layout:
         Rows of a diagonal block.
     solved : int
         Rows that one launch solves for at most.
-    segment : int
-        Rows that a work-item has in registers.
     lanes : int
         Columns of a vector; 1 where work-items are many, and of complex numbers.
     items : int
-        Work-items that factor a block or panel together.
-    strip_items : int
-        Work-items that solve a strip of columns; more than these load what they solve with.
+        Work-items that factor a panel together, or load what a strip of columns is solved with.
     strip : int
-        Its columns.
+        Columns of a strip.
     panel : int
         Columns of a panel that is eliminated one by one.
-    held : int
-        Rows of a panel that each work-item may keep in registers; 0 where they stay in memory.
     wide : int
         Columns (rows) of the blocks whose products change the rest of a matrix.
     """
 
     block: int
     solved: int
-    segment: int
     lanes: int
     items: int
-    strip_items: int
     strip: int
     panel: int
-    held: int
     wide: int
 
 
@@ -87,27 +77,23 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         return Layout(
             block=block,
             solved=block,
-            segment=_SEGMENT,
             lanes=lanes,
             items=1,
-            strip_items=1,
-            strip=_STRIP_ALONE,
+            strip=_STRIP,
             panel=_PANEL,
-            held=0,
             wide=256,
         )
     most = min(can.max_workgroup, can.max_workgroup_shape[0])
     strip = min(_STRIP, most)
+    while block > 8 and block * (block + strip) // TILE**2 > most:
+        block //= 2
     return Layout(
         block=block,
         solved=solved,
-        segment=_SEGMENT if kind.is_complex else 2 * _SEGMENT,
         lanes=1,
         items=min(_CROWD, most),
-        strip_items=min(_CROWD, most),
         strip=strip,
         panel=_PANEL,
-        held=0,
         wide=256,
     )
 

@@ -7,7 +7,12 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
-from portable.linalg.factorisations.elimination import eliminated, solution, system
+from portable.linalg.factorisations.elimination import (
+    eliminated,
+    factored_system,
+    solution,
+    system,
+)
 from portable.linalg.factorisations.matrices import (
     batch_of,
     checked_dtype,
@@ -124,10 +129,12 @@ def lu_solve(factors: LUFactors, b: ArrayT) -> ArrayT:
     sides = right_sides("lu_solve", lu, b)
     if not sides.size:
         return device.empty(sides.shape, kind)  # type: ignore[no-any-return]
-    made = system(device, (sides.batch, n, n), kind, sides.columns)
+    made, given = factored_system(device, (sides.batch, n), kind, sides.columns)
     moved(device, lu, made.factors.lu, from_lead=sides.lead)
     copied(device, pivots[..., None, :], made.factors.pivots[:, None], from_lead=sides.lead)
-    return solution(device, made, b, sides)  # type: ignore[no-any-return]
+    copied(device, b[:, None] if sides.is_vector else b, given, from_lead=sides.lead)
+    made.run()
+    return sides.result(device, made.sides)  # type: ignore[no-any-return]
 
 
 @takes_other_libraries
@@ -176,7 +183,6 @@ def solve(a: ArrayT, b: ArrayT) -> ArrayT:
         return device.empty(sides.shape, kind)  # type: ignore[no-any-return]
     made = system(device, (sides.batch, n, n), kind, sides.columns)
     moved(device, a, made.factors.lu, from_lead=sides.lead)
-    made.eliminate()
     result = solution(device, made, b, sides)
     require_success(device, made.factors.failures, _SINGULAR.format("solve"))
     return result  # type: ignore[no-any-return]
@@ -223,9 +229,8 @@ def inv(a: ArrayT) -> ArrayT:
     if 0 in shape:
         return device.empty(shape, kind)  # type: ignore[no-any-return]
     sides = RightSides(lead_of(shape), shape, n, n, is_vector=False)
-    made = system(device, (sides.batch, n, n), kind, n, eye=True)
+    made = system(device, (sides.batch, n, n), kind, n)
     moved(device, a, made.factors.lu, from_lead=sides.lead)
-    made.eliminate()
     result = solution(device, made, None, sides)
     require_success(device, made.factors.failures, _SINGULAR.format("inv"))
     return result  # type: ignore[no-any-return]

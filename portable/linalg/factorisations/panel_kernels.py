@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.factorisations.copy_kernels import matrix_at
 from portable.linalg.factorisations.layout import Layout
 
 
@@ -144,33 +143,6 @@ def eliminate_row(
         w[r, k] = factor
 
 
-@function
-def moves_of(
-    pivots: kl.Array, first: kl.Scalar, count: kl.Scalar, sources: kl.Array, COUNT: int
-) -> None:
-    """Which rows come to where a panel's exchanges have a part: see `exchange_rows`.
-
-    The place of the panel's i-th row is i, that of the row that it changes places with ``COUNT +
-    i``, unless that has a place already; then this one's source is -1.
-    """
-    for i in range(COUNT):
-        sources[i] = first + i
-        sources[COUNT + i] = -1
-    for k in range(count):
-        row = pivots[first + k]
-        target = row - first
-        if target >= COUNT:
-            target = COUNT + k
-            for earlier in range(k):
-                if pivots[first + earlier] == row:
-                    target = kl.minimum(target, COUNT + earlier)
-            if target == COUNT + k:
-                sources[target] = row
-        kept = sources[k]
-        sources[k] = sources[target]
-        sources[target] = kept
-
-
 @kernel
 def exchange_rows(
     a: kl.Array,
@@ -180,59 +152,23 @@ def exchange_rows(
     strips: kl.Scalar,
     *,
     STRIP: int,
-    COUNT: int,
+    LANES: int,
 ) -> None:
     """Brings rows where a panel's pivots want them, in all columns but the panel's own.
 
-    A workgroup reads what changes places in a strip of columns, and then writes it. The panel is
-    that of columns from `first` to `stop`, at most `COUNT`. Local memory: ``2 COUNT STRIP``
-    elements.
+    A work-item exchanges them in turn, by vectors, in a strip of columns. The panel is that of
+    columns from `first` to `stop`.
     """
-    batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
-    matrix, swaps = a[batch], pivots[batch]
-    held = kl.local((2 * COUNT, STRIP), a.dtype)
-    sources = kl.local(2 * COUNT, kl.i32)
-    columns = a.shape[2] - (stop - first)
-    if kl.local_id(0) == 0:
-        moves_of(swaps, first, kl.minimum(stop, pivots.shape[1]) - first, sources, COUNT)
-    kl.barrier()
-    for index in kl.workgroup_range(2 * COUNT * STRIP):
-        i, j = index // STRIP, strip * STRIP + index % STRIP
-        column = kl.where(j < first, j, j + (stop - first))
-        if j < columns and sources[i] >= 0 and sources[i] < a.shape[1]:
-            held[i, index % STRIP] = matrix[sources[i], column]
-    kl.barrier()
-    for index in kl.workgroup_range(2 * COUNT * STRIP):
-        i, j = index // STRIP, strip * STRIP + index % STRIP
-        column = kl.where(j < first, j, j + (stop - first))
-        if j < columns and sources[i] >= 0 and sources[i] < a.shape[1]:
-            row = first + i
-            if i >= COUNT:
-                row = swaps[first + i - COUNT]
-            matrix[row, column] = held[i, index % STRIP]
-
-
-@kernel
-def exchange_alone(
-    a: kl.Array,
-    pivots: kl.Array,
-    first: kl.Scalar,
-    stop: kl.Scalar,
-    strips: kl.Scalar,
-    *,
-    STRIP: int,
-    LANES: int,
-) -> None:
-    """As `exchange_rows`, a work-item a strip, whose rows change places in turn, by vectors."""
-    batch, strip = kl.group_id(0) // strips, kl.group_id(0) % strips
-    matrix, swaps = a[batch], pivots[batch]
-    begin = strip * STRIP
-    end = kl.minimum(begin + STRIP, matrix.shape[1])
-    for k in range(first, kl.minimum(stop, pivots.shape[1])):
-        other = swaps[k]
-        if other != k:
-            swap_parts(matrix, (k, other), begin, kl.minimum(end, first), LANES)
-            swap_parts(matrix, (k, other), kl.maximum(begin, stop), end, LANES)
+    batch, strip = kl.global_id(0) // strips, kl.global_id(0) % strips
+    if batch < a.shape[0]:
+        matrix, swaps = a[batch], pivots[batch]
+        begin = strip * STRIP
+        end = kl.minimum(begin + STRIP, matrix.shape[1])
+        for k in range(first, kl.minimum(stop, pivots.shape[1])):
+            other = swaps[k]
+            if other != k:
+                swap_parts(matrix, (k, other), begin, kl.minimum(end, first), LANES)
+                swap_parts(matrix, (k, other), kl.maximum(begin, stop), end, LANES)
 
 
 @function
@@ -282,19 +218,8 @@ def order_rows(pivots: kl.Array, orders: kl.Array, *, HELD: int) -> None:
 
 
 @kernel
-def gather_rows(
-    b: kl.Array | None,
-    lead: tuple[kl.Scalar, ...] | None,
-    orders: kl.Array,
-    out: kl.Array,
-    *,
-    EYE: bool,
-) -> None:
-    """``out[batch, i] = b[orders[batch, i]]``; with `EYE` of the identity instead of `b`."""
+def gather_rows(b: kl.Array, orders: kl.Array, out: kl.Array) -> None:
+    """``out[batch, i] = b[batch, orders[batch, i]]``."""
     column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if column < out.shape[2] and row < out.shape[1] and batch < out.shape[0]:
-        source = orders[batch, row]
-        if EYE:
-            out[batch, row, column] = kl.where(source == column, 1, 0)
-        else:
-            out[batch, row, column] = matrix_at(b, lead, batch)[source, column]
+        out[batch, row, column] = b[batch, orders[batch, row], column]

@@ -34,7 +34,6 @@ def factor_columns(
     where: tuple[kl.Scalar, ...],
     *,
     LAYOUT: Layout,
-    ROWS: int,
 ) -> None:
     """Factors columns from `first` to `stop` of each matrix, from the diagonal down.
 
@@ -47,15 +46,14 @@ def factor_columns(
     t : array, shape (batch, k, wide)
         T goes to rows from `first` and columns from `place` on.
     room : array, shape (batch, m, panel)
-        Where the panel lies meanwhile, unless it has up to `ROWS` rows: then in local memory.
+        Where the panel lies meanwhile.
     where : (int, int, int)
         `first` and `stop`, at most `panel` columns, and no more than there are rows; and `place`.
     """
     first, stop, slot = where
     batch, PANEL, LANES = kl.group_id(0), LAYOUT.panel, LAYOUT.lanes
     m, width = a.shape[1] - first, stop - first
-    matrix = a[batch]
-    w = kl.local((ROWS, PANEL), a.dtype) if ROWS else room[batch]
+    matrix, w = a[batch], room[batch]
     field = load_panel(matrix, w, first, width, m, LAYOUT)
     factor = kl.local((PANEL, PANEL), a.dtype)
     sums = kl.private(PANEL // LANES, w.dtype, lanes=LANES, fill=0)

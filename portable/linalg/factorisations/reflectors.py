@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
-from portable.linalg.factorisations.held_reflector_kernels import reflect_in_registers
-from portable.linalg.factorisations.holding import holding_for, panel_of
+from portable.linalg.factorisations.held_reflector_kernels import (
+    reflect_in_registers,
+    start_factor,
+)
+from portable.linalg.factorisations.holding import board_for, share_for
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import copied, turned, workspace
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflector_panel_kernels import factor_columns
-from portable.linalg.factorisations.shared_panel_kernels import reflect_together
-from portable.linalg.factorisations.sharing import Board, board_for, sharing_for
+from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 
 _LINE: Final = 64
-_LOCAL_BYTES: Final = 16 * 1024
-"""Local memory that a panel may take, so that several workgroups have room."""
+_TILE: Final = (32, 8, 1)
+_UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ class Reflectors:
         Of the elements.
     wide : int
         Columns of a block.
-    rooms : (array, array), shape (batch, wide, most columns)
-        Where products lie meanwhile.
+    rooms : four arrays, shape (batch, wide, most columns)
+        Where products lie meanwhile; the last two where something else is done at the same time.
     """
 
     device: Device
@@ -48,7 +51,7 @@ class Reflectors:
     t: Any
     kind: DType
     wide: int
-    rooms: tuple[Any, Any]
+    rooms: tuple[Any, ...]
 
     def apply(self, c: Any, *, adjoint: bool, unit: bool = False) -> None:
         """``C = Q C`` or ``Q^H C``, for `c` of shape (batch, m, columns).
@@ -62,14 +65,19 @@ class Reflectors:
             left = first if unit else 0
             self.apply_block(first, stop, c[:, first:, left:], adjoint=adjoint)
 
-    def apply_block(self, first: int, stop: int, c: Any, *, adjoint: bool) -> None:
-        """The reflectors of some columns of a block, applied to rows from `first` on."""
+    def apply_block(
+        self, first: int, stop: int, c: Any, *, adjoint: bool, beside: bool = False
+    ) -> None:
+        """The reflectors of some columns of a block, applied to rows from `first` on.
+
+        `beside` says that something else is done at the same time.
+        """
         v, base = self.v[:, first:, first:stop], first % self.wide
         t = self.t[:, first:stop, base : base + stop - first]
         width, columns = stop - first, int(c.shape[2])
         if columns == 0:
             return
-        products, shares = (x[:, :width, :columns] for x in self.rooms)
+        products, shares = (x[:, :width, :columns] for x in self.rooms[2 * beside : 2 * beside + 2])
         multiplied(self.device, products, v, c, adjoint=True)
         multiplied(self.device, shares, t, products, adjoint=adjoint)
         subtract_product(self.device, c, v, shares)
@@ -91,8 +99,8 @@ class Triangularisation:
         Products of a block's reflectors, where registers hold panels.
     layout : Layout
         The layout.
-    board : Board or None
-        Of several workgroups.
+    board : array of u64 or None
+        Where workgroups tell each other sums, where registers hold panels.
     """
 
     work: Any
@@ -100,7 +108,7 @@ class Triangularisation:
     room: Any
     grams: Any
     layout: Layout
-    board: Board | None
+    board: Any
 
     @staticmethod
     def of(
@@ -112,17 +120,15 @@ class Triangularisation:
         wide = layout.panel
         while wide < min(layout.wide, count):
             wide *= 2
-        held = holding_for(device, m, kind) is not None
+        held = share_for(device, batch, m, kind) is not None
         work = _room(device, (batch, m, n), kind, held)
         v = _room(device, (batch, m, count), kind, held)
         copied(device, work[:, :0, :0], v)
         t = workspace(device, batch, count, wide, kind)
         across = max(n, columns, 1)
-        rooms = [workspace(device, batch, wide, across, kind) for _ in range(2)]
-        reflectors = Reflectors(device, v, t, kind, wide, (rooms[0], rooms[1]))
-        board = None
-        if not held and sharing_for(device, batch, m, kind, layout) is not None:
-            board = board_for(device, batch, m, 2 * -(-count // layout.panel), kind, layout.panel)
+        rooms = [workspace(device, batch, wide, across, kind) for _ in range(4)]
+        reflectors = Reflectors(device, v, t, kind, wide, tuple(rooms))
+        board = board_for(device, batch, m, kind) if held else None
         room = None if held else device.empty((batch, m, layout.panel), kind)
         grams = workspace(device, batch, wide, wide, kind) if held else None
         return Triangularisation(work, reflectors, room, grams, layout, board)
@@ -132,42 +138,59 @@ class Triangularisation:
         reflectors = self.reflectors
         copied(reflectors.device, self.work[:, :0, :0], reflectors.t)
         if self.board is not None:
-            clear[int(self.board.counts.shape[0]), _LINE](self.board.counts)
-        count = int(reflectors.v.shape[2])
-        for first in range(0, count, reflectors.wide):
-            stop = min(first + reflectors.wide, count)
-            if self.room is None:
-                self.block(first, stop)
-            else:
-                self.columns(first, stop)
-            reflectors.apply_block(first, stop, self.work[:, first:, stop:], adjoint=True)
+            clear[int(self.board.shape[0]), _LINE](self.board)
+        count, wide = int(reflectors.v.shape[2]), reflectors.wide
+        self.block(0, min(wide, count))
+        for first in range(0, count, wide):
+            stop = min(first + wide, count)
+            following = min(stop + wide, count)
+            below = self.work[:, first:]
+            reflectors.apply_block(first, stop, below[:, :, stop:following], adjoint=True)
+            reflectors.device.at_once(
+                partial(self.block, stop, following),
+                partial(
+                    reflectors.apply_block, first, stop, below[:, :, following:],
+                    adjoint=True, beside=True,
+                ),
+            )  # fmt: skip
 
     def block(self, first: int, stop: int) -> None:
+        """Makes the reflectors of a block of columns, and their T; of none nothing."""
+        if first < stop and self.room is None:
+            self.by_panels(first, stop)
+        elif first < stop:
+            self.columns(first, stop)
+
+    def by_panels(self, first: int, stop: int) -> None:
         """Columns of one block by panels in registers, of which each changes those after it."""
-        reflectors, panel = self.reflectors, panel_of(self.reflectors.kind)
-        width = int(reflectors.device.capabilities.sub_group_size)
+        reflectors, (batch, m) = self.reflectors, self.work.shape[:2]
+        share = share_for(reflectors.device, int(batch), int(m) - first, reflectors.kind)
+        assert share is not None
+        panel, width = share.holding.panel, int(reflectors.device.capabilities.sub_group_size)
+        teams = -(-share.items // width) if width > 1 else 0
         for start in range(first, stop, panel):
             last = min(start + panel, stop)
-            result = holding_for(
-                reflectors.device, int(self.work.shape[1]) - start, reflectors.kind
-            )
-            assert result is not None
-            holding, items = result
-            teams = -(-items // width) if width >= holding.columns else 0
-            reflect_in_registers[groups(int(self.work.shape[0])), items](
-                self.work, reflectors.v, reflectors.t, (start, last, start % reflectors.wide),
-                HOLDING=holding, TEAMS=teams,
+            reflect_in_registers[groups(int(batch) * share.groups), share.items](
+                self.work, reflectors.v, reflectors.t, self.board,
+                (start, last, start % reflectors.wide, share.groups),
+                HOLDING=share.holding, TEAMS=teams,
             )  # fmt: skip
             reflectors.apply_block(start, last, self.work[:, start:, last:stop], adjoint=True)
         if stop - first > panel:
-            v = reflectors.v[:, first:, first:stop]
-            gram = self.grams[:, : stop - first, : stop - first]
-            multiplied(reflectors.device, gram, v, v, adjoint=True)
-            for start in range(first + panel, stop, panel):
-                last = min(start + panel, stop)
-                self._put_corner(
-                    first, start, last, gram[:, : start - first, start - first : last - first]
-                )
+            self._factor(first, stop)
+
+    def _factor(self, first: int, stop: int) -> None:
+        """T of a block, of the diagonals of its panels' and the products of its reflectors.
+
+        Its inverse has these above the diagonal, and reciprocals on it (T. Joffrain et al.,
+        "Accumulating Householder transformations, revisited", ACM Trans. Math. Softw. 32 (2006)).
+        """
+        reflectors, width = self.reflectors, stop - first
+        v, gram = reflectors.v[:, first:, first:stop], self.grams[:, :width, :width]
+        t = reflectors.t[:, first:stop, :width]
+        multiplied(reflectors.device, gram, v, v, adjoint=True)
+        start_factor[(width, width, int(t.shape[0])), _TILE](gram, t)
+        solved_in_place(reflectors.device, gram, t, _UPPER, self.layout)
 
     def columns(self, first: int, stop: int) -> None:
         """Columns of one block: the left half, what it leaves of the right one, both T in one."""
@@ -185,48 +208,23 @@ class Triangularisation:
     def _join(self, first: int, middle: int, stop: int) -> None:
         """T of both halves: ``T_12 = -T_1 (V_1^H V_2) T_2``."""
         reflectors = self.reflectors
-        gram = reflectors.rooms[0][:, : middle - first, : stop - middle]
-        left, right = reflectors.v[:, middle:, first:middle], reflectors.v[:, middle:, middle:stop]
-        multiplied(reflectors.device, gram, left, right, adjoint=True)
-        self._put_corner(first, middle, stop, gram)
-
-    def _put_corner(self, first: int, middle: int, stop: int, gram: Any) -> None:
-        """T_12, of the products of both halves' reflectors."""
-        own, device = self.reflectors, self.reflectors.device
-        base = first % own.wide
+        device, base = reflectors.device, first % reflectors.wide
         width, rest = middle - first, stop - middle
-        t = own.t
-        upper = t[:, first:middle, base : base + width]
-        lower = t[:, middle:stop, base + width : base + width + rest]
-        corner = t[:, first:middle, base + width : base + width + rest]
-        shares = own.rooms[1][:, :width, :rest]
-        multiplied(device, shares, upper, gram)
-        subtract_product(device, corner, shares, lower)
+        gram, shares = (x[:, :width, :rest] for x in reflectors.rooms[:2])
+        left, right = reflectors.v[:, middle:, first:middle], reflectors.v[:, middle:, middle:stop]
+        multiplied(device, gram, left, right, adjoint=True)
+        upper, lower = reflectors.t[:, first:middle, base:], reflectors.t[:, middle:stop, base:]
+        multiplied(device, shares, upper[:, :, :width], gram)
+        corner = upper[:, :, width : width + rest]
+        subtract_product(device, corner, shares, lower[:, :, width : width + rest])
 
     def _panel(self, first: int, stop: int) -> None:
         layout, reflectors = self.layout, self.reflectors
-        batch, m = int(self.work.shape[0]), int(self.work.shape[1]) - first
-        sharing = sharing_for(reflectors.device, batch, m, reflectors.kind, layout)
-        if self.board is not None and sharing is not None:
-            how, items = sharing
-            slot = first // layout.panel * batch
-            reflect_together[groups(batch * how.groups), items](
-                self.work, reflectors.v, reflectors.t, self.board.rows, self.board.counts,
-                (first, stop, first % reflectors.wide, slot), SHARING=how,
-            )  # fmt: skip
-            return
-        rows = 0
-        if not reflectors.device.capabilities.lone_work_items:
-            rows = _held_rows(m, layout.panel * reflectors.kind.itemsize)
+        batch = int(self.work.shape[0])
         factor_columns[groups(batch), layout.items](
-            self.work,
-            reflectors.v,
-            reflectors.t,
-            self.room,
-            (first, stop, first % reflectors.wide),
-            LAYOUT=layout,
-            ROWS=rows,
-        )
+            self.work, reflectors.v, reflectors.t, self.room,
+            (first, stop, first % reflectors.wide), LAYOUT=layout,
+        )  # fmt: skip
 
 
 def _room(device: Device, size: tuple[int, int, int], kind: DType, held: bool) -> Any:
@@ -235,11 +233,3 @@ def _room(device: Device, size: tuple[int, int, int], kind: DType, held: bool) -
     if held:
         return turned(workspace(device, batch, n, m, kind))
     return workspace(device, batch, m, n, kind)
-
-
-def _held_rows(rows: int, row_bytes: int) -> int:
-    """Rows of a panel in local memory, a power of two; 0 where they have no room."""
-    held = 16
-    while held < rows:
-        held *= 2
-    return held if held * row_bytes <= _LOCAL_BYTES else 0

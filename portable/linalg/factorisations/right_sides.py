@@ -10,7 +10,7 @@ from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import ShapeError
 from portable.linalg.base.operands import broadcast_shape
-from portable.linalg.factorisations.matrices import copied
+from portable.linalg.factorisations.matrices import moved
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RightSides:
         """An array of the result's shape that holds the rows of `work` that it has."""
         out = device.empty(self.shape, kind_of(work))
         target = out[..., None] if self.is_vector else out
-        copied(device, work, target, to_lead=self.lead)
+        moved(device, work, target, to_lead=self.lead)
         return out
 
 

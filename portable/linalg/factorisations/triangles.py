@@ -19,7 +19,13 @@ from portable.linalg.factorisations.matrices import (
 )
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.right_sides import right_sides
-from portable.linalg.factorisations.triangle_kernels import Triangle, solve_strips
+from portable.linalg.factorisations.triangle_kernels import (
+    LONG_SEGMENT,
+    SEGMENT,
+    Triangle,
+    solve_segments,
+    solve_strips,
+)
 from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
@@ -138,9 +144,17 @@ def solved_in_place(device: Device, t: Any, b: Any, which: Triangle, layout: Lay
         subtract_product(device, b[:, after], block, b[:, before], adjoint=which.turned)
         solved_in_place(device, t[:, after, after], b[:, after], which, layout)
         return
-    strips, edge = -(-columns // layout.strip), layout.segment
+    edge = LONG_SEGMENT
     while edge < n:
         edge *= 2
-    solve_strips[groups(batch * strips), layout.strip_items](
-        t[:, :n, :n], b, strips, LAYOUT=layout, WHICH=which, EDGE=edge
+    if device.capabilities.lone_work_items:
+        strips = -(-columns // layout.strip)
+        solve_strips[groups(batch * strips), 1](
+            t[:, :n, :n], b, strips, LAYOUT=layout, WHICH=which, EDGE=edge
+        )
+        return
+    strip = layout.items * SEGMENT // edge
+    strips = -(-columns // strip)
+    solve_segments[groups(batch * strips), edge * strip // SEGMENT](
+        t[:, :n, :n], b, strips, WHICH=which, EDGE=edge, STRIP=strip
     )

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.base.boards import meet
 from portable.linalg.base.parts import absolute_square, conjugate
-from portable.linalg.factorisations.shared_panel_kernels import meet
 from portable.linalg.reflectors.householder import reflector_of
 from portable.linalg.singular_values.direct_kernels import (
     DirectShape,

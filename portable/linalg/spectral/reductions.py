@@ -32,7 +32,7 @@ from portable.linalg.spectral.reduction_kernels import (
 from portable.linalg.spectral.reflections import BLOCK, whole_rows
 from portable.linalg.spectral.step_kernels import StepShape
 from portable.linalg.spectral.tridiagonal_kernels import Tridiagonal, tridiagonalize
-from portable.sim.settings import current
+from portable.sim.launch import current
 
 SCALED_TO: Final = 10
 """The exponent that the largest element is scaled to: nothing overflows when squared and summed."""

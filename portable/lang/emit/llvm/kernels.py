@@ -13,12 +13,10 @@ from typing import Final
 
 from portable.backend import Capabilities, Program
 from portable.dtypes import bool_
-from portable.lang.emit.llvm.addresses import bytes_of, element_type
-from portable.lang.emit.llvm.builder import Builder
-from portable.lang.emit.llvm.context import Context
+from portable.lang.emit.llvm.builder import Builder, Context, value_type
+from portable.lang.emit.llvm.memory import bytes_of, element_type
 from portable.lang.emit.llvm.places import GROUPS
 from portable.lang.emit.llvm.statements import NEXT_WORKGROUP, Statements
-from portable.lang.emit.llvm.types import value_type
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Turns, chunk_bytes
