@@ -3,17 +3,8 @@
 from typing import Any
 
 from portable_bench.convolutions import LAYERS, LayerPlanes, prepared_layer, window_of
-from portable_bench.operation import (
-    Case,
-    Operation,
-    Peers,
-    Run,
-    Shapes,
-    Size,
-    Sizes,
-    Verifier,
-    Work,
-)
+from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Work
+from portable_bench.peers import Peers
 from portable_bench.torch_peers import torch_conv
 
 
