@@ -20,7 +20,7 @@ from portable.dtypes import dtype
 from portable.system.console import show
 from portable.system.files import write_whole
 from portable_bench.environment import environment
-from portable_bench.operation import Library, library_beside
+from portable_bench.peers import Library, library_beside
 from portable_bench.results import median, paired_ratio
 
 # Array functions in ordinary and lopsided shapes beside a peer, to find where they fall behind.

@@ -13,17 +13,8 @@ import numpy as np
 from portable.dtypes import uint64
 from portable.gf2.tuning import shape_for
 from portable_bench import m4ri
-from portable_bench.operation import (
-    Array,
-    Case,
-    Contender,
-    Operation,
-    Peers,
-    Prepare,
-    Run,
-    Sizes,
-    Work,
-)
+from portable_bench.operation import Array, Case, Contender, Operation, Prepare, Run, Sizes, Work
+from portable_bench.peers import Peers
 
 # What is right over GF(2), told from a few random combinations and rows.
 

@@ -14,19 +14,8 @@ from portable.linalg.products.model import Product
 from portable.linalg.products.packed import packing_pays, sums_halves
 from portable.linalg.products.plan import ALGORITHMS, PRECISIONS
 from portable.tune.verify import worst_error
-from portable_bench.operation import (
-    PRODUCTS,
-    Case,
-    Operation,
-    Peers,
-    Run,
-    Shapes,
-    Size,
-    Verifier,
-    Ways,
-    Work,
-    in_libraries,
-)
+from portable_bench.operation import Case, Operation, Run, Shapes, Size, Verifier, Ways, Work
+from portable_bench.peers import PRODUCTS, Peers, in_libraries
 
 # The ways in which a product of matrices is made on a device, from the plainest.
 

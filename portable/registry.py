@@ -22,7 +22,7 @@ from portable.backend.profiles import device_table
 from portable.calls import is_for_a_block
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.system.console import html
-from portable.system.locking import fork_safe_lock
+from portable.system.files import fork_safe_lock
 from portable.system.notices import warn_once
 
 _GROUP = "portable.backends"

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from portable.backend import Program
 from portable.errors import BackendUnavailableError, CompileError
 from portable.system import cache
-from portable.system.locking import fork_safe_lock
+from portable.system.files import fork_safe_lock
 
 # NVRTC and hiprtc, whose interfaces differ by name alone, through ctypes.
 

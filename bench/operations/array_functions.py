@@ -8,18 +8,8 @@ import numpy as np
 from portable.array.base.defaults import is_ours
 from portable.backend import Device
 from portable.dtypes import float32, float64
-from portable_bench.operation import (
-    Array,
-    Case,
-    Operation,
-    Peers,
-    Run,
-    Shapes,
-    Size,
-    Sizes,
-    Work,
-    in_libraries,
-)
+from portable_bench.operation import Array, Case, Operation, Run, Shapes, Size, Sizes, Work
+from portable_bench.peers import Peers, in_libraries
 
 
 class ArrayFunction(Operation):

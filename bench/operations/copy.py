@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from portable.dtypes import float32
-from portable_bench.operation import Array, Case, Operation, Peers, Run, Sizes, Work, in_libraries
+from portable_bench.operation import Array, Case, Operation, Run, Sizes, Work
+from portable_bench.peers import Peers, in_libraries
 from portable_bench.roof_launches import copied
 
 

@@ -5,18 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from portable_bench.operation import (
-    Case,
-    Operation,
-    Peers,
-    Run,
-    Sizes,
-    Verifier,
-    Work,
-    in_libraries,
-    on_host,
-)
+from portable_bench.operation import Case, Operation, Run, Sizes, Verifier, Work
 from portable_bench.operations.array_functions import ArrayFunction
+from portable_bench.peers import Peers, in_libraries, on_host
 
 
 class Fft(ArrayFunction):

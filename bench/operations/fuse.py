@@ -7,7 +7,8 @@ import numpy as np
 
 import portable
 from portable.dtypes import float32, float64
-from portable_bench.operation import Case, Operation, Peers, Run, Sizes, Work, own_library, peer
+from portable_bench.operation import Case, Operation, Run, Sizes, Work
+from portable_bench.peers import Peers, own_library, peer
 
 
 def _gelu(xp: Any, x: Any) -> Any:

@@ -7,7 +7,8 @@ from portable import gf2
 from portable.gf2.made_up import random_problem
 from portable_bench.gf2 import Gf2, changes_below, elimination_or_echelon_check, over_gf2
 from portable_bench.m4ri import m4ri_echelon
-from portable_bench.operation import Array, Case, Peers, Run, Sizes, Verifier
+from portable_bench.operation import Array, Case, Run, Sizes, Verifier
+from portable_bench.peers import Peers
 
 _SMALL = "2362x1226x453"
 _SHAPES = f"{_SMALL}, 8399x6375x4535, 23045x18748x14325"

@@ -4,7 +4,8 @@ from typing import Any
 
 from portable.dtypes import float32
 from portable_bench.launches import called, prepared, raw
-from portable_bench.operation import Case, Operation, Peers, Run, Shapes, Size, Sizes, Ways, peer
+from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Ways
+from portable_bench.peers import Peers, peer
 
 _LABELS = {1: "1 array", 3: "3 arrays, 1 number"}
 

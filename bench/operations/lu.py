@@ -7,7 +7,8 @@ import numpy as np
 
 from portable.linalg import lu_factor
 from portable_bench.factors import LIBRARIES, Factorisation, excess
-from portable_bench.operation import Array, Case, Peers, Run, Verifier, Work, in_libraries
+from portable_bench.operation import Array, Case, Run, Verifier, Work
+from portable_bench.peers import Peers, in_libraries
 
 
 class Lu(Factorisation):

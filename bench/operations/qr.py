@@ -6,7 +6,8 @@ import numpy as np
 
 from portable.linalg import qr
 from portable_bench.factors import LIBRARIES, Factorisation, excess
-from portable_bench.operation import Array, Case, Peers, Run, Sizes, Verifier, Work, in_libraries
+from portable_bench.operation import Array, Case, Run, Sizes, Verifier, Work
+from portable_bench.peers import Peers, in_libraries
 
 
 class Qr(Factorisation):

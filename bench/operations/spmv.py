@@ -7,7 +7,8 @@ import numpy as np
 
 from portable.dtypes import float32, float64
 from portable.sparse import CSR
-from portable_bench.operation import Array, Case, Operation, Peers, Run, Sizes, Work, on_host, peer
+from portable_bench.operation import Array, Case, Operation, Run, Sizes, Work
+from portable_bench.peers import Peers, on_host, peer
 from portable_bench.sparse import EACH, by_library, graph
 
 

@@ -5,17 +5,8 @@ from typing import Any
 
 from portable_bench import networks
 from portable_bench.networks import trained
-from portable_bench.operation import (
-    Array,
-    Case,
-    Operation,
-    Peers,
-    Run,
-    Sizes,
-    Verifier,
-    Work,
-    on_host,
-)
+from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier, Work
+from portable_bench.peers import Peers, on_host
 from portable_bench.torch_peers import torch_training
 
 

@@ -38,8 +38,7 @@ from portable.gf2.unfinished import (
     unfinished_folder,
 )
 from portable.parallel.member import Member
-from portable.system.files import put_in_place, writing_whole
-from portable.system.locking import locked_folder
+from portable.system.files import locked_folder, put_in_place, writing_whole
 
 _PIECE: Final = 1 << 28
 

@@ -33,7 +33,7 @@ from portable.lang.launch.launchable import Launchable
 from portable.lang.tiles import lower
 from portable.namespace import device_of, elsewhere
 from portable.primitives import copy, reduce
-from portable.system.locking import fork_safe_lock
+from portable.system.files import fork_safe_lock
 
 _MOST_ADJOINTS: Final = 256
 _MOST_FAMILIAR: Final = 4

@@ -46,8 +46,8 @@ from portable.lang.launch.launchable import Launchable
 from portable.namespace import device_of, elsewhere, on_device
 from portable.profiling.timeline import on_host
 from portable.system.console import waiting
+from portable.system.files import fork_safe_lock
 from portable.system.garbage import collected_later
-from portable.system.locking import fork_safe_lock
 from portable.system.notices import remark
 
 _MAX_SPECIALISATIONS: Final = 512

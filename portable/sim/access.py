@@ -8,8 +8,8 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import lanes_of, scalar_of
 from portable.sim import report
+from portable.sim.group import Site
 from portable.sim.memory import Access, advanced, locate, read, write
-from portable.sim.touches import Site
 from portable.sim.values import Value
 from portable.sim.workgroup import Builder, Evaluate, Plain, Step, Workgroup, step
 

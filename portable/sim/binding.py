@@ -14,9 +14,8 @@ from portable.dtypes import NARROW
 from portable.errors import DTypeError, LaunchError, ShapeError
 from portable.lang.ir.types import Array, Layout, lanes_of, scalar_of
 from portable.sim import memory
-from portable.sim.flights import Flights
 from portable.sim.launch import Launch
-from portable.sim.memory import Buffer, Shadow
+from portable.sim.memory import Buffer, Flights, Shadow
 from portable.sim.races import RaceCells
 from portable.sim.values import Value
 

@@ -12,8 +12,8 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline, in_rounds
 from portable.sim import report
+from portable.sim.group import Site
 from portable.sim.threads import WARPGROUP
-from portable.sim.touches import Site
 from portable.sim.values import Active, LoopMasks, Value, select
 from portable.sim.workgroup import (
     Builder,

@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from portable.sim.group import Group
-from portable.sim.touches import Touch
+from portable.sim.group import Group, Touch
 from portable.sim.values import Value
 
 _FEW: Final = 8

@@ -8,9 +8,8 @@ import numpy as np
 
 from portable.lang.ir.types import Array
 from portable.sim import errors
-from portable.sim.group import Group
+from portable.sim.group import Group, Site, Touch
 from portable.sim.races import Collision
-from portable.sim.touches import Site, Touch
 from portable.sim.values import Value
 
 NOBODY_COMES: Final = (

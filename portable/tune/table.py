@@ -25,8 +25,7 @@ import platformdirs
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.errors import DataError
-from portable.system.files import write_whole
-from portable.system.locking import locked
+from portable.system.files import locked, write_whole
 from portable.system.notices import warn_once
 from portable.tune.space import Parameters, Space
 

@@ -13,18 +13,8 @@ from portable.backend import ArrayView, Device, Executable, Program
 from portable.dtypes import DType, float32
 from portable.tune.stopwatch import Timing
 from portable_bench.harness import Harness
-from portable_bench.operation import (
-    Array,
-    Case,
-    Operation,
-    Peers,
-    Run,
-    Sizes,
-    Verifier,
-    Ways,
-    Work,
-    peer,
-)
+from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier, Ways, Work
+from portable_bench.peers import Peers, peer
 from portable_bench.results import Outcome
 from tests.support.capabilities import made_up
 

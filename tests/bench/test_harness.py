@@ -13,7 +13,8 @@ from portable.dtypes import float32
 from portable.errors import OutOfMemoryError
 from portable.tune.stopwatch import Stopwatch
 from portable_bench.harness import Harness, Pace
-from portable_bench.operation import Case, Peers, Work
+from portable_bench.operation import Case, Work
+from portable_bench.peers import Peers
 from portable_bench.results import Cell, paired_ratio, spread, time_ratio
 from portable_bench.run import measure_all
 from portable_bench.tables import ladder_table, tables

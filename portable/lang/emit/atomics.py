@@ -277,7 +277,7 @@ class Atomics:
 
     def _opencl3(self, op: str, target: _Place) -> list[str]:
         scope = self._scope(target.scope)
-        order = self._order(_allowed(op, target.order))
+        order = self._order(allowed_order(op, target.order))
         kind = self._dialect.types[target.dtype.short]
         q = f"(volatile {self._dialect.spaces[target.space]}atomic_{kind} *)p"
         match op:
@@ -288,7 +288,7 @@ class Atomics:
             case "exchange":
                 return [f"return atomic_exchange_explicit({q}, x, {order}, {scope});"]
             case "compare_exchange":
-                failed = self._order(_allowed("load", target.order))
+                failed = self._order(allowed_order("load", target.order))
                 arguments = f"{q}, &expected, x, {order}, {failed}, {scope}"
                 return [
                     f"atomic_compare_exchange_strong_explicit({arguments});",
@@ -316,7 +316,7 @@ class Atomics:
 
     def _nvidia(self, op: str, target: _Place) -> list[str]:
         space, pointer = self._ptx_pointer(target)
-        meaning = f"{_allowed(op, target.order)}.{self._scope(target.scope)}{space}"
+        meaning = f"{allowed_order(op, target.order)}.{self._scope(target.scope)}{space}"
         letter = _letter(target.dtype)
         kind = self._dialect.types[target.dtype.short]
         width = f"b{target.dtype.bits}"
@@ -354,14 +354,14 @@ class Atomics:
 
     def _clang(self, op: str, target: _Place) -> list[str]:
         scope = self._scope(target.scope)
-        order = self._order(_allowed(op, target.order))
+        order = self._order(allowed_order(op, target.order))
         match op:
             case "load":
                 return [f"return __hip_atomic_load(p, {order}, {scope});"]
             case "store":
                 return [f"__hip_atomic_store(p, x, {order}, {scope});"]
             case "compare_exchange":
-                failed = self._order(_allowed("load", target.order))
+                failed = self._order(allowed_order("load", target.order))
                 arguments = f"p, &expected, x, {order}, {failed}, {scope}"
                 return [
                     f"__hip_atomic_compare_exchange_strong({arguments});",
@@ -390,7 +390,7 @@ def _float_operation(op: str, x: e.Expression, y: e.Expression) -> e.Expression:
             raise UnsupportedError(f"there is no atomic {op} of floats")
 
 
-def _allowed(op: str, order: s.MemoryOrder) -> s.MemoryOrder:
+def allowed_order(op: str, order: s.MemoryOrder) -> s.MemoryOrder:
     """The part of an order that a plain load or store can have."""
     if op == "load":
         return "acquire" if order in ("acquire", "acq_rel") else "relaxed"

@@ -18,7 +18,7 @@ from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
-from portable.system.locking import fork_safe_lock
+from portable.system.files import fork_safe_lock
 
 SAME_NAME: Final = (
     "acos",

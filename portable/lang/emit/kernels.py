@@ -252,7 +252,7 @@ def _has_uniform(kernel: Kernel) -> bool:
     return not alone and any(isinstance(x, s.WorkgroupUniform) for x in all_statements(kernel.body))
 
 
-def _turn_bytes(array: Array) -> int:
+def turn_bytes(array: Array) -> int:
     """Bytes after which a swizzle repeats, 0 without; matrix units turn chunks by address bits."""
     chunks, size = array.layout.swizzle if array.layout else 0, array.dtype.itemsize
     return chunks and chunk_bytes(size) * chunks * Turns.of(chunks, size).height
@@ -265,7 +265,7 @@ def _carve(kernel: Kernel) -> tuple[dict[Array, int], int]:
     for array in kernel.arrays:
         if array.space == "local":
             assert array.layout is not None
-            alignment = max(_ALIGNMENT, _turn_bytes(array))
+            alignment = max(_ALIGNMENT, turn_bytes(array))
             start = -(-end // alignment) * alignment
             offsets[array] = start
             end = start + array.layout.size * array.dtype.itemsize

@@ -31,7 +31,6 @@ from portable.lang.frontend.conversion import (
     constant_truth,
     unify,
 )
-from portable.lang.frontend.frame import Closure, Frame, LoopKind
 from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.syntax import (
@@ -44,7 +43,10 @@ from portable.lang.frontend.syntax import (
     is_left,
 )
 from portable.lang.frontend.values import (
+    Closure,
     Elements,
+    Frame,
+    LoopKind,
     Product,
     Range,
     Value,

@@ -20,7 +20,7 @@ from portable.lang.emit import generate
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.checked import REPORT_WORDS, Site, checked
 from portable.profiling import reports
-from portable.system.locking import fork_safe_lock
+from portable.system.files import fork_safe_lock
 
 _VARIABLE: Final = "PORTABLE_CHECK"
 _reports: Final[dict[str, _Report]] = {}

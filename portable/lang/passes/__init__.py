@@ -19,8 +19,13 @@ from portable.backend import Capabilities
 from portable.backend.faults import Fault
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
-from portable.lang.passes.bindings import Bindings, launched_flat, meet_after_barriers
-from portable.lang.passes.loops import end_ranges, lower_loops
+from portable.lang.passes.bindings import (
+    Bindings,
+    end_ranges,
+    launched_flat,
+    lower_loops,
+    meet_after_barriers,
+)
 from portable.lang.passes.narrow_floats import lower_narrow_floats
 from portable.lang.passes.negations import (
     keep_negations,

@@ -32,8 +32,7 @@ from portable.lang.ir.kernel import (
     map_operands,
 )
 from portable.lang.ir.types import ValueType, Vector, scalar_of
-from portable.lang.passes.bindings import Bindings, placed
-from portable.lang.passes.loops import lower_loops
+from portable.lang.passes.bindings import Bindings, lower_loops, placed
 from portable.lang.passes.semantics import Semantics
 
 # Floor division and its remainder, from what every language has.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from portable.dtypes import DType, dtype
 from portable.errors import BadIndexError, LaunchError
 from portable.lang.arguments.arguments import ALIGNMENT, layout_number
 from portable.namespace import on_device
-
-if TYPE_CHECKING:
-    from portable.backend import Device
 
 
 class Storage:

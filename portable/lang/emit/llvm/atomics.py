@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from portable.dtypes import DType
+from portable.lang.emit.atomics import allowed_order
 from portable.lang.emit.llvm.builder import value_type
 from portable.lang.emit.llvm.expressions import Expressions
 from portable.lang.emit.llvm.memory import Memory, element_type
@@ -214,7 +215,7 @@ class Atomics:
 
     def _atomic(self, x: s.Atomic, pointer: str, value: str | None, expected: str | None) -> str:
         dtype = x.array.dtype
-        typed, order = element_type(x.array), _ORDERS[_allowed(x.op, x.order)]
+        typed, order = element_type(x.array), _ORDERS[allowed_order(x.op, x.order)]
         tail = f"{order}, align {dtype.itemsize}"
         match x.op:
             case "load":
@@ -243,7 +244,7 @@ class Atomics:
             expected, value = (
                 self._builder.op(f"bitcast {typed} {y} to {bits}") for y in (expected, value)
             )
-        orders = f"{_ORDERS[x.order]} {_ORDERS[_allowed('load', x.order)]}"
+        orders = f"{_ORDERS[x.order]} {_ORDERS[allowed_order('load', x.order)]}"
         pair = self._builder.op(
             f"cmpxchg ptr {pointer}, {bits} {expected}, {bits} {value} {orders}, "
             f"align {dtype.itemsize}"
@@ -265,7 +266,7 @@ class Atomics:
         old = builder.op(f"bitcast {bits} {seen} to {typed}")
         new = self._combined(x.op, dtype, old, value)
         stored = builder.op(f"bitcast {typed} {new} to {bits}")
-        orders = f"{_ORDERS[x.order]} {_ORDERS[_allowed('load', x.order)]}"
+        orders = f"{_ORDERS[x.order]} {_ORDERS[allowed_order('load', x.order)]}"
         pair = builder.op(
             f"cmpxchg ptr {pointer}, {bits} {seen}, {bits} {stored} {orders}, {align}"
         )
@@ -273,12 +274,3 @@ class Atomics:
         builder.branch(builder.op(f"extractvalue {{ {bits}, i1 }} {pair}, 1"), done, again)
         builder.start(done)
         return old
-
-
-def _allowed(op: str, order: s.MemoryOrder) -> s.MemoryOrder:
-    """The part of an order that a plain load or store can have."""
-    if op == "load":
-        return "acquire" if order in ("acquire", "acq_rel") else "relaxed"
-    if op == "store":
-        return "release" if order in ("release", "acq_rel") else "relaxed"
-    return order
