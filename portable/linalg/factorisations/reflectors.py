@@ -23,7 +23,8 @@ from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 
 _LINE: Final = 64
 _TILE: Final = (32, 8, 1)
-_UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
+_UPPER: Final = Triangle(backward=True, turned=True, conjugate=True, unit=False)
+"""Of a Hermitian matrix, whose lower triangle lies the way it is read."""
 
 
 @dataclass(frozen=True)
