@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from errno import EPIPE
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Final
+from types import FrameType
+from typing import Any, Final, NoReturn, Self
 
 import click
 from rich.table import Table
@@ -18,32 +21,69 @@ from portable.errors import DataError, PortableError
 from portable.system.console import show
 from portable.system.files import write_whole
 from portable_bench.cliffs_cli import cliffs
-from portable_bench.compare import changes, regressions
-from portable_bench.endings import Endings
 from portable_bench.environment import differences
 from portable_bench.harness import Pace
-from portable_bench.heat_plot import plot_heat
-from portable_bench.join import joined
-from portable_bench.ladder_plot import plot_ladders
 from portable_bench.operation import Effort, Operation
 from portable_bench.operations import OPERATIONS
 from portable_bench.page import page
-from portable_bench.peer_tables import peer_tables, remarks
 from portable_bench.plan import PRECISIONS, devices_named, dtypes_named, operations_named, plan
-from portable_bench.predictions import predictions
-from portable_bench.results import Cell, Results, load, write
+from portable_bench.plots import plot_heat, plot_ladders
+from portable_bench.results import Cell, Results, changes, joined, load, regressions, write
 from portable_bench.roof import roofs, with_roofs
 from portable_bench.run import Job, measured
 from portable_bench.scale_cli import scale
-from portable_bench.scaling import fits, models
+from portable_bench.scaling import fits, models, predictions
 from portable_bench.tables import (
     change_table,
     fit_table,
     ladder_table,
     model_table,
+    peer_tables,
     prediction_table,
+    remarks,
     tables,
 )
+
+# Ctrl-C, and being told to end: a run keeps what it has, and says by its status what ended it.
+
+_SIGNALS: Final = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+
+
+class Endings:
+    """A block in which signals to end raise KeyboardInterrupt.
+
+    Attributes
+    ----------
+    status : int
+        What the process is to exit with: 128 and the signal's number, as shells have it; 0 if
+        there was none.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                # One that is ignored, as by nohup, stays so.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._end)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    def _end(self, number: int, frame: FrameType | None) -> NoReturn:
+        self.status = 128 + number
+        raise KeyboardInterrupt
+
+
+# The command ``portable bench``, and those under it: ``cliffs``, ``compare``, ``join`` ...
 
 _QUICK: Final = 108.0
 _PATH: Final = click.Path(dir_okay=False, path_type=Path)

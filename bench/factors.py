@@ -1,13 +1,15 @@
-"""What factorisations of square matrices have in common: inputs, and whether factors are right."""
+"""What factorisations and decompositions have in common: inputs, peers, whether they are right."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from portable.dtypes import float32, float64
-from portable_bench.operation import Array, Case, Operation, Sizes
+from portable.dtypes import float16, float32, float64
+from portable_bench.operation import Array, Case, Operation, Run, Sizes
+from portable_bench.peers import Peers, in_libraries
 
 LIBRARIES: Final = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "cpu": "LAPACK"}
 """What factors matrices beneath the array libraries."""
@@ -31,6 +33,26 @@ class Factorisation(Operation):
         """Of normal distribution."""
         n = case.size[0]
         return np.random.default_rng(1).standard_normal((n, n)).astype(case.dtype.numpy)
+
+
+class Decomposition(Operation):
+    """Values of a matrix, with vectors or without; the values are verified, tests hold vectors."""
+
+    axes: ClassVar[tuple[str, ...]] = ("M", "N")
+    square = True
+    sizes: ClassVar[dict[str, Sizes]] = {
+        "cpu": Sizes("256", full="256..2048", sweep="64..2048"),
+        "gpu": Sizes("1024", full="512..4096", sweep="256..8192"),
+        "simulator": Sizes("12"),
+    }
+
+    @abstractmethod
+    def theirs(self, xp: Any, a: Any) -> Run:
+        """What an array library does."""
+
+    def peers(self, case: Case) -> Peers:
+        """None in half precision, which no library takes."""
+        return [] if case.dtype is float16 else in_libraries(case, self.theirs, LIBRARIES)
 
 
 def excess(difference: Any, *factors: Any) -> float:

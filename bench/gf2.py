@@ -16,6 +16,113 @@ from portable_bench import m4ri
 from portable_bench.operation import Array, Case, Contender, Operation, Prepare, Run, Sizes, Work
 from portable_bench.peers import Peers
 
+# What is right over GF(2), told from a few random combinations and rows.
+
+_VECTORS: Final = 8
+_SAMPLE: Final = 24
+
+
+def product_check(a: Array, b: Array, columns: int) -> Callable[[Any], float]:
+    """Of ``c = a @ b``: whether ``c x = a (b x)`` for random x (R. Freivalds).
+
+    Parameters
+    ----------
+    a, b : numpy.ndarray of uint64, shape (rows, words)
+        The bits of each row, packed.
+    columns : int
+        How many bits of a row of `b` count.
+    """
+    rng = np.random.default_rng(5)
+    xs = [_random_row(rng, columns) for _ in range(_VECTORS)]
+    expected = [_times(a, _packed(_times(b, x), a.shape[1])) for x in xs]
+
+    def error(c: Any) -> float:
+        right = all(np.array_equal(_times(c, x), y) for x, y in zip(xs, expected, strict=True))
+        return 0.0 if right else float("inf")
+
+    return error
+
+
+def echelon_check(a: Array) -> Callable[[Any], float]:
+    """Of a row echelon form: its rows lead further and further right, and give sums of `a`'s."""
+    rng = np.random.default_rng(5)
+    sums = [_integer(np.bitwise_xor.reduce(a[rng.random(len(a)) < 0.5])) for _ in range(_VECTORS)]
+
+    def error(result: Any) -> float:
+        rows = [row for row in (_integer(words) for words in result) if row]
+        leads = [row & -row for row in rows]
+        if leads != sorted(set(leads)):
+            return float("inf")
+        left = [_reduced(total, dict(zip(leads, rows, strict=True))) for total in sums]
+        return float("inf") if any(left) else 0.0
+
+    return error
+
+
+def elimination_check(eliminators: Array, rows: Array) -> Callable[[Any], float]:
+    """Of the special elimination: some rows are what the eliminators and earlier results make them.
+
+    If that held for all rows, the result would be that of the serial algorithm.
+    """
+    known = {row.bit_length(): row for row in map(_integer, eliminators)}
+    sample = np.random.default_rng(5).choice(len(rows), min(_SAMPLE, len(rows)), replace=False)
+
+    def error(result: Any) -> float:
+        came = [_integer(words) for words in result]
+        leads = {row.bit_length(): i for i, row in enumerate(came) if row}
+        if len(leads) < sum(map(bool, came)) or leads.keys() & known.keys():
+            return float("inf")
+        for i in map(int, sample):
+            row = _integer(rows[i])
+            while row and (row.bit_length() in known or leads.get(row.bit_length(), len(rows)) < i):
+                lead = row.bit_length()
+                row ^= known[lead] if lead in known else came[leads[lead]]
+            if row != came[i]:
+                return float("inf")
+        return 0.0
+
+    return error
+
+
+def elimination_or_echelon_check(eliminators: Array, rows: Array) -> Callable[[Any], float]:
+    """The former of as many rows as were given, of more of them the latter, of all together."""
+    ours = elimination_check(eliminators, rows)
+    peers = echelon_check(np.concatenate([eliminators, rows]))
+    return lambda found: ours(found) if len(found) == len(rows) else peers(found)
+
+
+def _reduced(row: int, known: dict[int, int]) -> int:
+    """What is left of a row when those that lead where it does are taken from it."""
+    while row & -row in known:
+        row ^= known[row & -row]
+    return row
+
+
+def _integer(words: Array) -> int:
+    return int.from_bytes(np.ascontiguousarray(words).astype("<u8").tobytes(), "little")
+
+
+def _random_row(rng: np.random.Generator, columns: int) -> Array:
+    return _packed(rng.random(columns) < 0.5, -(-columns // 64))
+
+
+def _packed(bits: Array, width: int) -> Array:
+    held = np.zeros(width * 64, np.bool_)
+    held[: bits.size] = bits
+    return np.packbits(held, bitorder="little").view("<u8").astype(np.uint64)
+
+
+def _times(a: Array, x: Array) -> Array:
+    """``a @ x`` of words by a packed vector, a bool for each row."""
+    out = np.empty(len(a), np.bool_)
+    for start in range(0, len(a), 1024):
+        part = a[start : start + 1024] & x
+        out[start : start + 1024] = np.bitwise_count(part).sum(1, dtype=np.int64) % 2
+    return out
+
+
+# What operations over GF(2) have in common: how they are counted, and who else does them.
+
 _WORD: Final = 64
 
 

@@ -21,13 +21,13 @@ from portable.gf2.eliminate import checked_owners
 from portable.gf2.elimination import Elimination
 from portable.gf2.layout import Order, Turn
 from portable.gf2.made_up import random_problem
-from portable.gf2.schedule import room_for_told, run_stripes
+from portable.gf2.shared_out import room_for_told, run_stripes
 from portable.gf2.tuning import shape_for
 from portable.parallel import Group, Member
 from portable.system.console import show
 from portable.system.files import write_whole
 from portable_bench.environment import environment
-from portable_bench.sizes import parse_sizes
+from portable_bench.operation import parse_sizes
 
 Shape = tuple[int, int, int]
 """Columns, eliminators, rows."""
@@ -85,7 +85,7 @@ class Row:
 
 
 def predicted(stripes: int, members: int, costs: Costs) -> float:
-    """Seconds for all stripes, by the schedule of `portable.gf2.schedule.run_stripes`.
+    """Seconds for all stripes, by the schedule of `portable.gf2.shared_out.run_stripes`.
 
     What is told travels while a member works, and is waited for afterwards.
 

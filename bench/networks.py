@@ -10,8 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from portable.dtypes import DType, dtype
+from portable.nn import MLP, Adam, mse
+from portable.nn.optimizers import Step
+from portable.nn.training import trainer_for
 from portable.tune.verify import unit_roundoff
-from portable_bench.operation import Array, Run, Shapes, Verifier
+from portable_bench.operation import Array, Case, Run, Shapes, Verifier
 
 RATE: Final = 1e-3
 """Adam's learning rate."""
@@ -134,3 +137,49 @@ def parameters_verifier(x: Array, y: Array, *layers: Array, steps: int) -> Verif
         return math.sqrt(worst) / allowed
 
     return error
+
+
+# Networks of two layers of ours, with parameters that are given.
+
+
+def prepared_forward(case: Case, x: Any, *parameters: Any) -> Run:
+    """A pass whose arguments are bound beforehand."""
+    model, out = _network(case, case.size[1:], parameters), case.empty(*case.size[::3])
+    launch = model.prepare(x, out=out)
+    kept = x, model, out
+    return lambda: (launch(), kept)[1][2]
+
+
+def called_forward(case: Case, x: Any, *parameters: Any) -> Run:
+    """A pass as users write it."""
+    model, out = _network(case, case.size[1:], parameters), case.empty(*case.size[::3])
+    return lambda: model(x, out=out)
+
+
+def trained(case: Case, x: Any, y: Any, *parameters: Any) -> Run:
+    """Steps of Adam through the samples in order, each run from where the last one ended.
+
+    Parameters
+    ----------
+    case : Case
+        Its size has the steps, the samples of a step and the widths of layers.
+    x, y : array, shapes (samples, inputs) and (samples, outputs)
+    *parameters : array
+        Weights and biases, layer by layer.
+    """
+    steps, batch = case.size[:2]
+    model = _network(case, case.size[2:], parameters)
+    adam = Adam(RATE)
+    trainer = trainer_for(model, Step(mse, adam, batch))
+    order = case.device.from_numpy(np.arange(steps * batch, dtype=np.int32)[None])
+    numbers = adam.numbers(1, [adam.lr] * steps).astype(case.dtype.register.numpy)
+    launch = trainer.prepare(x, y, order, case.device.from_numpy(numbers))
+    result = tuple(model.parameters())
+    return lambda: (launch(), result)[1]
+
+
+def _network(case: Case, widths: Sequence[int], parameters: tuple[Any, ...]) -> MLP:
+    model = MLP(widths, dtype=case.dtype, device=case.device)
+    host = (case.device.to_numpy(part) for part in parameters)
+    model.load_state_dict(dict(zip(model.state_dict(), host, strict=True)))
+    return model

@@ -7,14 +7,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from portable.dtypes import bfloat16, float16
+from portable.dtypes import bfloat16, float16, float32
 from portable.linalg import gemm, prepare_gemm
 from portable.linalg.products.check import tolerance
 from portable.linalg.products.model import Product
 from portable.linalg.products.packed import packing_pays, sums_halves
+from portable.linalg.products.plan import ALGORITHMS, PRECISIONS
 from portable.tune.verify import worst_error
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Verifier, Ways, Work
 from portable_bench.peers import PRODUCTS, Peers, in_libraries
+
+# The ways in which a product of matrices is made on a device, from the plainest.
+
+
+def rungs(case: Case) -> dict[str, dict[str, str]]:
+    """Arguments of `portable.linalg.gemm`: all algorithms, and the coarser precisions there."""
+    ways = {name: {"algorithm": name} for name in ALGORITHMS if name not in ("auto", "vendor")}
+    units = "mma.tf32" in case.device.capabilities.matrix_units
+    coarser = PRECISIONS[1:] if units and case.dtype is float32 else ()
+    return ways | {name: {"precision": name} for name in coarser}
+
+
+# Products of two matrices: what those of all forms and of batches have in common.
 
 
 class Products(Operation):

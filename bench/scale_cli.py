@@ -17,8 +17,15 @@ from portable.system.console import show
 from portable.system.files import write_whole
 from portable_bench.environment import environment
 from portable_bench.gf2_scale_table import scale_elimination
-from portable_bench.group_scaling import LAYERS, Layer, Row, as_json, measure
-from portable_bench.training_scaling import Network, measure_training
+from portable_bench.group_scaling import (
+    LAYERS,
+    Layer,
+    Network,
+    Row,
+    as_json,
+    measure,
+    measure_training,
+)
 
 
 @click.command()

@@ -3,17 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from rich.markup import escape
 from rich.table import Table
 
-from portable_bench.compare import Change
-from portable_bench.figures import number, percent, seconds
-from portable_bench.predictions import Prediction
-from portable_bench.results import Cell, Outcome, time_ratio
+from portable_bench.environment import Library
+from portable_bench.results import Cell, Change, Outcome, time_ratio
 from portable_bench.roof import Roof, attained, roofs
-from portable_bench.scaling import Fit, Model
+from portable_bench.scaling import Fit, Model, Prediction
+
+# Numbers as people read them.
+
+_UNITS: Final = (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9))
+_NONE: Final = "-"
+
+
+def seconds(x: float | None) -> str:
+    """With three digits and the unit that suits."""
+    if x is None:
+        return _NONE
+    unit, factor = next((u for u in _UNITS if x * u[1] >= 1), ("ps", 1e12))
+    return f"{x * factor:.3g} {unit}" if x * factor < 1000 else f"{x * factor:.0f} {unit}"
+
+
+def percent(x: float | None) -> str:
+    """A fraction in hundredths."""
+    if x is None:
+        return _NONE
+    return f"{100 * x:.2g} %" if x < 0.1 else f"{100 * x:.0f} %"
+
+
+def number(x: float | None) -> str:
+    """With three digits, or all those before the point."""
+    if x is None:
+        return _NONE
+    return f"{x:.3g}" if x < 1000 else f"{x:,.0f}"
+
+
+# Results as tables for people.
 
 _OWN = "portable, "
 
@@ -251,3 +280,33 @@ def _speed(cell: Cell, outcome: Outcome) -> tuple[str, ...]:
 def _spread(outcome: Outcome) -> str:
     """Nothing for a single sample."""
     return percent(outcome.spread if outcome.timed and len(outcome.samples) > 1 else None)
+
+
+# What libraries ran with, as people read it.
+
+
+def peer_tables(environment: Mapping[str, Any]) -> list[Table]:
+    """A row per library; no table where none was loaded, or by a release that did not look."""
+    libraries = [Library(**entry) for entry in environment.get("peers", {}).get("libraries", ())]
+    if not libraries:
+        return []
+    table = Table(title="libraries beside ours")
+    for heading in ("library", "version", "kernels", "threads", "settings"):
+        table.add_column(heading, justify="right" if heading == "threads" else "left")
+    for library in libraries:
+        threads = "" if library.threads is None else str(library.threads)
+        settings = "; ".join(f"{name}: {value}" for name, value in library.settings.items())
+        texts = (str(library), library.version, library.kernels, threads, settings)
+        table.add_row(*map(plain, texts))
+    return [table]
+
+
+def remarks(environment: Mapping[str, Any]) -> Iterator[str]:
+    """What was done so that nothing holds libraries back, and what does all the same."""
+    peers = environment.get("peers", {})
+    taken = peers.get("taken_away", {})
+    if taken:
+        listed = ", ".join(f"{name}={value}" for name, value in taken.items())
+        yield f"Libraries were started without {listed}, which would have held them back."
+    for note in peers.get("held_back", ()):
+        yield f"Held back: {note}."

@@ -3,22 +3,214 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from threading import Condition, Thread
+from time import monotonic
 from typing import Any, Final, Self
 
 from portable import registry
 from portable.backend import Device
 from portable.errors import PortableError
+from portable.registry import use
 from portable.system.isolation import Isolated
-from portable_bench.compiling import Compiling, distinct, shares
-from portable_bench.harness import Harness, Pace, failed
-from portable_bench.libraries import libraries
+from portable_bench.environment import libraries
+from portable_bench.harness import Harness, Pace, failed, on_device
 from portable_bench.operation import Case, Operation
 from portable_bench.plan import Planned
 from portable_bench.results import Cell
-from portable_bench.unheld import unheld
+
+# The environment that libraries are started in: without variables that hold them back.
+
+_HOLDING: Final = frozenset(
+    {
+        "OPENBLAS_CORETYPE",
+        "OPENBLAS_L2_SIZE",
+        "BLIS_ARCH_TYPE",
+        "BLIS_MODEL_TYPE",
+        "NPY_DISABLE_CPU_FEATURES",
+        "ATEN_CPU_CAPABILITY",
+        "ONEDNN_MAX_CPU_ISA",
+        "DNNL_MAX_CPU_ISA",
+        "CUDA_LAUNCH_BLOCKING",
+        "CUBLAS_WORKSPACE_CONFIG",
+        "NVIDIA_TF32_OVERRIDE",
+        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+        "CUPY_TF32",
+    }
+)
+"""Older kernels, smaller caches, waiting after each launch; and TF32, which is another problem."""
+
+_HOLDING_PREFIXES: Final = ("MKL_",)
+_HARMLESS: Final = frozenset({"MKL_INTERFACE_LAYER", "MKL_THREADING_LAYER"})
+"""How parts of a library are put together; wrong parts end the process."""
+
+_LIMITS: Final = frozenset(
+    {
+        "OMP_NUM_THREADS",
+        "OMP_THREAD_LIMIT",
+        "OPENBLAS_NUM_THREADS",
+        "OPENBLAS_DEFAULT_NUM_THREADS",
+        "GOTO_NUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+    }
+)
+"""Numbers of threads, which hold a library back where ours are given more cores."""
+
+
+def cores_given(devices: Sequence[Device]) -> int:
+    """The cores that ours work on."""
+    capabilities = (d.capabilities for d in devices)
+    return max(
+        (can.compute_units for can in capabilities if can.kind == "cpu"),
+        default=os.cpu_count() or 1,
+    )
+
+
+def holding(environment: Mapping[str, str], cores: int) -> dict[str, str]:
+    """The variables that hold a library back beside ours on so many cores, with their values."""
+    return {name: value for name, value in environment.items() if _holds(name, value, cores)}
+
+
+def _holds(name: str, value: str, cores: int) -> bool:
+    if name in _LIMITS:
+        first = value.partition(",")[0].strip()  # the others are for threads within threads
+        return not (first.isdecimal() and int(first) >= cores)
+    if name == "MKL_THREADING_LAYER":
+        return value.upper() == "SEQUENTIAL"
+    return name in _HOLDING or (name.startswith(_HOLDING_PREFIXES) and name not in _HARMLESS)
+
+
+@contextmanager
+def unheld(cores: int) -> Iterator[dict[str, str]]:
+    """A block in which new processes do without such variables; gives those taken away.
+
+    Libraries read them when they are loaded, so that this process goes on as it was.
+    """
+    taken = holding(os.environ, cores)
+    for name in taken:
+        del os.environ[name]
+    try:
+        yield taken
+    finally:
+        os.environ.update(taken)
+
+
+# Compiles ahead what a run will need, on all cores, before anything is timed.
+
+_MOMENT: Final = 0.2
+
+
+def distinct(planned: Sequence[Planned]) -> list[Planned]:
+    """The first case of each operation, type and device: what others compile is mostly the same."""
+    programs: dict[object, Planned] = {}
+    for operation, case in planned:
+        programs.setdefault((operation, case.dtype, case.device), (operation, case))
+    return list(programs.values())
+
+
+def shares(planned: Sequence[Planned], helpers: int) -> tuple[list[Planned], list[list[Planned]]]:
+    """What the process that measures compiles, and what helpers compile for it, in order.
+
+    Some compilers work for one thread of a process at a time. A helper's programs are found on
+    disk by all, where the device keeps them. So the process that measures takes first what no
+    helper can do, then goes through the rest from the end and finds more and more of it done.
+    """
+    kept = [p for p in planned if p[1].device.keeps_programs]
+    kept_here = [p for p in planned if not p[1].device.keeps_programs]
+    # Types of one operation on one device have programs in common.
+    groups = list(dict.fromkeys((operation, case.device) for operation, case in kept))
+    numbers = {group: i for i, group in enumerate(groups)}
+    shares_of: list[list[Planned]] = [[] for _ in range(helpers)]
+    for operation, case in kept if helpers else ():
+        shares_of[numbers[operation, case.device] % helpers].append((operation, case))
+    return [*kept_here, *reversed(kept)], shares_of
+
+
+class Compiling:
+    """Runs each case once, several devices beside each other.
+
+    Whatever fails will fail again when its turn comes, and is told then.
+
+    Parameters
+    ----------
+    planned : sequence
+        Operations with the cases to measure them in.
+    """
+
+    def __init__(self, planned: Sequence[Planned]) -> None:
+        self._waiting = list(planned)
+        self._total = len(planned)
+        self._busy: set[Device] = set()
+        self._done = 0
+        self._changed = Condition()
+        # What compilers remark is told, if at all, when the case's turn comes.
+        self._quiet = ExitStack()
+        self._quiet.enter_context(warnings.catch_warnings(action="ignore"))
+        self._threads = [Thread(target=self._work, daemon=True) for _ in range(self._at_once())]
+        for thread in self._threads:
+            thread.start()
+
+    def _at_once(self) -> int:
+        return min(len({case.device for _, case in self._waiting}), os.cpu_count() or 1)
+
+    def wait(self, seconds: float = _MOMENT) -> tuple[int, int]:
+        """How many are done, after the next one or some time at most, and how many there are."""
+        with self._changed:
+            before = self._done
+            self._changed.wait_for(lambda: self._done > before or before == self._total, seconds)
+            return self._done, self._total
+
+    def stop(self, patience: float | None = None) -> bool:
+        """Begin no more, and wait for those under way, some seconds at most; whether they ended."""
+        with self._changed:
+            self._waiting.clear()
+            self._changed.notify_all()
+        latest = None if patience is None else monotonic() + patience
+        for thread in self._threads:
+            thread.join(None if latest is None else max(0.0, latest - monotonic()))
+        if any(thread.is_alive() for thread in self._threads):
+            return False
+        self._quiet.close()
+        return True
+
+    def _work(self) -> None:
+        while (planned := self._next()) is not None:
+            operation, case = planned
+            with use(case.device), suppress(Exception):
+                _run_once(operation, case)
+            with self._changed:
+                self._busy.remove(case.device)
+                self._done += 1
+                self._changed.notify_all()
+
+    def _next(self) -> Planned | None:
+        """The first whose device is free: not every library lets several threads use a queue."""
+        with self._changed:
+            while self._waiting:
+                for planned in self._waiting:
+                    if planned[1].device not in self._busy:
+                        self._waiting.remove(planned)
+                        self._busy.add(planned[1].device)
+                        return planned
+                self._changed.wait()
+            return None
+
+
+def _run_once(operation: Operation, case: Case) -> None:
+    inputs = operation.inputs(case)
+    for contender in operation.contenders(case):
+        if not contender.peer:
+            given = on_device(contender, inputs)
+            contender.prepare(*given)()
+    case.device.synchronize()
+
+
+# Measures in a process of its own, so that a cell whose driver dies ends no other.
 
 _START: Final = 60.0
 """Seconds that a helper may take to begin."""
@@ -69,7 +261,7 @@ class Worker:
 
     @property
     def libraries(self) -> list[dict[str, Any]]:
-        """What was loaded over there, as `portable_bench.libraries.Library` has it."""
+        """What was loaded over there, as `portable_bench.environment.Library` has it."""
         return list(self._libraries.values())
 
     def _process(self, patience: float) -> Isolated[Any]:

@@ -83,16 +83,19 @@ __all__ = [
 ]
 
 _GRADIENTS = ("Tape", "custom_vjp", "vjp")
+_PACKAGES = ("conv", "gf2", "nn", "numerics", "parallel", "primitives", "sparse")
 
 if not _TYPE_CHECKING:  # checkers would take any name for one of these
 
     def __getattr__(name: str) -> _Any:
-        """`fuse`, `array` and gradients: much to import, which many programs spare."""
+        """`fuse`, gradients and packages: much to import, which many programs spare."""
         from importlib import import_module
 
         if name in ("array", "fuse"):
             globals()["fuse"] = import_module("portable.array.fuse").fuse
             return globals()[name]
+        if name in _PACKAGES:
+            return import_module(f"{__name__}.{name}")
         if name in _GRADIENTS:
             globals()[name] = getattr(import_module("portable.gradients"), name)
             return globals()[name]

@@ -6,8 +6,6 @@ from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["NUMERICS", "absent", "is_hidden"]
-
 NUMERICS: Final = frozenset(
     {
         "allclose",

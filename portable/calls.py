@@ -10,8 +10,6 @@ import dis
 from types import FrameType
 from typing import Final
 
-__all__ = ["is_for_a_block"]
-
 _CACHE: Final = dis.opmap["CACHE"]
 _ENTER: Final = ("BEFORE_WITH", "BEFORE_ASYNC_WITH")
 _ENTER_BY_PARTS: Final = ["COPY", "LOAD_SPECIAL"]  # from Python 3.14 on

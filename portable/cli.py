@@ -13,11 +13,9 @@ from rich.table import Table
 
 from portable import registry
 from portable.backend import Device, Refused, Unavailable, profiles
-from portable.backend.device_table import device_table
+from portable.backend.profiles import device_table
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.system.console import literal, printable, show
-
-__all__ = ["main"]
 
 _GROUP = "portable.commands"
 

@@ -17,8 +17,6 @@ from portable.backend import Device
 from portable.dtypes import float32
 from portable.errors import UnsupportedError
 
-__all__ = ["on_device", "on_host"]
-
 
 def on_device(x: Any, device: str | Device | None = None) -> Any:
     """A Dask array whose blocks are moved to a device when they are computed.

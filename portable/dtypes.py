@@ -8,31 +8,6 @@ import numpy as np
 
 from portable.errors import DTypeError
 
-__all__ = [
-    "ALL",
-    "NARROW",
-    "DType",
-    "bfloat16",
-    "bool_",
-    "complex64",
-    "complex128",
-    "dtype",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "float16",
-    "float32",
-    "float64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-]
-
-
 _NOT_NUMPYS: Final = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
 """Types that NumPy has from ``ml_dtypes``, and their bytes."""
 

@@ -11,8 +11,6 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast
 
-__all__ = ["Recorder", "current", "operation", "told", "unwatched", "watching"]
-
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 

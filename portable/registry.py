@@ -18,28 +18,12 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple, TypeVar
 
 from portable.backend import Backend, Device, Refused, Unavailable
-from portable.backend.device_table import device_table
+from portable.backend.profiles import device_table
 from portable.calls import is_for_a_block
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.system.console import html
-from portable.system.locks import fork_safe_lock
+from portable.system.files import fork_safe_lock
 from portable.system.notices import warn_once
-
-__all__ = [
-    "Registry",
-    "asked_for",
-    "at_work",
-    "backends_for",
-    "device",
-    "devices",
-    "devices_of_backend",
-    "further",
-    "given_work",
-    "refused",
-    "registry",
-    "unavailable",
-    "use",
-]
 
 _GROUP = "portable.backends"
 _VARIABLE = "PORTABLE_BACKEND"

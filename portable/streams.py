@@ -12,8 +12,6 @@ from portable.backend.queues import Mark
 from portable.errors import DeviceMismatchError, LaunchError
 from portable.profiling import reports
 
-__all__ = ["Event", "Stream", "Timer"]
-
 
 class _Entered(threading.local):
     """The scopes that a thread is in."""

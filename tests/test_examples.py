@@ -32,6 +32,7 @@ TESTED = {
     "mobile",
     "monte_carlo",
     "nbody",
+    "own_layer",
     "pca",
     "residual",
     "softmax",
@@ -40,6 +41,7 @@ TESTED = {
     "svd_image",
     "target",
     "train",
+    "wave",
 }
 
 
@@ -103,6 +105,20 @@ def test_heat_fit(used: Device) -> None:
 def test_target(used: Device) -> None:
     misses = load("target").main(n=12, steps=5, rounds=15)
     assert misses[-1] < 0.2 * misses[0]
+
+
+def test_own_layer(used: Device) -> None:
+    example = load("own_layer")
+    losses = example.with_nn(count=16, epochs=4, features=8)
+    assert losses[-1] < 0.9 * losses[0]
+    if importlib.util.find_spec("torch") and not used.interprets:
+        losses = example.with_torch(count=16, epochs=20, features=8)
+        assert losses[-1] < 0.9 * losses[0]
+
+
+def test_wave(used: Device) -> None:
+    told, difference = load("wave").main(n=12, steps=6)
+    assert told == pytest.approx(difference, rel=2e-2, abs=1e-5)
 
 
 def test_nbody(used: Device) -> None:

@@ -102,6 +102,7 @@ import portable
 assert "portable.array" not in sys.modules
 assert {"fuse", "use"} <= set(dir(portable))
 assert portable.array.concat
+assert portable.numerics.interp
 assert portable.fuse.__module__ == "portable.array.fuse"
 """
 

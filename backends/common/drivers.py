@@ -15,9 +15,9 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from portable.system import cache, private
-from portable.system.files import write_whole
-from portable.system.locks import fork_safe_lock
+from portable.system import cache
+from portable.system import files as private
+from portable.system.files import fork_safe_lock, write_whole
 from portable.system.notices import warn_once
 
 _VARIABLE = "OCL_ICD_VENDORS"

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from portable.errors import CompileError, DeviceError
 from portable.system import cache
-from portable.system.locks import fork_safe_lock
+from portable.system.files import fork_safe_lock
 
 _OPTIMISED: Final = 3
 _WIDE: Final = ",-prefer-256-bit"

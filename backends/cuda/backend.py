@@ -47,10 +47,9 @@ from portable.errors import (
 from portable.interchange.tensors import is_tensor, place_of
 from portable.profiling import timeline
 from portable_backends.common.limits import check
-from portable_backends.cuda.parameter_blocks import ParameterBlock
-from portable_backends.cuda.tensor_maps import describing
+from portable_backends.cuda.parameter_blocks import ParameterBlock, describing
+from portable_backends.cuda.streams import before_waits, get_ready
 from portable_backends.cuda.torch_tensors import BYTES, array_over, view_code
-from portable_backends.cuda.waits import before_waits, get_ready
 
 _DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
 _MAX_DYNAMIC_SHARED = 8
@@ -359,13 +358,13 @@ class CuPyDevice(Device):
 
     def replay(self, work: Callable[[], object]) -> Callable[[], object]:
         """By CUDA graphs; CuPy has none for ROCm."""
-        from portable_backends.cuda.graphs import Replay
+        from portable_backends.cuda.streams import Replay
 
         return Replay(self, work) if self.capabilities.replays else work
 
     def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
         """By branches of a graph, where one is captured."""
-        from portable_backends.cuda.graphs import branch
+        from portable_backends.cuda.streams import branch
 
         with branch(second):
             first()

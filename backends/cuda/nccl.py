@@ -9,8 +9,17 @@ import numpy as np
 
 from portable.backend.collectives import Collectives, Writer
 from portable.errors import DTypeError
-from portable_backends.cuda.peer_copies import Offer, Places, copy, offered, opened
-from portable_backends.cuda.peer_signals import Signal, Signals, opened_signals, words_for
+from portable_backends.cuda.peers import (
+    Offer,
+    Places,
+    Signal,
+    Signals,
+    copy,
+    offered,
+    opened,
+    opened_signals,
+    words_for,
+)
 
 
 class PeerWriter(Writer):

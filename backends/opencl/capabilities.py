@@ -9,9 +9,8 @@ from typing import Any, Literal
 import pyopencl as cl
 
 from portable.backend import Capabilities, faults
-from portable_backends.opencl.bulk_copies import copies_in_bulk
 from portable_backends.opencl.compress import compressed_bytes
-from portable_backends.opencl.local_memory import largest_array
+from portable_backends.opencl.probes import copies_in_bulk, largest_array
 from portable_backends.opencl.warpgroups import has_warpgroups
 
 _PLATFORMS = {

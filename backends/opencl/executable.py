@@ -16,7 +16,7 @@ from portable.backend import Argument, Executable, Program
 from portable.dtypes import bool_
 from portable.errors import InterruptedLaunchError, LaunchError
 from portable.profiling import timeline
-from portable_backends.common.listening import wait_interrupted, wait_listening
+from portable_backends.common.gate import wait_interrupted, wait_listening
 from portable_backends.opencl.capabilities import platform_word
 from portable_backends.opencl.errors import launch_error
 

@@ -6,18 +6,76 @@ The answers are kept in the cache of compiled programs.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import cache as kept_in_process
+from threading import Lock
 from typing import Any, Final, NoReturn
 
 import numpy as np
 import pyopencl as cl
 
+from portable.lang.emit.opencl import COVER
 from portable.system import cache
 from portable_backends.common.compiled_apart import described, in_process, named
-from portable_backends.opencl.covered import is_covered, uncovered
-from portable_backends.opencl.remarks import quiet
+
+# Programs with instructions of one generation of NVIDIA's GPUs alone, those of ``sm_90a``.
+#
+# NVIDIA's OpenCL compiles for ``sm_90``, of which its assembler refuses them. But what it calls a
+# program's binary is text, and is assembled for what the text says that it is for. So they stand in
+# comments at first, where the compiler leaves them; in the binary they come out of these, which is
+# then loaded. No document promises any of this: see `opencl_warpgroups`.
+
+_TARGET: Final = re.compile(rb"(\.target\s+sm_90)\b")
+
+
+def is_covered(source: str) -> bool:
+    """Whether a program has such instructions, so that only its uncovered binary is of use."""
+    return COVER in source
+
+
+def uncovered(binary: bytes) -> bytes:
+    """The binary with these instructions out of their comments, for the GPUs that have them."""
+    return _TARGET.sub(rb"\1a", binary, count=1).replace(COVER.encode(), b"")
+
+
+# Compilers' remarks on generated code, which are of no use to the user.
+
+
+class _Quiet:
+    """A context, of any number of threads at once, in which remarks become no warnings.
+
+    Filters of warnings are everybody's: a thread that took its own away would bring the remarks of
+    the others back. The first thread sets one, the last takes it away.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._set = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._set.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore", cl.CompilerWarning)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._set.close()
+
+
+quiet: Final = _Quiet()
+
+
+# Small kernels that find out what a driver does not tell of, once for each driver.
 
 ITEMS: Final = 128
 """Numbers that such a kernel gives, mostly one from each work-item."""
@@ -138,3 +196,112 @@ def _built(context: cl.Context, source: str, options: Sequence[str]) -> cl.Progr
     shown = uncovered(bytes(binaries[0]))
     again: cl.Program = cl.Program(context, context.devices, [shown]).build()
     return again
+
+
+# Whether NVIDIA's OpenCL copies in bulk, by instructions of its assembler.
+#
+# These are of PTX for `sm_90`, which is what its driver assembles for; but that it does is in no
+# document, so that a kernel with a copy either way is built and run, once for each driver.
+
+_BULK_COPY: Final = """
+#define PTX __asm__ volatile
+__kernel void probe(__global const uint *x, __global uint *out) {
+    __local uint array[128] __attribute__((aligned(128)));
+    __local ulong arrived[1];
+    const uint to = (uint)(size_t)array, at = (uint)(size_t)arrived;
+    if (get_local_id(0) == 0) {
+        PTX("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at) : "memory");
+        PTX("fence.mbarrier_init.release.cluster;" ::: "memory");
+        PTX("fence.proxy.async.shared::cta;" ::: "memory");
+        PTX("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 512;" :: "r"(at) : "memory");
+        PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 512, "
+            "[%2];" :: "r"(to), "l"((ulong)x), "r"(at) : "memory");
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint done = 0;
+    for (uint i = 0; i < 1000000 && !done; i++)
+        PTX("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; "
+            "selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(at) : "memory");
+    array[get_local_id(0)] += 1;
+    PTX("fence.proxy.async.shared::cta;" ::: "memory");
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) == 0) {
+        PTX("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 512;"
+            :: "l"((ulong)out), "r"(to) : "memory");
+        PTX("cp.async.bulk.commit_group;" ::: "memory");
+        PTX("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+"""
+
+
+@kept_in_process
+def copies_in_bulk(device: cl.Device) -> bool:
+    """Whether a device's driver assembles copies in bulk, and they copy."""
+    return bool(remembered(device, _BULK_COPY, lambda: copies(device), 0))
+
+
+def copies(device: cl.Device) -> bool:
+    """The same, found out now, in a context that a kernel that fails takes away from nobody."""
+    out = output_of(cl.Context([device]), _BULK_COPY)
+    return out is not None and bool((out == np.arange(1, ITEMS + 1)).all())
+
+
+# How much local memory NVIDIA's OpenCL has, which tells of 48 KiB on every GPU.
+#
+# Kernels may declare arrays as large as the GPU has room for (seen with driver 580 on an H200), as
+# those of CUDA may once they ask for it; arguments of local memory stay within what the driver
+# tells of. No document promises this, so that a kernel with such an array is built and run, once
+# for each driver: the answer is kept in the cache of compiled programs.
+
+SIZES: Final = tuple(kib * 1024 for kib in (227, 226, 163, 162, 99, 98, 96, 95, 64))
+"""What a workgroup may have on NVIDIA's GPUs ("CUDA C++ Programming Guide", "Technical
+specifications per compute capability"), and the KiB less that OpenCL left on an H200."""
+
+_LOCAL_ARRAY: Final = """
+__kernel void probe(__global const uint *x, __global uint *out) {{
+    __local uint array[{count}];
+    const uint item = get_local_id(0);
+    for (uint i = item; i < {count}; i += {items}) array[i] = i;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[item] = array[{count} - 1 - item];
+}}
+"""
+"""Work-items read what others wrote, so that no compiler can leave the array out."""
+
+
+@kept_in_process
+def largest_array(device: cl.Device, told: int) -> int:
+    """Bytes of the largest array in local memory that a driver takes; `told` if no larger one.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        The device.
+    told : int
+        Bytes that its driver tells of.
+    """
+    question = f"{_LOCAL_ARRAY} {SIZES} {told}"
+    return remembered(device, question, lambda: largest_taken(device, told, SIZES), told)
+
+
+def largest_taken(device: cl.Device, told: int, sizes: Sequence[int]) -> int:
+    """The first of `sizes`, which get smaller, that a kernel's array can have; else `told`.
+
+    In a context of its own, which a kernel that fails takes nobody else's memory away with.
+
+    Raises
+    ------
+    pyopencl.Error
+        If there is no room for a context, or a kernel that was built cannot be run.
+    """
+    context = cl.Context([device])
+    larger = (size for size in sizes if size > told)
+    return next((size for size in larger if _takes(context, size)), told)
+
+
+def _takes(context: cl.Context, size: int) -> bool:
+    """Whether a kernel with an array of so many bytes is built, and its elements are kept."""
+    count = size // 4
+    out = output_of(context, _LOCAL_ARRAY.format(count=count, items=ITEMS))
+    return out is not None and bool((out == np.arange(count - ITEMS, count)[::-1]).all())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache as once
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from weakref import WeakSet
 
 import numpy as np
@@ -24,15 +26,73 @@ from portable.profiling import timeline
 from portable.system import cache
 from portable_backends.common import drivers
 from portable_backends.common.compiled_apart import Apart
-from portable_backends.common.gate import Gate
+from portable_backends.common.gate import Gate, wait_listening
 from portable_backends.common.limits import check
-from portable_backends.common.listening import wait_listening
 from portable_backends.opencl.capabilities import is_cpu
-from portable_backends.opencl.covered import is_covered, uncovered
 from portable_backends.opencl.executable import OpenCLExecutable
-from portable_backends.opencl.kept_programs import KeptPrograms
+from portable_backends.opencl.probes import is_covered, quiet, uncovered
 from portable_backends.opencl.queues import DeviceClock, OpenCLMark, OpenCLQueue
-from portable_backends.opencl.remarks import quiet
+
+# How many compiled programs of a device a driver holds in memory.
+#
+# A driver was seen to take half a megabyte for a program that it loaded, and four times that for
+# one that it compiled (Intel's, for processors), so that a process which goes through thousands of
+# specialisations would fill the memory. Programs beyond so many are given up, those that were not
+# launched for long first, and loaded again from the disk cache when they are launched.
+
+
+class Releasable(Protocol):
+    """A program that can be given up.
+
+    Attributes
+    ----------
+    launched : bool
+        Whether it was launched since this was last set to False.
+    """
+
+    launched: bool
+
+    def release(self) -> None:
+        """Give up what the driver holds; the next launch loads it again."""
+
+
+class KeptPrograms:
+    """The programs that are loaded, oldest first, with a second chance for those in use.
+
+    Not safe under threads by itself: its owner calls it under a lock. To mark a program as in use
+    is one attribute set, which is all that a launch pays.
+
+    Parameters
+    ----------
+    most : int
+        How many are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._loaded: deque[weakref.ref[Releasable]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._loaded)
+
+    def add(self, program: Releasable) -> None:
+        """Take up a program that was loaded just now, giving up others beyond the most."""
+        self._loaded.append(weakref.ref(program))
+        if len(self._loaded) > self.most:
+            self._loaded = deque(r for r in self._loaded if r() is not None)
+        while len(self._loaded) > self.most:
+            self._review(self._loaded.popleft())
+
+    def _review(self, reference: weakref.ref[Releasable]) -> None:
+        oldest = reference()
+        if oldest is not None and oldest.launched:
+            oldest.launched = False
+            self._loaded.append(reference)
+        elif oldest is not None:
+            oldest.release()
+
+
+# One OpenCL device's context, queue, compiler and launches; what opencl, cpu and sycl share.
 
 _SMALL = 1024
 """Bytes."""

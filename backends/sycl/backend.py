@@ -43,8 +43,7 @@ from portable.profiling import timeline
 from portable.system.notices import warn_once
 from portable_backends.common.drivers import announce, remedy, was_used_before
 from portable_backends.common.gate import Gate
-from portable_backends.sycl.in_flight import InFlight
-from portable_backends.sycl.streams import SYCLStream, Timekeeper, follow, orders_of
+from portable_backends.sycl.streams import InFlight, SYCLStream, Timekeeper, follow, orders_of
 
 _PROBE = "__kernel void probe(__global int *x) { x[get_global_id(0)] = 1; }"
 _DLPACK_SYCL = 14

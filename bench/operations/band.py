@@ -5,10 +5,9 @@ from typing import Any
 
 from portable.linalg import band_to_bidiagonal
 from portable.linalg.bands.shapes import predicted_time
-from portable_bench.lapack import gbbrd
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Work
 from portable_bench.peers import Peers, on_host
-from portable_bench.spectrum import SpectrumCheck
+from portable_bench.singular_values import SpectrumCheck, gbbrd
 
 
 class Band(Operation):

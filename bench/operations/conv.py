@@ -3,11 +3,10 @@
 from functools import partial
 from typing import Any, Final
 
-from portable_bench.convolved import SampledPlanes, by_products
+from portable_bench.convolutions import SampledPlanes, by_products, prepared
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Ways, Work
 from portable_bench.peers import Peers, on_host
-from portable_bench.prepared_conv import prepared
-from portable_bench.torch_conv import torch_conv
+from portable_bench.torch_peers import torch_conv
 
 _ALGORITHMS: Final = ("direct", "winograd2", "winograd4")
 

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from portable_bench.layers import LAYERS, LayerPlanes, window_of
+from portable_bench.convolutions import LAYERS, LayerPlanes, prepared_layer, window_of
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Work
 from portable_bench.peers import Peers
-from portable_bench.prepared_conv import prepared_layer
-from portable_bench.torch_conv import torch_conv
+from portable_bench.torch_peers import torch_conv
 
 
 class ConvLayers(Operation):

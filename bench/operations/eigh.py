@@ -5,26 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from portable.dtypes import float16
 from portable.linalg import eigh
-from portable_bench.operation import Case, Operation, Run, Sizes, Verifier, Work
-from portable_bench.peers import Peers, in_libraries
-from portable_bench.values import tolerance, worst_of
-
-_NAMES = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "cpu": "LAPACK"}
+from portable_bench.factors import Decomposition
+from portable_bench.operation import Case, Run, Verifier, Work
+from portable_bench.singular_values import tolerance, worst_of
 
 
-class Eigh(Operation):
+class Eigh(Decomposition):
     """`portable.linalg.eigh` of an n x n matrix by its lower triangle; the values are verified."""
 
     name = "eigh"
     axes = ("N", "N")
-    square = True
-    sizes = {
-        "cpu": Sizes("256", full="256..2048", sweep="64..2048"),
-        "gpu": Sizes("1024", full="512..4096", sweep="256..8192"),
-        "simulator": Sizes("12"),
-    }
 
     def work(self, case: Case) -> Work:
         """Those of the reduction and of leading vectors back; the matrix read, vectors written."""
@@ -37,14 +28,9 @@ class Eigh(Operation):
     def prepare(self, case: Case, a: Any) -> Run:
         return partial(_values, a)
 
-    def peers(self, case: Case) -> Peers:
-        """None in half precision, which no library takes."""
-        return [] if case.dtype is float16 else in_libraries(case, _theirs, _NAMES)
+    def theirs(self, xp: Any, a: Any) -> Run:
+        return lambda: xp.linalg.eigh(a)[0]
 
 
 def _values(a: Any) -> Any:
     return eigh(a).eigenvalues
-
-
-def _theirs(xp: Any, a: Any) -> Run:
-    return lambda: xp.linalg.eigh(a)[0]

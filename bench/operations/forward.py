@@ -4,10 +4,10 @@ from functools import partial
 from typing import Any
 
 from portable_bench import networks
+from portable_bench.networks import called_forward, prepared_forward
 from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier, Ways, Work
-from portable_bench.our_networks import called_forward, prepared_forward
 from portable_bench.peers import PRODUCTS, Peers, in_libraries
-from portable_bench.torch_networks import torch_forward
+from portable_bench.torch_peers import torch_forward
 
 
 class Forward(Operation):

@@ -6,8 +6,7 @@ from typing import Any
 from portable.dtypes import bfloat16
 from portable.linalg.products.check import ProductCheck
 from portable_bench.operation import Case, Sizes, Verifier, Ways
-from portable_bench.product_ladder import rungs
-from portable_bench.products import Products
+from portable_bench.products import Products, rungs
 
 _THIN = "8192x8192x256,8192x256x8192,128x8192x8192,16x16384x4096,4095x4099x4097"
 """Few terms, columns or rows, and extents that nothing divides."""

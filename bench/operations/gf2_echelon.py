@@ -4,8 +4,7 @@ from functools import partial
 from typing import Any
 
 from portable import gf2
-from portable_bench.bits import echelon_check
-from portable_bench.gf2 import Gf2Squares, changes_below, in_galois, over_gf2
+from portable_bench.gf2 import Gf2Squares, changes_below, echelon_check, in_galois, over_gf2
 from portable_bench.m4ri import m4ri_echelon
 from portable_bench.operation import Array, Case, Run, Verifier
 from portable_bench.peers import Peers

@@ -5,8 +5,7 @@ from typing import Any
 
 from portable import gf2
 from portable.gf2.made_up import random_problem
-from portable_bench.bits import elimination_or_echelon_check
-from portable_bench.gf2 import Gf2, changes_below, over_gf2
+from portable_bench.gf2 import Gf2, changes_below, elimination_or_echelon_check, over_gf2
 from portable_bench.m4ri import m4ri_echelon
 from portable_bench.operation import Array, Case, Run, Sizes, Verifier
 from portable_bench.peers import Peers

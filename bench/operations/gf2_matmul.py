@@ -5,8 +5,7 @@ from operator import matmul
 from typing import Any
 
 from portable import gf2
-from portable_bench.bits import product_check
-from portable_bench.gf2 import Gf2Squares, in_galois, over_gf2
+from portable_bench.gf2 import Gf2Squares, in_galois, over_gf2, product_check
 from portable_bench.m4ri import m4ri_product
 from portable_bench.operation import Array, Case, Run, Verifier
 from portable_bench.peers import Peers

@@ -3,26 +3,16 @@
 from functools import partial
 from typing import Any
 
-from portable.dtypes import float16
 from portable.linalg import svd
-from portable_bench.operation import Case, Operation, Run, Sizes, Verifier, Work
-from portable_bench.peers import Peers, in_libraries
-from portable_bench.values import ValuesCheck
-
-_NAMES = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "cpu": "LAPACK"}
+from portable_bench.factors import Decomposition
+from portable_bench.operation import Case, Run, Verifier, Work
+from portable_bench.singular_values import ValuesCheck
 
 
-class Svd(Operation):
+class Svd(Decomposition):
     """`portable.linalg.svd` of an m x n matrix; the values are verified, tests hold the vectors."""
 
     name = "svd"
-    axes = ("M", "N")
-    square = True
-    sizes = {
-        "cpu": Sizes("256", full="256..2048", sweep="64..2048"),
-        "gpu": Sizes("1024", full="512..4096", sweep="256..8192"),
-        "simulator": Sizes("12"),
-    }
 
     def work(self, case: Case) -> Work:
         """Those of the reduction and of leading vectors back; the matrix read, vectors written."""
@@ -35,14 +25,9 @@ class Svd(Operation):
     def prepare(self, case: Case, a: Any) -> Run:
         return partial(_values, a)
 
-    def peers(self, case: Case) -> Peers:
-        """None in half precision, which no library takes."""
-        return [] if case.dtype is float16 else in_libraries(case, _theirs, _NAMES)
+    def theirs(self, xp: Any, a: Any) -> Run:
+        return lambda: xp.linalg.svd(a, full_matrices=False)[1]
 
 
 def _values(a: Any) -> Any:
     return svd(a).S
-
-
-def _theirs(xp: Any, a: Any) -> Run:
-    return lambda: xp.linalg.svd(a, full_matrices=False)[1]

@@ -3,21 +3,16 @@
 from functools import partial
 from typing import Any
 
-from portable.dtypes import float16
 from portable.linalg import svdvals
-from portable_bench.operation import Case, Operation, Run, Sizes, Verifier, Work
-from portable_bench.peers import Peers, in_libraries
-from portable_bench.values import ValuesCheck
-
-_NAMES = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "cpu": "LAPACK"}
+from portable_bench.factors import Decomposition
+from portable_bench.operation import Case, Run, Sizes, Verifier, Work
+from portable_bench.singular_values import ValuesCheck
 
 
-class Svdvals(Operation):
+class Svdvals(Decomposition):
     """`portable.linalg.svdvals` of an m x n matrix."""
 
     name = "svdvals"
-    axes = ("M", "N")
-    square = True
     sizes = {
         "cpu": Sizes("256", full="256..1024", sweep="64..2048"),
         "gpu": Sizes("1024", full="1024..4096", sweep="256..16384"),
@@ -35,10 +30,5 @@ class Svdvals(Operation):
     def prepare(self, case: Case, a: Any) -> Run:
         return partial(svdvals, a)
 
-    def peers(self, case: Case) -> Peers:
-        """None in half precision, which no library takes."""
-        return [] if case.dtype is float16 else in_libraries(case, _svdvals, _NAMES)
-
-
-def _svdvals(xp: Any, a: Any) -> Run:
-    return partial(xp.linalg.svdvals, a)
+    def theirs(self, xp: Any, a: Any) -> Run:
+        return partial(xp.linalg.svdvals, a)

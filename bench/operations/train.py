@@ -4,10 +4,10 @@ from functools import partial
 from typing import Any
 
 from portable_bench import networks
+from portable_bench.networks import trained
 from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier, Work
-from portable_bench.our_networks import trained
 from portable_bench.peers import Peers, on_host
-from portable_bench.torch_networks import torch_training
+from portable_bench.torch_peers import torch_training
 
 
 class Train(Operation):

@@ -23,6 +23,7 @@ from portable.array import fft, linalg
 from portable.array.array import Array
 from portable.array.base.conversion import VERSION as __array_api_version__
 from portable.array.creation import (
+    arange,
     asarray,
     empty,
     empty_like,
@@ -30,6 +31,7 @@ from portable.array.creation import (
     from_dlpack,
     full,
     full_like,
+    linspace,
     meshgrid,
     ones,
     ones_like,
@@ -144,14 +146,12 @@ from portable.array.functions.running_totals import cumulative_prod, cumulative_
 from portable.array.functions.searching import (
     argmax,
     argmin,
+    argsort,
     nonzero,
     searchsorted,
+    sort,
     take,
     take_along_axis,
-)
-from portable.array.functions.sorting import (
-    argsort,
-    sort,
 )
 from portable.array.functions.statistics import (
     all,
@@ -165,8 +165,7 @@ from portable.array.functions.statistics import (
     sum,
     var,
 )
-from portable.array.methods.numpy_functions import implements
-from portable.array.progressions import arange, linspace
+from portable.array.methods.numpy_methods import implements
 from portable.array.sets import (
     isin,
     unique_all,

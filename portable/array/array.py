@@ -10,8 +10,7 @@ from portable.array.base.operations import OPERATIONS
 from portable.array.base.operators import Operators
 from portable.array.functions import manipulation, products
 from portable.array.methods import indexing
-from portable.array.methods.numpy_functions import NumPyFunctions
-from portable.array.methods.numpy_methods import Methods
+from portable.array.methods.numpy_methods import Methods, NumPyFunctions
 from portable.errors import ShapeError
 from portable.primitives.base.storage import Storage
 

@@ -12,9 +12,9 @@ from portable.array.base.defaults import default_dtype, device_for, is_ours
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DTypeError
-from portable.primitives.base.promotion import KINDS, in_single, kind_of, promoted
+from portable.primitives.base.operands import KINDS, in_single, kind_of, promoted
 from portable.primitives.base.storage import Storage
-from portable.primitives.maps.operation import common_type
+from portable.primitives.maps.work import common_type
 
 
 def _given(x: Any) -> DType:

@@ -22,7 +22,7 @@ from portable.array.fourier.one_axis import (
 )
 from portable.array.functions.manipulation import astype, roll
 from portable.errors import DTypeError, ShapeError
-from portable.primitives.base.geometry import normalized_axes, normalized_axis
+from portable.primitives.base.operands import normalized_axes, normalized_axis
 from portable.primitives.maps.engine import check_arrays, check_operands
 
 __all__ = [

@@ -10,20 +10,29 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array.fusion.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, Steps, fused
-from portable.array.fusion.fused_operands import Operand, array_operand, handle_of, number_operand
-from portable.array.fusion.fused_reduction import ReductionPlan, plan_of_reductions
+from portable.array.fusion.fused_reduction import (
+    Operand,
+    ReductionPlan,
+    array_operand,
+    handle_of,
+    number_operand,
+    plan_of_reductions,
+)
+from portable.array.fusion.fused_reduction_kernel import MOST_INPUTS, MOST_OUTPUTS, Steps, fused
 from portable.array.fusion.traced import Trace, Traced
 from portable.backend import ArrayView, Device
 from portable.dtypes import DType, dtype
 from portable.errors import LaunchError
 from portable.interchange.libraries import takes_other_libraries
-from portable.lang.arguments.arguments import is_array
-from portable.lang.arguments.signature import named_key
+from portable.lang.arguments.arguments import is_array, named_key
 from portable.lang.launch.launch import Repeatable
 from portable.namespace import device_of, on_device
-from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
-from portable.primitives.base.numbers import number_for
+from portable.primitives.base.operands import (
+    broadcast_shapes,
+    broadcast_strides,
+    collapsed,
+    number_for,
+)
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import FULL, Share
 from portable.primitives.maps.work import streams, vector_lanes, work_of

@@ -11,12 +11,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from portable import linalg as factorisations
 from portable.array.array import Array
-from portable.array.base.operations import OPERATIONS
-from portable.array.base.real_operations import power_of_size
+from portable.array.base.operations import OPERATIONS, power_of_size
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
 from portable.array.eigen import eig, eigvals
-from portable.array.functions.diagonals import diagonal, trace
 from portable.array.functions.elementwise import greater, multiply, sqrt
 from portable.array.functions.manipulation import (
     astype,
@@ -25,7 +23,15 @@ from portable.array.functions.manipulation import (
     expand_dims,
     reshape,
 )
-from portable.array.functions.products import cross, matmul, matrix_transpose, tensordot, vecdot
+from portable.array.functions.products import (
+    cross,
+    diagonal,
+    matmul,
+    matrix_transpose,
+    tensordot,
+    trace,
+    vecdot,
+)
 from portable.array.functions.statistics import count_nonzero, merged_sizes, summed_in
 from portable.array.functions.statistics import max as greatest
 from portable.array.functions.statistics import sum as summed
@@ -33,13 +39,12 @@ from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
 from portable.linalg.singular_values.svdvals import svdvals as singular_values
 from portable.linalg.spectral import by_values, decompositions
-from portable.primitives.base.geometry import normalized_axes, reduced_shape
-from portable.primitives.base.promotion import promoted_on
+from portable.primitives.base.operands import normalized_axes, promoted_on, reduced_shape
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
-from portable.primitives.maps.operation import Operation
-from portable.primitives.moves.reshaping import converted
+from portable.primitives.maps.work import Operation
+from portable.primitives.moves.copying import converted
 from portable.recording import told
 
 __all__ = [

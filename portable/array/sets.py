@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from portable.array.array import Array
-from portable.array.base.host_values import beside
+from portable.array.base.defaults import beside
 from portable.array.functions.manipulation import astype, reshape
-from portable.array.functions.sorting import ordered, sort
+from portable.array.functions.searching import ordered, sort
 from portable.dtypes import DType, bool_, int64, uint8
 from portable.errors import DTypeError
-from portable.primitives.base.promotion import promoted_on
+from portable.primitives.base.operands import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.engine import check_arrays, check_operands
-from portable.primitives.moves.reshaping import converted, reshaped
+from portable.primitives.moves.copying import converted, reshaped
 from portable.primitives.sorts.distinct import Distinct, Wanted, distinct_of
 from portable.primitives.sorts.sorting_kernels import member
 from portable.recording import told

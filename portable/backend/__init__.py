@@ -18,7 +18,7 @@ import numpy as np
 
 from portable.backend.capabilities import Capabilities
 from portable.backend.collectives import Collectives
-from portable.backend.device_table import device_table
+from portable.backend.profiles import device_table
 from portable.backend.program import Argument, Box, Program
 from portable.backend.queues import HostMark, Mark, OnlyQueue, Queue, Timer
 from portable.dtypes import DType

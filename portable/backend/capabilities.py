@@ -96,6 +96,8 @@ class Capabilities:
         `kl.compress` does; 0 where lanes of 32 and 64 bits are moved one by one.
     atomics64, float_atomics : bool
         Whether 64-bit integers, and floats by addition, have native atomics.
+    atomic_pairs : bool
+        Whether two neighbouring ``float32`` are added to by one instruction.
     memory_orders : {"relaxed", "acq_rel"}
         The strongest order that device-wide atomics offer.
     forward_progress : bool
@@ -147,6 +149,7 @@ class Capabilities:
     compressed_bytes: Asked = Asked()
     atomics64: bool = True
     float_atomics: bool = False
+    atomic_pairs: bool = False
     memory_orders: Literal["relaxed", "acq_rel"] = "relaxed"
     forward_progress: bool = False
     unified_memory: bool = False

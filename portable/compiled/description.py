@@ -14,7 +14,7 @@ import numpy as np
 from portable.backend.program import Argument, Box, Program
 from portable.dtypes import DType, dtype
 from portable.errors import KernelError, UnsupportedError
-from portable.lang.arguments.signature import (
+from portable.lang.arguments.arguments import (
     ArraySpec,
     CompositeSpec,
     ParameterSpec,

@@ -22,11 +22,10 @@ from portable.compiled.description import (
     specificity,
 )
 from portable.errors import DataError, DeviceError, LaunchError
-from portable.lang.arguments.signature import Specialisation
+from portable.lang.arguments.arguments import Specialisation
 from portable.lang.launch.definition import Compiled
 from portable.lang.launch.launchable import Launchable
-from portable.system.files import write_whole
-from portable.system.locks import fork_safe_lock
+from portable.system.files import fork_safe_lock, write_whole
 
 _FORMAT: Final = 2
 _MANIFEST: Final = "manifest.json"

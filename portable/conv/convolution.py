@@ -19,13 +19,15 @@ from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
 from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
 from portable.lang.function import Function, settled
-from portable.lang.launch.again import Asked, remembered
+from portable.lang.launch.again import Calls, remembered
 from portable.lang.launch.enqueued import repeated
 from portable.linalg.base.operands import common_dtype, same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
 from portable.namespace import device_of_arrays, elsewhere, on_device
 from portable.tune.table import recent_state, state
 from portable.typing import ArrayT
+
+_CALLS: Final = Calls(alike=((4, 5),), written=(3,), whole=True)
 
 
 @takes_other_libraries
@@ -135,7 +137,7 @@ def conv2d(
     [8.0, 12.0, 12.0, 8.0]
     """
 
-    def work() -> Any:
+    def work(*_: Any) -> Any:
         more: dict[str, Any] = {"bias": bias, "scale": scale, "workspace": workspace}
         plan = prepare(x.shape, w, activation=activation, **more, **options)
         return plan(x, residual=residual, out=out)
@@ -143,17 +145,8 @@ def conv2d(
     if scale is not None:
         return work()  # type: ignore[no-any-return]
     function = None if activation is None else settled(activation)
-    asked = Asked(
-        (x, w, bias, workspace, residual),
-        out,
-        (function, *options.items()),
-        (),
-        recent_state(),
-        alike=((4, 5),),
-        written=(3,),
-        whole=True,
-    )
-    return remembered(asked, work)  # type: ignore[no-any-return]
+    arrays, told_apart = (x, w, bias, workspace, residual), (function, *options.items())
+    return remembered(_CALLS, arrays, out, told_apart, (), recent_state(), work)  # type: ignore[no-any-return]
 
 
 def prepare(

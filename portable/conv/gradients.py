@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 from math import prod
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from portable.backend import Device
 from portable.conv.geometry import Geometry, geometry
@@ -18,11 +18,13 @@ from portable.conv.sum_gradient import sum_gradient
 from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
 from portable.interchange.libraries import takes_other_libraries
-from portable.lang.launch.again import Asked, remembered
+from portable.lang.launch.again import Calls, remembered
 from portable.lang.launch.enqueued import repeated
 from portable.linalg.base.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
 from portable.tune.table import recent_state, state
+
+_CALLS: Final = Calls(whole=True)
 
 
 @takes_other_libraries
@@ -59,9 +61,12 @@ def conv2d_input_gradient(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d`.
     """
-    work = partial(_by_images, dy, w, x_shape, out, options)
+
+    def work(*_: Any) -> Any:
+        return _by_images(dy, w, x_shape, out, options)
+
     told_apart = "images", x_shape, *options.items()
-    return remembered(Asked((dy, w), out, told_apart, (), recent_state(), whole=True), work)
+    return remembered(_CALLS, (dy, w), out, told_apart, (), recent_state(), work)
 
 
 def _by_images(dy: Any, w: Any, x_shape: tuple[int, ...], out: Any, options: Options) -> Any:
@@ -111,9 +116,12 @@ def conv2d_weight_gradient(
     ShapeError, DTypeError, DeviceMismatchError, ValueError
         As `conv2d`.
     """
-    work = partial(_by_filters, x, dy, w_shape, out, options)
+
+    def work(*_: Any) -> Any:
+        return _by_filters(x, dy, w_shape, out, options)
+
     told_apart = "filters", w_shape, *options.items()
-    return remembered(Asked((x, dy), out, told_apart, (), recent_state(), whole=True), work)
+    return remembered(_CALLS, (x, dy), out, told_apart, (), recent_state(), work)
 
 
 def _by_filters(x: Any, dy: Any, w_shape: tuple[int, ...], out: Any, options: Options) -> Any:

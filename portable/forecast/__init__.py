@@ -4,14 +4,25 @@ Train with `train`, test beside persistence and autoregressions with `evaluate`;
 ``portable forecast``.
 """
 
-from portable.forecast.evaluation import Evaluation, evaluate
-from portable.forecast.forecaster import Forecast, Forecaster
-from portable.forecast.presets import DEFAULT, PRESETS, Preset
-from portable.forecast.samples import Samples, Scaling, Split, split_samples, windows
-from portable.forecast.scores import Coverage, Score
-from portable.forecast.settings import Settings
-from portable.forecast.traces import default_trace, read_trace
-from portable.forecast.training import train
+from portable.forecast.evaluation import Coverage, Evaluation, Score, evaluate
+from portable.forecast.forecaster import (
+    DEFAULT,
+    PRESETS,
+    Forecast,
+    Forecaster,
+    Preset,
+    Settings,
+    train,
+)
+from portable.forecast.traces import (
+    Samples,
+    Scaling,
+    Split,
+    default_trace,
+    read_trace,
+    split_samples,
+    windows,
+)
 
 __all__ = [
     "DEFAULT",

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from portable import lang as kl
 from portable import registry
 from portable.errors import DataError, ShapeError
-from portable.gf2.dense import takes_dense
 from portable.gf2.elimination import Elimination
-from portable.gf2.layout import Order
-from portable.gf2.layout_kernels import take_rows
-from portable.gf2.matrix import BitMatrix
+from portable.gf2.layout import Order, take_rows
+from portable.gf2.matrix import BitMatrix, takes_dense
 from portable.gf2.product import require_one_device, transpose
 
 _TILE = (16, 8)

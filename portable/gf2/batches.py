@@ -22,15 +22,12 @@ from numpy.typing import NDArray
 from portable.errors import ShapeError
 from portable.gf2.eliminate import leading_columns, one_lead_each
 from portable.gf2.elimination import Progress
-from portable.gf2.inputs import Files, Name, read_rows, shape_of, widened
 from portable.gf2.layout import Order
 from portable.gf2.matrix import BitMatrix
-from portable.gf2.packed_file import SUFFIX, is_packed, map_packed, require_clear_padding
-from portable.gf2.packing import Words
-from portable.gf2.schedule import run_stripes
-from portable.gf2.shared_out import Share, Shares, shape_for_all
+from portable.gf2.packed_file import SUFFIX, Words, is_packed, map_packed, require_clear_padding
+from portable.gf2.shared_out import Share, Shares, run_stripes, shape_for_all
 from portable.gf2.stages import Stages, stage
-from portable.gf2.text import text_bytes, write_lines
+from portable.gf2.text import Files, Name, read_rows, shape_of, text_bytes, widened, write_lines
 from portable.gf2.tuning import Shape
 from portable.gf2.unfinished import (
     Copies,
@@ -41,8 +38,7 @@ from portable.gf2.unfinished import (
     unfinished_folder,
 )
 from portable.parallel.member import Member
-from portable.system.files import put_in_place, writing_whole
-from portable.system.locking import locked_folder
+from portable.system.files import locked_folder, put_in_place, writing_whole
 
 _PIECE: Final = 1 << 28
 

@@ -19,7 +19,7 @@ from portable.gf2.algebra import rank as rank_of
 from portable.gf2.files import eliminate_file, read_matrix, write_matrix
 from portable.gf2.made_up import ELIMINATOR_DENSITY, ROW_DENSITY, random_problem
 from portable.gf2.stages import Stages
-from portable.parallel.mpi import world
+from portable.parallel.meeting import world
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _STAGES: Final = {

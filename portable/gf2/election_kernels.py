@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.gf2.table_kernels import WORD, combination
+from portable.gf2.blocks import WORD, combination
 from portable.gf2.tuning import Shape
 from portable.lang.function import function
 

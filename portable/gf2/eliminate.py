@@ -12,11 +12,9 @@ from portable import lang as kl
 from portable import registry
 from portable.backend import Device
 from portable.errors import DataError, DeviceMismatchError, ShapeError
-from portable.gf2.elimination import Elimination, Progress
+from portable.gf2.elimination import Elimination, Progress, find_leads, found_owners
 from portable.gf2.layout import Order
 from portable.gf2.matrix import BitMatrix
-from portable.gf2.owner_kernels import find_leads
-from portable.gf2.owners import found_owners
 from portable.gf2.shared_out import eliminated_everywhere
 from portable.gf2.tuning import shape_for
 from portable.lang.launch.geometry import groups

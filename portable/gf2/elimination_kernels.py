@@ -17,6 +17,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from portable import lang as kl
+from portable.gf2.blocks import (
+    WORD,
+    build_tables,
+    combination,
+    nothing,
+)
 from portable.gf2.election_kernels import (
     NO_SOURCE,
     Ahead,
@@ -32,12 +38,6 @@ from portable.gf2.election_kernels import (
     own_word,
     source_of,
     sum_of,
-)
-from portable.gf2.table_kernels import (
-    WORD,
-    build_tables,
-    combination,
-    nothing,
 )
 from portable.gf2.tuning import Shape
 from portable.lang.function import function

@@ -11,11 +11,9 @@ from portable import registry
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, ShapeError
 from portable.gf2.blocks import multiply_blocks
-from portable.gf2.dense import takes_dense
-from portable.gf2.layout import Order, striped, unstriped
-from portable.gf2.layout_kernels import random_words, transpose_blocks
-from portable.gf2.matrix import BitMatrix
-from portable.gf2.packing import word_count
+from portable.gf2.layout import Order, random_words, striped, transpose_blocks, unstriped
+from portable.gf2.matrix import BitMatrix, takes_dense
+from portable.gf2.packed_file import word_count
 from portable.gf2.tuning import Shape, shape_for
 from portable.lang.launch.geometry import groups
 

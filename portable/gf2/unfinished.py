@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portable.errors import DataError
-from portable.gf2.inputs import Name
 from portable.gf2.layout import WORD
-from portable.gf2.packed_file import SUFFIX, packed_bytes, packed_header
-from portable.gf2.packing import Words, word_count
+from portable.gf2.packed_file import SUFFIX, Words, packed_bytes, packed_header, word_count
+from portable.gf2.text import Name
 from portable.system.files import require_room, target_of, write_whole, writing_whole
 
 _FORMAT: Final = 2

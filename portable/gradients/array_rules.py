@@ -12,20 +12,12 @@ from typing import Any, Final
 
 from portable import array as xp
 from portable import lang as kl
-from portable.array.functions import (
-    diagonals,
-    manipulation,
-    products,
-    running_totals,
-    searching,
-    sorting,
-    statistics,
-)
+from portable.array.functions import manipulation, products, running_totals, searching, statistics
 from portable.array.linalg import outer
 from portable.array.methods import indexing
-from portable.array.methods.selecting import is_advanced
+from portable.array.methods.indexing import is_advanced
 from portable.lang.kernel import kernel
-from portable.primitives.base.geometry import normalized_axes
+from portable.primitives.base.operands import normalized_axes
 
 Share = Callable[[], Any] | None
 Rule = Callable[..., Sequence[Share]]
@@ -286,7 +278,7 @@ def _vecdot(g: Any, _: Any, a: Any, b: Any, /, *, axis: int = -1) -> Sequence[Sh
 
 def _trace(g: Any, _: Any, x: Any, /, *, offset: int = 0, dtype: Any = None) -> Sequence[Share]:
     def share() -> Any:
-        at = diagonals.diagonal(_positions(x), offset=offset)
+        at = products.diagonal(_positions(x), offset=offset)
         return _scattered(xp.broadcast_to(xp.expand_dims(g, axis=-1), at.shape), at, x)
 
     return [share]
@@ -316,10 +308,10 @@ ARRAY_RULES: Final[dict[Any, Rule]] = {
     indexing.get: _item,
     searching.take: _chosen(searching.take),
     searching.take_along_axis: _chosen(searching.take_along_axis),
-    sorting.sort: _sort,
+    searching.sort: _sort,
     running_totals.cumulative_sum: _running,
-    diagonals.diagonal: _chosen(diagonals.diagonal),
-    diagonals.trace: _trace,
+    products.diagonal: _chosen(products.diagonal),
+    products.trace: _trace,
     xp.tril: _triangle("tril"),
     xp.triu: _triangle("triu"),
     products.matmul: _matmul,
@@ -335,6 +327,6 @@ JOINING: Final = (manipulation.concat, manipulation.stack)
 VIEWS: Final = frozenset({
     manipulation.reshape, manipulation.expand_dims, manipulation.squeeze,
     manipulation.permute_dims, manipulation.moveaxis, manipulation.flip, manipulation.broadcast_to,
-    manipulation.unstack, indexing.get, products.matrix_transpose, diagonals.diagonal,
+    manipulation.unstack, indexing.get, products.matrix_transpose, products.diagonal,
 })  # fmt: skip
 """Functions whose results may be views of their arguments."""

@@ -20,8 +20,7 @@ from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, Shared, adjoint_of
 from portable.gradients.arguments import check_gradients, overlaps, views_of
 from portable.gradients.pairing import gradients_of
-from portable.lang.arguments.arguments import is_array
-from portable.lang.arguments.signature import CompositeSpec, Specialisation, constant_key
+from portable.lang.arguments.arguments import CompositeSpec, Specialisation, constant_key, is_array
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
@@ -34,7 +33,7 @@ from portable.lang.launch.launchable import Launchable
 from portable.lang.tiles import lower
 from portable.namespace import device_of, elsewhere
 from portable.primitives import copy, reduce
-from portable.system.locks import fork_safe_lock
+from portable.system.files import fork_safe_lock
 
 _MOST_ADJOINTS: Final = 256
 _MOST_FAMILIAR: Final = 4
@@ -42,6 +41,7 @@ _MOST_KEPT: Final = 1 << 28
 """Bytes that loops keep before they are gone through in chunks."""
 
 _WIDEST: Final = 1024
+_LARGE: Final = 512
 _MOST_BY_ONE: Final = 1 << 17
 """Numbers that one workgroup sums up."""
 
@@ -52,30 +52,25 @@ class _Needs(Exception):  # noqa: N818 - no error: a launch has to do more first
 
     Attributes
     ----------
-    kept : tuple of DType
-        The types of what it keeps.
+    adjoint : Adjoint
     written : frozenset of int
-        The arguments that the run which finds out how much writes, with those of structs in place.
-    gathers : tuple of (int, tuple of int, tuple of Shared)
-        Of kernels to be launched before: the argument, the dimension of the ndrange of each
-        dimension, and the sums over all work-items that are done behind them.
-    shared : tuple of Shared
-        The sums over all work-items that are done behind it.
-    sized : bool
-        Whether it is given the sizes of the ndrange.
-    together : int
-        How many work-items a workgroup has.
-    steady : bool
-        Whether what it keeps depends on shapes and numbers alone.
+        The arguments that the run which finds out how much is kept writes, with those of structs
+        in place.
+    gathered : tuple of int
+        Likewise the argument whose gradient each of the adjoint's gathers sums up.
     """
 
-    kept: tuple[DType, ...]
+    adjoint: Adjoint
     written: frozenset[int]
-    gathers: tuple[tuple[int, tuple[int, ...], tuple[Shared, ...]], ...]
-    shared: tuple[Shared, ...]
-    sized: bool
-    together: int
-    steady: bool
+    gathered: tuple[int, ...]
+
+
+class _Given(NamedTuple):
+    """What an adjoint is launched with."""
+
+    arguments: tuple[Any, ...]
+    gradients: tuple[Any, ...]
+    constants: dict[str, Any]
 
 
 _MAIN: Final = -1
@@ -158,11 +153,7 @@ class _Derived(Kernel):
         if adjoint.measure is not None:
             pairs = zip(owners, adjoint.measure.parameters, strict=False)
             written = frozenset(i for (i, _), x in pairs if x in adjoint.measure.written)
-        gathers = tuple((owners[x.parameter][0], x.dims, x.shared) for x in adjoint.gathers)
-        together = prod(adjoint.kernel.workgroup)
-        raise _Needs(
-            adjoint.kept, written, gathers, adjoint.shared, adjoint.sized, together, adjoint.steady
-        )
+        raise _Needs(adjoint, written, tuple(owners[x.parameter][0] for x in adjoint.gathers))
 
     def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
         plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
@@ -290,21 +281,20 @@ class AdjointLauncher:
                 f"{self._adjoint.__name__} takes the {half} arguments ({names}) and as many "
                 f"gradients, None for what has none, not {len(args)} arguments"
             )
-        self._launch(args[:half], args[half:], constants)
+        self._launch(_Given(args[:half], args[half:], constants))
 
-    def _plan(
-        self, given: tuple[Any, ...], gradients: tuple[Any, ...], constants: dict[str, Any]
-    ) -> _Plan:
+    def _plan(self, given: _Given) -> _Plan:
         """What is launched for arguments like these, once they are found to be fit."""
-        leaves = flattened((*given, *gradients))
+        constants = given.constants
+        leaves = flattened((*given.arguments, *given.gradients))
         for same, plan in self._familiar:
             if same.recognises(leaves, constants):
                 return plan
-        check_gradients(self._adjoint.primal.parameters.positional, given, gradients)
+        check_gradients(self._adjoint.primal.parameters.positional, *given[:2])
         arrays = [x for x in leaves if is_array(x)]
         away = elsewhere() if all(isinstance(x, np.ndarray) for x in arrays) else None
         device = away or device_of(*arrays)
-        self._check_overlaps(device, given, gradients, constants)
+        self._check_overlaps(device, given)
         key = (device.name, _signature(leaves), *map(constant_key, constants.items()))
         known = self._plans.get(key)
         if known is not None:
@@ -323,119 +313,102 @@ class AdjointLauncher:
             self._familiar = ((fresh, plan), *self._familiar[: _MOST_FAMILIAR - 1])
         return plan
 
-    def _launch(
-        self, given: tuple[Any, ...], gradients: tuple[Any, ...], constants: dict[str, Any]
-    ) -> None:
-        plan = self._plan(given, gradients, constants)
-        needs = plan.needs
+    def _launch(self, given: _Given) -> None:
+        plan = self._plan(given)
         try:
-            if needs is None:
-                plan.launcher(given, gradients, (), **constants)
+            if plan.needs is None:
+                plan.launcher(*given[:2], (), **given.constants)
             else:
-                self._launch_all(plan, needs, given, gradients, constants)
+                self._launch_all(plan, plan.needs.adjoint, given)
         except _Needs as found:
             plan.needs = found
-            if found.sized:
-                self._widen(plan)
-            self._launch_all(plan, found, given, gradients, constants)
+            self._widen(plan, found.adjoint)
+            self._launch_all(plan, found.adjoint, given)
 
-    def _widen(self, plan: _Plan) -> None:
-        """Launches work-items that need nothing of each other in long rows, where none are said."""
+    def _widen(self, plan: _Plan, adjoint: Adjoint) -> None:
+        """Launches work-items that need nothing of each other in long rows, where none are said.
+
+        What is left beside sums over neighbours does so little that larger workgroups begin faster.
+        """
         ndrange, workgroup = self._forward.key
         wide = _wide(plan.device, plan.dims)
         if workgroup is None and wide is not None and isinstance(ndrange, tuple):
+            if adjoint.gathers:
+                most = min(_LARGE, plan.device.capabilities.max_workgroup)
+                width = min(most, 1 << (ndrange[0] - 1).bit_length())
+                wide = (width, most // width)
+            elif not adjoint.sized:
+                return
             kernel = self._adjoint.kernel(plan.dims, thrifty=plan.thrifty)
             plan.launcher = kernel[tuple(ndrange[: plan.dims]), wide]
             plan.items = prod(plan.launcher.padded(plan.device))
 
-    def _launch_all(
-        self,
-        plan: _Plan,
-        needs: _Needs,
-        given: tuple[Any, ...],
-        gradients: tuple[Any, ...],
-        constants: dict[str, Any],
-    ) -> None:
+    def _launch_all(self, plan: _Plan, adjoint: Adjoint, given: _Given) -> None:
         """Launches an adjoint, what is before it and what is behind it."""
         kept: tuple[Any, ...] = ()
-        if needs.kept:
-            heights = self._heights(plan, needs, given, gradients, constants)
-            kinds = zip(heights, needs.kept, strict=True)
-            if not plan.thrifty and sum(n * x.itemsize for n, x in kinds) * plan.items > _MOST_KEPT:
+        if adjoint.kept:
+            heights = list(zip(self._heights(plan, given), adjoint.kept, strict=True))
+            if (
+                not plan.thrifty
+                and sum(n * x.itemsize for n, x in heights) * plan.items > _MOST_KEPT
+            ):
                 plan.needs, plan.heights, plan.thrifty = None, None, True
                 plan.launcher = self._adjoint.kernel(plan.dims, thrifty=True)[self._key]
-                self._launch(given, gradients, constants)
+                self._launch(given)
                 return
-            kinds = zip(heights, needs.kept, strict=True)
-            kept = tuple(plan.room((max(1, n), plan.items), kind) for n, kind in kinds)
-        for number in range(len(needs.gathers)):
-            self._gather(plan, number, given, gradients, constants)
-        shares = tuple(plan.room((plan.items // needs.together,), x.dtype) for x in needs.shared)
-        more = (*kept, *shares, *(plan.sizes if needs.sized else ()), *(None,) * len(needs.gathers))
-        plan.launcher(given, gradients, more, **constants)
-        _add_sums(needs.shared, shares, gradients, plan.device)
+            kept = tuple(plan.room((max(1, n), plan.items), kind) for n, kind in heights)
+        for number in range(len(adjoint.gathers)):
+            self._gather(plan, number, given)
+        groups = plan.items // prod(adjoint.kernel.workgroup)
+        shares = tuple(plan.room((groups,), x.dtype) for x in adjoint.shared)
+        sizes = plan.sizes if adjoint.sized else ()
+        more = (*kept, *shares, *sizes, *(None,) * len(adjoint.gathers))
+        plan.launcher(*given[:2], more, **given.constants)
+        _add_sums(adjoint.shared, shares, given.gradients, plan.device)
 
-    def _heights(
-        self,
-        plan: _Plan,
-        needs: _Needs,
-        given: tuple[Any, ...],
-        gradients: tuple[Any, ...],
-        constants: dict[str, Any],
-    ) -> tuple[int, ...]:
+    def _heights(self, plan: _Plan, given: _Given) -> tuple[int, ...]:
         """How much each work-item keeps at most, as a run of the kernel tells, or told before."""
-        same = tuple(x.shape if is_array(x) else x for x in flattened(given))
+        assert plan.needs is not None
+        same = tuple(x.shape if is_array(x) else x for x in flattened(given.arguments))
         if plan.heights is not None and plan.heights[0] == same:
             return plan.heights[1]
-        zeros = np.zeros(len(needs.kept), np.int32)
+        zeros = np.zeros(len(plan.needs.adjoint.kept), np.int32)
         counts = zeros if plan.on_host else plan.device.from_numpy(zeros)
         measure = self._adjoint.kernel(plan.dims, _MEASURE, thrifty=plan.thrifty)[self._key]
-        measure(_spared(given, needs.written), gradients, (counts,), **constants)
+        arguments = _spared(given.arguments, plan.needs.written)
+        measure(arguments, given.gradients, (counts,), **given.constants)
         told = counts if plan.on_host else plan.device.to_numpy(counts)
         heights = tuple(int(x) for x in told)
-        if needs.steady:
+        if plan.needs.adjoint.steady:
             plan.heights = same, heights
         return heights
 
-    def _gather(
-        self,
-        plan: _Plan,
-        number: int,
-        given: tuple[Any, ...],
-        gradients: tuple[Any, ...],
-        constants: dict[str, Any],
-    ) -> None:
+    def _gather(self, plan: _Plan, number: int, given: _Given) -> None:
         """Launches a kernel that sums up the gradient of an array, each element by a work-item."""
         assert plan.needs is not None
-        argument, order, shared = plan.needs.gathers[number]
-        shape, dims = flattened(given)[argument].shape, range(len(order))
-        ndrange = tuple(shape[order.index(dim)] for dim in dims)
+        shared = plan.needs.adjoint.gathers[number].shared
+        order = plan.needs.adjoint.gathers[number].dims
+        shape = flattened(given.arguments)[plan.needs.gathered[number]].shape
+        ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
         if shared:
-            ndrange = tuple(max(ndrange[dim], plan.sizes[dim]) for dim in dims)
+            ndrange = tuple(map(max, ndrange, plan.sizes))
         workgroup = _workgroup(plan.device, len(order))
-        counts = (-(-n // wide) for n, wide in zip(ndrange, workgroup, strict=True))
-        groups = prod(counts)
+        groups = prod(-(-n // wide) for n, wide in zip(ndrange, workgroup, strict=True))
         shares = tuple(plan.room((groups,), x.dtype) for x in shared)
         kernel = self._adjoint.kernel(plan.dims, number, thrifty=plan.thrifty)
-        kernel[ndrange, workgroup](given, gradients, (*plan.sizes, *shares), **constants)
-        _add_sums(shared, shares, gradients, plan.device)
+        kernel[ndrange, workgroup](*given[:2], (*plan.sizes, *shares), **given.constants)
+        _add_sums(shared, shares, given.gradients, plan.device)
 
-    def _check_overlaps(
-        self,
-        device: Device,
-        given: tuple[Any, ...],
-        gradients: tuple[Any, ...],
-        constants: dict[str, Any],
-    ) -> None:
+    def _check_overlaps(self, device: Device, given: _Given) -> None:
         """Refuses gradients that share memory, and arguments that do where the kernel writes it."""
-        leaves = flattened(given)
-        for view in views_of(device, flattened(gradients)):
+        leaves, gradients = flattened(given.arguments), flattened(given.gradients)
+        for view in views_of(device, gradients):
             if view is not None and any(
                 stride == 0 and extent > 1
                 for stride, extent in zip(view.strides, view.shape, strict=True)
             ):
                 raise LaunchError("a gradient has elements that lie in the same place; copy it")
-        arrays = [x if is_array(x) else None for x in (*leaves, *flattened(gradients))]
+        arrays = [x if is_array(x) else None for x in (*leaves, *gradients)]
         pairs = list(overlaps(device, arrays))
         if not pairs:
             return
@@ -445,7 +418,7 @@ class AdjointLauncher:
                 "array; give each argument a gradient of its own"
             )
         views = views_of(device, leaves)
-        wanted = self._forward.specialised(device, given, views, constants)
+        wanted = self._forward.specialised(device, given.arguments, views, given.constants)
         written = self._adjoint.primal.written_in(wanted, device)
         if any(not written.isdisjoint(pair) for pair in pairs):
             raise LaunchError(
@@ -461,7 +434,7 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
 
 
 @kernel
-def _add_all(parts: kl.Array, out: kl.Array, *, AT: Any) -> None:
+def _add_all(parts: kl.Array, out: kl.Array, at: Any) -> None:
     """Adds the sum of some numbers to an element, by one workgroup."""
     i, items = kl.local_id(0), kl.local_size(0)
     total = kl.cast(0, parts.dtype)
@@ -469,7 +442,7 @@ def _add_all(parts: kl.Array, out: kl.Array, *, AT: Any) -> None:
         total += parts[k]
     total = kl.workgroup_reduce(kl.add, total)
     if i == 0:
-        out[AT] += total
+        out[at] += total
 
 
 def _add_sums(
@@ -486,7 +459,7 @@ def _add_sum(parts: Any, out: Any, index: tuple[int, ...], device: Device) -> No
     if parts.shape[0] > _MOST_BY_ONE:
         parts = reduce(parts).reshape(1)
     items = min(_WIDEST, device.capabilities.max_workgroup)
-    _add_all[groups(1), items](parts, out, AT=index)
+    _add_all[groups(1), items](parts, out, index)
 
 
 def _wide(device: Device, dims: int) -> tuple[int, ...] | None:

@@ -13,7 +13,7 @@ from portable.dtypes import dtype
 from portable.errors import UnsupportedError
 from portable.gradients.kernels import vjp
 from portable.gradients.memory_of import is_real
-from portable.gradients.recorders import TapeLike, called, done, three_axes, unknown
+from portable.gradients.recorders import TapeLike, called, done_into, three_axes, unknown
 from portable.gradients.records import Gradients, OperationRecord, UnseenRecord
 from portable.gradients.sums import add_to, flat, nought_for
 from portable.lang.arguments.arguments import is_array
@@ -38,21 +38,18 @@ def gathers(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
     x, indices = args
     with recording.unwatched():
         result = function(*args, **kwargs)
-    value, at, written = tape.value(x), tape.value(indices), tape.value(result)
+    value, at = tape.value(x), tape.value(indices)
     pairs = int(dtype(x.dtype).is_complex)
 
-    def through(gradients: Gradients) -> None:
-        total, grown = gradients.taken(written), gradients.of(value)
-        if total is None or grown is None or not total.size:
-            return
+    def into(total: Any, grown: Any) -> None:
         inner, more = prod(x.shape[1:]), (2,) * pairs
         rows = value.array.reshape((x.shape[0], inner)), flat(at.array)
         y = copy(result).reshape((rows[1].size, inner))
-        into = grown.reshape((x.shape[0], inner, *more))
+        slopes = grown.reshape((x.shape[0], inner, *more))
         back = total.reshape((rows[1].size, inner, *more))
-        vjp(_gathered)[y.size](*rows, y, into, None, back)
+        vjp(_gathered)[y.size](*rows, y, slopes, None, back)
 
-    return done(tape, through, [value], result, [at])
+    return done_into(tape, into, value, result, [at])
 
 
 def in_order(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
@@ -63,19 +60,16 @@ def in_order(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
     axis, descending = kwargs.get("axis", -1), kwargs.get("descending", False)
     with recording.unwatched():
         result = function(*args, **kwargs)
-    value, written = tape.value(x), tape.value(result)
+    value = tape.value(x)
 
-    def through(gradients: Gradients) -> None:
-        total, grown = gradients.taken(written), gradients.of(value)
-        if total is None or grown is None or not total.size:
-            return
+    def into(total: Any, grown: Any) -> None:
         order = argsort(value.array, axis=axis, descending=descending)
         shape = three_axes(tuple(x.shape), axis)
         _add_to_rows[total.size](
             copy(order).reshape(shape), copy(total).reshape(shape), grown.reshape(shape)
         )
 
-    return done(tape, through, [value], result, [value])
+    return done_into(tape, into, value, result, [value])
 
 
 @kernel

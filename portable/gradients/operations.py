@@ -13,13 +13,11 @@ from portable.gradients.array_rules import ARRAY_RULES, JOINING, VIEWS
 from portable.gradients.custom import CustomFunction
 from portable.gradients.elementwise import copied, filled, mapped
 from portable.gradients.linalg_rules import LINALG_RULES
-from portable.gradients.memory_of import is_real
 from portable.gradients.moves import gathers, in_order, scatters
 from portable.gradients.products import convolved, multiplied
-from portable.gradients.recorders import TapeLike, called, done, unknown
+from portable.gradients.recorders import TapeLike, add_shares, called, done, unknown
 from portable.gradients.records import Gradients, OperationRecord, UnseenRecord, Value
 from portable.gradients.reductions import reduced, scanned
-from portable.gradients.sums import add_to, nought_for
 from portable.lang.arguments.arguments import is_array
 from portable.linalg import gemm
 from portable.primitives import copy, fill, gather, reduce, scan, scatter, sort
@@ -76,11 +74,7 @@ def _through_rule(
         slopes = rule(
             totals if several else totals[0], y if several else y[0], *then(args), **given
         )
-        for value, share in zip(read[1], slopes, strict=False):
-            real = share is not None and is_real(value.array)
-            grown = gradients.of(value) if real else None
-            if share is not None and grown is not None and grown.size:
-                add_to(grown, copy(share(), nought_for(value.array)))
+        add_shares(gradients, read[1], slopes)
 
     return through
 
@@ -118,9 +112,7 @@ def _fused(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
                 continue
             for x, share in tape.replayed(fused.__wrapped__, inputs, number, total):
                 value = next(v for v in values.values() if v.array is x)
-                grown = gradients.of(value)
-                if grown is not None:
-                    add_to(grown, copy(share, nought_for(value.array)))
+                add_shares(gradients, [value], [lambda share=share: share])  # type: ignore[misc]
 
     reads = list(values.values())
     tape.record(OperationRecord(through, reads, written, reads))
@@ -133,20 +125,14 @@ def custom(tape: TapeLike, function: CustomFunction, args: Any) -> Any:
     with recording.unwatched():
         result = function.function(*args)
     values = [tape.value(x) if is_array(x) else None for x in args]
-    written = tape.value(result)
-
-    def through(gradients: Gradients) -> None:
-        total = gradients.taken(written)
-        if total is None:
-            return
-        given = [x if v is None else v.array for x, v in zip(args, values, strict=True)]
-        for value, share in zip(values, function.adjoint(total, *given), strict=True):
-            grown = None if value is None or share is None else gradients.of(value)
-            if grown is not None:
-                add_to(grown, copy(share, nought_for(value.array)))  # type: ignore[union-attr]
-
     reads = [v for v in values if v is not None]
-    return done(tape, through, reads, result, reads)
+
+    def shares(total: Any) -> Any:
+        given = [x if v is None else v.array for x, v in zip(args, values, strict=True)]
+        slopes = zip(values, function.adjoint(total, *given), strict=True)
+        return [None if x is None else (lambda x=x: x) for v, x in slopes if v is not None]
+
+    return done(tape, shares, reads, result, reads)
 
 
 def _plain(x: Any) -> Any:

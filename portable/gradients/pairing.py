@@ -8,7 +8,7 @@ from portable.dtypes import DType
 from portable.errors import LaunchError
 from portable.gradients.adjoint import Gradient
 from portable.gradients.adjoint.names import Names
-from portable.lang.arguments.signature import (
+from portable.lang.arguments.arguments import (
     ArraySpec,
     CompositeSpec,
     LeafSpec,

@@ -15,8 +15,6 @@ from portable.conv import (
 )
 from portable.gradients.memory_of import is_real
 from portable.gradients.recorders import TapeLike, done, in_precision_of, three_axes, unknown
-from portable.gradients.records import Gradients
-from portable.gradients.sums import add_to
 from portable.linalg import gemm
 from portable.primitives import reduce
 
@@ -37,21 +35,14 @@ def multiplied(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
         return unknown(tape, function, args, kwargs, why)
     with recording.unwatched():
         result = function(*args, **kwargs)
-    first, second, written = tape.value(a), tape.value(b), tape.value(result)
+    first, second = tape.value(a), tape.value(b)
     alpha = float(kwargs.get("alpha", 1))
 
-    def through(gradients: Gradients) -> None:
-        total = gradients.taken(written)
-        if total is None or not total.size:
-            return
-        into = gradients.of(first)
-        if into is not None and into.size:
-            add_to(into, gemm(total, in_precision_of(second, total).T, alpha=alpha))
-        into = gradients.of(second)
-        if into is not None and into.size:
-            add_to(into, gemm(in_precision_of(first, total).T, total, alpha=alpha))
+    def shares(total: Any) -> Any:
+        yield lambda: gemm(total, in_precision_of(second, total).T, alpha=alpha)
+        yield lambda: gemm(in_precision_of(first, total).T, total, alpha=alpha)
 
-    return done(tape, through, [first, second], result, [first, second])
+    return done(tape, shares, [first, second], result, [first, second])
 
 
 def convolved(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
@@ -67,30 +58,14 @@ def convolved(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
         result = function(*args, **kwargs)
     images, filters = tape.value(x), tape.value(w)
     reads = [images, filters] + ([] if bias is None else [tape.value(bias)])
-    written = tape.value(result)
     axis = 1 if kwargs.get("layout", "NC").startswith("NC") else x.ndim - 1
     by_images, by_filters = _BACK[function.__name__]
 
-    def through(gradients: Gradients) -> None:
-        total = gradients.taken(written)
-        if total is None or not total.size:
-            return
-        into = gradients.of(images)
-        if into is not None and into.size:
-            shape = tuple(x.shape)
-            add_to(
-                into,
-                by_images(total, in_precision_of(filters, total), shape, **options),
-            )
-        into = gradients.of(filters)
-        if into is not None and into.size:
-            seen, shape = in_precision_of(images, total), tuple(w.shape)
-            made = by_filters(seen, total, shape, **options)
-            add_to(into, made)
-        into = None if bias is None else gradients.of(reads[2])
-        if into is not None:
-            before, count, after = three_axes(tuple(total.shape), axis)
-            sums = reduce(total.reshape((before, count, after)), axis=2)
-            add_to(into, reduce(sums, axis=0))
+    def shares(total: Any) -> Any:
+        seen, weights = in_precision_of(images, total), in_precision_of(filters, total)
+        yield lambda: by_images(total, weights, tuple(x.shape), **options)
+        yield lambda: by_filters(seen, total, tuple(w.shape), **options)
+        sides = three_axes(tuple(total.shape), axis)
+        yield lambda: reduce(reduce(total.reshape(sides), axis=2), axis=0)
 
-    return done(tape, through, reads, result, [images, filters])
+    return done(tape, shares, reads, result, [images, filters])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, Protocol
 
 from portable import recording
+from portable.gradients.memory_of import is_real
 from portable.gradients.records import Gradients, OperationRecord, Record, UnseenRecord, Value
-from portable.gradients.sums import nought_for
+from portable.gradients.sums import add_to, nought_for
 from portable.lang.arguments.arguments import is_array
 from portable.primitives import copy
 
@@ -31,18 +32,62 @@ class TapeLike(Protocol):
         """Arrays that a result of some steps depends on, each with its gradient."""
 
 
+Shares = Callable[[Any], Iterable[Callable[[], Any] | None]]
+"""Of the gradient of a result: what works out that of each array that was read, or None."""
+
+
 def done(
+    tape: TapeLike, shares: Shares, reads: list[Value], result: Any, needs: list[Value]
+) -> Any:
+    """Records an operation that gave a new array."""
+    written = tape.value(result)
+
+    def through(gradients: Gradients) -> None:
+        total = gradients.taken(written)
+        if total is not None and total.size:
+            add_shares(gradients, reads, shares(total))
+
+    return _recorded(tape, through, reads, written, needs)
+
+
+def done_into(
+    tape: TapeLike, into: Callable[[Any, Any], None], read: Value, result: Any, needs: list[Value]
+) -> Any:
+    """Likewise, where the gradient of the one array that was read is added to in place."""
+    written = tape.value(result)
+
+    def through(gradients: Gradients) -> None:
+        total, grown = gradients.taken(written), gradients.of(read)
+        if total is not None and grown is not None and total.size and grown.size:
+            into(total, grown)
+
+    return _recorded(tape, through, [read], written, needs)
+
+
+def _recorded(
     tape: TapeLike,
     through: Callable[[Gradients], None],
     reads: list[Value],
-    result: Any,
+    written: Value,
     needs: list[Value],
 ) -> Any:
-    """Records an operation that gave a new array."""
-    written = [tape.value(result)]
-    tape.record(OperationRecord(through, reads, written, needs))
-    tape.overwrite(written)
+    result = written.array
+    tape.record(OperationRecord(through, reads, [written], needs))
+    tape.overwrite([written])
     return result
+
+
+def add_shares(
+    gradients: Gradients, reads: Iterable[Value], shares: Iterable[Callable[[], Any] | None]
+) -> None:
+    """Adds to the gradients of arrays, where they are asked for."""
+    for value, share in zip(reads, shares, strict=False):
+        grown = gradients.of(value) if share is not None and is_real(value.array) else None
+        if share is not None and grown is not None and grown.size:
+            made = share()
+            add_to(
+                grown, made if made.dtype == grown.dtype else copy(made, nought_for(value.array))
+            )
 
 
 def unknown(tape: TapeLike, function: Any, args: Any, kwargs: Any, why: str = "") -> Any:

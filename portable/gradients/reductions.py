@@ -13,9 +13,8 @@ from portable import recording
 from portable.dtypes import dtype
 from portable.gradients.kernels import vjp
 from portable.gradients.memory_of import is_real
-from portable.gradients.recorders import TapeLike, done, three_axes, unknown
-from portable.gradients.records import Gradients, OperationRecord, Value
-from portable.gradients.sums import add_to
+from portable.gradients.recorders import TapeLike, done, done_into, three_axes, unknown
+from portable.gradients.records import Value
 from portable.lang.arguments.arguments import is_array
 from portable.lang.function import arity
 from portable.lang.kernel import kernel
@@ -69,21 +68,14 @@ def reduced(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
         result = function(*args, **kwargs)
     value, shape = tape.value(x), three_axes(tuple(x.shape), axis)
     back = _through_sum(value, shape, each or kl.positive) if sums else None
-    written = tape.value(result)
 
-    def through(gradients: Gradients) -> None:
-        total, grown = gradients.taken(written), gradients.of(value)
-        if total is None or grown is None or not grown.size:
-            return
+    def into(total: Any, grown: Any) -> None:
         if back is not None:
             back(total, grown)
         else:
             _back_to_winners(value.array, result, total, grown, shape)
 
-    needs = [value] if most or each is not None else []
-    tape.record(OperationRecord(through, [value], [written], needs))
-    tape.overwrite([written])
-    return result
+    return done_into(tape, into, value, result, [value] if most or each is not None else [])
 
 
 def _through_sum(
@@ -123,14 +115,11 @@ def scanned(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
     axis, inclusive = kwargs.get("axis", -1), kwargs.get("inclusive", True)
     with recording.unwatched():
         result = function(*args, **kwargs)
-    value, written = tape.value(x), tape.value(result)
     turned = [slice(None)] * len(x.shape)
     turned[axis] = slice(None, None, -1)
 
-    def through(gradients: Gradients) -> None:
-        total, grown = gradients.taken(written), gradients.of(value)
-        if total is not None and grown is not None and total.size:
-            after = scan(total[tuple(turned)], axis=axis, inclusive=inclusive)
-            add_to(grown, copy(after[tuple(turned)]))
+    def shares(total: Any) -> Any:
+        after = scan(total[tuple(turned)], axis=axis, inclusive=inclusive)
+        yield lambda: copy(after[tuple(turned)])
 
-    return done(tape, through, [value], result, [])
+    return done(tape, shares, [tape.value(x)], result, [])

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from portable import lang as kl
-from portable.dtypes import dtype, float32
+from portable.dtypes import DType, dtype, float32
 from portable.lang.kernel import kernel
 from portable.namespace import device_of
-from portable.primitives import copy, fill
+from portable.primitives import copy
 
 
 @kernel
@@ -18,6 +18,12 @@ def _add(x: kl.Array, out: kl.Array) -> None:
     """Adds to each element."""
     i = kl.global_id(0)
     out[i] += x[i]
+
+
+@kernel
+def _set(value: kl.Scalar, out: kl.Array) -> None:
+    """Makes each element a number, which no copy has to bring."""
+    out[kl.global_id(0)] = value
 
 
 @kernel
@@ -35,20 +41,23 @@ def _part(x: kl.Array, out: kl.Array) -> None:
     out[i, 1] = kl.imag(x[i])
 
 
-def nought_for(x: Any) -> Any:
-    """A gradient of nought for an array: single precision for half, pairs for complex numbers."""
+def nought_for(x: Any, value: float = 0.0) -> Any:
+    """A gradient of nought for an array: single precision for half, pairs for complex numbers.
+
+    Of another number where `value` says so.
+    """
     kind, shape = dtype(x.dtype), tuple(x.shape)
     real = float32 if kind.itemsize == 2 else kind.real
     shape = (*shape, 2) if kind.is_complex else shape
-    return _zeros(x, shape, real)
+    return _filled(x, shape, real, value)
 
 
-def _zeros(like: Any, shape: tuple[int, ...], kind: Any) -> Any:
+def _filled(like: Any, shape: tuple[int, ...], kind: DType, value: float = 0.0) -> Any:
     if isinstance(like, np.ndarray):
-        return np.zeros(shape, kind.numpy)
+        return np.full(shape, value, kind.numpy)
     made = device_of(like).empty(shape, kind)
     if made.size:
-        fill(made, 0)
+        _set[made.size](value, flat(made))
     return made
 
 
@@ -68,13 +77,13 @@ def as_given(gradient: Any, x: Any) -> Any:
     """A gradient as an array of the dtype of `x`."""
     kind = dtype(x.dtype)
     if kind.is_complex:
-        out = _zeros(x, tuple(x.shape), kind)
+        out = _filled(x, tuple(x.shape), kind)
         if out.size:
             _join[out.size](flat(gradient, 1), flat(out))
         return out
     if dtype(gradient.dtype) is kind:
         return gradient
-    out = _zeros(x, tuple(x.shape), kind)
+    out = _filled(x, tuple(x.shape), kind)
     return copy(gradient, out) if out.size else out
 
 
@@ -83,7 +92,7 @@ def as_pairs(x: Any) -> Any:
     kind = dtype(x.dtype)
     if not kind.is_complex:
         return x
-    out = _zeros(x, (*x.shape, 2), kind.real)
+    out = _filled(x, (*x.shape, 2), kind.real)
     if x.size:
         _part[x.size](flat(copy(x)), flat(out, 1))
     return out

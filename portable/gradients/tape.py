@@ -24,11 +24,11 @@ from portable.gradients.sums import as_given, as_pairs, nought_for
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import flattened
 from portable.lang.ir import statements as s
-from portable.lang.ir.walk import all_statements
+from portable.lang.ir.kernel import all_statements
 from portable.lang.kernel import Kernel
 from portable.lang.launch.filling import owners_of
 from portable.namespace import device_of, elsewhere, synchronize
-from portable.primitives import copy, fill
+from portable.primitives import copy
 
 
 class Tape:
@@ -43,6 +43,13 @@ class Tape:
     Arrays that are written again after they were read are kept as copies. Arrays that share memory
     without being the same view are refused.
 
+    Parameters
+    ----------
+    check : bool
+        Whether to look, by a sample of elements, that nothing that the tape does not see wrote to
+        arrays that gradients need, for which it waits for the device. Without it a tape and its
+        gradients may be part of what is captured in a graph and replayed.
+
     Examples
     --------
     >>> with pt.Tape() as tape:  # doctest: +SKIP
@@ -51,7 +58,8 @@ class Tape:
     >>> gx, gv = tape.gradient(loss, (x, v))  # doctest: +SKIP
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, check: bool = True) -> None:
+        self._check = check
         self._records: list[Record] = []
         self._values: dict[Memory, Value] = {}
         self._watch: AbstractContextManager[None] | None = None
@@ -105,6 +113,8 @@ class Tape:
     def record(self, record: Record) -> None:
         """Adds one that is about to be done, or was, and whose results nothing has read."""
         self._records.append(record)
+        if not self._check:
+            return
         needed = [x for x in record.kept() if x.sample is None and is_real(x.array)]
         if any(isinstance(x.array, np.ndarray) for x in needed):
             synchronize()
@@ -130,7 +140,7 @@ class Tape:
     ) -> list[tuple[Any, Any]]:
         """Arrays that a result of some steps depends on, each with its gradient."""
         arrays = list({id(x): x for x in inputs if is_array(x) and is_real(x)}.values())
-        with Tape() as tape:
+        with Tape(check=False) as tape:
             made = steps(*inputs)
         result = made[number] if isinstance(made, tuple) else made
         slopes = tape.gradients_of(result, arrays, total)
@@ -253,11 +263,12 @@ class Tape:
         if end is None or not any(x.memory == end.memory for r in self._records for x in r.writes):
             raise DataError("the loss is no array that something on the tape wrote")
         gradients.found[end.memory] = _seed(loss, seed)
-        synchronize()
+        if self._check:
+            synchronize()
         changed, checked = Changed(), set[int]()
         for record in reversed(self._records):
             if any(x.memory in gradients.found for x in record.writes):
-                for value in record.kept():
+                for value in record.kept() if self._check else ():
                     if id(value) not in checked:
                         checked.add(id(value))
                         value.check(changed)
@@ -287,11 +298,9 @@ def _seed(loss: Any, seed: Any) -> Any:
             raise DataError(
                 f"the loss has {size} elements: give seed, an array of its shape, or reduce it"
             )
-        made = nought_for(loss)
         if dtype(loss.dtype).is_complex:
             raise DataError("the loss is complex: give a seed, or take its real part")
-        fill(made, 1)
-        return made
+        return nought_for(loss, 1.0)
     if tuple(seed.shape) != tuple(loss.shape):
         raise DataError(f"the seed has the shape {seed.shape}, the loss {loss.shape}")
     total = nought_for(loss)

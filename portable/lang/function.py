@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any, Final, cast
 
 from portable.errors import OutsideKernelError
-from portable.lang.arguments.signature import constant_key, named_key
+from portable.lang.arguments.arguments import constant_key, named_key
 from portable.lang.frontend.source import FunctionSource, function_source, label, require_plain
 from portable.lang.words.word import word_of
 

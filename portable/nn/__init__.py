@@ -3,36 +3,28 @@
 from portable.nn import schedules
 from portable.nn.files import ModelFileError
 from portable.nn.history import History
-from portable.nn.layers import (
+from portable.nn.layers.layer import Chain, Flow, Layer, Residual
+from portable.nn.layers.unweighted import (
     GELU,
     AvgPool2d,
-    BatchNorm1d,
-    BatchNorm2d,
-    Chain,
-    Conv2d,
     Dropout,
     Flatten,
-    Flow,
     GlobalAvgPool2d,
     Hardsigmoid,
     Hardswish,
-    Layer,
-    LayerNorm,
-    Linear,
     MaxPool2d,
     ReLU,
     ReLU6,
-    Residual,
     Sigmoid,
     SiLU,
     Softmax,
     Tanh,
 )
+from portable.nn.layers.weighted import BatchNorm1d, BatchNorm2d, Conv2d, LayerNorm, Linear
 from portable.nn.losses import CrossEntropyLoss, Loss, huber, mae, mse, quantile
-from portable.nn.mlp import MLP
 from portable.nn.network import Network
 from portable.nn.optimizers import SGD, Adam, AdamW
-from portable.nn.sequential import Sequential
+from portable.nn.sequential import MLP, Sequential
 from portable.nn.training import fit
 
 __all__ = [

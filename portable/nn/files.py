@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from portable.errors import PortableError
-from portable.nn.layers import Layer
+from portable.nn.layers.layer import Layer
 from portable.nn.layout import layout_of
 from portable.system.files import write_whole
 

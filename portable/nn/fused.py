@@ -17,8 +17,7 @@ from portable.nn.fused_parts import FusedLoss, FusedNet, Perceptron, Samples
 from portable.nn.fused_shapes import Shape, forward_shape, training_shape
 from portable.nn.history import Epoch
 from portable.nn.losses import Loss
-from portable.nn.optimizers import rule_of
-from portable.nn.step import Step, Trained
+from portable.nn.optimizers import Step, Trained, rule_of
 from portable.primitives import copy
 
 

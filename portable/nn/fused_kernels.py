@@ -17,8 +17,7 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.sums import add_up_neighbours, lane_sum
 from portable.nn.fused_parts import FusedLayer, FusedLoss, FusedNet, Pass, Samples
 from portable.nn.fused_shapes import Shape
-from portable.nn.optimizers import Rule
-from portable.nn.step import Trained
+from portable.nn.optimizers import Rule, Trained
 
 
 @function

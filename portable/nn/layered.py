@@ -20,9 +20,8 @@ from portable.nn.loss_kernels import Batch, Sums
 from portable.nn.loss_passes import group_count, loss_pass
 from portable.nn.losses import CrossEntropyLoss
 from portable.nn.network import Network
-from portable.nn.optimizers import rule_of
+from portable.nn.optimizers import Step, Trained, rule_of
 from portable.nn.stages import TrainingPass
-from portable.nn.step import Step, Trained
 from portable.nn.team import Alone, Team
 from portable.primitives import copy
 

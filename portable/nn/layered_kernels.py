@@ -11,8 +11,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.sums import lane_sum
-from portable.nn.optimizers import Rule
-from portable.nn.step import Trained
+from portable.nn.optimizers import Rule, Trained
 
 FACTOR: Final = 0
 """What gradients are multiplied by in this step; negative if the step is left out."""

@@ -21,10 +21,15 @@ from portable.interchange.host_arrays import tell_of_copies
 from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
 from portable.linalg.base.operands import overlap
 from portable.nn import files
-from portable.nn.initial import INITIAL, first_buffers, initial_vector
-from portable.nn.layers import Layer, Shape, output_shapes
-from portable.nn.layout import Layout, layout_of
-from portable.nn.placement import computing_on
+from portable.nn.layers.layer import Layer, Shape, output_shapes
+from portable.nn.layout import (
+    INITIAL,
+    Layout,
+    computing_on,
+    first_buffers,
+    initial_vector,
+    layout_of,
+)
 from portable.nn.stages import Build, ForwardPass, Stage, stages_of
 from portable.typing import ArrayT
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from portable import lang as kl
 from portable.lang.function import Function, function
+from portable.nn.losses import AnyLoss
 
 
 class Optimizer(Protocol):
@@ -240,3 +241,41 @@ class AdamW(_RunningMeans):
 def _check_range(optimizer: str, name: str, value: Any, below: float = float("inf")) -> None:
     if not isinstance(value, float | int | np.number) or not 0 <= value < below:
         raise ValueError(f"{optimizer}({name}={value!r}): expected a number from 0 to {below}")
+
+
+# What a step of a training does, and to what.
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The same for all steps of a training.
+
+    Attributes
+    ----------
+    loss : Loss or CrossEntropyLoss
+        What is made small.
+    optimizer : Optimizer
+        How parameters follow its gradient.
+    batch : int
+        Samples of a full batch.
+    clip_norm : float or None
+        The largest 2-norm of a gradient.
+    """
+
+    loss: AnyLoss
+    optimizer: Optimizer
+    batch: int
+    clip_norm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """Arrays that training changes, and a row of numbers for each step of the optimizer.
+
+    `rounded` gets the parameters in fewer bits, or is None.
+    """
+
+    parameters: Any
+    rounded: Any
+    state: Any
+    numbers: Any

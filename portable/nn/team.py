@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from portable.backend import Device
 from portable.parallel import Member, Transfer
+from portable.parallel.meeting import Interrupts
 
 _BUCKET: Final = 2**20
 """Bytes of gradients that are sent at a time: less is not worth the way."""
@@ -63,8 +63,8 @@ class Team(ABC):
         """Makes a vector what it is for the first member."""
 
     @abstractmethod
-    def hearing(self) -> AbstractContextManager[object]:
-        """A block in which Ctrl-C raises `KeyboardInterrupt` in all members at the same place."""
+    def hear(self) -> None:
+        """From here on Ctrl-C raises `KeyboardInterrupt` in all members at the same place."""
 
     @abstractmethod
     def meet(self) -> None:
@@ -106,9 +106,8 @@ class Alone(Team):
     def share(self, vector: Any) -> None:
         """There is nobody else."""
 
-    def hearing(self) -> AbstractContextManager[object]:
+    def hear(self) -> None:
         """Python raises it."""
-        return nullcontext()
 
     def meet(self) -> None:
         """There is nobody else."""
@@ -131,7 +130,7 @@ class Together(Team):
         self._alike = all(kind == kinds[0] for kind in kinds)
         self._transfers: list[Transfer] = []
         self._begun: int | None = None
-        self._interrupts = member.interrupts()
+        self._interrupts: Interrupts | None = None
         self._until_heard = self._steps_unheard = 1
         self._heard = monotonic()
 
@@ -163,9 +162,9 @@ class Together(Team):
             if not self._until_heard:
                 self.meet()
 
-    def hearing(self) -> AbstractContextManager[object]:
+    def hear(self) -> None:
         """Processes note it until they meet; threads are told where they meet next."""
-        return nullcontext() if self._interrupts is None else self._interrupts
+        self._interrupts = self._member.interrupts()
 
     def meet(self) -> None:
         """Processes tell each other, all at the same steps: a few times in a second."""
@@ -174,6 +173,7 @@ class Together(Team):
         state = self._interrupts.came, monotonic() - self._heard
         came, seconds = zip(*self._member.exchange(state), strict=True)
         if any(came):
+            self._interrupts.answered = True
             raise AllInterrupted
         if max(seconds) < _OFTEN:
             self._steps_unheard *= 2

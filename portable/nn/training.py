@@ -15,14 +15,12 @@ from portable.nn.checkpoint import largest
 from portable.nn.fused import FusedTrainer
 from portable.nn.history import History
 from portable.nn.layered import LayeredTrainer
+from portable.nn.layout import computing_on
 from portable.nn.losses import LOSSES, AnyLoss, CrossEntropyLoss, Loss
-from portable.nn.mlp import MLP
 from portable.nn.network import Network
-from portable.nn.optimizers import Adam, Optimizer
-from portable.nn.placement import computing_on
-from portable.nn.run import Plan, Run, Settings
-from portable.nn.samples import Validation, samples_and_watched
-from portable.nn.step import Step
+from portable.nn.optimizers import Adam, Optimizer, Step
+from portable.nn.run import Plan, Run, Settings, Validation, samples_and_watched
+from portable.nn.sequential import MLP
 from portable.nn.team import Alone, Team, Together
 from portable.parallel import Group, Member, ParallelError
 

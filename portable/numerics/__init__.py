@@ -7,21 +7,21 @@ floats keep their dtype, and integers become the library's default floats where 
 of them.
 """
 
-from portable.numerics.calculus import gradient, trapezoid
-from portable.numerics.closeness import allclose, isclose
+from portable.numerics.calculus import convolve, gradient, interp, trapezoid
 from portable.numerics.contraction import einsum
-from portable.numerics.convolving import convolve
-from portable.numerics.counting import Histogram, bincount, histogram
-from portable.numerics.covariance import corrcoef, cov
-from portable.numerics.interpolation import interp
-from portable.numerics.intervals import digitize, logspace
-from portable.numerics.keyed import Keyed, reduce_by_key
-from portable.numerics.least_squares import LeastSquares, lstsq
-from portable.numerics.norms import norm
-from portable.numerics.padding import pad
-from portable.numerics.quantiles import median, percentile, quantile
-from portable.numerics.rows import UniqueRows, unique_rows
-from portable.primitives.segments import segmented_reduce
+from portable.numerics.counting import Histogram, bincount, digitize, histogram, logspace
+from portable.numerics.elementwise import allclose, isclose, pad
+from portable.numerics.linear_algebra import LeastSquares, corrcoef, cov, lstsq, norm
+from portable.numerics.quantiles import (
+    Keyed,
+    UniqueRows,
+    median,
+    percentile,
+    quantile,
+    reduce_by_key,
+    unique_rows,
+)
+from portable.primitives.reducing import segmented_reduce
 
 __all__ = [
     "Histogram",

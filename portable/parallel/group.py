@@ -11,9 +11,15 @@ from typing import Any, Final
 from portable import registry
 from portable.backend import Collectives, Device
 from portable.errors import DeviceError, PortableError
-from portable.parallel.meeting import Meeting, ParallelError, Room, ThreadMeeting
+from portable.parallel.meeting import (
+    Meeting,
+    MPIMeeting,
+    ParallelError,
+    Room,
+    ThreadMeeting,
+    local_rank,
+)
 from portable.parallel.member import Kept, Member
-from portable.parallel.mpi import MPIMeeting, local_rank
 
 _PATIENCE: Final = 600.0
 
@@ -143,8 +149,9 @@ class Group:
         try:
             library = self._joined(meeting)[0]
             member = Member(meeting, self.devices[0], library, self._kept[0])
-            result = _called(member, function, args)
-            member.returns()
+            with member.ending:
+                result = _called(member, function, args)
+                member.returns()
         except BaseException as error:
             meeting.fail(error)
             for library in self._libraries or ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -15,9 +15,59 @@ from portable.backend.collectives import Collectives, Writer
 from portable.dtypes import dtype
 from portable.errors import PortableError, ShapeError
 from portable.namespace import device_of, on_device
-from portable.parallel.interrupts import Interrupts
-from portable.parallel.lone import Lone
-from portable.parallel.meeting import COMBINE, Meeting, Operation, ParallelError
+from portable.parallel.meeting import COMBINE, Interrupts, Meeting, Operation, ParallelError
+
+# What a member that has nobody to meet does instead of collectives: copies.
+
+
+class Lone(Collectives):
+    """The collectives of a group of one, in the order of the device's queue.
+
+    Parameters
+    ----------
+    device : Device
+    """
+
+    name = "itself"
+    replays = True
+
+    def __init__(self, device: Device) -> None:
+        self._device: Final = device
+
+    def all_reduce(self, x: Any, out: Any, op: str = "sum") -> None:
+        """The array itself.
+
+        Parameters
+        ----------
+        x, out : array
+            Alike.
+        op : str
+            Of no matter.
+        """
+        here, there = self._device.view(x), self._device.view(out)
+        if (here.owner, here.address) != (there.owner, there.address):
+            out[...] = x
+
+    reduce_scatter = all_gather = all_reduce
+
+    def broadcast(self, x: Any, root: int) -> None:
+        """It has its own."""
+
+    def start_gather(self, x: Any, outs: Sequence[Any]) -> Callable[[], None]:
+        """In order."""
+        self.all_reduce(x, outs[0])
+        return _arrived
+
+    def start_broadcast(self, x: Any, root: int) -> Callable[[], None]:
+        """Nothing is under way."""
+        return _arrived
+
+
+def _arrived() -> None:
+    """What was enqueued in order needs no waiting for."""
+
+
+# A member of a group, and what it does together with the others.
 
 
 class Transfer:
@@ -85,6 +135,8 @@ class Member:
         This member's number, and how many there are.
     device : Device
         Where its arrays live.
+    ending : ExitStack
+        Closed when all members have returned from a run.
     """
 
     def __init__(
@@ -97,6 +149,7 @@ class Member:
         self.rank: Final = meeting.rank
         self.size: Final = meeting.size
         self.device: Final = device
+        self.ending: Final = ExitStack()
         self._meeting = meeting
         self._library = Lone(device) if library is None and meeting.size == 1 else library
         self._kept: Final = kept
@@ -437,8 +490,12 @@ class Member:
         self._agree("nothing more", ())
 
     def interrupts(self) -> Interrupts | None:
-        """What notes Ctrl-C in this process until all meet; None of threads, which all hear it."""
-        return self._meeting.interrupts()
+        """What notes Ctrl-C in this process from here to the end of the run.
+
+        None of threads, which all hear it.
+        """
+        interrupts = self._meeting.interrupts()
+        return interrupts and self.ending.enter_context(interrupts)
 
     def abandon(self) -> None:
         """Ends collectives of the vendor's library that wait for a member which failed."""

@@ -11,11 +11,9 @@ the kernels, each beside the module that cuts the work and launches them; `base`
 of.
 """
 
-from portable.primitives.greatest import TopK, topk
 from portable.primitives.mapping import copy, fill, map, transpose  # noqa: A004 - as Python's
-from portable.primitives.reducing import reduce
+from portable.primitives.reducing import TopK, reduce, segmented_reduce, topk
 from portable.primitives.scanning import scan
-from portable.primitives.segments import segmented_reduce
 from portable.primitives.selecting import compact, gather, scatter
 from portable.primitives.sorting import argsort, sort, sort_by_key
 

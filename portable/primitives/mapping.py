@@ -14,17 +14,13 @@ from portable.lang.arguments.structs import is_composite, items_of
 from portable.lang.function import arity, settled
 from portable.lang.words.word import word_of
 from portable.namespace import device_of_arrays, to_numpy
-from portable.primitives.base.borrowed import Borrowed, released, stored
 from portable.primitives.base.exchange import takes_other_libraries
-from portable.primitives.base.geometry import normalized_axes
-from portable.primitives.base.operations import operation
-from portable.primitives.base.promotion import promoted
+from portable.primitives.base.operands import normalized_axes, operation, promoted
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import Storage
-from portable.primitives.element_kernels import How, map_elements
-from portable.primitives.elements import Elements
+from portable.primitives.base.storage import Borrowed, Storage, released, stored
+from portable.primitives.elements import Elements, How, map_elements
 from portable.primitives.maps.engine import applied
-from portable.primitives.maps.operation import conversion_to
+from portable.primitives.maps.work import conversion_to
 
 _CHUNK: Final = 4096
 """Elements that a lone work-item does."""

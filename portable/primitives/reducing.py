@@ -6,29 +6,106 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, dtype
-from portable.errors import DTypeError, KernelError
-from portable.lang.arguments.signature import constant_key
+from portable.errors import DTypeError, KernelError, ShapeError
+from portable.lang.arguments.arguments import constant_key
 from portable.lang.arguments.structs import items_of
 from portable.lang.function import Function, arity, settled
 from portable.lang.kernel import kernel
-from portable.primitives.base.borrowed import stored
+from portable.lang.launch.geometry import groups
+from portable.namespace import device_of_arrays
 from portable.primitives.base.exchange import takes_other_libraries
-from portable.primitives.base.geometry import collapsed, normalized_axes, reduced_shape
-from portable.primitives.base.numbers import highest, lowest
-from portable.primitives.base.operations import operation
+from portable.primitives.base.operands import (
+    collapsed,
+    highest,
+    lowest,
+    normalized_axes,
+    normalized_axis,
+    operation,
+    reduced_shape,
+)
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import Storage, contiguous_strides
-from portable.primitives.element_kernels import How, reduce_elements
-from portable.primitives.elements import Elements, kinds_of, typed
+from portable.primitives.base.storage import Storage, contiguous_strides, released, stored
+from portable.primitives.elements import Elements, How, kinds_of, reduce_elements, typed
+from portable.primitives.mapping import copy
+from portable.primitives.moves.gathering import gathered_along
 from portable.primitives.reductions.axis import cut, reduced
+from portable.primitives.reductions.kernels import segments_by_item, segments_by_workgroup
 from portable.primitives.reductions.merging import Merge
+from portable.primitives.sorting import argsort
+
+# The greatest or least elements along an axis.
+
+
+class TopK(NamedTuple):
+    """What `topk` gives.
+
+    Attributes
+    ----------
+    values : array
+        The elements, the first one first in order.
+    indices : array
+        Where they stand along the axis, int64.
+    """
+
+    values: Any
+    indices: Any
+
+
+@takes_other_libraries
+def topk(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> TopK:
+    """The `k` greatest elements along an axis in descending order, or the least in ascending.
+
+    Parameters
+    ----------
+    x : array
+        Bools and real numbers, of any library. NaN counts as greatest.
+    k : int
+        How many, from 0 to the extent of the axis.
+    axis : int
+        Along which.
+    largest : bool
+        Whether the greatest are asked for, and not the least.
+
+    Returns
+    -------
+    TopK
+        Elements and positions; the axis has the extent `k`. Of equal elements the first come first.
+
+    Raises
+    ------
+    ValueError
+        For a `k` out of range.
+    ShapeError
+        For an array without dimensions.
+
+    Notes
+    -----
+    The axis is sorted whole, by `argsort`, so that all `k` take as long.
+    """
+    device = device_of_arrays(x)
+    if not x.shape:
+        raise ShapeError("topk of an array without dimensions")
+    dim = normalized_axis(axis, len(x.shape))
+    extent = int(x.shape[dim])
+    if not 0 <= k <= extent:
+        raise ValueError(f"topk of k={k}; axis {axis} has {extent} elements")
+    order = stored(device, argsort(x, axis=dim, descending=largest))
+    part = (*((slice(None),) * dim), slice(k))
+    # What is released is contiguous: a copy of the order's first places, not a view of them.
+    positions = copy(released(order)[part])
+    held, first = stored(device, x), stored(device, positions)
+    values = gathered_along(held, first, dim) if first.size else stored(device, copy(x[part]))
+    return TopK(released(values), positions)
+
+
+# Reductions by any operation.
 
 _LANES: Final = 4
 
@@ -338,3 +415,67 @@ def _grouped(arrays: tuple[Storage, ...], axes: tuple[int, ...]) -> tuple[tuple[
 
 
 _reduced: Final = Plans(_write_reduce)
+
+
+# Reductions of segments of a vector.
+
+_WORKGROUP: Final = 128
+_LONG: Final = 64
+"""From this mean length on a workgroup takes a segment, where work-items share their work."""
+
+
+@takes_other_libraries
+def segmented_reduce(
+    x: Any, offsets: Any, op: Any = kl.add, *, neutral: Any = None, dtype: Any = None
+) -> Any:
+    """The elements of each segment of a vector combined by an operation.
+
+    Parameters
+    ----------
+    x : array, shape (n,)
+        Numbers, of any library.
+    offsets : array, shape (s + 1,)
+        Where each segment begins, and the last one ends: integers from 0 to n, in ascending order;
+        kernels trust them. A segment may be empty.
+    op : function
+        As of `reduce`: associative and commutative.
+    neutral : number, optional
+        As of `reduce`: what an empty segment gives.
+    dtype : dtype, optional
+        Of totals; by default that of `x`.
+
+    Returns
+    -------
+    array, shape (s,)
+        The totals, on the device of `x` and of its library. Those of floating-point numbers are
+        combined in chains of 64.
+
+    Raises
+    ------
+    ShapeError
+        If one of the arrays is no vector, or there are no offsets.
+    DTypeError
+        For offsets that are no integers, and elements that are structs.
+    """
+    device = device_of_arrays(x, offsets)
+    if len(x.shape) != 1 or len(offsets.shape) != 1 or not offsets.shape[0]:
+        raise ShapeError(
+            f"segmented_reduce takes a vector and one offset more than there are segments, not "
+            f"shapes {tuple(x.shape)} and {tuple(offsets.shape)}"
+        )
+    totals = totals_of(Elements.of("segmented_reduce", x), op, neutral, None, dtype)
+    if totals.kind is not None:
+        raise DTypeError("segmented_reduce takes numbers; combine structs field by field")
+    count, kind = int(offsets.shape[0]) - 1, totals.kinds[0]
+    out = device.empty((count,), kind)
+    if not count:
+        return out
+    how = {"OP": totals.op, "KIND": kind.register, "NEUTRAL": totals.neutral.item()}
+    if device.capabilities.lone_work_items:
+        items = min(max(device.capabilities.compute_units, 1) * 8, count)
+        segments_by_item[items, 1](x, offsets, out, -(-count // items), **how)
+    elif int(x.shape[0]) < _LONG * count:
+        segments_by_item[count, _WORKGROUP](x, offsets, out, 1, **how)
+    else:
+        segments_by_workgroup[groups(count), _WORKGROUP](x, offsets, out, **how)
+    return out

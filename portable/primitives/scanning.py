@@ -10,11 +10,10 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.backend import Capabilities
 from portable.primitives.base.exchange import takes_other_libraries
-from portable.primitives.base.geometry import collapsed, normalized_axis, power_of_two
+from portable.primitives.base.operands import collapsed, normalized_axis, power_of_two
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage
-from portable.primitives.element_kernels import How, Scan, scan_elements
-from portable.primitives.elements import Elements
+from portable.primitives.elements import Elements, How, Scan, scan_elements
 from portable.primitives.reducing import Totals, totals_of
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
@@ -165,7 +164,11 @@ def _by_elements(
     how, lead = totals.how(x.ndim - 1), x.shape[:-1]
     capabilities = x.device.capabilities
     ahead = 1 if capabilities.lone_work_items else _AHEAD
-    scan = Scan(_section(prod(lead), x.shape[-1], capabilities), ahead, inclusive)
+    section, fields = _section(prod(lead), x.shape[-1], capabilities), (*arrays, *out)
+    vectors = ahead > 1 and all(
+        a.dtype.kind in "iuf" and a.strides[-1] == a.dtype.itemsize for a in fields
+    )
+    scan = Scan(section, ahead, vectors, inclusive)
     sections = -(-x.shape[-1] // scan.section)
     starts: tuple[Storage, ...] = ()
     if sections > 1:

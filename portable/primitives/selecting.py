@@ -7,17 +7,15 @@ from typing import Any
 from portable import dtypes
 from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays
-from portable.primitives.base.borrowed import released, stored
 from portable.primitives.base.exchange import takes_other_libraries
-from portable.primitives.base.geometry import normalized_axis
-from portable.primitives.base.storage import Storage
+from portable.primitives.base.operands import normalized_axis
+from portable.primitives.base.storage import Storage, released, stored
 from portable.primitives.elements import Elements
 from portable.primitives.mapping import map as mapped
 from portable.primitives.mapping import transpose
 from portable.primitives.masks.compaction import compacted
-from portable.primitives.moves.gathering import taken
+from portable.primitives.moves.gathering import Selection, taken
 from portable.primitives.moves.scattering import scattered
-from portable.primitives.moves.selection import Selection
 
 
 @takes_other_libraries

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from portable.namespace import device_of_arrays
-from portable.primitives.base.borrowed import released, stored
 from portable.primitives.base.exchange import takes_other_libraries
-from portable.primitives.base.geometry import normalized_axis
-from portable.primitives.base.storage import Storage
+from portable.primitives.base.operands import normalized_axis
+from portable.primitives.base.storage import Storage, released, stored
 from portable.primitives.elements import Elements
 from portable.primitives.mapping import transpose
 from portable.primitives.moves.gathering import gathered_along

@@ -13,29 +13,29 @@ import numpy as np
 from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, float32
-from portable.primitives.base.borrowed import fetched, stored
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.base.storage import Storage
+from portable.primitives.base.storage import Storage, fetched, stored
 from portable.primitives.maps.engine import applied, recorded
-from portable.primitives.maps.operation import Operation, conversion_to
-from portable.primitives.maps.tuning import shares_for as map_shares
-from portable.primitives.maps.tuning import squares_for
+from portable.primitives.maps.work import Operation, conversion_to
 from portable.primitives.masks.compaction import planned
-from portable.primitives.masks.tuning import sections_for
 from portable.primitives.reductions.axis import reduced
-from portable.primitives.reductions.best import best_along_last
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.moments import variance
-from portable.primitives.reductions.tuning import (
-    best_for,
-    columns_for,
-    moments_for,
-    shares_for,
-)
-from portable.primitives.scans import tuning as scans
+from portable.primitives.reductions.stateful import best_along_last, variance
 from portable.primitives.scans.scanning import scanned
 from portable.primitives.sorts.sorting import method_for
-from portable.primitives.sorts.tuning import pieces_for
+from portable.primitives.tuning import (
+    best_for,
+    columns_for,
+    lines_for,
+    moments_for,
+    pieces_for,
+    row_shares_for,
+    rows_for,
+    scanned_columns_for,
+    sections_for,
+    shares_for,
+    squares_for,
+)
 from portable.tune.in_use import InUse
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents
@@ -221,17 +221,17 @@ COMPACT: Final = tunable_of(
     sections_for, Task(_plan_kept, lambda host: host[host.astype(np.float32) < 0.5]), *_LINE
 )
 """What is true in a mask."""
-MAP: Final = tunable_of(map_shares, recorded_task(_write_squares, np.square), *_LINE)
+MAP: Final = tunable_of(row_shares_for, recorded_task(_write_squares, np.square), *_LINE)
 """Element-wise functions of a line."""
 REDUCE: Final = tunable_of(shares_for, _sum_along(0), *_LINE)
 """The sum of a line."""
 REDUCE_COLUMNS: Final = tunable_of(columns_for, _sum_along(0), *_MATRIX)
 """The sums of columns."""
-SCAN: Final = tunable_of(scans.lines_for, _totals_along(0), *_LINE)
+SCAN: Final = tunable_of(lines_for, _totals_along(0), *_LINE)
 """Running totals of a line."""
-SCAN_ROWS: Final = tunable_of(scans.rows_for, _totals_along(1), *_MATRIX)
+SCAN_ROWS: Final = tunable_of(rows_for, _totals_along(1), *_MATRIX)
 """Running totals of rows."""
-SCAN_COLUMNS: Final = tunable_of(scans.columns_for, _totals_along(0), *_MATRIX)
+SCAN_COLUMNS: Final = tunable_of(scanned_columns_for, _totals_along(0), *_MATRIX)
 """Running totals of columns."""
 SORT: Final = tunable_of(pieces_for, recorded_task(_write_sorted, np.sort), (1 << 21,), (1 << 24,))
 """Sorting a line."""

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Final, Literal, NamedTuple, Protocol
 
 from portable.backend.queues import Mark
-from portable.system.locks import fork_safe_lock
+from portable.system.files import fork_safe_lock
 
 HOST: Final = "host"
 """What stands for a device where the host works."""

@@ -8,12 +8,10 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import lanes_of, scalar_of
 from portable.sim import report
-from portable.sim.expressions import Evaluate
+from portable.sim.group import Site
 from portable.sim.memory import Access, advanced, locate, read, write
-from portable.sim.steps import Builder, Plain, Step, step
-from portable.sim.touches import Site
 from portable.sim.values import Value
-from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Builder, Evaluate, Plain, Step, Workgroup, step
 
 
 def _is_fixed(statement: s.Load | s.Store, lanes: int) -> bool:
@@ -65,12 +63,12 @@ class _Place:
             index = advanced([*lead, np.zeros_like(last)], last, extents)
         if self._lanes == 1:
             return locate(w, self._site, index, items, component)
-        lane = np.tile(np.arange(self._lanes), items.size)
-        wide = [np.repeat(i.astype(np.int64), self._lanes) for i in index]
-        items = np.repeat(items, self._lanes)
+        lane = np.arange(self._lanes * items.size) % self._lanes
+        wide = [i.astype(np.int64).repeat(self._lanes) for i in index]
+        items = items.repeat(self._lanes)
         if self._whole:
             return locate(w, self._site, tuple(wide), items, lane)
-        wide[self._axis] = wide[self._axis] + lane
+        wide[self._axis] += lane
         return locate(w, self._site, tuple(wide), items, component)
 
 

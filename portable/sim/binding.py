@@ -13,12 +13,10 @@ from numpy.lib.stride_tricks import as_strided
 from portable.dtypes import NARROW
 from portable.errors import DTypeError, LaunchError, ShapeError
 from portable.lang.ir.types import Array, Layout, lanes_of, scalar_of
-from portable.sim import untouched
-from portable.sim.flights import Flights
+from portable.sim import memory
 from portable.sim.launch import Launch
-from portable.sim.memory import Buffer
+from portable.sim.memory import Buffer, Flights, Shadow
 from portable.sim.races import RaceCells
-from portable.sim.shadow import Shadow
 from portable.sim.values import Value
 
 
@@ -219,7 +217,7 @@ def _share_shadow(
 
 def _written(region: list[_Bound], low: int, high: int, granule: int) -> Value | None:
     """Which granules hold something; None where all do."""
-    unwritten = untouched.within(low, high)
+    unwritten = memory.within(low, high)
     for b in region:
         if b.blank:
             if unwritten is None:
@@ -231,6 +229,6 @@ def _written(region: list[_Bound], low: int, high: int, granule: int) -> Value |
 
 
 def keep_written(arguments: Arguments) -> None:
-    """Remember beyond the launch which memory of `untouched.empty` it has written."""
+    """Remember beyond the launch which memory of `memory.empty` it has written."""
     for low, granule, written in arguments.records:
-        untouched.wrote(low, np.repeat(written, granule))
+        memory.wrote(low, np.repeat(written, granule))

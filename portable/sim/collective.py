@@ -9,10 +9,9 @@ import numpy as np
 
 from portable.lang.ir import statements as s
 from portable.sim import report
-from portable.sim.steps import Builder, Plain, Step, step
-from portable.sim.touches import Site
+from portable.sim.group import Site
 from portable.sim.values import Value
-from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Builder, Plain, Step, Workgroup, step
 
 
 @step.register

@@ -2,18 +2,126 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Sequence
+from typing import Final
+
 import numpy as np
 
+from portable.errors import UnsupportedError
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline, in_rounds
-from portable.lang.ir.walk import all_statements
-from portable.sim.active import Active, LoopMasks
-from portable.sim.expressions import Evaluate
-from portable.sim.steps import Builder, Pauses, Plain, Runs, Step, step
-from portable.sim.strands import Pause, Running
-from portable.sim.turns import apart, divided
-from portable.sim.values import Value, select
-from portable.sim.workgroup import Workgroup
+from portable.sim import report
+from portable.sim.group import Site
+from portable.sim.threads import WARPGROUP
+from portable.sim.values import Active, LoopMasks, Value, select
+from portable.sim.workgroup import (
+    Builder,
+    Evaluate,
+    Pause,
+    Pauses,
+    Plain,
+    Running,
+    Runs,
+    Step,
+    Strand,
+    Workgroup,
+    step,
+)
+
+# Parts of a workgroup that go their own ways for a while.
+#
+# Work-items mostly run in step. Where the branches of an `If` wait for each other at mbarriers,
+# each warpgroup of each branch becomes a strand with its own variables, and the strands take turns
+# until all have come to the end of their branch. `Settings.turns` says which goes on when several
+# can.
+
+_FAIRNESS: Final = 1 / 16
+
+
+def divided(
+    w: Workgroup, branches: Sequence[tuple[Active, Callable[[Workgroup], Running]]]
+) -> list[Strand]:
+    """The strands of some blocks and those who run each."""
+    out = []
+    warpgroup = np.arange(w.size) // WARPGROUP
+    for members, block in branches:
+        for number in np.unique(warpgroup[members.ids]):
+            mine = members.where(warpgroup == number)
+            out.append(Strand(mine, mine, dict(w.env), list(w.loops), block(w)))
+    return out
+
+
+def apart(w: Workgroup, site: Site, strands: list[Strand], assigned: Sequence[str]) -> Running:
+    """Run strands to their ends, then go on in step with the variables that they `assigned`.
+
+    Parameters
+    ----------
+    w : Workgroup
+    site : Site
+        The branch.
+    strands : list of Strand
+    assigned : sequence of str
+    """
+    if w.strands is None:
+        w.strands = list(strands)
+        yield from _take_turns(w, w.strands)
+        w.strands = None
+    else:
+        w.strands += strands
+        while not all(x.ended for x in strands):
+            yield Pause(site, False, lambda: all(x.ended for x in strands))
+    for name in assigned:
+        for x in strands:
+            if x.env[name] is not w.env[name]:
+                w.env[name] = select(x.members.mask, x.env[name], w.env[name])
+    w.active = Active(np.logical_or.reduce([x.active.mask for x in strands]))
+
+
+def _take_turns(w: Workgroup, strands: list[Strand]) -> Running:
+    while any(not x.ended for x in strands):
+        ready = [x for x in strands if x.ready(w)]
+        if not ready:
+            if w.engine.advance(w):
+                continue
+            if not (yield from _stuck(w, strands)):
+                return
+            continue
+        strand = _chosen(w, ready)
+        pause = strand.turn(w)
+        w.engine.perhaps(w)
+        if pause is not None and not pause.stuck and pause.until is None:
+            yield pause
+
+
+def _chosen(w: Workgroup, ready: list[Strand]) -> Strand:
+    """The one to go on; one that only loops is not preferred for ever."""
+    chance = w.launch.chance
+    if w.settings.turns == "random" or chance.random() < _FAIRNESS:
+        return chance.choice(ready)
+    prefer = min if w.settings.turns == "first" else max
+    return prefer(ready, key=lambda x: int(x.members.ids[0]))
+
+
+def _stuck(w: Workgroup, strands: list[Strand]) -> Generator[Pause, None, bool]:
+    """Other workgroups may help one that loops; nobody helps those that wait at mbarriers."""
+    pauses = [x.pause for x in strands if not x.ended and x.pause is not None]
+    for pause in pauses:
+        if pause.stuck:
+            yield pause
+            return True
+    if w.settings.waits:
+        waiting = next(x for x in strands if not x.ended)
+        w.active = waiting.active
+        assert waiting.pause is not None
+        raise report.endless_wait(w, waiting.pause.site, report.NOBODY_COMES)
+    for x in strands:
+        x.running.close()
+        x.ended = True
+    return False
+
+
+# Variables, branches and loops under masks.
 
 
 def assign(w: Workgroup, name: str, value: Value) -> None:
@@ -221,3 +329,85 @@ def _(statement: s.Return, b: Builder) -> Step:
         w.active = w.launch.nobody
 
     return Plain(run)
+
+
+# Instructions of one device, which the passes put in place of what the language offers.
+#
+# Each family has a module that registers how its instructions run, by name or by the beginning of
+# the name up to a dot: `mbarriers`, `bulk`, `matrix_units`, `warpgroups`. What they mean is written
+# from the PTX manual alone, and knows nothing of the tables by which kernels are lowered.
+
+_Made = Callable[[s.Instruction, Builder], Step]
+_KNOWN: Final[dict[str, _Made]] = {}
+
+
+def instruction(*names: str) -> Callable[[_Made], _Made]:
+    """Registers what makes the step of the instructions of these names."""
+
+    def register(made: _Made) -> _Made:
+        _KNOWN.update(dict.fromkeys(names, made))
+        return made
+
+    return register
+
+
+@step.register
+def _(statement: s.Instruction, b: Builder) -> Step:
+    name = statement.name
+    while name not in _KNOWN:
+        name, dot, _ = name.rpartition(".")
+        if not dot:
+            raise UnsupportedError(f"{statement.loc}: {statement.name} is not simulated")
+    return _KNOWN[name](statement, b)
+
+
+Meaning = Callable[[list[Value], list[Value]], list[Value]]
+
+
+def worked_out(statement: s.Instruction, b: Builder, items: int, meaning: Meaning) -> Step:
+    """The step of what gives outputs new values, from their old ones and the inputs.
+
+    `items` neighbours execute it together.
+
+    Parameters
+    ----------
+    statement : Instruction
+    b : Builder
+    items : int
+    meaning : callable
+        From the old outputs and the inputs to the new outputs.
+    """
+    site = b.site(statement.loc)
+    inputs = b.expressions(statement.inputs, site)
+    outputs = tuple(v.name for v in statement.outputs)
+
+    def run(w: Workgroup) -> None:
+        w.meet_sub_groups(site, statement.name, items)
+        values = meaning([w.env[name] for name in outputs], [x(w) for x in inputs])
+        for name, value in zip(outputs, values, strict=True):
+            assign(w, name, value)
+
+    return Plain(run)
+
+
+@instruction("cp.async.commit")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    return Plain(lambda w: w.copies.commit(w.active.ids))
+
+
+@instruction("cp.async.wait")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    pending = b.constant(statement.inputs[0])
+    return Plain(lambda w: w.copies.wait(w, w.active.ids, pending))
+
+
+@instruction("proxy.fence")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    everywhere = statement.name == "proxy.fence.all"
+    return Plain(lambda w: w.proxies.fence(w, everywhere))
+
+
+@instruction("prefetch")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    """Nothing: addresses may be of no element, and what is there is not looked at."""
+    return Plain(lambda w: None)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from portable.sim.active import LoopMasks
+from dataclasses import dataclass
+from typing import Protocol
+
+from portable.errors import Location
+from portable.lang.ir.types import Array
 from portable.sim.clocks import Clock, WorkgroupClock
 from portable.sim.errors import WorkItemId
 from portable.sim.launch import Launch
-from portable.sim.values import Value
+from portable.sim.values import LoopMasks, Value
 
 
 class Group:
@@ -59,3 +63,50 @@ class Group:
     def work_item(self, item: int) -> WorkItemId:
         """The name of one of this workgroup's threads."""
         return self.launch.work_item(self.number, item)
+
+
+# Accesses to memory as records and reports see them: the statement, the place, who it was.
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A statement of the kernel, and the array it accesses if any."""
+
+    number: int
+    location: Location
+    array: Array | None = None
+
+
+class Touch(Protocol):
+    """Pieces of memory that work-items access in one statement, as of `portable.sim.memory.Access`.
+
+    Attributes
+    ----------
+    site : Site
+        The statement.
+    items : numpy.ndarray
+        Which work-item, or other thread of the workgroup, accesses each component.
+    together : bool
+        Whether the workgroup shares the accesses out among its work-items in an unknown way.
+    """
+
+    site: Site
+    items: Value
+    together: bool
+
+    @property
+    def array(self) -> Array:
+        """The kernel's array."""
+
+    @property
+    def granules(self) -> Value:
+        """The granules of the memory's shadow that are accessed."""
+
+    def threads(self, w: Group) -> Value:
+        """The thread that accesses each granule."""
+
+    def element(self, position: int) -> tuple[int, ...]:
+        """The index of the component that a position among the granules belongs to."""
+
+    def item(self, position: int) -> int:
+        """Who accesses the granule at a position."""

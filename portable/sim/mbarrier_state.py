@@ -14,7 +14,7 @@ import numpy as np
 from portable.sim import report
 from portable.sim.clocks import Clock, joined
 from portable.sim.copies import CopyGroup, Transfer
-from portable.sim.touches import Site
+from portable.sim.group import Site
 from portable.sim.values import Value
 
 

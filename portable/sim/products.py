@@ -10,10 +10,9 @@ import numpy as np
 from portable.sim import report
 from portable.sim.clocks import Clock
 from portable.sim.copies import CopyGroup
-from portable.sim.flights import PRODUCT
-from portable.sim.memory import Access
+from portable.sim.group import Site
+from portable.sim.memory import PRODUCT, Access
 from portable.sim.threads import WARPGROUP
-from portable.sim.touches import Site
 from portable.sim.values import Value
 
 _ITEM: Final = np.arange(WARPGROUP)

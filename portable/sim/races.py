@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from portable.sim.group import Group
-from portable.sim.touches import Touch
+from portable.sim.group import Group, Touch
 from portable.sim.values import Value
 
 _FEW: Final = 8
@@ -100,7 +99,7 @@ class _Records:
         if self._all_before(w):
             return None
         before = self._before(w, granules, threads, together)
-        if not np.logical_and.reduce(before):
+        if np.count_nonzero(before) < before.size:
             late = np.flatnonzero(~before)
             i = self._first_unknown(w, granules, threads, late)
             if i is not None:
@@ -241,7 +240,7 @@ class _Records:
         if self._log is not None:
             self._log.setdefault(w.number, _Log()).add(granules, threads, w.clock.time)
         before = None if self._all_before(w) else self._before(w, granules, threads, together)
-        if before is None or np.logical_and.reduce(before):
+        if before is None or np.count_nonzero(before) == before.size:
             self._put(w, granules, threads, site)
             return
         self._put(w, granules[before], threads[before], site)
@@ -255,7 +254,7 @@ class _Records:
     def _put(self, w: Group, granules: Value, threads: Value, site: int) -> None:
         self.replace(w, granules, threads, site)
         lost = self.thread[granules] != threads
-        if np.logical_or.reduce(lost):
+        if np.count_nonzero(lost):
             self._crowd(w, granules[lost], self.thread[granules[lost]], threads[lost])
 
     def _crowd(self, w: Group, granules: Value, first: Value, second: Value) -> None:
@@ -321,7 +320,7 @@ class RaceCells:
             if kind != "write":
                 others.clear(granules)
         lost = records.thread[granules] != threads
-        if not np.logical_or.reduce(lost):
+        if not np.count_nonzero(lost):
             return None
         position = int(np.flatnonzero(lost)[0])
         return Collision(position, "write", int(records.thread[granules[position]]), site)

@@ -8,9 +8,8 @@ import numpy as np
 
 from portable.lang.ir.types import Array
 from portable.sim import errors
-from portable.sim.group import Group
+from portable.sim.group import Group, Site, Touch
 from portable.sim.races import Collision
-from portable.sim.touches import Site, Touch
 from portable.sim.values import Value
 
 NOBODY_COMES: Final = (
@@ -123,7 +122,7 @@ def race(w: Group, access: Touch, kind: str, collision: Collision) -> errors.Rac
     w : Group
     access : Touch
     kind : str
-        As of `portable.sim.shadow.AccessKind`.
+        As of `portable.sim.memory.AccessKind`.
     collision : Collision
         With what.
     """
@@ -161,7 +160,7 @@ def in_flight(
     w : Group
     access : Touch
     kind : str
-        As of `portable.sim.shadow.AccessKind`.
+        As of `portable.sim.memory.AccessKind`.
     position : int
         Among the granules of the access.
     beside, what : Touch, str
@@ -364,7 +363,7 @@ def unfenced(
     w : Group
     access : Touch
     kind : str
-        As of `portable.sim.shadow.AccessKind`.
+        As of `portable.sim.memory.AccessKind`.
     position : int
         Among the granules of the access.
     thread, site : int

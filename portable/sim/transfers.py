@@ -2,20 +2,178 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 
 from portable.errors import Location
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import Array
+from portable.lang.ir.types import Array, Turns
 from portable.sim import report
+from portable.sim.control import assign, instruction
 from portable.sim.copies import Transfer
-from portable.sim.expressions import Evaluate, check_uniform
-from portable.sim.memory import Access, advanced, locate
-from portable.sim.regions import Part
-from portable.sim.steps import Builder, Plain, Step, step
-from portable.sim.touches import Site
+from portable.sim.fragments import Part
+from portable.sim.group import Site
+from portable.sim.mbarrier_state import MBarrier
+from portable.sim.memory import Access, AccessKind, Buffer, advanced, indexed, locate
 from portable.sim.values import Value
-from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import (
+    Builder,
+    Evaluate,
+    Pause,
+    Pauses,
+    Plain,
+    Running,
+    Step,
+    Workgroup,
+    check_uniform,
+    step,
+)
+
+# Instructions on mbarriers: who arrives, announces bytes, and waits.
+
+
+class Place:
+    """The mbarrier that an instruction names."""
+
+    def __init__(
+        self,
+        array: Array,
+        index: tuple[object, ...],
+        statement: s.Instruction,
+        b: Builder,
+    ) -> None:
+        self.site: Site = b.site(statement.loc, array)
+        self._index = b.expressions(index, self.site)
+
+    def access(self, w: Workgroup, items: Value) -> Access:
+        """The elements that work-items name."""
+        return locate(w, self.site, tuple(i(w)[items] for i in self._index), items)
+
+    def each(
+        self, w: Workgroup, items: Value, kind: AccessKind
+    ) -> Iterator[tuple[MBarrier, Value]]:
+        """Every mbarrier that some of these work-items name, and who they are."""
+        access = self.access(w, items)
+        if access.buffer.shadow is not None:
+            access.buffer.shadow.access(w, access, kind)
+        for element in np.unique(access.offsets).tolist():
+            yield self._found(w, element), access.items[access.offsets == element]
+
+    def _found(self, w: Workgroup, element: int) -> MBarrier:
+        assert self.site.array is not None
+        key = self.site.array, element
+        barrier = w.mbarriers.get(key)
+        if barrier is None:
+            number = w.launch.survey.mbarriers[key]
+            barrier = w.mbarriers[key] = MBarrier(number, 1, 1)
+        return barrier
+
+
+def _place(statement: s.Instruction, b: Builder) -> Place:
+    ((array, index),) = statement.addresses
+    return Place(array, index, statement, b)
+
+
+@instruction("mbarrier.init")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    location = _place(statement, b)
+    count = b.expressions(statement.inputs, location.site)
+
+    def run(w: Workgroup) -> None:
+        for mbarrier, items in location.each(w, w.active.ids, "write"):
+            mbarrier.count = int(count[0](w)[items[0]]) if count else 1
+            mbarrier.missing = mbarrier.count
+
+    return Plain(run)
+
+
+@instruction("mbarrier.init_fence")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    return Plain(lambda w: w.proxies.fence(w))
+
+
+@instruction("registers.more", "registers.fewer")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    return Plain(lambda w: None)
+
+
+_Action = Callable[[Workgroup, Site, MBarrier, Value, int], None]
+
+
+def _acting(action: _Action) -> Callable[[s.Instruction, Builder], Step]:
+    """The step of what work-items do to the mbarriers that they name, given an input if any."""
+
+    def made(statement: s.Instruction, b: Builder) -> Step:
+        location = _place(statement, b)
+        inputs = b.expressions(statement.inputs, location.site)
+
+        def run(w: Workgroup) -> Running:
+            if w.strands is not None:
+                yield Pause(location.site, False, _always)
+            given = inputs[0](w) if inputs else np.zeros(w.size, np.int64)
+            for mbarrier, items in location.each(w, w.active.ids, "atomic update"):
+                action(w, location.site, mbarrier, items, int(given[items].sum()))
+
+        return Pauses(run)
+
+    return made
+
+
+def _always() -> bool:
+    return True
+
+
+def _expect(w: Workgroup, site: Site, mbarrier: MBarrier, items: Value, size: int) -> None:
+    mbarrier.announce(w, site, items, size)
+
+
+def _arrive(w: Workgroup, site: Site, mbarrier: MBarrier, items: Value, size: int) -> None:
+    mbarrier.bytes += size
+    mbarrier.arrive(w, site, items)
+
+
+def _arrive_copied(w: Workgroup, site: Site, mbarrier: MBarrier, items: Value, size: int) -> None:
+    mbarrier.follow(w, site, w.copies.started_by(items), items.size)
+
+
+instruction("mbarrier.expect_tx")(_acting(_expect))
+instruction("mbarrier.arrive", "mbarrier.arrive.expecting")(_acting(_arrive))
+instruction("mbarrier.arrive.copied")(_acting(_arrive_copied))
+
+
+@instruction("mbarrier.wait")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    position = _place(statement, b)
+    (parity,) = b.expressions(statement.inputs, position.site)
+
+    def run(w: Workgroup) -> Running:
+        wanted = parity(w)
+        for mbarrier, items in position.each(w, w.active.ids, "atomic read"):
+            which = int(wanted[items[0]])
+            if (wanted[items] != which).any() and w.settings.uniform:
+                mine = wanted[items]
+                what = "the phase that an mbarrier is waited for"
+                raise report.not_uniform(w, position.site, what, mine, np.full_like(mine, which))
+            yield from _until(w, position.site, lambda m=mbarrier, p=which: m.passed(p))  # type: ignore[misc]
+            mbarrier.observe(w, items)
+
+    return Pauses(run)
+
+
+def _until(w: Workgroup, site: Site, passed: Callable[[], bool]) -> Running:
+    """Wait; where no other strand could help, copies alone can."""
+    if w.strands is not None:
+        yield Pause(site, False, passed)
+    while w.strands is None and not passed():
+        if w.engine.advance(w):
+            continue
+        if w.settings.waits:
+            raise report.endless_wait(w, site, report.NOBODY_COMES)
+        return
+
+
+# The statements that copy between global and local memory, and wait for copies.
 
 
 @step.register
@@ -86,10 +244,12 @@ class Run:
         at, step_ = items[wanted], steps[wanted]
         index = self._reached(w, [i(w)[at].astype(np.int64) for i in self._index], step_)
         width = w.buffers[self.site.array].width  # type: ignore[index]
-        wide = tuple(np.repeat(i, width) for i in index)
-        component = np.tile(np.arange(width), at.size)
-        access = locate(w, self.site, wide, np.repeat(at, width), component)
-        wanted = np.repeat(wanted, width)
+        component: Value | int = 0
+        if width > 1:
+            index = tuple(i.repeat(width) for i in index)
+            component = np.arange(width * at.size) % width
+            at, wanted = at.repeat(width), wanted.repeat(width)
+        access = locate(w, self.site, index, at, component)
         if not wanted.all():
             inside, access.kept = access.kept, wanted.copy()
             if inside is not None:
@@ -126,8 +286,8 @@ def _(statement: s.CopyVector, b: Builder) -> Step:
     size = lanes * statement.target.dtype.itemsize
 
     def run(w: Workgroup) -> None:
-        items = np.repeat(w.active.ids, lanes)
-        steps = np.tile(np.arange(lanes), w.active.count)
+        items = w.active.ids.repeat(lanes)
+        steps = np.arange(lanes * w.active.count) % lanes
         copied = steps < valid(w)[items]
         stored = copied if outward else np.ones_like(copied)
         _check_aligned(w, (source, target), size)
@@ -267,3 +427,140 @@ def finish(w: Workgroup) -> None:
         transfer.end(w)
     if w.products.left and w.settings.copies:
         raise report.product_under_way(w, w.products.left[0].site)
+
+
+# Bulk copies as Hopper has them, and boxes of arrays that its copy engine reads.
+
+_ALIGNMENT = 16
+
+
+@instruction("bulk.fits")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    """Whether addresses and size are multiples of 16 bytes."""
+    ends = [Run(array, index, statement.loc, b) for array, index in statement.addresses]
+    (size,) = b.expressions(statement.inputs, b.site(statement.loc))
+    (output,) = statement.outputs
+
+    def run(w: Workgroup) -> None:
+        total = size(w).astype(np.int64)
+        for end in ends:
+            total = total | end.addresses(w)
+        assign(w, output.name, total % _ALIGNMENT == 0)
+
+    return Plain(run)
+
+
+def _halves(statement: s.Instruction, b: Builder) -> tuple[Run, Run]:
+    """Target and source of a copy."""
+    target, source = (
+        Run(array, index, statement.loc, b) for array, index in statement.addresses[:2]
+    )
+    return target, source
+
+
+def _ends(w: Workgroup, ends: tuple[Run, Run], item: int, size: int) -> tuple[Access, Access]:
+    """What one work-item's copy of so many bytes accesses: target and source."""
+    width = ends[0].itemsize
+    if size % width:
+        raise report.part_of_element(w, ends[0].site, size)
+    steps = np.arange(size // width)
+    items, every = np.full(steps.size, item), np.ones(steps.size, np.bool_)
+    target, source = (end.access(w, items, steps, every) for end in ends)
+    check_contiguous(w, [target, source])
+    return target, source
+
+
+@instruction("bulk.load")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    ends = _halves(statement, b)
+    barrier = Place(*statement.addresses[2], statement, b)
+    (size,) = b.expressions(statement.inputs, barrier.site)
+
+    def run(w: Workgroup) -> None:
+        sizes = size(w)
+        for item in w.active.ids:
+            bytes_ = int(sizes[item])
+            target, source = _ends(w, ends, item, bytes_)
+            _counted(w, barrier, Transfer(source, target, *_alone(item), "async", bytes_))
+
+    return Plain(run)
+
+
+def _alone(item: int) -> tuple[Value, Value]:
+    return np.array([item]), np.zeros(1, np.int64)
+
+
+def _counted(w: Workgroup, completion: Place, transfer: Transfer) -> None:
+    """Start a copy whose bytes an mbarrier counts, which the engine must see."""
+    for mbarrier, items in completion.each(w, transfer.items, "atomic update"):
+        w.proxies.check(w, completion.access(w, items), "atomic update")
+        mbarrier.count_bytes(transfer)
+    w.engine.start(w, transfer)
+
+
+@instruction("bulk.store")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    ends = _halves(statement, b)
+    (size,) = b.expressions(statement.inputs, b.site(statement.loc))
+
+    def run(w: Workgroup) -> None:
+        sizes = size(w)
+        for item in w.active.ids:
+            target, source = _ends(w, ends, item, int(sizes[item]))
+            w.bulk.add(w, source, target, np.array([item]), "async")
+
+    return Plain(run)
+
+
+@instruction("bulk.commit")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    return Plain(lambda w: w.bulk.commit(w.active.ids))
+
+
+@instruction("bulk.wait")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    pending = b.constant(statement.inputs[0])
+    return Plain(lambda w: w.bulk.wait(w, w.active.ids, pending))
+
+
+# -- boxes ----------------------------------------------------------------------------------------
+
+
+@instruction("tensor.load")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    ((source, box),) = statement.boxes
+    (array, index), completion = statement.addresses
+    site, target_site = b.site(statement.loc, source), b.site(statement.loc, array)
+    starts = b.expressions(statement.inputs, site)
+    target = b.expressions(index, target_site)
+    position = Place(*completion, statement, b)
+    steps = np.indices(box.extents[::-1]).reshape(len(box.dims), -1)[::-1]
+    size = steps.shape[1] * array.dtype.itemsize
+
+    def run(w: Workgroup) -> None:
+        for item in w.active.ids:
+            at = [int(start(w)[item]) + step for start, step in zip(starts, steps, strict=True)]
+            wanted: list[Value] = [at[box.dims.index(d)] for d in range(source.ndim)]
+            items = np.full(steps.shape[1], item)
+            read = locate(w, site, tuple(wanted), items, clip=True)
+            corner = locate(w, target_site, tuple(i(w)[[item]] for i in target), items[:1])
+            first = w.launch.survey.addresses[array] + int(corner.offsets[0]) * array.dtype.itemsize
+            offsets = _swizzled(first, items.size, corner.buffer, box.swizzle)
+            offsets -= w.launch.survey.addresses[array] // array.dtype.itemsize
+            places = indexed(corner.buffer, offsets)
+            written = Access(target_site, corner.buffer, places, items, offsets, None)
+            _counted(w, position, Transfer(read, written, *_alone(item), "async", size))
+
+    return Plain(run)
+
+
+def _swizzled(first: int, count: int, buffer: Buffer, chunks: int) -> Value:
+    """Where so many elements from an address on lie, in elements: 16-byte chunks change places.
+
+    The bits of the address above those of a row of `chunks` are added to those of the chunk.
+    """
+    width = buffer.data.itemsize
+    address: Value = first + np.arange(count) * width
+    if chunks:
+        address = Turns.of(chunks, 1).turned(address, address // (16 * chunks))
+    return address // width

@@ -2,25 +2,314 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, dtype, int64
 from portable.interchange.libraries import takes_other_libraries
+from portable.lang.function import function
+from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
-from portable.primitives.base.geometry import power_of_two
-from portable.primitives.base.promotion import promoted
-from portable.sparse.kernels import (
-    Rows,
-    csr_add_carried,
-    csr_even_by_vector,
-    csr_mark_shares,
-    csr_rows_by_matrix,
-    csr_rows_by_vector,
-    csr_share_by_matrix,
-    csr_share_by_vector,
-)
+from portable.primitives.base.operands import power_of_two, promoted
+
+# Kernels for products of a sparse matrix.
+#
+# What a product costs is the reading of the matrix: each number and its column once, in order, and
+# the vector's elements as columns ask for them.
+
+
+class Rows(NamedTuple):
+    """A sparse matrix as kernels take it.
+
+    Attributes
+    ----------
+    data : array, shape (nnz,)
+        The numbers.
+    columns : array, shape (nnz,)
+        Of each.
+    offsets : array, shape (rows + 1,)
+        Where each row begins, and the last one ends.
+    """
+
+    data: Any
+    columns: Any
+    offsets: Any
+
+
+@function
+def first_row(offsets: kl.Array, share: kl.Scalar) -> Any:
+    """The first row before which there are as many rows and numbers as `share`."""
+    low = kl.cast(0, share.dtype)
+    high = low + (offsets.shape[0] - 1)
+    while low < high:
+        middle = low + (high - low) // 2
+        if kl.cast(offsets[middle], share.dtype) + middle < share:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def csr_share_by_vector(a: Rows, x: kl.Array, out: kl.Array, share: kl.Scalar, *, ACC: Any) -> None:
+    """``out = a x``, each work-item the rows of an equal `share` of rows and numbers."""
+    item = kl.cast(kl.global_id(0), share.dtype)
+    for row in range(first_row(a.offsets, item * share), first_row(a.offsets, (item + 1) * share)):
+        total = kl.cast(0, ACC)
+        # One sum: compilers make gathers of several, which take twice as long on processors.
+        for k in kl.range(a.offsets[row], a.offsets[row + 1], unroll=4):
+            total = total + kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k]], ACC)
+        out[row] = total
+
+
+@kernel
+def csr_rows_by_vector(a: Rows, x: kl.Array, out: kl.Array, *, ACC: Any, LANES: int) -> None:
+    """``out = a x``, `LANES` neighbouring work-items of a sub-group for each row."""
+    row = kl.global_id(0) // LANES
+    lane = kl.global_id(0) % LANES
+    inside = row < out.shape[0]
+    start = kl.cast(a.offsets[row], kl.i64) if inside else 0
+    stop = kl.cast(a.offsets[row + 1], kl.i64) if inside else 0
+    total = kl.cast(0, ACC)
+    for k in range(start + lane, stop, LANES):
+        total = total + kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k]], ACC)
+    total = sum_of_lanes(total, LANES)
+    if inside and lane == 0:
+        out[row] = total
+
+
+@function
+def sum_of_lanes(total: kl.Scalar, LANES: int) -> Any:
+    """The sum of what `LANES` neighbouring work-items have."""
+    for step in kl.static_range(5):
+        if 1 << step < LANES:
+            total = total + kl.sub_group_shuffle_xor(total, 1 << step)
+    return total
+
+
+class Carry(NamedTuple):
+    """What is known of a row that goes on: its number, and a sum."""
+
+    row: Any
+    total: Any
+
+
+@function
+def carried_on(x: Carry, y: Carry) -> Carry:
+    """The sum of a row, together with what came before if that was the same row's."""
+    return Carry(y.row, kl.where(x.row == y.row, x.total + y.total, y.total))
+
+
+@function
+def rows_before(offsets: kl.Array, step: kl.Scalar) -> Any:
+    """How many rows have ended before as many rows and numbers as `step`."""
+    low = kl.cast(0, step.dtype)
+    high = kl.minimum(step, low + (offsets.shape[0] - 1))
+    while low < high:
+        middle = low + (high - low + 1) // 2
+        if kl.cast(offsets[middle], step.dtype) + middle <= step:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@function
+def rows_ended(ends: kl.Array, step: kl.Scalar, rows: kl.Scalar, numbers: kl.Scalar) -> Any:
+    """The same in a share, of whose rows the ends are known."""
+    low, high = kl.maximum(step - numbers, 0), kl.minimum(step, rows)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if ends[middle - 1] + middle <= step:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class Share(NamedTuple):
+    """Which rows end in a workgroup's share, and which numbers it has."""
+
+    row: Any
+    rows: Any
+    first: Any
+    numbers: Any
+
+
+@kernel
+def csr_mark_shares(offsets: Any, numbers: Any, starts: Any, *, SIZE: int) -> None:
+    """How many rows have ended before each share of `SIZE` rows and numbers; one work-item each.
+
+    Parameters
+    ----------
+    offsets : array, shape (rows + 1,)
+        As of `Rows`.
+    numbers : int
+        How many there are.
+    starts : array, shape (shares + 1,)
+        The result.
+    SIZE : int
+        Of a share.
+    """
+    share = kl.cast(kl.global_id(0), kl.i64)
+    if share < starts.shape[0]:
+        count = kl.cast(numbers, kl.i64) + (offsets.shape[0] - 1)
+        starts[share] = rows_before(offsets, kl.minimum(share * SIZE, count))
+
+
+@function
+def share_of(offsets: kl.Array, starts: Any, numbers: kl.Scalar, SIZE: int) -> Share:
+    """The share of this workgroup, of so many rows and numbers together."""
+    group = kl.cast(kl.group_id(0), kl.i64)
+    count = kl.cast(offsets.shape[0] - 1, kl.i64) + numbers
+    begin, end = kl.minimum(group * SIZE, count), kl.minimum((group + 1) * SIZE, count)
+    row, stop = starts[group], starts[group + 1]
+    numbers_here = kl.i32((end - stop) - (begin - row))
+    return Share(row, kl.i32(stop - row), begin - row, numbers_here)
+
+
+@kernel
+def csr_even_by_vector(
+    a: Rows,
+    x: kl.Array,
+    out: kl.Array,
+    starts: Any,
+    rows: kl.Array,
+    sums: kl.Array,
+    *,
+    ACC: Any,
+    EACH: int,
+    ITEMS: int,
+) -> None:
+    """``out = a x``, but for the sums of rows that begin in the share of an earlier workgroup.
+
+    Each workgroup has as many rows and numbers together, each work-item as many of these, however
+    long rows are (D. Merrill and M. Garland, "Merge-based parallel sparse matrix-vector
+    multiplication", SC 2016). Products go through local memory, which takes 4 bytes beside each.
+
+    Parameters
+    ----------
+    a, x, out
+        The matrix, as of `Rows`, the vector, and the product.
+    starts : array, shape (workgroups + 1,)
+        Of `csr_mark_shares`.
+    rows, sums : array, shape (workgroups,)
+        Which row goes on after each share, and its sum so far: for `csr_add_carried`.
+    ACC : DType
+        The type to sum in.
+    EACH, ITEMS : int
+        Rows and numbers of a work-item, and work-items of a workgroup.
+    """
+    SIZE = EACH * ITEMS
+    mine = share_of(a.offsets, starts, kl.cast(a.data.shape[0], kl.i64), SIZE)
+    item = kl.local_id(0)
+    ends, products = kl.local((SIZE + 1,), kl.i32), kl.local((SIZE,), ACC)
+    for step in kl.static_range(EACH + 1):
+        at = item + step * ITEMS
+        if at <= mine.rows and at <= SIZE:
+            row = kl.minimum(mine.row + at + 1, a.offsets.shape[0] - 1)
+            distance = kl.cast(a.offsets[row], kl.i64) - mine.first
+            ends[at] = kl.i32(kl.minimum(distance, kl.cast(SIZE, kl.i64)))
+    for step in kl.static_range(EACH):
+        at = item + step * ITEMS
+        if at < mine.numbers:
+            k = mine.first + at
+            products[at] = kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k]], ACC)
+    kl.barrier()
+    end = kl.minimum(item * EACH, mine.rows + mine.numbers)
+    row = rows_ended(ends, end, mine.rows, mine.numbers)
+    k, begun, total, first = end - row, row, kl.cast(0, ACC), kl.cast(0, ACC)
+    for step in kl.static_range(EACH):
+        if end + step < mine.rows + mine.numbers:
+            if row == mine.rows or k < ends[row]:
+                total = total + products[k]
+                k = k + 1
+            else:
+                if row == begun:
+                    first = total
+                else:
+                    out[mine.row + row] = total
+                total = kl.cast(0, ACC)
+                row = row + 1
+    nothing = Carry(kl.i32(-1), kl.cast(0, ACC))
+    before, last = kl.workgroup_scan(
+        carried_on, Carry(row, total), inclusive=False, initial=nothing, total=True
+    )
+    if row > begun:
+        out[mine.row + begun] = kl.where(before.row == begun, first + before.total, first)
+    if item == 0:
+        rows[kl.group_id(0)] = mine.row + mine.rows
+        sums[kl.group_id(0)] = last.total
+
+
+@kernel
+def csr_add_carried(rows: kl.Array, sums: kl.Array, out: kl.Array, *, LANES: int) -> None:
+    """Adds to rows what shares before the one where they end had of them, in order.
+
+    Parameters
+    ----------
+    rows, sums, out
+        Of `csr_even_by_vector`.
+    LANES : int
+        Neighbouring work-items of a sub-group that share out the shares of one row.
+    """
+    share = kl.global_id(0) // LANES
+    lane = kl.global_id(0) % LANES
+    row = rows[share] if share < rows.shape[0] else kl.cast(out.shape[0], rows.dtype)
+    first = row < out.shape[0]
+    if first and share > 0:
+        first = rows[share - 1] != row
+    total = kl.cast(0, sums.dtype)
+    at = share + lane if first else kl.cast(rows.shape[0], share.dtype)
+    while at < rows.shape[0]:
+        if rows[at] == row:
+            total = total + sums[at]
+            at = at + LANES
+        else:
+            at = kl.cast(rows.shape[0], share.dtype)
+    total = sum_of_lanes(total, LANES)
+    if first and lane == 0:
+        out[row] = out[row] + total
+
+
+@kernel
+def csr_share_by_matrix(
+    a: Rows, x: kl.Array, out: kl.Array, share: kl.Scalar, *, ACC: Any, LANES: int
+) -> None:
+    """``out = a x`` of a dense matrix, each work-item a share of rows, in vectors along these."""
+    item = kl.cast(kl.global_id(0), share.dtype)
+    width = x.shape[1]
+    whole = width // LANES * LANES
+    for row in range(first_row(a.offsets, item * share), first_row(a.offsets, (item + 1) * share)):
+        start, stop = a.offsets[row], a.offsets[row + 1]
+        for j in range(0, whole, LANES):
+            totals = kl.splat(kl.cast(0, ACC), LANES)
+            for k in range(start, stop):
+                factor = kl.splat(kl.cast(a.data[k], ACC), LANES)
+                totals = totals + factor * kl.cast(kl.vload(x, a.columns[k], j, lanes=LANES), ACC)
+            kl.vstore(out, row, j, totals)
+        for j in range(whole, width):
+            total = kl.cast(0, ACC)
+            for k in range(start, stop):
+                total = total + kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k], j], ACC)
+            out[row, j] = total
+
+
+@kernel
+def csr_rows_by_matrix(a: Rows, x: kl.Array, out: kl.Array, *, ACC: Any) -> None:
+    """``out = a x`` of a dense matrix, a work-item for each element, neighbours along rows."""
+    width = out.shape[1]
+    row, j = kl.global_id(0) // width, kl.global_id(0) % width
+    if row < out.shape[0]:
+        total = kl.cast(0, ACC)
+        for k in range(a.offsets[row], a.offsets[row + 1]):
+            total = total + kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k], j], ACC)
+        out[row, j] = total
+
+
+# Which kernels multiply a sparse matrix on a device, and with how many work-items.
 
 _LONG: Final = 128
 _TIMES_MEAN: Final = 8

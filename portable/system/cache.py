@@ -16,9 +16,8 @@ from typing import Final, NamedTuple
 
 import platformdirs
 
-from portable.system import private
-from portable.system.files import write_whole
-from portable.system.locks import fork_safe_lock
+from portable.system import files as private
+from portable.system.files import fork_safe_lock, write_whole
 from portable.system.notices import warn_once
 
 _VARIABLE = "PORTABLE_CACHE_DIR"

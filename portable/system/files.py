@@ -1,18 +1,262 @@
-"""How files are written."""
+"""Files: how they are written, one process at a time, and folders that nobody else writes to."""
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import re
 import shutil
 import stat
+import sys
+import tempfile
+import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 from uuid import uuid4
+
+# One process at a time.
+
+# Locks that a forked child finds open, whatever thread of its parent held them.
+#
+# Threads do not go along into a forked child, so that one which held a lock would never open it.
+
+_locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+
+
+def fork_safe_lock() -> threading.RLock:
+    """A reentrant lock."""
+    lock = threading.RLock()
+    _locks.add(lock)
+    return lock
+
+
+def _open_all() -> None:
+    for lock in list(_locks):
+        lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_open_all)
+
+
+# One process at a time.
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        while True:  # the system gives up after ten seconds, and we do not
+            with suppress(OSError):
+                msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+                return
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """A block that one process at a time is in; `path` is an empty file, left where it is.
+
+    The system opens the lock when the process that holds it ends, however it ends.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked_folder(folder: Path, busy: str) -> Iterator[None]:
+    """A block that has a folder to itself.
+
+    The folder is made if it is not there, and removed at the end if the block left nothing in it.
+
+    Parameters
+    ----------
+    folder : Path
+        Its parent is there.
+    busy : str
+        What to say where another process, or another thread of this one, has it.
+
+    Raises
+    ------
+    BlockingIOError
+        At once, if another has the folder.
+    """
+    lock = folder / "lock"
+    descriptor = _own_lock(folder, lock, busy)
+    try:
+        yield
+    finally:
+        _release(folder, lock, descriptor)
+
+
+def _release(folder: Path, lock: Path, descriptor: int) -> None:
+    with suppress(OSError):
+        if any(path != lock for path in folder.iterdir()):
+            os.close(descriptor)
+            return
+    try:
+        lock.unlink()  # while it is held: a name that is removed later could be another's lock
+    except OSError:  # systems that let no open file go keep others' locks from being removed, too
+        os.close(descriptor)
+        with suppress(OSError):
+            lock.unlink()
+    else:
+        os.close(descriptor)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _own_lock(folder: Path, lock: Path, busy: str) -> int:
+    """The open and locked file of a folder that was not removed meanwhile."""
+    while True:
+        folder.mkdir(exist_ok=True)
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:  # removed by another, between the two
+            continue
+        try:
+            if not _try_lock(descriptor):
+                raise BlockingIOError(errno.EWOULDBLOCK, busy, os.fspath(folder))
+            if _is_open(descriptor, lock):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _is_open(descriptor: int, path: Path) -> bool:
+    """Whether a name stands for the file that is open, and not for none or another."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+# Folders that nobody else can write to, for what is loaded and run from them.
+#
+# Who can write to such a folder could have the next user run a program of theirs.
+
+_PREFIX: Final = "portable-private-"
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_ROOT: Final = 0
+_DAY: Final = 86_400.0
+_folders_lock: Final = fork_safe_lock()
+_made: dict[int, Path] = {}
+"""The temporary folder by process, since a forked child is not to remove its parent's."""
+
+
+class UnsafeFolderError(OSError):
+    """A folder that somebody else can write to."""
+
+
+def make(folder: Path) -> None:
+    """Makes a folder for this user alone, if it is not there.
+
+    Raises
+    ------
+    UnsafeFolderError
+        If it is there, and somebody else can write to it.
+    OSError
+        If it cannot be made.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    reason = distrust(folder)
+    if reason:
+        raise UnsafeFolderError(reason)
+
+
+def distrust(path: Path) -> str:
+    """Why a file or a folder could be somebody else's work; empty if it could not.
+
+    The administrator is trusted, who can do anything anyway.
+
+    Raises
+    ------
+    OSError
+        If it is not there.
+    """
+    if sys.platform == "win32":
+        return ""
+    status = path.stat()
+    if status.st_uid not in (os.geteuid(), _ROOT):
+        return f"{path} belongs to another user"
+    if status.st_mode & _OTHERS_WRITE:
+        return f"others can write to {path}; if nobody did, chmod go-w {path} makes it usable"
+    return ""
+
+
+def temporary() -> Path:
+    """This process's own temporary folder, which is removed when the process ends."""
+    process = os.getpid()
+    with _folders_lock:
+        folder = _made.get(process)
+        if folder is None or not folder.is_dir():
+            _remove_abandoned_folders()
+            folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{process}-"))
+            _made[process] = folder
+            atexit.register(_remove, process, folder)
+        return folder
+
+
+def _remove(process: int, folder: Path) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned_folders() -> None:
+    """Remove the folders of processes that were killed, a day later.
+
+    Processes of other containers, which cannot be asked, may use the same folder.
+    """
+    if sys.platform == "win32":
+        return
+    with suppress(OSError):
+        for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+            named, status = re.match(r"(\d+)-", path.name.removeprefix(_PREFIX)), path.lstat()
+            is_old = status.st_uid == os.geteuid() and status.st_mtime < time.time() - _DAY
+            if named and is_old and not _runs(int(named[1])):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+# How files are written.
 
 _UNFINISHED: Final = re.compile(r"\..*\.[0-9a-f]{32}\.unfinished")
 _ABANDONED: Final = 600.0

@@ -6,7 +6,7 @@ import warnings
 from typing import Final
 
 from portable.errors import Location, Remark
-from portable.system.locks import fork_safe_lock
+from portable.system.files import fork_safe_lock
 
 _told: Final[set[str]] = set()
 _telling: Final = fork_safe_lock()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -25,8 +25,7 @@ import platformdirs
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.errors import DataError
-from portable.system.files import write_whole
-from portable.system.locking import locked
+from portable.system.files import locked, write_whole
 from portable.system.notices import warn_once
 from portable.tune.space import Parameters, Space
 
@@ -74,14 +73,6 @@ def state() -> State:
     return _watch.state()
 
 
-def recent_state() -> State:
-    """`state` as of the last look, which was less than a second ago, whatever is named since.
-
-    It costs a tenth, for operations that repeat what they did.
-    """
-    return _watch.recent()
-
-
 class _Watch:
     """Looks at the user's table now and then: operations ask at each call, a look takes 5 us."""
 
@@ -103,7 +94,10 @@ class _Watch:
         return result
 
     def recent(self) -> State:
-        """The same, and of the path that was named then."""
+        """The same, and of the path that was named then, whatever is named since.
+
+        It costs a tenth, for operations that repeat what they did.
+        """
         result, due = self._last
         return result if monotonic() < due else self.state()
 
@@ -113,6 +107,9 @@ class _Watch:
 
 
 _watch: Final = _Watch()
+
+recent_state: Final[Callable[[], State]] = _watch.recent
+"""`state` as of the last look, which was less than a second ago."""
 
 
 def _look(path: str) -> State:

@@ -11,8 +11,8 @@ import portable
 import portable.array as xp
 from portable import to_numpy
 from portable.backend import Device
-from portable.primitives.reductions import best
-from portable.primitives.reductions.tuning import best_for
+from portable.primitives.reductions import stateful
+from portable.primitives.tuning import best_for
 
 RNG = np.random.default_rng(0)
 
@@ -28,8 +28,8 @@ def some(dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small arrays are cut, too."""
-    monkeypatch.setattr(best, "_BLOCK", 64)
-    monkeypatch.setattr(best, "best_for", lambda x: best_for(x)._replace(depth=64))
+    monkeypatch.setattr(stateful, "_BLOCK", 64)
+    monkeypatch.setattr(stateful, "best_for", lambda x: best_for(x)._replace(depth=64))
 
 
 def check(device: Device, name: str, a: np.ndarray[Any, Any]) -> None:

@@ -16,14 +16,14 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
 from portable.primitives.maps import work
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.scans import block_scanning
+from portable.primitives.scans import scanning
 from portable.primitives.scans.block_kernels import (
     BLOCK_LEVELS,
     Blocks,
     scan_blocks_in_turn,
     scan_rows,
 )
-from portable.primitives.scans.tuning import Lines
+from portable.primitives.tuning import Lines
 
 RNG = np.random.default_rng(0)
 BLOCK = 40
@@ -129,8 +129,8 @@ def test_whole_rows(ours: Device, given: str, kind: DType, lanes: int, rows: int
 def test_blocks_and_strips_that_pass_the_caches_by(
     ours: Device, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short = partial(_in_short_blocks, block_scanning.lines_for)
-    monkeypatch.setattr(block_scanning, "lines_for", short)
+    short = partial(_in_short_blocks, scanning.lines_for)
+    monkeypatch.setattr(scanning, "lines_for", short)
     monkeypatch.setattr(work, "_STREAMED", 0)
     a = RNG.integers(-9, 9, shape).astype(np.float32)
     x = ours.from_numpy(a)

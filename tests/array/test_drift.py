@@ -23,7 +23,7 @@ from portable.linalg.products import launches as gemm_launches
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import Beside, TileLaunch, launches
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.scans.strip_lookback_kernels import (
+from portable.primitives.scans.lookback_kernels import (
     PUBLISHED,
     Strip,
     scan_strips_in_turn,

@@ -15,7 +15,7 @@ import portable
 import portable.array as xp
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
-from portable.primitives.base.promotion import KINDS
+from portable.primitives.base.operands import KINDS
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 

@@ -16,8 +16,8 @@ import portable.array as xp
 from portable.array import fft
 from portable.array.fourier import one_axis, passes
 from portable.array.fourier.access import MERGED, PAIRED
-from portable.array.fourier.pass_options import PassOptions
-from portable.array.fourier.vectors import launch_in_vectors
+from portable.array.fourier.passes import launch_in_vectors
+from portable.array.fourier.plan import PassOptions
 from portable.backend import Device
 from portable.errors import BadIndexError, DTypeError, ShapeError
 

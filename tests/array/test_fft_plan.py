@@ -10,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portable import registry
-from portable.array.fourier.plan import balanced, is_smooth, next_smooth, prime_factors, radices
-from portable.array.fourier.tables import TableCache, between_passes, roots, stage_rotations
+from portable.array.fourier.plan import (
+    TableCache,
+    balanced,
+    between_passes,
+    is_smooth,
+    next_smooth,
+    prime_factors,
+    radices,
+    roots,
+    stage_rotations,
+)
 from portable.dtypes import complex64
 
 

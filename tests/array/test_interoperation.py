@@ -11,7 +11,7 @@ import pytest
 
 import portable
 import portable.array as xp
-from portable.array.methods import numpy_functions
+from portable.array.methods import numpy_methods
 from portable.backend import Device
 
 # SciPy reads SCIPY_ARRAY_API once, when it is imported: a process of its own.
@@ -194,7 +194,7 @@ def _whitened(x: Any) -> Any:
 
 def test_a_function_of_ones_own_stands_for_numpys(ours: Device) -> None:
     x = xp.asarray([3.0, -1.0, 4.0], device=ours)
-    assert not numpy_functions._registered
+    assert not numpy_methods._registered
     try:
 
         @xp.implements(np.ptp)
@@ -208,6 +208,6 @@ def test_a_function_of_ones_own_stands_for_numpys(ours: Device) -> None:
         assert float(np.ptp(x)) == 5
         assert float(np.float_power(x, 2)[0]) == 9
     finally:
-        numpy_functions._registered.clear()
+        numpy_methods._registered.clear()
     with pytest.raises(TypeError, match="no function of NumPy's"):
         xp.implements(len)

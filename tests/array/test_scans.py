@@ -13,9 +13,14 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
+from portable.primitives.scans.lookback_kernels import (
+    PUBLISHED,
+    LookBack,
+    Strip,
+    scan_in_turn,
+    scan_strips_in_turn,
+)
 from portable.primitives.scans.scan_kernels import Tile
-from portable.primitives.scans.strip_lookback_kernels import PUBLISHED, Strip, scan_strips_in_turn
 
 RNG = np.random.default_rng(0)
 

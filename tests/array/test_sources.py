@@ -9,13 +9,12 @@ import pytest
 
 from portable import lang as kl
 from portable.array.fourier.access import MIRRORED, PAIRED, SPLIT, Source, Target
-from portable.array.fourier.even_reals import Turns, recombine_rows
 from portable.array.fourier.kernels import Shape, transform_by_workgroup
-from portable.array.fourier.one_axis import join_row_pairs, split_row_pairs
+from portable.array.fourier.one_axis import Turns, join_row_pairs, recombine_rows, split_row_pairs
 from portable.array.functions.vector_product_kernels import rows_by_vector
-from portable.array.fusion.fused_kernel import Steps, fused
+from portable.array.fusion.fused_reduction_kernel import Steps, fused
 from portable.backend import Capabilities, Program
-from portable.lang.arguments.signature import (
+from portable.lang.arguments.arguments import (
     ArraySpec,
     CompositeSpec,
     ParameterSpec,
@@ -26,40 +25,43 @@ from portable.lang.arguments.signature import (
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.primitives.maps.elementwise_kernel import Formula, Share
-from portable.primitives.maps.exchange_kernels import Tiles, exchange_tiles
+from portable.primitives.maps.exchange import Tiles, exchange_tiles
 from portable.primitives.masks.compaction import Results
 from portable.primitives.masks.mask_assignment import Assigned, Cut, fill
 from portable.primitives.masks.mask_kernels import Mask, pack_by_workgroup, take_by_workgroup
 from portable.primitives.moves.copying import copy_several
-from portable.primitives.moves.gathering import gather
-from portable.primitives.moves.index_kernels import Where, check
+from portable.primitives.moves.gathering import Where, check, gather
 from portable.primitives.moves.scattering import scatter
-from portable.primitives.reductions.best_kernels import Best
-from portable.primitives.reductions.column_kernels import reduce_columns
-from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.moment_kernels import Spread, SpreadOfParts
-from portable.primitives.reductions.sections import Sections
-from portable.primitives.reductions.strip_kernels import reduce_strips
-from portable.primitives.reductions.workgroup_kernels import (
+from portable.primitives.reductions.axis import Sections
+from portable.primitives.reductions.kernels import (
+    Spread,
+    SpreadOfParts,
     reduce_at_once,
     reduce_by_workgroup,
+    reduce_columns,
+    reduce_strips,
 )
-from portable.primitives.scans.column_kernels import ColumnScan, scan_columns
-from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
-from portable.primitives.scans.scan_kernels import Tile, scan_by_workgroup
-from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
+from portable.primitives.reductions.merging import Merge
+from portable.primitives.reductions.stateful import Best
+from portable.primitives.scans.lookback_kernels import (
+    LookBack,
+    Strip,
+    scan_in_turn,
+    scan_strips_in_turn,
+)
+from portable.primitives.scans.scan_kernels import ColumnScan, Tile, scan_by_workgroup, scan_columns
 from portable.primitives.sorts.distinct import Beginnings, Groups
 from portable.primitives.sorts.keys import Order
+from portable.primitives.sorts.keys import Tile as SortTile
 from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
-from portable.primitives.sorts.sweep_kernels import (
+from portable.primitives.sorts.sweep_sorting import (
     Counting,
     Ways,
     count_by_workgroup,
     place_by_workgroup,
     sort_by_workgroup,
 )
-from portable.primitives.sorts.tile_order import Tile as SortTile
 from tests.support.compilers import (
     CUDA,
     HIP,

@@ -10,8 +10,8 @@ import pytest
 
 import portable as pt
 from portable.backend import Device
-from portable.primitives.base.by_queue import ByQueue, zeros_by_queue
-from portable.primitives.scans.kept_state import kept_state
+from portable.primitives.base.storage import ByQueue, zeros_by_queue
+from portable.primitives.scans.board_kernels import kept_state
 
 
 class _Recipe:

@@ -15,7 +15,7 @@ from portable.backend import Capabilities, faults
 from portable.backend.faults import Fault
 from portable.backend.program import Program
 from portable.errors import BackendUnavailableError, CompileError, DeviceError
-from portable.lang.arguments.signature import ArraySpec, ScalarSpec, Specialisation
+from portable.lang.arguments.arguments import ArraySpec, ScalarSpec, Specialisation
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options

@@ -27,7 +27,7 @@ from portable_backends.cuda import rtc
 from portable_backends.cuda.backend import CUDABackend, CuPyExecutable, ROCmBackend
 from portable_backends.cuda.capabilities import cuda_capabilities, rocm_capabilities
 from portable_backends.cuda.parameter_blocks import ParameterBlock
-from portable_backends.cuda.rtc_library import nvrtc
+from portable_backends.cuda.rtc import nvrtc
 
 H200 = {
     "name": b"NVIDIA H200",

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from portable.profiling import timeline
-from portable_backends.cuda.graphs import Replay
-from portable_backends.cuda.waits import before_waits, get_ready
+from portable_backends.cuda.streams import Replay, before_waits, get_ready
 
 
 class _Stream:

@@ -14,7 +14,7 @@ import portable as pt
 from portable import lang as kl
 from portable import registry
 from portable.backend import Device
-from portable_backends.common import listening
+from portable_backends.common import gate
 
 _ROUNDS = 50_000_000
 """Take a tenth of a second, in which whoever does not wait goes on."""
@@ -91,6 +91,6 @@ def test_after_a_tenth_of_a_second_no_thread_is_made_to_listen(
 ) -> None:
     x = np.zeros(1)  # in another precision than above, where the kernel is interrupted each time
     long[1, 1](x, _ROUNDS)
-    monkeypatch.setattr(listening, "_Waiter", None)
+    monkeypatch.setattr(gate, "_Waiter", None)
     long[1, 1](x, _ROUNDS)
     assert x[0] == 2

@@ -20,8 +20,7 @@ from portable.errors import CompileError, DeviceError, LaunchError
 from portable.system import cache
 from portable_backends.cpu import processor
 from portable_backends.cpu.native_compiler import Compiler, Target, compiler
-from portable_backends.cpu.native_device import NativeDevice
-from portable_backends.cpu.native_executable import NativeExecutable
+from portable_backends.cpu.native_device import NativeDevice, NativeExecutable
 from portable_backends.cpu.native_pool import pool, pool_text
 from tests.support.native_programs import COUNT, ROOM, SLOW, WAITS, launch, program
 from tests.support.patience import PATIENCE

@@ -22,14 +22,14 @@ from portable_backends.cpu.opencl_device import CPUDevice
 
 cl = pytest.importorskip("pyopencl")
 opencl_runtime = pytest.importorskip("portable_backends.opencl.runtime")
-opencl_bulk_copies = pytest.importorskip("portable_backends.opencl.bulk_copies")
+opencl_bulk_copies = pytest.importorskip("portable_backends.opencl.probes")
 opencl_capabilities = pytest.importorskip("portable_backends.opencl.capabilities")
 opencl_compress = pytest.importorskip("portable_backends.opencl.compress")
-opencl_covered = pytest.importorskip("portable_backends.opencl.covered")
-opencl_local_memory = pytest.importorskip("portable_backends.opencl.local_memory")
+opencl_covered = pytest.importorskip("portable_backends.opencl.probes")
+opencl_local_memory = pytest.importorskip("portable_backends.opencl.probes")
 opencl_warpgroups = pytest.importorskip("portable_backends.opencl.warpgroups")
 opencl_probes = pytest.importorskip("portable_backends.opencl.probes")
-quiet = pytest.importorskip("portable_backends.opencl.remarks").quiet
+quiet = pytest.importorskip("portable_backends.opencl.probes").quiet
 _POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu"
 
 

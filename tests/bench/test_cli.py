@@ -17,10 +17,10 @@ from portable.dtypes import float32
 from portable_bench import m4ri, run
 from portable_bench.cli import bench
 from portable_bench.harness import Harness, Pace
-from portable_bench.matrix import Heartbeat
 from portable_bench.operation import Case, Operation
 from portable_bench.operations import OPERATIONS
 from portable_bench.results import load
+from portable_bench.run import Heartbeat
 
 QUICK = ["--seconds", "0.01", "--no-roof"]
 

@@ -12,9 +12,16 @@ import pytest
 from click.testing import CliRunner
 
 from portable.backend import Device
-from portable_bench import cliffs
+from portable_bench import cliffs_cli
 from portable_bench.cli import bench
-from portable_bench.cliffs import Cliff, Question, geometric_mean, measure, questions, worst_first
+from portable_bench.cliffs_cli import (
+    Cliff,
+    Question,
+    geometric_mean,
+    measure,
+    questions,
+    worst_first,
+)
 
 
 def doubled(xp: Any, x: Any) -> Any:
@@ -65,7 +72,7 @@ def test_the_worst_come_first() -> None:
 
 
 def test_the_command_keeps_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cliffs, "_SHAPES", ((20, 3),))
+    monkeypatch.setattr(cliffs_cli, "_SHAPES", ((20, 3),))
     path = tmp_path / "cliffs.json"
     arguments = ["cliffs", "sum", "sort", "--device", "cpu", "--seconds", "0", "--limit", "3"]
     done = CliRunner().invoke(bench, [*arguments, "--json", str(path)])

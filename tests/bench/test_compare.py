@@ -8,9 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from portable_bench.cli import bench
-from portable_bench.compare import changes, regressions
 from portable_bench.operation import Work
-from portable_bench.results import Cell, Outcome, Results, write
+from portable_bench.results import Cell, Outcome, Results, changes, regressions, write
 from tests.bench.fakes import ENVIRONMENT, outcome
 
 

@@ -16,7 +16,7 @@ import click
 import pytest
 
 from portable_bench import cli
-from portable_bench.endings import Endings
+from portable_bench.cli import Endings
 from portable_bench.results import Results, load
 from tests.bench.fakes import ENVIRONMENT
 from tests.support.patience import PATIENCE

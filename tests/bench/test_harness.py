@@ -12,14 +12,13 @@ import pytest
 from portable.dtypes import float32
 from portable.errors import OutOfMemoryError
 from portable.tune.stopwatch import Stopwatch
-from portable_bench.compiling import Compiling, distinct, shares
 from portable_bench.harness import Harness, Pace
-from portable_bench.matrix import measure_all
 from portable_bench.operation import Case, Work
 from portable_bench.peers import Peers
-from portable_bench.results import Cell, time_ratio
-from portable_bench.statistics import paired_ratio, spread
+from portable_bench.results import Cell, paired_ratio, spread, time_ratio
+from portable_bench.run import measure_all
 from portable_bench.tables import ladder_table, tables
+from portable_bench.worker import Compiling, distinct, shares
 from tests.bench.fakes import FakeClock, FakeDevice, Script, Scripted, Uncompiled, outcome
 
 CASE = Case(FakeDevice(), float32, (4,))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from portable_bench.heat_plot import plot_heat
+from portable_bench.plots import plot_heat
 from portable_bench.results import Cell, Results
 from tests.bench.fakes import ENVIRONMENT, outcome
 

@@ -11,8 +11,7 @@ from click.testing import CliRunner, Result
 
 from portable.errors import DataError
 from portable_bench.cli import bench
-from portable_bench.join import joined
-from portable_bench.results import Cell, Outcome, Results, load, write
+from portable_bench.results import Cell, Outcome, Results, joined, load, write
 from tests.bench.fakes import ENVIRONMENT, outcome
 
 LATER = ENVIRONMENT | {"time": "2026-01-02T04:05:06+00:00", "options": {"budget": None}}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from portable_bench import keeper
-from portable_bench.keeper import Keeper
+from portable_bench import run
 from portable_bench.results import Cell, Outcome, Results, load, write
+from portable_bench.run import Keeper
 from tests.bench.fakes import ENVIRONMENT, outcome
 
 
@@ -19,7 +19,7 @@ def cell(n: int, *outcomes: Outcome) -> Cell:
 
 
 class Kept:
-    """A keeper, and what it told."""
+    """A run, and what it told."""
 
     def __init__(self, path: Path) -> None:
         self.told: list[str] = []
@@ -116,7 +116,7 @@ def test_a_full_disk_is_told_once_and_leaves_what_was_there(
 
     kept = Kept(path)
     with monkeypatch.context() as patched:
-        patched.setattr(keeper, "write_lines", full)
+        patched.setattr(run, "write_lines", full)
         kept.keeper.add(cell(7))
         kept.keeper.add(cell(8))
         assert kept.told == [f"{path} cannot be written for now: No space left on device"]
@@ -142,7 +142,7 @@ def test_what_is_no_file_is_written_once(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = []
-    monkeypatch.setattr(keeper, "write_lines", lambda *given: written.append(given))
+    monkeypatch.setattr(run, "write_lines", lambda *given: written.append(given))
     if where == "fifo":
         os.mkfifo(tmp_path / where)
     kept = Kept(tmp_path / where)

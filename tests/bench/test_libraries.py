@@ -12,15 +12,14 @@ import pytest
 
 from portable.dtypes import float32
 from portable_bench import environment
+from portable_bench.environment import Library, held_back, libraries
 from portable_bench.harness import Pace
-from portable_bench.libraries import Library, held_back, libraries
 from portable_bench.operation import Case
 from portable_bench.page import page
-from portable_bench.peer_tables import peer_tables, remarks
 from portable_bench.results import Results, load, write
-from portable_bench.torch_settings import torch_at_its_best
-from portable_bench.unheld import cores_given, holding, unheld
-from portable_bench.worker import Worker
+from portable_bench.tables import peer_tables, remarks
+from portable_bench.torch_peers import torch_at_its_best
+from portable_bench.worker import Worker, cores_given, holding, unheld
 from tests.bench.deadly import find, held, scripted
 from tests.bench.fakes import ENVIRONMENT, FakeDevice
 

@@ -9,12 +9,12 @@ import pytest
 import portable as pt
 from portable.backend import Capabilities
 from portable.dtypes import DType
-from portable.lang.arguments.signature import ArraySpec, ScalarSpec, Specialisation
+from portable.lang.arguments.arguments import ArraySpec, ScalarSpec, Specialisation
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from portable.linalg.products.tuning import candidates, multiplying
-from portable_bench.roof_kernels import copy, multiply_add, multiply_tiles
+from portable_bench.roof_launches import copy, multiply_add, multiply_tiles
 from tests.bench.fakes import FakeDevice
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from portable_bench.cli import bench
 from portable_bench.gf2_scale_table import Costs, predicted
 from portable_bench.group_scaling import in_turn
-from portable_bench.training_scaling import predicted as predicted_step
+from portable_bench.group_scaling import predicted as predicted_step
 
 
 @pytest.mark.needs_processor

@@ -9,9 +9,9 @@ import pytest
 
 from portable.dtypes import float32
 from portable_bench.harness import Pace
-from portable_bench.matrix import measure_all
 from portable_bench.operation import Case, Operation
 from portable_bench.results import Cell
+from portable_bench.run import measure_all
 from portable_bench.tables import tables
 from portable_bench.worker import Worker
 from tests.bench.deadly import (

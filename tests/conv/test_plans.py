@@ -13,7 +13,7 @@ from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient,
 from portable.conv.direct.box_kernels import arrange_filters
 from portable.dtypes import bfloat16
 from portable.lang.ir import statements as s
-from portable.lang.ir.walk import all_statements
+from portable.lang.ir.kernel import all_statements
 
 from .reference import Case, bounds, gradients, results
 

@@ -13,7 +13,7 @@ from portable.conv.direct.grouped_kernels import GroupPlan, convolve_groups
 from portable.conv.geometry import Window
 from portable.conv.winograd.product_kernels import multiply_many
 from portable.dtypes import DType
-from portable.lang.arguments.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
+from portable.lang.arguments.arguments import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options

@@ -125,7 +125,7 @@ WAYS: Final[tuple[Way, ...]] = (
         "a vector by workgroup", doors.ARRAY_PRODUCT, "rows_by_vector", ((20, 700), (700, 1)),
         _crowd,
     ),
-    _way("integers", doors.ARRAY_PRODUCT, "gemm_naive", ((9, 11), (11, 7)), dtype="int32"),
+    _way("integers", doors.ARRAY_PRODUCT, "plain_product", ((9, 11), (11, 7)), dtype="int32"),
     _way(
         "complex numbers", doors.ARRAY_PRODUCT, "elementwise gemm_slim", ((20, 24), (24, 17)),
         _alone, "complex64",
@@ -222,11 +222,9 @@ STEPS: Final = frozenset(
     {
         "bidiagonal_leaves",
         "clear",
-        "clear_all",
         "clear_below",
         "collect",
         "copy_columns",
-        "copy_each",
         "copy_rows",
         "copy_several",
         "count_table",
@@ -248,7 +246,6 @@ STEPS: Final = frozenset(
         "spaced",
         "spread",
         "squares",
-        "store_spectrum",
         "store_values",
         "tridiagonal_leaves",
         "unrotate",
@@ -258,7 +255,7 @@ STEPS: Final = frozenset(
 
 ELSEWHERE: Final[dict[str, str]] = {
     # products
-    "multiply_halves pack_halves": "tests/linalg/test_gemm_packed.py",
+    "gemm_naive": "tests/linalg/test_gemm.py",
     "copy_into_rows": "tests/linalg/test_gemm_rows.py",
     "scale_rows scale_sums": "tests/linalg/test_scaled_matmul.py",
     "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
@@ -267,9 +264,9 @@ ELSEWHERE: Final[dict[str, str]] = {
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
-    "bidiagonalize_in_panels copy_tolerance count_values fill_line identities merge "
-    "real_bidiagonal real_tridiagonal split "
-    "subtract turn unfold_complex": "tests/linalg/test_spectral.py",
+    "add_band_rows bidiagonalize_in_panels choose_factor copy_tolerance count_values "
+    "factor_shifted_bands store_shifted "
+    "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
     "copy_alone eliminate_in_registers exchange_and_solve eliminate_panel "

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portable
 from portable import dtypes as dt
+from portable import lang as kl
 from portable.errors import UnsupportedError
 from portable.lang.emit import generate
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, map_block
 from tests.support import irbuilder as ir
 from tests.support.compilers import (
     CUDA,
@@ -270,3 +272,43 @@ def test_workgroup_uniform(runtime: Runtime) -> None:
     kernel = ir.kernel([out], body, workgroup=(8, 1, 1))
     found = runtime.run(generate(kernel, runtime.capabilities), (3,), [np.zeros(24)])[0]
     assert np.array_equal(found, np.repeat([0.0, 8.0, 16.0], 8))
+
+
+@portable.kernel
+def towards(x, at, out):
+    i = kl.global_id(0)
+    k, v = at[i], x[i]
+    kl.atomic_add(out, (k, 1), v)
+    w = v * 2.0
+    kl.atomic_add(out, (k, 0), w)
+    kl.atomic_add(out, (k, 2), v)
+    kl.atomic_add(out, (k, 3), v + w)
+    kl.atomic_add(out, (k, 5), w)
+
+
+def test_neighbouring_floats_are_added_to_by_one_instruction() -> None:
+    x, at, out = np.ones(4, np.float32), np.zeros(4, np.int32), np.zeros((2, 6), np.float32)
+    wanted = _specialised(towards, x, at, out)
+    text = generate(_unused(towards.translated(wanted, CUDA)), CUDA)
+    body = text.source[text.source.index("void towards") :]
+    assert body.count("pt_atomic_add_pair_device(") == 2
+    assert body.count("_only(") == 1
+    older = replace(CUDA, atomic_pairs=False)
+    assert "pair" not in generate(_unused(towards.translated(wanted, older)), older).source
+    if not cuda_missing():
+        assert "red.relaxed.gpu.global.add.v2.f32" in compile_cuda(text)
+
+
+def _unused(kernel: Kernel) -> Kernel:
+    """Its atomics as adjoints have them: nobody asks what was there before."""
+
+    def change(x: s.Statement) -> s.Block:
+        return (replace(x, var=None) if isinstance(x, s.Atomic) else x,)
+
+    return replace(kernel, body=map_block(kernel.body, change))
+
+
+def _specialised(function: Any, *args: Any) -> Any:
+    device = portable.device("simulator")
+    views = [device.view(device.from_numpy(x)) for x in args]
+    return function[4].specialised(device, args, views, {})

@@ -112,7 +112,7 @@ def test_it_compiles_for_gpus(target: Capabilities, monkeypatch: pytest.MonkeyPa
 
 
 def test_lowered_products_are_delayed_and_compile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ring that Hopper's copy engine fills: copies, arrivals, waits."""
+    """The ring that TMA fills: copies, arrivals, waits."""
     from portable.linalg.products.kernels import gemm_tiles
 
     monkeypatch.setenv(VARIABLE, "1")

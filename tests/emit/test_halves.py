@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from portable import lang as kl
-from portable.lang.arguments.signature import ArraySpec, Specialisation
+from portable.lang.arguments.arguments import ArraySpec, Specialisation
 from portable.lang.emit import generate
 from portable.lang.kernel import kernel
 from tests.support.compilers import OpenCLDevice, opencl_devices

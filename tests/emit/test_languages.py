@@ -13,7 +13,7 @@ import pytest
 from portable import dtypes as dt
 from portable import errors, registry
 from portable.lang import emit
-from portable.lang.emit.languages import GROUP, Languages
+from portable.lang.emit.dialect import GROUP, Languages
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
@@ -25,7 +25,7 @@ MODULE = """
 
     from portable.backend import Program
     from portable.lang.emit.opencl import OPENCL
-    from portable.lang.ir.walk import all_statements
+    from portable.lang.ir.kernel import all_statements
     from portable.lang.passes.semantics import Semantics
 
 

@@ -15,32 +15,39 @@ from portable.linalg.products.rows import copy_into
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.compaction import Results
 from portable.primitives.masks.mask_kernels import Mask, pack_by_workgroup, take_by_workgroup
-from portable.primitives.reductions.best_kernels import Best
-from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.sections import Sections
-from portable.primitives.reductions.strip_kernels import reduce_strips
-from portable.primitives.reductions.workgroup_kernels import (
+from portable.primitives.reductions.axis import Sections
+from portable.primitives.reductions.kernels import (
     reduce_at_once,
     reduce_by_workgroup,
+    reduce_strips,
 )
+from portable.primitives.reductions.merging import Merge
+from portable.primitives.reductions.stateful import Best
 from portable.primitives.scans.block_kernels import BLOCK_LEVELS, Blocks, scan_blocks_in_turn
-from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
+from portable.primitives.scans.lookback_kernels import (
+    PUBLISHED,
+    LookBack,
+    Strip,
+    scan_in_turn,
+    scan_strips_in_turn,
+)
 from portable.primitives.scans.scan_kernels import Tile as TileOfRows
 from portable.primitives.scans.scan_kernels import scan_by_workgroup
-from portable.primitives.scans.strip_lookback_kernels import PUBLISHED, Strip, scan_strips_in_turn
 from portable.primitives.sorts.bucket_kernels import (
+    Divided,
+    Halving,
     Sorting,
     Splitters,
     count_buckets,
+    divide,
     place_in_buckets,
     sort_parts,
 )
-from portable.primitives.sorts.halving_kernels import Divided, Halving, divide
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
-from portable.sparse.kernels import Rows, csr_add_carried, csr_even_by_vector, csr_mark_shares
+from portable.sparse.products import Rows, csr_add_carried, csr_even_by_vector, csr_mark_shares
 from tests.faults.running import close, device, empty, random, run
 
 

@@ -90,7 +90,7 @@ def products_into_an_operand() -> None:
 def on_h200(m: int, n: int, k: int, items: int, kind: str, *, alike: int = 1, **sizes: Any) -> None:
     """Integers, so that products are exact; as lowered for that device.
 
-    Of a stack of matrices that are `alike` the copy engine is not told.
+    Of a stack of matrices that are `alike` TMA is not told.
     """
     with pt.use("simulator:h200"):
         rng = np.random.default_rng(0)
@@ -209,7 +209,7 @@ def band_in_a_ring() -> None:
 
 @run
 def band_in_a_ring_on_an_h200() -> None:
-    """With the copy engine's instructions in the place of its words."""
+    """With TMA's instructions in the place of its words."""
     with pt.use("simulator:h200"):
         chased(30, 8, Stage(8, 8, "ring", items=64, sweeps=2))
 

@@ -8,8 +8,9 @@ import numpy as np
 
 import portable as pt
 from portable.linalg.spectral import reductions
+from portable.linalg.spectral.banded import eigenvalues_by_band
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
-from portable.linalg.spectral.reflections import reflect
+from portable.linalg.spectral.reflections import reflect, whole_rows
 from portable.linalg.spectral.step_kernels import StepShape
 from tests.faults.running import close, device, random, run
 
@@ -67,6 +68,14 @@ def bidiagonal(groups: int) -> None:
 
 
 @run
+def values_by_a_band() -> None:
+    a = random(11, 11)
+    a, values = (a + a.T)[None], np.empty((1, 11), np.float32)
+    eigenvalues_by_band(device(), a, values)
+    close(values, np.linalg.eigvalsh(a))
+
+
+@run
 def bidiagonal_by_one() -> None:
     bidiagonal(1)
 
@@ -104,8 +113,10 @@ def merges_of_equal_blocks() -> None:
 
 @run
 def vectors_led_back() -> None:
-    vectors, x = random(1, 64, 70), random(1, 70, 3)
-    vectors = np.triu(vectors)
+    rows = whole_rows(device(), 70)
+    vectors, x = random(1, 64, rows), random(1, rows, 3)
+    vectors, x[:, 70:] = np.triu(vectors), 0
+    vectors[:, :, 70:] = 0
     factors = 2 / np.sum(vectors * vectors, axis=2)
     wanted = x[0].astype(float)
     for v, tau in list(zip(vectors[0].astype(float), factors[0], strict=True))[::-1]:

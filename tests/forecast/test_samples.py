@@ -8,9 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portable.errors import DataError, ShapeError
-from portable.forecast.baselines import autoregression, baselines, persistence, window_mean
-from portable.forecast.samples import Samples, Scaling, split_samples, windows
-from portable.forecast.scores import Coverage, Score
+from portable.forecast.evaluation import (
+    Coverage,
+    Score,
+    autoregression,
+    baselines,
+    persistence,
+    window_mean,
+)
+from portable.forecast.traces import Samples, Scaling, split_samples, windows
 
 
 def test_the_protocol_of_3394_values() -> None:

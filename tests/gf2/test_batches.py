@@ -11,8 +11,8 @@ from portable import gf2
 from portable.errors import DataError
 from portable.gf2.batches import eliminate_in_batches
 from portable.gf2.elimination import Elimination
-from portable.gf2.inputs import Files
 from portable.gf2.made_up import random_problem
+from portable.gf2.text import Files
 from portable.gf2.tuning import Shape
 from portable.parallel import group
 

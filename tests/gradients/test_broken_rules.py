@@ -16,6 +16,7 @@ from portable.gradients import kernels
 from portable.gradients.adjoint import (
     assemble,
     cells,
+    hoisting,
     memory,
     rules,
     shares,
@@ -25,6 +26,7 @@ from portable.gradients.adjoint import (
 )
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from tests.gradients import field
 from tests.gradients import test_loops as loops
 from tests.gradients import test_neighbours as near
 from tests.gradients import test_straight_line as straight
@@ -68,6 +70,8 @@ KERNELS: dict[str, tuple[Any, Any, tuple[Any, ...], dict[str, Any]]] = {
     "turning": (turning, N, (x, y, np.zeros(N)), {}),
     "before": (before, (8, 4), (loops.numbers(8), np.zeros(8)), {}),
     "ahead": (near.ahead, N, (0.7, loops.numbers(N + 2), loops.numbers(N + 3), np.zeros(N)), {}),
+    "particles": (field.particles, 7, field.CASES["particles with lists"].arguments, {}),
+    "greatest": (loops.greatest_of_row, 5, (loops.numbers(5, 4), np.zeros(5)), {}),
     "tiles": (
         loops.tiles,
         ((8, 8), (4, 4)),
@@ -126,13 +130,20 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], str]] = {
     "variables that loops change": (
         cells, "_unchanged", lambda _: lambda body, after: set(after), "logistic",
     ),
-    "workgroups' sums": (shares, "_halved", lambda _: lambda *a: (), "saxpy"),
+    "workgroups' sums": (shares, "_halved", lambda _: lambda *a: ((), 1), "saxpy"),
+    "what rounds add to one element": (
+        hoisting, "_added", lambda old: lambda x, total: old(x, rules.zero(total.type)),
+        "particles",
+    ),
+    "whose the greatest is": (
+        sweeps, "extreme_shares", lambda _: lambda value, final, adjoint: iter([]), "greatest",
+    ),
     "whose copy it is": (
         tile_sums, "linear_local_id", lambda _: lambda w, kind: e.WorkItem("local_id", 0, kind),
         "tiles",
     ),
     "who reads an element alone": (
-        memory, "own_elements", lambda _: lambda k, d: frozenset(k.parameters), "sums",
+        assemble, "own_elements", lambda _: lambda k, d: frozenset(k.parameters), "sums",
     ),
     "what is covered": (
         assemble, "covered", lambda _: lambda p, again: frozenset(again), "before",

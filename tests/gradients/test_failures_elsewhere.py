@@ -15,6 +15,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.errors import DataError
 from tests.gradients.test_loops import numbers
+from tests.gradients.test_tape import assert_taped
 from tests.support.differences import assert_gradients
 
 pytestmark = pytest.mark.needs_float64
@@ -159,3 +160,124 @@ def in_place(b, x, total):
 def test_174_structs_nested_functions_and_products_in_place(device: Device) -> None:
     body = Body(numbers(1), 0.7)
     assert_gradients(device.name, in_place, N, body, numbers(N), np.zeros(1))
+
+
+@pt.kernel
+def plus_one(x):
+    i = kl.global_id(0)
+    x[i] = x[i] + 1.0
+
+
+@pt.kernel
+def cubes(x, total):
+    i = kl.global_id(0)
+    kl.atomic_add(total, 0, x[i] * x[i] * x[i])
+
+
+def test_1294_arrays_that_are_read_and_written_and_used_again(device: Device) -> None:
+    def program(start: Any) -> Any:
+        x, total = device.from_numpy(np.zeros(N)), device.from_numpy(np.zeros(1))
+        pt.primitives.copy(start, x)
+        plus_one[N](x)
+        cubes[N](x, total)
+        square[N](start, x)
+        plus_one[N](x)
+        cubes[N](x, total)
+        return total
+
+    assert_taped(device, program, numbers(N))
+
+
+def test_1728_copies_add_to_their_source_and_take_from_their_target(device: Device) -> None:
+    def program(start: Any) -> Any:
+        x, total = device.from_numpy(np.zeros(N)), device.from_numpy(np.zeros(1))
+        square[N](start, x)
+        pt.primitives.copy(start, x)  # what was written before reaches nothing
+        cubes[N](x, total)
+        cubes[N](start, total)
+        return total
+
+    assert_taped(device, program, numbers(N))
+
+
+def test_1062_what_is_overwritten_has_no_gradient(device: Device) -> None:
+    a, b, x = (device.from_numpy(numbers(N, seed=i)) for i in range(3))
+    with pt.Tape() as tape:
+        square[N](a, x)
+        square[N](b, x)
+        total = pt.primitives.reduce(x)
+    found = tape.gradient(total, b)
+    np.testing.assert_allclose(device.to_numpy(found), 2 * numbers(N, seed=1))
+    found = tape.gradient(total, a)
+    np.testing.assert_array_equal(device.to_numpy(found), np.zeros(N))
+
+
+class Geometry(NamedTuple):
+    """A number with an array that nothing reads."""
+
+    value: Any
+    unused: Any
+
+
+@pt.function
+def geometry(v, unused):
+    return Geometry(2.0 * v, unused)
+
+
+@pt.kernel
+def through_structs(x, unused, out):
+    i = kl.global_id(0)
+    s = geometry(x[i], unused)
+    out[i] = s.value * s.value
+
+
+def test_1598_structs_that_functions_return(device: Device) -> None:
+    arrays = numbers(N), numbers(N), np.zeros(N)
+    assert_gradients(device.name, through_structs, N, *arrays)
+
+
+@pt.kernel
+def by_components(x, y):
+    i = kl.global_id(0)
+    y[i, 0], y[i, 1], y[i, 2] = x[i] * 2.0, x[i] * x[i], kl.sin(x[i])
+    y[i, 1] /= y[i, 0]
+
+
+def test_248_and_342_components_of_vectors_and_division_in_place(device: Device) -> None:
+    assert_gradients(device.name, by_components, N, numbers(N), np.zeros((N, 3)))
+
+
+@pt.kernel
+def signs_and_quotients(x, out):
+    i = kl.global_id(0)
+    v = kl.vector(x[i], x[i] * x[i])
+    q = 3.0 / v
+    out[i] = kl.sign(x[i] - 0.5) * q[0] + q[1]
+
+
+def test_831_and_1466_quotients_of_vectors_and_signs(device: Device) -> None:
+    assert_gradients(device.name, signs_and_quotients, N, numbers(N), np.zeros(N))
+
+
+@pt.function
+def either(a):
+    b = a
+    if b > 0.5:  # noqa: SIM108 - so it was written
+        b = a * a
+    else:
+        b = a * a * a
+    return b
+
+
+@pt.kernel
+def choices(flag, x, y, out):
+    i = kl.global_id(0)
+    v = either(x[i])
+    w = v
+    out[i] = w * (x[i] / y[i] if flag else x[i]) if i % 3 else x[i]
+
+
+def test_202_and_1736_other_names_for_a_value_and_choices(device: Device) -> None:
+    for flag in (True, False):
+        arrays = numbers(N), numbers(N, seed=1), np.zeros(N)
+        assert_gradients(device.name, choices, N, flag, *arrays)

@@ -358,3 +358,43 @@ def counted(starts, x, out):
     for k in range(starts[i], starts[i + 1]):
         v = kl.sin(v + x[k])
     out[i] = v
+
+
+@pt.kernel
+def extremes(x, y, n, out):
+    i = kl.global_id(0)
+    most, least, far = x[i, 0], 0.5, -1.0
+    for k in range(n):
+        if k % 3 != 1:
+            most = kl.maximum(most, x[i, k])
+        for j in range(k):
+            least = kl.minimum(least, y[(i + j) % y.shape[0]])
+        far = kl.maximum(far, x[i, k] * y[i])
+    out[i] = kl.exp(most) * least + far * most
+
+
+def test_the_greatest_of_what_is_loaded(device: Device) -> None:
+    arrays = numbers(N, 8), numbers(N, seed=1)
+    for n in (0, 1, 8):
+        assert_gradients(device.name, extremes, N, *arrays, n, np.zeros(N))
+
+
+@pt.kernel
+def greatest_of_row(x, out):
+    i = kl.global_id(0)
+    most = 0.0
+    for k in range(x.shape[1]):
+        most = kl.maximum(most, x[i, k])
+    out[i] = most
+
+
+def test_one_of_equals_gets_the_gradient_and_nothing_is_kept() -> None:
+    x = np.array([[1.0, 3, 3, 2], [-1, -2, -3, -4], [5, 5, 5, 5]])
+    gx = np.zeros_like(x)
+    adjoint = pt.vjp(greatest_of_row)
+    with pt.use("cpu:native"):
+        adjoint[3](x, np.zeros(3), gx, np.ones(3))
+        pt.synchronize()
+    np.testing.assert_array_equal(gx.sum(1), [1, 0, 1])
+    np.testing.assert_array_equal(gx * (x - x.max(1, keepdims=True)), np.zeros_like(x))
+    assert all(plan.needs is None for plan in adjoint[3]._plans.values())

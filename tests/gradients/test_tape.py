@@ -255,3 +255,40 @@ def test_functions_of_two_arrays_through_operators() -> None:
         wanted = differences(lambda p, q, act=act: act(p, q).sum(), a, b)
         assert np.allclose(gx, wanted[0])
         assert np.allclose(gy, wanted[1])
+
+
+@pt.kernel
+def logistic(rate, x, steps, y):
+    i = kl.global_id(0)
+    v = x[i]
+    for _ in range(steps):
+        v = rate[0] * v * (1 - v)
+    y[i] = v
+
+
+def test_tapes_without_checks_can_be_part_of_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = pt.device("cpu:native-arrays")
+    x, y = (device.from_numpy(numbers(N, seed=i)) for i in range(2))
+    rate = device.from_numpy(np.array([2.9]))
+
+    def slopes(**how: Any) -> Any:
+        with pt.Tape(**how) as tape:
+            logistic[N](rate, x, 5, y)
+            loss = primitives.reduce(primitives.map(kl.square, y))
+        return tape.gradient(loss, (rate, x))
+
+    slopes()
+    wanted = [device.to_numpy(g) for g in slopes()]
+
+    def wait(*_: Any) -> None:
+        raise AssertionError("it waits for the device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("portable.gradients.tape.synchronize", wait)
+        patch.setattr(type(device), "to_numpy", wait)
+        patch.setattr(type(device), "from_numpy", wait)
+        with pytest.raises(AssertionError, match="waits"):
+            slopes()
+        found = slopes(check=False)
+    for g, w in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(device.to_numpy(g), w)

@@ -12,7 +12,7 @@ import pytest
 
 from portable.backend import Capabilities, Device, Program
 from portable.errors import UnsupportedError
-from portable.lang.arguments.signature import Specialisation
+from portable.lang.arguments.arguments import Specialisation
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.lang.launch.definition import Compiled

@@ -15,7 +15,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import float32
 from portable.errors import CheckError, Remark
-from portable.lang.arguments.signature import ArraySpec, Specialisation
+from portable.lang.arguments.arguments import ArraySpec, Specialisation
 from portable.lang.emit import generate
 from portable.lang.ir.kernel import Options
 from portable.system import notices

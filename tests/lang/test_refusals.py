@@ -11,7 +11,7 @@ import pytest
 import portable as pt
 from portable import errors
 from portable import lang as kl
-from portable.lang.arguments.signature import Specialisation
+from portable.lang.arguments.arguments import Specialisation
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from tests.support.refusals import (

@@ -15,7 +15,7 @@ import portable as pt
 from portable import errors, registry
 from portable import lang as kl
 from portable.backend import Capabilities, Device
-from portable.lang.arguments.signature import ArraySpec, Specialisation
+from portable.lang.arguments.arguments import ArraySpec, Specialisation
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from tests.support.capabilities import made_up

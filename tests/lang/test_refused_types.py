@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portable import lang as kl
-from portable.lang.arguments.signature import ArraySpec
+from portable.lang.arguments.arguments import ArraySpec
 from tests.support.refusals import (
     BOOL,
     C64,

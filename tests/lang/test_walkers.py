@@ -14,11 +14,10 @@ from portable.lang.checks import check
 from portable.lang.emit import generate
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.expressions import BINDS, BLOCK, READS, UPDATES, roles_of
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.roles import BINDS, BLOCK, READS, UPDATES, roles_of
-from portable.lang.ir.types import Array, Scope, ValueType
-from portable.lang.ir.walk import (
+from portable.lang.ir.kernel import (
+    Kernel,
     all_expressions,
     all_statements,
     map_block,
@@ -26,6 +25,7 @@ from portable.lang.ir.walk import (
     map_memory,
     map_operands,
 )
+from portable.lang.ir.types import Array, Scope, ValueType
 from portable.lang.passes import reduced
 from portable.lang.passes.semantics import Semantics
 from portable.lang.tiles import lower
@@ -162,7 +162,6 @@ def test_expressions_are_rebuilt_whatever_they_are() -> None:
 
 
 def test_every_statement_says_what_its_fields_are() -> None:
-    for name in s.__all__:
-        kind = getattr(s, name)
+    for kind in vars(s).values():
         if inspect.isclass(kind) and issubclass(kind, s.Statement) and kind is not s.Statement:
             roles_of(kind)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +11,14 @@ import portable
 from portable.backend import Device
 
 DTYPES = ["float16", "float32", "float64", "complex64", "complex128"]
+
+_Case = TypeVar("_Case")
+
+
+def crossed(cases: Sequence[_Case], typical: _Case) -> list[tuple[_Case, str]]:
+    """Each case with a real and a complex dtype of other widths, a typical one with all dtypes."""
+    some = [(case, dtype) for case in cases for dtype in ("float32", "complex128")]
+    return some + [(typical, dtype) for dtype in DTYPES if (typical, dtype) not in some]
 
 
 def random(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:

@@ -81,4 +81,5 @@ def test_processors_make_wide_bands_narrow_first(dtype: DType) -> None:
             (128, replace(capabilities, forward_progress=False)),
         )
     ]
-    assert residencies == [["vectors"], ["products", "vectors"], ["vectors"]]
+    assert residencies[:2] == [["vectors"], ["products", "vectors"]]
+    assert set(residencies[2]) <= {"panels", "items"}  # which do not wait for each other

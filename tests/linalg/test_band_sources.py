@@ -11,7 +11,7 @@ import pytest
 import portable
 from portable import dtypes
 from portable.backend import Capabilities, Program, profiles
-from portable.lang.arguments.signature import Specialisation
+from portable.lang.arguments.arguments import Specialisation
 from portable.lang.arguments.structs import flattened
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel

@@ -61,7 +61,7 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
         program(load_dense, capabilities, TILE, given, d, a, None, None, TARGET=20, TURNED=True),
         program(clear_below, capabilities, TILE, a),
         program(store_band, capabilities, TILE, a, d, a, d, 8.0, TARGET=20),
-        program(store_values, capabilities, LINE, d, d, a, 1, TARGET=20),
+        program(store_values, capabilities, LINE, a, d, a, TARGET=20, REVERSED=True),
         program(jacobi_svdvals, capabilities, (20, 1, 1), batch, a, d, SHAPE=small),
         program(load_dense, capabilities, TILE, given, d, a, d, 8.0, TARGET=20, TURNED=True),
         program(bidiagonalize, capabilities, LINE, a, scratch, d, d, 0, 1, SHAPE=direct),

@@ -9,7 +9,7 @@ import pytest
 import portable as pt
 from portable.backend import Capabilities, profiles
 from portable.dtypes import DType
-from portable.lang.arguments.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
+from portable.lang.arguments.arguments import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.lang.emit import generate
 from portable.lang.emit.opencl import COVER
 from portable.lang.frontend.compile import translate

@@ -15,7 +15,7 @@ from portable.backend import Capabilities, Device
 from portable.backend.program import Program
 from portable.dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float32, int8
 from portable.errors import DTypeError
-from portable.lang.arguments.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
+from portable.lang.arguments.arguments import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options

@@ -13,7 +13,7 @@ from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import det, inv, lu_factor, lu_solve, slogdet, solve, solve_triangular
 from portable.linalg.factorisations import holding
-from tests.linalg.systems import DTYPES, adjoint, on, random, ratio, square_matrices
+from tests.linalg.systems import DTYPES, adjoint, crossed, on, random, ratio, square_matrices
 
 
 def check_factors(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray) -> None:
@@ -31,8 +31,11 @@ def check_factors(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray) -> None:
     assert ratio(difference, a) < 30
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (1, 6), (6, 1), (17, 17), (30, 20), (20, 30)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    crossed([(1, 1), (1, 6), (6, 1), (17, 17), (30, 20), (20, 30)], (30, 20)),
+    ids=str,
+)
 def test_factors(device: Device, shape: tuple[int, ...], dtype: str) -> None:
     a = random(shape, dtype)
     check_factors(a, *on(device, lu_factor, a))
@@ -72,14 +75,17 @@ def test_factors_of_larger_matrices(device: Device, shape: tuple[int, int], dtyp
         assert np.mean(pivots == expected) > 0.9
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("a", "b"),
-    [((1, 1), (1,)), ((19, 19), (19,)), ((19, 19), (19, 3)), ((2, 18, 18), (18, 5)),
-     ((18, 18), (3, 18, 2)), ((2, 1, 5, 5), (3, 5, 4))],
+    ("shapes", "dtype"),
+    crossed(
+        [((1, 1), (1,)), ((19, 19), (19,)), ((19, 19), (19, 3)), ((2, 18, 18), (18, 5)),
+         ((18, 18), (3, 18, 2)), ((2, 1, 5, 5), (3, 5, 4))],
+        ((19, 19), (19, 3)),
+    ),
     ids=str,
 )  # fmt: skip
-def test_systems(device: Device, a: tuple[int, ...], b: tuple[int, ...], dtype: str) -> None:
+def test_systems(device: Device, shapes: tuple[tuple[int, ...], ...], dtype: str) -> None:
+    a, b = shapes
     """By `solve`, and by `lu_solve`."""
     matrix, sides = random(a, dtype), random(b, dtype, 1)
     x = on(device, solve, matrix, sides)

@@ -15,7 +15,7 @@ from portable.linalg import lstsq, lu_factor, qr
 from portable.linalg.factorisations import holding
 from portable.linalg.factorisations import qr as module
 from portable.sim import checks
-from tests.linalg.systems import DTYPES, adjoint, on, random, ratio, square_matrices
+from tests.linalg.systems import DTYPES, adjoint, crossed, on, random, ratio, square_matrices
 from tests.linalg.test_lu import check_factors
 
 
@@ -36,8 +36,7 @@ def check(a: np.ndarray, q: np.ndarray, r: np.ndarray, mode: str = "reduced") ->
 SHAPES = [(1, 1), (7, 7), (30, 18), (18, 30), (2, 3, 20, 17)]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("shape", "dtype"), crossed(SHAPES, (30, 18)), ids=str)
 def test_random_matrices(device: Device, shape: tuple[int, ...], dtype: str) -> None:
     a = random(shape, dtype)
     check(a, *on(device, qr, a))
@@ -111,14 +110,17 @@ def test_what_is_not_finite_ends(device: Device) -> None:
             assert not np.all(np.isfinite(device.to_numpy(q)))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("a", "b"),
-    [((1, 1), (1,)), ((30, 18), (30,)), ((30, 18), (30, 3)), ((18, 30), (18, 2)),
-     ((2, 20, 5), (20, 4)), ((2, 1, 9, 4), (3, 9, 2)), ((5, 8), (5,))],
+    ("shapes", "dtype"),
+    crossed(
+        [((1, 1), (1,)), ((30, 18), (30,)), ((30, 18), (30, 3)), ((18, 30), (18, 2)),
+         ((2, 20, 5), (20, 4)), ((2, 1, 9, 4), (3, 9, 2)), ((5, 8), (5,))],
+        ((30, 18), (30, 3)),
+    ),
     ids=str,
 )  # fmt: skip
-def test_least_squares(device: Device, a: tuple[int, ...], b: tuple[int, ...], dtype: str) -> None:
+def test_least_squares(device: Device, shapes: tuple[tuple[int, ...], ...], dtype: str) -> None:
+    a, b = shapes
     matrix, sides = random(a, dtype), random(b, dtype, 1)
     single = matrix.astype("float32" if dtype == "float16" else dtype)
     x, residuals, rank = on(device, lstsq, matrix, sides)

@@ -7,6 +7,7 @@ import pytest
 
 from portable import dtypes
 from portable.backend import Capabilities, Program
+from portable.linalg.spectral.banded import factor_shifted_bands
 from portable.linalg.spectral.bidiagonal_kernels import Bidiagonal, bidiagonalize_in_panels
 from portable.linalg.spectral.merge_kernels import deflate, form_factor
 from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeShape, Roots
@@ -62,7 +63,7 @@ def reductions(capabilities: Capabilities, dtype: str) -> list[Program]:
 
 
 def merges(capabilities: Capabilities, dtype: str) -> list[Program]:
-    """What divide and conquer launches."""
+    """What divide and conquer launches, and what factors bands."""
     x, pairs = np.empty((2, 9), dtype), np.empty((2, 9, 2), dtype)
     i, places = np.empty((2, 9), np.int32), np.empty((2, 9, 2), np.int32)
     kept = Kept(x, x, i, x, i, places, pairs, i, i[0])
@@ -71,6 +72,7 @@ def merges(capabilities: Capabilities, dtype: str) -> list[Program]:
     factor = np.empty((2, 9, 9), dtype)
     blocks, joined = Blocks(x, factor, factor), Joined(x, x, i)
     return [
+        program(factor_shifted_bands, capabilities, LINE, x, x[0], factor, x, B=16),
         program(deflate, capabilities, LINE, blocks, x, x, joined, kept, SHAPE=shape),
         program(solve_secular, capabilities, LINE, kept, roots, SHAPE=shape),
         program(refine_weights, capabilities, LINE, kept, roots, SHAPE=shape),

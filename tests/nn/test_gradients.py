@@ -17,7 +17,7 @@ from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused import FusedTrainer
 from portable.nn.layered import LayeredTrainer
 from portable.nn.loss_passes import MeanLoss
-from portable.nn.step import Step
+from portable.nn.optimizers import Step
 from portable.nn.training import trainer_for
 from tests.nn import numpy_network
 from tests.nn.both_ways import (

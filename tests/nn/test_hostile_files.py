@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portable.forecast.settings import Settings
+from portable.forecast.forecaster import Settings
 from portable.nn import MLP, ModelFileError
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ import pytest
 from portable.backend import Device
 from portable.nn import MLP, SGD, Adam, AdamW, fit, mse, schedules
 from portable.nn.layered import LayeredTrainer
-from portable.nn.step import Step
+from portable.nn.optimizers import Step
 from tests.nn import numpy_network
 from tests.nn.both_ways import (
     BOTH,

@@ -7,7 +7,7 @@ import numpy as np
 import portable
 from portable.nn import MLP, SGD, mse
 from portable.nn.layered import LayeredTrainer
-from portable.nn.step import Step
+from portable.nn.optimizers import Step
 
 
 def test_halves_are_taken_by_vectors_of_the_language() -> None:

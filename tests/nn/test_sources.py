@@ -11,7 +11,7 @@ import pytest
 import portable
 from portable import dtypes
 from portable.backend import Capabilities, Program
-from portable.lang.arguments.signature import Specialisation
+from portable.lang.arguments.arguments import Specialisation
 from portable.lang.arguments.structs import flattened
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
@@ -22,10 +22,9 @@ from portable.nn.fused_parts import FusedLoss, FusedNet, Samples
 from portable.nn.fused_shapes import forward_shape, training_shape
 from portable.nn.layout import layout_of
 from portable.nn.loss_kernels import Batch, Sums
-from portable.nn.mlp import perceptron
-from portable.nn.optimizers import rule_of
-from portable.nn.stages import slope_kernels
-from portable.nn.step import Trained
+from portable.nn.optimizers import Trained, rule_of
+from portable.nn.sequential import perceptron
+from portable.nn.stages import linear
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
 SIZES = (10, 64, 1)
@@ -78,12 +77,12 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     )  # fmt: skip
     classes, sums = Batch(x, order.T, x, line, 500), Sums(line, line)
     yield program(loss_kernels.cross_entropy, can, 64, classes, 0.1, sums)
-    yield program(slope_kernels.slopes_back, can, 64, x, x, state, 64, SLOPE=relu.slope)
+    yield program(linear.slopes_back, can, 64, x, x, state, 64, SLOPE=relu.slope)
     yield program(
-        slope_kernels.channel_slopes_back, can, 64, images, images, state,
+        linear.channel_slopes_back, can, 64, images, images, state,
         SLOPE=relu.slope, SECTION=2,
     )  # fmt: skip
-    yield program(slope_kernels.slopes_back, can, 64, state, None, state, 64)
+    yield program(linear.slopes_back, can, 64, state, None, state, 64)
     yield program(own.squares, can, 64, line, line, line, LANES=4)
     yield program(own.finish_step, can, 64, sums, line, line, line, 1.0, HALF=True)
     yield program(own.update, can, 64, trained, vector, 0, line, RULE=rule, LANES=4)

@@ -16,7 +16,7 @@ from portable.nn import MLP, SGD, Adam, fit, huber, mse
 from portable.nn.history import History
 from portable.nn.layered import LayeredTrainer
 from portable.nn.loss_passes import MeanLoss
-from portable.nn.step import Step
+from portable.nn.optimizers import Step
 from tests.nn.both_ways import SIZES, Array, assert_near, network, precision, samples
 
 pytestmark = pytest.mark.usefixtures("in_use")

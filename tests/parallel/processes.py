@@ -1,6 +1,7 @@
 """What each process of MPI runs; the first prints what all found."""
 
 import json
+import signal
 import sys
 
 import numpy as np
@@ -64,6 +65,8 @@ if __name__ == "__main__":
     refused = expected in refusal(group)
     if sys.argv[1:] == ["fail"]:
         group.run(fail_alone)
+    if sys.argv[1:] == ["interrupt"] and world.Get_rank() == 1:
+        signal.raise_signal(signal.SIGINT)
     (found,) = group.run(work)
     everything = world.gather([*found[:-1], float(refused and found[-1])])
     if everything is not None:

@@ -32,3 +32,10 @@ def test_a_process_that_fails_ends_the_others() -> None:
     assert done.returncode != 0
     message = "process 1 of 2 failed, which ends them all: RuntimeError: the disk is gone"
     assert done.stderr.count(message) == 1
+
+
+def test_ctrl_c_between_runs_ends_all() -> None:
+    """Where no run is under way that could tell the others, who wait in one."""
+    done = run_processes(2, SCRIPT, "interrupt")
+    assert done.returncode != 0
+    assert "process 1 of 2 failed, which ends them all: KeyboardInterrupt" in done.stderr

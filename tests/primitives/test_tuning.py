@@ -8,33 +8,28 @@ import numpy as np
 import pytest
 
 import portable as pt
-from portable.array.fourier.tunable import TUNABLE as RFFT
-from portable.array.fourier.tuning import halves_for
+from portable.array.fourier.one_axis import TUNABLE as RFFT
+from portable.array.fourier.one_axis import halves_for
 from portable.backend import Device
 from portable.dtypes import float32
-from portable.primitives import tunables
-from portable.primitives.base.borrowed import stored
-from portable.primitives.maps import tuning as maps
-from portable.primitives.masks.tuning import sections_for
-from portable.primitives.reductions import tuning as reductions
+from portable.primitives import tunables, tuning
+from portable.primitives.base.storage import stored
 from portable.primitives.reductions.axis import cut
-from portable.primitives.scans import tuning as scans
-from portable.primitives.sorts.tuning import pieces_for
 from portable.tune.tunable import Tunable
 from tests.support.capabilities import made_up
 
 TABLED = {
-    "argmax_columns": reductions.best_for,
-    "compact": sections_for,
-    "map": maps.shares_for,
-    "reduce": reductions.shares_for,
+    "argmax_columns": tuning.best_for,
+    "compact": tuning.sections_for,
+    "map": tuning.row_shares_for,
+    "reduce": tuning.shares_for,
     "rfft": halves_for,
-    "reduce_columns": reductions.columns_for,
-    "scan": scans.lines_for,
-    "scan_columns": scans.columns_for,
-    "sort": pieces_for,
-    "transpose": maps.squares_for,
-    "variance_columns": reductions.moments_for,
+    "reduce_columns": tuning.columns_for,
+    "scan": tuning.lines_for,
+    "scan_columns": tuning.scanned_columns_for,
+    "sort": tuning.pieces_for,
+    "transpose": tuning.squares_for,
+    "variance_columns": tuning.moments_for,
 }
 
 
@@ -47,7 +42,7 @@ def test_every_device_has_a_choice(kernel: str, alone: bool) -> None:
 
 def test_workgroups_are_no_larger_than_a_device_has_them() -> None:
     small = made_up(lone_work_items=False, max_workgroup=64)
-    for found in (reductions.shares_for, reductions.columns_for, scans.rows_for, maps.shares_for):
+    for found in (tuning.shares_for, tuning.columns_for, tuning.rows_for, tuning.row_shares_for):
         assert found(small).group == 64
 
 
@@ -80,9 +75,9 @@ def test_long_transforms_are_right_where_they_happen_to_be_small(device: Device)
 
 
 def test_plans_are_made_with_what_is_tried(device: Device) -> None:
-    own, shares_for = device.for_arrays(), reductions.shares_for
+    own, shares_for = device.for_arrays(), tuning.shares_for
     x = stored(own, pt.asarray(np.ones(1 << 20, np.float32), device=own))
-    choices = reductions.SPACE.choices(float32, device.capabilities)
+    choices = shares_for.space.choices(float32, device.capabilities)
     with shares_for.trying(next(c for c in choices if c["VECTORS"] == 1024)):
         assert shares_for(device.capabilities).vectors == 1024
         assert cut(x, 1).section >= 1024

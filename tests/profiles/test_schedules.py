@@ -10,8 +10,8 @@ import pytest
 
 import portable
 from portable.backend import Capabilities
-from portable.primitives.scans import block_scanning
-from portable.primitives.scans.tuning import Lines
+from portable.primitives.scans import scanning
+from portable.primitives.tuning import Lines
 from portable.sim import checks
 from tests.profiles.operations import CASES, close, few_units, random
 
@@ -48,8 +48,8 @@ def test_as_planned_there(name: str, case: str, schedule: str) -> None:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_blocks_of_a_long_row(monkeypatch: pytest.MonkeyPatch, schedule: str) -> None:
     """As processors scan them, in blocks of fewer elements than theirs."""
-    short = partial(_in_short_blocks, block_scanning.lines_for)
-    monkeypatch.setattr(block_scanning, "lines_for", short)
+    short = partial(_in_short_blocks, scanning.lines_for)
+    monkeypatch.setattr(scanning, "lines_for", short)
     device, a = few_units("intel-cpu"), random((1500,))
     with portable.use(device), checks(schedule=schedule):
         xp = portable.xp(device)

@@ -19,8 +19,7 @@ import numpy as np
 
 from portable.backend import Capabilities, Program, faults
 from portable.errors import BackendUnavailableError, CompileError
-from portable_backends.cuda.rtc import include_folder
-from portable_backends.cuda.rtc_library import CompilerError, nvrtc
+from portable_backends.cuda.rtc import CompilerError, include_folder, nvrtc
 
 CUDA = Capabilities(
     dialect="cuda",
@@ -39,6 +38,7 @@ CUDA = Capabilities(
     max_workgroup=1024,
     max_workgroup_shape=(1024, 1024, 64),
     float_atomics=True,
+    atomic_pairs=True,
     memory_orders="acq_rel",
     forward_progress=True,
     faults=faults.NVIDIA,

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from portable.backend import Capabilities
-from portable.lang.emit.dialect import Dialect
-from portable.lang.emit.languages import LANGUAGES
+from portable.lang.emit.dialect import LANGUAGES, Dialect
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.bindings import Bindings
-from portable.lang.passes.functions import INSTRUCTIONS, lower_functions
+from portable.lang.passes.operators import INSTRUCTIONS, lower_functions
 from portable.lang.passes.semantics import Semantics
 from portable.sim.run import Simulation
 from tests.support.capabilities import made_up

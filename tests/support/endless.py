@@ -14,7 +14,7 @@ import numpy as np
 
 import portable as pt
 from portable import lang as kl
-from portable_backends.common import listening
+from portable_backends.common import gate
 from tests.support.patience import PATIENCE
 
 BEGUN, MAY_END, ENDED = 0, 1, 2
@@ -47,7 +47,7 @@ class _Noted(threading.Event):
         return super().wait(timeout)
 
 
-class _Waiter(listening._Waiter):  # type: ignore[misc]
+class _Waiter(gate._Waiter):  # type: ignore[misc]
     """Gives kernels as long as it takes after Ctrl-C."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -72,7 +72,7 @@ def launch(name: str, state: Any) -> None:
 
 
 def main(name: str) -> None:
-    listening._GRACE, listening._Waiter = PATIENCE, _Waiter
+    gate._GRACE, gate._Waiter = PATIENCE, _Waiter
     pt.use(name)
     state = np.zeros(3, np.int32)
     try:

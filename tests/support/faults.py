@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import map_block, map_expression, map_operands
+from portable.lang.ir.kernel import Kernel, map_block, map_expression, map_operands
 from portable.lang.tiles.work import number
 
 Change = Callable[[s.Statement], s.Block]

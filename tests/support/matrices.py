@@ -10,7 +10,7 @@ import numpy as np
 from portable import lang as kl
 from portable.backend import Capabilities
 from portable.dtypes import DType
-from portable.lang.arguments.signature import ArraySpec, Specialisation
+from portable.lang.arguments.arguments import ArraySpec, Specialisation
 from portable.lang.frontend.compile import translate
 from portable.lang.function import function
 from portable.lang.ir.kernel import Kernel, Options

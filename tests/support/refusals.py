@@ -11,7 +11,7 @@ import pytest
 
 import portable as pt
 from portable import errors
-from portable.lang.arguments.signature import ArraySpec, ParameterSpec, ScalarSpec, Specialisation
+from portable.lang.arguments.arguments import ArraySpec, ParameterSpec, ScalarSpec, Specialisation
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from tests.support.capabilities import made_up

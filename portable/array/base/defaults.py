@@ -5,11 +5,16 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from portable import dtypes, registry
 from portable.backend import Device
 from portable.dtypes import DType, complex64, float32
-from portable.errors import UnsupportedError
-from portable.primitives.base.geometry import whole_numbers
+from portable.errors import DTypeError, UnsupportedError
+from portable.namespace import to_numpy
+from portable.primitives.base.operands import in_single, kind_of, whole_numbers
+from portable.primitives.base.storage import Storage
+from portable.primitives.maps.work import common_type
 
 
 def device_for(device: Any) -> Device:
@@ -91,3 +96,114 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     if any(n < 0 for n in extents):
         raise ValueError(f"a shape has no negative extents: {extents}")
     return extents
+
+
+# Numbers that users have on the host, or in arrays of other libraries, as arrays of a device.
+
+
+def number_of(x: Any) -> Any:
+    """The Python number that a NumPy scalar or an array without dimensions stands for."""
+    if isinstance(x, Storage):
+        x = x.device.to_numpy(x)
+    return x.item() if isinstance(x, np.generic | np.ndarray) else x
+
+
+def beside(x: Any, other: Storage) -> Any:
+    """A number or sequence as an array on the device of another; anything else as it is.
+
+    Parameters
+    ----------
+    x : number, sequence or Array
+        What a user gave.
+    other : Storage
+        Which a number takes its dtype from, as beside it in an operation.
+
+    Raises
+    ------
+    OverflowError
+        For integers that the dtype does not hold.
+    """
+    if isinstance(x, list | tuple | np.generic):
+        return from_host(x, other.device)
+    if not isinstance(x, int | float | complex):
+        return x
+    kind = common_type((other.dtype, kind_of(x)))
+    double = other.device.capabilities.float64
+    return from_host(x, other.device, kind if double else in_single(kind))
+
+
+def from_host(obj: Any, device: Device, dtype: Any = None) -> Any:
+    """Numbers that are in no array of ours, as an array of a device.
+
+    Parameters
+    ----------
+    obj : array, sequence or number
+        An array of any library, a nested sequence, or a number.
+    device : Device
+        Where to.
+    dtype : dtype, optional
+        Of the result; by default that of an array, and the device's default for Python's numbers.
+
+    Raises
+    ------
+    OverflowError
+        For integers that the dtype does not hold.
+    DTypeError
+        For what is no number, and complex numbers as real ones.
+    """
+    host = _on_host(obj, None if dtype is None else dtypes.dtype(dtype))
+    typed = isinstance(obj, np.ndarray | np.generic) or hasattr(obj, "__dlpack__")
+    if dtype is not None:
+        kind = dtype_for(device, dtype)
+    else:
+        kind = dtypes.dtype(host.dtype)
+        wide = kind.real is dtypes.float64 and not typed
+        kind = default_dtype(device, kind.kind) if wide else dtype_for(device, kind)
+    return device.from_numpy(_converted(host, kind, None if typed else obj))
+
+
+def _on_host(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
+    if isinstance(obj, np.ndarray):
+        return obj
+    if hasattr(obj, "__dlpack__"):
+        return _from_dlpack(obj)
+    try:
+        values = np.asarray(obj)
+    except TypeError:  # arrays in a sequence, which are not copied to the host unasked
+        values = np.asarray(_plain(obj))
+    return _of_numbers(values, wanted) if values.dtype == object else values
+
+
+def _converted(host: np.ndarray[Any, Any], kind: DType, python: Any) -> np.ndarray[Any, Any]:
+    """An array on the host in another dtype; Python's integers may not be out of range."""
+    if host.dtype.kind == "c" and kind.kind in "iuf":
+        raise DTypeError(f"asarray of complex numbers as {kind.name}; take their real parts")
+    if python is not None and kind.is_integer and host.dtype != kind.numpy:
+        return np.asarray(_plain(python), dtype=kind.numpy)
+    with np.errstate(all="ignore"):
+        return host.astype(kind.numpy, copy=False)
+
+
+def _of_numbers(numbers: np.ndarray[Any, Any], wanted: DType | None) -> np.ndarray[Any, Any]:
+    """Python's numbers, of which NumPy makes no dtype since an integer is too large for any."""
+    for x in numbers.flat:
+        if not isinstance(x, int | float | complex):
+            raise DTypeError(f"asarray of {x!r}, which is no number")
+    letters = {kind_of(x) for x in numbers.flat} | ({wanted.kind} if wanted else set())
+    if not letters & {"f", "c"}:
+        raise OverflowError("asarray of an integer out of range for 64 bits; name a float's dtype")
+    return numbers.astype(np.complex128 if "c" in letters else np.float64)
+
+
+def _plain(items: Any) -> Any:
+    """A nested sequence with the arrays in it brought to the host."""
+    if isinstance(items, list | tuple):
+        return [_plain(item) for item in items]
+    return items.device.to_numpy(items) if isinstance(items, Storage) else items
+
+
+def _from_dlpack(obj: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.from_dlpack(obj)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return to_numpy(obj)

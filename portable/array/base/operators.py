@@ -9,8 +9,7 @@ import numpy as np
 from portable.array.base.operations import OPERATIONS
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.engine import apply
-from portable.primitives.maps.expression import Expression
-from portable.primitives.maps.operation import Operation
+from portable.primitives.maps.work import Expression, Operation
 
 
 class Operators:  # noqa: PLW1641  (arrays and their stand-ins differ in having a hash)

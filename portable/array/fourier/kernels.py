@@ -14,8 +14,7 @@ from math import prod
 from typing import Any
 
 from portable import lang as kl
-from portable.array.fourier.access import element
-from portable.array.fourier.butterflies import dft, times
+from portable.array.fourier.access import dft, element, times
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -317,7 +316,7 @@ def transform_by_workgroup(
     target : Target
         What is written.
     twiddles : array
-        The rotations of the stages, see `portable.array.fourier.tables.stage_rotations`.
+        The rotations of the stages, see `portable.array.fourier.plan.stage_rotations`.
     lines : int
         How many there are.
     SHAPE : Shape

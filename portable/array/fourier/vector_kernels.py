@@ -18,11 +18,12 @@ from portable.array.fourier.access import (
     PAIRED,
     SPLIT,
     WITHIN,
+    dft,
     element,
     put,
     recombined,
+    times,
 )
-from portable.array.fourier.butterflies import dft, times
 from portable.array.fourier.plan import LARGEST_PRIME
 from portable.lang.function import function
 from portable.lang.kernel import kernel
@@ -464,7 +465,7 @@ def transform_in_vectors(
     memory : array
         A row for each worker, with room for its lines twice, and an element of each more.
     twiddles : array
-        The rotations of the stages, see `portable.array.fourier.tables.stage_rotations`.
+        The rotations of the stages, see `portable.array.fourier.plan.stage_rotations`.
     lines, run : int
         How many there are, and of how many neighbours blocks are cut.
     n : int

@@ -15,7 +15,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.engine import applied, recorded
-from portable.primitives.maps.operation import Operation, conversion_to
+from portable.primitives.maps.work import Operation, conversion_to
 
 Product = Callable[[Recipe, Any, Any, Any], None]
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, Final
 
 from portable import lang as kl
-from portable.primitives.base.promotion import accumulator
+from portable.primitives.base.operands import accumulator
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.axis import reduced
 from portable.primitives.reductions.merging import Merge

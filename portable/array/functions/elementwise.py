@@ -8,15 +8,13 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.array.base.defaults import default_dtype
-from portable.array.base.engine import ArrayT, apply, is_expression
-from portable.array.base.operations import OPERATIONS
+from portable.array.base.operations import OPERATIONS, ArrayT, apply, is_expression
 from portable.dtypes import DType, bool_
 from portable.errors import DTypeError
-from portable.primitives.base.promotion import kind_of, promoted
+from portable.primitives.base.operands import kind_of, promoted
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.engine import check_operands
-from portable.primitives.maps.expression import Expression
-from portable.primitives.maps.operation import Operation
+from portable.primitives.maps.work import Expression, Operation
 
 _REAL: Final = Operation("real", "c", kl.real, result="real")
 _IMAG: Final = Operation("imag", "c", kl.imag, result="real")

@@ -13,26 +13,25 @@ import numpy as np
 
 from portable import dtypes
 from portable.array.base.conversion import to_device
-from portable.array.base.engine import ArrayT, apply, is_expression
+from portable.array.base.operations import ArrayT, apply, is_expression
 from portable.array.functions.elementwise import not_equal
 from portable.dtypes import bool_
 from portable.errors import DTypeError, ShapeError
-from portable.primitives.base.geometry import broadcast_shapes as common_shape
-from portable.primitives.base.geometry import (
+from portable.primitives.base.operands import broadcast_shapes as common_shape
+from portable.primitives.base.operands import (
     broadcast_strides,
     normalized_axes,
     normalized_axis,
+    promoted_on,
     reshaped_strides,
     whole_numbers,
 )
-from portable.primitives.base.promotion import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
-from portable.primitives.maps.operation import conversion_to
-from portable.primitives.moves.copying import copy_in
+from portable.primitives.maps.work import conversion_to
+from portable.primitives.moves.copying import copy_in, reshaped
 from portable.primitives.moves.gathering import gathered
-from portable.primitives.moves.reshaping import reshaped
 from portable.recording import told
 
 # -- copies ---------------------------------------------------------------------------------

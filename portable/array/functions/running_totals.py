@@ -7,12 +7,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from portable import lang as kl
-from portable.array.base.engine import ArrayT, filled
-from portable.array.base.operations import OPERATIONS
+from portable.array.base.operations import OPERATIONS, ArrayT, filled
 from portable.array.functions.manipulation import astype, joined, moveaxis
 from portable.array.functions.statistics import check_kind, sum_dtype
-from portable.primitives.base.geometry import normalized_axis
-from portable.primitives.base.promotion import accumulator
+from portable.primitives.base.operands import accumulator, normalized_axis
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.maps.engine import check_operands, recorded
 from portable.primitives.reductions.merging import Merge

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from portable.array.base.engine import ArrayT
-from portable.array.base.host_values import beside
+from portable.array.base.defaults import beside
+from portable.array.base.operations import ArrayT
 from portable.array.functions.elementwise import not_equal
 from portable.array.functions.manipulation import (
     contiguous,
@@ -15,18 +15,94 @@ from portable.array.functions.manipulation import (
 )
 from portable.dtypes import bool_, int64
 from portable.errors import DTypeError, ShapeError
-from portable.primitives.base.geometry import normalized_axis
-from portable.primitives.base.promotion import promoted_on
+from portable.primitives.base.operands import normalized_axis, promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands
 from portable.primitives.masks.compaction import true_indices
-from portable.primitives.moves.gathering import gathered_along, taken
-from portable.primitives.moves.reshaping import converted, reshaped
-from portable.primitives.moves.selection import Selection
-from portable.primitives.reductions.best import best_along_last
+from portable.primitives.moves.copying import converted, reshaped
+from portable.primitives.moves.gathering import Selection, gathered_along, taken
+from portable.primitives.reductions.stateful import best_along_last
+from portable.primitives.sorts.sorting import sorted_along_last
 from portable.primitives.sorts.sorting_kernels import search
 from portable.recording import told
+
+# The sorting functions of the Array API.
+
+
+def ordered(x: Any, descending: bool) -> tuple[Any, Any]:
+    """The last axis sorted, and where its elements were; equal elements keep their order."""
+    return sorted_along_last(x, descending, True, True)  # type: ignore[no-any-return]
+
+
+@told
+def sort(x: ArrayT, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> ArrayT:
+    """The elements along an axis in order.
+
+    Parameters
+    ----------
+    x : Array
+        Bools and numbers; complex ones are in the order of their real parts, then of the imaginary.
+    axis : int
+        Along which to sort.
+    descending : bool
+        Whether the greatest element comes first; equal elements keep their order then too.
+    stable : bool
+        Taken for the standard's sake: sorting is always stable.
+
+    Returns
+    -------
+    Array
+        Of the shape and dtype of `x`.
+
+    Notes
+    -----
+    NaN counts as greatest, zeros of either sign as equal. Long rows are ordered by their digits,
+    short ones by merging: the modules of `portable.primitives.sorts` say how, and after whom.
+    """
+    check_operands("sort", (x,))
+    return _along(x, axis, descending, True)
+
+
+def argsort(
+    x: ArrayT, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+) -> ArrayT:
+    """The positions by which `sort` orders the elements along an axis.
+
+    Parameters
+    ----------
+    x : Array
+        Bools and numbers; complex ones are in the order of their real parts, then of the imaginary.
+    axis : int
+        Along which to sort.
+    descending : bool
+        Whether the greatest element comes first; equal elements keep their order then too.
+    stable : bool
+        Taken for the standard's sake: sorting is always stable.
+
+    Returns
+    -------
+    Array
+        Of `int64` and the shape of `x`.
+
+    Notes
+    -----
+    NaN counts as greatest, zeros of either sign as equal. Long rows are ordered by their digits,
+    short ones by merging: the modules of `portable.primitives.sorts` say how, and after whom.
+    """
+    check_operands("argsort", (x,))
+    return _along(x, axis, descending, False)
+
+
+def _along(x: ArrayT, axis: int, descending: bool, values: bool) -> ArrayT:
+    dim = normalized_axis(axis, x.ndim)
+    if dim == x.ndim - 1:
+        return sorted_along_last(x, bool(descending), values, not values)  # type: ignore[no-any-return]
+    result: ArrayT = sorted_along_last(moveaxis(x, dim, -1), bool(descending), values, not values)
+    return contiguous(moveaxis(result, -1, dim))
+
+
+# The searching and indexing functions of the Array API.
 
 _GROUP: Final = 256
 _FEW_TO_COMPARE: Final = 8192

@@ -11,26 +11,30 @@ from typing import Any, Final
 from portable import dtypes
 from portable import lang as kl
 from portable.array.base.defaults import default_dtype
-from portable.array.base.engine import ArrayT, filled, filling
-from portable.array.base.operations import OPERATIONS
+from portable.array.base.operations import OPERATIONS, ArrayT, filled, filling
 from portable.array.functions.complex_sums import sum_of_pairs
 from portable.array.functions.elementwise import not_equal
 from portable.array.functions.manipulation import astype, expand_dims, permute_dims
 from portable.dtypes import DType, bool_, int8, int64, uint64
 from portable.errors import DTypeError
-from portable.primitives.base.geometry import normalized_axes, reduced_shape
-from portable.primitives.base.numbers import highest, lowest, number_for
-from portable.primitives.base.promotion import accumulator
+from portable.primitives.base.operands import (
+    accumulator,
+    highest,
+    lowest,
+    normalized_axes,
+    number_for,
+    reduced_shape,
+)
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import applied, check_operands, recorded
-from portable.primitives.maps.operation import conversion_to
-from portable.primitives.moves.reshaping import converted
-from portable.primitives.reductions import operations as k
+from portable.primitives.maps.work import conversion_to
+from portable.primitives.moves.copying import converted
+from portable.primitives.reductions import axis as k
 from portable.primitives.reductions.axis import grouped, reduced
 from portable.primitives.reductions.bool_words import counted_in_words, in_words
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.moments import variance
+from portable.primitives.reductions.stateful import variance
 from portable.recording import told
 
 Axis = int | tuple[int, ...] | None

@@ -6,39 +6,127 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
-from portable.array.fusion.fused_kernel import Steps
-from portable.array.fusion.fused_operands import (
-    Bound,
-    Operand,
-    array_operand,
-    bound,
-    handle_of,
-    number_operand,
-)
 from portable.array.fusion.fused_reduction_kernel import (
     MOST_DIMENSIONS,
     Extents,
     Parts,
     Reductions,
     Shares,
+    Steps,
     fused_reduction,
 )
 from portable.array.fusion.traced import Trace, Traced, refuse
 from portable.backend import ArrayView, Capabilities, Device
 from portable.dtypes import DType, bool_, dtype
 from portable.lang.launch.launch import Repeatable
-from portable.primitives.base.by_queue import ByQueue
-from portable.primitives.base.geometry import broadcast_strides, collapsed, power_of_two
-from portable.primitives.base.numbers import number_for
-from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.maps.elementwise_kernel import FULL
+from portable.primitives.base.operands import broadcast_strides, collapsed, number_for, power_of_two
+from portable.primitives.base.storage import ByQueue, contiguous_strides
+from portable.primitives.maps.elementwise_kernel import FULL, NUMBER, ROW
 from portable.primitives.maps.work import vector_lanes
 
+# Arguments of fused functions as kernels take them.
+
 Shape = tuple[int, ...]
+
+Bound = tuple[Any, int, Any]
+"""An argument of one launch: the handle and the offset of an array, or a number."""
+
+
+class Operand(NamedTuple):
+    """An input as the kernel takes it.
+
+    Attributes
+    ----------
+    how : str
+        FULL, ROW or NUMBER of `portable.primitives.maps.elementwise_kernel`.
+    given : ArrayView or number
+        What it is like.
+    layout : tuple or None
+        Its shape and strides as the kernel counts them; None for numbers.
+    number : DType or None
+        The dtype of a number; None for arrays.
+    """
+
+    how: str
+    given: Any
+    layout: tuple[Shape, Shape] | None
+    number: DType | None
+
+
+def number_operand(x: Traced) -> Operand:
+    """A Python number."""
+    return Operand(NUMBER, number_for(1, x.dtype), None, x.dtype)
+
+
+def array_operand(view: ArrayView, counted: Shape, step: Shape) -> Operand:
+    """An array of which a kernel counts the extents so, with these strides.
+
+    Parameters
+    ----------
+    view : ArrayView
+        The array.
+    counted : tuple of int
+        The extents.
+    step : tuple of int
+        The strides, in bytes.
+    """
+    row = step[-1] == 0
+    layout = (counted[:-1], step[:-1]) if row else (counted, step)
+    given = view._replace(shape=layout[0], strides=layout[1], layout=None)
+    return Operand(ROW if row else FULL, given, layout, None)
+
+
+def handle_of(view: ArrayView, layout: tuple[Shape, Shape] | None, interpreted: bool) -> Any:
+    """What the kernel takes; where it is run itself, the array as the kernel counts it.
+
+    Parameters
+    ----------
+    view : ArrayView
+        The array.
+    layout : tuple or None
+        Its shape and strides as the kernel counts them.
+    interpreted : bool
+        Whether the device runs kernels itself.
+    """
+    if not interpreted or layout is None:
+        return view.handle
+    return as_strided(view.handle, *layout)
+
+
+def bound(
+    operands: Sequence[Operand],
+    args: Sequence[Any],
+    views: Sequence[ArrayView | None],
+    interpreted: bool,
+) -> list[Bound]:
+    """The inputs of one launch.
+
+    Parameters
+    ----------
+    operands : sequence of Operand
+        The inputs as the plan has them.
+    args : sequence
+        What the function was called with.
+    views : sequence of (ArrayView or None)
+        The arrays among them.
+    interpreted : bool
+        Whether the device runs kernels itself.
+    """
+    bound_operands: list[Bound] = []
+    for operand, x, view in zip(operands, args, views, strict=True):
+        if view is None or operand.number is not None:
+            bound_operands.append((None, 0, number_for(x, operand.number)))  # type: ignore[arg-type]
+        else:
+            bound_operands.append((handle_of(view, operand.layout, interpreted), view.offset, None))
+    return bound_operands
+
+
+# Launches of fused functions that end in reductions.
 
 _GROUP: Final = 256
 _GROUPS_PER_UNIT: Final = 8

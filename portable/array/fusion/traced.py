@@ -24,12 +24,17 @@ from portable.array.fusion.fused_reduction_kernel import MOST_REDUCTIONS
 from portable.backend import Device
 from portable.dtypes import DType, bool_
 from portable.errors import DeviceMismatchError, DTypeError, UnsupportedError
-from portable.primitives.base.geometry import broadcast_shapes, normalized_axes, reduced_shape
-from portable.primitives.base.numbers import highest, lowest, number_for
-from portable.primitives.base.promotion import accumulator, kind_of
-from portable.primitives.maps.expression import Expression
-from portable.primitives.maps.operation import Operation, conversion_to
-from portable.primitives.maps.work import conversion_of
+from portable.primitives.base.operands import (
+    accumulator,
+    broadcast_shapes,
+    highest,
+    kind_of,
+    lowest,
+    normalized_axes,
+    number_for,
+    reduced_shape,
+)
+from portable.primitives.maps.work import Expression, Operation, conversion_of, conversion_to
 from portable.primitives.reductions.merging import Merge
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from portable.gradients.adjoint.names import is_float
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_statements, operands, reads, subexpressions
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements, operands, reads, subexpressions
 
 
 def names_in(x: e.Expression) -> set[str]:

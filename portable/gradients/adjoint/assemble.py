@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,6 +24,7 @@ from portable.gradients.adjoint.hoisting import after_loops
 from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Gathering, Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
+from portable.gradients.adjoint.own_elements import own_elements
 from portable.gradients.adjoint.reexecution import covered, refuse_stale
 from portable.gradients.adjoint.scopes import kept_in_variables
 from portable.gradients.adjoint.shares import summed_up
@@ -33,10 +35,8 @@ from portable.gradients.adjoint.unused import needed
 from portable.lang.checks import check
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import cast
+from portable.lang.ir.kernel import Kernel, all_statements, cast
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,6 @@ class _Assembly:
     ) -> None:
         dims = how.dims
         self.primal: Final = kernel
-        self.gradients: Final = gradients
         self.how: Final = how
         self.dims: Final = dims
         self.names: Final = names
@@ -210,14 +209,28 @@ class _Assembly:
             program = in_chunks(program, self.names)
         self.stack: Final = Stack(program, self.names, dims)
         self.flat, logs = with_logs(program, self.names, self.stack)
-        arrays = {x.parameter: x.array for x in gradients}
+        alone = own_elements(self.flat, dims)
+        own = {x.name for x in alone}
+        self.gradients: Final = [
+            replace(x, array=replace(x.array, own=x.parameter in own)) for x in gradients
+        ]
+        arrays = {x.parameter: x.array for x in self.gradients}
         self.activity: Final = Activity(self.flat, set(arrays))
-        self.memory: Final = Memory(self.flat, arrays, self.activity, self.names, dims)
+        self.logs: Final = logs
+        self.memory = Memory(self.flat, arrays, self.activity, self.names, alone)
         self.sums: Final = TileSums(self.flat, self.memory.arrays, self.names)
         self.gathers = True
-        self.sweeps: Final = Sweeps(
-            self.flat, self.names, self.activity, self.memory, self.stack, logs
-        )
+        self.sweeps = self._sweeps()
+
+    def _sweeps(self) -> Sweeps:
+        return Sweeps(self.flat, self.names, self.activity, self.memory, self.stack, self.logs)
+
+    def _part(self, gathering: Gathering) -> _Assembly:
+        """The same program once more, for the adjoints of some loads."""
+        part = copy(self)
+        part.memory = self.memory.for_some(gathering)
+        part.sweeps = part._sweeps()
+        return part
 
     def made(self) -> Adjoint:
         loc = self.flat.loc
@@ -276,7 +289,9 @@ class _Assembly:
         body = self.sums.put(settled(body, frozenset(x.name for x in self._cells())))
         known = covered(self.flat, self.sweeps.again)
         known |= {name for name, before in self.sums.again.items() if before in known}
-        live, cells = after_loops(needed(body, into, covered=known), self.names)
+        live, cells = after_loops(
+            needed(body, into, covered=known), self.names, self.flat.sub_group_size
+        )
         self.sweeps.cells += cells
         return settled(live, frozenset(x.name for x in self._cells()))
 
@@ -305,10 +320,8 @@ class _Assembly:
         moves = moved.moves if nowhere in moved.moves or not first else (*moved.moves, nowhere)
         last: s.Block = ()
         for number, move in enumerate(moves):
-            part = _Assembly(self.primal, self.gradients, self.how, self.names)
-            gathered = gatherable(part.flat, [moved.array], self.dims)[0]
-            loads = frozenset(x for x, at in gathered.loads.items() if at == number)
-            part.memory.gathering = Gathering(loads, total, all_add=first and move == nowhere)
+            loads = frozenset(x for x, at in moved.loads.items() if at == number)
+            part = self._part(Gathering(loads, total, all_add=first and move == nowhere))
             body += part._moved(move, sizes, total)
             if part.memory.totals:
                 shared, shares = part._handed_on()

@@ -13,8 +13,7 @@ from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.flatten import set_in
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.make import constant_of
-from portable.lang.ir.walk import all_statements, map_expression, map_operands, reads
+from portable.lang.ir.kernel import all_statements, constant_of, map_expression, map_operands, reads
 
 _JUMPS = s.Break | s.Continue | s.Return
 

@@ -17,8 +17,7 @@ from portable.gradients.adjoint.rounds import Rounds
 from portable.gradients.adjoint.trips import integer_type, trips
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import map_block
+from portable.lang.ir.kernel import Kernel, map_block
 
 
 def in_chunks(program: Kernel, names: Names) -> Kernel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.walk import all_statements, reads, subexpressions
+from portable.lang.ir.kernel import all_statements, reads, subexpressions
 
 
 def exposed(block: s.Block) -> list[e.Variable]:

@@ -13,8 +13,8 @@ from portable.gradients.adjoint.names import Names, is_float, refuse
 from portable.gradients.adjoint.rounds import Rounds
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import (
+from portable.lang.ir.kernel import (
+    Kernel,
     all_statements,
     map_block,
     map_children,

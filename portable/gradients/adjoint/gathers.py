@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
-from portable.dtypes import DType
+from portable.dtypes import DType, uint32, uint64
 from portable.errors import Location
 from portable.gradients.adjoint.own_elements import resolved_index, values_of
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import Array, Vector
-from portable.lang.ir.walk import (
+from portable.lang.ir.kernel import (
+    Kernel,
     all_expressions,
     all_statements,
     map_block,
@@ -28,6 +27,7 @@ from portable.lang.ir.walk import (
     map_operands,
     subexpressions,
 )
+from portable.lang.ir.types import Array, Vector
 
 _MOST_MOVES: Final = 9
 _MOST_STATEMENTS: Final = 120
@@ -142,13 +142,14 @@ def moved_back(
 
 
 def within(places: Sequence[e.Expression], sizes: Sequence[e.Expression]) -> e.Expression:
-    """Whether a place is in an ndrange; a global id as it stands is not below it."""
+    """Whether a place is in an ndrange; what lies before it is great as an unsigned number."""
     parts: list[e.Expression] = []
     for index, size in zip(places, sizes, strict=True):
-        if not isinstance(index, e.WorkItem):
-            assert isinstance(index.type, DType)
-            parts.append(e.Compare("ge", index, e.Const(0, index.type)))
-        parts.append(e.Compare("lt", index, size))
+        assert isinstance(index.type, DType)
+        unsigned = uint32 if index.type.itemsize == 4 else uint64
+        known = isinstance(index, e.WorkItem)
+        here, end = (x if known else e.Cast(x, unsigned) for x in (index, size))
+        parts.append(e.Compare("lt", here, end))
     return reduce(lambda x, y: e.Binary("and", x, y), parts)
 
 

@@ -10,21 +10,29 @@ from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.names import Names, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements, map_block
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements, map_block
 
 
-def after_loops(body: s.Block, names: Names) -> tuple[s.Block, list[e.Variable]]:
+def after_loops(
+    body: s.Block, names: Names, sub_group_size: int
+) -> tuple[s.Block, list[e.Variable]]:
     """A body with such additions behind loops, and the variables that sum up.
 
-    Nothing is added where the sum is nought, as where no round came to the addition.
+    Nothing is added where the sum is nought, as where no round came to the addition; nor to local
+    memory, where work-items wait for each other, if many run side by side.
     """
     cells: list[e.Variable] = []
 
     def change(x: s.Statement) -> s.Block:
         return _hoisted(x, names, cells) if isinstance(x, s.For | s.Loop) else (x,)
 
-    return map_block(body, change), cells
+    def some(x: s.Statement) -> s.Block:
+        here = isinstance(x, s.Atomic) and _is_sum(x) and x.array.space == "local"
+        return (_unless_nought(x),) if here and isinstance(x, s.Atomic) else (x,)
+
+    moved = map_block(body, change)
+    return (map_block(moved, some) if sub_group_size > 1 else moved), cells
 
 
 def _hoisted(loop: s.For | s.Loop, names: Names, cells: list[e.Variable]) -> s.Block:
@@ -57,4 +65,9 @@ def _is_sum(x: s.Atomic) -> bool:
 
 def _added(x: s.Atomic, total: e.Variable) -> s.Statement:
     addition = s.Atomic(None, "add", x.array, x.index, total, None, x.order, x.scope, x.loc)
-    return s.If(e.Compare("ne", total, zero(total.type)), (addition,), (), x.loc)
+    return _unless_nought(addition)
+
+
+def _unless_nought(x: s.Atomic) -> s.Statement:
+    assert x.value is not None
+    return s.If(e.Compare("ne", x.value, zero(x.value.type)), (x,), (), x.loc)

@@ -8,6 +8,7 @@ nought, since what was there before did not reach the loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,14 +16,10 @@ from portable.dtypes import DType
 from portable.errors import Location
 from portable.gradients.adjoint.activity import Activity
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
-from portable.gradients.adjoint.own_elements import own_elements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import cast
-from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.kernel import Kernel, all_statements, cast, linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
-from portable.lang.ir.walk import all_statements
 
 _Of = Callable[[e.Expression], e.Expression]
 _ADDS: Final = ("add", "sub")
@@ -65,8 +62,8 @@ class Memory:
         The array of gradients by the name of the parameter.
     activity : Activity
     names : Names
-    dims : int
-        How many dimensions the ndrange has.
+    alone : frozenset of Array
+        Those of which each work-item reaches elements of its own (`own_elements`).
 
     Attributes
     ----------
@@ -87,7 +84,7 @@ class Memory:
         gradients: Mapping[str, Array],
         activity: Activity,
         names: Names,
-        dims: int,
+        alone: frozenset[Array],
     ) -> None:
         self.arrays: list[Array] = []
         self.gathered: frozenset[Array] = frozenset()
@@ -97,7 +94,7 @@ class Memory:
         self._names: Final = names
         self._activity: Final = activity
         self._adjoints: dict[Array, Array] = {}
-        self._alone = own_elements(kernel, dims)
+        self._alone: Final = alone
         self._written = {y for x in all_statements(kernel.body) for y in x.written()}
         for x in kernel.parameters:
             if isinstance(x, Array) and x.name in gradients:
@@ -117,6 +114,12 @@ class Memory:
             made = replace(made, dtype=kind.real, shape=shape, layout=layout, ndim=len(shape))
         self.arrays.append(made)
         return made
+
+    def for_some(self, gathering: Gathering) -> Memory:
+        """The same arrays, of which only some loads are gone back through."""
+        part = copy(self)
+        part.gathering, part.totals, part.arrays = gathering, {}, list(self.arrays)
+        return part
 
     def sums(self) -> set[str]:
         """The names of the variables that sum up adjoints of elements."""

@@ -7,9 +7,8 @@ from portable.gradients.adjoint.rounds import Rounds
 from portable.gradients.adjoint.trips import integer_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_statements, map_expression, subexpressions
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements, map_expression, subexpressions
 
 
 def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:

@@ -15,9 +15,8 @@ from portable.gradients.adjoint.coverage import writes_what_it_reads
 from portable.gradients.adjoint.names import refuse
 from portable.gradients.adjoint.rounds import Rounds
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_statements
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements
 
 
 @dataclass(frozen=True, slots=True)

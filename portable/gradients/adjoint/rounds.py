@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from portable.errors import Location
-from portable.lang.ir.expressions import Expression, Variable
-from portable.lang.ir.roles import BINDS, BLOCK, READS
+from portable.lang.ir.expressions import BINDS, BLOCK, READS, Expression, Variable
 from portable.lang.ir.statements import Block, Statement
 
 

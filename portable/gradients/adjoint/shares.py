@@ -10,8 +10,7 @@ from portable.dtypes import DType
 from portable.gradients.adjoint.names import Names
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.places import linear_local_id, sub_group_id, sub_group_local_id
+from portable.lang.ir.kernel import Kernel, linear_local_id, sub_group_id, sub_group_local_id
 from portable.lang.ir.types import Array, Layout
 
 _FEW: Final = 8

@@ -14,8 +14,7 @@ from portable.errors import Location
 from portable.gradients.adjoint.names import Names, refuse
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import cast
+from portable.lang.ir.kernel import Kernel, cast
 from portable.lang.ir.types import Array
 
 
@@ -135,8 +134,9 @@ class Stack:
 
     def _array(self, name: str, kind: DType) -> Array:
         made = Array(
-            self._names.fresh(name), kind, "global", 2, strides=("any", "unit"), restrict=True
-        )
+            self._names.fresh(name), kind, "global", 2, strides=("any", "unit"),
+            restrict=True, own=True,
+        )  # fmt: skip
         self.arrays.append(made)
         return made
 

@@ -8,9 +8,7 @@ from typing import Final
 from portable.gradients.adjoint.names import Names, refuse, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import cast
-from portable.lang.ir.places import linear_id, sub_group_local_id
+from portable.lang.ir.kernel import Kernel, cast, linear_id, sub_group_local_id
 
 
 def sub_group_shares(

@@ -18,6 +18,7 @@ from portable.errors import Location
 from portable.gradients.adjoint.activity import Activity, spread_names
 from portable.gradients.adjoint.adjoints import Adjoints
 from portable.gradients.adjoint.exposed import exposed
+from portable.gradients.adjoint.extremes import extreme_shares, extremes
 from portable.gradients.adjoint.logs import Log
 from portable.gradients.adjoint.memory import Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
@@ -30,8 +31,7 @@ from portable.gradients.adjoint.trips import integer_type, trips
 from portable.gradients.adjoint.unused import needed
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import all_statements, map_expression, map_operands
+from portable.lang.ir.kernel import Kernel, all_statements, map_expression, map_operands
 
 _FORWARD_ONLY: Final = (s.Print, s.Check)
 
@@ -135,6 +135,7 @@ class Sweeps:
         self._variables: Final = frozenset(x.name for x in kernel.variables)
         self._adjoints: Final[dict[str, e.Variable]] = {}
         self._kept: Final[dict[int, list[e.Variable]]] = {}
+        self._finals: Final[dict[int, e.Variable]] = {}
         self._depth = 0
         self._measuring = False
 
@@ -205,6 +206,7 @@ class Sweeps:
 
     def _kept_rounds(self, x: Rounds, level: Level) -> s.Block:
         """A loop on the way forwards; what a round is on the way back is written at once."""
+        finals = self._begun(x)
         made = level.rounds[id(x)] = self._round(x, level)
         self._kept[id(x)] = made.kept
         known = trips(x, level.of)
@@ -220,11 +222,19 @@ class Sweeps:
         assert value is not None
         told = self._names.variable("rounds", value.type)
         level.counts[id(x)] = told
-        after = s.Let(told, value, x.loc)
+        after = (s.Let(told, value, x.loc), *finals)
         if counter is None:
-            return (loop, after)
+            return (loop, *after)
         self.cells.append(counter)
-        return (s.Assign(counter, zero(int32), x.loc), loop, after)
+        return (s.Assign(counter, zero(int32), x.loc), loop, *after)
+
+    def _begun(self, x: Rounds) -> list[s.Let]:
+        """Names what the loop finds the greatest of, and gives the names their values after it."""
+        out: list[s.Let] = []
+        for comparison, cell in extremes(x, self._kernel).items():
+            final = self._finals[comparison] = self._names.variable(cell.name, cell.type)
+            out.append(s.Let(final, cell, x.loc))
+        return out
 
     def _plain_rounds(self, x: Rounds, level: Level) -> s.Block:
         return (self._run(x, level, lambda at: self._walk(x.body, at, self._plain_rounds)),)
@@ -316,7 +326,12 @@ class Sweeps:
         if isinstance(x.value, e.Variable) and x.value.name in self._variables:
             adjoint_here = self._adjoint(x.value)
             return (*before, s.Assign(adjoint_here, e.Binary("add", adjoint_here, adjoint), x.loc))
-        terms = shares(x.value, x.var, adjoint)
+        final = self._finals.get(id(x))
+        terms = (
+            shares(x.value, x.var, adjoint)
+            if final is None
+            else extreme_shares(x.value, final, adjoint)
+        )
         if terms is None:
             word = getattr(x.value, "op", getattr(x.value, "function", type(x.value).__name__))
             hint = "give the kernel an adjoint of your own by portable.custom_vjp"

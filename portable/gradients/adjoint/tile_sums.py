@@ -21,11 +21,17 @@ from portable.gradients.adjoint.memory import unravelled
 from portable.gradients.adjoint.names import Names, is_float, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import constant_of
-from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.kernel import (
+    Kernel,
+    all_statements,
+    children,
+    constant_of,
+    linear_local_id,
+    map_expression,
+    map_operands,
+    reads,
+)
 from portable.lang.ir.types import Array, Layout, Vector
-from portable.lang.ir.walk import all_statements, children, map_expression, map_operands, reads
 
 _FEWEST: Final = 4
 """Work-items that add to the same element, from which on it is worth the exchange."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from portable.gradients.adjoint.activity import names_in
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import reads
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import reads
 
 
 def needed(

@@ -12,10 +12,9 @@ from typing import NamedTuple
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_statements, operands, subexpressions
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements, operands, subexpressions
 
 
 class Stray(NamedTuple):

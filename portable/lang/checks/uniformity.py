@@ -19,9 +19,8 @@ from typing import Final, NamedTuple, NoReturn
 from portable.errors import KernelError, Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_statements, children, operands
 from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.walk import all_statements, children, operands
 
 
 class _Grade(IntEnum):

@@ -10,9 +10,8 @@ C, so that a language outside the family stands beside it (`languages.Language`)
 from __future__ import annotations
 
 from portable.backend import Capabilities, Program
-from portable.lang.emit.dialect import Dialect
+from portable.lang.emit.dialect import LANGUAGES, Dialect
 from portable.lang.emit.kernels import print_kernel
-from portable.lang.emit.languages import LANGUAGES
 from portable.lang.emit.workarounds import steered
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes import reduced

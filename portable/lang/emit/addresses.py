@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from portable.dtypes import DType
-from portable.lang.emit.code import Code, Level, infix, wrapped
+from portable.lang.emit.context import Code, Level, infix, wrapped
 from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Array, Layout, Turns, chunk_bytes

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from portable.dtypes import DType, uint32, uint64
 from portable.errors import UnsupportedError
 from portable.lang.emit.addresses import Addresses
+from portable.lang.emit.context import Text
 from portable.lang.emit.expressions import Expressions
-from portable.lang.emit.printer import Text
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.passes.operators import float_extreme
@@ -121,6 +121,37 @@ class Atomics:
             return [f"{call};"]
         kind = self._dialect.types[x.array.dtype.short]
         return [f"const {kind} {self._context.names.of(x.var.name)} = {call};"]
+
+    def pair(self, x: s.Atomic, y: s.Atomic) -> list[str]:
+        """The lines of two additions to neighbouring elements: one instruction where they lie so.
+
+        That takes an address that two elements divide (PTX ISA, ``red``).
+        """
+        pointer = self._addresses.pointer(x.array, self._addresses.offset(x.array, x.index)).text
+        values = (self._expressions.text(z.value) for z in (x, y) if z.value is not None)
+        name = f"pt_atomic_add_pair_{x.scope}"
+        self._context.prelude.define(name, lambda: self._pair(name, self._scope(x.scope)))
+        return [f"{name}({pointer}, {', '.join(values)});"]
+
+    def _pair(self, name: str, scope: str) -> str:
+        word = f"red.relaxed.{scope}.global.add"
+        both = (
+            f'{self._asm}("{word}.v2.f32 [%0], {{%1, %2}};" :: "l"(at), "f"(x), "f"(y) : "memory");'
+        )
+        each = (
+            f'{self._asm}("{word}.f32 [%0], %1;" :: "l"(at), "f"(x) : "memory");',
+            f'{self._asm}("{word}.f32 [%0], %1;" :: "l"(at + 4), "f"(y) : "memory");',
+        )
+        lines = (
+            "const size_t at = __cvta_generic_to_global(p);",
+            "if ((at & 7) == 0) {",
+            f"    {both}",
+            "} else {",
+            *(f"    {line}" for line in each),
+            "}",
+        )
+        body = "\n".join(f"    {line}" for line in lines)
+        return f"{self._dialect.function} void {name}(float *p, float x, float y)\n{{\n{body}\n}}"
 
     def _check(self, x: s.Atomic) -> None:
         dtype = x.array.dtype
@@ -246,7 +277,7 @@ class Atomics:
 
     def _opencl3(self, op: str, target: _Place) -> list[str]:
         scope = self._scope(target.scope)
-        order = self._order(_allowed(op, target.order))
+        order = self._order(allowed_order(op, target.order))
         kind = self._dialect.types[target.dtype.short]
         q = f"(volatile {self._dialect.spaces[target.space]}atomic_{kind} *)p"
         match op:
@@ -257,7 +288,7 @@ class Atomics:
             case "exchange":
                 return [f"return atomic_exchange_explicit({q}, x, {order}, {scope});"]
             case "compare_exchange":
-                failed = self._order(_allowed("load", target.order))
+                failed = self._order(allowed_order("load", target.order))
                 arguments = f"{q}, &expected, x, {order}, {failed}, {scope}"
                 return [
                     f"atomic_compare_exchange_strong_explicit({arguments});",
@@ -285,7 +316,7 @@ class Atomics:
 
     def _nvidia(self, op: str, target: _Place) -> list[str]:
         space, pointer = self._ptx_pointer(target)
-        meaning = f"{_allowed(op, target.order)}.{self._scope(target.scope)}{space}"
+        meaning = f"{allowed_order(op, target.order)}.{self._scope(target.scope)}{space}"
         letter = _letter(target.dtype)
         kind = self._dialect.types[target.dtype.short]
         width = f"b{target.dtype.bits}"
@@ -323,14 +354,14 @@ class Atomics:
 
     def _clang(self, op: str, target: _Place) -> list[str]:
         scope = self._scope(target.scope)
-        order = self._order(_allowed(op, target.order))
+        order = self._order(allowed_order(op, target.order))
         match op:
             case "load":
                 return [f"return __hip_atomic_load(p, {order}, {scope});"]
             case "store":
                 return [f"__hip_atomic_store(p, x, {order}, {scope});"]
             case "compare_exchange":
-                failed = self._order(_allowed("load", target.order))
+                failed = self._order(allowed_order("load", target.order))
                 arguments = f"p, &expected, x, {order}, {failed}, {scope}"
                 return [
                     f"__hip_atomic_compare_exchange_strong({arguments});",
@@ -359,7 +390,7 @@ def _float_operation(op: str, x: e.Expression, y: e.Expression) -> e.Expression:
             raise UnsupportedError(f"there is no atomic {op} of floats")
 
 
-def _allowed(op: str, order: s.MemoryOrder) -> s.MemoryOrder:
+def allowed_order(op: str, order: s.MemoryOrder) -> s.MemoryOrder:
     """The part of an order that a plain load or store can have."""
     if op == "load":
         return "acquire" if order in ("acquire", "acq_rel") else "relaxed"

@@ -7,15 +7,18 @@ in question; literal braces are doubled.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, Literal
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
-from portable.backend import Capabilities
+from portable.backend import Capabilities, Program
 from portable.dtypes import DType
+from portable.errors import UnsupportedError
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
+from portable.system.files import fork_safe_lock
 
 SAME_NAME: Final = (
     "acos",
@@ -253,3 +256,101 @@ def _words_in(called: tuple[str, ...], named: tuple[str, ...]) -> frozenset[str]
     """The names of what some texts call, and all names in others; asked for with each kernel."""
     names = [name for text in called for name in _CALLED.findall(text)]
     return frozenset(names + [name for text in named for name in _NAME.findall(text)])
+
+
+# The languages that programs are generated in, found by name among those that are installed.
+#
+# Whoever adds one registers it, as backends are registered: an entry point of the group
+# ``portable.dialects``, whose name is what `portable.backend.Capabilities.dialect` says, and whose
+# object is a `dialect.Dialect`, the spellings of a language much like C, or a `Language`, which
+# prints by itself.
+
+GROUP: Final = "portable.dialects"
+
+
+@runtime_checkable
+class Language(Protocol):
+    """A language outside the C family.
+
+    Attributes
+    ----------
+    semantics : Semantics
+        What its operators mean by themselves; kernels are reduced to these.
+    """
+
+    @property
+    def semantics(self) -> Semantics:
+        """What its operators mean by themselves."""
+
+    def program(self, kernel: Kernel, capabilities: Capabilities) -> Program:
+        """The program of a kernel that `portable.lang.passes.reduced` gave.
+
+        Raises
+        ------
+        UnsupportedError
+            For a statement or expression that the language cannot say, with its name.
+        """
+
+
+class Languages:
+    """The installed languages; each is loaded when it is first asked for.
+
+    Parameters
+    ----------
+    find_entries : callable
+        Returns the entry points; called once, when first needed.
+    """
+
+    def __init__(self, find_entries: Callable[[], Iterable[EntryPoint]]) -> None:
+        self._find_entries = find_entries
+        self._lock = fork_safe_lock()
+        self._entries: dict[str, EntryPoint] | None = None
+        self._loaded: dict[str, Dialect | Language] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names; loads none of them."""
+        return tuple(sorted(self._registered()))
+
+    def language(self, name: str) -> Dialect | Language:
+        """The language of a name.
+
+        Raises
+        ------
+        UnsupportedError
+            If none is registered, or what is registered is no language or cannot be imported.
+        """
+        with self._lock:
+            language = self._loaded.get(name)
+            if language is None:
+                language = self._loaded[name] = self._load(name)
+        return language
+
+    def _registered(self) -> dict[str, EntryPoint]:
+        if self._entries is None:
+            self._entries = {entry.name: entry for entry in self._find_entries()}
+        return self._entries
+
+    def _load(self, name: str) -> Dialect | Language:
+        entry = self._registered().get(name)
+        if entry is None:
+            raise UnsupportedError(
+                f"no source is generated for {name!r} devices; the languages that are installed "
+                f"are {', '.join(self.names) or 'none'} (entry points of the group {GROUP!r})"
+            )
+        try:
+            loaded: Any = entry.load()
+        except Exception as error:
+            raise UnsupportedError(
+                f"the language {name!r} is registered as {entry.value}, which cannot be imported: "
+                f"{error}"
+            ) from error
+        if not isinstance(loaded, Dialect | Language):
+            raise UnsupportedError(
+                f"the language {name!r} is registered as {entry.value}, which is a "
+                f"{type(loaded).__name__}; it must be a Dialect, or have semantics and program()"
+            )
+        return loaded
+
+
+LANGUAGES: Final = Languages(lambda: entry_points(group=GROUP))

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from portable.dtypes import DType, float16, float32
 from portable.errors import UnsupportedError
-from portable.lang.emit import masks, vectors
-from portable.lang.emit.code import OPERATORS, Code, Level, infix, wrapped
-from portable.lang.emit.context import Context
-from portable.lang.emit.literals import literal
-from portable.lang.emit.printer import Text
+from portable.lang.emit import avx512, vectors
+from portable.lang.emit.context import (
+    OPERATORS,
+    Code,
+    Context,
+    Level,
+    Text,
+    infix,
+    literal,
+    wrapped,
+)
 from portable.lang.ir import expressions as e
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import Vector, scalar_of
@@ -69,9 +75,9 @@ class Expressions:
             case e.Lane() | e.Splat() | e.MakeVector():
                 return vectors.structural(self, x)
             case e.Compress():
-                return masks.compressed(self, x)
+                return avx512.compressed(self, x)
             case e.Count():
-                return masks.counted(self, x)
+                return avx512.counted(self, x)
             case _ if isinstance(x.type, Vector) or _takes_vectors(x):
                 return vectors.elementwise(self, x)
             case _:

@@ -13,9 +13,8 @@ from portable.lang.emit.dialect import Dialect
 from portable.lang.emit.statements import Statements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_statements
 from portable.lang.ir.types import Array, Turns, Vector, chunk_bytes
-from portable.lang.ir.walk import all_statements
 
 _ALIGNMENT = 128
 _SLOT_BYTES = 8
@@ -141,9 +140,10 @@ class _Printer:
 
         They take it that no other work-item does either: LLVM moves loads of memory that is told so
         over barriers, and hands on what this work-item stored before one. So nothing is said of
-        what is written where work-items meet.
+        what is written where work-items meet, unless each keeps to elements of its own.
         """
-        return array.restrict and (array not in written or not self._communicates)
+        alone = array.own or array not in written or not self._communicates
+        return array.restrict and alone
 
     @cached_property
     def _communicates(self) -> bool:
@@ -252,7 +252,7 @@ def _has_uniform(kernel: Kernel) -> bool:
     return not alone and any(isinstance(x, s.WorkgroupUniform) for x in all_statements(kernel.body))
 
 
-def _turn_bytes(array: Array) -> int:
+def turn_bytes(array: Array) -> int:
     """Bytes after which a swizzle repeats, 0 without; matrix units turn chunks by address bits."""
     chunks, size = array.layout.swizzle if array.layout else 0, array.dtype.itemsize
     return chunks and chunk_bytes(size) * chunks * Turns.of(chunks, size).height
@@ -265,7 +265,7 @@ def _carve(kernel: Kernel) -> tuple[dict[Array, int], int]:
     for array in kernel.arrays:
         if array.space == "local":
             assert array.layout is not None
-            alignment = max(_ALIGNMENT, _turn_bytes(array))
+            alignment = max(_ALIGNMENT, turn_bytes(array))
             start = -(-end // alignment) * alignment
             offsets[array] = start
             end = start + array.layout.size * array.dtype.itemsize

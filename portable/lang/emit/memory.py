@@ -8,8 +8,7 @@ from portable.backend.faults import Fault
 from portable.dtypes import DType, bool_, float16
 from portable.lang.emit import vectors
 from portable.lang.emit.addresses import Addresses, unit_axis
-from portable.lang.emit.code import Code, Level, wrapped
-from portable.lang.emit.context import Context
+from portable.lang.emit.context import Code, Context, Level, wrapped
 from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s

@@ -13,8 +13,7 @@ from typing import Any
 from portable.backend.faults import Fault
 from portable.dtypes import bool_
 from portable.errors import UnsupportedError
-from portable.lang.emit.code import OPERATORS, Code, Level, infix, wrapped
-from portable.lang.emit.printer import Printer, Text
+from portable.lang.emit.context import OPERATORS, Code, Level, Printer, Text, infix, wrapped
 from portable.lang.ir import expressions as e
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of

@@ -34,7 +34,7 @@ from portable.lang.frontend.values import (
 from portable.lang.frontend.variables import Unassigned
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.walk import subexpressions
+from portable.lang.ir.kernel import subexpressions
 
 _MOST_REPETITIONS: Final = 2**16
 

@@ -18,9 +18,9 @@ from portable.lang import words
 from portable.lang.frontend import arithmetic, structs
 from portable.lang.frontend.conversion import as_bool, cast, constant, constant_truth
 from portable.lang.frontend.expressions import ExpressionTranslator
-from portable.lang.frontend.frame import Closure
 from portable.lang.frontend.values import (
     IN_KERNELS,
+    Closure,
     Product,
     Range,
     Struct,

@@ -21,10 +21,10 @@ from portable.dtypes import (
 from portable.dtypes import dtype as dtype_of
 from portable.lang.arguments.structs import is_composite, items_of
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.inference import Slot
 from portable.lang.frontend.values import (
     IN_KERNELS,
     Complex,
+    Slot,
     Struct,
     StructView,
     Value,

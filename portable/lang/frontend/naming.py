@@ -19,11 +19,12 @@ from portable.lang.arguments.structs import field_names
 from portable.lang.frontend import arithmetic, memory, structs, variables
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import constant
-from portable.lang.frontend.frame import Closure, Frame
 from portable.lang.frontend.syntax import Given
 from portable.lang.frontend.values import (
     IN_KERNELS,
+    Closure,
     Complex,
+    Frame,
     Struct,
     StructView,
     Super,

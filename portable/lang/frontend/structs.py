@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.errors import OutsideKernelError
-from portable.lang.arguments.binding import binder_of
+from portable.lang.arguments.parameters import binder_of
 from portable.lang.arguments.structs import (
     declared_types,
     field_names,
@@ -21,8 +21,8 @@ from portable.lang.arguments.structs import (
 from portable.lang.frontend import memory
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import cast, constant
-from portable.lang.frontend.frame import Frame
 from portable.lang.frontend.values import (
+    Frame,
     Struct,
     StructView,
     Super,

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.errors import KernelError
-from portable.lang.arguments.binding import binder_of
+from portable.lang.arguments.parameters import binder_of
 from portable.lang.frontend import structs, variables
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.bindings import BindingTranslator
-from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.builder import Builder, Seam
 from portable.lang.frontend.conversion import (
     as_bool,
     as_type,
@@ -31,8 +31,6 @@ from portable.lang.frontend.conversion import (
     constant_truth,
     unify,
 )
-from portable.lang.frontend.frame import Closure, Frame, LoopKind
-from portable.lang.frontend.seams import Seam
 from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.syntax import (
@@ -45,7 +43,10 @@ from portable.lang.frontend.syntax import (
     is_left,
 )
 from portable.lang.frontend.values import (
+    Closure,
     Elements,
+    Frame,
+    LoopKind,
     Product,
     Range,
     Value,
@@ -59,7 +60,7 @@ from portable.lang.frontend.variables import Unassigned
 from portable.lang.function import Function, arity
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.intervals import Interval
+from portable.lang.ir.facts import Interval
 from portable.lang.ir.types import Fragment
 from portable.lang.words.word import word_of
 

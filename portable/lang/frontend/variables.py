@@ -11,14 +11,15 @@ from typing import Any, Final
 
 from portable.dtypes import DType, float32
 from portable.errors import Location
-from portable.lang.arguments.signature import constant_key
+from portable.lang.arguments.arguments import constant_key
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_type, common_dtype, default_dtype
-from portable.lang.frontend.inference import Slot, VariableType
 from portable.lang.frontend.values import (
     Complex,
+    Slot,
     Struct,
     Value,
+    VariableType,
     View,
     describe,
     is_number,

@@ -12,8 +12,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "Function"]
-
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -74,7 +72,23 @@ def _fma(x: Any, y: Any, z: Any) -> Any:
     if x.dtype == np.float64:
         return _fma64(*np.broadcast_arrays(x, y, z))
     product = x.astype(np.float64) * y.astype(np.float64)
+    if x.dtype == np.float32:
+        total = product + z
+        if not np.count_nonzero(_perhaps_rounded_twice(total)):
+            return total.astype(np.float32)
     return _added_to_odd(product, z.astype(np.float64)).astype(x.dtype)
+
+
+_NORMAL: Final = 2.0**-126
+
+
+def _perhaps_rounded_twice(total: Any) -> Any:
+    """Which rounded sums lie halfway between numbers of f32, so that the exact ones may not.
+
+    Numbers of f32 below the normal ones lie further apart than 29 bits tell; 0 is exact.
+    """
+    small = (np.abs(total) < _NORMAL) & (total != 0)
+    return small | ((total.view(np.int64) & (2**29 - 1)) == 2**28)
 
 
 def _two_sum(x: Any, y: Any) -> tuple[Any, Any]:

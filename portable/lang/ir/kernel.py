@@ -2,15 +2,246 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from operator import is_
+from typing import Any, Final
 
-from portable.dtypes import DType
+from portable.dtypes import DType, uint32, uint64
 from portable.errors import Location
-from portable.lang.ir.expressions import Variable
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.expressions import Role, Variable, roles_of
 from portable.lang.ir.statements import Block
-from portable.lang.ir.types import Array, Fragment
+from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, scalar_of
 
-__all__ = ["Kernel", "Options"]
+# Walking and rebuilding trees of the IR, so that no pass spells out every node.
+
+_HOLDERS: Final = ("Expression", "Variable")
+_operands: Final[dict[type, tuple[str, ...]]] = {}
+_given: Final[dict[type, tuple[str, ...]]] = {}
+_parts: Final[dict[type, tuple[tuple[str, ...], tuple[str, ...]]]] = {}
+
+
+def _operand_names(kind: type[e.Expression]) -> tuple[str, ...]:
+    """The fields of a class of expressions that hold its operands."""
+    names = _operands.get(kind)
+    if names is None:
+        result = (f.name for f in fields(kind) if any(word in str(f.type) for word in _HOLDERS))
+        names = _operands[kind] = tuple(result)
+    return names
+
+
+def _given_names(kind: type[Any]) -> tuple[str, ...]:
+    """The fields that an object of a class is made from, in order."""
+    names = _given.get(kind)
+    if names is None:
+        names = _given[kind] = tuple(f.name for f in fields(kind) if f.init)
+    return names
+
+
+def _part_names(kind: type[s.Statement]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields of a class of statements that have a role: other than blocks, and blocks."""
+    names = _parts.get(kind)
+    if names is None:
+        roles = roles_of(kind)
+        names_here = tuple(name for name, role in roles.items() if role is not Role.BLOCK)
+        names = _parts[kind] = names_here, tuple(name for name in roles if name not in names_here)
+    return names
+
+
+def _outermost(x: Any, names: Iterable[str]) -> list[e.Expression]:
+    """The outermost expressions in some fields of a node."""
+    expressions: list[e.Expression] = []
+    for name in names:
+        held = getattr(x, name)
+        if isinstance(held, e.Expression):
+            expressions.append(held)
+        else:
+            expressions += _inside(held)
+    return expressions
+
+
+def _inside(x: Any) -> Iterator[e.Expression]:
+    """The outermost expressions in a field's value."""
+    if isinstance(x, e.Expression):
+        yield x
+    elif isinstance(x, Region):
+        yield from typing.cast(tuple[e.Expression, ...], x.starts)
+    elif isinstance(x, tuple):
+        for item in x:
+            yield from _inside(item)
+
+
+def children(x: e.Expression) -> list[e.Expression]:
+    """The direct operands of an expression."""
+    return _outermost(x, _operand_names(type(x)))
+
+
+def subexpressions(x: e.Expression) -> Iterator[e.Expression]:
+    """The expression itself and everything below it, from left to right."""
+    waiting = [x]
+    while waiting:
+        expression = waiting.pop()
+        yield expression
+        if inner := children(expression):
+            waiting += reversed(inner)
+
+
+def operands(statement: s.Statement) -> list[e.Expression]:
+    """The outermost expressions of a statement, not of the blocks in it; variables it sets too."""
+    return _outermost(statement, _part_names(type(statement))[0])
+
+
+def reads(statement: s.Statement) -> list[e.Expression]:
+    """The outermost expressions of a statement that it evaluates, not of the blocks in it."""
+    roles = roles_of(type(statement))
+    names = (n for n, role in roles.items() if role not in (Role.BINDS, Role.SETS, Role.BLOCK))
+    return _outermost(statement, names)
+
+
+def all_statements(block: s.Block) -> Iterator[s.Statement]:
+    """Every statement of a block and of the blocks in it, in the order of the text."""
+    waiting = [*reversed(block)]
+    while waiting:
+        statement = waiting.pop()
+        yield statement
+        for name in reversed(_part_names(type(statement))[1]):
+            waiting += reversed(getattr(statement, name))
+
+
+def all_expressions(block: s.Block) -> Iterator[e.Expression]:
+    """Every expression and sub-expression in a block and the blocks in it."""
+    for statement in all_statements(block):
+        for operand in operands(statement):
+            yield from subexpressions(operand)
+
+
+def written_arrays(block: s.Block) -> frozenset[Array]:
+    """The global arrays that some statement of the block may write."""
+    arrays = (x for statement in all_statements(block) for x in statement.written())
+    return frozenset(x for x in arrays if isinstance(x, Array) and x.space == "global")
+
+
+def places(block: s.Block) -> Iterator[e.WorkItem]:
+    """Where the block asks for the place of its work-item or workgroup in the ndrange."""
+    for x in all_expressions(block):
+        if isinstance(x, e.WorkItem) and x.word in ("global_id", "group_id"):
+            yield x
+
+
+def _rebuild(node: Any, names: Iterable[str], transform: Callable[[Any], Any]) -> Any:
+    """The node with what some of its fields hold transformed."""
+    changes = {}
+    for name in names:
+        old = getattr(node, name)
+        new = transform(old)
+        if new is not old:
+            changes[name] = new
+    return _remade(node, changes) if changes else node
+
+
+def _changed(
+    node: Any, names: Iterable[str], change: Callable[[e.Expression], e.Expression]
+) -> Any:
+    """The node with the outermost expressions in some of its fields changed."""
+    changes = {}
+    for name in names:
+        old = getattr(node, name)
+        new = change(old) if isinstance(old, e.Expression) else _map_inside(old, change)
+        if new is not old:
+            changes[name] = new
+    return _remade(node, changes) if changes else node
+
+
+def _remade(node: Any, changes: dict[str, Any]) -> Any:
+    kind = type(node)
+    given = [changes[n] if n in changes else getattr(node, n) for n in _given_names(kind)]
+    return kind(*given)
+
+
+def _map_inside(x: Any, change: Callable[[e.Expression], e.Expression]) -> Any:
+    if isinstance(x, e.Expression):
+        return change(x)
+    if isinstance(x, Region):
+        starts = _map_inside(x.starts, change)
+        return x if starts is x.starts else replace(x, starts=starts)
+    if not isinstance(x, tuple):
+        return x
+    items = [_map_inside(i, change) for i in x]
+    return x if all(map(is_, items, x)) else tuple(items)
+
+
+def map_children(x: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
+    """Rebuilds an expression with `change` applied to its direct operands."""
+    names = _operand_names(type(x))
+    if not names:
+        return x
+    return typing.cast(e.Expression, _changed(x, names, change))
+
+
+def map_expression(x: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
+    """Rebuilds an expression bottom up, `change` being applied to each node after its operands."""
+    return change(map_children(x, lambda child: map_expression(child, change)))
+
+
+def map_operands(
+    statement: s.Statement, change: Callable[[e.Expression], e.Expression]
+) -> s.Statement:
+    """Rebuilds a statement with `change` applied to its outermost expressions.
+
+    Blocks inside it are left alone; variables that it sets are passed to `change` as well.
+    """
+    names = _part_names(type(statement))[0]
+    return typing.cast(s.Statement, _changed(statement, names, change))
+
+
+def map_blocks(statement: s.Statement, change: Callable[[s.Block], s.Block]) -> s.Statement:
+    """Rebuilds a statement with `change` applied to the blocks directly inside it."""
+    names = _part_names(type(statement))[1]
+    if not names:
+        return statement
+    return typing.cast(s.Statement, _rebuild(statement, names, change))
+
+
+def map_memory(statement: s.Statement, change: Callable[[Array], Array]) -> s.Statement:
+    """Rebuilds a statement with `change` applied to the arrays that it touches."""
+
+    def moved(x: Region) -> Region:
+        array = change(x.array)
+        return x if array is x.array else replace(x, array=array)
+
+    return _map_held(statement, lambda x: change(x) if isinstance(x, Array) else moved(x))
+
+
+def map_regions(statement: s.Statement, change: Callable[[Region], Region]) -> s.Statement:
+    """Rebuilds a statement with `change` applied to the regions of arrays that it touches."""
+    return _map_held(statement, lambda x: change(x) if isinstance(x, Region) else x)
+
+
+def _map_held(statement: s.Statement, change: Callable[[Any], Any]) -> s.Statement:
+    def inside(x: Any) -> Any:
+        if isinstance(x, Array | Region):
+            return change(x)
+        if isinstance(x, tuple):
+            items = tuple(inside(i) for i in x)
+            return x if all(new is old for new, old in zip(items, x, strict=True)) else items
+        return x
+
+    names = _part_names(type(statement))[0]
+    return typing.cast(s.Statement, _rebuild(statement, names, inside))
+
+
+def map_block(block: s.Block, change: Callable[[s.Statement], s.Block]) -> s.Block:
+    """Rebuilds a block bottom up: each statement, inner blocks done, gives any number of others."""
+    out: list[s.Statement] = []
+    for statement in block:
+        out.extend(change(map_blocks(statement, lambda inner: map_block(inner, change))))
+    return tuple(out)
+
+
+# A whole kernel in the IR.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +320,6 @@ class Kernel:
         So it is where no work-item needs another one of its workgroup, by local memory or by
         meeting it; else the ndrange is padded to whole workgroups.
         """
-        from portable.lang.ir.walk import all_statements
-
         shared = any(array.space == "local" for array in self.arrays)
         return not shared and all(x.together() == "work_item" for x in all_statements(self.body))
 
@@ -103,13 +332,111 @@ class Kernel:
     @property
     def written(self) -> frozenset[Array]:
         """The global arrays that some statement may write."""
-        from portable.lang.ir.walk import written_arrays
-
         return written_arrays(self.body)
 
     @property
     def dimensions(self) -> int:
         """Of the ndrange, how many it asks for its place in; at least 1."""
-        from portable.lang.ir.walk import places
-
         return max((1 + item.dim for item in places(self.body)), default=1)
+
+
+# Short ways to write nodes that passes make often; operands may be vectors.
+
+# Where a work-item stands, in terms of the words that every device has.
+
+
+def linear_local_id(workgroup: tuple[int, int, int], kind: DType) -> e.Expression:
+    """The linear local index of a work-item as an expression; dimension 0 varies fastest."""
+    total: e.Expression | None = None
+    for dim in (2, 1, 0):
+        if workgroup[dim] == 1:
+            continue
+        number = e.WorkItem("local_id", dim, kind)
+        if total is None:
+            total = number
+        else:
+            scaled = e.Binary("mul", total, e.Const(workgroup[dim], kind))
+            total = e.Binary("add", scaled, number)
+    return e.Const(0, kind) if total is None else total
+
+
+def linear_id(kernel: Kernel, kind: DType) -> e.Expression:
+    """The same, of a kernel that may be launched along one dimension."""
+    if kernel.flat:
+        return e.WorkItem("local_linear_id", 0, kind)
+    return linear_local_id(kernel.workgroup, kind)
+
+
+def sub_group_id(kernel: Kernel, kind: DType) -> e.Expression:
+    """The number of a work-item's sub-group; their size is a power of two."""
+    exponent = kernel.sub_group_size.bit_length() - 1
+    return e.Binary("shr", linear_id(kernel, kind), e.Const(exponent, kind))
+
+
+def sub_group_local_id(kernel: Kernel, kind: DType) -> e.Expression:
+    """The number of a work-item in its sub-group."""
+    if kernel.sub_group_size == 1:
+        return e.Const(0, kind)
+    return e.Binary("and", linear_id(kernel, kind), e.Const(kernel.sub_group_size - 1, kind))
+
+
+# Short ways to write nodes that passes make often; operands may be vectors.
+
+
+def constant(value: float, kind: ValueType) -> e.Expression:
+    """A number of a type, in every lane."""
+    scalar = e.Const(value, scalar_of(kind))
+    return e.Splat(scalar, kind) if isinstance(kind, Vector) else scalar
+
+
+def like(kind: ValueType, scalar: DType) -> ValueType:
+    """The type with as many lanes as `kind`, each of type `scalar`."""
+    return Vector(scalar, kind.lanes) if isinstance(kind, Vector) else scalar
+
+
+def unsigned(kind: ValueType) -> ValueType:
+    """The unsigned type of an integer type's width."""
+    return like(kind, uint32 if scalar_of(kind).bits == 32 else uint64)
+
+
+def cast(x: e.Expression, scalar: DType) -> e.Expression:
+    """`x` in a type, lane by lane."""
+    if scalar_of(x.type) is scalar:
+        return x
+    if isinstance(x, e.Const) and scalar.kind == "u":
+        return e.Const(int(x.value) % 2**scalar.bits, scalar)
+    return e.Cast(x, like(x.type, scalar))
+
+
+def reinterpret(x: e.Expression, kind: ValueType) -> e.Expression:
+    """The bits of an integer as the signed or unsigned type of its width."""
+    if x.type == kind:
+        return x
+    return e.Bitcast(x, kind) if isinstance(kind, Vector) else e.Cast(x, kind)
+
+
+def compare(op: e.CompareOp, x: e.Expression, value: float) -> e.Compare:
+    """Whether `x` compares so with a number.
+
+    Parameters
+    ----------
+    op : str
+        As of `portable.lang.ir.expressions.Compare`.
+    x : Expression
+    value : float
+    """
+    return e.Compare(op, x, constant(value, x.type))
+
+
+def constant_of(x: e.Expression) -> float | None:
+    """The number that an expression is, for vectors in every lane; None where it is none."""
+    match x:
+        case e.Const(value=value):
+            return value
+        case e.Splat():
+            return constant_of(x.x)
+        case e.MakeVector(elements=elements):
+            values = {constant_of(lane) for lane in elements}
+            return values.pop() if len(values) == 1 else None
+        case _:
+            return None

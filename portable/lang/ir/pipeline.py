@@ -6,11 +6,8 @@ from dataclasses import dataclass, field
 
 from portable.errors import Location
 from portable.lang.ir import statements as s
-from portable.lang.ir.expressions import Const, Expression, Variable
-from portable.lang.ir.roles import BINDS, BLOCK, READS
+from portable.lang.ir.expressions import BINDS, BLOCK, READS, Const, Expression, Variable
 from portable.lang.ir.types import Scope
-
-__all__ = ["Pipeline", "in_rounds", "rounds_of"]
 
 
 @dataclass(frozen=True, slots=True)

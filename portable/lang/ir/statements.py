@@ -7,60 +7,22 @@ from typing import ClassVar, Literal
 
 from portable.backend import Box
 from portable.errors import Location
-from portable.lang.ir.expressions import Expression, Variable
-from portable.lang.ir.roles import (
+from portable.lang.ir.expressions import (
     BINDS,
     BLOCK,
     READS,
     SETS,
     UPDATES,
     WRITES,
+    Expression,
     Memory,
     Role,
+    Variable,
     declared,
     memory,
     variables,
 )
 from portable.lang.ir.types import Array, Fragment, Region, Scope
-
-__all__ = [
-    "Assign",
-    "Atomic",
-    "AtomicOp",
-    "Barrier",
-    "Block",
-    "Break",
-    "BulkCopy",
-    "BulkWait",
-    "Check",
-    "Continue",
-    "CopyCommit",
-    "CopyTile",
-    "CopyVector",
-    "CopyWait",
-    "Fence",
-    "For",
-    "ForElements",
-    "ForItems",
-    "FragmentFill",
-    "FragmentLoad",
-    "FragmentStore",
-    "If",
-    "Instruction",
-    "Let",
-    "Load",
-    "Loop",
-    "MemoryOrder",
-    "MemoryScope",
-    "Multiply",
-    "Print",
-    "Return",
-    "Statement",
-    "Store",
-    "SubGroup",
-    "SubGroupOp",
-    "WorkgroupUniform",
-]
 
 MemoryOrder = Literal["relaxed", "acquire", "release", "acq_rel"]
 MemoryScope = Literal["workgroup", "device"]
@@ -375,7 +337,7 @@ class CopyTile(Statement):
     done, as far as this work-item's share goes, when the statement is. `by` holds the number of the
     first of the work-items that copy, a multiple of how many they are, and how many; None stands
     for all. Where there is a `completion`, an mbarrier's array and index, one work-item asks a copy
-    engine for the whole of it, and the bytes are reported there.
+    engine (TMA) for the whole of it, and the bytes are reported there.
     """
 
     alike: ClassVar[bool] = True

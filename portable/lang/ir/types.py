@@ -8,23 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 from portable.dtypes import DType, bool_, float16, float32, float64, int32, int64, uint32, uint64
 
-__all__ = [
-    "LANES",
-    "REGISTERS",
-    "Array",
-    "Fragment",
-    "Layout",
-    "Region",
-    "Scope",
-    "Space",
-    "StrideClass",
-    "Turns",
-    "Vector",
-    "chunk_bytes",
-    "lanes_of",
-    "scalar_of",
-]
-
 REGISTERS = frozenset({bool_, int32, uint32, int64, uint64, float16, float32, float64})
 """The scalar types of registers; `float16` only in kernels declared ``native_half=True``."""
 
@@ -164,9 +147,11 @@ class Array:
         Of global arrays: the first element lies at a multiple of 16 bytes, as does every element
         reached by adding multiples of the "any" strides.
     boxed : bool
-        Of global arrays: a copy engine can be told of boxes of it.
+        Of global arrays: TMA can be told of boxes of it.
     restrict : bool
         Of global arrays: overlaps no other array argument that is written, nor is overlapped.
+    own : bool
+        Of global arrays: each work-item reaches elements that no other one does.
     lanes : int
         Of private arrays: each element is a vector of so many lanes (1: a scalar).
     """
@@ -180,6 +165,7 @@ class Array:
     strides: tuple[StrideClass, ...] = ()
     aligned: bool = False
     restrict: bool = False
+    own: bool = False
     lanes: int = 1
     boxed: bool = False
 

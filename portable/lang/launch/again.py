@@ -46,21 +46,11 @@ _still_used: Final[list[object]] = []
 """Arguments of launches that Ctrl-C left running."""
 
 
-class Asked(NamedTuple):
-    """What a call is given, and what is known of it beforehand.
+class Calls(NamedTuple):
+    """What is known beforehand of an operation's calls.
 
     Attributes
     ----------
-    arrays : tuple of array or None
-        What the work is done on.
-    out : array or None
-        Where the result is put, if that is given.
-    options : tuple
-        What else there is, hashable where it is right.
-    numbers : tuple of float
-        Factors and the like, each call's own, which launches are given as they are.
-    table : object
-        The state of tuned parameters.
     alike : tuple of (int, int)
         Arrays, the result being the last, that may be one and the same.
     written : tuple of int
@@ -69,27 +59,9 @@ class Asked(NamedTuple):
         Whether arrays that have gaps, or another order than C's, are copied unseen.
     """
 
-    arrays: tuple[Any, ...]
-    out: Any
-    options: tuple[Any, ...]
-    numbers: tuple[float, ...]
-    table: object
     alike: tuple[tuple[int, int], ...] = ()
     written: tuple[int, ...] = ()
     whole: bool = False
-
-    @property
-    def key(self) -> Any:
-        """What calls alike have in common, as far as it is cheap to say; None where it is not."""
-        given = (*self.arrays, self.out)
-        same = [given[i] is given[j] for i, j in self.alike]
-        try:
-            forms = [None if x is None else (x.dtype, x.shape, x.strides) for x in given]
-        except AttributeError:
-            if not all(x is None or (is_tensor(x) and x.is_cuda) for x in given):
-                return None
-            forms = [None if x is None else (x.dtype, x.shape, x.stride()) for x in given]
-        return (*forms, *same, self.options)
 
 
 class _Known(NamedTuple):
@@ -136,38 +108,77 @@ class _OfThread(threading.local):
 _of_thread = _OfThread()
 
 
-def remembered(asked: Asked, work: Callable[..., Any]) -> Any:
+def remembered(
+    calls: Calls,
+    arrays: tuple[Any, ...],
+    out: Any,
+    options: tuple[Any, ...],
+    numbers: tuple[float, ...],
+    table: object,
+    work: Callable[..., Any],
+) -> Any:
     """Does some work, or what a call alike did, on other arrays.
 
     Parameters
     ----------
-    asked : Asked
-        The call.
+    calls : Calls
+        What calls of the operation are like.
+    arrays : tuple of array or None
+        What the work is done on.
+    out : array or None
+        Where the result is put, if that is given.
+    options : tuple
+        What else there is, hashable where it is right.
+    numbers : tuple of float
+        Factors and the like, each call's own, which launches are given as they are.
+    table : object
+        The state of tuned parameters.
     work : callable
-        Takes the numbers and gives the result, `out` or a new array. All its launches are by
-        `enqueue` and `enqueue_call`, and read nothing but what is given and what they made.
+        Takes the arrays, `out`, the options and each number, and gives the result, `out` or a new
+        array. All its launches are by `enqueue` and `enqueue_call`, and read nothing but what is
+        given and what they made.
     """
     if RECORDING.get() is not None:  # a part of another call, which remembers it all
-        return work(*asked.numbers)
-    key = asked.key
+        return work(arrays, out, options, *numbers)
+    key = _key(calls, arrays, out, options)
     try:
         known = _of_thread.known.get(key)
     except TypeError:  # options that are to be refused, or lists
-        return work(*asked.numbers)
-    if known is not None and known.table is asked.table:
+        return work(arrays, out, options, *numbers)
+    if known is not None and known.table is table:
         try:
-            result = known.make() if asked.out is None else asked.out
+            result = known.make() if out is None else out
         except MemoryError:
-            return work(*asked.numbers)
-        if known.launched((*asked.numbers, *asked.arrays, result)):
+            return work(arrays, out, options, *numbers)
+        if known.launched((*numbers, *arrays, result)):
             return result
     if key is None or not _pays_to_learn(key):
-        return work(*asked.numbers)
-    numbers = tuple(1.0 * x for x in asked.numbers)  # objects that stand nowhere else
+        return work(arrays, out, options, *numbers)
+    numbers = tuple(1.0 * x for x in numbers)  # objects that stand nowhere else
     with recorded() as steps:
-        result = work(*numbers)
-    _learn(key, asked, (*numbers, *asked.arrays, result), steps)
+        result = work(arrays, out, options, *numbers)
+    learnt = _learnt(calls, len(numbers), (*numbers, *arrays, result), table, steps)
+    if learnt is not None and _makes_room(key, learnt):
+        _of_thread.known[key] = learnt
     return result
+
+
+def _key(calls: Calls, arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
+    """What calls alike have in common, as far as it is cheap to say; None where it is not."""
+    parts: list[Any] = [options, out if out is None else out.dtype]
+    try:
+        parts.append(arrays[0].dtype)
+        for x in arrays:
+            parts += (None,) if x is None else (x.shape, x.strides)
+    except AttributeError:
+        if not all(x is None or (is_tensor(x) and x.is_cuda) for x in (*arrays, out)):
+            return None
+        parts += [None if x is None else (x.shape, x.stride()) for x in arrays]
+    if calls.alike:
+        given = (*arrays, out)
+        for i, j in calls.alike:
+            parts.append(given[i] is given[j])
+    return tuple(parts)
 
 
 def forget() -> None:
@@ -184,31 +195,28 @@ def _pays_to_learn(key: Any) -> bool:
     return count % _AFTER == 0
 
 
-def _learn(key: Any, asked: Asked, given: tuple[Any, ...], steps: Sequence[Step]) -> None:
-    """Gets ready for more calls like one that was right."""
+def _learnt(
+    calls: Calls, first: int, given: tuple[Any, ...], table: object, steps: Sequence[Step]
+) -> _Known | None:
+    """What makes more calls like one that was right, whose arrays are behind some numbers."""
     device = device_of_arrays(given[-1])
-    if not steps:
-        return
-    first = len(asked.numbers)
     views = [None if x is None else _seen(device, x) for x in given[first:]]
-    if asked.whole and not all(v is None or lies_whole(v) for v in views):
-        return
+    if not steps or (calls.whole and not all(v is None or lies_whole(v) for v in views)):
+        return None
     views = [*[None] * first, *views]
     text = text_for(device, given, _NO_CONSTANTS, views)
     if text is None:
-        return
+        return None
     places = _Places(device, text, given, views, first)
     if not all(isinstance(step, Launch) and places.add(step) for step in steps):
-        return
+        return None
     places.finish()
-    if not _makes_room(key, device, places.size):
-        return
-    written = (len(given) - 1, *(first + i for i in asked.written))
-    alike = {frozenset((first + i, first + j)) for i, j in asked.alike}
+    written = (len(given) - 1, *(first + i for i in calls.written))
+    alike = {frozenset((first + i, first + j)) for i, j in calls.alike}
     same = {x for x in alike if len({id(given[i]) for i in x}) == 1}
     text.require_distances(list(_pairs(views, written, same)), True)
-    _of_thread.known[key] = _Known(
-        asked.table,
+    return _Known(
+        table,
         device,
         device.current_queue(),
         _maker(device, given[-1]),
@@ -232,17 +240,17 @@ def _maker(device: Device, result: Any) -> Callable[[], Any]:
     return device.maker(shape, dtype(result.dtype))
 
 
-def _makes_room(key: Any, device: Device, size: int) -> bool:
-    """Whether so many bytes may be kept for a call; those of the one that it replaces are not."""
-    memory = device.capabilities.global_memory or _UNKNOWN_MEMORY
-    if size * _MOST_KEPT > memory:
+def _makes_room(key: Any, known: _Known) -> bool:
+    """Whether the room of a call may be kept; that of the one that it replaces is not."""
+    memory = known.device.capabilities.global_memory or _UNKNOWN_MEMORY
+    if known.size * _MOST_KEPT > memory:
         return False
     before = _of_thread.known.pop(key, None)
     if before is not None:
         _of_thread.room -= before.size
-    if (_of_thread.room + size) * _ALL_KEPT > memory:
+    if (_of_thread.room + known.size) * _ALL_KEPT > memory:
         _of_thread.clear()
-    _of_thread.room += size
+    _of_thread.room += known.size
     return True
 
 

@@ -20,7 +20,7 @@ from portable.lang.emit import generate
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.checked import REPORT_WORDS, Site, checked
 from portable.profiling import reports
-from portable.system.locks import fork_safe_lock
+from portable.system.files import fork_safe_lock
 
 _VARIABLE: Final = "PORTABLE_CHECK"
 _reports: Final[dict[str, _Report]] = {}
@@ -80,7 +80,7 @@ class CheckedExecutable(Executable):
     def boxes(
         self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
     ) -> Callable[[Any], Any]:
-        """As the program without checks describes arrays to a copy engine."""
+        """As the program without checks describes arrays to TMA."""
         return self._executable.boxes(argument, shape, strides)
 
 

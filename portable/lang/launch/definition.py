@@ -10,14 +10,14 @@ from typing import Any, Final, NoReturn
 
 from portable.backend import Argument, ArrayView, Device, Executable, Program
 from portable.errors import LaunchError
-from portable.lang.arguments.arguments import specs_of
-from portable.lang.arguments.signature import (
+from portable.lang.arguments.arguments import (
     ArraySpec,
     ParameterSpec,
     Specialisation,
     constant_key,
     leaf_names,
     leaf_specs,
+    specs_of,
 )
 from portable.lang.arguments.structs import flattened
 from portable.lang.ir.expressions import Variable

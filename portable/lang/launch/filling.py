@@ -15,18 +15,44 @@ from operator import attrgetter
 from typing import Any
 
 from portable.backend import Argument, ArrayView, Executable
-from portable.lang.arguments.arguments import element_strides
-from portable.lang.arguments.signature import (
+from portable.lang.arguments.arguments import (
     LeafSpec,
     ParameterSpec,
     ScalarSpec,
     StaticSpec,
+    element_strides,
     leaf_specs,
 )
 
 
+class Names:
+    """Names for values in functions that are made of Python text, for what runs at every launch.
+
+    Texts that differ in values alone are compiled once.
+
+    Attributes
+    ----------
+    values : dict
+        What stands by which name.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    def named(self, value: Any) -> str:
+        """A name that stands for a value."""
+        name = f"v{len(self.values)}"
+        self.values[name] = value
+        return name
+
+    def function(self, source: str, **parts: Any) -> Any:
+        """What a text defines, whose braces hold `parts` and, as ``names``, all names."""
+        text = source.format(names=", ".join(self.values), **parts)
+        return _maker_of(text)(**self.values)
+
+
 @lru_cache(maxsize=512)
-def maker_of(text: str) -> Callable[..., Any]:
+def _maker_of(text: str) -> Callable[..., Any]:
     """The function ``make`` that a text defines, which takes the values of its names."""
     namespace: dict[str, Any] = {}
     exec(text, namespace)  # noqa: S102  (it is made of literals of this package and of backends')
@@ -114,18 +140,11 @@ class Filling:
         return self._function("views, numbers", "views[{}].handle", "views[{}].offset")
 
     def _function(self, given: str, handle: str, offset: str) -> Callable[..., list[Any]]:
-        values: list[Any] = []
-
-        def named(value: Any) -> str:
-            values.append(value)
-            return f"v{len(values) - 1}"
-
-        text = self.text(Wording(handle.format, offset.format, "numbers[{}]".format, named))
-        names = ", ".join(f"v{i}" for i in range(len(values)))
-        make: Callable[..., list[Any]] = maker_of(
-            f"def make({names}):\n    return lambda {given}: {text}\n"
-        )(*values)
-        return make
+        names = Names()
+        words = Wording(handle.format, offset.format, "numbers[{}]".format, names.named)
+        source = "def make({names}):\n    return lambda {given}: {text}\n"
+        made: Callable[..., list[Any]] = names.function(source, given=given, text=self.text(words))
+        return made
 
 
 def filling_of(

@@ -24,8 +24,14 @@ from portable.errors import InterruptedLaunchError, LaunchError, PortableError, 
 from portable.interchange.host_arrays import SentArrays
 from portable.interchange.libraries import stream_of, tensors_viewed
 from portable.interchange.tensors import is_tensor
-from portable.lang.arguments.arguments import byte_range, is_array, needs_index64, scalar_key
-from portable.lang.arguments.signature import Specialisation, constant_key
+from portable.lang.arguments.arguments import (
+    Specialisation,
+    byte_range,
+    constant_key,
+    is_array,
+    needs_index64,
+    scalar_key,
+)
 from portable.lang.arguments.structs import flattened, is_composite, structure_of
 from portable.lang.launch.definition import Definition
 from portable.lang.launch.filling import Filling, filling_of

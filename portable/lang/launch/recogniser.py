@@ -17,11 +17,10 @@ import numpy as np
 from portable.backend import ArrayView, Device, ViewCode
 from portable.dtypes import DType
 from portable.interchange.tensors import is_tensor
-from portable.lang.arguments.arguments import ALIGNMENT, scalar_key
-from portable.lang.arguments.signature import constant_key
+from portable.lang.arguments.arguments import ALIGNMENT, constant_key, scalar_key
 from portable.lang.arguments.structs import field_names, flattened, is_composite, items_of
 from portable.lang.function import Function
-from portable.lang.launch.filling import Filling, Wording, maker_of
+from portable.lang.launch.filling import Filling, Names, Wording
 from portable.lang.launch.geometry import Three
 from portable.registry import registry
 
@@ -149,14 +148,14 @@ def _unchanging(x: Any) -> bool:
     return isinstance(x, _UNCHANGING)
 
 
-class Text:
+class Text(Names):
     """Such a function in the making: its conditions and launches, and what names in it stand for.
 
     Values go by names, so that plans which differ in values alone share one compiled text.
     """
 
     def __init__(self) -> None:
-        self._names: dict[str, Any] = {}
+        super().__init__()
         self._same: list[str] = []
         self._constants: list[str] = []
         self._parts: list[str] = []
@@ -180,7 +179,7 @@ class Text:
         self._taken.append("")
         items = items_of(x)
         names = [self._named_part(item) for item in items]
-        self._names[f"{name}_kind"] = kind
+        self.values[f"{name}_kind"] = kind
         differs = f"type({name}) is not {name}_kind"
         if kind is tuple:
             differs += f" or len({name}) != {len(items)}"
@@ -201,12 +200,12 @@ class Text:
             fits = wide if scalar_key(given) == "wide" else narrow
             self._same.append(f"type({x}) is int and {fits}")
         elif kind in (bool, float, complex) or isinstance(given, np.generic):
-            self._names[f"{x}_kind"] = kind
+            self.values[f"{x}_kind"] = kind
             self._same.append(f"type({x}) is {x}_kind")
         elif isinstance(given, FunctionType):
             self._same.append(self._does_the_same(x, x, given))
         else:
-            self._names[f"{x}_same"] = given
+            self.values[f"{x}_same"] = given
             self._same.append(f"{x} is {x}_same")
 
     def require_equal(self, x: str, given: Any) -> None:
@@ -215,12 +214,12 @@ class Text:
 
     def _does_the_same(self, x: str, function: str, given: FunctionType) -> str:
         """A function that finds what it names as it was: it may do something else by now."""
-        self._names |= {"key_of": constant_key, f"{x}_key": constant_key(given)}
+        self.values |= {"key_of": constant_key, f"{x}_key": constant_key(given)}
         return f"key_of({function}) == {x}_key"
 
     def require_array(self, x: str, code: ViewCode, view: ArrayView) -> None:
         """An array of the same type, layout, writability and alignment."""
-        self._names |= code.names | {
+        self.values |= code.names | {
             f"{x}_kind": code.kind,
             f"{x}_dtype": view.dtype,
             f"{x}_shape": view.shape,
@@ -229,9 +228,9 @@ class Text:
             f"{x}_layout": view.layout,
             f"{x}_phase": view.address % ALIGNMENT,
         }
-        if code.kind is np.ndarray and "before" not in self._names:
+        if code.kind is np.ndarray and "before" not in self.values:
             # Several devices take NumPy's arrays; the one that was chosen decides.
-            self._names |= {"chosen": registry.chosen_device, "before": registry.chosen_device()}
+            self.values |= {"chosen": registry.chosen_device, "before": registry.chosen_device()}
             self._same.append("chosen() is before")
         self._same += [f"type({x}) is {x}_kind", code.same.format(x=x)]
         self._parts += [f"{x}_{part} = {getattr(code, part).format(x=x)}" for part in _PARTS]
@@ -239,7 +238,7 @@ class Text:
 
     def require_constants(self, given: Mapping[str, Any]) -> None:
         """The same constants under the same names, not looked at in the very same mapping."""
-        self._names["known"] = given
+        self.values["known"] = given
         self._constants = [f"len(constants) == {len(given)}"]
         for i, (name, x) in enumerate(given.items()):
             self._constants.append(self._constant(f"c{i}", name, x))
@@ -248,7 +247,7 @@ class Text:
         text = f"constants.get({name!r}, constants)"
         if isinstance(given, FunctionType):
             return self._does_the_same(x, text, given)
-        self._names[x] = given
+        self.values[x] = given
         if type(given) is not int:
             return f"{text} is {x}"
         return f"(({x}_now := {text}) is {x} or type({x}_now) is int and {x}_now == {x})"
@@ -258,7 +257,7 @@ class Text:
         meetings = []
         for i, (first, low, high, second, other_low, other_high) in enumerate(pairs):
             x, y = f"a{first}", f"a{second}"
-            self._names |= {f"near{i}": other_low - high, f"far{i}": other_high - low}
+            self.values |= {f"near{i}": other_low - high, f"far{i}": other_high - low}
             meetings.append(
                 f"({x}_owner == {y}_owner and near{i} < {x}_address - {y}_address < far{i})"
             )
@@ -272,24 +271,17 @@ class Text:
         launch, groups = self.named(bound.launch), self.named(bound.groups)
         self._launches.append(f"{launch}({groups}, {bound.filling.text(words)})")
 
-    def named(self, value: Any) -> str:
-        """A name that stands for a value."""
-        name = f"t{len(self._names)}"
-        self._names[name] = value
-        return name
-
     def compiled(self, arity: int) -> Again:
         """The function."""
-        text = _SOURCE.format(
+        made: Again = self.function(
+            _SOURCE,
             arity=arity,
             constants=" and ".join(self._constants),
             launches="\n        ".join(self._launches),
-            names=", ".join(self._names),
             parts="; ".join(self._parts),
             same=" and ".join(self._same),
             taken=_NEW_LINE.join(self._taken) or "pass",
             unlike=" or ".join(self._unlike),
             unpacked=", ".join(self._unpacked),
         )
-        made: Again = maker_of(text)(**self._names)
         return made

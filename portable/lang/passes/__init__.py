@@ -19,20 +19,24 @@ from portable.backend import Capabilities
 from portable.backend.faults import Fault
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
-from portable.lang.passes.bindings import Bindings
-from portable.lang.passes.complements import lower_complements
-from portable.lang.passes.functions import lower_functions
-from portable.lang.passes.joins import meet_after_barriers
-from portable.lang.passes.loops import lower_loops
+from portable.lang.passes.bindings import (
+    Bindings,
+    end_ranges,
+    launched_flat,
+    lower_loops,
+    meet_after_barriers,
+)
 from portable.lang.passes.narrow_floats import lower_narrow_floats
-from portable.lang.passes.negations import keep_negations, plain_negations
-from portable.lang.passes.operators import lower_operators
-from portable.lang.passes.places import launched_flat
-from portable.lang.passes.ragged import end_ranges
-from portable.lang.passes.rounding import round_constants
+from portable.lang.passes.negations import (
+    keep_negations,
+    lower_complements,
+    plain_negations,
+    round_constants,
+    wrap_signed,
+)
+from portable.lang.passes.operators import lower_functions, lower_operators
 from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.sub_groups import lower_sub_groups
-from portable.lang.passes.wrapping import wrap_signed
 
 __all__ = ["reduced"]
 

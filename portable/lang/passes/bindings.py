@@ -1,12 +1,158 @@
-"""Names for values that a pass needs more than once."""
+"""Names for values, and what places, branches and loops make of variables."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
+from math import prod
+
+from portable.dtypes import DType
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.facts import Facts
-from portable.lang.ir.types import ValueType
+from portable.lang.ir.facts import Facts, whole
+from portable.lang.ir.kernel import (
+    Kernel,
+    all_statements,
+    compare,
+    constant,
+    linear_id,
+    map_block,
+    map_blocks,
+    reinterpret,
+    sub_group_id,
+    sub_group_local_id,
+    subexpressions,
+    unsigned,
+)
+from portable.lang.ir.types import ValueType, scalar_of
+from portable.lang.passes.semantics import Semantics
+
+# Places of work-items, from the indices that every language has.
+#
+# The sub-group of a work-item follows from its linear local index. Where a device forms sub-groups
+# in another order, a workgroup of several dimensions is launched along one, and the local indices
+# are worked out.
+
+
+def launched_flat(kernel: Kernel, semantics: Semantics) -> Kernel:
+    """The kernel, launched along one dimension where its sub-groups would not be right else."""
+    return replace(kernel, flat=semantics.flat_sub_groups and _needs_flat(kernel))
+
+
+def _needs_flat(kernel: Kernel) -> bool:
+    """Whether sub-groups are used in a workgroup whose rows they do not divide."""
+    size, (x, y, z) = kernel.sub_group_size, kernel.workgroup
+    used = any(isinstance(statement, s.SubGroup) for statement in all_statements(kernel.body))
+    return used and size > 1 and y * z > 1 and x % size != 0
+
+
+def placed(x: e.WorkItem, kernel: Kernel) -> e.Expression:
+    """A word in terms of those that every language has; itself where it is one."""
+    match x.word:
+        case "sub_group_local_id":
+            return sub_group_local_id(kernel, x.type)
+        case "sub_group_id":
+            return sub_group_id(kernel, x.type)
+        case "num_sub_groups":
+            return e.Const(-(-prod(kernel.workgroup) // kernel.sub_group_size), x.type)
+        case "local_id" if kernel.workgroup[x.dim] == 1:
+            return e.Const(0, x.type)
+        case "local_id" | "global_id" | "global_size" if kernel.flat:
+            return _unfolded(x, kernel)
+        case _:
+            return x
+
+
+def _unfolded(x: e.WorkItem, kernel: Kernel) -> e.Expression:
+    """An index of a workgroup that is launched along one dimension."""
+    extent = e.Const(kernel.workgroup[x.dim], x.type)
+    if x.word == "local_id":
+        before = e.Const(prod(kernel.workgroup[: x.dim]), x.type)
+        row = e.Binary("floordiv", linear_id(kernel, x.type), before, nonnegative=True)
+        return e.Binary("mod", row, extent, nonnegative=True)
+    word: e.WorkItemWord = "group_id" if x.word == "global_id" else "num_groups"
+    total = e.Binary("mul", e.WorkItem(word, x.dim, x.type), extent)
+    if x.word == "global_size":
+        return total
+    return e.Binary("add", total, placed(e.WorkItem("local_id", x.dim, x.type), kernel))
+
+
+# Lets a workgroup meet again where branches and loops with barriers end, and at a round's end.
+#
+# PoCL (3.0 and 3.1) runs the work-items of a workgroup in loops from one barrier to the next. Where
+# one of two ways to a place leads through a barrier, as after an ``if`` that holds one, the code
+# from that place to the next barrier belongs to two such loops, and variables assigned beyond the
+# barrier were seen to have the values there that they had before the branch. A barrier at that
+# place parts the loops. All work-items reach it, since all reach those within.
+#
+# PoCL itself ends each round of a loop with barriers in one, but puts it before the last branch
+# where nothing follows what that branch skips: all work-items then go where the first one goes. A
+# barrier of ours at a round's end follows it. Loops that count have the step there, which is
+# enough. The same was seen of a branch with barriers that ends in a branch without one, so that its
+# sides end in one, and of loops without any in kernels with barriers, to which PoCL adds its own
+# where all work-items go round as often: there a fence, which work-items may reach apart, is
+# enough.
+
+
+def meet_after_barriers(kernel: Kernel) -> Kernel:
+    """The kernel with a barrier after each branch and loop in which there is one.
+
+    The sides of such a branch end in one too, and so do the rounds of such a loop but for ``for``.
+    """
+    if kernel.workgroup == (1, 1, 1) or not _meets(kernel.body):
+        return kernel
+    return replace(kernel, body=map_block(kernel.body, _joined))
+
+
+def _meets(block: s.Block) -> bool:
+    """Whether work-items meet anywhere in a block."""
+    return any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in all_statements(block))
+
+
+def _joined(statement: s.Statement) -> s.Block:
+    if not isinstance(statement, s.If | s.For | s.Loop):
+        return (statement,)
+    if not any(_meets(block) for block in statement.blocks()):
+        if isinstance(statement, s.Loop):
+            fence = s.Fence("acq_rel", "workgroup", statement.loc)
+            return (replace(statement, body=_round(statement.body, fence)),)
+        return (statement,)
+    meeting = s.Barrier(statement.loc)
+    if isinstance(statement, s.Loop):
+        return replace(statement, body=_round(statement.body, meeting)), meeting
+    if isinstance(statement, s.If):
+        then, orelse = _ended(statement.then, meeting), _ended(statement.orelse, meeting)
+        return replace(statement, then=then, orelse=orelse), meeting
+    return statement, meeting
+
+
+def _round(body: s.Block, end: s.Barrier | s.Fence) -> s.Block:
+    """A loop's body with `end` where it ends, and where it is left early for the next round.
+
+    With a barrier that is right where the loop holds barriers: all work-items continue, or none.
+    """
+    return _ended(_before_continuing(body, end), end)
+
+
+def _ended(block: s.Block, end: s.Barrier | s.Fence) -> s.Block:
+    """A block with `end` where its end is reached."""
+    if not block or isinstance(block[-1], s.Barrier | s.Break | s.Continue | s.Return):
+        return block
+    return *block, end
+
+
+def _before_continuing(block: s.Block, end: s.Barrier | s.Fence) -> s.Block:
+    out: list[s.Statement] = []
+    for x in block:
+        if isinstance(x, s.Continue):
+            out.append(end)
+        is_loop = isinstance(x, s.For | s.Loop)
+        out.append(x if is_loop else map_blocks(x, lambda inner: _before_continuing(inner, end)))
+    return tuple(out)
+
+
+# Names for values that a pass needs more than once.
 
 
 class Bindings:
@@ -59,3 +205,110 @@ def _is_simple(x: e.Expression) -> bool:
             return _is_simple(x.x)
         case _:
             return isinstance(x, e.Const | e.Variable | e.Extent | e.Stride | e.WorkItem)
+
+
+# Loops whose variable simply runs up or down to a bound that stays what it is.
+
+# Ends ndranges where the user said, within the last workgroup, by a guard at the beginning.
+
+
+def end_ranges(kernel: Kernel) -> Kernel:
+    """The kernel, whose work-items return at once where they are beyond the ndrange."""
+    if not kernel.ragged:
+        return kernel
+    kind = kernel.index_type
+    beyond: list[e.Expression] = [
+        e.Compare("ge", e.WorkItem("global_id", dim, kind), e.WorkItem("global_size", dim, kind))
+        for dim in kernel.ragged
+    ]
+    anywhere = reduce(lambda x, y: e.Binary("or", x, y), beyond)
+    guard = s.If(anywhere, (s.Return(kernel.loc),), (), kernel.loc)
+    return replace(kernel, body=(guard, *kernel.body))
+
+
+# Loops whose variable simply runs up or down to a bound that stays what it is.
+
+
+def lower_loops(kernel: Kernel, bindings: Bindings) -> Kernel:
+    """The kernel with loops that compare with a fixed bound after adding a constant.
+
+    A loop whose step is not a constant, or might carry its variable past the end of its type,
+    counts its rounds instead.
+    """
+    loops = _Loops(kernel, bindings)
+    return replace(kernel, body=map_block(kernel.body, loops.statement))
+
+
+class _Loops:
+    def __init__(self, kernel: Kernel, bindings: Bindings) -> None:
+        self._mutable = frozenset(kernel.variables)
+        self._facts = bindings.facts
+        self._bindings = bindings
+
+    def statement(self, x: s.Statement) -> s.Block:
+        """A statement and what it needs before it."""
+        if not isinstance(x, s.For):
+            return (x,)
+        self._bindings.loc = x.loc
+        if isinstance(x.step, e.Const) and self._ends(x, int(x.step.value)):
+            made = replace(x, stop=self._fixed(x.stop, f"{x.var.name}_stop"))
+        else:
+            made = self._counted(x)
+        return (*self._bindings.taken(), made)
+
+    def _ends(self, x: s.For, step: int) -> bool:
+        """Whether stepping past `stop` stays in the type's range."""
+        if abs(step) == 1:
+            return True
+        ends, stop = whole(scalar_of(x.var.type)), self._facts.bounds(x.stop)
+        return stop.high - 1 + step <= ends.high if step > 0 else stop.low + 1 + step >= ends.low
+
+    def _fixed(self, x: e.Expression, name: str) -> e.Expression:
+        """A bound as it was before the first round; the body may change variables in it."""
+        if not any(part in self._mutable for part in subexpressions(x)):
+            return x
+        return self._bindings.bind(x, name)
+
+    def _counted(self, x: s.For) -> s.For:
+        kind_of, kind = x.var.type, unsigned(x.var.type)
+        assert isinstance(kind, DType)
+        name = x.var.name
+        start, stop, step = (
+            self._bound(value, f"{name}_{word}")
+            for value, word in ((x.start, "start"), (x.stop, "stop"), (x.step, "step"))
+        )
+        trips = self._bound(self._trips(start, stop, step), f"{name}_trips")
+        trip = self._bindings.variable(f"{name}_trip", kind)
+        by = e.Binary("mul", trip, reinterpret(step, kind))
+        value = reinterpret(e.Binary("add", reinterpret(start, kind), by), kind_of)
+        body = (s.Let(x.var, value, x.loc), *x.body)
+        zero, one = constant(0, kind), constant(1, kind)
+        return s.For(trip, zero, trips, one, body, x.loc, x.unroll)
+
+    def _bound(self, x: e.Expression, name: str) -> e.Expression:
+        """A value as it is now, to be used in every round."""
+        return self._bindings.bind(x, name) if x in self._mutable else self._bindings.name(x, name)
+
+    def _trips(self, start: e.Expression, stop: e.Expression, step: e.Expression) -> e.Expression:
+        """How many rounds there are; none for a step of 0."""
+        kind = unsigned(start.type)
+        low, high, by = (reinterpret(x, kind) for x in (start, stop, step))
+        bounds = self._facts.bounds(step)
+        up, down = e.Compare("lt", start, stop), e.Compare("gt", start, stop)
+        if bounds.low > 0:
+            return _rounds(up, e.Binary("sub", high, low), by)
+        negative = e.Unary("neg", by)
+        if bounds.high < 0:
+            return _rounds(down, e.Binary("sub", low, high), negative)
+        rising = compare("gt", step, 0)
+        some = e.Select(rising, up, e.Binary("and", down, compare("lt", step, 0)))
+        gap = e.Select(rising, e.Binary("sub", high, low), e.Binary("sub", low, high))
+        stride = e.Binary("max", e.Select(rising, by, negative), constant(1, kind))
+        return _rounds(some, gap, stride)
+
+
+def _rounds(some: e.Expression, gap: e.Expression, stride: e.Expression) -> e.Expression:
+    """The strides that cover a gap, if there is one."""
+    one = constant(1, gap.type)
+    full = e.Binary("quot", e.Binary("sub", gap, one), stride)
+    return e.Select(some, e.Binary("add", full, one), constant(0, gap.type))

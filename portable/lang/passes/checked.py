@@ -21,9 +21,8 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, map_block, map_regions
 from portable.lang.ir.types import Array, Region, ValueType, Vector, lanes_of, scalar_of
-from portable.lang.ir.walk import map_block, map_regions
 
 _DIMS: Final = 3
 _HEAD: Final = 2

@@ -28,9 +28,8 @@ from portable.dtypes import (
 )
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_expressions, map_block, map_expression, map_operands
 from portable.lang.ir.types import Array, ValueType, Vector, scalar_of
-from portable.lang.ir.walk import all_expressions, map_block, map_expression, map_operands
 from portable.lang.tiles.work import substitute
 
 _FRACTION: Final = 23

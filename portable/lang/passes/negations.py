@@ -16,14 +16,192 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from portable.dtypes import DType, int32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import Vector, scalar_of
-from portable.lang.ir.walk import all_statements, map_block, map_expression, map_operands
-from portable.lang.passes.complements import unknown_ones
+from portable.lang.ir.facts import Facts
+from portable.lang.ir.kernel import (
+    Kernel,
+    all_statements,
+    map_block,
+    map_children,
+    map_expression,
+    map_operands,
+    reinterpret,
+    unsigned,
+)
+from portable.lang.ir.types import ValueType, Vector, scalar_of
+
+# Signed integers wrap: what might leave their range goes by way of unsigned ones, as all wrap.
+
+# Rounds constants itself, for compilers that do not find out what their own library gives.
+#
+# PoCL's library converts to integers and back on the way to a rounded float, and takes the float
+# itself where that is too large. Compilers are free to make anything of such a conversion of a
+# constant beyond the integers: PoCL 3.1 dropped the branch in which ``rint(2147483648.0f)`` stood.
+
+_ROUNDED: Final[dict[str, Callable[[float], float]]] = {
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "rint": round,
+    "trunc": math.trunc,
+}
+
+
+def round_constants(kernel: Kernel) -> Kernel:
+    """The kernel with roundings of constants replaced by what they give."""
+    body = map_block(
+        kernel.body, lambda x: (map_operands(x, lambda y: map_expression(y, _rounded)),)
+    )
+    return replace(kernel, body=body)
+
+
+def _rounded(x: e.Expression) -> e.Expression:
+    match x:
+        case e.Call(function=name, arguments=(e.Const(float(value)) as given,)) if name in _ROUNDED:
+            held = float(given.type.numpy.type(value))
+            if not math.isfinite(held):
+                return x
+            return e.Const(math.copysign(float(_ROUNDED[name](held)), held), given.type)
+        case _:
+            return x
+
+
+# Signed integers wrap: what might leave their range goes by way of unsigned ones, as all wrap.
+
+
+def wrap_signed(kernel: Kernel, facts: Facts) -> Kernel:
+    """The kernel for languages in which signed arithmetic that leaves its range means nothing."""
+    wrapping = _Wrapping(facts)
+
+    def change(x: s.Statement) -> s.Block:
+        return (map_operands(x, wrapping.expression),)
+
+    return replace(kernel, body=map_block(kernel.body, change))
+
+
+class _Wrapping:
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def expression(self, x: e.Expression) -> e.Expression:
+        """An expression of the same value, without signed arithmetic that may leave its range."""
+        if self._may_wrap(x):
+            return reinterpret(self._bits(x), x.type)
+        return map_children(x, self.expression)
+
+    def _may_wrap(self, x: e.Expression) -> bool:
+        match x:
+            case e.Binary(op="add" | "sub" | "mul" | "shl") | e.Unary(op="neg"):
+                signed = scalar_of(x.type).kind == "i"
+                return signed and not self._facts.fits(x)
+            case _:
+                return False
+
+    def _bits(self, x: e.Expression) -> e.Expression:
+        """A signed expression's bits, as an unsigned one; sums in sums stay unsigned."""
+        kind = unsigned(x.type)
+        match x:
+            case e.Const():
+                return _bits_of(int(x.value), kind)
+            case e.Splat(x=e.Const() as x):
+                assert isinstance(kind, Vector)
+                return e.Splat(_bits_of(int(x.value), kind.dtype), kind)
+            case e.Binary(op="add" | "sub" | "mul" | "shl"):
+                return e.Binary(x.op, self._bits(x.x), self._bits(x.y))
+            case e.Unary(op="neg"):
+                return e.Unary("neg", self._bits(x.x))
+            case _:
+                return reinterpret(self.expression(x), kind)
+
+
+def _bits_of(value: int, kind: ValueType) -> e.Const:
+    assert isinstance(kind, DType)
+    return e.Const(value % 2**kind.bits, kind)
+
+
+# Keeps bitwise complements of integers out of a compiler that gets them wrong.
+#
+# Intel's OpenCL runtime for CPUs (2026.22.10) moves chains of scalar integer operations with a
+# minimum or maximum in them into vector registers where what they work on comes from memory. For a
+# complement it then compares a register with itself to get all bits set, has the answer put into a
+# mask register (``vpcmpeqd %xmm0,%xmm0,%k0``), and goes on with what the vector register happened
+# to hold. So ``min(~x[i], y[i])`` is wrong, and ``min(n[i] - 1 - x[i], y[i])`` too, which LLVM
+# writes as ``n[i] + ~x[i]``. An exclusive or with a -1 that the compiler does not know of stays
+# what it is.
+
+_GROUPS: Final = e.WorkItem("num_groups", 0, int32)
+
+
+def lower_complements(kernel: Kernel) -> Kernel:
+    """The kernel with complements written as ``x ^ -1``, the -1 unknown, if it loads integers."""
+    if not any(_loads_integer(x) for x in all_statements(kernel.body)):
+        return kernel
+    body = map_block(
+        kernel.body, lambda x: (map_operands(x, lambda y: map_expression(y, _hidden)),)
+    )
+    return replace(kernel, body=body)
+
+
+def _loads_integer(x: s.Statement) -> bool:
+    return isinstance(x, s.Load | s.Atomic) and x.array.dtype.is_integer
+
+
+def _hidden(x: e.Expression) -> e.Expression:
+    if not isinstance(x.type, DType) or not x.type.is_integer:
+        return x
+    match x:
+        case e.Unary(op="invert"):
+            return e.Binary("xor", x.x, unknown_ones(x.type))
+        case (
+            e.Binary(op="xor", x=e.Const() as ones, y=y)
+            | e.Binary(op="xor", x=y, y=e.Const() as ones)
+        ) if _is_minus_one(ones.value, x.type):
+            return e.Binary("xor", y, unknown_ones(x.type))
+        case e.Binary(op="add" | "sub") | e.Unary(op="neg"):
+            return _hidden_in_sum(x, x.type)
+        case _:
+            return x
+
+
+def _hidden_in_sum(x: e.Expression, dtype: DType) -> e.Expression:
+    """A sum of -1, a negative term and others, all that becomes a complement in LLVM."""
+    terms = _terms(x, negative=False)
+    constant = sum(-t.value if minus else t.value for t, minus in terms if isinstance(t, e.Const))
+    others = [(t, minus) for t, minus in terms if not isinstance(t, e.Const)]
+    if not _is_minus_one(constant, dtype) or not any(minus for _, minus in others):
+        return x
+    total = unknown_ones(dtype)
+    for term, minus in others:
+        total = e.Binary("sub" if minus else "add", total, term)
+    return total
+
+
+def _terms(x: e.Expression, *, negative: bool) -> list[tuple[e.Expression, bool]]:
+    """What a sum adds up, each with whether it is subtracted."""
+    match x:
+        case e.Binary(op="add" | "sub"):
+            second = negative != (x.op == "sub")
+            return _terms(x.x, negative=negative) + _terms(x.y, negative=second)
+        case e.Unary(op="neg"):
+            return _terms(x.x, negative=not negative)
+        case _:
+            return [(x, negative)]
+
+
+def _is_minus_one(value: float, dtype: DType) -> bool:
+    modulus: int = 2**dtype.bits
+    return (int(value) + 1) % modulus == 0
+
+
+def unknown_ones(dtype: DType) -> e.Expression:
+    """-1, worked out from the number of workgroups so that the compiler does not know it."""
+    return e.Unary("neg", e.Cast(e.Compare("ne", _GROUPS, e.Const(0, int32)), dtype))
+
+
+# Writes negatives in ways that compilers do not lose.
 
 
 def keep_negations(kernel: Kernel) -> Kernel:

@@ -7,21 +7,217 @@ language for devices spells in one symbol or call (see `semantics`).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
 
-from portable.dtypes import DType
+from portable.backend import Capabilities
+from portable.dtypes import DType, float16, float32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.intervals import Interval, whole
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import compare, constant, constant_of
+from portable.lang.ir.facts import Facts, Interval, whole
+from portable.lang.ir.kernel import (
+    Kernel,
+    all_expressions,
+    all_statements,
+    cast,
+    compare,
+    constant,
+    constant_of,
+    map_block,
+    map_blocks,
+    map_children,
+    map_expression,
+    map_operands,
+)
 from portable.lang.ir.types import ValueType, Vector, scalar_of
-from portable.lang.ir.walk import map_blocks, map_children, map_operands
-from portable.lang.passes import division
-from portable.lang.passes.bindings import Bindings
-from portable.lang.passes.division import Known, Name
-from portable.lang.passes.places import placed
+from portable.lang.passes.bindings import Bindings, lower_loops, placed
 from portable.lang.passes.semantics import Semantics
+
+# Floor division and its remainder, from what every language has.
+#
+# Of integers that is division truncated toward zero, which must never meet a divisor of 0, nor -1
+# beneath the most negative value: the divisor is made harmless first, so that nothing depends on
+# whether a language works out the side of a choice that is not taken. Divisors that are powers of
+# two become shifts and masks, which are right for negative dividends too.
+
+Name = Callable[[e.Expression, str], e.Expression]
+"""Gives what stands for a value that is used more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Between what bounds the operands of a division of integers lie."""
+
+    dividend: Interval
+    divisor: Interval
+
+    @property
+    def constant(self) -> int | None:
+        """The divisor, where it is one number."""
+        return self.divisor.low if self.divisor.low == self.divisor.high else None
+
+    @property
+    def power(self) -> int | None:
+        """The exponent of a divisor that is a power of two."""
+        number = self.constant
+        positive = number is not None and number > 0 and number & (number - 1) == 0
+        return number.bit_length() - 1 if positive and number is not None else None
+
+    @property
+    def plain(self) -> bool:
+        """Whether neither operand is negative, so that truncating is flooring."""
+        return self.dividend.low >= 0 and self.divisor.low >= 0
+
+    def may_be(self, number: int) -> bool:
+        """Whether the divisor may be this number."""
+        return self.divisor.low <= number <= self.divisor.high
+
+
+# -- integers ---------------------------------------------------------------------------------
+
+
+def floordiv(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Expression:
+    """``x // y`` of integers; 0 where `y` is 0.
+
+    Parameters
+    ----------
+    x, y : Expression
+    known : Known
+    name : callable
+        Gives what stands for a value that is used more than once.
+    """
+    if known.constant == 0:
+        return constant(0, x.type)
+    if known.constant == -1:
+        return e.Unary("neg", x)
+    if known.power is not None:
+        return e.Binary("shr", x, constant(known.power, x.type)) if known.power else x
+    if known.plain and known.divisor.low > 0:
+        return e.Binary("quot", x, y)
+    x, y = name(x, "dividend"), name(y, "divisor")
+    safe, bounds = _harmless(y, known, name)
+    floor: e.Expression = e.Binary("quot", x, safe)
+    if not known.plain:
+        quotient = name(floor, "quotient")
+        up = _rounded_up(x, safe, e.Binary("mul", quotient, safe), bounds)
+        floor = e.Binary("sub", quotient, cast(up, scalar_of(x.type)))
+        if known.may_be(-1):
+            floor = e.Select(compare("eq", y, -1), e.Unary("neg", x), floor)
+    if known.may_be(0):
+        floor = e.Select(compare("eq", y, 0), constant(0, x.type), floor)
+    return floor
+
+
+def mod(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Expression:
+    """``x % y`` of integers, with the divisor's sign; 0 where `y` is 0.
+
+    Parameters
+    ----------
+    x, y, known, name
+        As of `floordiv`.
+    """
+    if known.constant in (0, -1):
+        return constant(0, x.type)
+    if known.power is not None:
+        return e.Binary("and", x, constant(2**known.power - 1, x.type))
+    safe, bounds = _harmless(y, known, name)
+    remainder: e.Expression = e.Binary("rem", x, safe)
+    if known.plain:
+        return remainder
+    safe, remainder = name(safe, "divisor"), name(remainder, "remainder")
+    up = _has_other_sign(remainder, safe, bounds)
+    return e.Binary("add", remainder, e.Select(up, safe, constant(0, x.type)))
+
+
+def _harmless(y: e.Expression, known: Known, name: Name) -> tuple[e.Expression, Interval]:
+    """A divisor with 1 in the place of 0 and -1, and its bounds then."""
+    low, high = known.divisor.low, known.divisor.high
+    numbers = [n for n in (0, -1) if known.may_be(n) and (n == 0 or not known.plain)]
+    if not numbers:
+        return y, known.divisor
+    y = name(y, "divisor")
+    special: e.Expression = compare("eq", y, numbers[0])
+    for number in numbers[1:]:
+        special = e.Binary("or", special, compare("eq", y, number))
+    safe = name(e.Select(special, constant(1, y.type), y), "divisor")
+    return safe, Interval(1 if low >= -1 else low, max(high, 1))
+
+
+def _rounded_up(
+    x: e.Expression, y: e.Expression, product: e.Expression, bounds: Interval
+) -> e.Expression:
+    """Whether truncating rounded up, `product` being that of the quotient and the divisor."""
+    if bounds.low > 0:
+        return e.Compare("gt", product, x)
+    if bounds.high < 0:
+        return e.Compare("lt", product, x)
+    signs = compare("lt", e.Binary("xor", x, y), 0)
+    return e.Binary("and", signs, e.Compare("ne", product, x))
+
+
+def _has_other_sign(remainder: e.Expression, y: e.Expression, bounds: Interval) -> e.Expression:
+    """Whether a remainder is not 0 and has not the divisor's sign."""
+    if bounds.low > 0:
+        return compare("lt", remainder, 0)
+    if bounds.high < 0:
+        return compare("gt", remainder, 0)
+    signs = compare("lt", e.Binary("xor", remainder, y), 0)
+    return e.Binary("and", compare("ne", remainder, 0), signs)
+
+
+# -- floats -----------------------------------------------------------------------------------
+
+
+def float_mod(x: e.Expression, y: e.Expression, name: Name) -> e.Expression:
+    """``x % y`` of floats: the exact remainder, moved to the divisor's sign.
+
+    Parameters
+    ----------
+    x, y, name
+        As of `floordiv`.
+    """
+    x, y = name(x, "dividend"), name(y, "divisor")
+    remainder = name(_call("fmod", x, y), "remainder")
+    moved = e.Select(_differ(remainder, y), e.Binary("add", remainder, y), remainder)
+    return e.Select(compare("eq", remainder, 0), _call("copysign", remainder, y), moved)
+
+
+def float_floordiv(x: e.Expression, y: e.Expression, name: Name) -> e.Expression:
+    """``x // y`` of floats, as Python and NumPy work it out.
+
+    What the exact remainder leaves is divided and rounded to the nearest integer.
+
+    Parameters
+    ----------
+    x, y, name
+        As of `floordiv`.
+    """
+    x, y = name(x, "dividend"), name(y, "divisor")
+    remainder = name(_call("fmod", x, y), "remainder")
+    whole = e.Binary("div", e.Binary("sub", x, remainder), y)
+    below = e.Binary("and", compare("ne", remainder, 0), _differ(remainder, y))
+    step = e.Select(below, constant(1.0, x.type), constant(0.0, x.type))
+    quotient = name(e.Binary("sub", whole, step), "quotient")
+    floor = name(_call("floor", quotient), "floor")
+    up = compare("gt", e.Binary("sub", quotient, floor), 0.5)
+    nearest = e.Select(up, e.Binary("add", floor, constant(1.0, x.type)), floor)
+    plain = name(e.Binary("div", x, y), "ratio")
+    result = e.Select(compare("eq", quotient, 0), _call("copysign", quotient, plain), nearest)
+    return e.Select(compare("eq", y, 0), plain, result)
+
+
+def _call(function: str, *operands: e.Expression) -> e.Expression:
+    return e.Call(function, operands, operands[0].type)
+
+
+def _differ(x: e.Expression, y: e.Expression) -> e.Expression:
+    """Whether one of two numbers is negative."""
+    return e.Binary("xor", compare("lt", x, 0), compare("lt", y, 0))
+
+
+# Operators that no language has, in terms of those that all have.
 
 
 def lower_operators(kernel: Kernel, semantics: Semantics, bindings: Bindings) -> Kernel:
@@ -82,12 +278,12 @@ class _Operators:
 
     def _division(self, x: e.Binary, made: e.Binary) -> e.Expression:
         if scalar_of(x.type).is_float:
-            worked_out = division.float_mod if x.op == "mod" else division.float_floordiv
+            worked_out = float_mod if x.op == "mod" else float_floordiv
             return worked_out(made.x, made.y, self._name)
         known = Known(self._bounds(x.x), self._bounds(x.y))
         if x.nonnegative:
             known = Known(_natural(known.dividend), _natural(known.divisor))
-        lowered = division.mod if x.op == "mod" else division.floordiv
+        lowered = mod if x.op == "mod" else floordiv
         return lowered(made.x, made.y, known, self._name)
 
     def _bounds(self, x: e.Expression) -> Interval:
@@ -158,3 +354,163 @@ def float_extreme(op: e.BinaryOp, x: e.Expression, y: e.Expression, name: Name) 
     x, y = name(x, "first"), name(y, "second")
     beyond = e.Compare("lt" if op == "min" else "gt", x, y)
     return e.Select(e.Binary("or", beyond, e.Compare("ne", x, x)), x, y)
+
+
+# Elementary functions, where a language has none of its own.
+#
+# `portable.lang.library.elementary` writes each once, in the language. Here its text, translated
+# for the type at hand, takes the place of the call: for vectors lane by lane, without a branch but
+# where few arguments need much more work than others do, so that work-items and lanes stay side by
+# side. All its sums and products are `exact`: no device may round them otherwise, whatever the
+# kernel allows.
+
+INSTRUCTIONS: Final = frozenset({
+    "abs", "ceil", "clz", "copysign", "floor", "fma", "isfinite", "isinf", "isnan", "mulhi",
+    "popcount", "rint", "signbit", "sqrt", "trunc",
+})  # fmt: skip
+"""The functions that processors have instructions for; the others are made of these."""
+
+_ROUNDED: Final = ("add", "sub", "mul", "div")
+
+
+def lower_functions(
+    kernel: Kernel, capabilities: Capabilities, semantics: Semantics, bindings: Bindings
+) -> Kernel:
+    """The kernel without calls of functions that the language lacks.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        In operators of the language.
+    capabilities : Capabilities
+        Of the device.
+    semantics : Semantics
+        Says which functions the language has.
+    bindings : Bindings
+        The kernel's names and what they are bound to.
+    """
+    owned = semantics.functions
+    if owned is None:
+        return kernel
+    called = (x.function for x in all_expressions(kernel.body) if isinstance(x, e.Call))
+    if owned.issuperset(called):
+        return kernel
+    functions = _Functions(owned, capabilities, semantics, bindings)
+    body = functions.block(kernel.body)
+    return replace(kernel, body=body, variables=(*kernel.variables, *functions.variables))
+
+
+class _Functions:
+    def __init__(
+        self,
+        owned: frozenset[str],
+        capabilities: Capabilities,
+        semantics: Semantics,
+        bindings: Bindings,
+    ) -> None:
+        self.variables: list[e.Variable] = []
+        self._owned = owned
+        self._capabilities = capabilities
+        self._semantics = semantics
+        self._bindings = bindings
+
+    def block(self, block: s.Block) -> s.Block:
+        """A block with what its statements call worked out before each of them."""
+        out: list[s.Statement] = []
+        for x in block:
+            self._bindings.loc = x.loc
+            made = map_operands(x, lambda y: map_expression(y, self._inlined))
+            out += self._bindings.taken()
+            out.append(map_blocks(made, self.block))
+        return tuple(out)
+
+    def _inlined(self, x: e.Expression) -> e.Expression:
+        if not isinstance(x, e.Call) or x.function in self._owned:
+            return x
+        kinds = tuple(a.type for a in x.arguments)
+        if scalar_of(kinds[0]) is float16:
+            wide = tuple(cast(a, float32) for a in x.arguments)
+            return cast(self._worked_out(x.function, wide), float16)
+        return self._worked_out(x.function, x.arguments)
+
+    def _worked_out(self, name: str, arguments: tuple[e.Expression, ...]) -> e.Expression:
+        kinds = tuple(x.type for x in arguments)
+        template = _template(name, kinds, self._semantics, self._capabilities)
+        given = (self._bindings.name(x, name) for x in arguments)
+        new: dict[e.Expression, e.Expression] = dict(zip(template.parameters, given, strict=True))
+        for var in (*template.variables, *template.bound):
+            new[var] = self._bindings.variable(var.name.partition("@")[0], var.type)
+        self.variables += [_variable(new[x]) for x in template.variables]
+        for x in _renamed(template.body, new, self._bindings):
+            self._bindings.add(x)
+        return new[template.result]
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """The text of a function for arguments of some types.
+
+    Attributes
+    ----------
+    parameters : tuple of Variable
+    variables : tuple of Variable
+        Those that change.
+    bound : tuple of Variable
+        Names that are bound once.
+    body : Block
+    result : Variable
+        Which of the names is bound to what the function returns.
+    """
+
+    parameters: tuple[e.Variable, ...]
+    variables: tuple[e.Variable, ...]
+    bound: tuple[e.Variable, ...]
+    body: s.Block
+    result: e.Variable
+
+
+@lru_cache(maxsize=1024)
+def _template(
+    name: str, kinds: tuple[ValueType, ...], semantics: Semantics, capabilities: Capabilities
+) -> _Template:
+    """A function's text, in operators of the language, and all of it exact."""
+    from portable.lang.frontend.compile import translate_function
+    from portable.lang.library.elementary import ELEMENTARY
+
+    kernel = translate_function(ELEMENTARY[name], kinds, capabilities)
+    bindings = Bindings(Facts(kernel))
+    kernel = lower_loops(kernel, bindings)
+    kernel = lower_operators(kernel, semantics, bindings)
+    body = map_block(kernel.body, lambda x: (map_operands(x, _all_exact),))
+    last = body[-1]
+    assert isinstance(last, s.Let)
+    bound = tuple(var for x in all_statements(body) for var in x.binds())
+    parameters = tuple(_variable(x) for x in kernel.parameters)
+    return _Template(parameters, kernel.variables, bound, body, last.var)
+
+
+def _variable(x: object) -> e.Variable:
+    assert isinstance(x, e.Variable)
+    return x
+
+
+def _all_exact(x: e.Expression) -> e.Expression:
+    return map_expression(x, _exact)
+
+
+def _exact(x: e.Expression) -> e.Expression:
+    rounded = isinstance(x, e.Binary) and x.op in _ROUNDED and scalar_of(x.type).is_float
+    return replace(x, exact=True) if rounded else x  # type: ignore[call-arg]
+
+
+def _renamed(block: s.Block, new: dict[e.Expression, e.Expression], bindings: Bindings) -> s.Block:
+    """A template's statements with other names, as of the statement at hand."""
+
+    def change(x: e.Expression) -> e.Expression:
+        return new.get(x, x) if isinstance(x, e.Variable) else x
+
+    def statement(x: s.Statement) -> s.Block:
+        made = map_operands(x, lambda y: map_expression(y, change))
+        return (replace(made, loc=bindings.loc),)  # type: ignore[type-var]
+
+    return map_block(block, statement)

@@ -26,7 +26,7 @@ class Semantics:
         workgroup (`portable.lang.ir.kernel.Kernel.ragged`); else kernels begin with a guard.
     functions : frozenset of str or None
         The functions of `portable.lang.ir.elementwise` that it has; None: all. It has at least
-        `portable.lang.passes.functions.INSTRUCTIONS`; the others are made of these.
+        `portable.lang.passes.operators.INSTRUCTIONS`; the others are made of these.
     """
 
     signed_wraps: bool = False

@@ -13,10 +13,15 @@ from typing import Final
 from portable.dtypes import bool_, int32, uint32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import cast, compare
-from portable.lang.ir.places import sub_group_id, sub_group_local_id
-from portable.lang.ir.walk import all_statements, map_block
+from portable.lang.ir.kernel import (
+    Kernel,
+    all_statements,
+    cast,
+    compare,
+    map_block,
+    sub_group_id,
+    sub_group_local_id,
+)
 from portable.lang.passes.bindings import Bindings
 
 _REDUCTIONS: Final[dict[str, e.BinaryOp]] = {

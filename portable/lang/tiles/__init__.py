@@ -17,10 +17,9 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, map_block
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment
-from portable.lang.ir.walk import map_block
 from portable.lang.tiles.copies import lower_copies
 from portable.lang.tiles.micro_kernel import Micro
 from portable.lang.tiles.mma_sync import MmaSync

@@ -2,7 +2,7 @@
 
 A slot's mbarrier expects one arrival in each phase, which `BulkWait` supplies after a barrier: by
 then each issuer has announced its bytes, so that no phase ends early; and the barrier also
-publishes what was copied by plain loops. The engine that copies sees what work-items wrote only
+publishes what was copied by plain loops. What copies (TMA) sees what work-items wrote only
 behind a proxy fence, so that one stands before each copy, and before each barrier where copies go
 outward.
 """
@@ -15,10 +15,8 @@ from portable.backend import Capabilities
 from portable.dtypes import DType, bool_
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.kernel import Kernel, all_statements, linear_local_id, map_block
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements, map_block
 
 
 def lower_bulk(kernel: Kernel, capabilities: Capabilities) -> Kernel:

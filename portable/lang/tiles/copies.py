@@ -17,10 +17,8 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.kernel import Kernel, all_statements, linear_local_id, map_block, map_blocks
 from portable.lang.ir.types import LANES, Array, Region, Vector
-from portable.lang.ir.walk import all_statements, map_block, map_blocks
 from portable.lang.tiles.bulk import lower_bulk
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.parts import kept_dims
@@ -130,7 +128,7 @@ def _all(conditions: list[e.Expression]) -> e.Expression:
 
 
 def _asked(x: s.CopyTile, completion: tuple[Array, tuple[e.Expression, ...]]) -> s.Statement:
-    """The copy engine is asked for a box, at a place that begins with the contiguous dimension."""
+    """TMA is asked for a box, at a place that begins with the contiguous dimension."""
     source, layout = x.source, x.target.array.layout
     assert layout is not None
     strides = source.array.strides

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Const
+from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array, Fragment, Region, Use
-from portable.lang.ir.walk import all_statements
 
 
 @dataclass(slots=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
+from portable.lang.ir.kernel import map_expression
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Fragment, Region
-from portable.lang.ir.walk import map_expression
 from portable.lang.tiles.work import add
 
 _Change = Callable[[e.Expression], e.Expression]

@@ -20,8 +20,8 @@ from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import linear_local_id
 from portable.lang.ir.pipeline import Pipeline, rounds_of
-from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.parts import Part, Tile, kept_dims

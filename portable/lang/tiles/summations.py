@@ -12,9 +12,9 @@ from typing import cast
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_expressions, all_statements, subexpressions
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Fragment
-from portable.lang.ir.walk import all_expressions, all_statements, subexpressions
 from portable.lang.tiles.vector_bodies import is_for_vectors
 from portable.lang.tiles.work import add
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import children, map_children, subexpressions
 from portable.lang.ir.types import Vector
-from portable.lang.ir.walk import children, map_children, subexpressions
 from portable.lang.tiles.work import Code
 
 _PLAIN: Final = (e.Const, e.Variable, e.Extent, e.Stride, e.WorkItem)

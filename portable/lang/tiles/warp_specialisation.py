@@ -4,7 +4,7 @@ The last work-items copy, the others multiply, and neither wait for more than th
 mbarriers for each slot say that it is filled and that it may be filled again. Those that copy are
 up to all slots ahead; where such a loop stands in one over tiles, beyond a tile's end too, while it
 is stored. (M. Bauer, H. Cook and B. Khailany, "CudaDMA: optimizing GPU memory bandwidth
-via warp specialization", SC 2011.) Where a copy engine takes all copies of a round, one work-item
+via warp specialization", SC 2011.) Where TMA takes all copies of a round, one work-item
 asks it for them: on an H200 half-precision products of 4096 took 0.85 of the time so. Where that is
 one of a whole warpgroup, for many tiles, the others take registers from it: sums leave few for what
 is done to a result.
@@ -21,10 +21,9 @@ from typing import Final
 from portable.dtypes import uint64
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements, linear_local_id
 from portable.lang.ir.pipeline import Pipeline, rounds_of
-from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Layout
-from portable.lang.ir.walk import all_statements
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.mma_shapes import LANES
 from portable.lang.tiles.pipelining import resolved
@@ -60,8 +59,8 @@ class Cut:
         What either side does in a round, with the bindings that it needs.
     slots : int
         Of the ring; each round fills the one whose number is the round's, modulo `slots`.
-    engine : bool
-        Whether a copy engine makes the copies.
+    tensor_copies : bool
+        Whether TMA makes the copies.
     around : For or None
         The loop over tiles.
     """
@@ -70,7 +69,7 @@ class Cut:
     copies: s.Block
     product: s.Block
     slots: int
-    engine: bool = False
+    tensor_copies: bool = False
     around: s.For | None = None
 
 
@@ -149,12 +148,12 @@ def cut_loop(
     """
     ring = _Ring.made(code.work, pieces.slots)
     copiers = code.work.items - multiplying * GROUP
-    ring.begin(code, 1 if pieces.engine else 2 * copiers, multiplying)
-    lends = pieces.engine and pieces.around and code.work.items == _LENDING * GROUP
+    ring.begin(code, 1 if pieces.tensor_copies else 2 * copiers, multiplying)
+    lends = pieces.tensor_copies and pieces.around and code.work.items == _LENDING * GROUP
     with code.when(e.Compare("eq", warpgroup, code.index(multiplying))):
         if lends:
             _registers(code, "registers.fewer", _FEWEST_REGISTERS)
-        if pieces.engine:
+        if pieces.tensor_copies:
             _asking(code, pieces, ring, multiplying * GROUP)
         else:
             _copying(code, pieces, ring, (multiplying * GROUP, copiers))
@@ -287,7 +286,7 @@ def _multiplying(code: Code, pieces: Cut, ring: _Ring, settled: s.Block) -> None
 
     with _rounds(code, pieces, finish):
         ring.wait(code, ring.filled, turn, 0)
-        if not pieces.engine:
+        if not pieces.tensor_copies:
             code.emit(s.Instruction("proxy.fence", (), (), (), code.loc))
         code.emit(*pieces.product)
         code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))

@@ -25,9 +25,9 @@ from portable.dtypes import (
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import map_block
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Layout, Region
-from portable.lang.ir.walk import map_block
 from portable.lang.tiles.accumulators import Held
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, SUMS, room
@@ -42,7 +42,7 @@ _MOST: Final = 256
 
 
 def boxed(pieces: Cut, panels: Callable[[s.CopyTile], tuple[s.CopyTile, ...]], work: Work) -> Cut:
-    """The loop with its copies made by a copy engine, if it can make all of them.
+    """The loop with its copies made by TMA, if it can make all of them.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def boxed(pieces: Cut, panels: Callable[[s.CopyTile], tuple[s.CopyTile, ...]], w
     tiles = [x for x in copies if isinstance(x, s.CopyTile)]
     if "tensor" not in work.capabilities.async_copy or not all(_is_box(x, work) for x in tiles):
         return pieces
-    return replace(pieces, copies=copies, engine=True)
+    return replace(pieces, copies=copies, tensor_copies=True)
 
 
 def _is_box(x: s.CopyTile, work: Work) -> bool:
@@ -71,7 +71,7 @@ def _is_box(x: s.CopyTile, work: Work) -> bool:
 
 
 def _is_readable(array: Array, work: Work) -> bool:
-    """Whether a copy engine sees the array's elements, which nothing in this kernel changes."""
+    """Whether TMA sees the array's elements, which nothing in this kernel changes."""
     unchanged = array.restrict and array not in work.kernel.written
     return array.space == "global" and array.boxed and unchanged
 
@@ -241,8 +241,8 @@ def _multiplying(work: Work, part: Part) -> int:
     return 0 if spare else groups
 
 
-def _has_engine(work: Work) -> bool:
-    """Whether an engine copies tiles; where none does, copies had better be made apart."""
+def _has_tensor_copies(work: Work) -> bool:
+    """Whether TMA copies tiles; where it does not, warps of their own had better copy."""
     return "tensor" in work.capabilities.async_copy
 
 
@@ -278,7 +278,7 @@ class Wgmma(Strategy):
         if any(x.a.shape[1] * kind.itemsize % _DEPTH for x in part.multiplies):
             return False
         groups = _multiplying(work, part)
-        if not groups or not (groups * GROUP < work.items or _has_engine(work)):
+        if not groups or not (groups * GROUP < work.items or _has_tensor_copies(work)):
             return False
         each = sum(f.shape[0] * f.shape[1] for f in part.fragments) // (groups * GROUP)
         if _adds_apart(part):

@@ -16,7 +16,7 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, all_expressions, all_statements, map_block, map_memory
 from portable.lang.ir.types import (
     Array,
     Fragment,
@@ -26,7 +26,6 @@ from portable.lang.ir.types import (
     Vector,
     scalar_of,
 )
-from portable.lang.ir.walk import all_expressions, all_statements, map_block, map_memory
 
 
 def substitute(body: s.Block, new: Mapping[Array, Array]) -> s.Block:

@@ -12,6 +12,7 @@ from portable.lang.words.word import word
 __all__ = [
     "accumulator",
     "cdiv",
+    "check",
     "print",
     "range",
     "static_assert",
@@ -19,6 +20,20 @@ __all__ = [
     "target",
     "vector_range",
 ]
+
+# What a kernel's author holds for certain.
+
+
+@word
+def check(condition: Any, message: str = "") -> None:
+    """Reports work-items for which a bool does not hold, where checks are on; else costs nothing.
+
+    The simulator always reports. Compiled kernels do with ``PORTABLE_CHECK=1`` in the environment,
+    at the next synchronisation, as `portable.errors.CheckError`; the work-item goes on.
+    """
+
+
+# What is decided when a kernel is compiled; loops; printing.
 
 
 class _Target:

@@ -8,8 +8,22 @@ from typing import Any
 from portable.lang.words.word import word
 
 __all__ = [
+    "assume_uniform",
+    "atomic_add",
+    "atomic_and",
+    "atomic_compare_exchange",
+    "atomic_exchange",
+    "atomic_load",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_store",
+    "atomic_sub",
+    "atomic_xor",
+    "barrier",
     "compress",
     "count",
+    "fence",
     "local",
     "private",
     "shuffle2",
@@ -17,7 +31,128 @@ __all__ = [
     "vector",
     "vload",
     "vstore",
+    "workgroup_uniform",
 ]
+
+# Accesses that no other comes between.
+
+
+@word
+def atomic_load(array: Any, index: Any, *, order: str = "relaxed", scope: str = "device") -> Any:
+    """The element, read indivisibly; `order` is "relaxed" or "acquire"."""
+
+
+@word
+def atomic_store(
+    array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
+) -> None:
+    """Writes the element indivisibly; `order` is "relaxed" or "release".
+
+    A relaxed one may be of 8 or 16 bits too. Of those that several work-items store, one stays.
+    """
+
+
+@word
+def atomic_add(
+    array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
+) -> Any:
+    """Adds to the element, indivisibly; returns the old one."""
+
+
+@word
+def atomic_sub(
+    array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
+) -> Any:
+    """Subtracts from the element, indivisibly; returns the old one."""
+
+
+@word
+def atomic_min(
+    array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
+) -> Any:
+    """Makes the element the smaller of itself and the value, indivisibly; returns the old one."""
+
+
+@word
+def atomic_max(
+    array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
+) -> Any:
+    """Makes the element the larger of itself and the value, indivisibly; returns the old one."""
+
+
+@word
+def atomic_and(
+    array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
+) -> Any:
+    """Bitwise and with the element, indivisibly; returns the old one."""
+
+
+@word
+def atomic_or(
+    array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
+) -> Any:
+    """Bitwise or with the element, indivisibly; returns the old one."""
+
+
+@word
+def atomic_xor(
+    array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
+) -> Any:
+    """Bitwise exclusive or with the element, indivisibly; returns the old one."""
+
+
+@word
+def atomic_exchange(
+    array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
+) -> Any:
+    """Replaces the element, indivisibly; returns the old one."""
+
+
+@word
+def atomic_compare_exchange(
+    array: Any,
+    index: Any,
+    expected: Any,
+    value: Any,
+    *,
+    order: str = "relaxed",
+    scope: str = "device",
+) -> Any:
+    """Replaces the element where it equals `expected`; returns the element from before."""
+
+
+# Barriers, fences, and what is the same for a whole workgroup.
+
+
+@word
+def barrier(*, sub_groups: int | None = None) -> None:
+    """All work-items of the workgroup meet; orders their local and global memory accesses.
+
+    Of a constant number of `sub_groups` only the first so many meet, and the others, which come
+    here too, go on at once; where a device cannot do so, all meet. Refused unless every work-item
+    provably gets here together.
+    """
+
+
+@word
+def fence(order: str = "acq_rel", scope: str = "device") -> None:
+    """Orders this work-item's accesses as others in `scope` ("workgroup", "device") see them."""
+
+
+@word
+def workgroup_uniform(x: Any) -> Any:
+    """`x` as the workgroup's first work-item has it, for all of them; counts as uniform.
+
+    `workgroup_broadcast` gives that of any work-item.
+    """
+
+
+@word
+def assume_uniform(x: Any) -> Any:
+    """`x`, which the author vouches is the same for the workgroup; the simulator checks it."""
+
+
+# Arrays of the workgroup and of the work-item, vectors, and their loads and stores.
 
 
 @word

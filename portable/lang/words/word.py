@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 from portable.errors import OutsideKernelError
-from portable.lang.arguments.binding import Binder
+from portable.lang.arguments.parameters import Binder
 from portable.lang.ir.elementwise import FUNCTIONS
 
 __all__ = ["Word", "elementwise", "word", "word_of"]

@@ -22,7 +22,7 @@ class Tiling(NamedTuple):
     split : bool, "first" or "exact"
         Whether they may multiply single precision, as of `portable.lang.matrix`.
     warp_specialised : bool
-        Whether warps that do nothing but copy, or ask the device's copy engine, run ahead of those
+        Whether warps that do nothing but copy, or ask TMA, run ahead of those
         that multiply, as far as there are slots; elsewhere a tile is only asked for when it is
         wanted.
     group : int

@@ -80,9 +80,11 @@ def store_band(
 
 @kernel
 def store_values(
-    scaled: kl.Array, largest: kl.Array, values: kl.Array, row: kl.Scalar, *, TARGET: int
+    scaled: kl.Array, largest: kl.Array, values: kl.Array, *, TARGET: int, REVERSED: bool
 ) -> None:
-    """Singular values of a scaled matrix, scaled back, as a row of `values`."""
-    i = kl.global_id(0)
-    if i < scaled.shape[0]:
-        values[row, i] = scaled_by(scaled[i], power_bits(largest[0], TARGET), -1)
+    """The values of scaled matrices, scaled back; dimension 1 is the matrices."""
+    i, matrix = kl.global_id(0), kl.global_id(1)
+    n = values.shape[1]
+    if matrix < values.shape[0] and i < n:
+        value = scaled[matrix, n - 1 - i if REVERSED else i]
+        values[matrix, i] = scaled_by(value, power_bits(largest[matrix], TARGET), -1)

@@ -176,6 +176,27 @@ def reduced(
     return ab
 
 
+def symmetric_band(device: Device, work: Any, n: int, bandwidth: int, shape: DenseShape) -> None:
+    """Leaves of a symmetric matrix a band, of which the lower triangle is to be read.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    work : array, shape shape.room(n, n)
+        The matrix, which is overwritten, with zeros around it.
+    n : int
+        Its order, a multiple of the bandwidth.
+    bandwidth : int
+        Diagonals to be left below the main one, a multiple of the panels.
+    shape : DenseShape
+        The layout.
+    """
+    sweep = _Sweep(device, work, (n, n), bandwidth, shape)
+    for k in range(0, n - bandwidth, shape.panel):
+        sweep.eliminate_both(_Panel(k + bandwidth, k, shape.panel, turned=False))
+
+
 @dataclass(frozen=True, slots=True)
 class _Panel:
     """Where a panel begins, how wide it is, and whether it is one of rows, seen `turned`."""
@@ -244,6 +265,14 @@ class _Sweep:
         if others > 0:
             for level in self._launches(rows):
                 self._apply(panel, level, -(-others // self._shape.strip))
+
+    def eliminate_both(self, panel: _Panel) -> None:
+        """Factors a panel of columns and applies its reflectors from the left and the right."""
+        self.eliminate(panel)
+        rows = self.extents[0] - panel.row
+        beside = _Panel(panel.row, panel.row - panel.width, panel.width, turned=True)
+        for level in self._launches(rows):
+            self._apply(beside, level, -(-rows // self._shape.strip))
 
     def _launches(self, rows: int) -> list[Level]:
         """The level of the tree that each launch begins with."""

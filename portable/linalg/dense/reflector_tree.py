@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from portable import lang as kl
-from portable.lang.library.arrivals import arrived_last
+from portable.lang.library.collectives import arrived_last
 from portable.linalg.dense.shapes import DenseShape
 
 

@@ -8,7 +8,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.linalg.factorisations.held_panel_kernels import MOST_GROUPS, Holding
-from portable.sim.settings import current
+from portable.sim.launch import current
 
 _ITEMS: Final = (64, 256)
 """Work-items that hold a panel: few sizes, of which each is a program."""

@@ -37,7 +37,7 @@ from portable.interchange.libraries import (
     is_other,
 )
 from portable.lang.function import Function, settled
-from portable.lang.launch.again import Asked, remembered
+from portable.lang.launch.again import Calls, remembered
 from portable.lang.launch.enqueued import attempted, enqueue, repeated
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
@@ -161,14 +161,12 @@ def gemm(
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     function = activation if activation is None else settled(activation)
-    options = _Options(function, accumulate, algorithm, precision)
-    told_apart = *options, beta != 0
-    asked = Asked((a, b, c, bias), out, told_apart, (alpha, beta), recent_state(), _ALIKE)
-    return remembered(asked, partial(_made, (a, b, c, bias, out), options))  # type: ignore[no-any-return]
+    options = function, accumulate, algorithm, precision, beta != 0
+    arrays, factors = (a, b, c, bias), (alpha, beta)
+    return remembered(_CALLS, arrays, out, options, factors, recent_state(), _made)  # type: ignore[no-any-return]
 
 
-_ALIKE: Final = (0, 1), (2, 4)
-"""Arrays of a product, the result being the last, that may be one."""
+_CALLS: Final = Calls(alike=((0, 1), (2, 4)))
 
 
 def prepare_gemm(
@@ -325,17 +323,19 @@ def _factor(name: str, x: Any) -> float:
 # -- what is done at each call --------------------------------------------------------------------
 
 
-def _made(arrays: tuple[Any, ...], options: _Options, alpha: float, beta: float) -> Any:
+def _made(
+    arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...], alpha: float, beta: float
+) -> Any:
     """The product of arrays as `gemm` is given them."""
-    a, b, c, bias, out = arrays
-    given = _Given(alpha, a, b, beta, c, bias, out)
-    if any(map(is_other, arrays)):
+    a, b, c, bias = arrays
+    given, how = _Given(alpha, a, b, beta, c, bias, out), _Options(*options[:-1])
+    if any(map(is_other, (*arrays, out))):
         by_name = given._asdict()
         left, right = by_name.pop("a"), by_name.pop("b")
-        return exchanged(gemm, (left, right), by_name | options._asdict())
-    wanted = _wanted(beta, *options)
+        return exchanged(gemm, (left, right), by_name | how._asdict())
+    wanted = _wanted(beta, *how)
     device, plan = _checked(given, wanted)
-    if options.algorithm == "vendor" and 0 not in plan.shape:
+    if wanted.algorithm == "vendor" and 0 not in plan.shape:
         return _vendor(device, given, wanted)
     result = device.empty(plan.shape, plan.result) if given.out is None else given.out
     if 0 not in plan.shape:

@@ -16,9 +16,9 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.mainloop import mainloop, multiply, prologue, room
 from portable.linalg.products.schedules import (
-    InTurn,
     OneEach,
     Part,
+    Persistent,
     Piece,
     Shares,
     matrices_of,
@@ -293,7 +293,7 @@ def gemm_tiles(
     operands, steps = (a, b), kl.cdiv(a.shape[a.ndim - 1], BK)
     epilogue = Epilogue((alpha, beta, c, bias), out, ACTIVATION)
     if TILING.persistent:
-        schedule, done = InTurn(tiles_of(out, 0, BM, BN), steps), 0
+        schedule, done = Persistent(tiles_of(out, 0, BM, BN), steps), 0
         for turn in range(*schedule.turns()):
             done += make_tile(acc, tiles, operands, schedule.piece(turn), done, epilogue, TILING)
     elif TILING.split_k:

@@ -31,7 +31,7 @@ from portable.linalg.products.packed import (
     packing_pays,
 )
 from portable.linalg.products.slim import gemm_slim, slim_for
-from portable.linalg.products.tuning import has_engine, schemes
+from portable.linalg.products.tuning import has_tensor_copies, schemes
 from portable.tune.space import Parameters
 from portable.tune.ways import Way, Ways
 
@@ -307,7 +307,7 @@ def _tiles(asked: Asked) -> Iterator[TileLaunch]:
     """Tiles by a device's table, ranked by a model, in one of the schedules."""
     device, kind, shape, k, algorithm, _, b_columns, beside = asked
     constants, product = asked.in_single, asked.product
-    usual = has_engine(device.capabilities) or (beside.plain and not b_columns)
+    usual = has_tensor_copies(device.capabilities) or (beside.plain and not b_columns)
     least = _parts_against_drift(device, kind, product, constants["ACC"])
     for choice, parts in schemes(device, kind, algorithm, product, b_columns):
         if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
@@ -326,7 +326,7 @@ PRODUCTS: Final = Ways[Asked, TileLaunch](
     Way("element by element", "gemm_naive", _naive, lambda x: x.algorithm == "naive"),
     Way("in squares", "gemm_tiles", _in_squares, lambda x: x.algorithm == "tiled"),
     Way("slim", "gemm_slim gemm_sums", _slim, _is_slim),
-    Way("packed", "pack_right multiply pack_halves multiply_halves", _packed, _is_packed),
+    Way("packed", "pack_right multiply", _packed, _is_packed),
     Way(
         "in tiles",
         "gemm_tiles gemm_sums gemm_shares gemm_share_sums",

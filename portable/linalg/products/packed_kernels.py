@@ -11,7 +11,7 @@ scheme is that of K. Goto and R. van de Geijn,
 from __future__ import annotations
 
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -112,8 +112,10 @@ class Slab(NamedTuple):
     turned: Any = 0
 
 
-@function
-def pack_tile(x: kl.Array, out: kl.Array, slab: Slab, HOW: Side, COUNT: int, DEPTH: int) -> None:
+@kernel
+def pack_right(
+    x: kl.Array, out: kl.Array, slab: Slab, *, HOW: Side, COUNT: int, DEPTH: int
+) -> None:
     """Copies some rows and columns of a matrix to strips of a few columns, a row after the other.
 
     A work-item does some rows of some strips.
@@ -137,6 +139,10 @@ def pack_tile(x: kl.Array, out: kl.Array, slab: Slab, HOW: Side, COUNT: int, DEP
     end = kl.minimum(kl.minimum(x.shape[1] - begin, out.shape[1]), first + DEPTH)
     last = kl.minimum(strip + COUNT, out.shape[0])
     pack_strips(x, out, (strip, last), (begin, first, end), (left, width, turned), HOW)
+
+
+pack_halves: Final = kernel(native_half=True)(pack_right.python)
+"""`pack_right` of halves as they are."""
 
 
 @function
@@ -366,8 +372,8 @@ def put_vectors(
         kl.vstore(out, row + u, column_start, PLAN.activation(value), streaming=PLAN.streaming)
 
 
-@function
-def multiply_strips(
+@kernel
+def multiply(
     factor: kl.Scalar,
     a: kl.Array,
     strips: kl.Array,
@@ -376,6 +382,7 @@ def multiply_strips(
     bias: kl.Array | None,
     out: kl.Array,
     slab: Slab,
+    *,
     PLAN: Packing,
     PART: Any,
 ) -> None:
@@ -432,53 +439,5 @@ def multiply_strips(
                 keep_sums(sums, kept, (column, strip), MICRO)
 
 
-@kernel
-def pack_right(
-    x: kl.Array, out: kl.Array, slab: Slab, *, HOW: Side, COUNT: int, DEPTH: int
-) -> None:
-    """`pack_tile`, into single or double precision."""
-    pack_tile(x, out, slab, HOW, COUNT, DEPTH)
-
-
-@kernel(native_half=True)
-def pack_halves(
-    x: kl.Array, out: kl.Array, slab: Slab, *, HOW: Side, COUNT: int, DEPTH: int
-) -> None:
-    """`pack_tile`, of halves as they are."""
-    pack_tile(x, out, slab, HOW, COUNT, DEPTH)
-
-
-@kernel
-def multiply(
-    factor: kl.Scalar,
-    a: kl.Array,
-    strips: kl.Array,
-    right: kl.Array,
-    kept: kl.Array,
-    bias: kl.Array | None,
-    out: kl.Array,
-    slab: Slab,
-    *,
-    PLAN: Packing,
-    PART: Any,
-) -> None:
-    """`multiply_strips`, in single or double precision."""
-    multiply_strips(factor, a, strips, right, kept, bias, out, slab, PLAN, PART)
-
-
-@kernel(native_half=True)
-def multiply_halves(
-    factor: kl.Scalar,
-    a: kl.Array,
-    strips: kl.Array,
-    right: kl.Array,
-    kept: kl.Array,
-    bias: kl.Array | None,
-    out: kl.Array,
-    slab: Slab,
-    *,
-    PLAN: Packing,
-    PART: Any,
-) -> None:
-    """`multiply_strips`, in half precision but for some products at a time."""
-    multiply_strips(factor, a, strips, right, kept, bias, out, slab, PLAN, PART)
+multiply_halves: Final = kernel(native_half=True)(multiply.python)
+"""`multiply` in half precision but for some products at a time."""

@@ -38,7 +38,7 @@ _FEWEST_USES: Final = 128
 
 
 _SECTOR: Final = 32
-"""Bytes that caches give at a time: rows that begin between them cost Hopper's copy engine more."""
+"""Bytes that caches give at a time: rows that begin between them cost TMA more."""
 
 _FEWEST_FOR_SECTORS: Final = 2**33
 """Multiplications of a product from which on b's rows are worth copies to sectors.
@@ -106,8 +106,8 @@ def row_multiples(
         return None
     if "vector" not in capabilities.async_copy:
         return None
-    engine = kind.itemsize == 2 and "tensor" in capabilities.async_copy and not b_columns
-    sectors = engine and products >= _FEWEST_FOR_SECTORS
+    boxes = kind.itemsize == 2 and "tensor" in capabilities.async_copy and not b_columns
+    sectors = boxes and products >= _FEWEST_FOR_SECTORS
     turned = b_columns and kind is float32 and shape[-2] >= _FEWEST_ROWS_TURNED
     across = kind is float32  # of which work-items multiply columns with rows
     return Rows(ALIGNMENT, _SECTOR if sectors else ALIGNMENT, turned, across)

@@ -50,7 +50,7 @@ class Part(NamedTuple):
         return Piece(turn, before, before + kl.minimum(self.steps - before, most))
 
 
-class InTurn(NamedTuple):
+class Persistent(NamedTuple):
     """Some workgroups make all tiles in turn (persistent)."""
 
     tiles: Any

@@ -18,7 +18,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.products.kernels import finished, matrices
 from portable.linalg.products.schedules import matrices_of
-from portable.primitives.scans.chains import chain_added, levels_of, total_of_levels
+from portable.primitives.scans.board_kernels import chain_added, levels_of, total_of_levels
 
 _ROWS: Final = 8
 _SMALL: Final = 48
@@ -57,7 +57,7 @@ class Slim(NamedTuple):
         Whether the first dimension of the result is that of parts of sums.
     levels : int
         In how many numbers the total of chains of products is kept, as
-        `portable.primitives.scans.chains` has it; 0 where one chain is all.
+        `portable.primitives.scans.board_kernels` has it; 0 where one chain is all.
     """
 
     rows: int

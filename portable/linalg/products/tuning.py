@@ -20,7 +20,7 @@ __all__ = [
     "SPACE_NT",
     "SPACE_TF32",
     "candidates",
-    "has_engine",
+    "has_tensor_copies",
     "multiplying",
     "schemes",
     "tiles_like",
@@ -29,7 +29,7 @@ __all__ = [
 _USUAL_DEPTH: Final = 1024
 
 _VECTOR: Final = 16
-"""Bytes that are copied at once; rows of parts of them are copied by elements, unless by an engine:
+"""Bytes that are copied at once; rows of parts of them are copied by elements, unless by TMA:
 few work-items then keep many waiting."""
 
 _LIKE: Final = {bfloat16: float16, int8: float32, float8_e4m3fn: float32, float8_e5m2: float32}
@@ -100,7 +100,7 @@ def _is_possible(
         in_vectors = not (product.n % vector or product.k % vector)
         if not _may_be_apart(choice, dtype, capabilities):
             return False
-        if not (in_vectors or has_engine(capabilities)):
+        if not (in_vectors or has_tensor_copies(capabilities)):
             return False
     return bool(stages * (m + n) * k * dtype.itemsize <= capabilities.local_memory_most)
 
@@ -165,12 +165,12 @@ def candidates(
     m, n, batch = size
     product = Product(m, n, _USUAL_DEPTH, batch)
     ranked = schemes(device, dtype, algorithm, product, b_columns)
-    engine = has_engine(device.capabilities)
-    return tuple(x for x, parts in ranked if parts == 1 and (engine or not x["APART"]))
+    can = has_tensor_copies(device.capabilities)
+    return tuple(x for x, parts in ranked if parts == 1 and (can or not x["APART"]))
 
 
-def has_engine(capabilities: Capabilities) -> bool:
-    """Whether an engine copies tiles; work-items that copy them apart take what is plain alone."""
+def has_tensor_copies(capabilities: Capabilities) -> bool:
+    """Whether TMA copies tiles; warps that copy them themselves take what is plain alone."""
     return "tensor" in capabilities.async_copy
 
 

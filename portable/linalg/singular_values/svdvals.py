@@ -282,7 +282,9 @@ def _each(
         require_finite(device, one, "svdvals")
     scaled = scaled_values(matrices, magnitudes)
     for row, (largest, result) in enumerate(zip(magnitudes, scaled, strict=True)):
-        store_values[result.shape[0], _LINE](result, largest, values, row, TARGET=SCALED_TO)
+        store_values[(result.shape[0], 1), (_LINE, 1)](
+            result[None], largest, values[row : row + 1], TARGET=SCALED_TO, REVERSED=False
+        )
 
 
 def _tell(device: Device, progress: Progress | None, stage: Stage) -> None:

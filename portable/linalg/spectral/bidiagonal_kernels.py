@@ -20,7 +20,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.boards import meet
 from portable.linalg.base.parts import absolute_square, conjugate
-from portable.linalg.base.sums import lane_sum
 from portable.linalg.reflectors.householder import reflector_of
 from portable.linalg.singular_values.direct_kernels import (
     DirectShape,
@@ -28,7 +27,6 @@ from portable.linalg.singular_values.direct_kernels import (
     Scratch,
     make_steps,
     with_number,
-    zeros_up_to,
 )
 from portable.linalg.spectral.step_kernels import (
     StepShape,
@@ -124,7 +122,7 @@ def bidiagonalize_in_panels(
     kind = work.dtype
     room = (
         kl.local((2, 2 * SHAPE.block), kind),
-        kl.local((SHAPE.teams, 2, SHAPE.team * SHAPE.across), kind),
+        kl.local((SHAPE.teams, 2, SHAPE.team), kind),
     )
     for phase in range(first, last):
         if phase > first:
@@ -172,12 +170,11 @@ def make_column(a: kl.Array, out: Bidiagonal, step: Any, room: Any, SHAPE: StepS
 
     That is ``tau (A u - V (Y^H u) - X (U^H u))``.
     """
-    kind, m, HEIGHT, ACROSS = a.dtype, out.left.shape[1], out.column.shape[0], SHAPE.across
+    kind, m, HEIGHT, WIDTH = a.dtype, out.left.shape[1], out.column.shape[0], SHAPE.team
     (k, made), (coefficients, parts) = step, room
-    WIDTH, lines = SHAPE.team * ACROSS, (0, kl.maximum(2 * made - 1, 0))
-    held = kl.private(SHAPE.held, kind, lanes=ACROSS)
+    lines, held = (0, kl.maximum(2 * made - 1, 0)), kl.private(SHAPE.held, kind)
     begin = k // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
-    first = kl.local_id(0) % SHAPE.team * ACROSS
+    first = kl.local_id(0) % SHAPE.team
     hold_lines(out.tall, lines, begin + first, held, SHAPE)
     tau, factor = kl.cast(0, kind.real), kl.cast(0, kind)
     if made > 0:
@@ -197,25 +194,23 @@ def make_column(a: kl.Array, out: Bidiagonal, step: Any, room: Any, SHAPE: StepS
                 if behind >= n:
                     out.left_factors[behind] = 0
     kl.barrier()
-    squares = kl.splat(kl.cast(0, kind.real), ACROSS)
+    squares = kl.cast(0, kind.real)
     for at in range(begin, HEIGHT, SHAPE.groups * WIDTH):
         i = at + first
-        value = gathered(a, (i, m), k, SHAPE)
+        value = kl.cast(0, kind)
+        if i < m:
+            value = a[i, k]
         sums = line_sums(out.tall, lines, i, coefficients, (held, parts), SHAPE)
         if i < HEIGHT and kl.local_id(0) < SHAPE.team:
             if made > 0:
-                x = factor * kl.vload(out.products, i, lanes=ACROSS) + value - sums[0]
-                x = tau * x
-                if i < k:
-                    x = zeros_up_to(x, k - 1 - i)
-                kl.vstore(out.tall, 2 * made - 1, i, x)
+                x = tau * (factor * out.products[i] + value - sums[0])
+                x = kl.where(i < k, kl.cast(0, kind), x)
+                out.tall[2 * made - 1, i] = x
                 value = value - x
-            squares = squares + kept_squares(
-                (out.column, out.heads, 0), value - sums[1], i, k, SHAPE
-            )
+            squares = squares + kept_square((out.column, out.heads, 0), value - sums[1], i, k)
         hold_lines(out.tall, lines, i + SHAPE.groups * WIDTH, held, SHAPE)
         kl.barrier()
-    total = kl.workgroup_reduce(kl.add, lane_sum(squares))
+    total = kl.workgroup_reduce(kl.add, squares)
     if kl.local_id(0) == 0:
         out.shares[0, kl.group_id(0)] = total
 
@@ -255,27 +250,14 @@ def vector_part(
 
 
 @function
-def kept_squares(kept: Any, x: kl.Scalar, i: kl.Scalar, at: kl.Scalar, SHAPE: StepShape) -> Any:
-    """Stores the head at `at` and conjugates of what is behind it; the squares of that."""
+def kept_square(kept: Any, x: kl.Scalar, i: kl.Scalar, at: kl.Scalar) -> Any:
+    """Stores the head at `at` and conjugates of what is behind it; the square of that."""
     stored, heads, column = kept
-    if i <= at:
-        for lane in kl.static_range(SHAPE.across):
-            if i + lane == at:
-                heads[column] = x if SHAPE.across == 1 else x[lane]
-        x = zeros_up_to(x, at - i)
-    kl.vstore(stored, i, conjugate(x))
+    if i == at:
+        heads[column] = x
+    x = kl.where(i <= at, kl.cast(0, x.dtype), x)
+    stored[i] = conjugate(x)
     return absolute_square(x)
-
-
-@function
-def gathered(a: kl.Array, rows: tuple[kl.Scalar, ...], column: kl.Scalar, SHAPE: StepShape) -> Any:
-    """Elements of a column from a row on, zeros behind the last row."""
-    i, m = rows
-    scratch = kl.private(SHAPE.across, a.dtype)
-    for lane in kl.static_range(SHAPE.across):
-        value = a[kl.minimum(i + lane, m - 1), column]
-        scratch[lane] = kl.where(i + lane < m, value, value * 0)
-    return kl.vload(scratch, 0, lanes=SHAPE.across)
 
 
 @function
@@ -334,12 +316,11 @@ def make_row(a: kl.Array, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShap
 
     That is ``tau (A^H v - Y (V^H v) - U (X^H v))``.
     """
-    kind, m, PITCH, ACROSS = a.dtype, out.left.shape[1], a.shape[1], SHAPE.across
+    kind, m, PITCH, WIDTH = a.dtype, out.left.shape[1], a.shape[1], SHAPE.team
     (k, made), (coefficients, parts) = step, room
-    WIDTH, lines = SHAPE.team * ACROSS, (m, 2 * made)
-    held = kl.private(SHAPE.held, kind, lanes=ACROSS)
+    lines, held = (m, 2 * made), kl.private(SHAPE.held, kind)
     begin = (k + 1) // SHAPE.lanes * SHAPE.lanes + kl.group_id(0) * WIDTH
-    first = kl.local_id(0) % SHAPE.team * ACROSS
+    first = kl.local_id(0) % SHAPE.team
     hold_lines(a, lines, begin + first, held, SHAPE)
     beta, tau, factor = made_reflector(out.heads[0], out.shares[0], SHAPE)
     if kl.group_id(0) == 0 and kl.local_id(0) == 0:
@@ -350,23 +331,22 @@ def make_row(a: kl.Array, out: Bidiagonal, step: Any, room: Any, SHAPE: StepShap
     put_column_reflector(out, k, made, factor, SHAPE)
     kl.barrier()
     _, count = column_blocks(PITCH, m - k, k, SHAPE)
-    squares = kl.splat(kl.cast(0, kind.real), ACROSS)
+    squares = kl.cast(0, kind.real)
     for at in range(begin, PITCH, SHAPE.groups * WIDTH):
         j = at + first
         sums = line_sums(a, lines, j, coefficients, (held, parts), SHAPE)
         if j < PITCH and kl.local_id(0) < SHAPE.team:
-            x, y = kl.vload(a, k, j, lanes=ACROSS), kl.splat(kl.cast(0, kind), ACROSS)
+            x, y = a[k, j], kl.cast(0, kind)
             for part in kl.range(count, unroll=SHAPE.unrolled):
-                y = y + kl.vload(out.parts, part, j, lanes=ACROSS)
+                y = y + out.parts[part, j]
             y = tau * (factor * y + x - sums[0])
-            if j <= k:
-                y = zeros_up_to(y, k - j)
-            kl.vstore(a, m + 2 * made, j, y)
+            y = kl.where(j <= k, kl.cast(0, kind), y)
+            a[m + 2 * made, j] = y
             kept = out.line, out.heads, 1
-            squares = squares + kept_squares(kept, x - sums[1] - y, j, k + 1, SHAPE)
+            squares = squares + kept_square(kept, x - sums[1] - y, j, k + 1)
         hold_lines(a, lines, j + SHAPE.groups * WIDTH, held, SHAPE)
         kl.barrier()
-    total = kl.workgroup_reduce(kl.add, lane_sum(squares))
+    total = kl.workgroup_reduce(kl.add, squares)
     if kl.local_id(0) == 0:
         out.shares[1, kl.group_id(0)] = total
 

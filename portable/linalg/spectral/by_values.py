@@ -14,10 +14,12 @@ from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
 from portable.linalg.base.operands import common_dtype
+from portable.linalg.factorisations.matrices import copied
+from portable.linalg.factorisations.products import multiplied
 from portable.linalg.singular_values.svdvals import svdvals
 from portable.linalg.spectral.decompositions import svd
-from portable.linalg.spectral.products import multiplied, turned
 from portable.namespace import device_of_arrays
+from portable.primitives import fill
 from portable.typing import ArrayT
 
 _TILE: Final = (32, 8, 1)
@@ -70,14 +72,6 @@ def count_values(values: kl.Array, tolerance: kl.Array, ranks: kl.Array) -> None
 
 
 @kernel
-def fill_line(x: kl.Array, value: kl.Scalar) -> None:
-    """The same number everywhere."""
-    i = kl.global_id(0)
-    if i < x.shape[0]:
-        x[i] = kl.cast(value, x.dtype)
-
-
-@kernel
 def make_hermitian(x: kl.Array, out: kl.Array) -> None:
     """The means of matrices and their conjugate transposes; dimension 2 is the matrices."""
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
@@ -126,7 +120,9 @@ def pinv(a: ArrayT, *, rtol: Any = None) -> ArrayT:
         scaled = device.empty((count, k, n), kind)
         tolerance = tolerance_of(device, rtol, (m, n), values)
         scale_rows[(n, k, count), _TILE](right, values, tolerance, scaled, INVERSE=True)
-        result = multiplied(device, scaled, left, turned=(True, True))
+        product = device.empty((count, m, n), kind)
+        multiplied(device, product, left, scaled)
+        copied(device, product, result, turned=True)
     return device.namespace().reshape(result, (*lead, n, m))  # type: ignore[no-any-return]
 
 
@@ -170,7 +166,7 @@ def matrix_rank(a: ArrayT, *, rtol: Any = None) -> ArrayT:
         tolerance = tolerance_of(device, rtol, size, values)
         count_values[prod(lead), _LINE](values, tolerance, ranks)
     elif prod(lead):
-        fill_line[prod(lead), _LINE](ranks, 0)
+        fill(ranks, 0)
     return device.namespace().reshape(ranks, lead)  # type: ignore[no-any-return]
 
 
@@ -217,15 +213,17 @@ def polar(a: ArrayT, *, side: Literal["right", "left"] = "right") -> PolarResult
     order = n if side == "right" else m
     direction, factor = device.empty((count, m, n), kind), device.empty((count, order, order), kind)
     if 0 not in (count, m, n):
-        direction = multiplied(device, left, right)
-        rows = right if side == "right" else turned(device, left)
+        multiplied(device, direction, left, right)
+        rows = right
+        if side == "left":
+            rows = copied(device, left, device.empty((count, k, m), kind), turned=True)
         scaled = device.empty((count, k, order), kind)
         scale_rows[(order, k, count), _TILE](rows, values, None, scaled, INVERSE=False)
-        product = multiplied(device, rows, scaled, turned=(True, False))
+        product = device.empty((count, order, order), kind)
+        multiplied(device, product, rows, scaled, adjoint=True)
         make_hermitian[(order, order, count), _TILE](product, factor)
     elif count and order:
-        flat = device.namespace().reshape(factor, (-1,))
-        fill_line[int(flat.shape[0]), _LINE](flat, 0)
+        fill(factor, 0)
     reshape = device.namespace().reshape
     return PolarResult(reshape(direction, (*lead, m, n)), reshape(factor, (*lead, order, order)))
 
@@ -256,7 +254,7 @@ def tolerance_of(device: Device, rtol: Any, size: tuple[int, ...], values: Any) 
             raise ShapeError(f"rtol of shape {tuple(rtol.shape)} does not go with {count} matrices")
         copy_tolerance[count, _LINE](given, tolerance)
     else:
-        fill_line[count, _LINE](tolerance, float(rtol))
+        fill(tolerance, float(rtol))
     return tolerance
 
 

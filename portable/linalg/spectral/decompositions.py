@@ -13,10 +13,11 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType, dtype
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
-from portable.lang.kernel import kernel
 from portable.linalg.base.operands import common_dtype
+from portable.linalg.factorisations.matrices import copied
+from portable.linalg.factorisations.products import multiplied
 from portable.linalg.factorisations.qr import qr
-from portable.linalg.spectral.products import multiplied, turned
+from portable.linalg.spectral.banded import eigenvalues_by_band
 from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
 from portable.linalg.spectral.stages import hermitian_in_stages, svd_in_stages
 from portable.namespace import device_of_arrays
@@ -31,6 +32,12 @@ _FEW: Final = 48
 _FEW_OF_MANY: Final = 96
 """The same of several matrices where work-items are many: one launch, and all at once."""
 
+_BANDED: Final = 1500
+"""Rows from which on eigenvalues alone take less time by way of a band, where work-items are many.
+
+Processors take as long either way, and much longer where cores that wait for each other are shared.
+"""
+
 _TALL: Final = 8
 """How many times as tall as wide a matrix may be for rotations."""
 
@@ -39,8 +46,6 @@ _LONG: Final = 2
 
 _AT_ONCE: Final = 1 << 28
 """Bytes of matrices that are decomposed at the same time."""
-
-_TILE: Final = (32, 8, 1)
 
 
 class SVDResult(NamedTuple):
@@ -138,7 +143,7 @@ def svd(a: ArrayT, *, full_matrices: bool = False) -> SVDResult:
     values = device.empty((count, k), kind.real)
     left, right = device.empty((count, m, wide[0]), kind), device.empty((count, wide[1], n), kind)
     if k == 0:
-        _identities(left, right)
+        _identities(device, left, right)
     elif count > 0:
         small = _small(count, max(m, n), k, device.capabilities)
         _in_portions(device, "svd", a, (values, left, right), kind, small, _svd)
@@ -323,6 +328,15 @@ class Asked(NamedTuple):
         narrow = shortest == int(left.shape[2]) == int(right.shape[1])
         return narrow and longest > _LONG * shortest
 
+    @property
+    def banded(self) -> bool:
+        """Whether eigenvalues alone are wanted, of real matrices that are large enough."""
+        real, many = (
+            not dtype(self.a.dtype).is_complex,
+            not self.device.capabilities.lone_work_items,
+        )
+        return many and real and self.results[1] is None and int(self.a.shape[2]) >= _BANDED
+
 
 def _rotated(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
     return lambda x: iter(((decompose(x.device, x.a, *x.results),),))
@@ -340,16 +354,19 @@ def _by_triangle(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any,
     """Those of matrices that are much longer than wide, or turned so: of their triangles R."""
     values, left, right = results
     wide = a.shape[1] < a.shape[2]
-    basis, triangle = qr(turned(device, a) if wide else a)
-    count, k, kind = int(a.shape[0]), int(values.shape[1]), dtype(left.dtype)
+    (count, m, n), k, kind = (int(x) for x in a.shape), int(values.shape[1]), dtype(left.dtype)
+    given = copied(device, a, device.empty((count, n, m), kind), turned=True) if wide else a
+    basis, triangle = qr(given)
     factor, other = device.empty((count, k, k), kind), device.empty((count, k, k), kind)
     small = _small(count, k, k, device.capabilities)
     flags = _svd(device, triangle, (values, factor, other if wide else right), small)
     if wide:
-        turned(device, other, left)
-        turned(device, multiplied(device, basis, factor), right)
+        copied(device, other, left, turned=True)
+        longs = device.empty((count, n, k), kind)
+        multiplied(device, longs, basis, factor)
+        copied(device, longs, right, turned=True)
     else:
-        multiplied(device, basis, factor, out=left)
+        multiplied(device, left, basis, factor)
     return flags
 
 
@@ -357,7 +374,7 @@ def _hermitian(device: Device, a: Any, results: tuple[Any, ...], small: bool) ->
     return EIGENVECTORS.first(Asked(device, a, results, small))
 
 
-_STAGES: Final = "load_scaled spread collect solve_secular store_spectrum"
+_STAGES: Final = "load_scaled spread collect solve_secular store_values"
 
 SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
     "singular vectors",
@@ -370,21 +387,20 @@ SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
 EIGENVECTORS: Final = Ways[Asked, tuple[Any, ...]](
     "eigenvectors",
     Way("by rotations", "hermitian_by_rotations", _rotated(hermitian_rotated), lambda x: x.small),
+    Way(
+        "by a band",
+        "factor_panel apply_reflectors factor_shifted_bands store_shifted",
+        lambda x: iter((eigenvalues_by_band(x.device, x.a, x.results[0]),)),
+        lambda x: x.banded,
+    ),
     Way("in stages", f"tridiagonalize {_STAGES}", _staged(hermitian_in_stages)),
 )
 """How eigenvalues and eigenvectors of Hermitian matrices are found."""
 
 
-@kernel
-def identities(x: kl.Array) -> None:
-    """Identity matrices; dimension 2 is the matrices."""
-    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    if matrix < x.shape[0] and row < x.shape[1] and column < x.shape[2]:
-        x[matrix, row, column] = kl.cast(kl.where(row == column, 1, 0), x.dtype)
-
-
-def _identities(*arrays: Any) -> None:
+def _identities(device: Device, *arrays: Any) -> None:
     """The vectors of matrices without elements."""
     for x in arrays:
         if 0 not in x.shape:
-            identities[tuple(int(n) for n in reversed(x.shape)), _TILE](x)
+            one = device.from_numpy(np.eye(int(x.shape[1]), dtype=dtype(x.dtype).numpy))
+            copied(device, one, x, from_lead=(int(x.shape[0]),))

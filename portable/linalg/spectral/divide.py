@@ -72,9 +72,7 @@ def tridiagonal_vectors(
     return _merged(device, Blocks(values, edges, None), more, False), status
 
 
-def bidiagonal_vectors(
-    device: Device, d: Any, e: Any, *, left: bool = True, most: int = LEAF
-) -> tuple[Blocks, Any]:
+def bidiagonal_vectors(device: Device, d: Any, e: Any, *, most: int = LEAF) -> tuple[Blocks, Any]:
     """Singular values and vectors of upper bidiagonal matrices.
 
     Parameters
@@ -85,8 +83,6 @@ def bidiagonal_vectors(
         Diagonals, n at least 1.
     e : array, shape (count, n)
         Superdiagonals; the last element is not read.
-    left : bool
-        Whether left vectors are wanted.
     most : int
         Rows of blocks that are decomposed by rotations, at most.
 
@@ -105,7 +101,7 @@ def bidiagonal_vectors(
     right = device.empty((count, leaf, leaf), kind)
     turned = device.empty((count, leaf - 1, leaf - 1), kind)
     status = svd_rotated(device, leaves, values, right, turned)
-    blocks = _blocks(device, count, leaf, kind, left)
+    blocks = _blocks(device, count, leaf, kind, left=True)
     settle_bidiagonal[(leaf, leaf, count), (*_TILE, 1)](values, right, turned, blocks)
     return _merged(device, blocks, more, True), status
 
@@ -123,7 +119,7 @@ def _padded(device: Device, diagonals: Any, least: int, most: int, *, singular: 
     return size, leaf, more
 
 
-def _blocks(device: Device, count: int, h: int, kind: DType, left: bool) -> Blocks:
+def _blocks(device: Device, count: int, h: int, kind: DType, *, left: bool) -> Blocks:
     right = device.empty((count, h, h), kind)
     return Blocks(
         device.empty((count, h), kind),
@@ -181,7 +177,7 @@ def _next_level(device: Device, blocks: Blocks, d: Any, e: Any, shape: MergeShap
     refine_weights[teams](kept, roots, SHAPE=shape)
     if int(blocks.right.shape[1]) < h:
         return _edges(device, blocks, (kept, roots), teams, shape)
-    result = _blocks(device, merges, size, kind, blocks.left is not None)
+    result = _blocks(device, merges, size, kind, left=shape.singular)
     place_roots[teams](kept, roots, result.values, SHAPE=shape)
     factor = device.empty((merges, size, size), kind)
     sides = [(blocks.right, result.right, False)]

@@ -15,13 +15,12 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.layout import layout_of
 from portable.linalg.factorisations.matrices import checked_dtype, copied, workspace
-from portable.linalg.factorisations.products import subtract_product
+from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.factorisations.right_sides import RightSides, right_sides
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.spectral.by_values import count_values, scale_rows, tolerance_of
 from portable.linalg.spectral.decompositions import svd
-from portable.linalg.spectral.products import multiplied
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
@@ -166,8 +165,9 @@ def _by_values(
     if not sides.size:
         residuals = _residuals(device, right, m, sides, kind)
         return LeastSquares(device.empty(sides.shape, kind), residuals, ranks, values)
-    x = multiplied(device, scaled, multiplied(device, u, right, turned=(True, False)),
-                   turned=(True, False))  # fmt: skip
+    inner, x = (device.empty((batch, size, columns), kind) for size in (k, n))
+    multiplied(device, inner, u, right, adjoint=True)
+    multiplied(device, x, scaled, inner, adjoint=True)
     subtract_product(device, right, matrices, x)
     return LeastSquares(
         sides.result(device, x), _residuals(device, right, 0, sides, kind), ranks, values

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.base.magnitude import power_bits, scaled_by
+from portable.linalg.base.magnitude import power_bits
 from portable.linalg.base.parts import conjugate, largest_part, scaled
 
 Form = Literal["plain", "turned", "hermitian"]
@@ -90,14 +90,6 @@ def lower_at(matrix: kl.Array, row: kl.Scalar, column: kl.Scalar, kind: Any) -> 
     return x
 
 
-@kernel
-def clear_all(x: kl.Array) -> None:
-    """Zeros in matrices; dimension 2 is the matrices."""
-    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    if matrix < x.shape[0] and row < x.shape[1] and column < x.shape[2]:
-        x[matrix, row, column] = 0
-
-
 # -- real diagonals -------------------------------------------------------------------------------
 
 
@@ -155,7 +147,7 @@ def copy_columns(work: kl.Array, kept: Any, vectors: kl.Array, factors: kl.Array
             tau = kept.taus[matrix, 0, k]
             if i == k:
                 value = kl.cast(1, work.dtype)
-            elif i > k:
+            elif i > k and i < work.shape[1]:
                 value = kept.factors[matrix, 0, k] * work[matrix, i, k]
         vectors[matrix, k, i] = value
         if i == 0:
@@ -173,7 +165,7 @@ def copy_rows(kept: Any, vectors: kl.Array, factors: kl.Array) -> None:
             tau = kept.taus[matrix, 1, k]
             if i == k + 1:
                 value = kl.cast(1, kept.rows.dtype)
-            elif i > k + 1:
+            elif i > k + 1 and i < n:
                 value = conjugate(kept.factors[matrix, 1, k] * kept.rows[matrix, k, i])
         vectors[matrix, k, i] = value
         if i == 0:
@@ -189,7 +181,7 @@ def unfold_complex(source: kl.Array, taus: kl.Array, vectors: kl.Array, factors:
     i, k, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < vectors.shape[0] and 2 * k < vectors.shape[1] and 2 * i < vectors.shape[2]:
         value, tau = kl.cast(0, source.dtype), kl.cast(0, taus.dtype)
-        if k < source.shape[1]:
+        if k < source.shape[1] and i < source.shape[2]:
             value, tau = source[matrix, k, i], taus[matrix, k]
         for half in kl.static_range(2):
             vectors[matrix, 2 * k + half, 2 * i] = kl.real(value)
@@ -257,7 +249,8 @@ def collect(x: kl.Array, out: kl.Array, *, TURNED: bool) -> None:
     """
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     COUNT = 2 if out.dtype.is_complex else 1
-    if matrix < x.shape[0] and COUNT * row < x.shape[1] and column < x.shape[2]:
+    rows = out.shape[2] if TURNED else out.shape[1]
+    if matrix < x.shape[0] and row < rows and column < x.shape[2]:
         value = x[matrix, COUNT * row, column]
         if COUNT == 2:
             value = kl.complex(value, x[matrix, 2 * row + 1, column])
@@ -265,15 +258,3 @@ def collect(x: kl.Array, out: kl.Array, *, TURNED: bool) -> None:
             out[matrix, column, row] = conjugate(value)
         else:
             out[matrix, row, column] = value
-
-
-@kernel
-def store_spectrum(
-    scaled: kl.Array, largest: kl.Array, values: kl.Array, *, TARGET: int, REVERSED: bool
-) -> None:
-    """The values of scaled matrices, scaled back; dimension 1 is the matrices."""
-    i, matrix = kl.global_id(0), kl.global_id(1)
-    n = values.shape[1]
-    if matrix < values.shape[0] and i < n:
-        value = scaled[matrix, n - 1 - i if REVERSED else i]
-        values[matrix, i] = scaled_by(value, field_of(largest[matrix], TARGET), -1)

@@ -10,17 +10,16 @@ from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, dtype
 from portable.lang.launch.geometry import groups
-from portable.linalg.products.gemm import gemm
+from portable.linalg.dense.kernels import clear
+from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.singular_values.direct_kernels import DirectShape, KeptReflectors, Scratch
 from portable.linalg.spectral.bidiagonal_kernels import (
     Bidiagonal,
     bidiagonalize_in_panels,
     bidiagonalize_keeping,
 )
-from portable.linalg.spectral.products import multiplied
 from portable.linalg.spectral.reduction_kernels import (
     Form,
-    clear_all,
     copy_columns,
     copy_rows,
     largest_of_each,
@@ -30,10 +29,10 @@ from portable.linalg.spectral.reduction_kernels import (
     real_tridiagonal,
     unfold_complex,
 )
-from portable.linalg.spectral.reflections import BLOCK
-from portable.linalg.spectral.step_kernels import StepShape, subtract
+from portable.linalg.spectral.reflections import BLOCK, whole_rows
+from portable.linalg.spectral.step_kernels import StepShape
 from portable.linalg.spectral.tridiagonal_kernels import Tridiagonal, tridiagonalize
-from portable.sim.settings import current
+from portable.sim.launch import current
 
 SCALED_TO: Final = 10
 """The exponent that the largest element is scaled to: nothing overflows when squared and summed."""
@@ -141,6 +140,17 @@ def _load(a: Any, largest: Any, work: Any, form: Form) -> None:
     load_scaled[extents, _TILE](a, largest, work, TARGET=SCALED_TO, FORM=form)
 
 
+def _height(device: Device, rows: int, kind: DType) -> int:
+    """Rows that real reflectors are given; complex ones are copied before they are applied."""
+    return rows if kind.is_complex else whole_rows(device, rows)
+
+
+def _clear(device: Device, *arrays: Any) -> None:
+    for x in arrays:
+        zeros = device.namespace().reshape(x, (-1,))
+        clear[int(zeros.shape[0]), _LINE](zeros)
+
+
 def _whole_blocks(reflectors: int) -> int:
     return -(-reflectors // BLOCK) * BLOCK
 
@@ -174,11 +184,11 @@ def reduced_to_tridiagonal(
     def empty(*extents: int, of: DType = kind) -> Any:
         return device.empty((count, *extents), of)
 
-    work, counts = empty(n + 4 * shape.block, pitch), empty(1, panels, of=kl.i32)
+    work, counts = empty(n + 4 * shape.block, pitch), empty(panels, of=kl.i32)
     out = Tridiagonal(
         empty(n, of=kind.real),
         empty(reflectors),
-        empty(reflectors, n),
+        empty(reflectors, _height(device, n, kind)),
         empty(reflectors, of=kind.real),
         empty(2, pitch),
         empty(2),
@@ -186,10 +196,8 @@ def reduced_to_tridiagonal(
         empty(3, shape.groups, of=kind.real),
     )
     _load(a, largest, work, "hermitian")
-    reshape = device.namespace().reshape
-    for zeros in (out.vectors, reshape(out.products, (count, 1, -1)), counts):
-        clear_all[tuple(int(x) for x in reversed(zeros.shape)), _TILE](zeros)
-    _tridiagonalize(device, work, out, reshape(counts, (count, -1)), shape)
+    _clear(device, out.vectors, out.products, counts)
+    _tridiagonalize(device, work, out, counts, shape)
     if not kind.is_complex:
         return Reduced(out.d, out.e, Reflectors(out.vectors, out.factors, 1, None), None)
     off, phases = empty(n, of=kind.real), empty(n)
@@ -201,9 +209,11 @@ def reduced_to_tridiagonal(
 def _unfolded(device: Device, vectors: Any, factors: Any) -> tuple[Any, Any]:
     """Complex reflectors as pairs of real ones."""
     (count, reflectors, size), kind = (int(x) for x in vectors.shape), dtype(vectors.dtype).real
-    shape = count, _whole_blocks(2 * reflectors), 2 * size
+    shape = count, _whole_blocks(2 * reflectors), whole_rows(device, 2 * size)
     more, more_factors = device.empty(shape, kind), device.empty(shape[:2], kind)
-    unfold_complex[(size, shape[1] // 2, count), _TILE](vectors, factors, more, more_factors)
+    unfold_complex[(shape[2] // 2, shape[1] // 2, count), _TILE](
+        vectors, factors, more, more_factors
+    )
     return more, more_factors
 
 
@@ -296,12 +306,13 @@ def _in_panels(device: Device, a: Any, largest: Any, shape: StepShape) -> _Halve
     def empty(*extents: int, of: DType = kind) -> Any:
         return device.empty((count, *extents), of)
 
-    work, counts = empty(m + 2 * shape.block, pitch), empty(1, -(-n // shape.block), of=kl.i32)
+    work, counts = empty(m + 2 * shape.block, pitch), empty(-(-n // shape.block), of=kl.i32)
+    left, right = (empty(reflectors, _height(device, x, kind)) for x in (m, n))
     out = Bidiagonal(
         d=empty(n),
         e=empty(n),
-        left=empty(reflectors, m),
-        right=empty(reflectors, n),
+        left=left[:, :, :m],
+        right=right[:, :, :n],
         left_factors=empty(reflectors, of=kind.real),
         right_factors=empty(reflectors, of=kind.real),
         tall=empty(2 * shape.block, height),
@@ -314,12 +325,9 @@ def _in_panels(device: Device, a: Any, largest: Any, shape: StepShape) -> _Halve
         shares=empty(2, shape.groups, of=kind.real),
     )
     _load(a, largest, work, "turned" if rows < columns else "plain")
-    reshape = device.namespace().reshape
-    products = reshape(out.products, (count, 1, -1))
-    for zeros in (out.left, out.right, out.tall, products, counts):
-        clear_all[tuple(int(x) for x in reversed(zeros.shape)), _TILE](zeros)
-    _bidiagonalize(device, work, out, reshape(counts, (count, -1)), shape)
-    return _Halves(out.d, out.e, out.left, out.left_factors, out.right, out.right_factors)
+    _clear(device, left, right, out.tall, out.products, counts)
+    _bidiagonalize(device, work, out, counts, shape)
+    return _Halves(out.d, out.e, left, out.left_factors, right, out.right_factors)
 
 
 def _at_once(device: Device, a: Any, largest: Any) -> _Halves:
@@ -351,13 +359,17 @@ def _at_once(device: Device, a: Any, largest: Any) -> _Halves:
     halves = _Halves(
         d,
         e,
-        empty(reflectors, m),
+        empty(reflectors, _height(device, m, kind)),
         empty(reflectors, of=kind.real),
-        empty(reflectors, n),
+        empty(reflectors, _height(device, n, kind)),
         empty(reflectors, of=kind.real),
     )
-    copy_columns[(m, reflectors, count), _TILE](work, kept, halves.left, halves.left_factors)
-    copy_rows[(n, reflectors, count), _TILE](kept, halves.right, halves.right_factors)
+    copy_columns[(int(halves.left.shape[2]), reflectors, count), _TILE](
+        work, kept, halves.left, halves.left_factors
+    )
+    copy_rows[(int(halves.right.shape[2]), reflectors, count), _TILE](
+        kept, halves.right, halves.right_factors
+    )
     return halves
 
 
@@ -385,8 +397,4 @@ def _take_lines(
     rest = work[:, start:m, start:]
     rows = device.namespace().permute_dims(columns[:, :, start:m], (0, 2, 1))
     lines = work[:, m : m + 2 * shape.block, start:]
-    if not dtype(work.dtype).is_complex:
-        gemm(rows, lines, alpha=-1, beta=1, c=rest, out=rest)
-        return
-    extents = tuple(int(x) for x in reversed(rest.shape))
-    subtract[extents, _TILE](multiplied(device, rows, lines), rest)
+    subtract_product(device, rest, rows, lines)

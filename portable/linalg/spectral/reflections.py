@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.linalg.products.gemm import gemm
+from portable.linalg.products.kernels import gemm_sums, keep
 from portable.linalg.spectral.reduction_kernels import reflector_triangles
 
 BLOCK: Final = 64
@@ -20,12 +22,45 @@ A quarter more is multiplied for it than would have to be.
 """
 
 
-_SUMMED: Final = 64
-_SUMS: Final = 4
-"""Rows at least, and sums at most, of products with reflectors that are added up by themselves.
+_SHORTEST: Final = 16
+_SHORTEST_ALONE: Final = 64
+_PARTS: Final = 16
+_PARTS_ALONE: Final = 4
+"""Rows at least, and parts at most, of sums that are added up by themselves, where work-items are
+many and where they are alone.
 
-Rounding errors of one long sum make blocks of reflectors less orthogonal than all else does.
+Where all terms have one sign, rounding errors of a long sum make blocks of reflectors less
+orthogonal than all else does.
 """
+
+
+def chain_of(device: Device, rows: int) -> int:
+    """How many rows at least are added up in one sum.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    rows : int
+        Of reflectors.
+    """
+    alone = device.capabilities.lone_work_items
+    shortest, parts = (_SHORTEST_ALONE, _PARTS_ALONE) if alone else (_SHORTEST, _PARTS)
+    return max(shortest, 1 << (-(-rows // parts) - 1).bit_length())
+
+
+def whole_rows(device: Device, rows: int) -> int:
+    """The rows that reflectors and what they multiply are given, with zeros at the end.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    rows : int
+        What they need.
+    """
+    unit = max(BLOCK, chain_of(device, rows))
+    return -(-rows // unit) * unit
 
 
 def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) -> None:
@@ -37,7 +72,7 @@ def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) 
         Where.
     vectors : array, shape (count, reflectors, rows)
         Real vectors as rows, a multiple of `BLOCK`; zeros in the k-th before its element
-        ``first + k``.
+        ``first + k``. Of `whole_rows`.
     factors : array, shape (count, reflectors)
         The tau of each.
     x : array, shape (count, rows, columns)
@@ -49,33 +84,32 @@ def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) 
     space, kind = device.namespace(), dtype(vectors.dtype)
     blocks = reflectors // BLOCK
     parts = space.reshape(vectors, (count, blocks, BLOCK, rows))
-    gram = _summed(device, parts, space.permute_dims(parts, (0, 1, 3, 2)))
-    triangles = device.empty((count, blocks, BLOCK, BLOCK), kind)
+    gram, triangles = (device.empty((count, blocks, BLOCK, BLOCK), kind) for _ in range(2))
+    chain = chain_of(device, rows)
+    _summed(device, parts, space.permute_dims(parts, (0, 1, 3, 2)), chain, gram)
     items = 1 if device.capabilities.lone_work_items else _ITEMS
     reflector_triangles[(BLOCK, blocks, count), (items, 1, 1)](gram, factors, triangles)
     changes = gemm(triangles, parts)
-    step = BLOCK * -(-rows // (BLOCK * _SHAPES))
+    unit = max(BLOCK, chain)
+    step = unit * -(-rows // (unit * _SHAPES))
     shares = device.empty((count, BLOCK, int(x.shape[2])), kind)
     for block in range(blocks - 1, -1, -1):
         start = (first + block * BLOCK) // step * step
         if start < rows:
             rest = x[:, start:, :]
-            _summed(device, parts[:, block, :, start:], rest, shares)
+            _summed(device, parts[:, block, :, start:], rest, chain, shares)
             change = space.permute_dims(changes[:, block, :, start:], (0, 2, 1))
             gemm(change, shares, alpha=-1, beta=1, c=rest, out=rest)
 
 
-def _summed(device: Device, a: Any, b: Any, out: Any = None) -> Any:
-    """``a @ b``, of rows that are added up in some sums where work-items are alone.
-
-    Many share a sum out by themselves.
-    """
-    rows = int(a.shape[-1])
-    length = max(_SUMMED, -(-rows // _SUMS)) if device.capabilities.lone_work_items else rows
-    for start in range(0, rows, length):
-        some, others = a[..., start : start + length], b[..., start : start + length, :]
-        if start == 0:
-            out = gemm(some, others, out=out)
-        else:
-            gemm(some, others, beta=1, c=out, out=out)
-    return out
+def _summed(device: Device, a: Any, b: Any, chain: int, out: Any) -> None:
+    """``a @ b``, whose sums are added up in parts of so many terms."""
+    space, (*lead, m, k), n = device.namespace(), (int(x) for x in a.shape), int(b.shape[-1])
+    parts, axes = k // chain, range(len(lead))
+    left = space.reshape(a, (*lead, m, parts, chain))
+    left = space.permute_dims(left, (len(lead) + 1, *axes, len(lead), len(lead) + 2))
+    right = space.reshape(b, (*lead, parts, chain, n))
+    right = space.permute_dims(right, (len(lead), *axes, len(lead) + 1, len(lead) + 2))
+    sums = gemm(left, right)
+    count = prod(int(x) for x in out.shape)
+    gemm_sums[count, _ITEMS](sums, 1.0, 0.0, None, None, out, ACTIVATION=keep)

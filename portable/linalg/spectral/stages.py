@@ -10,9 +10,11 @@ from portable.backend import Device
 from portable.dtypes import dtype
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
+from portable.linalg.dense.kernels import store_values
+from portable.linalg.factorisations.matrices import copied
 from portable.linalg.products.repeats import kept_plan
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
-from portable.linalg.spectral.reduction_kernels import collect, spread, store_spectrum
+from portable.linalg.spectral.reduction_kernels import collect, spread
 from portable.linalg.spectral.reductions import (
     SCALED_TO,
     Reflectors,
@@ -20,7 +22,7 @@ from portable.linalg.spectral.reductions import (
     reduced_to_bidiagonal,
     reduced_to_tridiagonal,
 )
-from portable.linalg.spectral.reflections import reflect
+from portable.linalg.spectral.reflections import reflect, whole_rows
 
 _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
@@ -98,11 +100,12 @@ def _replayed(device: Device, a: Any, results: tuple[Any, ...], work: _Work) -> 
     extents = tuple(None if x is None else tuple(int(size) for size in x.shape) for x in results)
     key = work, (count, m, n), kind, extents
     plan = kept_plan(device, key, lambda: _new_plan(device, a, results, work), size)
-    _copy(device, a, plan.given)
+    copied(device, a, plan.given)
     plan.run()
     for source, target in zip(plan.results, results, strict=True):
         if target is not None:
-            _copy(device, source, target)
+            moved = (x[None] if x.ndim == 2 else x for x in (source, target))
+            copied(device, *moved)
     return plan.flags
 
 
@@ -120,22 +123,6 @@ def _new_plan(device: Device, a: Any, results: tuple[Any, ...], work: _Work) -> 
         keep_flags[groups(1), items](largest, status, *flags)
 
     return _Plan(given, results_alike, flags, device.replay(run))
-
-
-def _copy(device: Device, x: Any, out: Any) -> None:
-    """Copies matrices, or a row of numbers for each."""
-    if x.ndim == 2:
-        reshape = device.namespace().reshape
-        x, out = reshape(x, (1, *x.shape)), reshape(out, (1, *out.shape))
-    copy_each[tuple(int(n) for n in reversed(out.shape)), _TILE](x, out)
-
-
-@kernel
-def copy_each(x: kl.Array, out: kl.Array) -> None:
-    """Copies matrices; dimension 2 is the matrices."""
-    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    if matrix < out.shape[0] and row < out.shape[1] and column < out.shape[2]:
-        out[matrix, row, column] = x[matrix, row, column]
 
 
 @kernel
@@ -179,7 +166,7 @@ def _svd(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def _store_values(scaled: Any, largest: Any, values: Any, *, reverse: bool) -> None:
     count, n = (int(x) for x in values.shape)
-    store_spectrum[(n, count), (_LINE, 1)](
+    store_values[(n, count), (_LINE, 1)](
         scaled, largest, values, TARGET=SCALED_TO, REVERSED=reverse
     )
 
@@ -191,10 +178,9 @@ def _lead_back(
     kind = dtype(out.dtype)
     count, rows, columns = (int(x) for x in out.shape)
     rows, columns = (columns, rows) if turned else (rows, columns)
-    plain = not (kind.is_complex or turned)
     parts = 2 if kind.is_complex else 1
-    x = out if plain else device.empty((count, parts * rows, columns), kind.real)
-    spread[(columns, rows, count), _TILE](vectors, by.phases, x, n, REVERSED=reverse)
+    x = device.empty((count, whole_rows(device, parts * rows), columns), kind.real)
+    height = int(x.shape[1]) // parts
+    spread[(columns, height, count), _TILE](vectors, by.phases, x, n, REVERSED=reverse)
     reflect(device, by.vectors, by.factors, x, by.first)
-    if not plain:
-        collect[(columns, rows, count), _TILE](x, out, TURNED=turned)
+    collect[(columns, rows, count), _TILE](x, out, TURNED=turned)

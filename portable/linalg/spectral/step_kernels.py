@@ -7,7 +7,6 @@ from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
-from portable.lang.kernel import kernel
 from portable.linalg.base.sums import lane_sum
 
 
@@ -175,11 +174,3 @@ def multiply_rows(
                 totals[r] = totals[r] + kl.vload(a, row, j, lanes=LANES) * by
     for r in kl.static_range(SHAPE.rows):
         sums[r] = kl.workgroup_reduce(kl.add, lane_sum(totals[r]), width=SHAPE.team)
-
-
-@kernel
-def subtract(product: kl.Array, x: kl.Array) -> None:
-    """Takes a product off matrices; dimension 2 is the matrices."""
-    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    if matrix < x.shape[0] and row < x.shape[1] and column < x.shape[2]:
-        x[matrix, row, column] = x[matrix, row, column] - product[matrix, row, column]

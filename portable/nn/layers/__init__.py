@@ -4,78 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from portable.nn.layers.activations import (
-    GELU,
-    Hardsigmoid,
-    Hardswish,
-    ReLU,
-    ReLU6,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Tanh,
-)
-from portable.nn.layers.blocks import Chain, Residual
-from portable.nn.layers.flatten import Flatten
-from portable.nn.layers.layer import Flow, Layer, Shape, output_shapes
-from portable.nn.layers.normalization import BatchNorm1d, BatchNorm2d, LayerNorm
-from portable.nn.layers.pooling import AvgPool2d, GlobalAvgPool2d, MaxPool2d
-from portable.nn.layers.regularization import Dropout
-from portable.nn.layers.weighted import Conv2d, Linear
-
-__all__ = [
-    "GELU",
-    "LAYERS",
-    "AvgPool2d",
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "Chain",
-    "Conv2d",
-    "Dropout",
-    "Flatten",
-    "Flow",
-    "GlobalAvgPool2d",
-    "Hardsigmoid",
-    "Hardswish",
-    "Layer",
-    "LayerNorm",
-    "Linear",
-    "MaxPool2d",
-    "ReLU",
-    "ReLU6",
-    "Residual",
-    "Shape",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Tanh",
-    "output_shapes",
-]
+from portable.nn.layers import layer, unweighted, weighted
+from portable.nn.layers.layer import Layer
 
 LAYERS: Final[dict[str, type[Layer]]] = {
-    kind.__name__: kind
-    for kind in (
-        Linear,
-        Conv2d,
-        MaxPool2d,
-        AvgPool2d,
-        GlobalAvgPool2d,
-        Flatten,
-        ReLU,
-        ReLU6,
-        Tanh,
-        Sigmoid,
-        Hardsigmoid,
-        SiLU,
-        Hardswish,
-        GELU,
-        Softmax,
-        BatchNorm1d,
-        BatchNorm2d,
-        LayerNorm,
-        Dropout,
-        Residual,
-        Chain,
-    )
+    name: kind
+    for module in (weighted, unweighted, layer)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and issubclass(kind, Layer)
+    if kind.__module__ == module.__name__ and kind is not Layer and not name.startswith("_")
 }
 """All kinds of layers by name."""

@@ -16,9 +16,9 @@ from portable.conv import (
 )
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.nn.layers import BatchNorm2d, Conv2d
 from portable.nn.layers.layer import Flow
-from portable.nn.stages import slope_kernels as kernels
+from portable.nn.layers.weighted import BatchNorm2d, Conv2d
+from portable.nn.stages import linear as kernels
 from portable.nn.stages.stage import Place, Stage
 
 _WORKGROUP: Final = 64

@@ -6,8 +6,8 @@ from math import gcd, prod
 from typing import Any, Final
 
 from portable.lang.launch.geometry import groups
-from portable.nn.layers import BatchNorm1d, BatchNorm2d, LayerNorm
 from portable.nn.layers.layer import Flow
+from portable.nn.layers.weighted import BatchNorm1d, BatchNorm2d, LayerNorm
 from portable.nn.stages import normalization_kernels as kernels
 from portable.nn.stages.normalization_kernels import Elements, Running, Scale
 from portable.nn.stages.stage import Place, Stage

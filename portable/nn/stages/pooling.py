@@ -13,8 +13,8 @@ from portable.dtypes import uint8, uint32
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.nn.layers import AvgPool2d, MaxPool2d
 from portable.nn.layers.layer import Flow
+from portable.nn.layers.unweighted import AvgPool2d, MaxPool2d
 from portable.nn.stages.stage import Place, Stage
 
 # Windows of images, and slopes on their way back through them.

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from math import prod
+from typing import Any, Self
 
-from portable.backend import ArrayView
-from portable.dtypes import DType
-from portable.errors import BadIndexError
-from portable.lang.arguments.arguments import layout_number
+import numpy as np
 
-if TYPE_CHECKING:
-    from portable.backend import Device
+from portable.backend import ArrayView, Device
+from portable.dtypes import DType, dtype
+from portable.errors import BadIndexError, LaunchError
+from portable.lang.arguments.arguments import ALIGNMENT, layout_number
+from portable.namespace import on_device
 
 
 class Storage:
@@ -261,3 +264,179 @@ def _checked(item: Any, extent: int) -> int:
     if not -extent <= index_value < extent:
         raise BadIndexError(f"index {index_value} is out of range for extent {extent}")
     return index_value % extent
+
+
+# Arrays of other libraries as plans take them.
+
+
+class Borrowed(Storage):
+    """The memory of a library's array, or a view of it.
+
+    Where kernels take pointers alone, `offset` says how far the first element lies behind an
+    aligned place; elsewhere, as always, how far behind the beginning of `buffer`.
+
+    Attributes
+    ----------
+    array : array
+        The library's.
+    start : int
+        The `offset` of its first element.
+    """
+
+    __slots__ = ("array", "start")
+
+    def __init__(self, device: Device, array: Any) -> None:
+        view = device.view(array)
+        counted = device.capabilities.pointer_offsets and not device.interprets
+        self.start = view.offset if counted else view.address % ALIGNMENT
+        self.array = array
+        super().__init__(
+            device, view.handle, dtype(view.dtype), view.shape, view.strides, self.start
+        )
+
+    @property
+    def view(self) -> ArrayView:
+        """The same as launches take it."""
+        kind, shape, strides = self.dtype.numpy, self.shape, self.strides
+        return ArrayView(kind, shape, strides, self.buffer, self.offset, self.offset)
+
+    def check_writable(self) -> None:
+        """As of `Storage`, and refuses what its library lets nobody write to.
+
+        Raises
+        ------
+        LaunchError
+            If it is read-only.
+        """
+        super().check_writable()
+        if self.array is not None and not self.device.view(self.array).writable:
+            raise LaunchError(
+                "an array that is written to is read-only; pass a writable one, or a copy of it"
+            )
+
+    def viewed(
+        self,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int | None = None,
+        dtype: DType | None = None,
+    ) -> Self:
+        """A view of the same memory; `strides` and `offset` in bytes."""
+        made = object.__new__(type(self))
+        made.array, made.start = self.array, self.start
+        kind = self.dtype if dtype is None else dtype
+        start = self.offset if offset is None else offset
+        Storage.__init__(made, self.device, self.buffer, kind, shape, strides, start)
+        return made
+
+    def reach(self) -> tuple[int, int]:
+        """The addresses of the array's first byte and of the one behind its last."""
+        view = self.device.view(self.array)
+        low, high = self.extent_in_bytes()
+        return view.address + low - self.start, view.address + high - self.start
+
+    def at(self, buffer: Any, offset: int) -> Self:
+        """An array like this one elsewhere; without the library's array."""
+        made = self.viewed(self.shape, self.strides, offset)
+        made.array, made.buffer = None, buffer
+        return made
+
+    def interpreted(self, buffer: Any, offset: int) -> Any:
+        """The same elsewhere, as NumPy's array: what devices take that run kernels themselves."""
+        address = buffer.__array_interface__["data"][0]
+        position = _Place(self, buffer, address + offset - address % ALIGNMENT)
+        return np.asarray(position).view(self.dtype.numpy)  # an interface knows no bfloat16
+
+
+class _Place:
+    """Memory as NumPy asks for it."""
+
+    def __init__(self, like: Storage, memory: Any, address: int) -> None:
+        self._memory = memory
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": like.shape,
+            "strides": like.strides,
+            "typestr": like.dtype.numpy.str,
+            "data": (address, not memory.flags.writeable),
+        }
+
+
+def stored(device: Device, array: Any) -> Storage:
+    """An array of a device, of whatever library, as plans take it."""
+    return array if isinstance(array, Storage) else Borrowed(device, on_device(device, array))
+
+
+def borrowed(device: Device, make: Callable[[], Any]) -> Borrowed:
+    """What a device makes, of its own library.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    make : callable
+        Such as `Device.maker` gives.
+    """
+    return Borrowed(device, make())
+
+
+def new(device: Device, shape: tuple[int, ...], kind: DType) -> Storage:
+    """A new array of a device, of the library that it works with.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    shape : tuple of int
+        Extents.
+    kind : DType
+        Of the elements.
+    """
+    return stored(device, device.empty(shape, kind))
+
+
+def released(x: Storage) -> Any:
+    """The library's own array for what a plan gave, which is contiguous."""
+    if not isinstance(x, Borrowed):
+        return x
+    if x.offset == x.start and x.shape == tuple(x.array.shape):
+        return x.array
+    flat = x.device.namespace().reshape(x.array, (-1,))
+    first = (x.offset - x.start) // x.dtype.itemsize
+    if (first, prod(x.shape)) != (0, flat.shape[0]):
+        flat = flat[first : first + prod(x.shape)]
+    return x.device.namespace().reshape(flat, x.shape)
+
+
+def fetched(x: Storage) -> np.ndarray[Any, Any]:
+    """A copy on the host; waits for the device."""
+    return x.device.to_numpy(released(x))
+
+
+# Arrays that kernels leave as they found them, for the next launch: one for each queue.
+#
+# Launches in one queue follow each other; those in two may run at the same time, and would find
+# what the other is about to clean up.
+
+
+class ByQueue:
+    """What `make` makes, once for each queue of a device; calling it gives the current one's."""
+
+    def __init__(self, device: Device, make: Callable[[], Any]) -> None:
+        self._device = device
+        self._make = make
+        self._made: dict[Hashable, Any] = {}
+
+    def __call__(self) -> Any:
+        """That of the current queue, made when it is first asked for."""
+        queue = self._device.current_queue()
+        made = self._made.get(queue)
+        if made is None:
+            made = self._made[queue] = self._make()
+        return made
+
+
+@lru_cache(maxsize=256)
+def zeros_by_queue(device: Device, count: int) -> ByQueue:
+    """So many ``int32`` zeros, which kernels leave as zeros."""
+    return ByQueue(device, lambda: stored(device, device.from_numpy(np.zeros(count, np.int32))))

@@ -210,3 +210,122 @@ class _Elements(Body):
 def elementwise(arrays: Any, out: kl.Array, *, FORMULA: Formula, SHARE: Share) -> None:
     """``out = OP(*arrays)``, the arrays being operands as `FORMULA` reads them."""
     SHARE.sweep(out.shape, _Elements(FORMULA, arrays, out, SHARE.streaming))
+
+
+# Arithmetic progressions.
+
+
+@function
+def counted(i: kl.Scalar, start: kl.Scalar, step: kl.Scalar, KIND: Any) -> Any:
+    """Element `i` of an arithmetic progression."""
+    return start + kl.cast(i, KIND) * step
+
+
+@function
+def counted_down(i: kl.Scalar, start: kl.Scalar, step: kl.Scalar, KIND: Any) -> Any:
+    """The same, rounded down."""
+    return kl.floor(counted(i, start, step, KIND))
+
+
+@dataclass(frozen=True)
+class _Progression(Body):
+    """What a sweep does to neighbours of a line."""
+
+    op: Any
+    start: Any
+    step: Any
+    out: Any
+    kind: Any
+
+    def do(self, outer: Any, row: Any, j: kl.Scalar, lanes: int) -> None:
+        """Works them out."""
+        i = lane_numbers(self.kind, lanes) + kl.cast(j, self.kind) if lanes > 1 else j
+        value = self.op(i, self.start, self.step, self.kind)
+        kl.vstore(self.out, *outer, j, kl.cast(value, self.out.dtype))
+
+
+@kernel(contract=False)
+def spaced(
+    start: kl.Scalar,
+    step: kl.Scalar,
+    last: kl.Scalar | None,
+    out: kl.Array,
+    *,
+    OP: Any,
+    KIND: Any,
+    SHARE: Any,
+) -> None:
+    """An arithmetic progression.
+
+    Parameters
+    ----------
+    start, step : number
+        The first element, and the gap between two.
+    last : number or None
+        The last element; None for that of the formula.
+    out : array
+        The result, of one dimension.
+    OP : Function
+        `counted` or `counted_down`.
+    KIND : DType
+        In which to compute.
+    SHARE : Share
+        How work-items share the elements.
+    """
+    SHARE.sweep(out.shape, _Progression(OP, start, step, out, KIND))
+    end = out.shape[0] - 1
+    if last is not None and kl.global_id(0) == end // SHARE.chunk:
+        out[end] = kl.cast(last, out.dtype)
+
+
+# Matrices with one side of a diagonal left out, and those with ones on it.
+
+BELOW = "below"
+"""What lies on a diagonal and below it."""
+ABOVE = "above"
+"""What lies on a diagonal and above it."""
+ON = "on"
+"""What lies on a diagonal."""
+
+
+@dataclass(frozen=True)
+class _Triangle(Body):
+    """What a sweep does to neighbours of a row."""
+
+    x: Any
+    out: Any
+    k: Any
+    side: str
+
+    def do(self, outer: tuple[kl.Scalar, ...], row: Any, j: kl.Scalar, lanes: int) -> None:
+        """Writes those that lie on the side that is kept, and zeros for others."""
+        kind = self.out.dtype.register
+        value = kl.splat(kl.cast(1, kind), lanes)
+        if self.x is not None:
+            value = kl.vload(self.x, *outer, j, lanes=lanes)
+        columns = lane_numbers(j.dtype, lanes) + j if lanes > 1 else j
+        edge = outer[self.out.ndim - 2] + self.k
+        kept = columns == edge
+        if self.side != ON:
+            kept = columns <= edge if self.side == BELOW else columns >= edge
+        kl.vstore(self.out, *outer, j, kl.where(kept, value, kl.splat(kl.cast(0, kind), lanes)))
+
+
+@kernel
+def triangle(x: kl.Array | None, out: kl.Array, k: kl.Scalar, *, SIDE: str, SHARE: Any) -> None:
+    """The elements of matrices on one side of a diagonal; zeros elsewhere.
+
+    Parameters
+    ----------
+    x : array or None
+        The matrices, of the shape of `out`; None for ones.
+    out : array
+        The result.
+    k : int
+        The diagonal, counted from the main one up.
+    SIDE : str
+        What is kept: `BELOW`, `ABOVE` or `ON`.
+    SHARE : Share
+        How work-items share the elements.
+    """
+    SHARE.sweep(out.shape, _Triangle(x, out, k, SIDE))

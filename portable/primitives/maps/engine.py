@@ -14,8 +14,12 @@ from portable import dtypes, recording
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError
-from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
-from portable.primitives.base.numbers import number_for
+from portable.primitives.base.operands import (
+    broadcast_shapes,
+    broadcast_strides,
+    collapsed,
+    number_for,
+)
 from portable.primitives.base.recipe import Launch, Recipe, repeatable, shifted
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import (
@@ -31,9 +35,15 @@ from portable.primitives.maps.elementwise_kernel import (
     elementwise,
 )
 from portable.primitives.maps.exchange import crosswise_axis, exchange_launch, seen_crosswise
-from portable.primitives.maps.expression import Expression
-from portable.primitives.maps.operation import Operation, described
-from portable.primitives.maps.work import conversion_of, streams, vector_lanes, work_of
+from portable.primitives.maps.work import (
+    Expression,
+    Operation,
+    conversion_of,
+    described,
+    streams,
+    vector_lanes,
+    work_of,
+)
 
 _MAX_PLANS: Final = 8192
 _WORDS: Final = {dtypes.bool_: dtypes.uint8, dtypes.complex64: dtypes.uint64}

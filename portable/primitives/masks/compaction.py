@@ -24,20 +24,24 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, int64
 from portable.lang.arguments.structs import items_of
-from portable.primitives.base.borrowed import fetched, new, stored
 from portable.primitives.base.recipe import Plans, Recipe, resizable
+from portable.primitives.base.storage import fetched, new, stored
 from portable.primitives.maps.elementwise_kernel import unravelled
-from portable.primitives.masks.mask_bits import (
+from portable.primitives.masks.mask_kernels import (
     AT_ONCE,
     Cut,
+    Mask,
+    Target,
     cut_of,
+    element_if,
     how_many,
     in_line,
     in_words,
     packed,
+    take,
+    take_by_workgroup,
 )
-from portable.primitives.masks.mask_kernels import Mask, Target, element_if, take, take_by_workgroup
-from portable.primitives.masks.tuning import sections_for
+from portable.primitives.tuning import sections_for
 
 
 @dataclass(frozen=True)

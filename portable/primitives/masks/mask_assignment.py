@@ -13,15 +13,24 @@ from portable.dtypes import uint64
 from portable.errors import ShapeError
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.base.geometry import collapsed, power_of_two
-from portable.primitives.base.numbers import number_for
+from portable.primitives.base.operands import collapsed, number_for, power_of_two
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.maps.tuning import shares_for
 from portable.primitives.maps.work import rows_for_each
-from portable.primitives.masks.mask_bits import cut_of, how_many, in_line, in_words, packed
-from portable.primitives.masks.mask_kernels import Mask, Target, element_if, take, take_by_workgroup
+from portable.primitives.masks.mask_kernels import (
+    Mask,
+    Target,
+    cut_of,
+    element_if,
+    how_many,
+    in_line,
+    in_words,
+    packed,
+    take,
+    take_by_workgroup,
+)
+from portable.primitives.tuning import row_shares_for
 
 
 @function
@@ -236,7 +245,7 @@ def _cut(
 ) -> tuple[tuple[int, int], tuple[int, int], Cut]:
     """The ndrange and the workgroup of `fill`, and how it is cut."""
     inner, rows = shape[-1], prod(shape[:-1])
-    share = shares_for(capabilities)
+    share = row_shares_for(capabilities)
     if share.group == 1:
         many = max(1, share.chunk // inner)
         ndrange = -(-inner // share.chunk), -(-rows // many)

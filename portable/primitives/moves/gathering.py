@@ -2,23 +2,266 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from portable import lang as kl
-from portable.dtypes import DType
-from portable.errors import BadIndexError
+from portable.backend import Device
+from portable.dtypes import DType, int64
+from portable.errors import BadIndexError, ShapeError
+from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.primitives.base.operands import broadcast_shapes, broadcast_strides, collapsed
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.maps.elementwise_kernel import Share
+from portable.primitives.base.storage import contiguous_strides, fetched, stored
+from portable.primitives.maps.elementwise_kernel import Share, product_of, unravelled
 from portable.primitives.maps.work import vector_lanes, work_of
-from portable.primitives.moves.index_kernels import Where
-from portable.primitives.moves.positions import bad_index_flag, check_flag, check_in
-from portable.primitives.moves.selection import Selection, spread
+
+# What arrays of indices say, element by element.
+
+
+@function
+def checked(given: kl.Scalar, extent: kl.Scalar, flag: kl.Array | None) -> Any:
+    """An index counted from the front; one out of range sets `flag` and counts as 0.
+
+    Without a `flag` it is known to be in range.
+    """
+    n = kl.cast(given, kl.i64)
+    position = kl.where(n < 0, n + extent, n)
+    if flag is None:
+        return position
+    # An index beyond the range of i64 comes out negative.
+    bad = (n >= extent) | (n < -extent) | ((n < 0) & (given > 0))
+    if bad:
+        kl.atomic_or(flag, 0, 1)
+    return kl.where(bad, 0, position)
+
+
+@function
+def named(indices: tuple[kl.Array, ...], n: kl.Scalar) -> Any:
+    """What arrays of indices of one shape hold for the element that comes `n`-th in C order."""
+    at = unravelled(n, indices[0].shape)
+    return [index[*at] for index in indices]
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which dimensions of an array indices are for; a constant of kernels.
+
+    Attributes
+    ----------
+    axis, count : int
+        The first of them, and how many they are.
+    along : bool
+        Whether indices have an element for each of the selection, instead of for each place in the
+        dimension `axis` of that.
+    """
+
+    axis: int
+    count: int = 1
+    along: bool = False
+
+    def named(self, indices: tuple[kl.Array, ...], at: tuple[kl.Scalar, ...]) -> Any:
+        """What arrays of indices hold for the element `at` of a selection."""
+        if self.along:
+            return [index[*at] for index in indices]
+        return named(indices, at[self.axis])
+
+    def chosen(
+        self,
+        x: kl.Array,
+        given: tuple[kl.Scalar, ...],
+        flag: kl.Array | None,
+        at: tuple[kl.Scalar, ...],
+    ) -> Any:
+        """Where in `x` the element `at` of a selection lies.
+
+        `given` is what the indices hold for it: a place in each of the dimensions, or one position
+        in them, in C order, which is in range. Without a `flag` all are.
+        """
+        extents = x.shape[self.axis : self.axis + self.count]
+        if len(given) < self.count:
+            inside = unravelled(given[0], extents)
+        else:
+            inside = [checked(n, extent, flag) for n, extent in zip(given, extents, strict=True)]
+        return (*at[: self.axis], *inside, *at[self.axis + 1 :])
+
+
+@kernel
+def check(
+    indices: tuple[kl.Array, ...], flag: kl.Array, extents: tuple[kl.Scalar, ...], *, CHUNK: int
+) -> None:
+    """Sets `flag` if one of the indices, of one shape, into dimensions of these extents is bad.
+
+    Each work-item looks at `CHUNK`.
+    """
+    start = kl.global_id(0) * CHUNK
+    for n in range(start, kl.minimum(start + CHUNK, product_of(indices[0].shape))):
+        given = named(indices, n)
+        for d in kl.static_range(len(indices)):
+            checked(given[d], extents[d], flag)
+
+
+# Arrays of indices checked against the extents that they index.
+
+_CHUNK: Final = 4096
+_GROUP: Final = 256
+
+
+class _Flags(threading.local):
+    """An integer of each device, zero between calls, for kernels to say that an index is bad.
+
+    Each thread has its own: what one thread enqueues runs in order.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[Device, Any] = {}
+
+    def of(self, device: Device) -> Any:
+        """The flag of a device."""
+        flag = self.arrays.get(device)
+        if flag is None:
+            flag = self.arrays[device] = _zero(device)
+        return flag
+
+    def forget(self, device: Device) -> None:
+        """Have a new one next time, since this one is no longer zero."""
+        self.arrays.pop(device, None)
+
+
+_flags: Final = _Flags()
+
+
+def _zero(device: Device) -> Any:
+    return stored(device, device.from_numpy(np.zeros(1, np.int32)))
+
+
+def bad_index_flag(device: Device) -> Any:
+    """An integer of the device, zero, for kernels to say in it that an index is out of range."""
+    return _flags.of(device)
+
+
+def check_flag(flag: Any, indices: Sequence[Any], extents: Sequence[int]) -> None:
+    """Waits for the device to learn what kernels have said in a flag of `bad_index_flag`.
+
+    Parameters
+    ----------
+    flag : Storage
+        What kernels said.
+    indices : sequence of Storage
+        The arrays that they looked at.
+    extents : sequence of int
+        The dimensions that these are for.
+
+    Raises
+    ------
+    BadIndexError
+        If an index is out of range, saying which.
+    """
+    if fetched(flag)[0]:
+        _flags.forget(flag.device)
+        raise BadIndexError(_first_complaint(indices, extents))
+
+
+def check_in(recipe: Recipe, indices: Sequence[Any], extents: Sequence[int], flag: Any) -> None:
+    """A step of a recipe that says in `flag` whether one of the indices, of one shape, is bad.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    indices : sequence of Array
+        One per dimension; negative ones count from the end.
+    extents : sequence of int
+        The dimensions.
+    flag : Array
+        What `bad_index_flag` gives.
+    """
+    size = prod(indices[0].shape)
+    if not size:
+        return
+    if 0 in extents:
+        raise BadIndexError("an index into a dimension without elements")
+    chunk, group = (_CHUNK, 1) if flag.device.capabilities.lone_work_items else (1, _GROUP)
+    limits = tuple(int64.numpy.type(n) for n in extents)
+    recipe.launch(check, -(-size // chunk), group, tuple(indices), flag, limits, CHUNK=chunk)
+
+
+def complaint(index: np.ndarray[Any, Any], extent: int) -> str:
+    """Which of the integers of an index on the host is out of range; empty if none is."""
+    if not index.size or (index.max() < extent and index.min() >= -extent):
+        return ""
+    bad = index[(index >= extent) | (index < -extent)]
+    return f"index {bad[0]} is out of range for extent {extent}"
+
+
+def _first_complaint(indices: Sequence[Any], extents: Sequence[int]) -> str:
+    """Which index is out of range; copies them to the host."""
+    for index, extent in zip(indices, extents, strict=True):
+        complaint_here = complaint(fetched(index), extent)
+        if complaint_here:
+            return complaint_here
+    return "an index is out of range"
+
+
+# What arrays of indices name in an array.
+
+
+class Selection(NamedTuple):
+    """Elements that arrays of indices name.
+
+    Attributes
+    ----------
+    view : Array
+        The array as integers and slices beside these leave it, the indexed dimensions side by side.
+    indices : tuple of Array
+        One for each of them; they broadcast. Negative ones count from the end.
+    axis : int
+        The first of these dimensions.
+    known : bool
+        Whether all indices are known to be in range.
+    """
+
+    view: Any
+    indices: tuple[Any, ...]
+    axis: int
+    known: bool
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Of the indexed dimensions."""
+        return self.view.shape[self.axis : self.axis + len(self.indices)]  # type: ignore[no-any-return]
+
+
+def spread(indices: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """The shape that arrays broadcast to, and views of them in it.
+
+    Raises
+    ------
+    BadIndexError
+        If they do not.
+    """
+    try:
+        shape = broadcast_shapes([x.shape for x in indices])
+    except ShapeError as error:
+        raise BadIndexError(f"arrays of indices: {error}") from None
+    return shape, tuple(
+        x.viewed(shape, broadcast_strides(x.shape, x.strides, shape)) for x in indices
+    )
+
+
+def first_dimensions(view: Any, dims: tuple[int, ...]) -> Any:
+    """The view with some dimensions first."""
+    order = [*dims, *(d for d in range(view.ndim) if d not in dims)]
+    return view.viewed(tuple(view.shape[d] for d in order), tuple(view.strides[d] for d in order))
+
+
+# Elements from positions along dimensions: how the work is cut, and launched.
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,27 @@ from portable.dtypes import DType, uint8, uint16, uint32, uint64
 from portable.errors import ShapeError
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.base.borrowed import stored
-from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
-from portable.primitives.base.numbers import number_for
+from portable.primitives.base.operands import (
+    broadcast_shapes,
+    broadcast_strides,
+    collapsed,
+    number_for,
+)
 from portable.primitives.base.recipe import Number, Plans, Recipe
-from portable.primitives.base.storage import Storage
+from portable.primitives.base.storage import Storage, stored
 from portable.primitives.maps.elementwise_kernel import Body, Share, product_of
 from portable.primitives.maps.work import work_of
-from portable.primitives.moves.index_kernels import Where, checked, named
-from portable.primitives.moves.positions import bad_index_flag, check_flag, check_in
-from portable.primitives.moves.reshaping import converted, reshaped
-from portable.primitives.moves.selection import Selection, spread
+from portable.primitives.moves.copying import converted, reshaped
+from portable.primitives.moves.gathering import (
+    Selection,
+    Where,
+    bad_index_flag,
+    check_flag,
+    check_in,
+    checked,
+    named,
+    spread,
+)
 
 
 @function

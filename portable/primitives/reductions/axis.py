@@ -12,18 +12,137 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final, NamedTuple
 
+from portable import lang as kl
 from portable.dtypes import DType
-from portable.primitives.base.by_queue import zeros_by_queue
-from portable.primitives.base.geometry import collapsed, power_of_two
+from portable.lang.function import function
+from portable.primitives.base.operands import collapsed, power_of_two
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.reductions.column_kernels import reduce_columns
+from portable.primitives.base.storage import contiguous_strides, zeros_by_queue
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.primitives.reductions.kernels import (
+    reduce_at_once,
+    reduce_by_workgroup,
+    reduce_columns,
+    reduce_strips,
+)
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.sections import Sections
-from portable.primitives.reductions.strip_kernels import reduce_strips
-from portable.primitives.reductions.tuning import Columns, columns_for, shares_for
-from portable.primitives.reductions.workgroup_kernels import reduce_at_once, reduce_by_workgroup
+from portable.primitives.tuning import Columns, columns_for, shares_for
 from portable.tune.ways import Way, Ways
+
+# How the rows of an array are cut into sections, and which of them a work-item does.
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a row, which is all of the last axis.
+
+    Attributes
+    ----------
+    outer : tuple of int
+        The index of the row.
+    number : int
+        Which of the row's sections it is.
+    first, stop : int
+        Where it begins and ends.
+    inside : bool
+        Whether there is such a row.
+    row : int
+        How many rows come before.
+    size : int
+        Elements of a section at most; a constant.
+    """
+
+    outer: Any
+    number: Any
+    first: Any
+    stop: Any
+    inside: Any
+    row: Any
+    size: Any
+
+
+@dataclass(frozen=True)
+class Sections:
+    """How workgroups share the sections of rows; a constant of kernels.
+
+    Attributes
+    ----------
+    size : int
+        Elements of a section.
+    width, tall : int
+        Work-items of a workgroup along a row, and of how many rows it does a section.
+    one : bool
+        Whether a row is a single section.
+    rows : int
+        Rows that a work-item does one after the other, where it has short ones to itself.
+    """
+
+    size: int
+    width: int = 1
+    tall: int = 1
+    one: bool = False
+    rows: int = 1
+
+    def own(self, lead: tuple[kl.Scalar, ...], length: kl.Scalar, turn: kl.Scalar = 0) -> Any:
+        """The section of this work-item, of rows of a length counted by the extents `lead`.
+
+        Of several `rows` it is the one whose `turn` it is.
+        """
+        group = kl.group_id(0)
+        sections = 1 if self.one else kl.cdiv(length, self.size)
+        s = 0 if self.one else group % sections
+        row = group // sections * self.tall + kl.local_id(0) // self.width
+        if self.rows > 1:
+            row = row * self.rows + turn
+        first = s * self.size
+        stop = kl.minimum(first + self.size, length)
+        return Section(
+            unravelled(row, lead), s, first, stop, row < product_of(lead), row, self.size
+        )
+
+
+@function
+def section_at(x: kl.Array, SIZE: int, number: kl.Scalar) -> Any:
+    """The section of so many elements that comes `number`-th, each row's one after the other."""
+    *lead, length = x.shape
+    sections = kl.cdiv(length, SIZE)
+    row, s = number // sections, number % sections
+    first = s * SIZE
+    stop = kl.minimum(first + SIZE, length)
+    return Section(unravelled(row, lead), s, first, stop, row < product_of(lead), row, SIZE)
+
+
+# What reductions do to elements before they merge them by words of the language.
+
+TRUE_WORD = 0x01010101
+"""Four bools that are true, read as one integer."""
+
+
+@function
+def is_true(x: Any) -> Any:
+    """Whether a number is not zero."""
+    return x != 0
+
+
+@function
+def square_size(x: Any) -> Any:
+    """The square of a complex number's size."""
+    return x.real * x.real + x.imag * x.imag
+
+
+@function
+def all_true(x: Any) -> Any:
+    """Whether four bools read as one integer are true."""
+    return x == TRUE_WORD
+
+
+@function
+def how_many_true(x: Any) -> Any:
+    """How many of four bools read as one integer are true: the sum of its bytes."""
+    return (x * TRUE_WORD) >> 24
+
+
+# Reductions along axes: how they are cut into sections, and launched.
 
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from portable.dtypes import DType, bool_, uint32
-from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.operations import (
+from portable.primitives.reductions.axis import (
     TRUE_WORD,
     all_true,
     how_many_true,
     is_true,
 )
+from portable.primitives.reductions.merging import Merge
 
 _SIZE: Final = uint32.itemsize
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.dtypes import DType
-from portable.primitives.base.geometry import collapsed
+from portable.primitives.base.operands import collapsed
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.axis import cut, lanes_for, launch_by_workgroup, reduced
 from portable.primitives.reductions.merging import CHAINS, Merge, levels_for

@@ -23,8 +23,14 @@ from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.reductions.merging import CHAIN
-from portable.primitives.scans.board_kernels import drawn, joined, opened
-from portable.primitives.scans.chains import chain_added, levels_of, total_of_levels
+from portable.primitives.scans.board_kernels import (
+    chain_added,
+    drawn,
+    joined,
+    levels_of,
+    opened,
+    total_of_levels,
+)
 from portable.primitives.scans.scan_kernels import running_totals
 
 BLOCK_LEVELS = 2

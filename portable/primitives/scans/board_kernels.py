@@ -9,8 +9,77 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from portable import lang as kl
+from portable.backend import Device
 from portable.lang.function import function
+from portable.primitives.base.recipe import Recipe
+from portable.primitives.base.storage import ByQueue, stored
+from portable.primitives.reductions.merging import CHAIN
+
+# Running totals by levels, as numbers are counted by digits: no chain of additions becomes long.
+#
+# A total that goes on from element to element is rounded at each, and drifts. So a chain of
+# additions ends after `CHAIN` of them; what it comes to goes to the first level, after `CHAIN`
+# chains that level's total to the second, and so on. The total so far is that of all levels, the
+# last one first: its error grows with the logarithm of the length, for a few additions in `CHAIN`.
+# See `portable.primitives.reductions.merging` on sums.
+
+
+@function
+def levels_of(nothing: kl.Scalar, COUNT: int) -> Any:
+    """Totals of so many levels, of nothing yet."""
+    return tuple([nothing for _ in range(COUNT)])
+
+
+@function
+def chain_added(levels: Any, number: kl.Scalar, total: Any, nothing: Any, op: Any) -> Any:
+    """The levels' totals, the first level first, once the `number`-th chain came to `total`."""
+    first = op(levels[0], total)
+    if len(levels) == 1:
+        return (first,)
+    others = levels[1:]
+    if number % CHAIN == CHAIN - 1:
+        others = chain_added(others, number // CHAIN, first, nothing, op)
+        first = nothing
+    return (first, *others)
+
+
+@function
+def total_of_levels(levels: Any, op: Any) -> Any:
+    """What all levels come to: small totals first, which are rounded less."""
+    total = levels[0]
+    for k in kl.static_range(1, len(levels)):
+        total = op(levels[k], total)
+    return total
+
+
+# What workgroups that take turns at tiles tell each other by, from launch to launch.
+
+
+def kept_state(recipe: Recipe, device: Device, numbers: int, itemsize: int) -> Any:
+    """A word of 64 bits for tickets, and one for each 32 bits of so many numbers.
+
+    They hold zeros before the first run of the recipe; each leaves them ready for the next, which
+    is over arrays alike, in one queue.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    device : Device
+        Where.
+    numbers : int
+        How many totals.
+    itemsize : int
+        Bytes of one.
+    """
+    words = np.zeros(1 + numbers * (itemsize // 4), np.uint64)
+    return recipe.found(ByQueue(device, lambda: stored(device, device.from_numpy(words))))
+
+
+# What workgroups that take turns tell each other: tickets, and totals in words with a mark.
 
 _LOW = 0xFFFFFFFF
 """The lower half of a word."""

@@ -23,21 +23,22 @@ from math import prod
 from typing import Any, Final
 
 from portable.dtypes import int64, uint8, uint16
-from portable.primitives.base.geometry import power_of_two
+from portable.primitives.base.operands import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.sorts.bucket_kernels import (
+    Divided,
+    Halving,
     Sorting,
     Splitters,
     count_buckets,
+    divide,
     draw_samples,
     place_in_buckets,
     sort_parts,
 )
-from portable.primitives.sorts.halving_kernels import Divided, Halving, divide
-from portable.primitives.sorts.keys import Order
+from portable.primitives.sorts.keys import Order, begins_of, in_words, order_of, place_for
 from portable.primitives.sorts.lines import Line
-from portable.primitives.sorts.radix_passes import begins_of, in_words, order_of, place_for
-from portable.primitives.sorts.tuning import pieces_for
+from portable.primitives.tuning import pieces_for
 
 _SHORTEST: Final = 1 << 14
 _FEWEST: Final = 8

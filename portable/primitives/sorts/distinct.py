@@ -17,11 +17,19 @@ from portable import lang as kl
 from portable.dtypes import DType, int64
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.base.borrowed import fetched, new
 from portable.primitives.base.recipe import Plans, Recipe, resizable
-from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.masks.mask_bits import AT_ONCE, Cut, cut_of, how_many, packed_of
-from portable.primitives.masks.mask_kernels import Target, bits_one_by_one, take, take_by_workgroup
+from portable.primitives.base.storage import contiguous_strides, fetched, new
+from portable.primitives.masks.mask_kernels import (
+    AT_ONCE,
+    Cut,
+    Target,
+    bits_one_by_one,
+    cut_of,
+    how_many,
+    packed_of,
+    take,
+    take_by_workgroup,
+)
 from portable.primitives.reductions.merging import folded
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 from portable.dtypes import int64
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.sorts.bucket_sorting import bucket_sorted
+from portable.primitives.sorts.keys import in_words, order_of
 from portable.primitives.sorts.lines import Line
-from portable.primitives.sorts.radix_passes import in_words, order_of
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import can_sweep, sweep_sorted
 from portable.tune.ways import Way, Ways

@@ -7,7 +7,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.reductions.sections import section_at
+from portable.primitives.reductions.axis import section_at
 
 
 @function

@@ -9,16 +9,14 @@ from tests.faults.fault import fault, without_barrier
 PRIMITIVES: Final = "portable.primitives."
 BOARD: Final = PRIMITIVES + "scans.board_kernels:"
 LOOKBACK: Final = PRIMITIVES + "scans.lookback_kernels:"
-STRIPS: Final = PRIMITIVES + "scans.strip_lookback_kernels:"
 BLOCKS: Final = PRIMITIVES + "scans.block_kernels:"
 SCANS: Final = PRIMITIVES + "scans.scan_kernels:"
 COLLECTIVES: Final = "portable.lang.library.collectives:"
-ORDER: Final = PRIMITIVES + "sorts.tile_order:"
-SWEEP: Final = PRIMITIVES + "sorts.sweep_kernels:"
+ORDER: Final = PRIMITIVES + "sorts.keys:"
+SWEEP: Final = PRIMITIVES + "sorts.sweep_sorting:"
 BUCKETS: Final = PRIMITIVES + "sorts.bucket_kernels:"
-HALVES: Final = PRIMITIVES + "sorts.halving_kernels:"
 MASKS: Final = PRIMITIVES + "masks.mask_kernels:"
-SPARSE: Final = "portable.sparse.kernels:"
+SPARSE: Final = "portable.sparse.products:"
 FOURIER: Final = "portable.array.fourier.kernels:"
 
 ARRAYS: Final = (
@@ -93,7 +91,7 @@ ARRAYS: Final = (
     ),
     fault(
         "a strip waits for a tile that comes later",
-        STRIPS + "scan_strips_in_turn",
+        LOOKBACK + "scan_strips_in_turn",
         "STRIP.slot(number - higher * strips, total, what)",
         "STRIP.slot(number + strips, total, what)",
         "totals_of_strips",
@@ -101,7 +99,7 @@ ARRAYS: Final = (
         patience=200,
     ),
     without_barrier(
-        STRIPS + "scan_strips_in_turn",
+        LOOKBACK + "scan_strips_in_turn",
         1,
         2,
         "totals above are added up before all are seen",
@@ -167,14 +165,14 @@ ARRAYS: Final = (
     ),
     fault(
         "work-items look at elements of the next section",
-        PRIMITIVES + "reductions.best_kernels:Best.of_vectors",
+        PRIMITIVES + "reductions.stateful:Best.of_vectors",
         "section.stop - self.lanes",
         "section.stop - self.lanes + 1",
         "positions_of_the_greatest",
         "bounds",
     ),
     without_barrier(
-        PRIMITIVES + "reductions.strip_kernels:merged_down",
+        PRIMITIVES + "reductions.kernels:merged_down",
         0,
         1,
         "rows of sums are added up before all are there",
@@ -182,7 +180,7 @@ ARRAYS: Final = (
     ),
     fault(
         "nothing is divided by a count of nothing",
-        PRIMITIVES + "reductions.moment_kernels:share",
+        PRIMITIVES + "reductions.kernels:share",
         "kl.maximum(whole, 1)",
         "whole",
         "variances",
@@ -242,7 +240,7 @@ ARRAYS: Final = (
     ),
     fault(
         "a section that is halved loses its last element",
-        HALVES + "divide",
+        BUCKETS + "divide",
         "section.first, section.stop",
         "section.first, section.stop - 1",
         "sorting_by_halves",
@@ -294,7 +292,7 @@ ARRAYS: Final = (
         "distinct_values",
     ),
     without_barrier(
-        PRIMITIVES + "maps.exchange_kernels:exchange_tiles",
+        PRIMITIVES + "maps.exchange:exchange_tiles",
         0,
         1,
         "a square is turned before it is there",
@@ -302,7 +300,7 @@ ARRAYS: Final = (
     ),
     fault(
         "a square at the edge is read without a guard",
-        PRIMITIVES + "maps.exchange_kernels:_Square.bring",
+        PRIMITIVES + "maps.exchange:_Square.bring",
         "(top + i + r < down) & (left + far + c < across)",
         "(top + i + r < down)",
         "transposed_sums",

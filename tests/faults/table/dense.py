@@ -52,7 +52,7 @@ DENSE: Final = (
     ),
     fault(
         "who comes last reads without having acquired",
-        "portable.lang.library.arrivals:arrived_last",
+        "portable.lang.library.collectives:arrived_last",
         'kl.atomic_add(counts, slot, 1, order="acq_rel")',
         'kl.atomic_add(counts, slot, 1, order="release")',
         "panels_by_items",
@@ -60,14 +60,14 @@ DENSE: Final = (
     ),
     fault(
         "who comes last reads what was not released",
-        "portable.lang.library.arrivals:arrived_last",
+        "portable.lang.library.collectives:arrived_last",
         'kl.atomic_add(counts, slot, 1, order="acq_rel")',
         'kl.atomic_add(counts, slot, 1, order="acquire")',
         "panels_in_vectors",
         "race",
     ),
     without_barrier(
-        "portable.lang.library.arrivals:arrived_last",
+        "portable.lang.library.collectives:arrived_last",
         0,
         2,
         "a workgroup arrives before all of it is done",
@@ -75,7 +75,7 @@ DENSE: Final = (
     ),
     fault(
         "the second to last goes on",
-        "portable.lang.library.arrivals:arrived_last",
+        "portable.lang.library.collectives:arrived_last",
         "kl.workgroup_uniform(before) == siblings - 1",
         "kl.workgroup_uniform(before) == siblings - 2",
         "reductions_at_once",

@@ -69,7 +69,7 @@ NETWORKS: Final = (
     ),
     fault(
         "the last section of slopes is cut short",
-        "portable.nn.stages.slope_kernels:slopes_back",
+        "portable.nn.stages.linear:slopes_back",
         "kl.minimum(first + rows, slopes.shape[0])",
         "kl.minimum(first + rows, slopes.shape[0] - 1)",
         "training_layer_by_layer",

@@ -220,13 +220,13 @@ UNITS: Final = (
     fault(
         "a slot counts as filled when half of the copies were asked for",
         APART + "cut_loop",
-        "1 if pieces.engine else 2 * copiers",
-        "1 if pieces.engine else copiers",
+        "1 if pieces.tensor_copies else 2 * copiers",
+        "1 if pieces.tensor_copies else copiers",
         "products_by_a_warpgroup_and_one_that_copies",
         "copy",
     ),
     fault(
-        "a copy engine is expected to bring half of the bytes",
+        "TMA is expected to bring half of the bytes",
         APART + "_asking",
         "(code.index(size),)",
         "(code.index(size // 2),)",

@@ -15,7 +15,26 @@ SECULAR: Final = SPECTRAL_ROOM + "secular_kernels:"
 MERGES: Final = SPECTRAL_ROOM + "merge_kernels:"
 REDUCTIONS: Final = SPECTRAL_ROOM + "reduction_kernels:"
 
+BANDED: Final = SPECTRAL_ROOM + "banded:"
+
 SPECTRAL: Final = (
+    *(
+        without_barrier(BANDED + "factor_shifted_bands", i, 2, what, "values_by_a_band")
+        for i, what in enumerate(
+            ("a window is read before it is filled", "a column is read before it is changed")
+        )
+    ),
+    without_barrier(
+        BANDED + "fill_window", 0, 1, "a window is filled before it is moved", "values_by_a_band"
+    ),
+    fault(
+        "eigenvalues keep a shift",
+        BANDED + "store_shifted",
+        "x * x - scales[1]",
+        "x * x - 0.99 * scales[1]",
+        "values_by_a_band",
+        "result",
+    ),
     without_barrier(
         ROTATIONS + "measure", 0, 1, "lengths of columns are read too early", "vectors_by_rotations"
     ),

@@ -25,7 +25,7 @@ _INTEGERS: Final = ("i32", "u32", "i64", "u64")
 
 
 class _LLVM:
-    """The language; see `portable.lang.emit.languages.Language`."""
+    """The language; see `portable.lang.emit.dialect.Language`."""
 
     semantics: Final = Semantics(
         signed_wraps=True,

@@ -2,16 +2,248 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from portable.dtypes import DType, int32, int64
+from portable.dtypes import DType, int32, int64, uint32, uint64
 from portable.errors import UnsupportedError
-from portable.lang.emit.llvm import conversions, functions, masks
-from portable.lang.emit.llvm.context import Context, Held
+from portable.lang.emit.avx512 import has_compress
+from portable.lang.emit.llvm import functions
+from portable.lang.emit.llvm.builder import (
+    Builder,
+    Context,
+    Held,
+    literal,
+    of_lanes,
+    splat,
+    suffix,
+    value_type,
+)
+from portable.lang.emit.llvm.builder import value_type as named
 from portable.lang.emit.llvm.places import Places
-from portable.lang.emit.llvm.types import literal, of_lanes, splat, suffix, value_type
+from portable.lang.emit.llvm.printer import Printer
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
+
+# Prints conversions between types of values and of memory.
+
+
+def cast(printer: Printer, x: e.Cast) -> str:
+    """The value of a conversion, narrowed as by memory where that is asked for."""
+    source, target, lanes = scalar_of(x.x.type), scalar_of(x.type), lanes_of(x.type)
+    builder = printer.builder
+    value = printer.value(x.x)
+    if x.in_range and source.is_float and target.is_integer:
+        value = _in_range(builder, value, source, target, lanes)
+    else:
+        value = converted(builder, value, source, target, lanes)
+    if x.storage is None or x.storage is target:
+        return value
+    narrow = converted(builder, value, target, x.storage, lanes)
+    return converted(builder, narrow, x.storage, target, lanes)
+
+
+def converted(builder: Builder, value: str, source: DType, target: DType, lanes: int) -> str:
+    """A value of one scalar type in every lane as one of another; floats saturate in integers.
+
+    Parameters
+    ----------
+    builder : Builder
+    value : str
+    source, target : DType
+        Of registers or of memory; not complex.
+    lanes : int
+    """
+    old, new = of_lanes(named(source), lanes), of_lanes(named(target), lanes)
+    if old == new:
+        return value
+    if target.kind == "b":
+        test = "fcmp une" if source.is_float else "icmp ne"
+        return builder.op(f"{test} {old} {value}, zeroinitializer")
+    if source.is_float and target.is_integer:
+        name = f"fpto{'s' if target.kind == 'i' else 'u'}i.sat.{suffix(new)}.{suffix(old)}"
+        return builder.intrinsic(name, new, f"{old} {value}")
+    if source.short == "f64" and target.short == "f16":
+        return _half_of_double(builder, value, lanes)
+    if source.kind != "f" and target.kind != "f" and value.lstrip("-").isdigit():
+        return _number(int(value), source, target)
+    return builder.op(f"{_word(source, target)} {old} {value} to {new}")
+
+
+def _word(source: DType, target: DType) -> str:
+    """The instruction for a conversion."""
+    if target.is_float:
+        if source.is_float:
+            return "fpext" if target.bits > source.bits else "fptrunc"
+        return "sitofp" if source.kind == "i" else "uitofp"
+    if source.kind == "b":
+        return "zext"
+    if target.bits < source.bits:
+        return "trunc"
+    return "sext" if source.kind == "i" else "zext"
+
+
+def _number(value: int, source: DType, target: DType) -> str:
+    """A literal in another integer type; literals may be written with either sign."""
+    value %= 2**source.bits
+    if source.kind == "i" and value >= 2 ** (source.bits - 1):
+        value -= 2**source.bits
+    value %= 2**target.bits
+    signed = target.kind == "i" and value >= 2 ** (target.bits - 1)
+    return str(value - 2**target.bits if signed else value)
+
+
+def _in_range(builder: Builder, value: str, source: DType, target: DType, lanes: int) -> str:
+    """Truncated where the integer has it; elsewhere any number, but always the same one."""
+    old, new = of_lanes(named(source), lanes), of_lanes(named(target), lanes)
+    word = "fptosi" if target.kind == "i" else "fptoui"
+    result = builder.op(f"{word} {old} {value} to {new}")
+    return builder.op(f"freeze {new} {result}")
+
+
+def _half_of_double(builder: Builder, value: str, lanes: int) -> str:
+    """Rounded once, by way of single precision rounded to odd.
+
+    LLVM would call a function for it on most processors.
+    """
+    double, single = of_lanes("double", lanes), of_lanes("float", lanes)
+    bits, bit = of_lanes("i32", lanes), of_lanes("i1", lanes)
+    near = builder.op(f"fptrunc {double} {value} to {single}")
+    back = builder.op(f"fpext {single} {near} to {double}")
+    sizes = [
+        builder.intrinsic(f"fabs.{suffix(double)}", double, f"{double} {x}") for x in (back, value)
+    ]
+    beyond = builder.op(f"fcmp ogt {double} {sizes[0]}, {sizes[1]}")
+    inexact = builder.op(f"fcmp one {double} {back}, {value}")
+    whole = builder.op(f"bitcast {single} {near} to {bits}")
+    less = builder.op(f"sext {bit} {beyond} to {bits}")
+    toward = builder.op(f"add {bits} {whole}, {less}")
+    odd = builder.op(f"zext {bit} {inexact} to {bits}")
+    bits_found = builder.op(f"or {bits} {toward}, {odd}")
+    single_odd = builder.op(f"bitcast {bits} {bits_found} to {single}")
+    half = of_lanes("half", lanes)
+    return builder.op(f"fptrunc {single} {single_odd} to {half}")
+
+
+# Prints what the masks of vectors choose: their lanes in front, and how many these are.
+#
+# LLVM 22's function for the former is used where it becomes one instruction: elsewhere it stops at
+# vectors of two floats, and the instructions that it makes of it for 32 lanes end the process.
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A vector of integers, and the mask of the same lanes."""
+
+    value: str
+    mask: str
+    kind: Vector
+
+    @property
+    def typed(self) -> str:
+        """The vector's type."""
+        return value_type(self.kind)
+
+    @property
+    def lane(self) -> str:
+        """The type of one lane."""
+        return value_type(self.kind.dtype)
+
+    @property
+    def mask_type(self) -> str:
+        """The mask's type."""
+        return of_lanes("i1", self.kind.lanes)
+
+
+def compressed(printer: Printer, x: e.Compress) -> str:
+    """The chosen lanes in front, as integers of their width."""
+    kind = x.type
+    assert isinstance(kind, Vector)
+    builder, typed = printer.builder, value_type(kind)
+    value, mask = printer.value(x.x), printer.value(x.mask)
+    if kind.dtype.kind == "b":
+        chosen = _Chosen("", mask, Vector(int32, kind.lanes))
+        wide = builder.op(f"zext {typed} {value} to {chosen.typed}")
+        packed = _front(printer, _Chosen(wide, mask, chosen.kind))
+        return builder.op(f"trunc {chosen.typed} {packed} to {typed}")
+    if kind.dtype.bits == 16:
+        return _in_turn(printer, _Chosen(value, mask, kind))
+    bits = Vector(uint64 if kind.dtype.bits == 64 else uint32, kind.lanes)
+    if value_type(bits) == typed:
+        return _front(printer, _Chosen(value, mask, bits))
+    cast = builder.op(f"bitcast {typed} {value} to {value_type(bits)}")
+    packed = _front(printer, _Chosen(cast, mask, bits))
+    return builder.op(f"bitcast {value_type(bits)} {packed} to {typed}")
+
+
+def _front(printer: Printer, x: _Chosen) -> str:
+    """By an instruction for all, for halves, or lane by lane."""
+    most = printer.context.capabilities.compressed_bytes
+    if has_compress(x.kind, most):
+        name = f"experimental.vector.compress.{suffix(x.typed)}"
+        given = (f"{x.typed} {x.value}", f"{x.mask_type} {x.mask}", f"{x.typed} zeroinitializer")
+        return printer.builder.intrinsic(name, x.typed, *given)
+    half = Vector(x.kind.dtype, x.kind.lanes // 2)
+    if has_compress(half, most):
+        return _by_halves(printer, x, half)
+    return _in_turn(printer, x)
+
+
+def _by_halves(printer: Printer, x: _Chosen, half: Vector) -> str:
+    """The upper half's chosen lanes are stored behind the lower one's."""
+    builder, typed, lanes = printer.builder, value_type(half), half.lanes
+    slot = _slot(printer, x)
+    parts = []
+    for first in (0, lanes):
+        places = list(range(first, first + lanes))
+        value = printer.shuffle(x.typed, [x.value], places)
+        mask = printer.shuffle(x.mask_type, [x.mask], places)
+        parts.append((_front(printer, _Chosen(value, mask, half)), mask))
+    behind = builder.op(f"zext i32 {_count(printer, parts[0][1], lanes)} to i64")
+    for number, value in (
+        (str(lanes), "zeroinitializer"),
+        ("0", parts[0][0]),
+        (behind, parts[1][0]),
+    ):
+        there = builder.op(f"getelementptr inbounds {x.lane}, ptr {slot}, i64 {number}")
+        builder.do(f"store {typed} {value}, ptr {there}, align {half.dtype.itemsize}")
+    return builder.op(f"load {x.typed}, ptr {slot}, align 64")
+
+
+def _in_turn(printer: Printer, x: _Chosen) -> str:
+    """Each lane is stored behind the chosen ones before it; one that is not chosen, as a zero."""
+    builder, slot, count = printer.builder, _slot(printer, x), "0"
+    builder.do(f"store {x.typed} zeroinitializer, ptr {slot}, align 64")
+    for lane in range(x.kind.lanes):
+        value = builder.op(f"extractelement {x.typed} {x.value}, i64 {lane}")
+        held = builder.op(f"extractelement {x.mask_type} {x.mask}, i64 {lane}")
+        zero = "0" if x.kind.dtype.is_integer else "0xH0000"
+        kept = builder.op(f"select i1 {held}, {x.lane} {value}, {x.lane} {zero}")
+        there = builder.op(f"getelementptr inbounds {x.lane}, ptr {slot}, i64 {count}")
+        builder.do(f"store {x.lane} {kept}, ptr {there}")
+        more = builder.op(f"zext i1 {held} to i64")
+        count = builder.op(f"add nuw nsw i64 {count}, {more}")
+    return builder.op(f"load {x.typed}, ptr {slot}, align 64")
+
+
+def _slot(printer: Printer, x: _Chosen) -> str:
+    text = f"alloca {x.typed}, align 64"
+    return printer.builder.argument(f"compressed {x.typed}", text)
+
+
+def counted(printer: Printer, x: e.Count) -> str:
+    """For how many lanes a mask holds."""
+    return _count(printer, printer.value(x.mask), lanes_of(x.mask.type))
+
+
+def _count(printer: Printer, mask: str, lanes: int) -> str:
+    count = printer.builder.op(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
+    if lanes < 32:
+        count = printer.builder.op(f"zext i{lanes} {count} to i32")
+    return printer.builder.intrinsic("ctpop.i32", "i32", f"i32 {count}")
+
+
+# Prints value trees; functions are the business of `functions`, conversions of `conversions`.
 
 _INTEGERS: Final = {
     "add": "add",
@@ -110,7 +342,7 @@ class Expressions:
             case e.Unary():
                 return self._unary(x)
             case e.Cast():
-                return conversions.cast(self, x)
+                return cast(self, x)
             case e.Bitcast():
                 return self._bitcast(x)
             case e.Call():
@@ -136,9 +368,9 @@ class Expressions:
             case e.MakeVector():
                 return self._made(x)
             case e.Compress():
-                return masks.compressed(self, x)
+                return compressed(self, x)
             case e.Count():
-                return masks.counted(self, x)
+                return counted(self, x)
             case _:
                 raise UnsupportedError(f"{type(x).__name__} has no spelling in LLVM's text")
 
@@ -267,7 +499,7 @@ class Expressions:
         """An integer scalar as 64 bits."""
         kind = x.type
         assert isinstance(kind, DType)
-        return conversions.converted(self.builder, self.value(x), kind, int64, 1)
+        return converted(self.builder, self.value(x), kind, int64, 1)
 
     def number(self, x: e.Expression) -> int | None:
         """The number that an index always is, if it is one."""

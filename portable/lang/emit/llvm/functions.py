@@ -1,6 +1,6 @@
 """Prints element-wise functions: those that processors have as instructions, or nearly so.
 
-The others are made of these before, by `portable.lang.passes.functions`.
+The others are made of these before, by `portable.lang.passes.operators`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from portable.errors import UnsupportedError
+from portable.lang.emit.llvm.builder import literal, of_lanes, splat, suffix, value_type
 from portable.lang.emit.llvm.printer import Printer
-from portable.lang.emit.llvm.types import literal, of_lanes, splat, suffix, value_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, lanes_of, scalar_of
 

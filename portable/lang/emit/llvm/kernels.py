@@ -13,15 +13,14 @@ from typing import Final
 
 from portable.backend import Capabilities, Program
 from portable.dtypes import bool_
-from portable.lang.emit.llvm.addresses import bytes_of, element_type
-from portable.lang.emit.llvm.builder import Builder
-from portable.lang.emit.llvm.context import Context
+from portable.lang.emit.kernels import turn_bytes
+from portable.lang.emit.llvm.builder import Builder, Context, value_type
+from portable.lang.emit.llvm.memory import bytes_of, element_type
 from portable.lang.emit.llvm.places import GROUPS
 from portable.lang.emit.llvm.statements import NEXT_WORKGROUP, Statements
-from portable.lang.emit.llvm.types import value_type
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import Array, Turns, chunk_bytes
+from portable.lang.ir.types import Array
 
 # Conversions of halves for processors that have none.
 #
@@ -223,7 +222,7 @@ class _Printer:
         """Gives arrays their places; the bytes of the room that local ones take, and all."""
         shared = end = 0
         for array in self._in_room():
-            alignment = max(_ALIGNMENT, _turn_bytes(array))
+            alignment = max(_ALIGNMENT, turn_bytes(array))
             start = -(-end // alignment) * alignment
             end = start + bytes_of(array)
             address = f"getelementptr inbounds i8, ptr %room, i64 {start}"
@@ -250,9 +249,3 @@ class _Printer:
             moved.append(private.pop(0))
             left -= bytes_of(moved[-1])
         return local + moved
-
-
-def _turn_bytes(array: Array) -> int:
-    """Bytes after which a swizzle repeats, 0 without."""
-    chunks, size = array.layout.swizzle if array.layout else 0, array.dtype.itemsize
-    return chunks and chunk_bytes(size) * chunks * Turns.of(chunks, size).height

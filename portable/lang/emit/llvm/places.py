@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from portable.dtypes import DType, int64
-from portable.lang.emit.llvm.context import Context
-from portable.lang.emit.llvm.types import value_type
+from portable.lang.emit.llvm.builder import Context, value_type
 from portable.lang.ir import expressions as e
 
 GROUPS = ("%group0", "%group1", "%group2")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from portable.lang.emit.llvm.builder import Builder
-from portable.lang.emit.llvm.context import Context
+from portable.lang.emit.llvm.builder import Builder, Context
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
 

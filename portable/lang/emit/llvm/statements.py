@@ -7,18 +7,14 @@ from typing import Final
 
 from portable.dtypes import DType, float64, int32
 from portable.errors import UnsupportedError
-from portable.lang.emit.llvm.addresses import Apart
-from portable.lang.emit.llvm.atomics import Atomics
-from portable.lang.emit.llvm.context import Context
-from portable.lang.emit.llvm.conversions import converted
-from portable.lang.emit.llvm.delays import Delays
-from portable.lang.emit.llvm.expressions import Expressions
-from portable.lang.emit.llvm.memory import Memory
-from portable.lang.emit.llvm.types import value_type
+from portable.lang.emit.llvm.atomics import Atomics, Delays
+from portable.lang.emit.llvm.builder import Context, value_type
+from portable.lang.emit.llvm.expressions import Expressions, converted
+from portable.lang.emit.llvm.memory import Apart, Memory
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements
 
 _FORMATS: Final = {
     "bool": "%d",

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from portable.lang.frontend.handlers import (  # noqa: F401 - each registers its words
-    atomics,
-    checks,
     collectives,
+    compile_time,
     copies,
-    loops,
     matrices,
     memory,
     numbers,
-    pipelines,
     places,
-    sub_groups,
 )
 from portable.lang.frontend.handlers.registry import HANDLERS
 

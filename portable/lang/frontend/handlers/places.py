@@ -13,7 +13,7 @@ from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.values import Complex, Value, describe, items_in, map_parts
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.intervals import Interval, index_limit
+from portable.lang.ir.facts import Interval, index_limit
 
 
 def _dim(builder: Builder, word: str, dim: Any) -> int:

@@ -1,30 +1,380 @@
-"""Powers: ``2 ** (y * log2(x))`` with the logarithm to more digits than the result has.
-
-Single precision is worked out in double precision. In double precision the logarithm is a sum of
-two numbers, by T. J. Dekker's products and sums (1971), good for 65 bits. Zeros and infinities have
-infinite logarithms and come out right by themselves; the rest of C99's special cases (Annex F) are
-chosen at the end.
-"""
+"""Elementary functions but for those of angles: roots, exponentials, logarithms, powers."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from portable.dtypes import float32, float64, int32
+from portable.dtypes import float32, float64, int32, int64
 from portable.lang import words as kl
 from portable.lang.function import function
 from portable.lang.library.elementary import coefficients as c
-from portable.lang.library.elementary.common import (
-    horner,
-    nearest,
-    product,
-    quick_sum,
-    scaled,
-    split,
-    whole_number,
-)
-from portable.lang.library.elementary.exponentials import expm1_near_0, held
+
+# What the elementary functions share: bits of numbers, powers of two, polynomials, exact sums.
+#
+# Every sum and product here is rounded by itself; `kl.fma` stands where one rounding is meant.
+
+
+@function
+def by_type(x: Any, single: Any, double: Any) -> Any:
+    """One of two constants: that for the type of `x`."""
+    return single if x.dtype == float32 else double
+
+
+@function
+def bits(x: Any) -> Any:
+    """The bits of a float as a signed integer."""
+    return kl.bitcast(x, by_type(x, int32, int64))
+
+
+@function
+def from_bits(n: Any) -> Any:
+    """The float of some bits."""
+    return kl.bitcast(n, float32 if n.dtype == int32 else float64)
+
+
+@function
+def some(mask: Any) -> Any:
+    """Whether a bool holds, or one lane of a vector of them."""
+    return mask if mask.lanes == 1 else kl.count(mask) > 0
+
+
+@function
+def horner(x: Any, coefficients: Any) -> Any:
+    """A polynomial, its coefficients given from the lowest power on."""
+    value = coefficients[-1]
+    for i in kl.static_range(len(coefficients) - 1):
+        value = kl.fma(x, value, coefficients[len(coefficients) - 2 - i])
+    return value
+
+
+# -- powers of two ------------------------------------------------------------------------------
+
+
+@function
+def power_of_two(n: Any) -> Any:
+    """``2 ** n``, a normal number."""
+    return from_bits((n + 127) << 23 if n.dtype == int32 else (n + 1023) << 52)
+
+
+@function
+def scaled(x: Any, n: Any) -> Any:
+    """``x * 2 ** n``, rounded once, for `x` near 1: beyond the normal numbers in two steps."""
+    half = n >> 1
+    return x * power_of_two(half) * power_of_two(n - half)
+
+
+@function
+def nearest_multiple(x: Any, factor: Any) -> Any:
+    """The whole number nearest to ``x * factor``, as a float and as an integer.
+
+    A number is added that has no digits behind the point, and taken away again; the product may
+    have 22 bits before the point, in double precision 51.
+    """
+    magic = by_type(x, 1.5 * 2.0**23, 1.5 * 2.0**52)
+    shifted = kl.fma(x, factor, magic)
+    return shifted - magic, bits(shifted) - by_type(x, 0x4B400000, 0x4338000000000000)
+
+
+@function
+def nearest(x: Any) -> Any:
+    """The whole number nearest to `x`, as a float and as an integer; as `nearest_multiple`."""
+    magic = by_type(x, 1.5 * 2.0**23, 1.5 * 2.0**52)
+    shifted = x + magic
+    return shifted - magic, bits(shifted) - by_type(x, 0x4B400000, 0x4338000000000000)
+
+
+@function
+def whole_number(n: Any) -> Any:
+    """An integer of less than 22 (51) bits as a float, by the same means."""
+    magic = from_bits(n + (0x4B400000 if n.dtype == int32 else 0x4338000000000000))
+    return magic - (1.5 * 2.0**23 if n.dtype == int32 else 1.5 * 2.0**52)
+
+
+@function
+def split(x: Any) -> Any:
+    """`m` from sqrt(1 / 2) to sqrt(2) and an integer `n` such that ``x = m * 2 ** n``.
+
+    `x` is positive and finite; of anything else something is found.
+    """
+    small = x < by_type(x, 2.0**-126, 2.0**-1022)
+    b = bits(kl.where(small, x * 2.0**64, x))
+    if x.dtype == float32:
+        n = (b - 0x3F3504F3) >> 23
+        m = from_bits(b - (n << 23))
+    else:
+        n = (b - 0x3FE6A09E667F3BCD) >> 52
+        m = from_bits(b - (n << 52))
+    return m, n - kl.where(small, 64, 0)
+
+
+# -- sums and products without error (T. J. Dekker, D. E. Knuth) --------------------------------
+
+
+@function
+def total(x: Any, y: Any) -> Any:
+    """``x + y`` and what rounding it left out."""
+    s = x + y
+    virtual = s - x
+    return s, (x - (s - virtual)) + (y - virtual)
+
+
+@function
+def quick_sum(x: Any, y: Any) -> Any:
+    """As `total`, where `x` is 0 or not the smaller one."""
+    s = x + y
+    return s, y - (s - x)
+
+
+@function
+def product(x: Any, y: Any) -> Any:
+    """``x * y`` and what rounding it left out."""
+    p = x * y
+    return p, kl.fma(x, y, -p)
+
+
+# The remainder of a division, and a number's neighbour.
+
+
+@function
+def _significand(x: Any) -> Any:
+    """`m` from 1 to 2 and an integer `n` such that ``x = m * 2 ** n``, `x` positive, finite."""
+    small = x < by_type(x, 2.0**-126, 2.0**-1022)
+    b = bits(kl.where(small, x * 2.0**64, x))
+    if x.dtype == float32:
+        n = (b >> 23) - 127
+        m = from_bits(b - (n << 23))
+    else:
+        n = (b >> 52) - 1023
+        m = from_bits(b - (n << 52))
+    return m, n - kl.where(small, 64, 0)
+
+
+@function
+def fmod(x: Any, y: Any) -> Any:
+    """What division toward zero leaves, exactly: long division, many bits of the quotient a step.
+
+    A quotient that was rounded is at most one too large, and fma gives what it leaves exactly.
+    """
+    a, b = kl.abs(x), kl.abs(y)
+    usual = (a < math.inf) & (b > 0) & (b < math.inf) & (a >= b)
+    m, n = _significand(kl.where(usual, a, 1.0))
+    divisor, exponent = _significand(kl.where(usual, b, 1.0))
+    left, digits = kl.where(m >= divisor, m - divisor, m), n - exponent
+    most = by_type(x, 22, 51)
+    while some(digits > 0):
+        step = kl.where(digits > most, most, digits)
+        raised = left * power_of_two(step)
+        left = kl.fma(-kl.trunc(raised / divisor), divisor, raised)
+        left = kl.where(left < 0, left + divisor, left)
+        digits = digits - step
+    kept = (a < b) & (b == b)
+    value = kl.where(usual, scaled(left, exponent), kl.where(kept, a, math.nan))
+    return kl.copysign(value, x)
+
+
+@function
+def nextafter(x: Any, y: Any) -> Any:
+    """The neighbour of `x` on the side of `y`."""
+    b = bits(x)
+    outward = (x < y) == (x > 0)
+    moved = from_bits(kl.where(outward, b + 1, b - 1))
+    least = kl.copysign(by_type(x, 2.0**-149, 2.0**-1074), y)
+    value = kl.where(x == 0, least, moved)
+    return kl.where((x != x) | (y != y), math.nan, kl.where(x == y, y, value))
+
+
+# Roots, and the length of a vector of two.
+
+
+@function
+def rsqrt(x: Any) -> Any:
+    """``1 / sqrt(x)``."""
+    return 1 / kl.sqrt(x)
+
+
+@function
+def _nearer(root: Any, x: Any) -> Any:
+    """E. Halley's step to the cube root: three times as many digits are right."""
+    cube = root * root * root
+    return root * ((cube + 2 * x) / (2 * cube + x))
+
+
+@function
+def cbrt(x: Any) -> Any:
+    """The cube root: a third of the exponent's bits, then Halley's steps; the last one finer."""
+    size = kl.abs(x)
+    small, large = size < by_type(x, 2.0**-126, 2.0**-1022), size > 2.0**120
+    up, down = kl.where(small, 2.0**60, 1.0), kl.where(large, 2.0**-30, 1.0)
+    y = size * up * down
+    if x.dtype == float32:
+        guess = _nearer(from_bits(kl.mulhi(bits(y), 0x55555556) + 0x2A5119F2), y)
+        value = kl.cast(_nearer(kl.cast(guess, float64), kl.cast(y, float64)), float32)
+    else:
+        third = kl.mulhi(kl.cast(bits(y) >> 32, int32), 0x55555556) + 0x2A9F7893
+        guess = _nearer(_nearer(from_bits(kl.cast(third, int64) << 32), y), y)
+        square = guess * guess
+        left = kl.fma(square, guess, -y) + kl.fma(guess, guess, -square) * guess
+        value = guess - left / (3 * square)
+    value = value * kl.where(small, 2.0**-20, 1.0) * kl.where(large, 2.0**10, 1.0)
+    itself = (x == 0) | (size == math.inf) | (x != x)
+    return kl.where(itself, x, kl.copysign(value, x))
+
+
+@function
+def hypot(x: Any, y: Any) -> Any:
+    """``sqrt(x * x + y * y)``; infinite where one of them is."""
+    a, b = kl.abs(x), kl.abs(y)
+    if x.dtype == float32:
+        p, q = kl.cast(a, float64), kl.cast(b, float64)
+        value = kl.cast(kl.sqrt(kl.fma(p, p, q * q)), float32)
+    else:
+        large, small = (a > 2.0**500) | (b > 2.0**500), (a < 2.0**-400) & (b < 2.0**-400)
+        scale = kl.where(large, 2.0**-600, kl.where(small, 2.0**600, 1.0))
+        back = kl.where(large, 2.0**600, kl.where(small, 2.0**-600, 1.0))
+        p, q = kl.where(a > b, a, b) * scale, kl.where(a > b, b, a) * scale
+        value = kl.sqrt(kl.fma(p, p, q * q)) * back
+    return kl.where((a == math.inf) | (b == math.inf), math.inf, value)
+
+
+# Exponentials: reduction by multiples of log(2) in two parts, as W. J. Cody and W. Waite do.
+#
+# *Software Manual for the Elementary Functions* (1980). What is left lies within log(2) / 2 of 0,
+# where ``exp(r) - 1 = r + r ** 2 * P(r)`` with a minimax polynomial. NaN passes through, and what
+# overflows or vanishes does so by itself, since arguments are held to where the result is settled.
+
+
+@function
+def held(x: Any, low: Any, high: Any) -> Any:
+    """`x` between two bounds; NaN stays."""
+    return kl.where(x > high, high, kl.where(x < low, low, x))
+
+
+@function
+def expm1_near_0(r: Any) -> Any:
+    """``exp(r) - 1`` for `r` up to log(2) / 2."""
+    return kl.fma(r * r, horner(r, by_type(r, c.EXPM1_32, c.EXPM1_64)), r)
+
+
+@function
+def reduced(x: Any) -> Any:
+    """`p` and an integer `n` such that ``exp(x) = (1 + p) * 2 ** n``."""
+    ln2 = by_type(x, c.LN2_32, c.LN2_64)
+    k, n = nearest_multiple(x, c.LOG2_E_64[0])
+    r = kl.fma(-k, ln2[1], kl.fma(-k, ln2[0], x))
+    return expm1_near_0(r), n
+
+
+@function
+def exp(x: Any) -> Any:
+    """E to the power of `x`."""
+    p, n = reduced(held(x, by_type(x, -104.0, -746.0), by_type(x, 89.0, 710.0)))
+    return scaled(1 + p, n)
+
+
+@function
+def exp2(x: Any) -> Any:
+    """2 to the power of `x`."""
+    x = held(x, by_type(x, -151.0, -1076.0), by_type(x, 129.0, 1025.0))
+    k, n = nearest(x)
+    return scaled(1 + expm1_near_0((x - k) * c.LN2_64[0]), n)
+
+
+@function
+def expm1(x: Any) -> Any:
+    """``exp(x) - 1``: ``2 ** n * p + (2 ** n - 1)``, a quarter of it against early overflow."""
+    p, n = reduced(held(x, by_type(x, -30.0, -60.0), by_type(x, 89.0, 710.0)))
+    scale = power_of_two(n - 2)
+    far = kl.fma(p, scale, scale - 0.25) * 4
+    return kl.where(x == 0, x, kl.where(n == 0, p, far))
+
+
+# Logarithms: ``x = m * 2 ** n`` with `m` from sqrt(1 / 2) to sqrt(2).
+#
+# In single precision ``log1p(f) = f + f ** 2 * P(f)``; in double precision by the quotient ``s = f
+# / (2 + f)``, whose odd series ``log1p(f) = 2 * s + s ** 3 * P(s ** 2)`` converges faster (J.-M.
+# Muller et al., *Handbook of Floating-Point Arithmetic*, 2018, chapter 10). `n` is multiplied by
+# log(2) in two parts.
+
+
+@function
+def _tail(f: Any) -> Any:
+    """``log1p(f) - f`` for ``1 + f`` from sqrt(1 / 2) to sqrt(2)."""
+    if f.dtype == float32:
+        return f * f * horner(f, c.LOG1P_32)
+    half = 0.5 * f * f
+    s = f / (2 + f)
+    z = s * s
+    return kl.fma(s, kl.fma(z, horner(z, c.LOG_64), half), -half)
+
+
+@function
+def _ends(x: Any, value: Any) -> Any:
+    """A logarithm of positive finite numbers completed by what it is of others."""
+    inside = kl.where(x == math.inf, math.inf, value)
+    return kl.where(x > 0, inside, kl.where(x == 0, -math.inf, math.nan))
+
+
+@function
+def log(x: Any) -> Any:
+    """The natural logarithm."""
+    ln2 = by_type(x, c.LN2_32, c.LN2_64)
+    m, n = split(x)
+    f, k = m - 1, whole_number(n)
+    return _ends(x, kl.fma(k, ln2[0], f + kl.fma(k, ln2[1], _tail(f))))
+
+
+@function
+def _based(x: Any, factor: Any, step: Any) -> Any:
+    """``log(m) * factor + n * step``, both constants in parts."""
+    m, n = split(x)
+    f, k = m - 1, whole_number(n)
+    t = _tail(f)
+    y = f + t
+    left = t - (y - f)
+    low = kl.fma(k, step[1], kl.fma(y, factor[1], left * factor[0]))
+    return _ends(x, kl.fma(k, step[0], kl.fma(y, factor[0], low)))
+
+
+@function
+def log2(x: Any) -> Any:
+    """The logarithm to base 2; exact of powers of two."""
+    return _based(x, by_type(x, c.LOG2_E_32, c.LOG2_E_64), (1.0, 0.0))
+
+
+@function
+def log10(x: Any) -> Any:
+    """The logarithm to base 10."""
+    factor = by_type(x, c.LOG10_E_32, c.LOG10_E_64)
+    return _based(x, factor, by_type(x, c.LOG10_2_32, c.LOG10_2_64))
+
+
+@function
+def log1p_plus(x: Any, twos: Any) -> Any:
+    """``log((1 + x) * 2 ** twos)``; what rounding ``1 + x`` left out is made good."""
+    ln2 = by_type(x, c.LN2_32, c.LN2_64)
+    u = 1 + x
+    left = kl.where(x > 1, 1 - (u - x), x - (u - 1))
+    m, n = split(u)
+    f = kl.where(n == 0, x, m - 1)
+    low = left * power_of_two(-kl.where(n > 100, 100, n)) * kl.fma(f, f, 1 - f)
+    k = whole_number(n + twos)
+    tail = _tail(f) + kl.fma(k, ln2[1], kl.where(n == 0, 0.0, low))
+    return _ends(u, kl.fma(k, ln2[0], f + tail))
+
+
+@function
+def log1p(x: Any) -> Any:
+    """``log(1 + x)``."""
+    return kl.where(x == 0, x, log1p_plus(x, 0))
+
+
+# Powers: ``2 ** (y * log2(x))`` with the logarithm to more digits than the result has.
+#
+# Single precision is worked out in double precision. In double precision the logarithm is a sum
+# of two numbers, by T. J. Dekker's products and sums (1971), good for 65 bits. Zeros and
+# infinities have infinite logarithms and come out right by themselves; the rest of C99's special
+# cases (Annex F) are chosen at the end.
 
 
 @function

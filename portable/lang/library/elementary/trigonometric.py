@@ -9,18 +9,158 @@ from portable.dtypes import float32, int32, uint32
 from portable.lang import words as kl
 from portable.lang.function import function
 from portable.lang.library.elementary import coefficients as c
-from portable.lang.library.elementary.common import (
+from portable.lang.library.elementary.powers import (
     bits,
     by_type,
     from_bits,
+    held,
     horner,
+    log1p,
+    log1p_plus,
     nearest,
     nearest_multiple,
+    power_of_two,
     product,
     quick_sum,
+    reduced,
+    scaled,
     some,
     total,
 )
+
+# Arc functions: minimax polynomials near 0, elsewhere by theorems of addition.
+
+_EIGHTH: Final = math.tan(math.pi / 8)
+
+
+@function
+def _arc(x: Any) -> Any:
+    """``asin(|x|)`` where that is small; else ``asin(sqrt((1 - |x|) / 2))``; and which it is."""
+    size = kl.abs(x)
+    small = size <= 0.5
+    z = kl.where(small, size * size, (1 - size) * 0.5)
+    root = kl.where(small, size, kl.sqrt(z))
+    polynomial = horner(z, by_type(x, c.ASIN_32, c.ASIN_64))
+    return kl.fma(root * z, polynomial, root), small
+
+
+@function
+def asin(x: Any) -> Any:
+    """The arc sine."""
+    half_pi = by_type(x, c.HALF_PI_32, c.HALF_PI_64)
+    arc, small = _arc(x)
+    return kl.copysign(kl.where(small, arc, half_pi[0] - (2 * arc - half_pi[1])), x)
+
+
+@function
+def acos(x: Any) -> Any:
+    """The arc cosine."""
+    half_pi = by_type(x, c.HALF_PI_32, c.HALF_PI_64)
+    arc, small = _arc(x)
+    beside = half_pi[0] - (kl.where(small, kl.copysign(arc, x), arc) - half_pi[1])
+    return kl.where(small, beside, 2 * kl.where(x > 0, arc, beside))
+
+
+@function
+def _quotient(y: Any, x: Any) -> Any:
+    """``atan(y / x)`` of numbers that are not negative, turned by 0, 1 or 2 eighths of a turn."""
+    half_pi = by_type(x, c.HALF_PI_32, c.HALF_PI_64)
+    low, high = y <= _EIGHTH * x, y > x / _EIGHTH
+    above = kl.where(low, y, kl.where(high, -x, y - x))
+    below = kl.where(low, x, kl.where(high, y, y + x))
+    t = above / kl.where(below == 0, 1.0, below)
+    z = t * t
+    turned = kl.where(low, 0.0, kl.where(high, half_pi[0], 0.5 * half_pi[0]))
+    rest = kl.where(low, 0.0, kl.where(high, half_pi[1], 0.5 * half_pi[1]))
+    return turned + (t + kl.fma(t * z, horner(z, by_type(x, c.ATAN_32, c.ATAN_64)), rest))
+
+
+@function
+def atan(x: Any) -> Any:
+    """The arc tangent."""
+    size = kl.abs(x)
+    return kl.copysign(_quotient(size, kl.where(size == size, 1.0, size)), x)
+
+
+@function
+def atan2(x: Any, y: Any) -> Any:
+    """The angle of the point (y, x)."""
+    pi = by_type(x, c.PI_32, c.PI_64)
+    height, width = kl.abs(x), kl.abs(y)
+    endless = (height == math.inf) & (width == math.inf)
+    most = by_type(x, 2.0**120, 2.0**1000)
+    scale = kl.where((height > most) | (width > most), 0.25, 1.0)
+    height = kl.where(endless, 1.0, height * scale)
+    width = kl.where(endless, 1.0, width * scale)
+    angle = _quotient(height, width)
+    angle = kl.where(kl.signbit(y), pi[0] - (angle - pi[1]), angle)
+    return kl.copysign(angle, x)
+
+
+# Hyperbolic functions and their inverses, by ``exp(x) - 1`` and ``log(1 + x)``.
+#
+# So nothing cancels near 0 (N. J. Higham, *Accuracy and Stability of Numerical Algorithms*, 2002,
+# section 1.14.1; W. Kahan, "Branch cuts for complex elementary functions", 1987).
+
+
+@function
+def sinh(x: Any) -> Any:
+    """The hyperbolic sine: ``h + h / (2 * h + 1)`` where ``2 * h = exp(|x|) - 1``."""
+    size = kl.abs(x)
+    p, n = reduced(held(size, 0.0, by_type(x, 89.5, 710.5)))
+    scale = power_of_two(n - 2)
+    half = kl.fma(p, scale, scale - 0.25) * 2
+    bounded = kl.where(half > 2.0**60, 2.0**60, half)
+    value = half + bounded / (2 * bounded + 1)
+    return kl.where(size < by_type(x, 2.0**-13, 2.0**-27), x, kl.copysign(value, x))
+
+
+@function
+def cosh(x: Any) -> Any:
+    """The hyperbolic cosine: ``h + 1 / (4 * h)`` where ``2 * h = exp(|x|)``."""
+    p, n = reduced(held(kl.abs(x), 0.0, by_type(x, 90.0, 711.0)))
+    half = scaled(1 + p, n - 1)
+    return half + 0.25 / half
+
+
+@function
+def tanh(x: Any) -> Any:
+    """The hyperbolic tangent: ``t / (t + 2)`` where ``t = exp(2 * |x|) - 1``."""
+    size = kl.abs(x)
+    far = by_type(x, 10.0, 22.0)
+    p, n = reduced(2 * kl.where(size > far, far, size))
+    scale = power_of_two(n)
+    t = kl.fma(p, scale, scale - 1)
+    return kl.copysign(t / (t + 2), x)
+
+
+@function
+def asinh(x: Any) -> Any:
+    """The inverse hyperbolic sine: log(1 + y), far out log(2 * y)."""
+    size = kl.abs(x)
+    far = size > by_type(x, 2.0**25, 2.0**54)
+    near = kl.where(far, 1.0, size)
+    more = near + near * near / (1 + kl.sqrt(kl.fma(near, near, 1.0)))
+    value = log1p_plus(kl.where(far, size, more), kl.where(far, 1, 0))
+    return kl.copysign(kl.where(size == 0, size, value), x)
+
+
+@function
+def acosh(x: Any) -> Any:
+    """The inverse hyperbolic cosine: log(1 + y), far out log(2 * y)."""
+    far = x > by_type(x, 2.0**25, 2.0**54)
+    t = kl.where(far, 1.0, x - 1)
+    more = t + kl.sqrt(kl.fma(t, t, 2 * t))
+    value = log1p_plus(kl.where(far, x, more), kl.where(far, 1, 0))
+    return kl.where(x == 1, 0.0, kl.where(x < 1, math.nan, value))
+
+
+@function
+def atanh(x: Any) -> Any:
+    """The inverse hyperbolic tangent."""
+    size = kl.abs(x)
+    return kl.copysign(0.5 * log1p(2 * size / (1 - size)), x)
+
 
 # Taking multiples of pi / 2 out of an angle.
 #

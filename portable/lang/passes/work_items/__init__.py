@@ -21,13 +21,11 @@ from dataclasses import replace
 from math import prod
 
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import map_block
+from portable.lang.ir.kernel import Kernel, map_block
 from portable.lang.passes.work_items.guards import without_guards
 from portable.lang.passes.work_items.interchange import interchanged
 from portable.lang.passes.work_items.loops import looped
-from portable.lang.passes.work_items.names import own_names
-from portable.lang.passes.work_items.parts import parts_of
+from portable.lang.passes.work_items.parts import own_names, parts_of
 from portable.lang.passes.work_items.uniform import take_out_uniform, varying_names
 
 __all__ = ["in_loops"]

@@ -14,8 +14,8 @@ from typing import Final
 from portable.dtypes import DType, bool_
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import (
+from portable.lang.ir.kernel import (
+    Kernel,
     all_statements,
     map_blocks,
     map_expression,

@@ -23,10 +23,9 @@ from portable.dtypes import DType
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.roles import BINDS, READS
+from portable.lang.ir.expressions import BINDS, READS
+from portable.lang.ir.kernel import Kernel, all_statements, children, map_blocks
 from portable.lang.ir.types import Array, Scope, Vector, lanes_of, scalar_of
-from portable.lang.ir.walk import all_statements, children, map_blocks
 from portable.lang.passes.work_items.parts import is_choice, leaves, meets, returns
 from portable.lang.passes.work_items.uniform import same_for_all
 

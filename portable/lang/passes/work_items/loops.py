@@ -10,12 +10,11 @@ from portable.dtypes import bool_
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.make import constant
-from portable.lang.ir.places import linear_id
-from portable.lang.ir.types import Array, Layout, ValueType, Vector, lanes_of, scalar_of
-from portable.lang.ir.walk import (
+from portable.lang.ir.kernel import (
+    Kernel,
     all_statements,
+    constant,
+    linear_id,
     map_block,
     map_expression,
     map_memory,
@@ -23,10 +22,10 @@ from portable.lang.ir.walk import (
     reads,
     subexpressions,
 )
+from portable.lang.ir.types import Array, Layout, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.passes.work_items.interchange import Reach
-from portable.lang.passes.work_items.liveness import Needs, needs_of
 from portable.lang.passes.work_items.parts import Part, Region, Together, all_parts
-from portable.lang.passes.work_items.uniform import names_in
+from portable.lang.passes.work_items.uniform import Needs, names_in, needs_of
 
 # Values that are worked out again wherever they are needed, which costs less than keeping them.
 #

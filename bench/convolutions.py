@@ -1,0 +1,210 @@
+"""Convolutions to measure: layers of networks, ours as prepared, and NumPy's to verify by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from portable.conv import prepare
+from portable_bench.operation import Case, Run
+
+# Layers of networks that many run, to convolve beside peers.
+
+_FULL: Final = (
+    # ResNet-50: channels x rows x columns x filters, taps x stride x groups
+    "3x224x224x64,7x2x1 64x56x56x64,1x1x1 64x56x56x64,3x1x1 64x56x56x256,1x1x1 256x56x56x128,1x1x1 "
+    "128x56x56x128,3x2x1 256x56x56x512,1x2x1 128x28x28x128,3x1x1 512x14x14x1024,1x1x1 "
+    "512x7x7x512,3x1x1 "
+    # MobileNetV3
+    "16x112x112x16,3x1x16 64x112x112x64,3x2x64 72x56x56x24,1x1x1 120x28x28x120,5x1x120 "
+    "480x14x14x480,3x1x480 960x7x7x960,5x1x960 160x7x7x960,1x1x1 "
+    # EfficientNet-B0
+    "32x112x112x32,3x1x32 144x56x56x144,5x2x144 240x14x14x80,1x1x1 672x14x14x672,5x1x672 "
+    # ConvNeXt-T
+    "3x224x224x96,4x4x1 96x56x56x96,7x1x96 384x14x14x384,7x1x384 96x56x56x192,2x2x1 "
+    # a diffusion U-Net
+    "4x64x64x320,3x1x1 320x64x64x320,3x1x1 320x64x64x320,3x2x1 640x32x32x640,3x1x1 "
+    "1280x16x16x1280,3x1x1 2560x8x8x1280,3x1x1 1280x8x8x1280,1x1x1"
+)
+
+
+def _sizes(text: str, images: tuple[int, ...]) -> str:
+    """Sizes of the operation's axes: C x H x W x K x N x taps x stride x groups."""
+    layers = [layer.split(",") for layer in text.split()]
+    return ",".join(f"{a}x{n}x{b}" for n in images for a, b in layers)
+
+
+LAYERS: Final = _sizes(_FULL, (1, 8, 32))
+"""Of ResNet-50, MobileNetV3, EfficientNet-B0, ConvNeXt-T, a diffusion U-Net; 1, 8 and 32 images."""
+
+_PLANES: Final = 4
+
+
+def window_of(size: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """Taps, stride, padding and groups; as many zeros as leave odd filters their middle."""
+    taps, stride, groups = size[5:]
+    return taps, stride, (taps - 1) // 2 if taps % 2 else 0, groups
+
+
+class LayerPlanes:
+    """Some planes of results, by the sums of the definition in double precision.
+
+    Parameters
+    ----------
+    x, w : ndarray
+        Images (N, C, H, W) and filters (K, C / groups, R, R).
+    window : (int, int, int, int)
+        As of `window_of`.
+    allowed : float
+        The error that is allowed, relative to ``|w| * |x|``.
+    """
+
+    def __init__(self, x: Any, w: Any, window: tuple[int, int, int, int], allowed: float) -> None:
+        random = np.random.default_rng(7)
+        self._window, each = window, w.shape[0] // window[3]
+        self._at = [
+            (random.integers(x.shape[0]), random.integers(w.shape[0])) for _ in range(_PLANES)
+        ]
+        seen = [x[n, k // each * w.shape[1] :][: w.shape[1]] for n, k in self._at]
+        pairs = [(image, w[k]) for image, (_, k) in zip(seen, self._at, strict=True)]
+        self._planes = [self._plane(image, taps) for image, taps in pairs]
+        self._allowed = [
+            allowed * float(self._plane(np.abs(image), np.abs(taps)).max()) for image, taps in pairs
+        ]
+
+    def _plane(self, x: Any, w: Any) -> Any:
+        taps, stride, padding, _ = self._window
+        wide = np.pad(x.astype(np.float64), [(0, 0), (padding, padding), (padding, padding)])
+        height, width = ((n - taps) // stride + 1 for n in wide.shape[1:])
+        rows, columns = stride * (height - 1) + 1, stride * (width - 1) + 1
+        return sum(
+            np.tensordot(
+                w[:, r, s].astype(np.float64),
+                wide[:, r : r + rows : stride, s : s + columns : stride],
+                1,
+            )
+            for r in range(taps)
+            for s in range(taps)
+        )
+
+    def error(self, planes: Any) -> float:
+        """The largest error of the planes as a multiple of what is allowed."""
+        pairs = zip(self._at, self._planes, self._allowed, strict=True)
+        errors = [float(np.abs(planes[at] - plane).max()) / most for at, plane, most in pairs]
+        return max(errors) if np.isfinite(errors).all() else float("inf")
+
+
+# Convolutions by NumPy: some of their planes to verify by, and whole ones as a peer.
+
+_COMPARED: Final = 6
+
+
+class SampledPlanes:
+    """Planes of results, by the sums of the definition in double precision.
+
+    Parameters
+    ----------
+    x, w : ndarray
+        Images (N, C, H, W) and filters (K, C, R, S), without padding and strides.
+    allowed : float
+        The error that is allowed, relative to ``|w| * |x|``.
+    """
+
+    def __init__(self, x: Any, w: Any, allowed: float) -> None:
+        random = np.random.default_rng(7)
+        self._at = [
+            (random.integers(x.shape[0]), random.integers(w.shape[0])) for _ in range(_COMPARED)
+        ]
+        self._planes = [_plane(x[n], w[k]) for n, k in self._at]
+        self._allowed = [
+            allowed * float(_plane(np.abs(x[n]), np.abs(w[k])).max()) for n, k in self._at
+        ]
+
+    def error(self, planes: Any) -> float:
+        """The largest error of the planes as a multiple of what is allowed."""
+        pairs = zip(self._at, self._planes, self._allowed, strict=True)
+        errors = [float(np.abs(planes[at] - plane).max()) / most for at, plane, most in pairs]
+        return max(errors) if np.isfinite(errors).all() else float("inf")
+
+
+def by_products(x: Any, w: Any) -> Callable[[], Any]:
+    """All results by BLAS, from a view of the patches."""
+    patches = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=(2, 3))
+
+    def run() -> Any:
+        return np.moveaxis(np.tensordot(patches, w, axes=([1, 4, 5], [1, 2, 3])), -1, 1)
+
+    return run
+
+
+def _plane(x: Any, w: Any) -> Any:
+    down, across = w.shape[1:]
+    height, width = x.shape[1] - down + 1, x.shape[2] - across + 1
+    wide = x.astype(np.float64)
+    return sum(
+        np.tensordot(w[:, r, s].astype(np.float64), wide[:, r : r + height, s : s + width], 1)
+        for r in range(down)
+        for s in range(across)
+    )
+
+
+# Our convolution as the bench calls it: prepared, in the layout that suits the precision.
+
+
+def prepared(case: Case, x: Any, w: Any, algorithm: Any) -> Run:
+    """Half precision with channels last, as matrix units want it, and as cuDNN gets it.
+
+    Parameters
+    ----------
+    case : Case
+    x : array, shape (N, C, H, W)
+        The images.
+    w : array, shape (K, C, R, S)
+        The filters.
+    algorithm : str
+        As of `portable.conv.prepare`.
+    """
+    n, k, height, width = x.shape[0], w.shape[0], x.shape[2] - 2, x.shape[3] - 2
+    if case.dtype.itemsize != 2:
+        plan = prepare(x.shape, w, algorithm=algorithm)
+        return partial(plan, x, out=case.empty(n, k, height, width))
+    space, images = case.device.namespace(), case.empty(n, *x.shape[2:], x.shape[1])
+    images[...] = space.permute_dims(x, (0, 2, 3, 1))
+    last = prepare(images.shape, w, layout="NHWC", algorithm=algorithm)
+    out = case.empty(n, height, width, k)
+    return lambda: space.permute_dims(last(images, out=out), (0, 3, 1, 2))
+
+
+def prepared_layer(case: Case, x: Any, w: Any, window: tuple[int, int, int, int]) -> Run:
+    """A layer, prepared for its arrays; half precision with channels last.
+
+    Parameters
+    ----------
+    case : Case
+    x : array, shape (N, C, H, W)
+        The images.
+    w : array, shape (K, C / groups, R, R)
+        The filters.
+    window : (int, int, int, int)
+        Taps, stride, padding and groups.
+    """
+    _, stride, padding, groups = window
+    given: dict[str, Any] = {"stride": stride, "padding": padding, "groups": groups}
+    space, last = case.device.namespace(), case.dtype.itemsize == 2
+    images = x
+    if last:
+        n, c, height, width = x.shape
+        images, given["layout"] = case.empty(n, height, width, c), "NHWC"
+        images[...] = space.permute_dims(x, (0, 2, 3, 1))
+    plan = prepare(tuple(images.shape), w, **given)
+    out = case.empty(*plan.result_shape)
+    again = plan.prepare(images, out=out)
+
+    def run() -> Any:
+        again()
+        return space.permute_dims(out, (0, 3, 1, 2)) if last else out
+
+    return run
