@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -97,37 +96,7 @@ class LayerPlanes:
         return max(errors) if np.isfinite(errors).all() else float("inf")
 
 
-# Convolutions by NumPy: some of their planes to verify by, and whole ones as a peer.
-
-_COMPARED: Final = 6
-
-
-class SampledPlanes:
-    """Planes of results, by the sums of the definition in double precision.
-
-    Parameters
-    ----------
-    x, w : ndarray
-        Images (N, C, H, W) and filters (K, C, R, S), without padding and strides.
-    allowed : float
-        The error that is allowed, relative to ``|w| * |x|``.
-    """
-
-    def __init__(self, x: Any, w: Any, allowed: float) -> None:
-        random = np.random.default_rng(7)
-        self._at = [
-            (random.integers(x.shape[0]), random.integers(w.shape[0])) for _ in range(_COMPARED)
-        ]
-        self._planes = [_plane(x[n], w[k]) for n, k in self._at]
-        self._allowed = [
-            allowed * float(_plane(np.abs(x[n]), np.abs(w[k])).max()) for n, k in self._at
-        ]
-
-    def error(self, planes: Any) -> float:
-        """The largest error of the planes as a multiple of what is allowed."""
-        pairs = zip(self._at, self._planes, self._allowed, strict=True)
-        errors = [float(np.abs(planes[at] - plane).max()) / most for at, plane, most in pairs]
-        return max(errors) if np.isfinite(errors).all() else float("inf")
+# Convolutions by NumPy as a peer.
 
 
 def by_products(x: Any, w: Any) -> Callable[[], Any]:
@@ -140,46 +109,13 @@ def by_products(x: Any, w: Any) -> Callable[[], Any]:
     return run
 
 
-def _plane(x: Any, w: Any) -> Any:
-    down, across = w.shape[1:]
-    height, width = x.shape[1] - down + 1, x.shape[2] - across + 1
-    wide = x.astype(np.float64)
-    return sum(
-        np.tensordot(w[:, r, s].astype(np.float64), wide[:, r : r + height, s : s + width], 1)
-        for r in range(down)
-        for s in range(across)
-    )
-
-
 # Our convolution as the bench calls it: prepared, in the layout that suits the precision.
 
 
-def prepared(case: Case, x: Any, w: Any, algorithm: Any) -> Run:
-    """Half precision with channels last, as matrix units want it, and as cuDNN gets it.
-
-    Parameters
-    ----------
-    case : Case
-    x : array, shape (N, C, H, W)
-        The images.
-    w : array, shape (K, C, R, S)
-        The filters.
-    algorithm : str
-        As of `portable.conv.prepare`.
-    """
-    n, k, height, width = x.shape[0], w.shape[0], x.shape[2] - 2, x.shape[3] - 2
-    if case.dtype.itemsize != 2:
-        plan = prepare(x.shape, w, algorithm=algorithm)
-        return partial(plan, x, out=case.empty(n, k, height, width))
-    space, images = case.device.namespace(), case.empty(n, *x.shape[2:], x.shape[1])
-    images[...] = space.permute_dims(x, (0, 2, 3, 1))
-    last = prepare(images.shape, w, layout="NHWC", algorithm=algorithm)
-    out = case.empty(n, height, width, k)
-    return lambda: space.permute_dims(last(images, out=out), (0, 3, 1, 2))
-
-
-def prepared_layer(case: Case, x: Any, w: Any, window: tuple[int, int, int, int]) -> Run:
-    """A layer, prepared for its arrays; half precision with channels last.
+def prepared_layer(
+    case: Case, x: Any, w: Any, window: tuple[int, int, int, int], algorithm: Any = "auto"
+) -> Run:
+    """A layer, prepared for its arrays; half precision with channels last, as cuDNN gets it.
 
     Parameters
     ----------
@@ -190,9 +126,12 @@ def prepared_layer(case: Case, x: Any, w: Any, window: tuple[int, int, int, int]
         The filters.
     window : (int, int, int, int)
         Taps, stride, padding and groups.
+    algorithm : str
+        As of `portable.conv.prepare`.
     """
     _, stride, padding, groups = window
     given: dict[str, Any] = {"stride": stride, "padding": padding, "groups": groups}
+    given["algorithm"] = algorithm
     space, last = case.device.namespace(), case.dtype.itemsize == 2
     images = x
     if last:

@@ -157,7 +157,7 @@ def _training(steps: int, device: Device | None, *arrays: Any) -> Run:
 # Convolution in PyTorch, where it is installed for a device.
 
 
-def torch_conv(case: Case, window: tuple[int, int, int, int] = (3, 1, 0, 1)) -> list[Contender]:
+def torch_conv(case: Case, window: tuple[int, int, int, int]) -> list[Contender]:
     """By cuDNN, which tries its algorithms first and leaves TF32 out, or oneDNN on processors.
 
     Half precision lies with channels last.

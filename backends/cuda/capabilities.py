@@ -10,7 +10,9 @@ from portable.backend import Capabilities, faults
 _Properties = Mapping[str, Any]
 _CACHE_LINE = 128
 """Of NVIDIA's and AMD's GPUs; their device properties do not say."""
-_WARPGROUPS = frozenset(f"wgmma.{kind}" for kind in ("f16", "bf16", "f8e4m3", "f8e5m2", "i8"))
+_WARPGROUPS = frozenset(
+    f"wgmma.{kind}" for kind in ("tf32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8")
+)
 
 
 def cuda_capabilities(properties: _Properties, driver: str) -> Capabilities:

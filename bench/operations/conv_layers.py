@@ -1,6 +1,6 @@
 """The convolutions of networks that many run, beside PyTorch's by cuDNN or oneDNN."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from portable_bench.convolutions import LAYERS, LayerPlanes, prepared_layer, window_of
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Work
@@ -12,7 +12,7 @@ class ConvLayers(Operation):
     """`portable.conv` of N images of C x H x W with K filters of any taps, strides and groups."""
 
     name = "conv_layers"
-    axes = ("C", "H", "W", "K", "N", "taps", "stride", "groups")
+    axes: ClassVar[tuple[str, ...]] = ("C", "H", "W", "K", "N", "taps", "stride", "groups")
     brief = False
     sizes = {
         "cpu": Sizes("64x28x28x64x1x3x1x64,64x28x28x128x1x1x1x1", full=LAYERS),
@@ -20,13 +20,18 @@ class ConvLayers(Operation):
         "simulator": Sizes("4x6x6x4x1x3x2x4"),
     }
 
+    def window(self, size: Size) -> tuple[int, int, int, int]:
+        """Taps, stride, padding and groups."""
+        return window_of(size)
+
     def shapes(self, size: Size) -> Shapes:
-        c, h, w, k, n, taps, _, groups = size
+        (c, h, w, k, n), (taps, _, _, groups) = size[:5], self.window(size)
         return (n, c, h, w), (k, c // groups, taps, taps)
 
     def work(self, case: Case) -> Work:
+        """Operations as of direct convolution, which Winograd's does with fewer."""
         c, h, w, k, n = case.size[:5]
-        taps, stride, padding, groups = window_of(case.size)
+        taps, stride, padding, groups = self.window(case.size)
         results = n * k
         for extent in (h, w):
             results *= (extent + 2 * padding - taps) // stride + 1
@@ -35,10 +40,10 @@ class ConvLayers(Operation):
 
     def verifier(self, case: Case, x: Any, w: Any) -> Verifier:
         allowed = 2e-5 if case.dtype.itemsize >= 4 else 2e-3
-        return LayerPlanes(x, w, window_of(case.size), allowed).error
+        return LayerPlanes(x, w, self.window(case.size), allowed).error
 
-    def prepare(self, case: Case, x: Any, w: Any) -> Run:
-        return prepared_layer(case, x, w, window_of(case.size))
+    def prepare(self, case: Case, x: Any, w: Any, algorithm: Any = "auto") -> Run:
+        return prepared_layer(case, x, w, self.window(case.size), algorithm)
 
     def peers(self, case: Case) -> Peers:
-        return torch_conv(case, window_of(case.size))
+        return torch_conv(case, self.window(case.size))

@@ -55,7 +55,7 @@ class Capabilities:
         1 where there are none, else 8, 16, 32 or 64.
     matrix_units : frozenset of str
         Instruction sets for matrix fragments: ``"mma.f16"``, ``"mma.bf16"``, ``"mma.tf32"``,
-        ``"mma.f64"``, ``"wgmma.f16"``, ``"wgmma.bf16"``,
+        ``"mma.f64"``, ``"wgmma.tf32"``, ``"wgmma.f16"``, ``"wgmma.bf16"``,
         ``"wgmma.f8e4m3"``, ``"wgmma.f8e5m2"``, ``"wgmma.i8"``.
     async_copy : frozenset of str
         ``"vector"`` (cp.async), ``"bulk"`` (cp.async.bulk with mbarriers) and ``"tensor"``

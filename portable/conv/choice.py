@@ -103,7 +103,8 @@ def _best(capabilities: Capabilities, shape: Geometry, kind: DType) -> Algorithm
 
     So do few channels a group, which are bound by memory.
     """
-    if kind.itemsize == 2 or not suits_winograd(shape) or has_few_channels(shape):
+    few = has_few_channels(shape, not capabilities.lone_work_items)
+    if kind.itemsize == 2 or few or not suits_winograd(shape):
         return "direct"
     by = _DEDICATED if capabilities.local_memory_dedicated else _CACHED
     costs: dict[Algorithm, float] = {"direct": _direct_cost(shape, by)}

@@ -84,8 +84,9 @@ def conv2d(
         wider than 3 x 3 only F(2 x 2).
     precision : {"usual", "full", "tf32"}
         "full": elementwise bounds for all results, also of infinite numbers: without Winograd's
-        method, and without matrix units for ``float32``. "tf32": of ``float32``, directly, by
-        matrix units that round factors to 11 bits, where a device has such.
+        method, without matrix units for ``float32``, and without several groups in a tile. "tf32":
+        of ``float32``, directly, by matrix units that cut factors to 11 bits, where a device has
+        such.
     out : array, optional
         Where to put the results, of their shape; it may not overlap the operands.
     workspace : array, shape (n,), optional
@@ -106,7 +107,7 @@ def conv2d(
         to F(6 x 6) have 0.4, 1.4, 1.8, 8 and 9 times those of sums in order, of 5 x 5 taps 0.9, 3.8
         and 3.6, of 7 x 7 2.4. An infinite number makes results NaN that see it, by Winograd's
         method all of a tile, where pixels may grow by up to 4, 25, 33, 225 and 225 times on the
-        way.
+        way; by matrix units, and not for "full", those of groups beside its own, too.
 
     Raises
     ------

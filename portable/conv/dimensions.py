@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 from portable import lang as kl
 from portable.backend import Device
 from portable.conv.convolution import conv2d
+from portable.conv.geometry import numbers
 from portable.conv.gradients import conv2d_input_gradient, conv2d_weight_gradient
 from portable.conv.settings import Algorithm, Precision
 from portable.dtypes import dtype
@@ -43,10 +44,6 @@ class _Along(NamedTuple):
     stride: int
     padding: int
     dilation: int
-
-    def results(self, extent: int) -> int:
-        """Planes of results of volumes so deep."""
-        return (extent + 2 * self.padding - self.dilation * (self.taps - 1) - 1) // self.stride + 1
 
 
 @takes_other_libraries
@@ -388,8 +385,8 @@ def _of_planes(
     deep: int, stride: Any, padding: Any, dilation: Any, last: bool
 ) -> tuple[_Along, dict[str, Any]]:
     """What filters see along the depth, and settings of `conv2d` for planes."""
-    steps, zeros = _three("stride", stride, 1), _three("padding", padding, 0)
-    spread = _three("dilation", dilation, 1)
+    steps, zeros = numbers("stride", stride, 1, 3), numbers("padding", padding, 0, 3)
+    spread = numbers("dilation", dilation, 1, 3)
     how = {
         "stride": steps[1:], "padding": zeros[1:], "dilation": spread[1:],
         "layout": "NHWC" if last else "NCHW",
@@ -421,7 +418,8 @@ def _plane_by_plane(space: Any, dy: Any, lead: tuple[int, int], last: bool) -> A
 
 def _planes(along: _Along, extent: int) -> int:
     """Planes of results of volumes so deep."""
-    planes = along.results(extent)
+    seen = along.dilation * (along.taps - 1) + 1
+    planes = (extent + 2 * along.padding - seen) // along.stride + 1
     if planes < 1:
         raise ShapeError(
             f"filters {along.taps} deep with dilation {along.dilation} are deeper than volumes of "
@@ -468,10 +466,3 @@ def _checked(name: str, arrays: tuple[Any, ...], dims: int) -> Device:
 
 def _sides(padding: Any) -> tuple[int, int]:
     return (padding, padding) if isinstance(padding, int) else tuple(padding)
-
-
-def _three(name: str, value: Any, least: int) -> Three:
-    three = tuple(value) if isinstance(value, tuple | list) else (value,) * 3
-    if len(three) != 3 or any(not isinstance(n, int) or n < least for n in three):
-        raise ValueError(f"{name}={value!r}: it takes an integer from {least} on, or three of them")
-    return three

@@ -209,27 +209,38 @@ def padding_of(value: Any) -> Padding:
 
 
 def pair(name: str, value: Any, least: int) -> Pair:
-    """A number for both directions, or one for each.
+    """A number for both directions, or one for each, as of `numbers`."""
+    first, second = numbers(name, value, least, 2)
+    return first, second
+
+
+def numbers(name: str, value: Any, least: int, count: int) -> tuple[int, ...]:
+    """A number for all directions, or one for each.
 
     Parameters
     ----------
     name : str
         What it is called, for the error.
-    value : int or (int, int)
+    value : int or tuple of int
         What was given.
     least : int
         The smallest that it may be.
+    count : int
+        Directions, two or three.
 
     Raises
     ------
     ValueError
         If it is none, or one is less than `least`.
     """
-    both = tuple(value) if isinstance(value, Iterable) else (value, value)
+    given = tuple(value) if isinstance(value, Iterable) else (value,) * count
     try:
-        numbers = tuple(map(index, both))
+        whole = tuple(map(index, given))
     except TypeError:
-        numbers = ()
-    if len(numbers) != 2 or min(numbers) < least:
-        raise ValueError(f"{name}={value!r}: it takes an integer from {least} on, or two of them")
-    return numbers[0], numbers[1]
+        whole = ()
+    if len(whole) != count or min(whole) < least:
+        several = {2: "two", 3: "three"}[count]
+        raise ValueError(
+            f"{name}={value!r}: it takes an integer from {least} on, or {several} of them"
+        )
+    return whole

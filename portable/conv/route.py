@@ -177,7 +177,7 @@ class Asked(NamedTuple):
 
 
 def _is_grouped(x: Asked) -> bool:
-    if not has_few_channels(x.shape) or not (x.layout == "NHWC" or not x.alone):
+    if not has_few_channels(x.shape, not x.alone) or not (x.layout == "NHWC" or not x.alone):
         return False
     few = x.shape.channels < _FEWEST_IN_BLOCKS * x.shape.groups or x.kind.itemsize > 2
     return few or boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split) is None

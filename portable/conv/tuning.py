@@ -86,7 +86,7 @@ _VALUES: Final = {
     "SPLIT": (False, True),
 }
 
-_USUAL: Final = {"APART": False, **_UNUSED, **dict.fromkeys(_SHAPE, 0)}
+_USUAL: Final = {"APART": False, "RESIDENT": 0, **_UNUSED, **dict.fromkeys(_SHAPE, 0)}
 
 SPACE: Final = Space("conv", _VALUES, _is_read, _USUAL)
 """Tiles of the product, and by Winograd's method how many tiles of images are in a block, ``T``.
@@ -220,8 +220,16 @@ def direct_choices(
     size = (shape.images * height * width, shape.filters // blocks, blocks)
     known = _listed(capabilities, dtype, shape, table, weights=False)
     direct = [c for c in known if c["ALGORITHM"] == "direct" and not split]
+    if split == "first" and "wgmma.tf32" in capabilities.matrix_units:
+        halves = direct_choices(capabilities, float16, shape, table, blocks=blocks)
+        direct = [_of_words(c) for c in halves if c["APART"]]
     more = _of_products(dtype, capabilities, split)
     return tuple(x for listed in (direct, more) for x in _ranked(listed, size, dtype, capabilities))
+
+
+def _of_words(choice: Parameters) -> Parameters:
+    """A choice for halves, for words of which as many bytes are half as many."""
+    return {**choice, "BK": choice["BK"] // 2, "SPLIT": "first"}
 
 
 @lru_cache(maxsize=1024)

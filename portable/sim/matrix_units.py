@@ -14,11 +14,11 @@ from portable.dtypes import DType, bfloat16, dtype, float16
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
 from portable.sim import report
+from portable.sim.clocks import WARPGROUP
 from portable.sim.control import assign, instruction, worked_out
 from portable.sim.group import Site
 from portable.sim.memory import Access, indexed, locate, read, write
-from portable.sim.products import Product
-from portable.sim.threads import WARPGROUP
+from portable.sim.products import TF32, Product
 from portable.sim.values import Value
 from portable.sim.workgroup import Builder, Plain, Step, Workgroup
 
@@ -143,7 +143,7 @@ class _Tiles:
         return Access(self._sites[array], buffer, index, np.zeros_like(offsets), offsets, None)
 
 
-@instruction("wgmma.f16", "wgmma.bf16", "wgmma.f8e4m3", "wgmma.f8e5m2", "wgmma.i8")
+@instruction("wgmma.tf32", "wgmma.f16", "wgmma.bf16", "wgmma.f8e4m3", "wgmma.f8e5m2", "wgmma.i8")
 def _(statement: s.Instruction, b: Builder) -> Step:
     site, tiles = b.site(statement.loc), _Tiles(statement, b)
     inputs = b.expressions(statement.inputs, site)
@@ -177,8 +177,6 @@ def _same(w: Workgroup, site: Site, x: Value, warpgroup: int) -> int:
 WARP: Final = 32
 _LANE: Final = np.arange(WARP)
 _GROUP, _MEMBER = _LANE >> 2, _LANE & 3
-_TF32: Final = np.uint32(0xFFFFE000)
-"""The bits that matrix units see of single-precision factors."""
 _ROW: Final = 8
 """Halves of a row of a small matrix: 16 bytes."""
 
@@ -255,7 +253,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
 def _split(x: Value) -> list[Value]:
     """The first 11 bits, rounded, and what is left."""
     whole = np.ascontiguousarray(x, np.float32)
-    high = (whole.view(np.uint32) + np.uint32(0x1000)) & _TF32
+    high = (whole.view(np.uint32) + np.uint32(0x1000)) & TF32
     with np.errstate(invalid="ignore"):
         low = whole - high.view(np.float32)
     return [high, low.view(np.uint32)]
@@ -269,7 +267,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
 def _mma_tf32(c: list[Value], x: list[Value]) -> list[Value]:
     warps = c[0].size // WARP
     a, b = np.zeros((warps, 16, 8), np.float32), np.zeros((warps, 8, 8), np.float32)
-    values = [_warps((np.ascontiguousarray(r) & _TF32).view(np.float32)) for r in x]
+    values = [_warps((np.ascontiguousarray(r) & TF32).view(np.float32)) for r in x]
     for i, value in enumerate(values[:4]):
         a[:, _GROUP + 8 * (i & 1), _MEMBER + 4 * (i >> 1)] = value
     for i, value in enumerate(values[4:]):

@@ -8,16 +8,17 @@ from typing import Final
 import numpy as np
 
 from portable.sim import report
-from portable.sim.clocks import Clock
+from portable.sim.clocks import WARPGROUP, Clock
 from portable.sim.copies import CopyGroup
 from portable.sim.group import Site
 from portable.sim.memory import PRODUCT, Access
-from portable.sim.threads import WARPGROUP
 from portable.sim.values import Value
 
 _ITEM: Final = np.arange(WARPGROUP)
 _DEPTH_BYTES: Final = 32
 """Of an operand, along the sum."""
+TF32: Final = np.uint32(0xFFFFE000)
+"""Sign, exponent and 10 bits."""
 _NO_NUMBER: Final = -(2**31)
 """What integer registers hold while sums are worked on."""
 
@@ -49,6 +50,8 @@ class Product:
             data = self.factors[0].buffer.data
             kind = np.int32 if data.dtype.kind == "i" else np.float32
             a, b = (f.buffer.data[f.offsets].astype(kind) for f in self.factors)
+            if data.dtype == np.float32:  # whose lower bits are left out
+                a, b = ((x.view(np.uint32) & TF32).view(np.float32) for x in (a, b))
             depth = _DEPTH_BYTES // data.dtype.itemsize
             self.values = a.reshape(-1, depth), b.reshape(-1, depth)
 

@@ -1,8 +1,8 @@
 """Convolution as a product of matrices one of which is gathered from images as it is needed.
 
-A tile kernel like `portable.linalg.products.kernels.gemm_tiles`, but the second matrix is what
-windows see of images, zeros outside. So one kernel makes results and gradients by filters, of any
-stride, padding, dilation and number of groups, and no matrix of patches lies in memory.
+A reader of the mainloop of products (`portable.linalg.products.mainloop`), whose second matrix is
+what windows see of images, zeros outside. So one kernel makes results and gradients by filters, of
+any stride, padding, dilation and number of groups, and no matrix of patches lies in memory.
 
 Where an element of that matrix lies in the images is a sum of two parts, one by its row and one by
 its column (`Spot`). A tile's columns stay the same for all of its steps, so that the divisions
@@ -19,6 +19,7 @@ from portable.conv.geometry import Window
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
+from portable.linalg.products.mainloop import multiply, room
 from portable.linalg.products.schedules import tile_position
 
 
@@ -117,113 +118,6 @@ class Gathering(NamedTuple):
     activation: Any
 
 
-@kernel
-def gathered_product(
-    left: kl.Array,
-    x: kl.Array,
-    out: kl.Array,
-    bias: kl.Array | None,
-    residual: kl.Array | None,
-    channels: kl.Scalar,
-    extent: kl.Scalar,
-    *,
-    GATHERING: Gathering,
-) -> None:
-    """A workgroup per tile of a matrix for each part and group: ``out[s, channels]``.
-
-    Part s sums over images ``s P`` to ``(s + 1) P``, P the images over the parts rounded up; `left`
-    has a matrix for all images or one for each. `channels` is how many of `x` a group sees. Two
-    slots in local memory: while one is multiplied the other is filled. Local memory: ``2 (rows +
-    columns) depth`` elements, the padding that the device's layout wants, and a `Spot` for each row
-    and column.
-    """
-    TILING, ACC = GATHERING.tiling, kl.accumulator(x.dtype)
-    BM, BN, BK = TILING[0:3]
-    product = GATHERING.product(GATHERING.window, extent)
-    m, n, depth = out.shape[1] // GATHERING.groups, out.shape[2] * out.shape[3], left.shape[2]
-    rows, columns = kl.cdiv(m, BM), kl.cdiv(n, BN)
-    index, batch = kl.group_id(0) % (rows * columns), kl.group_id(0) // (rows * columns)
-    part, group = batch // GATHERING.groups, batch % GATHERING.groups
-    row, column = tile_position(index, rows, columns, TILING.group)
-    row, column = row * BM, column * BN
-    images = kl.cdiv(x.shape[0], out.shape[0])
-    first = part * images
-    deep = kl.cdiv(depth, BK)
-    steps = (kl.minimum(first + images, x.shape[0]) - first) * deep
-
-    tile_a, tile_b = kl.local((2, BM, BK), left.dtype), kl.local((2, BK, BN), x.dtype)
-    spot = Spot(kl.i32, kl.i32, kl.i32)
-    by_row, by_column = kl.local((2, BK), spot), kl.local(BN, spot)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
-    acc.fill(0)
-    first_spots(product, by_row, by_column, column, deep)
-    kl.barrier()
-    for step in range(-1, steps):
-        ahead = step + 1
-        if ahead < steps:
-            at, start, image = ahead % 2, ahead % deep * BK, first + ahead // deep
-            a, top = left[image % left.shape[0]], group * m + row
-            kl.copy_async(tile_a[at], a[top : top + BM, start : start + BK])
-            kl.copy_commit()
-            seen = Seen(x, image, group * channels, by_row[at], by_column)
-            gather(product, tile_b[at], seen, n - column, depth - start)
-        if step >= 0:
-            now, start = step % 2, step % deep * BK
-            kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, depth - start))
-        kl.copy_wait(0)
-        kl.barrier()
-        for k in range(kl.local_linear_id(), BK, kl.local_size(0)):
-            by_row[ahead % 2, k] = product.by_row((ahead + 2) % deep * BK + k)
-    if GATHERING.flat:
-        acc.map(finished, (part, row, column), out, bias, residual, GATHERING.activation)
-        if residual is not None:  # which may be the result
-            kl.barrier()
-        acc.store(out[part, row : row + BM, 0, column : column + BN])
-    else:
-        for i, j, value in kl.elements(acc):
-            if row + i < m and column + j < n:
-                channel, position = group * m + row + i, column + j
-                corner = part, channel - i, position - j
-                result = finished(value, i, j, corner, out, bias, residual, GATHERING.activation)
-                out[part, channel, position // out.shape[3], position % out.shape[3]] = result
-
-
-@function
-def first_spots(
-    product: Any, by_row: Any, by_column: Any, column: kl.Scalar, deep: kl.Scalar
-) -> None:
-    """Works out where the columns of a tile lie, and the rows of the first two steps."""
-    item, size = kl.local_linear_id(), kl.local_size(0)
-    for j in range(item, by_column.shape[0], size):
-        by_column[j] = product.by_column(column + j)
-    for k in range(item, by_row.shape[1], size):
-        by_row[0, k] = product.by_row(k)
-        by_row[1, k] = product.by_row(1 % deep * by_row.shape[1] + k)
-
-
-@function
-def finished(
-    value: kl.Scalar,
-    i: kl.Scalar,
-    j: kl.Scalar,
-    at: tuple[kl.Scalar, ...],
-    out: kl.Array,
-    bias: kl.Array | None,
-    residual: kl.Array | None,
-    activation: Any,
-) -> Any:
-    """A result in a tile, which may reach beyond the channels and places, at an image and these."""
-    image, row, column = at
-    if bias is not None and row + i < bias.shape[0]:
-        value += value.dtype(bias[row + i])
-    if residual is not None:
-        position = column + j
-        y, z = position // out.shape[3], position % out.shape[3]
-        if row + i < out.shape[1] and y < out.shape[2]:
-            value += value.dtype(residual[image, row + i, y, z])
-    return activation(value)
-
-
 class Seen(NamedTuple):
     """Images and the spots of a tile of what is seen of one of them, from a channel on."""
 
@@ -251,3 +145,142 @@ def gather(product: Any, tile: kl.Array, seen: Seen, n: kl.Scalar, depth: kl.Sca
                 if j < n and k < depth:
                     row = seen.by_row[k]
                     tile[k, j] = product.seen(seen.x, seen.image, seen.first, row, column)
+
+
+class GatheringReader(NamedTuple):
+    """What a tile of a result is made of: matrices, and what is seen of images.
+
+    Attributes
+    ----------
+    left, x : array
+        The matrices, and the images.
+    product : Results or FilterGradient
+        What is seen.
+    spots : (array, array)
+        Of the rows of two steps in turn, and of the tile's columns.
+    origin : (int, int, int)
+        The first row of the matrices, the first image, and the first channel.
+    ends : (int, int, int)
+        Rows and columns of the tile that count, and the extent of each image's sums.
+    last : int
+        The image after the last one: steps beyond are asked for ahead, and are zeros.
+    """
+
+    left: Any
+    x: Any
+    product: Any
+    spots: Any
+    origin: Any
+    ends: Any
+    last: Any
+
+    def begin(self, column: kl.Scalar) -> None:
+        """Works out where the columns of the tile lie, and the rows of the first step."""
+        _, by_column = self.spots
+        for j in range(kl.local_linear_id(), by_column.shape[0], kl.local_size(0)):
+            by_column[j] = self.product.by_column(column + j)
+        self.begin_rows(0)
+
+    def begin_rows(self, step: kl.Scalar) -> None:
+        """Works out where the rows of a step lie; nobody reads those of two steps before now."""
+        by_row, _ = self.spots
+        depth = by_row.shape[1]
+        start = step % kl.cdiv(self.ends[2], depth) * depth
+        for k in range(kl.local_linear_id(), depth, kl.local_size(0)):
+            by_row[step % 2, k] = self.product.by_row(start + k)
+
+    def start(self, tile_a: kl.Array, tile_b: kl.Array, step: kl.Scalar) -> None:
+        """Starts to copy the tile of a step, gathers the other, and begins the next one's rows."""
+        (BM, BK), (row, first, channel), (_, n, depth) = tile_a.shape, self.origin, self.ends
+        deep = kl.cdiv(depth, BK)
+        begin, image = step % deep * BK, first + step // deep
+        matrix = self.left[image % self.left.shape[0]]
+        kl.copy_async(tile_a, matrix[row : row + BM, begin : begin + BK])
+        by_row, by_column = self.spots
+        seen = Seen(self.x, image, channel, by_row[step % 2], by_column)
+        gather(self.product, tile_b, seen, n, kl.where(image < self.last, depth - begin, 0))
+        self.begin_rows(step + 1)
+
+    def valid(self, step: kl.Scalar) -> Any:
+        """Rows, columns and products of a step that count."""
+        (m, n, depth), (by_row, _) = self.ends, self.spots
+        BK = by_row.shape[1]
+        return m, n, depth - step % kl.cdiv(depth, BK) * BK
+
+
+@kernel
+def gathered_product(
+    left: kl.Array,
+    x: kl.Array,
+    out: kl.Array,
+    bias: kl.Array | None,
+    residual: kl.Array | None,
+    channels: kl.Scalar,
+    extent: kl.Scalar,
+    *,
+    GATHERING: Gathering,
+) -> None:
+    """A workgroup per tile of a matrix for each part and group: ``out[s, channels]``.
+
+    Part s sums over images ``s P`` to ``(s + 1) P``, P the images over the parts rounded up; `left`
+    has a matrix for all images or one for each. `channels` is how many of `x` a group sees. The
+    tiling has two stages. Local memory: ``2 (rows + columns) depth`` elements, the padding that the
+    device's layout wants, and a `Spot` for each row and column.
+    """
+    TILING, ACC = GATHERING.tiling, kl.accumulator(x.dtype)
+    BM, BN, BK = TILING[0:3]
+    m, n, depth = out.shape[1] // GATHERING.groups, out.shape[2] * out.shape[3], left.shape[2]
+    rows, columns = kl.cdiv(m, BM), kl.cdiv(n, BN)
+    index, batch = kl.group_id(0) % (rows * columns), kl.group_id(0) // (rows * columns)
+    part, group = batch // GATHERING.groups, batch % GATHERING.groups
+    row, column = tile_position(index, rows, columns, TILING.group)
+    row, column = row * BM, column * BN
+    images = kl.cdiv(x.shape[0], out.shape[0])
+    first = part * images
+
+    tiles, acc = room((left, x), ACC, TILING)
+    spot = Spot(kl.i32, kl.i32, kl.i32)
+    spots = kl.local((2, BK), spot), kl.local(BN, spot)
+    product = GATHERING.product(GATHERING.window, extent)
+    origin, ends = (group * m + row, first, group * channels), (m - row, n - column, depth)
+    last = kl.minimum(first + images, x.shape[0])
+    reader = GatheringReader(left, x, product, spots, origin, ends, last)
+    reader.begin(column)
+    kl.barrier()
+    steps = (last - first) * kl.cdiv(depth, BK)
+    multiply(acc, tiles, reader, (0, steps), TILING)
+    if GATHERING.flat:
+        acc.map(finished, (part, row, column), out, bias, residual, GATHERING.activation)
+        if residual is not None:  # which may be the result
+            kl.barrier()
+        acc.store(out[part, row : row + BM, 0, column : column + BN])
+    else:
+        for i, j, value in kl.elements(acc):
+            if row + i < m and column + j < n:
+                channel, position = group * m + row + i, column + j
+                corner = part, channel - i, position - j
+                result = finished(value, i, j, corner, out, bias, residual, GATHERING.activation)
+                out[part, channel, position // out.shape[3], position % out.shape[3]] = result
+
+
+@function
+def finished(
+    value: kl.Scalar,
+    i: kl.Scalar,
+    j: kl.Scalar,
+    at: tuple[kl.Scalar, ...],
+    out: kl.Array,
+    bias: kl.Array | None,
+    residual: kl.Array | None,
+    activation: Any,
+) -> Any:
+    """A result in a tile, which may reach beyond the channels and places, at an image and these."""
+    image, row, column = at
+    if bias is not None and row + i < bias.shape[0]:
+        value += value.dtype(bias[row + i])
+    if residual is not None:
+        position = column + j
+        y, z = position // out.shape[3], position % out.shape[3]
+        if row + i < out.shape[1] and y < out.shape[2]:
+            value += value.dtype(residual[image, row + i, y, z])
+    return activation(value)

@@ -15,9 +15,8 @@ from portable.conv.direct.lane_kernels import (
     pack_lane_filters,
 )
 from portable.conv.layouts import as_nchw
-from portable.conv.method import Epilogue, Method
+from portable.conv.method import Epilogue, Method, replaced
 from portable.dtypes import DType
-from portable.lang.function import Function
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.products.kernels import keep, relu
@@ -91,11 +90,8 @@ class Lanes(Method):
         residual = epilogue.residual_nchw(self.device, self.layout)
         v = self.device.namespace().reshape(workspace[: prod(self._extents)], self._extents)
         bias, activation, _ = epilogue
-        plan = self._activated.get(activation)
-        if plan is None:
-            plain = activation in (keep, relu)
-            plan = self.plan._replace(activation=activation, lanewise=plain)
-            self._activated[activation] = plan
+        plain = activation in (keep, relu)
+        plan = replaced(self.plan, activation=activation, lanewise=plain)
         launcher = convolve_rows[groups(self._extents[0]), 1]
         enqueue(launcher, x, filters, v, out, bias, residual, self.blocks, PLAN=plan)
 
@@ -113,11 +109,6 @@ class Lanes(Method):
     def cost(self) -> float:
         """Cycles of the core that is done last, about."""
         return self._cost(*self._chosen)
-
-    @cached_property
-    def _activated(self) -> dict[Function, LanePlan]:
-        """Plans by what becomes of results: one object each, which launches recognise at once."""
-        return {}
 
     @cached_property
     def _chosen(self) -> tuple[LanePlan, RowBlocks]:

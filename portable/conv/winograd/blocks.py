@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from portable.conv.method import Epilogue, Method, most_workspace
+from portable.conv.method import Epilogue, Method, most_workspace, replaced
 from portable.conv.tuning import tiles_of_blocks
 from portable.conv.winograd.block_kernels import BlockPlan, convolve_blocks, pack_filters
 from portable.conv.winograd.block_transforms import LANES
 from portable.conv.winograd.winograd import Winograd
 from portable.dtypes import DType
-from portable.lang.function import Function
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.tune.table import state
@@ -81,9 +80,7 @@ class WinogradBlocks(Method):
         total, tiles, parts = self.stages.total, self.plan.tiles, self._parts
         bias, activation, _ = epilogue
         residual = epilogue.residual_nchw(self.device, self.layout)
-        plan = self._activated.get(activation)
-        if plan is None:
-            plan = self._activated[activation] = self.plan._replace(activation=activation)
+        plan = replaced(self.plan, activation=activation)
         step = workspace.shape[0] // self._each
         for first in range(0, total, step * tiles):
             blocks = min(step, -(-(total - first) // tiles))
@@ -106,11 +103,6 @@ class WinogradBlocks(Method):
     def plan(self) -> BlockPlan:
         """How work-items take blocks."""
         return self._chosen[0]
-
-    @cached_property
-    def _activated(self) -> dict[Function, BlockPlan]:
-        """Plans by what becomes of results: one object each, which launches recognise at once."""
-        return {}
 
     @property
     def _parts(self) -> int:

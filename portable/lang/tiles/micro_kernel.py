@@ -27,8 +27,7 @@ from portable.lang.tiles.panels import Panels
 from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.tiles.regions import inside, place
 from portable.lang.tiles.strategy import Strategy
-from portable.lang.tiles.summations import Summation, summations
-from portable.lang.tiles.vector_bodies import for_vector
+from portable.lang.tiles.summations import Summation, for_vector, summations
 from portable.lang.tiles.work import (
     Code,
     Work,

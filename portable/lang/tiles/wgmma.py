@@ -114,13 +114,14 @@ _ROWS: Final = 8
 _SWIZZLE_128: Final = 1 << 62
 
 _SUMS: Final = {
+    float32: float32,
     float16: float32,
     bfloat16: float32,
     float8_e4m3fn: float32,
     float8_e5m2: float32,
     int8: int32,
 }
-"""What operands are summed in."""
+"""What operands are summed in; single precision where its factors may lose all bits but 11."""
 _DROPPING: Final = (float8_e4m3fn, float8_e5m2)
 """Operands whose sums the units round towards 0, to some 14 bits, at each instruction.
 
@@ -142,6 +143,11 @@ def warpgroups(extents: tuple[int, int], groups: int) -> tuple[int, int] | None:
 def _width(columns: int) -> int:
     """Columns of one instruction."""
     return max(n for n in range(_COLUMNS, _MOST_N + 1, _COLUMNS) if columns % n == 0)
+
+
+def _unit(kind: DType) -> str:
+    """The name of the instructions for operands of a type."""
+    return "wgmma.tf32" if kind is float32 else f"wgmma.{kind.short}"
 
 
 def _panel(kind: DType) -> int:
@@ -209,7 +215,7 @@ class _Paneled:
 def _fits(tile: Tile) -> bool:
     """Whether a tile can be cut into panels: whatever touches it takes or writes all of it.
 
-    Bytes have to lie along the sum.
+    All but halves have to lie along the sum.
     """
     array = tile.array
     known = array.dtype in _SUMS and len(tile.uses) == 1
@@ -217,7 +223,7 @@ def _fits(tile: Tile) -> bool:
         return False
     use, *dims = next(iter(tile.uses))
     inner = contiguous_dim(tile)
-    if array.dtype.itemsize == 1 and inner != dims[1 if use == "a" else 0]:
+    if array.dtype.itemsize != 2 and inner != dims[1 if use == "a" else 0]:
         return False
     if inner not in dims or any(set(kept_dims(x.target)) != set(dims) for x in tile.copies):
         return False
@@ -265,13 +271,15 @@ class Wgmma(Strategy):
     def suits(cls, work: Work, part: Part) -> bool:
         """For halves and bytes in local tiles, where a workgroup is whole warpgroups."""
         kinds = {tile.array.dtype for tile in part.tiles.values()}
-        known = {f"wgmma.{kind.short}" for kind in kinds} <= work.capabilities.matrix_units
+        known = set(map(_unit, kinds)) <= work.capabilities.matrix_units
         if len(kinds) != 1 or not known or not part.multiplies:
             return False
         if any(f.use != "accumulator" or f.scope != "workgroup" for f in part.fragments):
             return False
         (kind,) = kinds
         if any(f.dtype is not _SUMS.get(kind) or not f.units for f in part.fragments):
+            return False
+        if kind is float32 and any(f.split != "first" for f in part.fragments):
             return False
         if not all(_fits(tile) for tile in part.tiles.values()):
             return False
@@ -418,7 +426,7 @@ class Wgmma(Strategy):
                     _moved(self._bases[1], b.distance(j, k)),
                     *turned[: 2 if kind.itemsize == 2 else 0],
                 )
-                name = f"wgmma.{kind.short}.m64n{n}k{_DEPTH // kind.itemsize}"
+                name = f"{_unit(kind)}.m64n{n}k{_DEPTH // kind.itemsize}"
                 registers = held[first : first + each]
                 code.emit(s.Instruction(name, registers, inputs, (), code.loc))
 
