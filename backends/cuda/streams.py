@@ -50,6 +50,20 @@ def before_waits(ready: Callable[[], None]) -> Iterator[None]:
 # Work that is enqueued again and again, as CUDA graphs through CuPy.
 
 
+_PRIORITY: Final = -5
+"""Of what is captured, but for branches: the highest there is."""
+
+
+class _Capture(threading.local):
+    """Streams of branches of the graph that a thread captures, and how many are open."""
+
+    streams: list[Any] | None = None
+    depth = 0
+
+
+_capture: Final = _Capture()
+
+
 class Replay:
     """Enqueues the same work at each call: the first as it is, later ones by a graph.
 
@@ -100,22 +114,17 @@ class Replay:
         get_ready()
         pool = self._cuda.MemoryPool()
         stream = self._cuda.Stream(non_blocking=True, priority=_PRIORITY)
-        self._kept = pool, stream
+        before, _capture.streams = _capture.streams, []
+        self._kept = pool, stream, _capture.streams
         with stream, self._cuda.using_allocator(pool.malloc):
             stream.begin_capture()
             try:
                 self._work()
             finally:
+                _capture.streams = before
                 graph = stream.end_capture()
             graph.upload(stream)
         return graph
-
-
-_PRIORITY: Final = -5
-"""Of what is captured, but for branches: the highest there is."""
-
-_branches: Final[dict[int, Any]] = {}
-"""Streams that branches are captured on, by device: operations keep what is a queue's own."""
 
 
 @contextmanager
@@ -123,22 +132,24 @@ def branch(work: Callable[[], object]) -> Iterator[None]:
     """Has `work` run beside what is enqueued in this context, if a graph is being captured."""
     from cupy import cuda
 
-    stream = cuda.get_current_stream()
-    if not stream.is_capturing():
+    stream, streams, depth = cuda.get_current_stream(), _capture.streams, _capture.depth
+    if streams is None or not stream.is_capturing():
         yield
         work()
         return
-    beside = _branches.setdefault(cuda.runtime.getDevice(), cuda.Stream(non_blocking=True))
-    forked = stream.record()
-    yield
-    with beside:
-        beside.wait_event(forked)
-        work()
-        joined = beside.record()
+    while len(streams) <= depth:
+        streams.append(cuda.Stream(non_blocking=True))
+    beside, forked = streams[depth], stream.record()
+    _capture.depth += 1
+    try:
+        yield
+        with beside:
+            beside.wait_event(forked)
+            work()
+            joined = beside.record()
+    finally:
+        _capture.depth = depth
     stream.wait_event(joined)
-
-
-# Streams and events of CuPy, and ranges for the vendors' profilers.
 
 
 class CuPyMark(Mark):

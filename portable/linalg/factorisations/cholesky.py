@@ -12,6 +12,7 @@ from portable.dtypes import DType
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
+from portable.linalg.factorisations.ahead import look_ahead
 from portable.linalg.factorisations.copy_kernels import LOWER, UPPER
 from portable.linalg.factorisations.definite_kernels import (
     cholesky_block,
@@ -150,16 +151,15 @@ def _factor(device: Device, work: Any, results: tuple[Any, Any], layout: Layout)
     """All of it, by blocks of rows."""
     batch, n = int(work.shape[0]), int(work.shape[1])
     clear[batch, _LINE](results[1])
-    blocks = partial(_factor_blocks, device, work, results, layout)
-    blocks(0, min(layout.wide, n))
-    for outer in range(0, n, layout.wide):
-        stop = min(outer + layout.wide, n)
-        following = min(stop + layout.wide, n)
+
+    def near(outer: int, stop: int, following: int) -> None:
         _change_rows(device, work, (outer, stop), (stop, following))
-        device.at_once(
-            partial(blocks, stop, following),
-            partial(_change_rest, device, work, (outer, stop), following),
-        )
+
+    def far(outer: int, stop: int, following: int) -> None:
+        _change_rest(device, work, (outer, stop), following)
+
+    blocks = partial(_factor_blocks, device, work, results, layout)
+    look_ahead(device, (0, n), layout.wide, blocks, (near, far))
 
 
 def _factor_blocks(

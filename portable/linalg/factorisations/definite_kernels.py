@@ -139,16 +139,21 @@ def cholesky_rows(
 def eliminate_row(tile: Tile, handed: kl.Array, k: kl.Scalar, told: tuple[Any, ...]) -> None:
     """A row of U, and what it leaves of those below."""
     (failures, batch, number, tells), values = told, tile.values
-    for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
-        if tile.row + i == k:
-            handed[tile.column(j)] = values[i, j]
+    zero = kl.cast(0, values.dtype)
+    if tile.row <= k and k < tile.row + TILE:
+        for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
+            if tile.row + i == k:
+                handed[tile.column(j)] = values[i, j]
     kl.barrier()
     scale = kl.rsqrt(checked(kl.real(handed[k]), failures, batch, number, tells))
     if tile.row + TILE > k:
-        for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
-            above = scale * handed[tile.column(j)]
-            left = scale * conjugate(handed[tile.row + i])
-            if tile.row + i == k:
-                values[i, j] = above
+        above = kl.private(TILE, values.dtype)
+        for j in kl.static_range(TILE):
+            above[j] = scale * handed[tile.column(j)]
+        for i in kl.static_range(TILE):
+            left = zero
             if tile.row + i > k:
-                values[i, j] = values[i, j] - left * above
+                left = scale * conjugate(handed[tile.row + i])
+            for j in kl.static_range(TILE):
+                rest = values[i, j] - left * above[j]
+                values[i, j] = kl.where(tile.row + i == k, above[j], rest)

@@ -12,6 +12,7 @@ from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
+from portable.linalg.factorisations.ahead import look_ahead
 from portable.linalg.factorisations.held_panel_kernels import (
     eliminate_in_registers,
     exchange_and_solve,
@@ -207,8 +208,8 @@ class _Held:
         Where workgroups tell each other rows.
     moves : array of i32, shape (2, batch, panels, 2 * panel, 2)
         Which rows are to go where, of the panels of two blocks.
-    triangles : array, shape (batch, panel, panel)
-        L of a panel's pivots.
+    triangles : array, shape (2, batch, panel, panel)
+        L of a panel's pivots, in turn.
     """
 
     board: Any
@@ -222,7 +223,7 @@ class _Held:
         return _Held(
             board_for(device, batch, rows, kind),
             device.empty((2, batch, -(-wide // NARROWEST), 2 * panel, 2), kl.i32),
-            device.empty((batch, panel, panel), kind),
+            device.empty((2, batch, panel, panel), kind),
         )
 
 
@@ -267,15 +268,12 @@ class _Elimination:
                 self._solve(0, least, n)
             return
         clear[int(self.held.board.shape[0]), _LINE](self.held.board)
-        self._block(0, min(wide, least))
-        for first in range(0, least, wide):
-            last = min(first + wide, least)
-            following = min(last + wide, least)
-            self._change_right(first, last, last, following)
-            self.device.at_once(
-                partial(self._block, last, following),
-                partial(self._change_others, first, last, following),
-            )
+
+        def far(first: int, last: int, following: int) -> None:
+            self._exchange_block(first, last, 0, first)
+            self._change_right(first, last, following, n)
+
+        look_ahead(self.device, (0, least), wide, self._block, (self._change_next, far))
 
     def _block(self, first: int, last: int) -> None:
         """Factors some columns by panels in registers; rows change places in these alone."""
@@ -284,26 +282,44 @@ class _Elimination:
         assert share is not None
         assert held is not None
         panel, moves = share.holding.panel, held.moves[first // self.layout.wide % 2]
-        for number, start in enumerate(range(first, last, panel)):
-            stop = min(start + panel, last)
-            triangles = held.triangles[:, :panel, :panel]
+
+        def make(start: int, stop: int) -> None:
+            number = (start - first) // panel
+            triangles = held.triangles[number % 2, :, :panel, :panel]
             eliminate_in_registers[groups(batch * share.groups), share.items](
                 lu, pivots, failures, moves[:, number, : 2 * panel], triangles, held.board,
                 (start, stop, share.groups), HOLDING=share.holding,
             )  # fmt: skip
-            self._exchange_held(moves[:, number : number + 1], (start, stop, first, last), panel)
-            _change(self.device, lu, start, stop, last)
 
-    def _exchange_held(self, moves: Any, where: tuple[int, int, int, int], panel: int) -> None:
+        def change(start: int, stop: int, begin: int, end: int) -> None:
+            number = (start - first) // panel
+            one = moves[:, number : number + 1]
+            self._exchange_held(one, (start, stop, begin, end), panel, number % 2)
+            _change(self.device, lu, (start, stop), (max(begin, stop), end))
+
+        def near(start: int, stop: int, following: int) -> None:
+            change(start, stop, start, following)
+
+        def far(start: int, stop: int, following: int) -> None:
+            change(start, stop, first, start if stop < last else stop)
+            change(start, stop, following, last)
+
+        look_ahead(self.device, (first, last), panel, make, (near, far))
+
+    def _exchange_held(
+        self, moves: Any, where: tuple[int, int, int, int], panel: int, turn: int = 0
+    ) -> None:
         """Rows change places in some columns, as panels have it, and U is solved for."""
         assert self.held is not None
-        lu, strip = self.factors.lu, _STRIP
-        triangles, strips = self.held.triangles, -(-(where[3] - where[2]) // strip)
+        lu, triangles = self.factors.lu, self.held.triangles[turn, :, :panel, :panel]
+        strips = -(-(where[3] - where[2]) // _STRIP)
         if strips > 0:
             exchange_and_solve[groups(int(lu.shape[0]) * strips), self.layout.items](
-                lu, moves[:, :, : 2 * panel], triangles[:, :panel, :panel], where,
-                STRIP=strip, COUNT=panel,
-            )  # fmt: skip
+                lu, moves[:, :, : 2 * panel], triangles, where, STRIP=_STRIP, COUNT=panel
+            )
+
+    def _change_next(self, first: int, last: int, following: int) -> None:
+        self._change_right(first, last, last, following)
 
     def _change_right(self, first: int, last: int, begin: int, end: int) -> None:
         """What a block of columns that is done does to some right of it."""
@@ -312,12 +328,7 @@ class _Elimination:
             lu = self.factors.lu
             triangle, rows = lu[:, first:last, first:last], lu[:, first:last, begin:end]
             solved_in_place(self.device, triangle, rows, _UNIT_LOWER, self.layout)
-            subtract_product(self.device, lu[:, last:, begin:end], lu[:, last:, first:last], rows)
-
-    def _change_others(self, first: int, last: int, following: int) -> None:
-        """What a block of columns does to all but the following one."""
-        self._exchange_block(first, last, 0, first)
-        self._change_right(first, last, following, int(self.factors.lu.shape[2]))
+            _change(self.device, lu, (first, last), (begin, end))
 
     def _exchange_block(self, first: int, last: int, begin: int, end: int) -> None:
         """Rows change places in some columns, as all panels of a block have it."""
@@ -341,7 +352,7 @@ class _Elimination:
         middle = first + panel * -(-(stop - first) // (2 * panel))
         self._columns(first, middle)
         self._solve(first, middle, stop)
-        _change(self.device, self.factors.lu, first, middle, stop)
+        _change(self.device, self.factors.lu, (first, middle), (middle, stop))
         self._columns(middle, stop)
 
     def _solve(self, first: int, middle: int, stop: int) -> None:
@@ -363,11 +374,9 @@ class _Elimination:
         )
 
 
-def _change(device: Device, lu: Any, first: int, middle: int, stop: int) -> None:
-    """What columns that are done leave of those right of them, below their U."""
-    subtract_product(
-        device,
-        lu[:, middle:, middle:stop],
-        lu[:, middle:, first:middle],
-        lu[:, first:middle, middle:stop],
-    )
+def _change(device: Device, lu: Any, done: tuple[int, int], columns: tuple[int, int]) -> None:
+    """What columns that are done leave of some right of them, below their U."""
+    (first, last), (begin, end) = done, columns
+    if begin < end:
+        above = lu[:, first:last, begin:end]
+        subtract_product(device, lu[:, last:, begin:end], lu[:, last:, first:last], above)

@@ -322,16 +322,17 @@ def exchange_and_solve(
     batch, start = kl.group_id(0) // strips, begin + kl.group_id(0) % strips * STRIP
     matrix, kind = a[batch], a.dtype
     held, lower = kl.local((2 * COUNT, STRIP), kind), kl.local((COUNT, COUNT), kind)
-    for index in kl.workgroup_range(COUNT * COUNT):
-        i, k = index // COUNT, index % COUNT
-        lower[k, i] = triangles[batch, i, k] if first + i < stop else kl.cast(0, kind)
+    if stop < end:
+        for index in kl.workgroup_range(COUNT * COUNT, unroll=4):
+            i, k = index // COUNT, index % COUNT
+            lower[k, i] = triangles[batch, i, k] if first + i < stop else kl.cast(0, kind)
     for panel in range(moves.shape[1]):
-        for index in kl.workgroup_range(2 * COUNT * STRIP):
+        for index in kl.workgroup_range(2 * COUNT * STRIP, unroll=4):
             column, source = start + index % STRIP, moves[batch, panel, index // STRIP, 0]
             if column < end and source >= 0:
                 held[index // STRIP, index % STRIP] = matrix[source, column]
         kl.barrier()
-        for index in kl.workgroup_range(2 * COUNT * STRIP):
+        for index in kl.workgroup_range(2 * COUNT * STRIP, unroll=4):
             column, source = start + index % STRIP, moves[batch, panel, index // STRIP, 0]
             if column < end and source >= 0:
                 target = moves[batch, panel, index // STRIP, 1]

@@ -309,7 +309,7 @@ def join_factors(factor: kl.Array, width: kl.Scalar) -> None:
 
 @kernel
 def start_factor(gram: kl.Array, t: kl.Array) -> None:
-    """Puts reciprocals of T's diagonals on those of products, and the identity in T's place.
+    """Puts reciprocals of T's diagonals, conjugated, on those of products; T becomes the identity.
 
     A reflector that is none, whose factor is 0, gets one that is too small to count.
     """
@@ -319,5 +319,5 @@ def start_factor(gram: kl.Array, t: kl.Array) -> None:
         if row == column:
             tau = t[batch, row, row]
             small = kl.cast(2.0**-900 if t.dtype.real == kl.f64 else 2.0**-100, t.dtype)
-            gram[batch, row, row] = one / kl.where(tau == zero, small, tau)
+            gram[batch, row, row] = one / conjugate(kl.where(tau == zero, small, tau))
         t[batch, row, column] = kl.where(row == column, one, zero)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
+from portable.linalg.factorisations.ahead import look_ahead
 from portable.linalg.factorisations.held_reflector_kernels import (
     reflect_in_registers,
     start_factor,
@@ -23,7 +23,8 @@ from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 
 _LINE: Final = 64
 _TILE: Final = (32, 8, 1)
-_UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
+_UPPER: Final = Triangle(backward=True, turned=True, conjugate=True, unit=False)
+"""Of a Hermitian matrix, whose lower triangle lies the way it is read."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Reflectors:
         Of the elements.
     wide : int
         Columns of a block.
-    rooms : four arrays, shape (batch, wide, most columns)
-        Where products lie meanwhile; the last two where something else is done at the same time.
+    rooms : six arrays, shape (batch, wide, most columns)
+        Where products lie meanwhile, in pairs: for what is done at the same time.
     """
 
     device: Device
@@ -65,19 +66,14 @@ class Reflectors:
             left = first if unit else 0
             self.apply_block(first, stop, c[:, first:, left:], adjoint=adjoint)
 
-    def apply_block(
-        self, first: int, stop: int, c: Any, *, adjoint: bool, beside: bool = False
-    ) -> None:
-        """The reflectors of some columns of a block, applied to rows from `first` on.
-
-        `beside` says that something else is done at the same time.
-        """
+    def apply_block(self, first: int, stop: int, c: Any, *, adjoint: bool, pair: int = 0) -> None:
+        """The reflectors of some columns of a block, applied to rows from `first` on."""
         v, base = self.v[:, first:, first:stop], first % self.wide
         t = self.t[:, first:stop, base : base + stop - first]
         width, columns = stop - first, int(c.shape[2])
         if columns == 0:
             return
-        products, shares = (x[:, :width, :columns] for x in self.rooms[2 * beside : 2 * beside + 2])
+        products, shares = (x[:, :width, :columns] for x in self.rooms[2 * pair : 2 * pair + 2])
         multiplied(self.device, products, v, c, adjoint=True)
         multiplied(self.device, shares, t, products, adjoint=adjoint)
         subtract_product(self.device, c, v, shares)
@@ -126,7 +122,7 @@ class Triangularisation:
         copied(device, work[:, :0, :0], v)
         t = workspace(device, batch, count, wide, kind)
         across = max(n, columns, 1)
-        rooms = [workspace(device, batch, wide, across, kind) for _ in range(4)]
+        rooms = [workspace(device, batch, wide, across, kind) for _ in range(6)]
         reflectors = Reflectors(device, v, t, kind, wide, tuple(rooms))
         board = board_for(device, batch, m, kind) if held else None
         room = None if held else device.empty((batch, m, layout.panel), kind)
@@ -139,26 +135,26 @@ class Triangularisation:
         copied(reflectors.device, self.work[:, :0, :0], reflectors.t)
         if self.board is not None:
             clear[int(self.board.shape[0]), _LINE](self.board)
-        count, wide = int(reflectors.v.shape[2]), reflectors.wide
-        self.block(0, min(wide, count))
-        for first in range(0, count, wide):
-            stop = min(first + wide, count)
-            following = min(stop + wide, count)
-            below = self.work[:, first:]
-            reflectors.apply_block(first, stop, below[:, :, stop:following], adjoint=True)
-            reflectors.device.at_once(
-                partial(self.block, stop, following),
-                partial(
-                    reflectors.apply_block, first, stop, below[:, :, following:],
-                    adjoint=True, beside=True,
-                ),
-            )  # fmt: skip
+        n, count = int(self.work.shape[2]), int(reflectors.v.shape[2])
+
+        def near(first: int, stop: int, following: int) -> None:
+            self._change(first, stop, (stop, following), 0)
+
+        def far(first: int, stop: int, following: int) -> None:
+            self._change(first, stop, (following, n), 1)
+
+        look_ahead(reflectors.device, (0, count), reflectors.wide, self.block, (near, far))
+
+    def _change(self, first: int, stop: int, columns: tuple[int, int], pair: int) -> None:
+        """What reflectors do to some columns."""
+        c = self.work[:, first:, columns[0] : columns[1]]
+        self.reflectors.apply_block(first, stop, c, adjoint=True, pair=pair)
 
     def block(self, first: int, stop: int) -> None:
-        """Makes the reflectors of a block of columns, and their T; of none nothing."""
-        if first < stop and self.room is None:
+        """Makes the reflectors of a block of columns, and their T."""
+        if self.room is None:
             self.by_panels(first, stop)
-        elif first < stop:
+        else:
             self.columns(first, stop)
 
     def by_panels(self, first: int, stop: int) -> None:
@@ -168,14 +164,21 @@ class Triangularisation:
         assert share is not None
         panel, width = share.holding.panel, int(reflectors.device.capabilities.sub_group_size)
         teams = -(-share.items // width) if width > 1 else 0
-        for start in range(first, stop, panel):
-            last = min(start + panel, stop)
+
+        def make(start: int, last: int) -> None:
             reflect_in_registers[groups(int(batch) * share.groups), share.items](
                 self.work, reflectors.v, reflectors.t, self.board,
                 (start, last, start % reflectors.wide, share.groups),
                 HOLDING=share.holding, TEAMS=teams,
             )  # fmt: skip
-            reflectors.apply_block(start, last, self.work[:, start:, last:stop], adjoint=True)
+
+        def near(start: int, last: int, following: int) -> None:
+            self._change(start, last, (last, following), 0)
+
+        def far(start: int, last: int, following: int) -> None:
+            self._change(start, last, (following, stop), 2)
+
+        look_ahead(reflectors.device, (first, stop), panel, make, (near, far))
         if stop - first > panel:
             self._factor(first, stop)
 

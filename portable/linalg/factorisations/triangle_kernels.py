@@ -50,7 +50,8 @@ def placed(i: kl.Scalar, order: kl.Scalar, BACKWARD: bool) -> Any:
 def load_triangle(t: kl.Array, w: kl.Array, order: kl.Scalar, WHICH: Triangle, EDGE: int) -> None:
     """``w[k, i]``: what the i-th row to be solved for has of the k-th; ones beyond the diagonal."""
     kind = w.dtype
-    for index in kl.workgroup_range(EDGE * EDGE):
+    # Loads of several rounds are on their way together.
+    for index in kl.workgroup_range(EDGE * EDGE, unroll=8):
         k, i = index // EDGE, index % EDGE
         value = kl.cast(0, kind)
         if k <= i and i < order:

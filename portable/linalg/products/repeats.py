@@ -22,7 +22,7 @@ from portable.linalg.products.gemm import gemm, prepare_gemm
 _KEPT: Final = 8
 """Plans that a thread keeps."""
 
-_SHARE: Final = 256
+_SHARE: Final = 128
 """The part of a device's memory that the arrays of a plan which is kept may have."""
 
 _LEAST_BYTES: Final = 32 << 20
