@@ -18,7 +18,7 @@ from portable.errors import PortableError
 from portable.nn import MLP, SGD, mse
 from portable.nn.layered import LayeredTrainer
 from portable.nn.optimizers import Step
-from portable.nn.team import Alone, Together
+from portable.nn.team import Team, Together
 from portable.parallel import Group, Member
 
 Scaling = Literal["strong", "weak"]
@@ -389,7 +389,7 @@ def _sums(member: Member, model: MLP) -> Callable[[], None]:
 
 
 def _trainer(
-    member: Member, network: Network, dtype: DType, count: int, team: Together | Alone
+    member: Member, network: Network, dtype: DType, count: int, team: Team
 ) -> tuple[Callable[[], object], MLP]:
     """What takes a step, and the network that it is taken by."""
     device = member.device
@@ -418,7 +418,7 @@ def _samples(device: Device, count: int, width: int, dtype: DType) -> Any:
 def _verify(member: Member, network: Network, dtype: DType) -> None:
     """A step of all against one of this member alone."""
     rows = []
-    for team in (Alone(), Together(member)):
+    for team in (Team(), Together(member)):
         step, model = _trainer(member, network, dtype, network.batch, team)
         step()
         rows.append(member.device.to_numpy(model.vector).astype(float))

@@ -1,7 +1,7 @@
 ; What the pool asks of Linux.
 
-; A worker: its thread, and the bit of the processor that it keeps off.
-%Seat = type { i64, i64, [14 x i64] }
+; A worker: its thread, whether it was kept off a processor as it was woken, and those it may be on.
+%Seat = type { i64, i64, [14 x i64], [16 x i64] }
 
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
@@ -74,12 +74,28 @@ define internal void @portable_sit(ptr %seat) {
   ret void
 }
 
-; Keeps workers off the caller's processor, whichever else they may be on. Linux wakes threads where
-; the caller runs if it does not see that others are idle, as those of virtual machines, and takes
-; milliseconds to see that two run in turns.
+; A worker that was woken may be on any of its processors again.
+define internal void @portable_rise(ptr %seat) {
+entry:
+  %kept.at = getelementptr %Seat, ptr %seat, i64 0, i32 1
+  %kept = load atomic i64, ptr %kept.at acquire, align 8
+  %is.kept = icmp ne i64 %kept, 0
+  br i1 %is.kept, label %free, label %done
+free:
+  %thread = load i64, ptr %seat
+  %mask = getelementptr %Seat, ptr %seat, i64 0, i32 3
+  %result = call i32 @pthread_setaffinity_np(i64 %thread, i64 128, ptr %mask)
+  store atomic i64 0, ptr %kept.at release, align 8
+  br label %done
+done:
+  ret void
+}
+
+; Has workers wake elsewhere than on the caller's processor, where Linux wakes them if it does not see
+; that others are idle, as those of virtual machines: it takes milliseconds to see that two threads
+; run in turns there.
 define internal void @portable_keep_off(ptr %seats, i32 %count) {
 entry:
-  %mask = alloca [16 x i64]
   %number = call i32 @sched_getcpu()
   %is.told = icmp ult i32 %number, 64
   br i1 %is.told, label %begin, label %done
@@ -93,30 +109,45 @@ look:
   br i1 %over, label %done, label %compare
 compare:
   %seat = getelementptr %Seat, ptr %seats, i32 %index
-  %off.at = getelementptr %Seat, ptr %seat, i64 0, i32 1
+  %kept.at = getelementptr %Seat, ptr %seat, i64 0, i32 1
   %thread = load atomic i64, ptr %seat acquire, align 8
-  %off = load i64, ptr %off.at
+  %kept = load atomic i64, ptr %kept.at acquire, align 8
   %is.seated = icmp ne i64 %thread, 0
-  %is.new = icmp ne i64 %off, %here
-  %changes = and i1 %is.seated, %is.new
+  %is.free = icmp eq i64 %kept, 0
+  %changes = and i1 %is.seated, %is.free
   br i1 %changes, label %change, label %step
 change:
-  %caller = call i64 @pthread_self()
-  %told.caller = call i32 @pthread_getaffinity_np(i64 %caller, i64 128, ptr %mask)
-  %allowed = load i64, ptr %mask
-  %told.worker = call i32 @pthread_getaffinity_np(i64 %thread, i64 128, ptr %mask)
-  %others = load i64, ptr %mask
-  %again = and i64 %off, %allowed
-  %whole = or i64 %others, %again
-  %not.here = xor i64 %here, -1
-  %rest = and i64 %whole, %not.here
-  store i64 %here, ptr %off.at
-  store i64 %rest, ptr %mask
-  %result = call i32 @pthread_setaffinity_np(i64 %thread, i64 128, ptr %mask)
+  call void @keep_off_one(ptr %seat, i64 %here)
   br label %step
 step:
   %next = add i32 %index, 1
   br label %look
+done:
+  ret void
+}
+
+; The system refuses to leave a thread no processor, which changes nothing.
+define internal void @keep_off_one(ptr %seat, i64 %here) {
+entry:
+  %rest = alloca [16 x i64]
+  %mask = getelementptr %Seat, ptr %seat, i64 0, i32 3
+  %thread = load i64, ptr %seat
+  %failed = call i32 @pthread_getaffinity_np(i64 %thread, i64 128, ptr %mask)
+  %told = icmp eq i32 %failed, 0
+  %first = load i64, ptr %mask
+  %both = and i64 %first, %here
+  %may.be.here = icmp ne i64 %both, 0
+  %changes = and i1 %told, %may.be.here
+  br i1 %changes, label %change, label %done
+change:
+  %all = load [16 x i64], ptr %mask
+  store [16 x i64] %all, ptr %rest
+  %others = xor i64 %first, %here
+  store i64 %others, ptr %rest
+  %refused = call i32 @pthread_setaffinity_np(i64 %thread, i64 128, ptr %rest)
+  %kept.at = getelementptr %Seat, ptr %seat, i64 0, i32 1
+  store atomic i64 1, ptr %kept.at release, align 8
+  br label %done
 done:
   ret void
 }

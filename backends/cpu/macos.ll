@@ -1,6 +1,6 @@
 ; What the pool asks of macOS.
 
-%Seat = type { [16 x i64] }
+%Seat = type { [32 x i64] }
 
 declare i32 @__ulock_wait(i32, ptr, i64, i32)
 declare i32 @__ulock_wake(i32, ptr, i64)
@@ -56,6 +56,10 @@ define void @portable_print(ptr %text, i64 %length) {
 
 ; The system finds processors for threads by itself.
 define internal void @portable_sit(ptr %seat) {
+  ret void
+}
+
+define internal void @portable_rise(ptr %seat) {
   ret void
 }
 

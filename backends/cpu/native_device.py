@@ -42,9 +42,8 @@ from portable.errors import (
 )
 from portable.profiling import timeline
 from portable.system import cache
+from portable_backends.common.devices import check, host_memory_use
 from portable_backends.common.gate import Gate, wait_interrupted
-from portable_backends.common.host_use import host_memory_use
-from portable_backends.common.limits import check
 from portable_backends.cpu import processor
 from portable_backends.cpu.native_compiler import Linked, compiler, keep_for_good
 from portable_backends.cpu.native_pool import SYSTEMS, Pool, pool
@@ -62,8 +61,6 @@ _LONG: Final = 0.5
 _HELP_WANTED: Final = 1
 _NO_MEMORY: Final = 2
 """Results of a launch, as pool.ll tells them."""
-
-"""What generated programs put before the names of kernels, which may be those of C's functions."""
 
 _WAITING: Final = re.compile(" acq(uire|_rel)")
 """In the text of kernels some of whose workgroups wait for what others release."""

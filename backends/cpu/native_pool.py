@@ -67,7 +67,7 @@ class _State(ctypes.Structure):
             ("left", ctypes.c_int32),
         ),
         *_line(("room", ctypes.c_void_p), ("room_bytes", ctypes.c_int64)),
-        ("seats", ctypes.c_char * (64 * _LINE)),
+        ("seats", ctypes.c_uint64 * (16 * 2 * _LINE // 8)),
     ]
 
 

@@ -2,7 +2,7 @@
 
 Launches are finished when they return, since NumPy reads and writes the same memory at once.
 Ctrl-C during a kernel's first launch, or after one that was long, takes effect when it returns, or
-two seconds later (`listening`): OpenCL ends no kernel that runs, and the memory must not go away
+two seconds later (`gate`): OpenCL ends no kernel that runs, and the memory must not go away
 beneath it. During other launches it takes effect when they return.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portable_backends.common.runtime_device import RuntimeDevice
+from portable_backends.common.devices import RuntimeDevice
 from portable_backends.cpu.numpy_device import NumPyDevice
 
 

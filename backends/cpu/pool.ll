@@ -18,7 +18,7 @@
   i32, i32, i32, i32, [14 x i64],         ; 18 generation of the stand-in, 19 stopped, 20 its sleepers,
                                           ; 21 how often the last worker left
   ptr, i64, [14 x i64],                   ; 23 the caller's room, 24 its bytes
-  [64 x %Seat]                            ; 26 of the first workers
+  [16 x %Seat]                            ; 26 of the first workers
 }
 
 ; Entry, workgroups, launch block, bytes of room, where the time of a workgroup is kept, flags; the
@@ -199,9 +199,9 @@ entry:
   store i64 0, ptr %bytes
   %stands.in = icmp eq i32 %number, 0
   %index = sub i32 %number, 1
-  %has.seat = icmp ult i32 %index, 64
+  %has.seat = icmp ult i32 %index, 16
   %seats = getelementptr %Pool, ptr %pool, i64 0, i32 26
-  %a.seat = getelementptr [64 x %Seat], ptr %seats, i64 0, i32 %index
+  %a.seat = getelementptr [16 x %Seat], ptr %seats, i64 0, i32 %index
   %spare = alloca %Seat
   store %Seat zeroinitializer, ptr %spare
   %seat = select i1 %has.seat, ptr %a.seat, ptr %spare
@@ -242,6 +242,7 @@ sleep:
   %asleep = atomicrmw add ptr %sleepers.at, i32 1 seq_cst, align 4
   call void @portable_wait(ptr %generation.at, i32 %seen, i64 -1)
   %awake = atomicrmw sub ptr %sleepers.at, i32 1 seq_cst, align 4
+  call void @portable_rise(ptr %seat)
   %slept = load atomic i32, ptr %generation.at acquire, align 4
   %is.woken = icmp ne i32 %slept, %seen
   br i1 %is.woken, label %begin, label %sleep
@@ -292,7 +293,7 @@ entry:
   br i1 %any, label %wake, label %done
 wake:
   %workers = load i32, ptr %workers.at
-  %seated = call i32 @llvm.umin.i32(i32 %workers, i32 64)
+  %seated = call i32 @llvm.umin.i32(i32 %workers, i32 16)
   call void @portable_keep_off(ptr %seats, i32 %seated)
   %bounded = call i64 @llvm.umin.i64(i64 %groups, i64 65536)
   %count = trunc i64 %bounded to i32

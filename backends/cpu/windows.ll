@@ -1,6 +1,6 @@
 ; What the pool asks of Windows.
 
-%Seat = type { [16 x i64] }
+%Seat = type { [32 x i64] }
 
 declare i32 @WaitOnAddress(ptr, ptr, i64, i32)
 declare void @WakeByAddressSingle(ptr)
@@ -73,6 +73,10 @@ define void @portable_print(ptr %text, i64 %length) {
 
 ; The system finds processors for threads by itself.
 define internal void @portable_sit(ptr %seat) {
+  ret void
+}
+
+define internal void @portable_rise(ptr %seat) {
   ret void
 }
 

@@ -23,7 +23,7 @@ from portable.backend import (
 )
 from portable.backend.queues import Mark, Queue
 from portable.dtypes import DType
-from portable_backends.common.runtime_device import RuntimeDevice
+from portable_backends.common.devices import RuntimeDevice
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -153,7 +153,7 @@ class OpenCLDevice(RuntimeDevice):
         try:
             return self._memory().allocate(size)
         except self._cl.Error as error:
-            from portable_backends.opencl.errors import launch_error
+            from portable_backends.opencl.executable import launch_error
 
             raise launch_error(error, f"allocating {size} bytes on {self.name}") from error
 

@@ -26,8 +26,8 @@ from portable.profiling import timeline
 from portable.system import cache
 from portable_backends.common import drivers
 from portable_backends.common.compiled_apart import Apart
+from portable_backends.common.devices import check
 from portable_backends.common.gate import Gate, wait_listening
-from portable_backends.common.limits import check
 from portable_backends.opencl.capabilities import is_cpu
 from portable_backends.opencl.executable import OpenCLExecutable
 from portable_backends.opencl.probes import is_covered, quiet, uncovered

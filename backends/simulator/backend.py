@@ -39,7 +39,7 @@ from portable.dtypes import DType
 from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
 from portable.lang.ir.kernel import Kernel
 from portable.profiling import timeline
-from portable_backends.common.host_use import host_memory_use
+from portable_backends.common.devices import host_memory_use
 
 if TYPE_CHECKING:
     from portable.array.array import Array

@@ -262,7 +262,7 @@ class SYCLDevice(Device):
     def compile(self, program: Program) -> Executable:
         """Compile by SYCL, in each process anew; an error carries the OpenCL driver's log."""
         from portable_backends.common.compiled_apart import Apart
-        from portable_backends.common.limits import check
+        from portable_backends.common.devices import check
         from portable_backends.opencl.runtime import options_for
 
         _GATE.pass_through()
@@ -431,7 +431,7 @@ class SYCLDevice(Device):
         """A dpnp array over another library's memory on this device."""
         import dpnp
 
-        from portable_backends.common.dlpack import device_type
+        from portable_backends.common.devices import device_type
 
         if device_type(array) == _DLPACK_SYCL:
             shared = dpnp.from_dlpack(array)

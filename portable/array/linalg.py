@@ -15,6 +15,7 @@ from portable.array.base.operations import OPERATIONS, power_of_size
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
 from portable.array.eigen import eig, eigvals
+from portable.array.functions.diagonals import diagonal, trace
 from portable.array.functions.elementwise import greater, multiply, sqrt
 from portable.array.functions.manipulation import (
     astype,
@@ -23,15 +24,7 @@ from portable.array.functions.manipulation import (
     expand_dims,
     reshape,
 )
-from portable.array.functions.products import (
-    cross,
-    diagonal,
-    matmul,
-    matrix_transpose,
-    tensordot,
-    trace,
-    vecdot,
-)
+from portable.array.functions.products import cross, matmul, matrix_transpose, tensordot, vecdot
 from portable.array.functions.statistics import count_nonzero, merged_sizes, summed_in
 from portable.array.functions.statistics import max as greatest
 from portable.array.functions.statistics import sum as summed

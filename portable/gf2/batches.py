@@ -9,7 +9,7 @@ how many batches are finished; from there an elimination that was ended goes on.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,6 @@ from portable.gf2.layout import Order
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packed_file import SUFFIX, Words, is_packed, map_packed, require_clear_padding
 from portable.gf2.shared_out import Share, Shares, run_stripes, shape_for_all
-from portable.gf2.stages import Stages, stage
 from portable.gf2.text import Files, Name, read_rows, shape_of, text_bytes, widened, write_lines
 from portable.gf2.tuning import Shape
 from portable.gf2.unfinished import (
@@ -39,6 +38,19 @@ from portable.gf2.unfinished import (
 )
 from portable.parallel.member import Member
 from portable.system.files import locked_folder, put_in_place, writing_whole
+
+# How work from file to file tells how far it is.
+
+Stages = Callable[[str, float], None]
+"""Is told a stage ("eliminators", "rows", "elimination", "result") and which part is done."""
+
+
+def stage(stages: Stages | None, name: str) -> Progress | None:
+    """What tells how far one stage is."""
+    return None if stages is None else lambda done: stages(name, done)
+
+
+# The special elimination of matrices larger than memory, in batches of columns.
 
 _PIECE: Final = 1 << 28
 

@@ -16,9 +16,9 @@ from portable import registry
 from portable.backend import Device
 from portable.errors import PortableError
 from portable.gf2.algebra import rank as rank_of
+from portable.gf2.batches import Stages
 from portable.gf2.files import eliminate_file, read_matrix, write_matrix
 from portable.gf2.made_up import ELIMINATOR_DENSITY, ROW_DENSITY, random_problem
-from portable.gf2.stages import Stages
 from portable.parallel.meeting import world
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)

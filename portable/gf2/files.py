@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from portable import registry
 from portable.backend import Device
-from portable.gf2.batches import eliminate_in_batches
+from portable.gf2.batches import Stages, eliminate_in_batches, stage
 from portable.gf2.eliminate import checked_leads, eliminate, leading_columns, one_lead_each
 from portable.gf2.elimination import Progress
 from portable.gf2.layout import Order
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packed_file import SUFFIX, Words, packed_bytes, packed_header, write_packed
 from portable.gf2.shared_out import Shares, eliminated_together, shape_for_all
-from portable.gf2.stages import Stages, stage
 from portable.gf2.text import (
     Files,
     Name,

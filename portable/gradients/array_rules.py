@@ -12,7 +12,14 @@ from typing import Any, Final
 
 from portable import array as xp
 from portable import lang as kl
-from portable.array.functions import manipulation, products, running_totals, searching, statistics
+from portable.array.functions import (
+    diagonals,
+    manipulation,
+    products,
+    running_totals,
+    searching,
+    statistics,
+)
 from portable.array.linalg import outer
 from portable.array.methods import indexing
 from portable.array.methods.indexing import is_advanced
@@ -278,7 +285,7 @@ def _vecdot(g: Any, _: Any, a: Any, b: Any, /, *, axis: int = -1) -> Sequence[Sh
 
 def _trace(g: Any, _: Any, x: Any, /, *, offset: int = 0, dtype: Any = None) -> Sequence[Share]:
     def share() -> Any:
-        at = products.diagonal(_positions(x), offset=offset)
+        at = diagonals.diagonal(_positions(x), offset=offset)
         return _scattered(xp.broadcast_to(xp.expand_dims(g, axis=-1), at.shape), at, x)
 
     return [share]
@@ -310,8 +317,8 @@ ARRAY_RULES: Final[dict[Any, Rule]] = {
     searching.take_along_axis: _chosen(searching.take_along_axis),
     searching.sort: _sort,
     running_totals.cumulative_sum: _running,
-    products.diagonal: _chosen(products.diagonal),
-    products.trace: _trace,
+    diagonals.diagonal: _chosen(diagonals.diagonal),
+    diagonals.trace: _trace,
     xp.tril: _triangle("tril"),
     xp.triu: _triangle("triu"),
     products.matmul: _matmul,
@@ -327,6 +334,6 @@ JOINING: Final = (manipulation.concat, manipulation.stack)
 VIEWS: Final = frozenset({
     manipulation.reshape, manipulation.expand_dims, manipulation.squeeze,
     manipulation.permute_dims, manipulation.moveaxis, manipulation.flip, manipulation.broadcast_to,
-    manipulation.unstack, indexing.get, products.matrix_transpose, products.diagonal,
+    manipulation.unstack, indexing.get, products.matrix_transpose, diagonals.diagonal,
 })  # fmt: skip
 """Functions whose results may be views of their arguments."""

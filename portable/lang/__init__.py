@@ -137,14 +137,14 @@ from portable.lang import random as random
 from portable.lang.arguments.parameters import Array as Array
 from portable.lang.arguments.parameters import Scalar as Scalar
 from portable.lang.kernel import source as source
-from portable.lang.words.collectives import *  # noqa: F403  # noqa: F403
-from portable.lang.words.compile_time import *  # noqa: F403  # noqa: F403
-from portable.lang.words.copies import *  # noqa: F403  # noqa: F403
-from portable.lang.words.functions import *  # noqa: F403
-from portable.lang.words.matrices import *  # noqa: F403
 
 # The words are many; the modules list them in their __all__.
-from portable.lang.words.memory import *  # noqa: F403  # noqa: F403  # noqa: F403
+from portable.lang.words.collectives import *  # noqa: F403
+from portable.lang.words.compile_time import *  # noqa: F403
+from portable.lang.words.copies import *  # noqa: F403
+from portable.lang.words.functions import *  # noqa: F403
+from portable.lang.words.matrices import *  # noqa: F403
+from portable.lang.words.memory import *  # noqa: F403
 from portable.lang.words.numbers import *  # noqa: F403
 from portable.lang.words.places import *  # noqa: F403
 

@@ -22,7 +22,7 @@ from portable.nn.losses import CrossEntropyLoss
 from portable.nn.network import Network
 from portable.nn.optimizers import Step, Trained, rule_of
 from portable.nn.stages import TrainingPass
-from portable.nn.team import Alone, Team
+from portable.nn.team import Team
 from portable.primitives import copy
 
 _WORKGROUP: Final = 64
@@ -73,7 +73,7 @@ class LayeredTrainer:
         self._rounds = kind.register is not kind
         self._batch = step.batch
         self._kind = kind.register
-        self._team = Alone() if team is None else team
+        self._team = Team() if team is None else team
         self._loss = loss_pass(device, step.loss, kind)
         self._counts = isinstance(step.loss, CrossEntropyLoss)
         length = model.layout.length

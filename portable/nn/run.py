@@ -22,7 +22,7 @@ from portable.nn.losses import AnyLoss, CrossEntropyLoss
 from portable.nn.network import Network
 from portable.nn.optimizers import Optimizer
 from portable.nn.schedules import Schedule
-from portable.nn.team import Alone, Team
+from portable.nn.team import Team
 
 # The samples of a training, checked and where the network is.
 
@@ -359,8 +359,8 @@ class Run:
     def _may_hurry(self, seconds: float, at_once: int) -> bool:
         """Whether more epochs at once would still be seen, and stopped, soon."""
         fits = 2 * at_once * self._train.count <= _MOST_ORDERED
-        alone = isinstance(self._team, Alone)  # members' clocks differ
-        return alone and self._watched is None and seconds < _SOON and fits
+        # Members' clocks differ.
+        return self._team.alone and self._watched is None and seconds < _SOON and fits
 
     def _note(self, epochs: Sequence[Epoch]) -> None:
         """Keeps the losses, up to the first that is not finite."""

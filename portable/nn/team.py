@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, Final
@@ -27,93 +26,53 @@ class AllInterrupted(KeyboardInterrupt):
     """Ctrl-C in some process, raised in all of them at the same place."""
 
 
-class Team(ABC):
-    """What training asks of those who do it."""
+class Team:
+    """What training asks of those who do it: here one that does all of it.
 
-    @abstractmethod
+    Attributes
+    ----------
+    alone : bool
+        Whether there is nobody else.
+    """
+
+    alone = True
+
     def part(self, count: int) -> slice:
         """Which of so many samples are this member's."""
-
-    @abstractmethod
-    def largest_part(self, count: int) -> int:
-        """The most samples that are a member's, of so many."""
-
-    @abstractmethod
-    def ready(self, gradient: Any, start: int) -> None:
-        """Says that this member's gradient is there from `start` on to the end."""
-
-    @abstractmethod
-    def finish(self, gradient: Any) -> None:
-        """Makes it the sum over all members, before what is enqueued next."""
-
-    @abstractmethod
-    def replay(self, device: Device, steps: Callable[[], object]) -> Callable[[], object]:
-        """What takes the same steps at each call, at the least cost; as of `Device.replay`."""
-
-    @abstractmethod
-    def totals(self, numbers: _Numbers) -> _Numbers:
-        """Sums of a few numbers over all members, the same for each of them."""
-
-    @abstractmethod
-    def align(self, vector: Any) -> None:
-        """Makes a vector what it is for the first member, if rounding may have set them apart."""
-
-    @abstractmethod
-    def share(self, vector: Any) -> None:
-        """Makes a vector what it is for the first member."""
-
-    @abstractmethod
-    def hear(self) -> None:
-        """From here on Ctrl-C raises `KeyboardInterrupt` in all members at the same place."""
-
-    @abstractmethod
-    def meet(self) -> None:
-        """Where all members are between epochs: raises `AllInterrupted` if one of them was."""
-
-    @abstractmethod
-    def is_left_by(self, error: KeyboardInterrupt) -> bool:
-        """Whether an interruption took this member alone, and the others wait for it."""
-
-
-class Alone(Team):
-    """One that does all of it."""
-
-    def part(self, count: int) -> slice:
-        """All."""
         return slice(0, count)
 
     def largest_part(self, count: int) -> int:
-        """All."""
+        """The most samples that are a member's, of so many."""
         return count
 
     def ready(self, gradient: Any, start: int) -> None:
-        """Nobody waits for it."""
+        """Says that this member's gradient is there from `start` on to the end."""
 
     def finish(self, gradient: Any) -> None:
-        """It is the sum."""
+        """Makes it the sum over all members, before what is enqueued next."""
 
     def replay(self, device: Device, steps: Callable[[], object]) -> Callable[[], object]:
-        """By the device alone."""
+        """What takes the same steps at each call, at the least cost; as of `Device.replay`."""
         return device.replay(steps)
 
     def totals(self, numbers: _Numbers) -> _Numbers:
-        """The numbers themselves."""
+        """Sums of a few numbers over all members, the same for each of them."""
         return numbers
 
     def align(self, vector: Any) -> None:
-        """There is nobody else."""
+        """Makes a vector what it is for the first member, if rounding may have set them apart."""
 
     def share(self, vector: Any) -> None:
-        """There is nobody else."""
+        """Makes a vector what it is for the first member."""
 
     def hear(self) -> None:
-        """Python raises it."""
+        """From here on Ctrl-C raises `KeyboardInterrupt` in all members at the same place."""
 
     def meet(self) -> None:
-        """There is nobody else."""
+        """Where all members are between epochs: raises `AllInterrupted` if one of them was."""
 
     def is_left_by(self, error: KeyboardInterrupt) -> bool:
-        """There is nobody else."""
+        """Whether an interruption took this member alone, and the others wait for it."""
         return False
 
 
@@ -123,6 +82,8 @@ class Together(Team):
     Parts of the gradient are added up over the members as soon as they are there, beside the way
     back through the layers before (S. Li et al., "PyTorch Distributed", VLDB 2020).
     """
+
+    alone = False
 
     def __init__(self, member: Member) -> None:
         self._member = member

@@ -21,7 +21,7 @@ from portable.nn.network import Network
 from portable.nn.optimizers import Adam, Optimizer, Step
 from portable.nn.run import Plan, Run, Settings, Validation, samples_and_watched
 from portable.nn.sequential import MLP
-from portable.nn.team import Alone, Team, Together
+from portable.nn.team import Team, Together
 from portable.parallel import Group, Member, ParallelError
 
 _LOOKED_AT: Final = 64
@@ -104,7 +104,7 @@ def fit(
         raise ValueError("patience needs a validation part to watch")
     if group is None:
         with computing_on(model.device):
-            history = _prepared(model, plan, x, y, validation, Alone()).go(progress)
+            history = _prepared(model, plan, x, y, validation, Team()).go(progress)
     else:
         history = _train_together(model, plan, x, y, validation, group, progress)
     if history.stopped == "diverged":
@@ -165,7 +165,7 @@ def trainer_for(
     team : Team, optional
         Those who train it together.
     """
-    if isinstance(model, MLP) and (team is None or isinstance(team, Alone)):
+    if isinstance(model, MLP) and (team is None or team.alone):
         shape = FusedTrainer.shape(model, step)
         if shape is not None:
             return FusedTrainer(model, step, shape)

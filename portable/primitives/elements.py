@@ -347,7 +347,7 @@ def scan_elements(
     if len(starts) > 0 and section.number > 0:
         carried = element_at(starts, (*outer, section.number - 1), HOW.total)
     if kl.local_size(0) == 1:
-        # In chains of bounded length: see `chains`.
+        # In chains of bounded length: see `board_kernels`.
         levels = (neutral, neutral, carried)
         for begin in range(first, stop, _CHAIN):
             upto, chain = total_of_levels(levels, HOW.op), neutral

@@ -5,12 +5,12 @@ says, and raises one of `errors` at the first fault, with the place in the user'
 device's capabilities it runs what would be emitted for that device.
 `checks` switches what is checked, for the launches inside a ``with`` block.
 
-Where to read what a statement means: plain accesses in `access` and `memory`, control flow in
-`control`, `atomics`, `collective` operations, asynchronous `transfers` and `copies`, matrix
-`fragments`; arithmetic in `values`; what orders accesses in `clocks`, `synchronise` and `races`;
-which workgroup runs when in `scheduler`, which part of one in `turns`. What passes make of copies
-and fragments: `instructions`, with `mbarriers`, `bulk`, `matrix_units` and `warpgroups`; what is
-under way beside the work-items in `flights`, `copies` and `products`, what it sees in `proxies`.
+Where to read what a statement means: plain accesses in `access` and `memory`, `control` flow and
+which part of a workgroup runs when, `atomics`, `collective` operations, asynchronous `transfers`
+and `copies`, matrix `fragments`; arithmetic in `values`; what orders accesses in `clocks` and
+`races`; which workgroup runs when in `run`. What passes make of copies and fragments: `transfers`
+with mbarriers, and `matrix_units`; what is under way beside the work-items in `copies` and
+`products`, what it sees in `proxies`.
 
 A workgroup is put together in `group`, `memory`, `copies` and `workgroup`, each adding what the
 modules above it ask for, so that none imports what imports it.

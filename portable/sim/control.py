@@ -12,8 +12,8 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline, in_rounds
 from portable.sim import report
+from portable.sim.clocks import WARPGROUP
 from portable.sim.group import Site
-from portable.sim.threads import WARPGROUP
 from portable.sim.values import Active, LoopMasks, Value, select
 from portable.sim.workgroup import (
     Builder,
@@ -334,8 +334,8 @@ def _(statement: s.Return, b: Builder) -> Step:
 # Instructions of one device, which the passes put in place of what the language offers.
 #
 # Each family has a module that registers how its instructions run, by name or by the beginning of
-# the name up to a dot: `mbarriers`, `bulk`, `matrix_units`, `warpgroups`. What they mean is written
-# from the PTX manual alone, and knows nothing of the tables by which kernels are lowered.
+# the name up to a dot: `transfers` and `matrix_units`. What they mean is written from the PTX
+# manual alone, and knows nothing of the tables by which kernels are lowered.
 
 _Made = Callable[[s.Instruction, Builder], Step]
 _KNOWN: Final[dict[str, _Made]] = {}

@@ -18,8 +18,8 @@ from portable.errors import LaunchError, Location
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, all_statements
 from portable.lang.ir.types import Array
+from portable.sim.clocks import WARPGROUP, Threads
 from portable.sim.errors import OtherAccess, WorkItemId
-from portable.sim.threads import WARPGROUP, Threads
 from portable.sim.values import Active
 
 # What the simulator checks and how it schedules, and the context that changes it.

@@ -14,11 +14,11 @@ from portable.dtypes import DType, bfloat16, dtype, float16
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
 from portable.sim import report
+from portable.sim.clocks import WARPGROUP
 from portable.sim.control import assign, instruction, worked_out
 from portable.sim.group import Site
 from portable.sim.memory import Access, indexed, locate, read, write
 from portable.sim.products import TF32, Product
-from portable.sim.threads import WARPGROUP
 from portable.sim.values import Value
 from portable.sim.workgroup import Builder, Plain, Step, Workgroup
 

@@ -8,11 +8,10 @@ from typing import Final
 import numpy as np
 
 from portable.sim import report
-from portable.sim.clocks import Clock
+from portable.sim.clocks import WARPGROUP, Clock
 from portable.sim.copies import CopyGroup
 from portable.sim.group import Site
 from portable.sim.memory import PRODUCT, Access
-from portable.sim.threads import WARPGROUP
 from portable.sim.values import Value
 
 _ITEM: Final = np.arange(WARPGROUP)

@@ -40,7 +40,7 @@ class Pause:
         Whether the workgroup can only repeat itself until others change global memory: the
         end of a round of a loop at which everything stands as it stood at the round's start.
     until : callable or None
-        Where only other strands of the workgroup can change something (`turns`): whether
+        Where only other strands of the workgroup can change something (`control`): whether
         they have.
     """
 

@@ -114,7 +114,7 @@ def test_its_namespace_is_portable_array(opencl: Any) -> None:
     ],
 )
 def test_errors_are_ours(code: str, expected: type[Exception], said: str) -> None:
-    from portable_backends.opencl.errors import launch_error
+    from portable_backends.opencl.executable import launch_error
 
     class Failure(cl.Error):  # type: ignore[name-defined,misc]
         code = 0

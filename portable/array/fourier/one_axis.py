@@ -431,7 +431,7 @@ def rows_pair_up(x: Any, n: int, kind: DType) -> bool:
 def pairs_from_real(
     recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
 ) -> None:
-    """As `even_reals.transform_from_real`, of an odd number of reals.
+    """As `transform_from_real`, of an odd number of reals.
 
     Parameters
     ----------
@@ -465,7 +465,7 @@ def pairs_from_real(
 def pairs_to_real(
     recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
 ) -> None:
-    """As `even_reals.transform_to_real`, into an odd number of reals.
+    """As `transform_to_real`, into an odd number of reals.
 
     Parameters
     ----------

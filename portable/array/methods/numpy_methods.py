@@ -22,7 +22,8 @@ from portable.array.functions import (
     searching,
     statistics,
 )
-from portable.array.functions.products import diagonal, tensordot, trace
+from portable.array.functions.diagonals import diagonal, trace
+from portable.array.functions.products import tensordot
 from portable.errors import ShapeError
 from portable.primitives.base.operands import normalized_axis
 from portable.primitives.base.storage import Storage

@@ -1,10 +1,10 @@
 """From the IR to programs in the languages of devices.
 
-`languages` finds the language that a device takes among those that are installed. The C family
+`dialect` finds the language that a device takes among those that are installed. The C family
 has one printer: `expressions`, `vectors`, `addresses`, `memory`, `statements`, `atomics`, put
 together by `kernels`. A language in it is a `dialect.Dialect`, a table of spellings: `opencl`,
 `cuda`, `hip`; `workarounds` changes it for compilers with faults. Nothing in this module knows of
-C, so that a language outside the family stands beside it (`languages.Language`), as `llvm` does.
+C, so that a language outside the family stands beside it (`dialect.Language`), as `llvm` does.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class Dialect:
     Attributes
     ----------
     name : str
-        By which it is registered (`languages`), such as ``"opencl"``.
+        By which it is registered (`LANGUAGES`), such as ``"opencl"``.
     types : mapping
         C types of register types by short name.
     memory_types : mapping

@@ -1,4 +1,4 @@
-"""Prints value trees; vectors are the business of `vectors`, their masks of `masks`."""
+"""Prints value trees; vectors are the business of `vectors`, their masks of `avx512`."""
 
 from __future__ import annotations
 

@@ -6,6 +6,5 @@ assignments and what they come to where branches meet, `translator` statements. 
 names may stand for while that goes on, `variables` those that branches and loops change, `structs`
 frozen dataclasses and NamedTuples. `arithmetic`, `conversion` and `complexes` build typed
 expressions, `memory` turns subscripts into loads and stores, `handlers` gives each word of the
-language its meaning, `inference` finds the types of variables by repeating the walk until nothing
-changes.
+language its meaning. The types of variables are found by repeating the walk until nothing changes.
 """

@@ -29,7 +29,7 @@ MemoryScope = Literal["workgroup", "device"]
 
 
 class Statement:
-    """A statement: a frozen dataclass whose fields say what they are (`roles`).
+    """A statement: a frozen dataclass whose fields say what they are (`Role`).
 
     Walkers, passes and checks go by that, so that a new statement is known to all of them but
     those that give it its meaning: the printers, the simulator and, for control flow, the check of

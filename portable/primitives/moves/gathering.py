@@ -321,7 +321,7 @@ def gather(
     x : array
         What is read.
     indices : tuple of array
-        ``i, j, ...``, of integers and one shape: see `index_kernels.Where`.
+        ``i, j, ...``, of integers and one shape: see `Where`.
     flag : array or None
         Its only element is set if an index is out of range; without it none is.
     out : array

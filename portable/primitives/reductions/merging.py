@@ -121,7 +121,7 @@ class Merge:
         """What the lanes come to."""
         return folded(values, self.lanes, self.op)
 
-    # -- of rows, see `workgroup_kernels.reduce_by_workgroup` --------------------------------------
+    # -- of rows, see `kernels.reduce_by_workgroup` ------------------------------------------------
 
     def of_section(self, arrays: tuple[kl.Array, ...], section: Any, WIDTH: int) -> Any:
         """What this work-item's elements of a section come to."""
@@ -230,7 +230,7 @@ class Merge:
         """Writes the total of a section."""
         arrays[0][*section.outer, section.number] = total
 
-    # -- of columns, see `column_kernels.reduce_columns` -------------------------------------------
+    # -- of columns, see `kernels.reduce_columns` --------------------------------------------------
 
     @property
     def held(self) -> Any:

@@ -11,7 +11,7 @@ Totals are published in pieces of 32 bits, each in one word with a mark, so that
 order. Blocks are added up in the same way by everyone: results do not depend on timing.
 
 No chain of additions is long, so that totals do not drift: within blocks, and from block to block,
-they are kept by levels, see `chains`.
+they are kept by levels, see `board_kernels`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from portable.primitives.scans.board_kernels import (
 from portable.primitives.scans.scan_kernels import running_totals
 
 BLOCK_LEVELS = 2
-"""Numbers by which the total before a block is published: see `chains`."""
+"""Numbers by which the total before a block is published: see `board_kernels`."""
 _LEVELS = 3
 """Those in which totals of a row, or of a block, are kept: one for chains of vectors, then two."""
 

@@ -33,8 +33,8 @@ from portable.primitives.scans.scan_kernels import Tile, padded, running_totals
 # but of the farthest the totals from the top, adds these up, and says its own totals from the top.
 # Of whose tile it reads what does not depend on timing, so results do not.
 #
-# Totals from the top are two numbers, see `chains`: so the chain of additions from tile to tile is
-# not long, and they do not drift.
+# Totals from the top are two numbers, see `board_kernels`: so the chain of additions from tile to
+# tile is not long, and they do not drift.
 
 _OF_TILE, _FROM_TOP = 0, 1
 PUBLISHED = 3

@@ -63,7 +63,7 @@ class ColumnScan:
 
     @property
     def levels(self) -> int:
-        """In how many numbers the total of a section's chains is kept: see `chains`."""
+        """In how many numbers the total of a section's chains is kept: see `board_kernels`."""
         count, reach = 1, self.chain * CHAIN
         while reach < self.section:
             count, reach = count + 1, reach * CHAIN

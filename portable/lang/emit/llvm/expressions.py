@@ -1,4 +1,4 @@
-"""Prints value trees; functions are the business of `functions`, conversions of `conversions`."""
+"""Prints value trees, masks and conversions; functions are the business of `functions`."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def _count(printer: Printer, mask: str, lanes: int) -> str:
     return printer.builder.intrinsic("ctpop.i32", "i32", f"i32 {count}")
 
 
-# Prints value trees; functions are the business of `functions`, conversions of `conversions`.
+# Prints value trees.
 
 _INTEGERS: Final = {
     "add": "add",

@@ -7,8 +7,8 @@ between the places where all meet, as PoCL and Intel's runtime make them (Jaaske
 - `parts` finds what all go through together; what stands between are regions.
 - `guards` leaves out guards of the padding for workgroups that they do not stop.
 - `interchange` moves loops of work-items out of the loops over them, where that pays.
-- `uniform` finds what is the same for all, which is done once and stays in plain variables.
-- `liveness` finds which values cross from one region to another; these are kept in arrays with one
+- `uniform` finds what is the same for all, which is done once and stays in plain variables, and
+  which values cross from one region to another; these are kept in arrays with one
   element for each work-item, but for those that `loops` works out again.
 - `loops` puts loops around regions, which fetch and keep what crosses.
 
