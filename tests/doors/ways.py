@@ -220,7 +220,7 @@ WAYS: Final[tuple[Way, ...]] = (
 
 STEPS: Final = frozenset(
     {
-        "bidiagonal_leaves",
+        "cut_leaves",
         "clear",
         "clear_below",
         "collect",
@@ -247,7 +247,6 @@ STEPS: Final = frozenset(
         "spread",
         "squares",
         "store_values",
-        "tridiagonal_leaves",
         "unrotate",
     }
 )
@@ -264,7 +263,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
-    "add_band_rows bidiagonalize_in_panels choose_factor copy_tolerance count_values "
+    "add_band_rows bidiagonalize_in_panels choose_factor count_values "
     "factor_shifted_bands store_shifted "
     "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations

@@ -130,7 +130,10 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], str]] = {
     "variables that loops change": (
         cells, "_unchanged", lambda _: lambda body, after: set(after), "logistic",
     ),
-    "workgroups' sums": (shares, "_halved", lambda _: lambda *a: ((), 1), "saxpy"),
+    "workgroups' sums": (
+        shares, "_handed_on", lambda _: lambda k, *a: s.Fence("relaxed", "workgroup", k.loc),
+        "saxpy",
+    ),
     "what rounds add to one element": (
         hoisting, "_added", lambda old: lambda x, total: old(x, rules.zero(total.type)),
         "particles",

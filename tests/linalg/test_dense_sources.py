@@ -14,7 +14,8 @@ from portable.linalg.dense.reflector_tree import Level, Panel, Reflectors
 from portable.linalg.dense.shapes import dense_shape, tuned
 from portable.linalg.singular_values.bidiagonal_kernels import Search, bisect
 from portable.linalg.singular_values.direct_kernels import DirectShape, Scratch, bidiagonalize
-from portable.linalg.singular_values.jacobi_kernels import JacobiShape, jacobi_svdvals
+from portable.linalg.singular_values.jacobi_kernels import jacobi_svdvals
+from portable.linalg.singular_values.rotation_shapes import RotationShape
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
     CUDA,
@@ -51,7 +52,7 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
     a, given = np.empty((9, 9), register.numpy), np.empty((9, 9), kind.numpy)
     batch, d = np.empty((3, 9, 9), kind.numpy), np.empty(9, register.numpy)
     table = np.empty(16, integer.numpy)
-    small = JacobiShape(rows=9, columns=9, lanes=1, parts=4, sweeps=30, turned=False)
+    small = RotationShape(rows=9, columns=9, longs=0, squares=False, parts=4)
     direct = DirectShape(lanes=16 // register.itemsize, rows=4, team=32, teams=2)
     scratch = Scratch(
         a, a, np.empty((2, 2, 9), register.numpy), np.empty((2, 2, 9), register.numpy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Final
 
 from portable.dtypes import DType
 from portable.gradients.adjoint.names import Names
@@ -12,9 +11,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, linear_local_id, sub_group_id, sub_group_local_id
 from portable.lang.ir.types import Array, Layout
-
-_FEW: Final = 8
-"""Numbers that one work-item sums up by itself, rather than meeting the others again."""
 
 
 def _group_number(kernel: Kernel, dims: int) -> e.Expression:
@@ -71,54 +67,34 @@ def summed_up(
         first = e.Compare("eq", sub_group_local_id(kernel, kernel.index_type), _zero(kernel))
         stores = (s.If(first, stores, (), kernel.loc),)
     out += [*stores, s.Barrier(kernel.loc)]
-    halved, left = _halved(kernel, rooms, count, names)
-    target = _group_number(kernel, dims)
-    return (*out, *halved, _handed_on(kernel, rooms, left, into, target, names)), rooms
+    out.append(_handed_on(kernel, rooms, into, _group_number(kernel, dims), names))
+    return tuple(out), rooms
 
 
 def _handed_on(
     kernel: Kernel,
     rooms: Sequence[Array],
-    count: int,
     into: Sequence[Array],
     target: e.Expression,
     names: Names,
 ) -> s.Statement:
-    """Has the first work-item sum up what is left, and write the sums to global memory."""
-    item = linear_local_id(kernel.workgroup, kernel.index_type)
+    """Has the first work-item sum up the parts, where the first one is, and hand on the sums."""
+    nought, one = _zero(kernel), e.Const(1, kernel.index_type)
     body: list[s.Statement] = []
     for room, array in zip(rooms, into, strict=True):
-        total: e.Expression | None = None
-        for number in range(count):
-            part = names.variable("part", room.dtype)
-            body.append(s.Load(part, room, (e.Const(number, kernel.index_type),), kernel.loc))
-            total = part if total is None else e.Binary("add", total, part)
-        assert total is not None
+        number, count = names.variable("number", kernel.index_type), prod(room.shape)
+        total, low, high = (names.variable("total", room.dtype) for _ in range(3))
+        added: s.Block = (
+            s.Load(low, room, (nought,), kernel.loc),
+            s.Load(high, room, (number,), kernel.loc),
+            s.Store(room, (nought,), e.Binary("add", low, high), kernel.loc),
+        )
+        stop = e.Const(count, kernel.index_type)
+        body.append(s.For(number, one, stop, one, added, kernel.loc))
+        body.append(s.Load(total, room, (nought,), kernel.loc))
         body.append(s.Store(array, (target,), total, kernel.loc))
-    return s.If(e.Compare("eq", item, _zero(kernel)), tuple(body), (), kernel.loc)
-
-
-def _halved(
-    kernel: Kernel, rooms: Sequence[Array], count: int, names: Names
-) -> tuple[s.Block, int]:
-    """Adds the upper half of local arrays to the lower one until few elements are left."""
     item = linear_local_id(kernel.workgroup, kernel.index_type)
-    out: list[s.Statement] = []
-    while count > _FEW:
-        half = (count + 1) // 2
-        body: list[s.Statement] = []
-        for room in rooms:
-            low, high = (names.variable("part", room.dtype) for _ in range(2))
-            other = e.Binary("add", item, e.Const(half, kernel.index_type))
-            body += [
-                s.Load(low, room, (item,), kernel.loc),
-                s.Load(high, room, (other,), kernel.loc),
-                s.Store(room, (item,), e.Binary("add", low, high), kernel.loc),
-            ]
-        inside = e.Compare("lt", item, e.Const(count - half, kernel.index_type))
-        out += [s.If(inside, tuple(body), (), kernel.loc), s.Barrier(kernel.loc)]
-        count = half
-    return tuple(out), count
+    return s.If(e.Compare("eq", item, nought), tuple(body), (), kernel.loc)
 
 
 def _zero(kernel: Kernel) -> e.Expression:

@@ -9,72 +9,25 @@ vectors too; values by its kernel took 1.3 to 6 times as long on a processor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits, scaled_by
-from portable.linalg.base.parts import absolute_square
+from portable.linalg.base.parts import absolute_square, largest_part, scaled
 from portable.linalg.base.sums import add_up_neighbours, lane_sum
 from portable.linalg.products.kernels import matrix_of
+from portable.linalg.singular_values.rotation_shapes import RotationShape
 
 _HELD: Final = 16
 """Rows up to which a work-item keeps its part of both columns in registers."""
 
 
-@dataclass(frozen=True, slots=True)
-class JacobiShape:
-    """How a matrix, or its transpose, is laid out.
-
-    Attributes
-    ----------
-    rows, columns : int
-        Its extents.
-    lanes : int
-        Rows of a vector, where one work-item goes through all pairs.
-    parts : int
-        Neighbouring work-items that share a pair, a power of two; 1 with vectors.
-    sweeps : int
-        Sweeps at most.
-    turned : bool
-        Whether it is the transpose.
-    """
-
-    rows: int
-    columns: int
-    lanes: int
-    parts: int
-    sweeps: int
-    turned: bool
-
-    @property
-    def length(self) -> int:
-        """Rows that each of the work-items has of a column, made up with zeros."""
-        return -(-self.rows // self.step)
-
-    @property
-    def step(self) -> int:
-        """Rows that go at once."""
-        return self.lanes * self.parts
-
-    @property
-    def pitch(self) -> int:
-        """Places of a column in local memory.
-
-        Work-items side by side find neighbouring columns in different banks.
-        """
-        return self.step * (self.length if self.lanes > 1 else self.length | 1)
-
-    @property
-    def elements(self) -> int:
-        """Elements of local memory."""
-        return self.columns * (self.pitch + 1)
-
-
 @kernel
-def jacobi_svdvals(a: kl.Array, values: kl.Array, largest: kl.Array, *, SHAPE: JacobiShape) -> None:
+def jacobi_svdvals(
+    a: kl.Array, values: kl.Array, largest: kl.Array, *, SHAPE: RotationShape
+) -> None:
     """``values[i]``: the singular values of the i-th matrix of `a`, the largest first.
 
     ``largest[i]`` is its largest magnitude, NaN if it holds one.
@@ -86,24 +39,10 @@ def jacobi_svdvals(a: kl.Array, values: kl.Array, largest: kl.Array, *, SHAPE: J
     going = kl.local(2, kl.i32)
     item, items, batch = kl.local_id(0), kl.local_size(0), kl.group_id(0)
     fetch(matrix_of(a, a, batch), w, lengths, SHAPE)
-    if item == 0:
-        going[0] = 1
-        going[1] = 0
-    kl.barrier()
-    best = lengths[0]
-    for column in range(1, N):
-        best = kl.maximum(best, lengths[column])
+    field, best = scaled_columns(w, lengths, SHAPE)
     if item == 0:
         largest[batch] = best
-    field = power_bits(best, 0)
-    for column in range(item, N, items):
-        for row in range(SHAPE.rows):
-            w[column, row] = scaled_by(w[column, row], field, 1)
-    kl.barrier()
-    for sweep in range(SHAPE.sweeps):
-        if kl.workgroup_uniform(going[sweep % 2]) != 0:
-            one_sweep(w, going, sweep, rotate, SHAPE)
-        kl.barrier()
+    sweep_all(w, going, rotate, SHAPE)
     for column in range(item, N, items):
         total = kl.cast(0, kind)
         for row in kl.range(SHAPE.rows, unroll=4):
@@ -116,18 +55,47 @@ def jacobi_svdvals(a: kl.Array, values: kl.Array, largest: kl.Array, *, SHAPE: J
 
 
 @function
-def fetch(matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: JacobiShape) -> None:
+def fetch(matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: RotationShape) -> None:
     """Copies the matrix, zeros where rows are made up; `lengths` are the columns' largest."""
     kind = w.dtype
     for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
-        best = kl.cast(0, kind)
+        best = kl.cast(0, lengths.dtype)
         for row in range(SHAPE.rows):
             x = kl.cast(matrix[column, row] if SHAPE.turned else matrix[row, column], kind)
-            best = kl.maximum(best, kl.abs(x))
+            x = kl.conj(x) if kind.is_complex and SHAPE.turned else x
+            best = largest_part(best, x)
             w[column, row] = x
-        for row in range(SHAPE.rows, SHAPE.step * SHAPE.length):
-            w[column, row] = 0
+        make_up(w, column, SHAPE)
         lengths[column] = best
+    kl.barrier()
+
+
+@function
+def make_up(w: kl.Array, column: kl.Scalar, SHAPE: RotationShape) -> None:
+    """Zeros below a column's rows, and there a column of the identity."""
+    for row in range(SHAPE.rows, SHAPE.step * SHAPE.whole):
+        w[column, row] = 0
+    if SHAPE.squares:
+        w[column, SHAPE.below + column] = 1
+
+
+@function
+def scaled_columns(w: kl.Array, lengths: kl.Array, SHAPE: RotationShape) -> Any:
+    """Scales the matrix to a largest magnitude of 1; zeros in place of one that is not finite.
+
+    Returns the exponent field of the power of two, and the largest magnitude.
+    """
+    best = lengths[0]
+    for column in range(1, SHAPE.columns):
+        best = kl.maximum(best, lengths[column])
+    finite = kl.isfinite(best)
+    field = power_bits(kl.where(finite, best, 0), 0)
+    for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
+        for row in range(SHAPE.rows):
+            x = w[column, row]
+            w[column, row] = kl.where(finite, scaled(x, field, 1), kl.cast(0, w.dtype))
+    kl.barrier()
+    return field, best
 
 
 @function
@@ -140,6 +108,19 @@ def rank_of(lengths: kl.Array, column: kl.Scalar, N: int) -> Any:
         if x > length or (x == length and other < column):
             rank = rank + 1
     return kl.where(length == length, rank, column)
+
+
+@function
+def sweep_all(w: kl.Array, going: kl.Array, ROTATE: Any, SHAPE: RotationShape) -> None:
+    """Sweeps until all columns are orthogonal; of `going` the last number says whether not."""
+    if kl.local_id(0) == 0:
+        going[0] = 1
+        going[1] = 0
+    kl.barrier()
+    for sweep in range(SHAPE.sweeps):
+        if kl.workgroup_uniform(going[sweep % 2]) != 0:
+            one_sweep(w, going, sweep, ROTATE, SHAPE)
+        kl.barrier()
 
 
 @function
@@ -170,7 +151,9 @@ def one_sweep(w: kl.Array, going: kl.Array, sweep: kl.Scalar, ROTATE: Any, SHAPE
 
 
 @function
-def rotate(w: kl.Array, p: kl.Scalar, q: kl.Scalar, playing: kl.Scalar, SHAPE: JacobiShape) -> Any:
+def rotate(
+    w: kl.Array, p: kl.Scalar, q: kl.Scalar, playing: kl.Scalar, SHAPE: RotationShape
+) -> Any:
     """Makes two columns orthogonal, if they are `playing`; whether they were not so already.
 
     In H. Rutishauser's form, Numer. Math. 9 (1966): small angles make small rounding errors.
@@ -184,14 +167,27 @@ def rotate(w: kl.Array, p: kl.Scalar, q: kl.Scalar, playing: kl.Scalar, SHAPE: J
         t = kl.copysign(1 / (kl.abs(zeta) + kl.sqrt(1 + zeta * zeta)), zeta)
         c = 1 / kl.sqrt(1 + t * t)
         s = c * t
-        turn = s / (1 + c)
-        for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
-            row = i * SHAPE.step + kl.local_id(0) % SHAPE.parts
-            x = kl.vload(w, p, row, lanes=SHAPE.lanes)
-            y = kl.vload(w, q, row, lanes=SHAPE.lanes)
-            kl.vstore(w, p, row, x - s * (y + turn * x))
-            kl.vstore(w, q, row, y + s * (x - turn * y))
+        turn_columns(w, (p, q), (s, s / (1 + c)), kl.cast(1, kind), SHAPE)
     return needed
+
+
+@function
+def turn_columns(
+    w: kl.Array,
+    columns: tuple[kl.Scalar, ...],
+    by: tuple[kl.Scalar, ...],
+    phase: kl.Scalar,
+    SHAPE: RotationShape,
+) -> None:
+    """Rotates two columns, of which the second is multiplied with a phase before."""
+    (p, q), (s, turn) = columns, by
+    for i in kl.range(SHAPE.whole, unroll=-1 if SHAPE.whole <= _HELD else 4):
+        row = i * SHAPE.step + kl.local_id(0) % SHAPE.parts
+        x = kl.vload(w, p, row, lanes=SHAPE.lanes)
+        y = kl.vload(w, q, row, lanes=SHAPE.lanes)
+        y = y * phase if w.dtype.is_complex else y
+        kl.vstore(w, p, row, x - s * (y + turn * x))
+        kl.vstore(w, q, row, y + s * (x - turn * y))
 
 
 @function

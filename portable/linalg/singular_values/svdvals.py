@@ -24,7 +24,8 @@ from portable.linalg.dense.reduction import SCALED_TO, reduced
 from portable.linalg.dense.shapes import dense_shape, tuned
 from portable.linalg.singular_values.bidiagonal import bisected
 from portable.linalg.singular_values.direct import Direct, direct_layout, direct_svdvals
-from portable.linalg.singular_values.jacobi_kernels import JacobiShape, jacobi_svdvals
+from portable.linalg.singular_values.jacobi_kernels import jacobi_svdvals
+from portable.linalg.singular_values.rotation_shapes import RotationShape, rotation_shape
 from portable.namespace import device_of_arrays
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
@@ -46,11 +47,6 @@ _FEW: Final = 32
 _FEW_OF_MANY: Final = 64
 """The same of several matrices where work-items are many: one launch, and all at once."""
 
-_PARTS: Final = 4
-"""Work-items that share a pair of columns, if they are not long."""
-
-_ROWS_OF_PART: Final = 16
-_SWEEPS: Final = 30
 _LINE: Final = 64
 
 
@@ -136,29 +132,17 @@ def _by_rotations(asked: Asked) -> Iterator[Callable[..., None]]:
         yield partial(_by_jacobi, shape)
 
 
-def _jacobi_shape(asked: Asked) -> JacobiShape | None:
+def _jacobi_shape(asked: Asked) -> RotationShape | None:
     """The layout for rotations; None unless columns are few and a matrix fits into local memory."""
     (batch, m, n), kind, can = asked.shape, asked.kind, asked.device.capabilities
-    rows, columns = max(m, n), min(m, n)
     most_columns = _FEW_OF_MANY if batch > 1 and not can.lone_work_items else _FEW
-    lanes, parts = 1, 1
-    if can.lone_work_items:
-        lanes = min(can.vector_bytes, 32) // kind.itemsize
-    else:
-        parts = min(_PARTS, can.sub_group_size)
-        most = 2 * min(can.max_workgroup, can.max_workgroup_shape[0])
-        while parts * 2 * _ROWS_OF_PART <= rows and parts * 2 <= can.sub_group_size:
-            parts *= 2
-        while parts > 1 and parts * columns > most:
-            parts //= 2
-    shape = JacobiShape(rows, columns, lanes, parts, _SWEEPS, m < n)
-    room = max(can.local_memory, can.local_memory_opt_in) - 64
-    fits = (shape.elements + 2 * columns) * kind.itemsize <= room
-    return shape if fits and columns <= most_columns else None
+    wanted = RotationShape(max(m, n), min(m, n), 0, squares=False, turned=m < n)
+    shape = rotation_shape(wanted, kind, can)
+    return shape if shape.held and shape.columns <= most_columns else None
 
 
 def _by_jacobi(
-    shape: JacobiShape,
+    shape: RotationShape,
     device: Device,
     a: Any,
     values: Any,
@@ -170,7 +154,7 @@ def _by_jacobi(
     kind = kl.f32 if values.dtype.itemsize == 4 else kl.f64
     largest = device.empty((batch,), kind)
     lone = device.capabilities.lone_work_items
-    items = 1 if lone else max(1, (shape.columns + 1) // 2) * shape.parts
+    items = 1 if lone else shape.pairs * shape.parts
     jacobi_svdvals[groups(batch), items](a, values, largest, SHAPE=shape)
     if check_finite:
         require_finite(device, largest_magnitude(device, largest), "svdvals")

@@ -10,7 +10,7 @@ Bischof, B. Lang, X. Sun, ACM TOMS 26 (2000)).
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Device
@@ -57,22 +57,13 @@ def eigenvalues_by_band(device: Device, a: Any, values: Any) -> tuple[Any, ...]:
     kind, can = dtype(values.dtype), device.capabilities
     largest = largest_magnitudes(device, a, hermitian=True)
     for i in range(count):
-        one = _Problem(a[i : i + 1], largest[i : i + 1], values[i : i + 1])
-        first_accepted(tuned(kind, n, can), partial(_solve, device, one))
+        one = (x[i : i + 1] for x in (a, largest, values))
+        first_accepted(tuned(kind, n, can), partial(_solve, device, *one))
     return (largest,)
 
 
-class _Problem(NamedTuple):
-    """A matrix, its largest magnitude, and where its eigenvalues go; each in a row of one."""
-
-    a: Any
-    largest: Any
-    values: Any
-
-
-def _solve(device: Device, problem: _Problem, choice: Parameters) -> None:
-    """By tuned parameters of a reduction to a band."""
-    a, largest, values = problem
+def _solve(device: Device, a: Any, largest: Any, values: Any, choice: Parameters) -> None:
+    """Those of one matrix, by tuned parameters of a reduction to a band."""
     n, kind, can = int(a.shape[1]), dtype(values.dtype), device.capabilities
     bandwidth = choice["BANDWIDTH"]
     shape = dense_shape(choice, bandwidth, kind, can)

@@ -19,7 +19,7 @@ from portable.linalg.factorisations.products import multiplied
 from portable.linalg.singular_values.svdvals import svdvals
 from portable.linalg.spectral.decompositions import svd
 from portable.namespace import device_of_arrays
-from portable.primitives import fill
+from portable.primitives import copy, fill
 from portable.typing import ArrayT
 
 _TILE: Final = (32, 8, 1)
@@ -247,21 +247,10 @@ def tolerance_of(device: Device, rtol: Any, size: tuple[int, ...], values: Any) 
     tolerance = device.empty((count,), kind)
     if hasattr(rtol, "shape") and rtol.shape != ():
         given = rtol if device.owns(rtol) else device.from_numpy(np.asarray(rtol))
-        space = device.namespace()
-        if tuple(given.shape) != (count,):
-            given = space.reshape(given, (-1,))
+        given = device.namespace().reshape(given, (-1,))
         if int(given.shape[0]) not in (1, count):
             raise ShapeError(f"rtol of shape {tuple(rtol.shape)} does not go with {count} matrices")
-        copy_tolerance[count, _LINE](given, tolerance)
+        copy(given, tolerance)
     else:
         fill(tolerance, float(rtol))
     return tolerance
-
-
-@kernel
-def copy_tolerance(given: Any, tolerance: Any) -> None:
-    """A number for each matrix, or one for all."""
-    i = kl.global_id(0)
-    if i < tolerance.shape[0]:
-        value = given[kl.minimum(i, given.shape[0] - 1)]
-        tolerance[i] = kl.cast(value, tolerance.dtype)

@@ -220,6 +220,13 @@ def eigvalsh(a: ArrayT) -> ArrayT:
     ShapeError, DTypeError, numpy.linalg.LinAlgError
         As `eigh`.
 
+    Notes
+    -----
+    As `eigh`, but real matrices of 1500 rows and more, where work-items are many: these are reduced
+    to a band, as by `portable.linalg.dense_to_band` but from both sides, which is shifted to be
+    positive definite. The squares of its Cholesky factor's singular values are the eigenvalues,
+    within some tens of rounding errors of the largest.
+
     Examples
     --------
     >>> import numpy as np

@@ -15,10 +15,9 @@ from portable.dtypes import DType, dtype
 from portable.lang.launch.geometry import groups
 from portable.linalg.products.gemm import gemm
 from portable.linalg.spectral.leaf_kernels import (
-    bidiagonal_leaves,
+    cut_leaves,
     pad_diagonals,
     settle_bidiagonal,
-    tridiagonal_leaves,
 )
 from portable.linalg.spectral.merge_kernels import deflate, form_factor, join, unrotate
 from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeShape, Roots
@@ -65,7 +64,7 @@ def tridiagonal_vectors(
     size, leaf, more = _padded(device, (d, e), d.shape[1], most, singular=False)
     count, kind = size[0] * (size[1] // leaf), dtype(d.dtype)
     leaves = device.empty((count, leaf, leaf), kind)
-    tridiagonal_leaves[(leaf, leaf, count), (*_TILE, 1)](*more, leaves)
+    cut_leaves[(leaf, leaf, count), (*_TILE, 1)](*more, leaves, TORN=True)
     values, vectors = device.empty((count, leaf), kind), device.empty((count, leaf, leaf), kind)
     status = hermitian_rotated(device, leaves, values, vectors)
     edges = vectors if wanted else vectors[:, :: leaf - 1]
@@ -96,7 +95,7 @@ def bidiagonal_vectors(device: Device, d: Any, e: Any, *, most: int = LEAF) -> t
     size, leaf, more = _padded(device, (d, e), d.shape[1] + 1, most, singular=True)
     count, kind = size[0] * (size[1] // leaf), dtype(d.dtype)
     leaves = device.empty((count, leaf, leaf - 1), kind)
-    bidiagonal_leaves[(leaf - 1, leaf, count), (*_TILE, 1)](*more, leaves)
+    cut_leaves[(leaf - 1, leaf, count), (*_TILE, 1)](*more, leaves, TORN=False)
     values = device.empty((count, leaf - 1), kind)
     right = device.empty((count, leaf, leaf), kind)
     turned = device.empty((count, leaf - 1, leaf - 1), kind)

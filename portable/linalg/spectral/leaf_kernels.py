@@ -31,40 +31,24 @@ def pad_diagonals(
 
 
 @kernel
-def tridiagonal_leaves(d: kl.Array, e: kl.Array, leaves: kl.Array) -> None:
-    """The lower triangles of diagonal blocks, as tearing them apart leaves them.
+def cut_leaves(d: kl.Array, e: kl.Array, leaves: kl.Array, *, TORN: bool) -> None:
+    """Diagonal blocks with what is below their diagonals; dimension 2 is the blocks.
 
-    Dimension 2 is the blocks, d and e have a row for each matrix.
+    Lower triangles of tridiagonal ones, as tearing them apart (`TORN`) leaves them, or transposes
+    of upper bidiagonal ones that have one row less than columns. d and e have a row for each
+    matrix.
     """
     column, row, leaf = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     s = leaves.shape[1]
-    if column < s and row < s and leaf < leaves.shape[0]:
+    if column < leaves.shape[2] and row < s and leaf < leaves.shape[0]:
         matrix, first = leaf // (d.shape[1] // s), leaf % (d.shape[1] // s) * s
         value = kl.cast(0, leaves.dtype)
         if row == column:
             value = d[matrix, first + row]
-            if row == 0 and first > 0:
+            if TORN and row == 0 and first > 0:
                 value = value - kl.abs(e[matrix, first - 1])
-            if row == s - 1 and first + s < d.shape[1]:
+            if TORN and row == s - 1 and first + s < d.shape[1]:
                 value = value - kl.abs(e[matrix, first + row])
-        elif row == column + 1:
-            value = e[matrix, first + column]
-        leaves[leaf, row, column] = value
-
-
-@kernel
-def bidiagonal_leaves(d: kl.Array, e: kl.Array, leaves: kl.Array) -> None:
-    """The transposes of upper bidiagonal blocks that have one row less than columns.
-
-    Dimension 2 is the blocks, d and e have a row for each matrix.
-    """
-    column, row, leaf = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    s = leaves.shape[1]
-    if column < s - 1 and row < s and leaf < leaves.shape[0]:
-        matrix, first = leaf // (d.shape[1] // s), leaf % (d.shape[1] // s) * s
-        value = kl.cast(0, leaves.dtype)
-        if row == column:
-            value = d[matrix, first + column]
         elif row == column + 1:
             value = e[matrix, first + column]
         leaves[leaf, row, column] = value
@@ -78,11 +62,10 @@ def settle_bidiagonal(values: kl.Array, right: kl.Array, left: kl.Array, blocks:
     if column < s and row < s and leaf < blocks.values.shape[0]:
         source = kl.where(column < s - 1, s - 2 - column, column)
         blocks.right[leaf, row, column] = right[leaf, row, source]
-        if blocks.left is not None:
-            value = kl.where(row == column, kl.cast(1, values.dtype), 0)
-            if row < s - 1 and column < s - 1:
-                value = left[leaf, source, row]
-            blocks.left[leaf, row, column] = value
+        value = kl.where(row == column, kl.cast(1, values.dtype), 0)
+        if row < s - 1 and column < s - 1:
+            value = left[leaf, source, row]
+        blocks.left[leaf, row, column] = value
         if row == 0:
             value = kl.cast(0, values.dtype)
             if column < s - 1:

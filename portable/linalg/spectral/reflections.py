@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import isqrt, prod
 from typing import Any, Final
 
 from portable.backend import Device
@@ -24,10 +24,8 @@ A quarter more is multiplied for it than would have to be.
 
 _SHORTEST: Final = 16
 _SHORTEST_ALONE: Final = 64
-_PARTS: Final = 16
 _PARTS_ALONE: Final = 4
-"""Rows at least, and parts at most, of sums that are added up by themselves, where work-items are
-many and where they are alone.
+"""Rows at least that are added up in one sum, and parts at most where work-items are alone.
 
 Where all terms have one sign, rounding errors of a long sum make blocks of reflectors less
 orthogonal than all else does.
@@ -35,7 +33,7 @@ orthogonal than all else does.
 
 
 def chain_of(device: Device, rows: int) -> int:
-    """How many rows at least are added up in one sum.
+    """How many rows are added up in one sum: of many work-items as many as there are sums.
 
     Parameters
     ----------
@@ -44,9 +42,10 @@ def chain_of(device: Device, rows: int) -> int:
     rows : int
         Of reflectors.
     """
-    alone = device.capabilities.lone_work_items
-    shortest, parts = (_SHORTEST_ALONE, _PARTS_ALONE) if alone else (_SHORTEST, _PARTS)
-    return max(shortest, 1 << (-(-rows // parts) - 1).bit_length())
+    least, shortest = isqrt(rows - 1) + 1, _SHORTEST
+    if device.capabilities.lone_work_items:
+        least, shortest = -(-rows // _PARTS_ALONE), _SHORTEST_ALONE
+    return max(shortest, 1 << (least - 1).bit_length())
 
 
 def whole_rows(device: Device, rows: int) -> int:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.base.magnitude import power_bits, scaled_by
+from portable.linalg.base.magnitude import scaled_by
 from portable.linalg.base.parts import (
     absolute_square,
     conjugate,
@@ -26,16 +26,21 @@ from portable.linalg.base.parts import (
     real_part,
     scaled,
 )
-from portable.linalg.singular_values.jacobi_kernels import column_products, one_sweep, rank_of
+from portable.linalg.singular_values.jacobi_kernels import (
+    column_products,
+    fetch,
+    make_up,
+    rank_of,
+    scaled_columns,
+    sweep_all,
+    turn_columns,
+)
+from portable.linalg.singular_values.rotation_shapes import RotationShape
 from portable.linalg.spectral.reduction_kernels import lower_at
-from portable.linalg.spectral.rotation_shapes import RotationShape
 
 _POWERS: Final = 6
 _MARGIN: Final = 2.5
 """The bound of eigenvalues is so many times what powers show, which may be a third too little."""
-
-_HELD: Final = 16
-"""Rows up to which a work-item keeps its part of both columns in registers."""
 
 
 class Factors(NamedTuple):
@@ -75,7 +80,8 @@ def svd_by_rotations(a: kl.Array, out: Factors, scratch: kl.Array, *, SHAPE: Rot
     room = kl.local((2, SHAPE.longest), kind)
     going = kl.local(2, kl.i32)
     fetch(a[batch], w, lengths, SHAPE)
-    field, finite = scaled_columns(w, lengths, SHAPE)
+    field, best = scaled_columns(w, lengths, SHAPE)
+    finite = kl.isfinite(best)
     rotate_all(w, going, out.status, finite, SHAPE)
     measure(w, lengths, SHAPE)
     for column in range(item, N, items):
@@ -116,7 +122,8 @@ def hermitian_by_rotations(
     going = kl.local(2, kl.i32)
     matrix = a[batch]
     fetch_hermitian(matrix, w, lengths, SHAPE)
-    field, finite = scaled_columns(w, lengths, SHAPE)
+    field, best = scaled_columns(w, lengths, SHAPE)
+    finite = kl.isfinite(best)
     shift = bound_of(w, room, lengths, sums, SHAPE)
     for column in range(item, N, items):
         w[column, column] = w[column, column] + shift
@@ -142,22 +149,6 @@ def hermitian_by_rotations(
 
 
 @function
-def fetch(matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: RotationShape) -> None:
-    """Copies the matrix, zeros where rows are made up; `lengths` are the columns' largest."""
-    kind = w.dtype
-    for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
-        best = kl.cast(0, lengths.dtype)
-        for row in range(SHAPE.rows):
-            x = kl.cast(matrix[column, row] if SHAPE.turned else matrix[row, column], kind)
-            x = kl.conj(x) if kind.is_complex and SHAPE.turned else x
-            best = largest_part(best, x)
-            w[column, row] = x
-        make_up(w, column, SHAPE)
-        lengths[column] = best
-    kl.barrier()
-
-
-@function
 def fetch_hermitian(matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: RotationShape) -> None:
     """The same of a Hermitian matrix."""
     for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
@@ -169,40 +160,6 @@ def fetch_hermitian(matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: Rot
         make_up(w, column, SHAPE)
         lengths[column] = best
     kl.barrier()
-
-
-@function
-def make_up(w: kl.Array, column: kl.Scalar, SHAPE: RotationShape) -> None:
-    """Zeros below a column's rows, and there a column of the identity."""
-    for row in range(SHAPE.rows, SHAPE.step * SHAPE.whole):
-        w[column, row] = 0
-    if SHAPE.squares:
-        w[column, SHAPE.below + column] = 1
-
-
-@function
-def scaled_columns(w: kl.Array, lengths: kl.Array, SHAPE: RotationShape) -> Any:
-    """Scales the matrix to a largest magnitude of 1; zeros in place of one that is not finite.
-
-    Returns the exponent field of the power of two, and whether all is finite.
-    """
-    best = lengths[0]
-    for column in range(1, SHAPE.columns):
-        best = kl.maximum(best, lengths[column])
-    finite = kl.isfinite(best)
-    field = power_bits(kl.where(finite, best, 0), 0)
-    for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
-        for row in range(SHAPE.rows):
-            x = w[column, row]
-            w[column, row] = kl.where(finite, scaled(x, field, 1), zero_of(w))
-    kl.barrier()
-    return field, finite
-
-
-@function
-def zero_of(w: kl.Array) -> Any:
-    """The zero of an array's dtype."""
-    return kl.cast(0, w.dtype)
 
 
 @function
@@ -389,14 +346,7 @@ def rotate_all(
     w: kl.Array, going: kl.Array, status: kl.Array, finite: kl.Scalar, SHAPE: RotationShape
 ) -> None:
     """Sweeps until all columns are orthogonal, and says whether they are."""
-    if kl.local_id(0) == 0:
-        going[0] = 1
-        going[1] = 0
-    kl.barrier()
-    for sweep in range(SHAPE.sweeps):
-        if kl.workgroup_uniform(going[sweep % 2]) != 0:
-            one_sweep(w, going, sweep, rotate, SHAPE)
-        kl.barrier()
+    sweep_all(w, going, rotate, SHAPE)
     if kl.local_id(0) == 0:
         status[kl.group_id(0)] = kl.where(finite, going[SHAPE.sweeps % 2], 2)
 
@@ -426,12 +376,5 @@ def rotate(
         t = kl.copysign(1 / (kl.abs(zeta) + kl.hypot(zeta * 0 + 1, zeta)), zeta)
         c = 1 / kl.sqrt(1 + t * t)
         s = c * t
-        turn = s / (1 + c)
-        for i in kl.range(SHAPE.whole, unroll=-1 if SHAPE.whole <= _HELD else 4):
-            row = i * SHAPE.step + kl.local_id(0) % SHAPE.parts
-            x = kl.vload(w, p, row, lanes=SHAPE.lanes)
-            y = kl.vload(w, q, row, lanes=SHAPE.lanes)
-            y = y * phase if kind.is_complex else y
-            kl.vstore(w, p, row, x - s * (y + turn * x))
-            kl.vstore(w, q, row, y + s * (x - turn * y))
+        turn_columns(w, (p, q), (s, s / (1 + c)), phase, SHAPE)
     return far

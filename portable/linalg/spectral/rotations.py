@@ -8,12 +8,12 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.lang.launch.geometry import groups
+from portable.linalg.singular_values.rotation_shapes import RotationShape, rotation_shape
 from portable.linalg.spectral.rotation_kernels import (
     Factors,
     hermitian_by_rotations,
     svd_by_rotations,
 )
-from portable.linalg.spectral.rotation_shapes import RotationShape, rotation_shape
 
 _UNUSED: Final = (1, 1, 1)
 

@@ -161,25 +161,31 @@ def next_step(
     return kl.where(last, near * f / (f - near * below), step)
 
 
-@kernel
-def solve_secular(kept: Kept, roots: Roots, *, SHAPE: MergeShape) -> None:
-    """Finds the roots, `lanes` of them by each team; dimension 1 is the merges."""
+@function
+def team_roots(kept: Kept, SHAPE: MergeShape) -> Any:
+    """The merge, the number of a team's first root, and how many there are."""
     merge = kl.group_id(1)
-    count = kl.workgroup_uniform(kept.counts[merge, 0])
-    if kl.group_id(0) * kl.local_size(0) // SHAPE.team * SHAPE.lanes < count:
-        solve_some(kept, roots, merge, first_number(SHAPE), count, SHAPE)
+    return merge, first_number(SHAPE), kl.workgroup_uniform(kept.counts[merge, 0])
 
 
 @function
-def solve_some(
-    kept: Kept,
-    roots: Roots,
-    merge: kl.Scalar,
-    number: kl.Scalar,
-    count: kl.Scalar,
-    SHAPE: MergeShape,
-) -> None:
-    """The roots from `number` on."""
+def has_roots(kept: Kept, SHAPE: MergeShape) -> Any:
+    """Whether there are roots for a workgroup."""
+    count = kl.workgroup_uniform(kept.counts[kl.group_id(1), 0])
+    return kl.group_id(0) * kl.local_size(0) // SHAPE.team * SHAPE.lanes < count
+
+
+@kernel
+def solve_secular(kept: Kept, roots: Roots, *, SHAPE: MergeShape) -> None:
+    """Finds the roots, `lanes` of them by each team; dimension 1 is the merges."""
+    if has_roots(kept, SHAPE):
+        solve_some(kept, roots, SHAPE)
+
+
+@function
+def solve_some(kept: Kept, roots: Roots, SHAPE: MergeShape) -> None:
+    """The roots of a team."""
+    merge, number, count = team_roots(kept, SHAPE)
     poles, weights, kind = kept.poles[merge], kept.weights[merge], kept.poles.dtype
     EPS = 2.0**-23 if kind == kl.f32 else 2.0**-52
     zero = kl.splat(kl.cast(0, kind), SHAPE.lanes)
@@ -244,22 +250,14 @@ def inside(x: kl.Scalar, low: kl.Scalar, high: kl.Scalar) -> Any:
 @kernel
 def refine_weights(kept: Kept, roots: Roots, *, SHAPE: MergeShape) -> None:
     """The weights of which the computed roots are the exact ones (K. Loewner's formula)."""
-    merge = kl.group_id(1)
-    count = kl.workgroup_uniform(kept.counts[merge, 0])
-    if kl.group_id(0) * kl.local_size(0) // SHAPE.team * SHAPE.lanes < count:
-        refine_some(kept, roots, merge, first_number(SHAPE), count, SHAPE)
+    if has_roots(kept, SHAPE):
+        refine_some(kept, roots, SHAPE)
 
 
 @function
-def refine_some(
-    kept: Kept,
-    roots: Roots,
-    merge: kl.Scalar,
-    number: kl.Scalar,
-    count: kl.Scalar,
-    SHAPE: MergeShape,
-) -> None:
-    """Those from `number` on."""
+def refine_some(kept: Kept, roots: Roots, SHAPE: MergeShape) -> None:
+    """Those of a team."""
+    merge, number, count = team_roots(kept, SHAPE)
     poles, kind = kept.poles[merge], kept.poles.dtype
     poles_held = loaded(poles, number, count - 1, SHAPE)
     i = counted(number, kind, SHAPE)
@@ -285,11 +283,10 @@ def refine_some(
 @kernel
 def place_roots(kept: Kept, roots: Roots, values: kl.Array, *, SHAPE: MergeShape) -> None:
     """The place of each value in order, and the lengths of the roots' vectors."""
-    merge, number = kl.group_id(1), first_number(SHAPE)
-    count = kl.workgroup_uniform(kept.counts[merge, 0])
+    merge, number, count = team_roots(kept, SHAPE)
     removed, field = kl.workgroup_uniform(kept.counts[merge, 1]), kept.scales[merge]
-    if kl.group_id(0) * kl.local_size(0) // SHAPE.team * SHAPE.lanes < count:
-        measure_some(kept, roots, merge, number, count, SHAPE)
+    if has_roots(kept, SHAPE):
+        measure_some(kept, roots, SHAPE)
     for lane in kl.range(SHAPE.lanes, unroll=1):
         k = kl.minimum(number + lane, count + removed - 1)
         root = k < count
@@ -330,18 +327,12 @@ def unscaled(x: kl.Scalar, field: kl.Scalar) -> Any:
 
 
 @function
-def measure_some(
-    kept: Kept,
-    roots: Roots,
-    merge: kl.Scalar,
-    number: kl.Scalar,
-    count: kl.Scalar,
-    SHAPE: MergeShape,
-) -> None:
-    """One divided by the lengths of the vectors of the roots from `number` on.
+def measure_some(kept: Kept, roots: Roots, SHAPE: MergeShape) -> None:
+    """One divided by the lengths of the vectors of a team's roots.
 
     Squares are added up some at a time: many small ones behind a large one would be lost.
     """
+    merge, number, count = team_roots(kept, SHAPE)
     poles, kind = kept.poles[merge], kept.poles.dtype
     scratch = kl.private(SHAPE.lanes, kind)
     for lane in kl.range(SHAPE.lanes, unroll=1):
