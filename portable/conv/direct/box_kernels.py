@@ -347,29 +347,24 @@ def arrange_filters(
 
 
 @kernel
-def gather_patches(x: kl.Array, out: kl.Array, *, WINDOW: Window, RUN: int, LANES: int) -> None:
+def gather_patches(x: kl.Array, out: kl.Array, *, WINDOW: Window, RUN: int) -> None:
     """``out[n, y, z, (r S + s) C + c]``: what a window sees of images (N, C, H, W), or zero.
 
-    A work-item for `LANES` neighbours of these of `RUN` neighbouring results, so that it finds
-    their taps once. Zero beyond the last tap: vectors are read whole.
+    A work-item for one of these of `RUN` neighbouring results, so that it finds its tap once. Zero
+    beyond the last tap: vectors are read whole.
     """
-    runs, vectors = kl.cdiv(out.shape[2], RUN), out.shape[3] // LANES
-    n, y, run, v = unravelled(kl.global_id(0), (out.shape[0], out.shape[1], runs, vectors))
+    runs = kl.cdiv(out.shape[2], RUN)
+    n, y, run, d = unravelled(kl.global_id(0), (out.shape[0], out.shape[1], runs, out.shape[3]))
     if n < out.shape[0]:
+        tap, c = d // x.shape[1], d % x.shape[1]
+        down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
+        i = y * WINDOW.stride[0] + down * WINDOW.dilation[0] - WINDOW.padding[0]
+        start = across * WINDOW.dilation[1] - WINDOW.padding[1]
+        inside, line = i >= 0 and i < x.shape[2], kl.clip(i, 0, x.shape[2] - 1)
         for k in kl.static_range(RUN):
-            place = n, y, run * RUN + k
-            if place[2] < out.shape[2]:
-                seen = [seen_by(x, place, v * LANES + i, WINDOW) for i in kl.static_range(LANES)]
-                kl.vstore(out, *place, v * LANES, kl.vector(*seen))
-
-
-@function
-def seen_by(x: kl.Array, place: tuple[kl.Scalar, ...], d: kl.Scalar, WINDOW: Window) -> Any:
-    """The d-th number that the window of a place sees, counted by taps, then channels."""
-    (n, y, z), tap, c = place, d // x.shape[1], d % x.shape[1]
-    down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
-    i = y * WINDOW.stride[0] + down * WINDOW.dilation[0] - WINDOW.padding[0]
-    j = z * WINDOW.stride[1] + across * WINDOW.dilation[1] - WINDOW.padding[1]
-    value = x[n, c, kl.clip(i, 0, x.shape[2] - 1), kl.clip(j, 0, x.shape[3] - 1)]
-    inside = i >= 0 and i < x.shape[2] and j >= 0 and j < x.shape[3]
-    return kl.where(inside and down < WINDOW.taps[0], value, value.dtype(0))
+            z = run * RUN + k
+            j = z * WINDOW.stride[1] + start
+            value = x[n, c, line, kl.clip(j, 0, x.shape[3] - 1)]
+            seen = inside and j >= 0 and j < x.shape[3] and down < WINDOW.taps[0]
+            if z < out.shape[2]:
+                out[n, y, z, d] = kl.where(seen, value, value.dtype(0))

@@ -41,7 +41,7 @@ _DEPTH: Final = 64
 _WRITTEN: Final = 250
 """Products in whose time an element of a patch is written and read, on an H200."""
 
-_RUN: Final = 4
+_RUN: Final = 8
 """Neighbouring results of which a work-item copies what a tap sees."""
 
 _FEWEST_STEPS: Final = 8
@@ -345,9 +345,9 @@ class Boxes(Method):
         room = space.reshape(workspace[:size], extents)
         if not self.patches:
             return channels_last(self.device, x, room), size
-        lanes = ALIGNMENT // self.kind.itemsize
-        launcher = gather_patches[count * height * -(-width // _RUN) * room.shape[3] // lanes, None]
-        enqueue(launcher, x, room, WINDOW=self.patch, RUN=_RUN, LANES=lanes)
+        items = count * height * -(-width // _RUN) * room.shape[3]
+        launcher = gather_patches[items, None]
+        enqueue(launcher, x, room, WINDOW=self.patch, RUN=_RUN)
         return room[..., :depth], size
 
     def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue) -> None:
