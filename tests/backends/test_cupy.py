@@ -68,6 +68,7 @@ def test_capabilities_of_hopper() -> None:
         "wgmma.f8e4m3",
         "wgmma.f8e5m2",
         "wgmma.i8",
+        "wgmma.tf32",
     }
     assert can.async_copy == {"vector", "bulk", "tensor"}
     assert (can.local_memory, can.local_memory_opt_in) == (49152, 232448)

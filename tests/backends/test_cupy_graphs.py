@@ -46,7 +46,8 @@ class _Cuda(SimpleNamespace):
         self.get_current_stream = lambda: self.stream
         self.noted = noted
 
-    def Stream(self, non_blocking: bool) -> Any:  # noqa: N802 - CuPy's name
+    def Stream(self, non_blocking: bool, priority: int = 0) -> Any:  # noqa: N802 - CuPy's name
+        assert priority <= 0
         made = _Stream(self.noted)
 
         @contextmanager

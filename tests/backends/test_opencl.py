@@ -22,14 +22,10 @@ from portable_backends.cpu.opencl_device import CPUDevice
 
 cl = pytest.importorskip("pyopencl")
 opencl_runtime = pytest.importorskip("portable_backends.opencl.runtime")
-opencl_bulk_copies = pytest.importorskip("portable_backends.opencl.probes")
 opencl_capabilities = pytest.importorskip("portable_backends.opencl.capabilities")
 opencl_compress = pytest.importorskip("portable_backends.opencl.compress")
-opencl_covered = pytest.importorskip("portable_backends.opencl.probes")
-opencl_local_memory = pytest.importorskip("portable_backends.opencl.probes")
-opencl_warpgroups = pytest.importorskip("portable_backends.opencl.warpgroups")
 opencl_probes = pytest.importorskip("portable_backends.opencl.probes")
-quiet = pytest.importorskip("portable_backends.opencl.probes").quiet
+opencl_warpgroups = pytest.importorskip("portable_backends.opencl.warpgroups")
 _POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu"
 
 
@@ -179,12 +175,12 @@ def test_compilers_print_no_remarks(opencl: Any, capfd: pytest.CaptureFixture[st
 def test_remarks_stay_away_while_any_thread_compiles() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        other = Thread(target=quiet.__enter__)
-        with quiet:
+        other = Thread(target=opencl_probes.quiet.__enter__)
+        with opencl_probes.quiet:
             other.start()
             other.join()
         warnings.warn("of the other's", cl.CompilerWarning, stacklevel=1)
-        quiet.__exit__(None, None, None)
+        opencl_probes.quiet.__exit__(None, None, None)
         with pytest.raises(cl.CompilerWarning, match="of nobody's"):
             warnings.warn("of nobody's", cl.CompilerWarning, stacklevel=1)
 
@@ -193,10 +189,10 @@ def test_local_memory_that_a_driver_does_not_tell_of(
     monkeypatch: pytest.MonkeyPatch, opencl: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The largest array that it takes; where it refuses them all, what it tells of."""
-    device, largest = opencl._runtime.device, opencl_local_memory.largest_taken
+    device, largest = opencl._runtime.device, opencl_probes.largest_taken
     assert largest(device, 1024, (4096, 2048)) == 4096
     assert largest(device, 4096, (4096, 2048)) == 4096
-    monkeypatch.setattr(opencl_local_memory, "_SOURCE", "__kernel void probe() {{ too large; }}")
+    monkeypatch.setattr(opencl_probes, "_LOCAL_ARRAY", "__kernel void probe() {{ too large; }}")
     assert largest(device, 1024, (4096, 2048)) == 1024
     assert capsys.readouterr() == ("", "")
 
@@ -207,7 +203,7 @@ def test_what_an_array_may_have_is_asked_once(
     """And kept, unless something else than its size was in the way."""
     monkeypatch.setenv("PORTABLE_CACHE_DIR", str(tmp_path / "cache"))
     asked: list[int] = []
-    ask = opencl_local_memory.largest_array.__wrapped__
+    ask = opencl_probes.largest_array.__wrapped__
     driver = SimpleNamespace(version="OpenCL 3.0 CUDA 13.0")
     device = SimpleNamespace(name="G", version="OpenCL 3.0", driver_version="1", platform=driver)
 
@@ -218,7 +214,7 @@ def test_what_an_array_may_have_is_asked_once(
                 raise cl.RuntimeError("no room for a context")
             return found
 
-        monkeypatch.setattr(opencl_local_memory, "largest_taken", taken)
+        monkeypatch.setattr(opencl_probes, "largest_taken", taken)
 
     answer(None)
     assert ask(device, 48 * 1024) == 48 * 1024
@@ -268,12 +264,12 @@ def test_copies_in_bulk_are_offered_where_they_copy(
 ) -> None:
     """Not where the driver cannot assemble them, as on processors, nor where something is amiss."""
     device, at = opencl._runtime.device, "get_local_id(0)"
-    assert opencl_bulk_copies.copies(device) == ("bulk" in opencl.capabilities.async_copy)
+    assert opencl_probes.copies(device) == ("bulk" in opencl.capabilities.async_copy)
     for sum_, copied in (("1", True), ("2", False)):
         head = "__kernel void probe(__global uint *x, __global uint *y)"
         source = f"{head} {{ y[{at}] = x[{at}] + {sum_}; }}"
-        monkeypatch.setattr(opencl_bulk_copies, "_SOURCE", source)
-        assert opencl_bulk_copies.copies(device) == copied
+        monkeypatch.setattr(opencl_probes, "_BULK_COPY", source)
+        assert opencl_probes.copies(device) == copied
     assert capsys.readouterr() == ("", "")
 
 
@@ -283,9 +279,9 @@ def test_instructions_come_out_of_their_comments() -> None:
         b".version 9.0\n.target sm_90, texmode_independent\n\t//sm_90a wgmma.fence;\n// sm_90\n\0"
     )
     wanted = b".version 9.0\n.target sm_90a, texmode_independent\n\twgmma.fence;\n// sm_90\n\0"
-    assert opencl_covered.uncovered(text) == wanted
-    assert opencl_covered.is_covered("f(); //sm_90a wgmma.fence;")
-    assert not opencl_covered.is_covered("f(); // sm_90")
+    assert opencl_probes.uncovered(text) == wanted
+    assert opencl_probes.is_covered("f(); //sm_90a wgmma.fence;")
+    assert not opencl_probes.is_covered("f(); // sm_90")
 
 
 def test_covered_programs_are_loaded_once_more(

@@ -165,14 +165,15 @@ def remembered(
 
 def _key(calls: Calls, arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
     """What calls alike have in common, as far as it is cheap to say; None where it is not."""
-    parts: list[Any] = [options, out if out is None else out.dtype]
+    parts: list[Any] = [options]
     try:
-        parts.append(arrays[0].dtype)
+        parts += (out if out is None else out.dtype, arrays[0].dtype)
         for x in arrays:
             parts += (None,) if x is None else (x.shape, x.strides)
     except AttributeError:
         if not all(x is None or (is_tensor(x) and x.is_cuda) for x in (*arrays, out)):
             return None
+        parts = [options, out if out is None else out.dtype, arrays[0].dtype]
         parts += [None if x is None else (x.shape, x.stride()) for x in arrays]
     if calls.alike:
         given = (*arrays, out)
