@@ -18,8 +18,16 @@ from portable.errors import DeviceMismatchError, DTypeError, UnsupportedError
 from portable.linalg import (
     band_to_bidiagonal,
     bidiagonal_svdvals,
+    cholesky,
     dense_to_band,
+    eigh,
     gemm,
+    lstsq,
+    lu_factor,
+    lu_solve,
+    qr,
+    solve,
+    svd,
     svdvals,
 )
 from portable.namespace import device_of
@@ -29,6 +37,7 @@ pytestmark = pytest.mark.needs_processor
 
 RANDOM = np.random.default_rng(5)
 A = RANDOM.standard_normal((6, 4)).astype(np.float32)
+POSITIVE = (np.abs(A) @ np.abs(A).T + np.diag(np.arange(6, 12))).astype(np.float32)
 BAND = RANDOM.standard_normal((3, 8)).astype(np.float32)
 IMAGES = RANDOM.standard_normal((1, 2, 5, 5)).astype(np.float32)
 FILTERS = RANDOM.standard_normal((3, 2, 3, 3)).astype(np.float32)
@@ -59,6 +68,15 @@ CASES: dict[str, Callable[[Make], Any]] = {
     "dense_to_band": lambda m: dense_to_band(m(A), 2),
     "band_to_bidiagonal": lambda m: band_to_bidiagonal(m(BAND)),
     "bidiagonal_svdvals": lambda m: bidiagonal_svdvals(m(BAND[0]), m(BAND[1, 1:])),
+    "factorisations": lambda m: (
+        solve(m(POSITIVE), m(A)),
+        lu_solve(lu_factor(m(POSITIVE)), m(A)),
+        lstsq(m(POSITIVE), m(A)).x,
+        cholesky(m(POSITIVE)),
+        *qr(m(POSITIVE)),
+        *svd(m(POSITIVE)),
+        *eigh(m(POSITIVE)),
+    ),
     "fuse": lambda m: halves(m(A), m(A[0])),
     "conv2d": lambda m: conv2d(m(IMAGES), m(FILTERS), padding=1),
     "a prepared convolution": lambda m: prepare_conv(IMAGES.shape, m(FILTERS))(m(IMAGES)),
