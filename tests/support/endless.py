@@ -72,7 +72,7 @@ def launch(name: str, state: Any) -> None:
 
 
 def main(name: str) -> None:
-    gate._GRACE, gate._Waiter = PATIENCE, _Waiter
+    gate._SECONDS_TO_END, gate._Waiter = PATIENCE, _Waiter
     pt.use(name)
     state = np.zeros(3, np.int32)
     try:
