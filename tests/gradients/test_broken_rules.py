@@ -146,7 +146,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], str]] = {
         "tiles",
     ),
     "who reads an element alone": (
-        assemble, "own_elements", lambda _: lambda k, d: frozenset(k.parameters), "sums",
+        memory, "own_elements", lambda _: lambda k, d: frozenset(k.parameters), "sums",
     ),
     "what is covered": (
         assemble, "covered", lambda _: lambda p, again: frozenset(again), "before",

@@ -24,7 +24,6 @@ from portable.gradients.adjoint.hoisting import after_loops
 from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Gathering, Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
-from portable.gradients.adjoint.own_elements import own_elements
 from portable.gradients.adjoint.reexecution import covered, refuse_stale
 from portable.gradients.adjoint.scopes import kept_in_variables
 from portable.gradients.adjoint.shares import summed_up
@@ -201,6 +200,7 @@ class _Assembly:
     ) -> None:
         dims = how.dims
         self.primal: Final = kernel
+        self.gradients: Final = gradients
         self.how: Final = how
         self.dims: Final = dims
         self.names: Final = names
@@ -209,15 +209,10 @@ class _Assembly:
             program = in_chunks(program, self.names)
         self.stack: Final = Stack(program, self.names, dims)
         self.flat, logs = with_logs(program, self.names, self.stack)
-        alone = own_elements(self.flat, dims)
-        own = {x.name for x in alone}
-        self.gradients: Final = [
-            replace(x, array=replace(x.array, own=x.parameter in own)) for x in gradients
-        ]
-        arrays = {x.parameter: x.array for x in self.gradients}
+        arrays = {x.parameter: x.array for x in gradients}
         self.activity: Final = Activity(self.flat, set(arrays))
         self.logs: Final = logs
-        self.memory = Memory(self.flat, arrays, self.activity, self.names, alone)
+        self.memory = Memory(self.flat, arrays, self.activity, self.names, dims)
         self.sums: Final = TileSums(self.flat, self.memory.arrays, self.names)
         self.gathers = True
         self.sweeps = self._sweeps()

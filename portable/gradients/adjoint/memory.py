@@ -16,6 +16,7 @@ from portable.dtypes import DType
 from portable.errors import Location
 from portable.gradients.adjoint.activity import Activity
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
+from portable.gradients.adjoint.own_elements import own_elements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, all_statements, cast, linear_local_id
@@ -62,8 +63,8 @@ class Memory:
         The array of gradients by the name of the parameter.
     activity : Activity
     names : Names
-    alone : frozenset of Array
-        Those of which each work-item reaches elements of its own (`own_elements`).
+    dims : int
+        How many dimensions the ndrange has.
 
     Attributes
     ----------
@@ -84,7 +85,7 @@ class Memory:
         gradients: Mapping[str, Array],
         activity: Activity,
         names: Names,
-        alone: frozenset[Array],
+        dims: int,
     ) -> None:
         self.arrays: list[Array] = []
         self.gathered: frozenset[Array] = frozenset()
@@ -94,7 +95,7 @@ class Memory:
         self._names: Final = names
         self._activity: Final = activity
         self._adjoints: dict[Array, Array] = {}
-        self._alone: Final = alone
+        self._alone: Final = own_elements(kernel, dims)
         self._written = {y for x in all_statements(kernel.body) for y in x.written()}
         for x in kernel.parameters:
             if isinstance(x, Array) and x.name in gradients:

@@ -134,9 +134,8 @@ class Stack:
 
     def _array(self, name: str, kind: DType) -> Array:
         made = Array(
-            self._names.fresh(name), kind, "global", 2, strides=("any", "unit"),
-            restrict=True, own=True,
-        )  # fmt: skip
+            self._names.fresh(name), kind, "global", 2, strides=("any", "unit"), restrict=True
+        )
         self.arrays.append(made)
         return made
 

@@ -140,10 +140,9 @@ class _Printer:
 
         They take it that no other work-item does either: LLVM moves loads of memory that is told so
         over barriers, and hands on what this work-item stored before one. So nothing is said of
-        what is written where work-items meet, unless each keeps to elements of its own.
+        what is written where work-items meet.
         """
-        alone = array.own or array not in written or not self._communicates
-        return array.restrict and alone
+        return array.restrict and (array not in written or not self._communicates)
 
     @cached_property
     def _communicates(self) -> bool:

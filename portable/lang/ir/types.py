@@ -150,8 +150,6 @@ class Array:
         Of global arrays: TMA can be told of boxes of it.
     restrict : bool
         Of global arrays: overlaps no other array argument that is written, nor is overlapped.
-    own : bool
-        Of global arrays: each work-item reaches elements that no other one does.
     lanes : int
         Of private arrays: each element is a vector of so many lanes (1: a scalar).
     """
@@ -165,7 +163,6 @@ class Array:
     strides: tuple[StrideClass, ...] = ()
     aligned: bool = False
     restrict: bool = False
-    own: bool = False
     lanes: int = 1
     boxed: bool = False
 
