@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 from portable import lang as kl
 from portable.dtypes import DType, float64
 from portable.lang.function import function
+from portable.primitives.base.operands import WORDS_OF_UFUNCS
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps import engine
 from portable.primitives.maps.work import Expression, Operation
@@ -213,20 +214,5 @@ OPERATIONS: Final[dict[str, Operation]] = {
     )
 }
 
-OF_UFUNCS: Final = {
-    "absolute": "abs",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "conjugate": "conj",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "power": "pow",
-    "right_shift": "bitwise_right_shift",
-    "rint": "round",
-}
+OF_UFUNCS: Final = WORDS_OF_UFUNCS | {"rint": "round"}
 """What operations are called of NumPy's element-wise functions that have other names."""

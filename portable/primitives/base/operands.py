@@ -240,7 +240,7 @@ def highest(kind: DType) -> float:
 
 # NumPy's ufuncs as operations: each stands for the function of kernels that does the same.
 
-_OTHER_NAMES: Final = {
+WORDS_OF_UFUNCS: Final = {
     "absolute": "abs",
     "arccos": "acos",
     "arccosh": "acosh",
@@ -254,7 +254,6 @@ _OTHER_NAMES: Final = {
     "left_shift": "bitwise_left_shift",
     "power": "pow",
     "right_shift": "bitwise_right_shift",
-    "true_divide": "divide",
 }
 """Of ufuncs that kernels call otherwise, and as the Array API does."""
 
@@ -269,7 +268,7 @@ def operation(x: Any) -> Any:
     """
     if not isinstance(x, np.ufunc):
         return x
-    word = getattr(kl, _OTHER_NAMES.get(x.__name__, x.__name__), None)
+    word = getattr(kl, WORDS_OF_UFUNCS.get(x.__name__, x.__name__), None)
     if word is None:
         raise DTypeError(
             f"kernels have no numpy.{x.__name__}; give a function of your own that they can call"
