@@ -68,8 +68,6 @@ class Flights:
         return int(hit[0]), *flights[-1]
 
 
-# Arrays as the simulator holds them, and single accesses to them.
-
 # What the simulator knows about memory beside its contents: written or not, by whom, in flight.
 
 AccessKind = Literal["read", "write", "atomic read", "atomic write", "atomic update"]

@@ -141,8 +141,6 @@ class Closure:
         return self.label
 
 
-# What a name or expression may stand for while a kernel is being translated.
-
 # The types of variables and of weak numbers, found by repeating the translation to a fixed point.
 #
 # A pass reads each type as the passes before left it and widens it where an assignment or a use
