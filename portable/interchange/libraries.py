@@ -72,7 +72,7 @@ def takes_other_libraries(
                 return exchanged(function, args, kwargs)
             on_host = on_host or type(x) is np.ndarray
         for x in kwargs.values():
-            if is_other(x) or (type(x) is tuple and any(map(is_other, x))):
+            if is_other(x) or (isinstance(x, tuple) and any(map(is_other, x))):
                 return exchanged(function, args, kwargs)
         if on_host and (device := device_elsewhere(args, kwargs)) is not None:
             return cast(_Result, MovedCall(device).called(function, args, kwargs))
@@ -222,7 +222,7 @@ def tensors_viewed(values: Iterable[Any]) -> Viewed | None:
             device_index = device_number
             seen.append((view, x))
             arrays.append(view)
-        elif kind is tuple or is_other(x):
+        elif isinstance(x, tuple) or is_other(x):
             return None
         else:
             arrays.append(x)

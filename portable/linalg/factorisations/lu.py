@@ -94,6 +94,7 @@ def lu_factor(a: ArrayT) -> LUFactors:
     return LUFactors(lu, pivots)
 
 
+@takes_other_libraries
 def lu_solve(factors: LUFactors, b: ArrayT) -> ArrayT:
     """The solution of ``a @ x = b`` by the factors that `lu_factor` gives of `a`.
 
@@ -123,23 +124,17 @@ def lu_solve(factors: LUFactors, b: ArrayT) -> ArrayT:
     array([1., 2.])
     """
     lu, pivots = factors
-    return _solved(lu, pivots, b)  # type: ignore[no-any-return]
-
-
-@takes_other_libraries
-def _solved(lu: Any, pivots: Any, b: Any) -> Any:
-    """`lu_solve`, of factors apart, so that those of every library are seen."""
     device = device_of_arrays(lu, pivots, b)
     kind, n = checked_dtype("lu_solve", lu=lu, b=b), order_of("lu_solve", lu)
     sides = right_sides("lu_solve", lu, b)
     if not sides.size:
-        return device.empty(sides.shape, kind)
+        return device.empty(sides.shape, kind)  # type: ignore[no-any-return]
     made, given = factored_system(device, (sides.batch, n), kind, sides.columns)
     moved(device, lu, made.factors.lu, from_lead=sides.lead)
     copied(device, pivots[..., None, :], made.factors.pivots[:, None], from_lead=sides.lead)
     copied(device, b[:, None] if sides.is_vector else b, given, from_lead=sides.lead)
     made.run()
-    return sides.result(device, made.sides)
+    return sides.result(device, made.sides)  # type: ignore[no-any-return]
 
 
 @takes_other_libraries
