@@ -7,7 +7,7 @@ import pytest
 
 from portable import dtypes
 from portable.backend import Capabilities, Program
-from portable.linalg.factorisations.cholesky import cholesky_rows
+from portable.linalg.factorisations.definite_kernels import cholesky_rows
 from portable.linalg.factorisations.held_panel_kernels import (
     Holding,
     eliminate_in_registers,

@@ -9,7 +9,6 @@ from typing import Final
 
 from portable.dtypes import DType, int32
 from portable.gradients.adjoint.activity import Activity
-from portable.gradients.adjoint.additions import after_loops, summed_up
 from portable.gradients.adjoint.cells import settled
 from portable.gradients.adjoint.chunks import in_chunks
 from portable.gradients.adjoint.exits import without_jumps
@@ -21,11 +20,13 @@ from portable.gradients.adjoint.gathers import (
     moved_back,
     within,
 )
+from portable.gradients.adjoint.hoisting import after_loops
 from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Gathering, Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.reexecution import covered, refuse_stale
 from portable.gradients.adjoint.scopes import kept_in_variables
+from portable.gradients.adjoint.shares import summed_up
 from portable.gradients.adjoint.stack import Stack
 from portable.gradients.adjoint.sweeps import Level, Sweeps
 from portable.gradients.adjoint.tile_sums import TileSums

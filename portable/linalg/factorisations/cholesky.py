@@ -1,28 +1,23 @@
-"""The Cholesky factorisation.
-
-A panel at a time: one kernel factors its positive definite block, and solves for the rows below it;
-products take what it explains from the rest.
-"""
+"""The Cholesky factorisation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.interchange.libraries import takes_other_libraries
-from portable.lang.function import function
-from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.linalg.base.parts import conjugate
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
 from portable.linalg.factorisations.copy_kernels import LOWER, UPPER, put_factors
+from portable.linalg.factorisations.definite_kernels import (
+    cholesky_block,
+    cholesky_rows,
+)
 from portable.linalg.factorisations.layout import TILE, Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
@@ -38,153 +33,6 @@ from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
-
-
-@kernel
-def cholesky_block(
-    a: kl.Array, factors: kl.Array, failures: kl.Array, number: kl.Scalar, *, LAYOUT: Layout
-) -> None:
-    """``A = U^H U`` of the `number`-th diagonal block of each matrix, a work-item each.
-
-    U goes to ``factors[batch, number]``, zeros below its diagonal, ones beyond the matrix. Where a
-    pivot is not positive ``failures[batch]`` becomes its number, counted from 1, unless one failed
-    before, and what follows is NaN. Local memory: ``block^2`` elements.
-    """
-    EDGE, LANES, kind = LAYOUT.block, LAYOUT.lanes, a.dtype
-    w, batch, first = kl.local((EDGE, EDGE), kind), kl.group_id(0), number * LAYOUT.block
-    for i in range(EDGE):
-        for j in range(EDGE):
-            w[i, j] = element(a[batch], first, i, j)
-    count = kl.minimum(a.shape[1] - first, EDGE)
-    for k in range(count):
-        pivot = kl.real(w[k, k])
-        root = kl.sqrt(checked(pivot, failures, batch, first + k, True))
-        for j in range(k, count):
-            w[k, j] = kl.where(j == k, kl.cast(root, kind), w[k, j] / root)
-        for i in range(k + 1, count):
-            factor = conjugate(w[k, i])
-            for j in range(i // LANES * LANES, count, LANES):
-                row = kl.vload(w, i, j, lanes=LANES)
-                kl.vstore(w, i, j, row - factor * kl.vload(w, k, j, lanes=LANES))
-    for i in range(EDGE):
-        for j in range(EDGE):
-            factors[batch, number, i, j] = kl.where(i <= j, w[i, j], kl.cast(0, kind))
-
-
-@function
-def element(a: kl.Array, first: kl.Scalar, i: kl.Scalar, j: kl.Scalar) -> Any:
-    """An element of the upper triangle of a diagonal block; beyond the matrix of the identity."""
-    value = kl.cast(0, a.dtype)
-    if i <= j and first + j < a.shape[1]:
-        value = a[first + i, first + j]
-    if i == j and first + j >= a.shape[1]:
-        value = kl.cast(1, a.dtype)
-    return value
-
-
-@function
-def checked(
-    pivot: kl.Scalar, failures: kl.Array, batch: kl.Scalar, row: kl.Scalar, tells: Any
-) -> Any:
-    """A pivot, NaN where it is not positive, which the first one of a matrix `tells`."""
-    good = pivot > 0
-    if not good and tells and kl.local_id(0) == 0 and failures[batch] == 0:
-        failures[batch] = row + 1
-    return kl.where(good, pivot, pivot * 0 + float("nan"))
-
-
-@dataclass(frozen=True)
-class Tile:
-    """What a work-item holds of a diagonal block, and of a strip of columns right of it.
-
-    Attributes
-    ----------
-    values : array, shape (TILE, TILE)
-        Its elements.
-    row, first : int
-        Its first row and column; the strip's columns follow the block's.
-    step : int
-        How far its columns are apart, so that neighbours have neighbouring ones.
-    """
-
-    values: Any
-    row: Any
-    first: Any
-    step: Any
-
-    def column(self, j: int) -> Any:
-        """The number of its j-th column."""
-        return self.first + j * self.step
-
-
-@kernel
-def cholesky_rows(
-    a: kl.Array,
-    factors: kl.Array,
-    failures: kl.Array,
-    number: kl.Scalar,
-    strips: kl.Scalar,
-    *,
-    LAYOUT: Layout,
-    STRIP: int,
-) -> None:
-    """As `cholesky_block`, and solves for the rows right of the block.
-
-    Each workgroup has a strip of columns, and factors the block for itself, which spares a launch
-    and its wait; the first one of each matrix keeps the factor. What is done to the block is done
-    to the strip as well, by work-items that hold a square tile each in registers. They meet once a
-    row: who holds it hands it to all, in one of two places in turn. Without columns right of the
-    block, `STRIP` is 0. Work-items: ``block (block + STRIP) / TILE^2``.
-    """
-    EDGE, kind = LAYOUT.block, a.dtype
-    batch, strip, first = kl.group_id(0) // strips, kl.group_id(0) % strips, number * LAYOUT.block
-    start = first + EDGE + strip * STRIP
-    STEP, item = (EDGE + STRIP) // TILE, kl.local_id(0)
-    tile = Tile(kl.private((TILE, TILE), kind), item // STEP * TILE, item % STEP, STEP)
-    for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
-        row, column = tile.row + i, tile.column(j)
-        if column < EDGE:
-            tile.values[i, j] = element(a[batch], first, row, column)
-        else:
-            tile.values[i, j] = 0
-            if start + column - EDGE < a.shape[1]:
-                tile.values[i, j] = a[batch, first + row, start + column - EDGE]
-    handed = kl.local((2, EDGE + STRIP), kind)
-    for k in range(kl.minimum(a.shape[1] - first, EDGE)):
-        eliminate_row(tile, handed[k % 2], k, (failures, batch, first + k, strip == 0))
-    for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
-        row, column = tile.row + i, tile.column(j)
-        if column < EDGE:
-            if strip == 0:
-                factor = kl.where(row <= column, tile.values[i, j], kl.cast(0, kind))
-                factors[batch, number, row, column] = factor
-        elif start + column - EDGE < a.shape[1]:
-            a[batch, first + row, start + column - EDGE] = tile.values[i, j]
-
-
-@function
-def eliminate_row(tile: Tile, handed: kl.Array, k: kl.Scalar, told: tuple[Any, ...]) -> None:
-    """A row of U, and what it leaves of those below."""
-    (failures, batch, number, tells), values = told, tile.values
-    zero = kl.cast(0, values.dtype)
-    if tile.row <= k and k < tile.row + TILE:
-        for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
-            if tile.row + i == k:
-                handed[tile.column(j)] = values[i, j]
-    kl.barrier()
-    scale = kl.rsqrt(checked(kl.real(handed[k]), failures, batch, number, tells))
-    if tile.row + TILE > k:
-        above = kl.private(TILE, values.dtype)
-        for j in kl.static_range(TILE):
-            above[j] = scale * handed[tile.column(j)]
-        for i in kl.static_range(TILE):
-            left = zero
-            if tile.row + i > k:
-                left = scale * conjugate(handed[tile.row + i])
-            for j in kl.static_range(TILE):
-                rest = values[i, j] - left * above[j]
-                values[i, j] = kl.where(tile.row + i == k, above[j], rest)
-
 
 _NOT_DEFINITE = (
     "cholesky: the matrix is not positive definite: the pivot of row {} is not a positive number"

@@ -7,7 +7,7 @@ from typing import Final
 from tests.faults.fault import fault, without_barrier
 
 FACTORS: Final = "portable.linalg.factorisations."
-DEFINITE: Final = FACTORS + "cholesky:"
+DEFINITE: Final = FACTORS + "definite_kernels:"
 TRIANGLES: Final = FACTORS + "triangle_kernels:"
 PANELS: Final = FACTORS + "panel_kernels:"
 HELD: Final = FACTORS + "held_panel_kernels:"
