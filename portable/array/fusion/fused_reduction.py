@@ -126,7 +126,7 @@ def bound(
     return bound_operands
 
 
-# Launches of fused functions that end in reductions.
+# -- fused reduction -------------------------------------------------------------------------------
 
 _GROUP: Final = 256
 _GROUPS_PER_UNIT: Final = 8

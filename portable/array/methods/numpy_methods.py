@@ -206,7 +206,7 @@ def _missing(name: str, x: Any, options: Any) -> str:
     return f"{name}{given} is not among NumPy's functions of arrays of {x.device.name}; {_DO}"
 
 
-# What arrays have as methods: the namespace's functions, by NumPy's names.
+# -- numpy methods ---------------------------------------------------------------------------------
 
 Method = Callable[..., Any]
 

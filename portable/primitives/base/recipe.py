@@ -180,7 +180,7 @@ def _alike(x: Any, y: Any) -> bool:
     return (x.dtype, x.shape, x.strides) == (y.dtype, y.shape, y.strides)
 
 
-# Several launches in turn, worked out once for arrays alike and repeated at little cost.
+# -- recipe ----------------------------------------------------------------------------------------
 
 _MAX_PLANS: Final = 4096
 

@@ -82,7 +82,7 @@ def _sub_group_reduce(builder: Builder, word: str, x: Any) -> Any:
     return _emit(builder, word, x)
 
 
-# Collectives: which helper of `portable.lang.library.collectives` each word inlines.
+# -- collectives -----------------------------------------------------------------------------------
 
 
 @handles("workgroup_reduce")
