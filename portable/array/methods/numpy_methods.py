@@ -17,6 +17,7 @@ from portable.array.base import conversion
 from portable.array.base.operations import OF_UFUNCS, OPERATIONS, apply
 from portable.array.functions import (
     elementwise,
+    joining,
     manipulation,
     running_totals,
     searching,
@@ -317,7 +318,7 @@ class Methods:
 
     def repeat(self: Any, repeats: Any, axis: int | None = None) -> Any:
         """Each element several times; of all elements in C order where no axis is named."""
-        return manipulation.repeat(self, repeats, axis=axis)
+        return joining.repeat(self, repeats, axis=axis)
 
     def reshape(self: Any, *shape: Any, copy: bool | None = None) -> Any:
         """The elements in C order in another shape, given as a tuple or one by one."""
