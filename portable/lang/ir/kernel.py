@@ -256,11 +256,14 @@ class Options:
         Whether ``a * b + c`` may become one fma.
     fastmath : bool
         Whether the device's fast, less accurate functions, division and square root are allowed.
+    whole_reductions : bool
+        Whether sums and extremes of floats over a workgroup are left as `WorkgroupReduce`.
     """
 
     native_half: bool = False
     contract: bool = True
     fastmath: bool = False
+    whole_reductions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
