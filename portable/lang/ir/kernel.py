@@ -241,7 +241,7 @@ def map_block(block: s.Block, change: Callable[[s.Statement], s.Block]) -> s.Blo
     return tuple(out)
 
 
-# A whole kernel in the IR.
+# -- kernel ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +342,6 @@ class Kernel:
         """Of the ndrange, how many it asks for its place in; at least 1."""
         return max((1 + item.dim for item in places(self.body)), default=1)
 
-
-# Short ways to write nodes that passes make often; operands may be vectors.
 
 # Where a work-item stands, in terms of the words that every device has.
 

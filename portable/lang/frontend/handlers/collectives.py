@@ -83,7 +83,7 @@ def _sub_group_reduce(builder: Builder, word: str, x: Any) -> Any:
     return _emit(builder, word, x)
 
 
-# Collectives: which helper of `portable.lang.library.collectives` each word inlines.
+# -- collectives -----------------------------------------------------------------------------------
 
 _WHOLE: Final[tuple[tuple[Any, Literal["add", "min", "max"]], ...]] = (
     (words.add, "add"),
