@@ -18,12 +18,14 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, Shared, adjoint_of
+from portable.gradients.adjoint.host_values import run_on_host
 from portable.gradients.arguments import check_gradients, overlaps, views_of
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import CompositeSpec, Specialisation, constant_key, is_array
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
+from portable.lang.ir.types import Array
 from portable.lang.kernel import Kernel, kernel
 from portable.lang.launch.definition import Parameters
 from portable.lang.launch.filling import owners_of
@@ -58,11 +60,27 @@ class _Needs(Exception):  # noqa: N818 - no error: a launch has to do more first
         in place.
     gathered : tuple of int
         Likewise the argument whose gradient each of the adjoint's gathers sums up.
+    owners : tuple of int
+        Likewise the argument that each of the kernel's parameters is or is a part of.
     """
 
     adjoint: Adjoint
     written: frozenset[int]
     gathered: tuple[int, ...]
+    owners: tuple[int, ...]
+
+    def heights(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
+        """How much each work-item keeps, where shapes and numbers tell; `leaves` in place."""
+        measure = self.adjoint.measure
+        assert measure is not None
+        given = [(x, leaves[i]) for x, i in zip(measure.parameters, self.owners, strict=False)]
+        arrays = [(x, y.shape) for x, y in given if isinstance(x, Array)]
+        extents = {(x, axis): n for x, shape in arrays for axis, n in enumerate(shape)}
+        numbers = {x.name: y for x, y in given if isinstance(y, int | np.integer)}
+        counts = run_on_host(measure, extents, numbers)
+        if counts is None:
+            return None
+        return tuple(counts.get(i, 0) for i in range(len(self.adjoint.kept)))
 
 
 class _Given(NamedTuple):
@@ -153,7 +171,8 @@ class _Derived(Kernel):
         if adjoint.measure is not None:
             pairs = zip(owners, adjoint.measure.parameters, strict=False)
             written = frozenset(i for (i, _), x in pairs if x in adjoint.measure.written)
-        raise _Needs(adjoint, written, tuple(owners[x.parameter][0] for x in adjoint.gathers))
+        gathered = tuple(owners[x.parameter][0] for x in adjoint.gathers)
+        raise _Needs(adjoint, written, gathered, tuple(i for i, _ in owners))
 
     def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
         plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
@@ -371,8 +390,13 @@ class AdjointLauncher:
         """How much each work-item keeps at most, as a run of the kernel tells, or told before."""
         assert plan.needs is not None
         same = tuple(x.shape if is_array(x) else x for x in flattened(given.arguments))
-        if plan.heights is not None and plan.heights[0] == same:
+        whole = tuple(None if isinstance(x, float) else x for x in same)
+        if plan.heights is not None and plan.heights[0] in (same, whole):
             return plan.heights[1]
+        known = plan.needs.heights(flattened(given.arguments))
+        if known is not None:
+            plan.heights = whole, known
+            return known
         zeros = np.zeros(len(plan.needs.adjoint.kept), np.int32)
         counts = zeros if plan.on_host else plan.device.from_numpy(zeros)
         measure = self._adjoint.kernel(plan.dims, _MEASURE, thrifty=plan.thrifty)[self._key]
