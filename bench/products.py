@@ -26,7 +26,7 @@ def rungs(case: Case) -> dict[str, dict[str, str]]:
     return ways | {name: {"precision": name} for name in coarser}
 
 
-# Products of two matrices: what those of all forms and of batches have in common.
+# -- products --------------------------------------------------------------------------------------
 
 
 class Products(Operation):

@@ -12,11 +12,6 @@ import numpy as np
 from portable_bench.operations import OPERATIONS
 from portable_bench.results import Cell, Outcome
 
-# What a model of a device says beforehand of a problem, beside the time that was measured.
-
-
-# How times grow with the extents of a problem, and what a performance model makes of them.
-
 _FEWEST: Final = 3
 _Points = list[tuple[Cell, Outcome]]
 

@@ -336,7 +336,7 @@ class Sweeps:
                 return (s.If(level.of(x.condition), then, orelse, x.loc),) if then or orelse else ()
             case Rounds():
                 return self._back_rounds(x, level)
-            case s.SubGroup() | s.WorkgroupUniform():
+            case s.SubGroup() | s.WorkgroupUniform() | s.WorkgroupReduce():
                 return self._back_together(x, level)
             case s.Barrier():
                 return (replace(x),)
@@ -396,7 +396,9 @@ class Sweeps:
             return tuple(statements)
         return (*statements, *level.adjoints.add(x.value, adjoint, x.loc))
 
-    def _back_together(self, x: s.SubGroup | s.WorkgroupUniform, level: Level) -> s.Block:
+    def _back_together(
+        self, x: s.SubGroup | s.WorkgroupUniform | s.WorkgroupReduce, level: Level
+    ) -> s.Block:
         if x.var.name not in self._activity.names:
             return ()
         adjoint, before = level.adjoints.taken(x.var, x.loc)

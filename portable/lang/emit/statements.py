@@ -243,7 +243,7 @@ def _synchronises(context: Context) -> bool:
     return any(isinstance(x, kinds) for x in all_statements(context.kernel.body))
 
 
-# Prints effects and control flow.
+# -- statements ------------------------------------------------------------------------------------
 
 _FIRST: Final = "barrier.first"
 _OWN: Final = "barrier.sub_group"
