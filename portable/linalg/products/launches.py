@@ -265,10 +265,9 @@ def _slim(asked: Asked) -> Iterator[TileLaunch]:
         return
     slim, parts, items = tiles
     settings = {**constants, "ACTIVATION": keep} if parts > 1 else constants
-    clamped = shape[-1] < slim.lanes
     plain = parts > 1 or not (beside.added or beside.biased or settings["ACTIVATION"] is not keep)
-    given = {"SLIM": slim, "CLAMPED": clamped, "PLAIN": plain}
-    yield TileLaunch(gemm_slim[items, 1], {**given, **settings}, parts)
+    given = {"SLIM": slim._replace(plain=plain), **settings}
+    yield TileLaunch(gemm_slim[items, 1], given, parts)
 
 
 def _tiles(asked: Asked) -> Iterator[TileLaunch]:

@@ -58,6 +58,10 @@ class Slim(NamedTuple):
     levels : int
         In how many numbers the total of chains of products is kept, as
         `portable.primitives.scans.board_kernels` has it; 0 where one chain is all.
+    clamped : bool
+        Whether a vector has more lanes than there are columns.
+    plain : bool
+        Whether nothing but a factor is applied to sums.
     """
 
     rows: int
@@ -66,6 +70,8 @@ class Slim(NamedTuple):
     many: int
     split_k: bool = False
     levels: int = 0
+    clamped: bool = False
+    plain: bool = False
 
 
 def slim_for(
@@ -103,17 +109,17 @@ def slim_for(
     each = rows * n * -(-k // parts)
     many = max(1, min(_ENOUGH // each, tiles * parts // wanted))
     levels = _LEVELS if -(-k // parts) > _CHAIN else 0
-    slim = Slim(rows, lanes, vectors, many, parts > 1, levels)
+    slim = Slim(rows, lanes, vectors, many, parts > 1, levels, n < lanes)
     return slim, parts, -(-tiles * parts // many)
 
 
 @function
-def columns_from(x: kl.Array, row: kl.Scalar, first: kl.Scalar, LANES: int, CLAMPED: bool) -> Any:
+def columns_from(x: kl.Array, row: kl.Scalar, first: kl.Scalar, SLIM: Slim) -> Any:
     """Neighbours of a row; of fewer than lanes the last is repeated."""
-    if not CLAMPED:
-        return kl.vload(x, row, first, lanes=LANES)
+    if not SLIM.clamped:
+        return kl.vload(x, row, first, lanes=SLIM.lanes)
     last = x.shape[1] - 1
-    return kl.vector(*[x[row, kl.minimum(lane, last)] for lane in kl.static_range(LANES)])
+    return kl.vector(*[x[row, kl.minimum(lane, last)] for lane in kl.static_range(SLIM.lanes)])
 
 
 @function
@@ -125,12 +131,11 @@ def add_products(
     columns: tuple[kl.Scalar, ...],
     bounds: tuple[kl.Scalar, ...],
     SLIM: Slim,
-    CLAMPED: bool,
 ) -> None:
     """Adds products of some rows and columns, from the first of `bounds` to before the second."""
     ACC, LANES = sums.dtype, SLIM.lanes
     for k in range(bounds[0], bounds[1]):
-        given = [kl.cast(columns_from(right, k, column, LANES, CLAMPED), ACC) for column in columns]
+        given = [kl.cast(columns_from(right, k, column, SLIM), ACC) for column in columns]
         for r in kl.static_range(SLIM.rows):
             factor = kl.splat(kl.cast(left[read[r], k], ACC), LANES)
             for v in kl.static_range(SLIM.vectors):
@@ -147,7 +152,6 @@ def add_in_chains(
     columns: tuple[kl.Scalar, ...],
     bounds: tuple[kl.Scalar, ...],
     SLIM: Slim,
-    CLAMPED: bool,
 ) -> None:
     """The same of long sums, `_CHAIN` products at a time."""
     ACC, LANES = sums.dtype, SLIM.lanes
@@ -158,7 +162,7 @@ def add_in_chains(
     for begin in range(bounds[0], bounds[1], _CHAIN):
         end = begin + kl.minimum(bounds[1] - begin, _CHAIN)
         number = (begin - bounds[0]) // _CHAIN
-        add_products(sums, left, right, read, columns, (begin, end), SLIM, CLAMPED)
+        add_products(sums, left, right, read, columns, (begin, end), SLIM)
         for at in kl.static_range(SLIM.rows * SLIM.vectors):
             levels[at] = chain_added(levels[at], number, sums[at], nothing, kl.add)
             sums[at] = nothing
@@ -177,8 +181,6 @@ def gemm_slim(
     out: kl.Array,
     *,
     SLIM: Slim,
-    CLAMPED: bool,
-    PLAIN: bool,
     ACC: Any,
     ACTIVATION: Any,
 ) -> None:
@@ -190,10 +192,6 @@ def gemm_slim(
         As in `portable.linalg.products.kernels.gemm_naive`.
     SLIM : Slim
         How the product is shared.
-    CLAMPED : bool
-        Whether a vector has more lanes than there are columns.
-    PLAIN : bool
-        Whether nothing but a factor is applied to sums.
     """
     ROWS, LANES, VECTORS = SLIM.rows, SLIM.lanes, SLIM.vectors
     m, n = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
@@ -210,8 +208,8 @@ def gemm_slim(
             depth = kl.minimum(first + each, depth)
         sums = kl.private(ROWS * VECTORS, ACC, lanes=LANES, fill=0)
         read = [kl.minimum(row + r, m - 1) for r in range(ROWS)]
-        columns = [0 if CLAMPED else kl.minimum(v * LANES, n - LANES) for v in range(VECTORS)]
-        given = left, right, read, columns, (first, depth), SLIM, CLAMPED
+        columns = [0 if SLIM.clamped else kl.minimum(v * LANES, n - LANES) for v in range(VECTORS)]
+        given = left, right, read, columns, (first, depth), SLIM
         if SLIM.levels:
             add_in_chains(sums, *given)
         else:
@@ -221,7 +219,7 @@ def gemm_slim(
             if row + r < m:
                 for v in kl.static_range(VECTORS):
                     total = sums[r * VECTORS + v]
-                    if PLAIN and not CLAMPED:
+                    if SLIM.plain and not SLIM.clamped:
                         # Where vectors meet, their sums are the same.
                         kl.vstore(result, row + r, columns[v], alpha * total)
                     else:
