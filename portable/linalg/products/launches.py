@@ -265,10 +265,9 @@ def _slim(asked: Asked) -> Iterator[TileLaunch]:
         return
     slim, parts, items = tiles
     settings = {**constants, "ACTIVATION": keep} if parts > 1 else constants
-    clamped = shape[-1] < slim.lanes
-    whole = not clamped and settings["ACTIVATION"] is keep
-    given = {"SLIM": slim, "CLAMPED": clamped, "WHOLE": whole}
-    yield TileLaunch(gemm_slim[items, 1], {**given, **settings}, parts)
+    whole = not slim.clamped and settings["ACTIVATION"] is keep
+    given = {"SLIM": slim._replace(whole=whole), **settings}
+    yield TileLaunch(gemm_slim[items, 1], given, parts)
 
 
 def _tiles(asked: Asked) -> Iterator[TileLaunch]:
