@@ -170,8 +170,9 @@ def vector_packs(
 ) -> None:
     """All hops: a work-item for each pack of `SWEEPS` sweeps, which go one after another.
 
-    Reflectors go to `kept`. How many steps a pack has made is looked at and published each `EVERY` steps. A sweep makes them
-    before the next one does: the blocks are still in the core's first cache.
+    Reflectors go to `kept`. How many steps a pack has made is looked at and published each `EVERY`
+    steps. A sweep makes them before the next one does: the blocks are still in the core's first
+    cache.
     """
     LAG = 2
     kind = kl.accumulator(w.dtype)

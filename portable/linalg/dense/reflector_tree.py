@@ -20,7 +20,6 @@ from portable import lang as kl
 from portable.lang.library.collectives import arrived_last
 from portable.linalg.dense.shapes import DenseShape
 
-
 Side = Literal["plain", "turned", "back"]
 """What the Q of a tree makes of A: ``Q^T A``, ``A Q`` or, of trees from the root down, ``Q A``."""
 

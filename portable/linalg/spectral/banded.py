@@ -89,7 +89,7 @@ def svd_by_band(device: Device, a: Any, values: Any, left: Any, right: Any) -> t
     choices = banded_choices(dtype(values.dtype), int(values.shape[1]), device.capabilities)
     statuses = []
     for i in range(int(a.shape[0])):
-        one = (x[i : i + 1] for x in (a, largest, values, left, right))
+        one = [x[i : i + 1] for x in (a, largest, values, left, right)]
         statuses.append(first_accepted(choices, partial(_svd, device, *one)))
     return largest, *statuses
 
@@ -118,7 +118,7 @@ def eigen_by_band(device: Device, a: Any, values: Any, vectors: Any) -> tuple[An
     choices = tuned(kind, n, can) if vectors is None else banded_choices(kind, n, can)
     statuses = []
     for i in range(int(a.shape[0])):
-        one = (x if x is None else x[i : i + 1] for x in (a, largest, values, vectors))
+        one: list[Any] = [x if x is None else x[i : i + 1] for x in (a, largest, values, vectors)]
         statuses.append(first_accepted(choices, partial(_symmetric, device, *one)))
     return largest, *(x for x in statuses if x is not None)
 

@@ -195,8 +195,9 @@ def unfold_complex(source: kl.Array, taus: kl.Array, vectors: kl.Array, factors:
 def reflector_triangles(gram: kl.Array, factors: kl.Array | None, triangles: kl.Array) -> None:
     """The transposed T of ``I - V T V^T`` from the products of V's columns; a row a work-item.
 
-    Without `factors` they are what makes reflectors of V's columns, nothing of zeros. Dimension 1 is the blocks, which are `size` reflectors each; R. Schreiber, C. Van Loan, SIAM J.
-    Sci. Stat. Comput. 10 (1989).
+    Without `factors` they are what makes reflectors of V's columns, nothing of zeros. Dimension 1
+    is the blocks, which are `size` reflectors each; R. Schreiber, C. Van Loan, SIAM J. Sci. Stat.
+    Comput. 10 (1989).
     """
     i, block, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     size = gram.shape[3]
