@@ -83,7 +83,7 @@ class Endings:
         raise KeyboardInterrupt
 
 
-# The command ``portable bench``, and those under it: ``cliffs``, ``compare``, ``join`` ...
+# -- the command -----------------------------------------------------------------------------------
 
 _QUICK: Final = 108.0
 _PATH: Final = click.Path(dir_okay=False, path_type=Path)

@@ -65,7 +65,7 @@ def _extents(text: str) -> list[int]:
     return [first << i for i in range((last // first).bit_length())]
 
 
-# What an operation states so that the harness can verify, time and compare it.
+# -- operation -------------------------------------------------------------------------------------
 
 Array = np.ndarray[Any, Any]
 Shapes = Sequence[tuple[int, ...]]

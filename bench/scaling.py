@@ -72,7 +72,7 @@ def predictions(
     return rows
 
 
-# How times grow with the extents of a problem, and what a performance model makes of them.
+# -- scaling ---------------------------------------------------------------------------------------
 
 _FEWEST: Final = 3
 _Points = list[tuple[Cell, Outcome]]

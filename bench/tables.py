@@ -42,7 +42,7 @@ def number(x: float | None) -> str:
     return f"{x:.3g}" if x < 1000 else f"{x:,.0f}"
 
 
-# Results as tables for people.
+# -- tables ----------------------------------------------------------------------------------------
 
 _OWN = "portable, "
 

@@ -108,14 +108,6 @@ WAYS: Final[tuple[Way, ...]] = (
         "sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 512), (512, 8)),
         _many_units,
     ),
-    _way(
-        "packed operands", doors.PRODUCT, "pack_right multiply", ((1024, 256), (256, 256)),
-        _compiled_alone,
-    ),
-    _way(
-        "packed operands, double", doors.PRODUCT, "pack_right multiply", ((450, 450), (450, 450)),
-        _compiled_alone, "float64",
-    ),
     _way("a vector", doors.ARRAY_PRODUCT, "matrix_by_vector", ((20, 24), (24, 1)), _alone),
     _way(
         "a vector of complex numbers", doors.ARRAY_PRODUCT, "pairs_by_vector",
