@@ -38,7 +38,7 @@ _BANDED: Final = 1500
 Processors take as long either way, and much longer where cores that wait for each other are shared.
 """
 
-_BANDED_VECTORS: Final = 4096
+_BANDED_VECTORS: Final = 6000
 """The same with vectors."""
 
 _TALL: Final = 8
