@@ -17,21 +17,52 @@ from portable.dtypes import int32
 from portable.errors import Location
 from portable.gradients.adjoint.activity import Activity, spread_names
 from portable.gradients.adjoint.adjoints import Adjoints
-from portable.gradients.adjoint.exposed import exposed
 from portable.gradients.adjoint.extremes import extreme_shares, extremes
 from portable.gradients.adjoint.logs import Log
 from portable.gradients.adjoint.memory import Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.reexecution import Again
-from portable.gradients.adjoint.rounds import Rounds
+from portable.gradients.adjoint.rounds import Rounds, integer_type, trips
 from portable.gradients.adjoint.rules import shares
 from portable.gradients.adjoint.stack import Stack
 from portable.gradients.adjoint.sub_groups import sub_group_shares
-from portable.gradients.adjoint.trips import integer_type, trips
 from portable.gradients.adjoint.unused import needed
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, map_expression, map_operands
+from portable.lang.ir.kernel import (
+    Kernel,
+    all_statements,
+    map_expression,
+    map_operands,
+    reads,
+    subexpressions,
+)
+
+
+def exposed(block: s.Block) -> list[e.Variable]:
+    """Those variables, in order; names that are bound in it are none."""
+    bound = {v.name for x in all_statements(block) for v in x.binds()}
+    variables: dict[str, e.Variable] = {}
+    _look(block, set(bound), variables)
+    return list(variables.values())
+
+
+def _look(block: s.Block, given: set[str], variables: dict[str, e.Variable]) -> set[str]:
+    """Adds what is read without a value; what surely has one after the block."""
+    for x in block:
+        for y in reads(x):
+            for z in subexpressions(y):
+                if isinstance(z, e.Variable) and z.name not in given:
+                    variables.setdefault(z.name, z)
+        if isinstance(x, s.If):
+            branches = [_look(part, set(given), variables) for part in (x.then, x.orelse)]
+            given |= branches[0] & branches[1]
+        elif x.blocks():
+            for part in x.blocks():
+                _look(part, set(given), variables)
+        given |= {v.name for v in x.sets()}
+    return given
+
 
 _FORWARD_ONLY: Final = (s.Print, s.Check)
 
@@ -136,6 +167,7 @@ class Sweeps:
         self._adjoints: Final[dict[str, e.Variable]] = {}
         self._kept: Final[dict[int, list[e.Variable]]] = {}
         self._finals: Final[dict[int, e.Variable]] = {}
+        self._compared: Final[set[str]] = set()
         self._depth = 0
         self._measuring = False
 
@@ -231,7 +263,8 @@ class Sweeps:
     def _begun(self, x: Rounds) -> list[s.Let]:
         """Names what the loop finds the greatest of, and gives the names their values after it."""
         out: list[s.Let] = []
-        for comparison, cell in extremes(x, self._kernel).items():
+        for comparison, (cell, loaded) in extremes(x, self._kernel).items():
+            self._compared.add(loaded.name)
             final = self._finals[comparison] = self._names.variable(cell.name, cell.type)
             out.append(s.Let(final, cell, x.loc))
         return out
@@ -296,7 +329,11 @@ class Sweeps:
                 adjoint, before = level.adjoints.taken(x.var, x.loc)
                 if adjoint is None:
                     return ()
-                return (*before, *self._memory.load(x, level.of, adjoint))
+                added = self._memory.load(x, level.of, adjoint)
+                if x.var.name in self._compared and added:  # one in a loop has an adjoint
+                    some = e.Compare("ne", adjoint, zero(adjoint.type))
+                    added = (s.If(some, added, (), x.loc),)
+                return (*before, *added)
             case s.Store() | s.Atomic():
                 return self._back_write(x, level)
             case s.If():
@@ -305,7 +342,7 @@ class Sweeps:
                 return (s.If(level.of(x.condition), then, orelse, x.loc),) if then or orelse else ()
             case Rounds():
                 return self._back_rounds(x, level)
-            case s.SubGroup() | s.WorkgroupUniform():
+            case s.SubGroup() | s.WorkgroupUniform() | s.WorkgroupReduce():
                 return self._back_together(x, level)
             case s.Barrier():
                 return (replace(x),)
@@ -365,7 +402,9 @@ class Sweeps:
             return tuple(statements)
         return (*statements, *level.adjoints.add(x.value, adjoint, x.loc))
 
-    def _back_together(self, x: s.SubGroup | s.WorkgroupUniform, level: Level) -> s.Block:
+    def _back_together(
+        self, x: s.SubGroup | s.WorkgroupUniform | s.WorkgroupReduce, level: Level
+    ) -> s.Block:
         if x.var.name not in self._activity.names:
             return ()
         adjoint, before = level.adjoints.taken(x.var, x.loc)

@@ -1,27 +1,98 @@
-"""Prints effects and control flow."""
+"""Prints effects and control flow.
+
+Additions to two neighbouring elements, such as those of a point, become one instruction where a
+device has it.
+"""
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Final
 
-from portable.dtypes import DType, int32, uint32
+from portable.dtypes import DType, float32, int32, uint32
 from portable.errors import LaunchError, UnsupportedError
 from portable.lang.emit import vectors
-from portable.lang.emit.atomic_pairs import atomic_pairs
 from portable.lang.emit.atomics import Atomics
 from portable.lang.emit.context import Code, Context, Level, Writer, wrapped
 from portable.lang.emit.expressions import Expressions
 from portable.lang.emit.memory import Memory
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements, linear_id, sub_group_id
+from portable.lang.ir.kernel import all_statements, linear_id, reads, sub_group_id, subexpressions
 from portable.lang.ir.types import Array, ValueType, Vector
 from portable.lang.passes.sub_groups import active_items
+
+
+def atomic_runs(body: s.Block) -> dict[int, tuple[s.Atomic, ...]]:
+    """Runs of relaxed additions of a block to neighbours, nobody asking for the values from before.
+
+    Returns
+    -------
+    dict
+        By identities: of the last of a run all, in the order of their elements; of the others,
+        which are done with it, none.
+    """
+    result: dict[int, tuple[s.Atomic, ...]] = {}
+    waiting: list[s.Atomic] = []
+    for x in body:
+        if isinstance(x, s.Atomic) and _is_addition(x):
+            waiting.append(x)
+        elif isinstance(x, s.Let) or (
+            isinstance(x, s.Assign) and not any(x.var.name in _names(y) for y in waiting)
+        ):
+            continue
+        else:
+            result |= _runs(waiting)
+            waiting.clear()
+    return result | _runs(waiting)
+
+
+def _runs(additions: Sequence[s.Atomic]) -> dict[int, tuple[s.Atomic, ...]]:
+    """Those of some additions that may be done where the last of them is."""
+    result: dict[int, tuple[s.Atomic, ...]] = {}
+    left = list(additions)
+    while left:
+        run = [left.pop()]
+        latest = run[0]
+        while True:
+            more = [x for x in left if any(_are_neighbours(x, y) for y in run)]
+            fresh = [x for x in more if all(_last(x) != _last(y) for y in run)][:1]
+            if not fresh:
+                break
+            run += fresh
+            left.remove(fresh[0])
+        if len(run) > 1:
+            result |= {id(x): () for x in run}
+            result[id(latest)] = tuple(sorted(run, key=_last))
+    return result
+
+
+def _last(x: s.Atomic) -> int:
+    """The constant that the last index is."""
+    assert isinstance(x.index[-1], e.Const)
+    return int(x.index[-1].value)
+
+
+def _is_addition(x: s.Atomic) -> bool:
+    array = x.array
+    there = array.space == "global" and array.dtype is float32 and array.strides[-1:] == ("unit",)
+    constant = bool(x.index) and isinstance(x.index[-1], e.Const)
+    return there and constant and (x.op, x.var, x.order) == ("add", None, "relaxed")
+
+
+def _are_neighbours(x: s.Atomic, y: s.Atomic) -> bool:
+    same = (x.array, x.scope, x.index[:-1]) == (y.array, y.scope, y.index[:-1])
+    return same and abs(_last(x) - _last(y)) == 1
+
+
+def _names(x: s.Atomic) -> set[str]:
+    expressions = (z for y in reads(x) for z in subexpressions(y))
+    return {z.name for z in expressions if isinstance(z, e.Variable)}
+
 
 # Pseudo-random delays around whatever synchronises, so that programs meet rare orders of events.
 #
@@ -189,7 +260,7 @@ def _synchronises(context: Context) -> bool:
     return any(isinstance(x, kinds) for x in all_statements(context.kernel.body))
 
 
-# Prints effects and control flow.
+# -- statements ------------------------------------------------------------------------------------
 
 _FIRST: Final = "barrier.first"
 _OWN: Final = "barrier.sub_group"
@@ -217,12 +288,12 @@ class Statements:
 
     def block(self, body: s.Block) -> None:
         """Prints the statements of a block."""
-        pairs = atomic_pairs(body) if self.context.capabilities.atomic_pairs else {}
+        runs = atomic_runs(body) if self.context.capabilities.atomic_pairs else {}
         for statement in body:
-            if id(statement) not in pairs:
+            if id(statement) not in runs:
                 self.statement(statement)
-            elif (both := pairs[id(statement)]) is not None:
-                self._lines(self._atomics.pair(*both))
+            elif runs[id(statement)]:
+                self._lines(self._atomics.run(runs[id(statement)]))
 
     def statement(self, x: s.Statement) -> None:
         """Prints one statement."""
