@@ -16,7 +16,7 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.products.kernels import finished, matrices
+from portable.linalg.products.kernels import finished, matrices, matrix_of
 from portable.linalg.products.schedules import matrices_of
 from portable.primitives.scans.board_kernels import chain_added, levels_of, total_of_levels
 
@@ -60,8 +60,9 @@ class Slim(NamedTuple):
         `portable.primitives.scans.board_kernels` has it; 0 where one chain is all.
     clamped : bool
         Whether a vector has more lanes than there are columns.
-    plain : bool
-        Whether nothing but a factor is applied to sums.
+    whole : bool
+        Whether vectors are finished and stored as they are: there are as many columns, and sums are
+        multiplied and added to alone.
     """
 
     rows: int
@@ -71,7 +72,7 @@ class Slim(NamedTuple):
     split_k: bool = False
     levels: int = 0
     clamped: bool = False
-    plain: bool = False
+    whole: bool = False
 
 
 def slim_for(
@@ -141,6 +142,40 @@ def add_products(
             for v in kl.static_range(SLIM.vectors):
                 at = r * SLIM.vectors + v
                 sums[at] = kl.fma(factor, given[v], sums[at])
+
+
+@function
+def neighbours_of(x: kl.Array, row: kl.Scalar, first: kl.Scalar, LANES: int) -> Any:
+    """Neighbours in a row of a matrix or row vector that is broadcast along extents of 1."""
+    if x.ndim == 1:
+        value = kl.splat(x[0], LANES)
+        if x.shape[0] > 1:
+            value = kl.vload(x, first, lanes=LANES)
+        return value
+    at = kl.where(x.shape[0] == 1, 0, row)
+    value = kl.splat(x[at, 0], LANES)
+    if x.shape[1] > 1:
+        value = kl.vload(x, at, first, lanes=LANES)
+    return value
+
+
+@function
+def finished_columns(
+    total: kl.Scalar,
+    terms: Any,
+    out: kl.Array,
+    row: tuple[kl.Scalar, ...],
+    first: kl.Scalar,
+    LANES: int,
+) -> Any:
+    """`portable.linalg.products.kernels.finished` without an activation, of neighbours in a row."""
+    alpha, beta, c, bias = terms
+    value = alpha * total
+    if c is not None:
+        value = value + beta * neighbours_of(matrix_of(c, out, row[0]), row[1], first, LANES)
+    if bias is not None:
+        value = value + neighbours_of(matrix_of(bias, out, row[0]), row[1], first, LANES)
+    return value
 
 
 @function
@@ -214,18 +249,27 @@ def gemm_slim(
             add_in_chains(sums, *given)
         else:
             add_products(sums, *given)
-        terms = alpha, beta, c, bias
-        for r in kl.static_range(ROWS):
-            if row + r < m:
+        terms, some = (alpha, beta, c, bias), kl.minimum(m - row, ROWS)
+        if SLIM.whole:
+            for r in kl.static_range(ROWS):
+                if r < some:
+                    line = batch, row + r
+                    # Where vectors meet, their sums are the same, and nothing is stored before all
+                    # is read: `c` may be the result.
+                    done = [
+                        finished_columns(sums[r * VECTORS + v], terms, out, line, columns[v], LANES)
+                        for v in range(VECTORS)
+                    ]
+                    for v in kl.static_range(VECTORS):
+                        kl.vstore(result, row + r, columns[v], done[v])
+        else:
+            # Through memory: finished lane by lane in registers they are pages of code.
+            tile = kl.private((ROWS, VECTORS * LANES), ACC)
+            for r in kl.static_range(ROWS):
                 for v in kl.static_range(VECTORS):
-                    total = sums[r * VECTORS + v]
-                    if SLIM.plain and not SLIM.clamped:
-                        # Where vectors meet, their sums are the same.
-                        kl.vstore(result, row + r, columns[v], alpha * total)
-                    else:
-                        for lane in kl.static_range(LANES):
-                            column = columns[v] + lane
-                            if column >= v * LANES and column < n:
-                                position = batch, row + r, column
-                                done = finished(total[lane], terms, out, position, ACTIVATION)
-                                result[row + r, column] = done
+                    kl.vstore(tile, r, columns[v], sums[r * VECTORS + v])
+            for r in range(some):
+                for column in range(n):
+                    position = batch, row + r, column
+                    done = finished(tile[r, column], terms, out, position, ACTIVATION)
+                    result[row + r, column] = done
