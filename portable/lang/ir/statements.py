@@ -514,7 +514,8 @@ class ForElements(Statement):
 
     `row` and `column` (of index type) and `value` (a declared variable of the fragment's element
     type) describe it; where `writes`, what `body` leaves in `value` becomes the element. Every
-    element is held by exactly one work-item of the scope.
+    element is held by exactly one work-item of the scope. `others` are what `partners`, fragments
+    of the same shape, scope and use, hold in the same place.
     """
 
     fragment: Fragment = field(metadata=UPDATES)
@@ -524,6 +525,8 @@ class ForElements(Statement):
     body: Block = field(metadata=BLOCK)
     writes: bool
     loc: Location
+    partners: tuple[Fragment, ...] = field(default=(), metadata=READS)
+    others: tuple[Variable, ...] = field(default=(), metadata=UPDATES)
 
     def together(self) -> Scope:
         """Those who hold the matrix."""

@@ -467,7 +467,10 @@ class Wgmma(Strategy):
 
     def elements(self, x: s.ForElements) -> s.Block:
         """Runs the body for each register."""
-        body = self._own(self._held[x.fragment].elements(self.work, x), x.loc)
+        partners = [self._held[y] for y in x.partners]
+        body = self._own(self._held[x.fragment].elements(self.work, x, partners), x.loc)
+        if partners:  # which may be of a round whose products are still under way
+            return tuple(y for z in x.partners for y in self._settled(z, x.loc)) + body
         return self._before_use(x.fragment, x.loc) + body
 
     def _own(self, block: s.Block, loc: Location) -> s.Block:
