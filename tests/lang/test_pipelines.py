@@ -81,9 +81,7 @@ def piped_by_step(a: Any, b: Any, out: Any, *, STAGES: int, AHEAD: int) -> None:
 
 
 @pytest.mark.parametrize(("stages", "ahead"), [(1, 0), (2, 1), (3, 0)])
-def test_what_follows_each_product_sees_its_sums(
-    device: Device, stages: int, ahead: int
-) -> None:
+def test_what_follows_each_product_sees_its_sums(device: Device, stages: int, ahead: int) -> None:
     rng = np.random.default_rng(stages)
     m, n, k = 19, 21, 77
     a, b = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((m, k), (k, n)))

@@ -515,7 +515,9 @@ class Translator(BindingTranslator):
     def _held_value(self, fragment: Fragment) -> e.Variable:
         """A variable for one of its elements in registers."""
         native = self.builder.options.native_half
-        return self.builder.declare("element", fragment.dtype if native else fragment.dtype.register)
+        return self.builder.declare(
+            "element", fragment.dtype if native else fragment.dtype.register
+        )
 
     # -- functions -------------------------------------------------------------------------
 

@@ -216,7 +216,9 @@ class Held:
         code = work.code(x.loc)
         code.emit(*self.together)
         copied = self._copied(code)
-        beside = [(other, held._copied(code)) for other, held in zip(x.others, partners, strict=True)]
+        beside = [
+            (other, held._copied(code)) for other, held in zip(x.others, partners, strict=True)
+        ]
         with code.loop("held", len(self.registers), unroll=-1) as which:
             row, column = self._place(which)
             code.emit(s.Let(x.row, row, x.loc))
