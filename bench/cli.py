@@ -16,7 +16,6 @@ from typing import Any, Final, NoReturn, Self
 import click
 from rich.table import Table
 
-from portable.backend import Device
 from portable.errors import DataError, PortableError
 from portable.system.console import show
 from portable.system.files import write_whole
@@ -32,14 +31,13 @@ from portable_bench.results import Cell, Results, changes, joined, load, regress
 from portable_bench.roof import roofs, with_roofs
 from portable_bench.run import Job, measured
 from portable_bench.scale_cli import scale
-from portable_bench.scaling import fits, models, predictions
+from portable_bench.scaling import fits, models
 from portable_bench.tables import (
     change_table,
     fit_table,
     ladder_table,
     model_table,
     peer_tables,
-    prediction_table,
     remarks,
     tables,
 )
@@ -83,7 +81,7 @@ class Endings:
         raise KeyboardInterrupt
 
 
-# The command ``portable bench``, and those under it: ``cliffs``, ``compare``, ``join`` ...
+# -- the command -----------------------------------------------------------------------------------
 
 _QUICK: Final = 108.0
 _PATH: Final = click.Path(dir_okay=False, path_type=Path)
@@ -126,7 +124,6 @@ bench.add_command(cliffs)
 @click.option("--sweep", "effort", flag_value="sweep", help="Many sizes, to see how times grow.")
 @click.option("--ladder", is_flag=True, help="Every algorithm from the plainest to the fastest.")
 @click.option("--roof/--no-roof", "roof", default=True, help="Measure what devices can do, too.")
-@click.option("--model", is_flag=True, help="What models of the devices predict, beside.")
 @click.option("--seconds", type=click.FloatRange(min=0), help="Time for the samples of a cell.")
 @click.option("--budget", type=click.FloatRange(min=0), help="Time for the whole run, in seconds.")
 @click.option(
@@ -147,7 +144,6 @@ def run(
     effort: Effort,
     ladder: bool,
     roof: bool,
-    model: bool,
     seconds: float | None,
     budget: float | None,
     patience: float | None,
@@ -201,8 +197,6 @@ def run(
                 (plot_path, lambda: _plot(plot_path, cells, ladders)),
             ]
             made = [*_tables(cells, ladders), *_changed(baseline, cells)]
-            if model:
-                made += _predicted(cells, devices)
             _put_out(outputs, made, results)
         except KeyboardInterrupt:
             _tell("interrupted")
@@ -343,11 +337,6 @@ def _plot(path: Path | None, cells: Sequence[Cell], ladders: Sequence[Cell]) -> 
 
 def _changed(baseline: Results | None, cells: Sequence[Cell]) -> list[Table]:
     return [change_table(changes(baseline.cells, cells))] if baseline else []
-
-
-def _predicted(cells: Sequence[Cell], devices: Sequence[Device]) -> list[Table]:
-    predicted = predictions(cells, {x.name: x.capabilities for x in devices})
-    return [prediction_table(predicted)] if predicted else []
 
 
 def _tables(cells: Sequence[Cell], ladders: Sequence[Cell]) -> list[Table]:

@@ -65,7 +65,7 @@ def in_place(runtime: Runtime, array: Array) -> np.ndarray[Any, Any]:
     return np.asarray(_Place(array, mapped, low))
 
 
-# Any OpenCL device: arrays in device buffers from a memory pool.
+# -- backend ---------------------------------------------------------------------------------------
 
 
 class OpenCLDevice(RuntimeDevice):

@@ -92,7 +92,7 @@ class KeptPrograms:
             oldest.release()
 
 
-# One OpenCL device's context, queue, compiler and launches; what opencl, cpu and sycl share.
+# -- runtime ---------------------------------------------------------------------------------------
 
 _SMALL = 1024
 """Bytes."""

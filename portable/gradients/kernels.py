@@ -173,7 +173,8 @@ class _Derived(Kernel):
         assert isinstance(given, CompositeSpec)
         assert isinstance(gradients, CompositeSpec)
         specs, names = given.items, list(self._primal.parameters.positional)
-        wanted_adjoint = replace(wanted, parameters=specs, ragged=())
+        options = replace(wanted.options, whole_reductions=True)
+        wanted_adjoint = replace(wanted, parameters=specs, options=options, ragged=())
         ir = _in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
         pairs = gradients_of(ir, names, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]

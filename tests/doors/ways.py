@@ -108,14 +108,6 @@ WAYS: Final[tuple[Way, ...]] = (
         "sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 512), (512, 8)),
         _many_units,
     ),
-    _way(
-        "packed operands", doors.PRODUCT, "pack_right multiply", ((1024, 256), (256, 256)),
-        _compiled_alone,
-    ),
-    _way(
-        "packed operands, double", doors.PRODUCT, "pack_right multiply", ((450, 450), (450, 450)),
-        _compiled_alone, "float64",
-    ),
     _way("a vector", doors.ARRAY_PRODUCT, "matrix_by_vector", ((20, 24), (24, 1)), _alone),
     _way(
         "a vector of complex numbers", doors.ARRAY_PRODUCT, "pairs_by_vector",
@@ -280,7 +272,9 @@ ELSEWHERE: Final[dict[str, str]] = {
     "add_parts": "tests/conv/test_plans.py",
     "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",
-    "convolve_groups sum_group_channels sum_group_pixels": ("tests/conv/test_ways.py"),
+    "convolve_channels convolve_groups sum_group_channels sum_group_pixels": (
+        "tests/conv/test_ways.py"
+    ),
     # transforms
     "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
     # matrices of bits

@@ -111,7 +111,7 @@ def _same(a: Any, b: Any) -> bool:
         return False
 
 
-# What can be read off Python's statements and the program's before they are translated further.
+# -- syntax ----------------------------------------------------------------------------------------
 
 _MOST_KNOWN: Final = 2**14
 """Statements of which it is remembered what they are like: helpers are inlined often."""

@@ -34,8 +34,6 @@ from portable.lang.ir.kernel import (
 )
 from portable.lang.ir.types import ValueType, Vector, scalar_of
 
-# Signed integers wrap: what might leave their range goes by way of unsigned ones, as all wrap.
-
 # Rounds constants itself, for compilers that do not find out what their own library gives.
 #
 # PoCL's library converts to integers and back on the way to a rounded float, and takes the float
@@ -201,7 +199,7 @@ def unknown_ones(dtype: DType) -> e.Expression:
     return e.Unary("neg", e.Cast(e.Compare("ne", _GROUPS, e.Const(0, int32)), dtype))
 
 
-# Writes negatives in ways that compilers do not lose.
+# -- negations -------------------------------------------------------------------------------------
 
 
 def keep_negations(kernel: Kernel) -> Kernel:

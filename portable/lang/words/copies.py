@@ -52,7 +52,7 @@ def pipeline(
     """
 
 
-# Copies between global and local memory.
+# -- copies ----------------------------------------------------------------------------------------
 
 
 @word

@@ -86,8 +86,7 @@ def band_to_bidiagonal(
     ``n^2 / (2 b)`` hops of ``16 b^2`` operations in a stage that leaves a bidiagonal matrix.
 
     Dependent steps and what they move through caches and local memory take the time, not
-    arithmetic. `portable bench band --model` shows what a model of that predicts, by which plans
-    are chosen.
+    arithmetic.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Products with few columns, and of many small matrices, where each work-item is alone.
 
-Tiles that are packed, or as wide as large products want them, are mostly empty there. A work-item
+Tiles as wide as large products want them are mostly empty there. A work-item
 holds a few rows of the result in registers, all their columns, and reads operands where they are.
 Two cores with AVX-512 took a half to a fifth of the time of tiles for up to 96 columns of `float32`
 and 48 of `float64`.

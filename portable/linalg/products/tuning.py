@@ -74,14 +74,13 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
         return False
     if not single and m % _CROWDS_ROWS:
         return False
-    width = max(dtype.itemsize, 4) if single else dtype.itemsize
     apart = choice["APART"]
     if apart and not _may_be_apart(choice, dtype, capabilities):
         return False
     if choice.get("RESIDENT") and (single or stages == 1):
         return False
-    needed = stages * (m + n) * k * width
-    room = capabilities.local_memory_most
+    needed = stages * (m + n) * k * dtype.itemsize
+    room = (1 + single) * capabilities.local_memory_most
     per_item = m * n // multiplying(choice)
     registers = per_item * dtype.register.itemsize // 4
     return bool(needed * 17 // 16 <= room and (single or 16 <= registers <= 160))
@@ -92,7 +91,8 @@ def _is_possible(
 ) -> bool:
     """Whether local memory holds a choice's tiles, rows one after another, which is the least.
 
-    And whether there is what those want that are copied apart: a driver may lack what another has.
+    A work-item that has a core to itself has other memory for what that does not hold. And whether
+    there is what those want that are copied apart: a driver may lack what another has.
     """
     m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
     if choice["APART"]:
@@ -102,7 +102,8 @@ def _is_possible(
             return False
         if not (in_vectors or has_tensor_copies(capabilities)):
             return False
-    return bool(stages * (m + n) * k * dtype.itemsize <= capabilities.local_memory_most)
+    held = stages * (m + n) * k * dtype.itemsize <= capabilities.local_memory_most
+    return bool(held or capabilities.lone_work_items)
 
 
 def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -112,7 +113,7 @@ def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) 
 
 
 _VALUES: Final = {
-    "BM": (16, 32, 48, 64, 96, 128, 132, 192, 256, 264, 384),
+    "BM": (16, 32, 48, 64, 96, 128, 132, 192, 256, 264, 384, 528),
     "BN": (32, 64, 128, 192, 256, 384, 512),
     "BK": (8, 16, 32, 48, 64, 96, 128),
     "STAGES": (1, 2, 3, 4, 6, 8),
