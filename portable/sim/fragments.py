@@ -226,7 +226,10 @@ def _(statement: s.Multiply, b: Builder) -> Step:
             limits = [holders.shared(w, "the valid part of a product", v(w)) for v in valid]
             _check_zeros(w, site, holders, (x, y), limits[2])
             product = np.where(_needed(product.shape[1:], limits[0], limits[1]), product, 0)
-        _matrices(w, accumulator, holders)[holders.instances] += product
+        sums = _matrices(w, accumulator, holders)
+        if statement.anew:
+            sums[holders.instances] = 0
+        sums[holders.instances] += product
         w.changes += 1
 
     return Plain(run)

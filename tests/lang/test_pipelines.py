@@ -60,7 +60,6 @@ class Weighted(NamedTuple):
 
     def add(self, step: Any) -> None:
         self.total.map(weighted, self.part, kl.f32(step + 1), self.row)
-        self.part.fill(0)
 
 
 @kernel
@@ -70,7 +69,6 @@ def piped_by_step(a: Any, b: Any, out: Any, *, STAGES: int, AHEAD: int) -> None:
     tile_b = kl.local((STAGES, TILE, TILE), b.dtype)
     total, part = (kl.matrix((TILE, TILE), a.dtype, scope="workgroup") for _ in range(2))
     total.fill(0)
-    part.fill(0)
     reader = Reader(a, b, row, column)
     for stage in kl.static_range(AHEAD):
         reader.start(tile_a[stage], tile_b[stage], stage)

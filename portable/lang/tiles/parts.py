@@ -91,10 +91,11 @@ def parts_of(fragments: tuple[Fragment, ...], body: s.Block) -> list[Part]:
     return sorted(parts, key=lambda part: order[part.fragments[0]])
 
 
-def _together(x: s.Multiply | s.ForElements) -> tuple[Fragment | Array, ...]:
-    """What a statement connects."""
+def _together(x: s.Statement) -> tuple[Fragment | Array, ...]:
+    """What a multiplication or a map connects."""
     if isinstance(x, s.ForElements):
         return x.fragment, *x.partners
+    assert isinstance(x, s.Multiply)
     return x.accumulator, _thing(x.a), _thing(x.b)
 
 

@@ -49,7 +49,12 @@ class Tiling(NamedTuple):
     @property
     def by_blocks(self) -> bool:
         """Whether each step has factors of its own."""
-        return self.split == "blocks"
+        return bool(self.split == "blocks")
+
+    @property
+    def split_of_sums(self) -> Any:
+        """What matrices of sums have for `split`."""
+        return "first" if self.by_blocks else self.split
 
     @property
     def ahead(self) -> int:

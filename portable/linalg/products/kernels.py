@@ -270,12 +270,11 @@ class Blocks(NamedTuple):
     DEPTH: int
 
     def add(self, step: kl.Scalar) -> None:
-        """Adds the sums of a step, and begins those of the next."""
+        """Adds the sums of a step."""
         k = self.origin.first + step * self.DEPTH
         blocks = k // self.lengths[0], k // self.lengths[1]
         first = self.origin.row, self.origin.column
         self.total.map(with_block, self.part, self.factors, first, blocks)
-        self.part.fill(0)
 
 
 @function
@@ -286,7 +285,8 @@ def blocks_of(
     factors, k = epilogue.terms[1], operands[0].shape[1]
     factors = tuple(matrix_of(x, epilogue.out, origin.batch) for x in factors)
     lengths = k // factors[0].shape[1], k // factors[1].shape[0]
-    return Blocks(*pair, factors, origin, lengths, TILING.depth)
+    total, part = pair
+    return Blocks(total, part, factors, origin, lengths, TILING.depth)
 
 
 @function

@@ -27,8 +27,9 @@ def room(operands: tuple[kl.Array, ...], ACC: Any, TILING: Tiling, TRANSPOSED: b
 @function
 def sums(ACC: Any, TILING: Tiling) -> Any:
     """A workgroup's sums of a tile."""
-    split = "first" if TILING.by_blocks else TILING.split
-    return kl.matrix(TILING[0:2], ACC, scope="workgroup", units=TILING.units, split=split)
+    split = TILING.split_of_sums
+    acc = kl.matrix(TILING[0:2], ACC, scope="workgroup", units=TILING.units, split=split)
+    return acc
 
 
 @function

@@ -17,7 +17,7 @@ from portable.linalg.base.operands import broadcast_shape, common_dtype
 from portable.linalg.products.gemm import gemm, product_with_factors
 from portable.linalg.products.kernels import matrix_of, scaled
 from portable.linalg.products.launches import BLOCK
-from portable.linalg.products.rows import bytes_by_units
+from portable.linalg.products.rows import bytes_by_units, in_rows
 from portable.linalg.products.schedules import matrices_of
 from portable.namespace import device_of_arrays
 from portable.primitives.mapping import copy
@@ -186,9 +186,16 @@ def _multiply(rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, precisio
     elif whole:
         product_with_factors(a, columns, factors, out, precision)
     elif all(k // x.shape[-1] % BLOCK == 0 for x in scales):
-        product_with_factors(a, columns, factors, out, "blocks")
+        product_with_factors(a, columns, _side_by_side(device, factors), out, "blocks")
     else:
         _multiplied_first(device, (a, a_scales), (b, b_scales), out)
+
+
+def _side_by_side(device: Device, factors: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Factors of which those of neighbours in a tile are neighbours in memory."""
+    left, right = factors
+    rows = in_rows(device, _turned(left), turned=True)
+    return _turned(rows), in_rows(device, right, turned=True)
 
 
 def _checked_shape(a: Any, b: Any, a_scales: Any, b_scales: Any) -> tuple[int, ...]:

@@ -55,7 +55,8 @@ def _pipeline(
     here = builder.location
     multiply = product.pop()
     assert isinstance(multiply, s.Multiply)
-    product.append(replace(multiply, loc=here))  # the user's, not the helper's
+    # The location is the user's, not the helper's.
+    product.append(replace(multiply, loc=here, anew=after is not None))
     if after is not None:
         with builder.block() as following:
             builder.inline(pipeline.follow, [after, step], {})
