@@ -262,16 +262,15 @@ def _is_slim(asked: Asked) -> bool:
 
 def _slim(asked: Asked) -> Iterator[TileLaunch]:
     """The kernel for few columns and small matrices, where it pays."""
-    constants, shape, beside = asked.constants, asked.shape, asked.beside
+    constants, shape = asked.constants, asked.shape
     tiles = slim_for(asked.device.capabilities, constants["ACC"], shape, asked.k)
     if tiles is None:
         return
     slim, parts, items = tiles
     settings = {**constants, "ACTIVATION": keep} if parts > 1 else constants
-    clamped = shape[-1] < slim.lanes
-    plain = parts > 1 or not (beside.added or beside.biased or settings["ACTIVATION"] is not keep)
-    given = {"SLIM": slim, "CLAMPED": clamped, "PLAIN": plain}
-    yield TileLaunch(gemm_slim[items, 1], {**given, **settings}, parts)
+    whole = not slim.clamped and settings["ACTIVATION"] is keep
+    given = {"SLIM": slim._replace(whole=whole), **settings}
+    yield TileLaunch(gemm_slim[items, 1], given, parts)
 
 
 def _tiles(asked: Asked) -> Iterator[TileLaunch]:

@@ -180,8 +180,9 @@ def schemes(
 ) -> tuple[tuple[Parameters, int], ...]:
     """Parameters to try for a product, and into how many parts to cut its sums, the best first.
 
-    A model of the device ranks what its table lists (`gemm_model`). Where a work-item has a core to
-    itself, large tiles do more with what they copy, but the core with most tiles sets the time.
+    A model of the device ranks what its table lists (`portable.linalg.products.model`). Where a
+    work-item has a core to itself, large tiles do more with what they copy, but the core with most
+    tiles sets the time.
 
     Parameters
     ----------
