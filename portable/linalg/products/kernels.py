@@ -14,7 +14,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.mainloop import mainloop, multiply, prologue, room, sums
+from portable.linalg.products.mainloop import mainloop, multiply, prologue, room
 from portable.linalg.products.schedules import (
     OneEach,
     Part,
@@ -348,19 +348,23 @@ def gemm_tiles(
     """
     BM, BN, BK = TILING[0:3]
     tiles, acc = room((a, b), ACC, TILING)
-    pair = acc, sums(ACC, TILING) if TILING.by_blocks else None
+    total = acc
+    if TILING.by_blocks:
+        total = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split="first")
     operands, steps = (a, b), kl.cdiv(a.shape[a.ndim - 1], BK)
     epilogue = Epilogue((alpha, beta, c, bias), out, ACTIVATION)
     if TILING.persistent:
         schedule, done = Persistent(tiles_of(out, 0, BM, BN), steps), 0
         for turn in range(*schedule.turns()):
-            done += make_tile(pair, tiles, operands, schedule.piece(turn), done, epilogue, TILING)
+            done += make_tile(
+                (total, acc), tiles, operands, schedule.piece(turn), done, epilogue, TILING
+            )
     elif TILING.split_k:
         part = Part(tiles_of(out, 1, BM, BN), out.shape[0], steps).piece(kl.group_id(0))
-        make_tile(pair, tiles, operands, part, 0, epilogue, TILING)
+        make_tile((total, acc), tiles, operands, part, 0, epilogue, TILING)
     else:
         whole = OneEach(steps).piece(kl.group_id(0))
-        make_tile(pair, tiles, operands, whole, 0, epilogue, TILING)
+        make_tile((total, acc), tiles, operands, whole, 0, epilogue, TILING)
 
 
 @kernel

@@ -21,15 +21,10 @@ def room(operands: tuple[kl.Array, ...], ACC: Any, TILING: Tiling, TRANSPOSED: b
     (left, right), (BM, BN, BK, STAGES) = operands, TILING[0:4]
     tile_a = kl.local((STAGES, BK, BM) if TRANSPOSED else (STAGES, BM, BK), left.dtype)
     tile_b = kl.local((STAGES, BK, BN), right.dtype)
-    return (tile_a, tile_b), sums(ACC, TILING)
-
-
-@function
-def sums(ACC: Any, TILING: Tiling) -> Any:
-    """A workgroup's sums of a tile."""
-    split = TILING.split_of_sums
-    acc = kl.matrix(TILING[0:2], ACC, scope="workgroup", units=TILING.units, split=split)
-    return acc
+    acc = kl.matrix(
+        (BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split_of_sums
+    )
+    return (tile_a, tile_b), acc
 
 
 @function
