@@ -13,6 +13,7 @@ import numpy as np
 
 from portable import lang as kl
 from portable.backend import Capabilities, Device
+from portable.backend.faults import Fault
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, Shared, adjoint_of
@@ -27,7 +28,9 @@ from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import CompositeSpec, Specialisation, constant_key, is_array
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.function import Marked
+from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel as KernelIR
+from portable.lang.ir.kernel import all_statements
 from portable.lang.kernel import Kernel, kernel
 from portable.lang.launch.definition import Parameters
 from portable.lang.launch.filling import owners_of
@@ -179,15 +182,19 @@ class _Derived(Kernel):
         specs, names = given.items, list(self._primal.parameters.positional)
         options = replace(wanted.options, whole_reductions=True)
         wanted_adjoint = replace(wanted, parameters=specs, options=options, ragged=())
-        ir = _in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
+        ir = in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
         pairs = gradients_of(ir, names, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
         thrifty, deterministic = self._way
         return adjoint_of(ir, restricted, self._dims, thrifty=thrifty, deterministic=deterministic)
 
 
-def _in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
-    """A kernel whose copies and matrix fragments are loads, stores and loops."""
+def in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
+    """A kernel whose copies and matrix fragments are loads, stores and loops.
+
+    Sums over all work-items, which its adjoint has beside what it has, are made of shuffles only
+    where these can be trusted.
+    """
     plain = replace(
         capabilities,
         matrix_units=frozenset(),
@@ -195,7 +202,11 @@ def _in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
         lone_work_items=False,
         vector_bytes=1,
     )
-    return lower(kernel, plain)
+    made = lower(kernel, plain)
+    shuffles = any(isinstance(x, s.SubGroup) for x in all_statements(made.body))
+    if Fault.LOST_LANES in capabilities.faults and not shuffles:
+        return replace(made, sub_group_size=1)
+    return made
 
 
 class AdjointKernel:
