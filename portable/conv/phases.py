@@ -14,11 +14,10 @@ from math import gcd
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
-from portable.conv.direct import direct
 from portable.conv.direct.adding import clear
 from portable.conv.direct.boxes import channels_last
 from portable.conv.geometry import Geometry, Window
-from portable.conv.layouts import as_nchw
+from portable.conv.layouts import as_nchw, in_c_order
 from portable.conv.method import Epilogue
 from portable.conv.route import route
 from portable.conv.settings import Settings
@@ -166,7 +165,7 @@ def make_from_phases(
         raise UnsupportedError(
             f'algorithm={given.algorithm!r} takes a stride of 1; use "direct" or "auto"'
         )
-    flat = direct.in_c_order(device, result)
+    flat = in_c_order(device, result)
     if flat and dy.size and _pays_to_turn(device, shape, given, len(parts)):
         _make_turned(device, shape, dy, w, result, given, epilogue)
         return

@@ -16,9 +16,8 @@ from portable.conv.direct.box_kernels import (
     gather_patches,
     multiply_boxes,
 )
-from portable.conv.direct.direct import in_c_order
 from portable.conv.geometry import Geometry, Layout, Pair, Window
-from portable.conv.layouts import as_nchw
+from portable.conv.layouts import as_nchw, in_c_order
 from portable.conv.method import Epilogue, Method, Split, most_workspace
 from portable.conv.tuning import direct_choices
 from portable.dtypes import DType, float32

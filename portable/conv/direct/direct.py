@@ -17,12 +17,11 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.backend import Device
 from portable.conv.geometry import Geometry, Window
-from portable.conv.layouts import as_nchw
+from portable.conv.layouts import as_nchw, in_c_order
 from portable.conv.method import Epilogue, Method, Split
 from portable.dtypes import DType, dtype
 from portable.lang.function import Function, function
 from portable.lang.kernel import kernel
-from portable.lang.launch.again import lies_whole
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
@@ -410,8 +409,3 @@ def tiles_for(
     room = max(can.local_memory, can.local_memory_opt_in) // (_SLOTS * kind.itemsize)
     known = candidates(device, kind, rung, size)
     return tuple(x for x in known if (x["BM"] + x["BN"]) * x["BK"] <= room) or known
-
-
-def in_c_order(device: Device, x: Any) -> bool:
-    """Whether elements follow each other in memory, the last dimension fastest."""
-    return lies_whole(device.view(x))
