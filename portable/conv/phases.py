@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
 from portable.conv.direct.adding import clear
+from portable.conv.direct.apart import are_apart, product_of_windows, spread
 from portable.conv.direct.boxes import channels_last
 from portable.conv.geometry import Geometry, Window
 from portable.conv.layouts import as_nchw, in_c_order
@@ -166,6 +167,9 @@ def make_from_phases(
             f'algorithm={given.algorithm!r} takes a stride of 1; use "direct" or "auto"'
         )
     flat = in_c_order(device, result)
+    if flat and dy.size and _is_one_product(device, shape, epilogue):
+        _make_apart(device, shape, dy, w, result, given)
+        return
     if flat and dy.size and _pays_to_turn(device, shape, given, len(parts)):
         _make_turned(device, shape, dy, w, result, given, epilogue)
         return
@@ -175,6 +179,29 @@ def make_from_phases(
             clear(part.pixels(target))
         else:
             _make_phase(device, part, part.shape, dy, w, target, given, epilogue)
+
+
+def _is_one_product(device: Device, shape: Geometry, epilogue: Epilogue) -> bool:
+    """Whether windows share no pixel, and nothing else is done to what they saw."""
+    crowd = not device.capabilities.lone_work_items
+    return crowd and are_apart(shape) and epilogue == Epilogue()
+
+
+def _make_apart(
+    device: Device, shape: Geometry, dy: Any, w: Any, result: Any, given: Settings
+) -> None:
+    """Makes the gradient of windows that share no pixel by one product."""
+    kind, layout, seen = dtype(dy.dtype), given.layout, product_of_windows(shape)
+    if layout == "NHWC" and shape.window.count > 1:
+        taps = device.empty((shape.filters, *shape.window.taps, shape.channels), kind)
+        copy_into(w, device.namespace().permute_dims(taps, (0, 3, 1, 2)))
+        w = taps
+    way = route(device, seen, kind, layout, "direct", state(), False, given.precision)
+    parts = device.empty(way.result_shape, kind)
+    w = device.namespace().reshape(w, (shape.filters, seen.filters, 1, 1))
+    filters = way.method.filters(w, turned=True)
+    way.method.run(dy, filters, parts, Epilogue(), way.new_workspace())
+    spread(device, shape, parts, result, layout)
 
 
 def _pays_to_turn(device: Device, shape: Geometry, given: Settings, count: int) -> bool:

@@ -283,7 +283,7 @@ class Boxes(Method):
             room = self.device.empty(extents, self.kind)
         launcher = arrange_filters[(blocks * room.shape[3], depth), None]
         each, merged = shape.filters // shape.groups, shape.groups // blocks
-        enqueue(launcher, w, room, each, merged, TURNED=turned)
+        enqueue(launcher, w, room, each, merged, TAPS=tuple(w.shape[2:]), TURNED=turned)
         if self.patches or self.seen is not shape:
             room = space.reshape(room, (self.window.count, -1, 1, room.shape[3]))
         return room[..., :count]

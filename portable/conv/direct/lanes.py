@@ -549,7 +549,7 @@ class Lanes(Method):
         each = self._depth * prod(map(len, self._phases)) * self.workspace_kind.itemsize
         shares = [n for n in _SHARES if n <= units]
         cuts = []
-        for rows in sorted({-(-height // n) for n in _SHARES if n <= height}):
+        for rows in sorted({1, *(-(-height // n) for n in _SHARES if n <= height)}):
             seen = (rows + more[0]) * (width + more[1])
             if rows == 1 or seen * each <= _CACHE:
                 seen_rows, seen_columns = rows + more[0], width + more[1]
