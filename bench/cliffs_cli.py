@@ -304,7 +304,7 @@ def _nothing() -> None:
     """NumPy is done when it returns."""
 
 
-# The command ``portable bench cliffs``.
+# -- cliffs: the command ---------------------------------------------------------------------------
 
 _HALF: Final = 0.5
 _SHOWN: Final = 20

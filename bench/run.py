@@ -330,7 +330,7 @@ def _progress() -> Progress:
     )
 
 
-# A run: what is to be measured, in a process where nothing holds libraries back.
+# -- run -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

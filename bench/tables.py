@@ -12,7 +12,7 @@ from rich.table import Table
 from portable_bench.environment import Library
 from portable_bench.results import Cell, Change, Outcome, time_ratio
 from portable_bench.roof import Roof, attained, roofs
-from portable_bench.scaling import Fit, Model, Prediction
+from portable_bench.scaling import Fit, Model
 
 # Numbers as people read them.
 
@@ -42,7 +42,7 @@ def number(x: float | None) -> str:
     return f"{x:.3g}" if x < 1000 else f"{x:,.0f}"
 
 
-# Results as tables for people.
+# -- tables ----------------------------------------------------------------------------------------
 
 _OWN = "portable, "
 
@@ -248,20 +248,6 @@ def model_table(models: Sequence[Model]) -> Table:
         each = ", ".join(f"{name} {seconds(x)}" for name, x in model.seconds.items())
         figures = (str(model.points), percent(model.deviation), percent(model.worst))
         _add(table, model.operation, model.device, model.dtype, *figures, each)
-    return table
-
-
-def prediction_table(predictions: Sequence[Prediction]) -> Table:
-    """A row per problem: what the model of its device gave it, and what it took."""
-    table = _table(
-        "predicted by models of the devices",
-        ("operation", "device", "type", "size"),
-        ("predicted", "measured"),
-        "off by",
-    )
-    for x in predictions:
-        times = (seconds(x.predicted), seconds(x.measured), f"{100 * x.error:+.0f} %")
-        _add(table, x.operation, x.device, x.dtype, x.size, *times)
     return table
 
 

@@ -230,7 +230,7 @@ def xp(device: str | Device | None = None, *, api_version: str | None = None) ->
     return BoundNamespace(bound, api_version)
 
 
-# Which device and which namespace arrays belong to, and how they get to another.
+# -- namespace -------------------------------------------------------------------------------------
 
 _DLPACK_BACKENDS = {1: "cpu", 2: "cuda", 10: "rocm", 13: "cuda", 14: "sycl"}
 _HOST_MEMORY = 1

@@ -61,7 +61,7 @@ def _precisions(can: Capabilities) -> str:
     return f"{half} f32" + (" f64" if can.float64 else "")
 
 
-# What devices can do, as JSON: written by ``portable devices --json``, read by the simulator.
+# -- profiles --------------------------------------------------------------------------------------
 
 FORMAT: Final = 1
 """Counts changes after which older files can no longer be read."""

@@ -140,7 +140,7 @@ def forecast_table(forecast: Forecast, coverage: float | None, unit: str = "Mbit
     return table
 
 
-# The command ``portable forecast``.
+# -- the command -----------------------------------------------------------------------------------
 
 _MODEL: Final = "forecast.safetensors"
 _DTYPES: Final = (float16, float32, float64)

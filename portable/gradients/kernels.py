@@ -8,22 +8,29 @@ from functools import lru_cache
 from itertools import count
 from math import prod
 from typing import Any, Final, NamedTuple
-from weakref import ref
 
 import numpy as np
 
 from portable import lang as kl
-from portable import registry
 from portable.backend import Capabilities, Device
+from portable.backend.faults import Fault
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, Shared, adjoint_of
-from portable.gradients.arguments import check_gradients, overlaps, views_of
+from portable.gradients.arguments import (
+    SeenArguments,
+    check_gradients,
+    overlaps,
+    signature,
+    views_of,
+)
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import CompositeSpec, Specialisation, constant_key, is_array
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.function import Marked
+from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel as KernelIR
+from portable.lang.ir.kernel import all_statements
 from portable.lang.kernel import Kernel, kernel
 from portable.lang.launch.definition import Parameters
 from portable.lang.launch.filling import owners_of
@@ -173,16 +180,21 @@ class _Derived(Kernel):
         assert isinstance(given, CompositeSpec)
         assert isinstance(gradients, CompositeSpec)
         specs, names = given.items, list(self._primal.parameters.positional)
-        wanted_adjoint = replace(wanted, parameters=specs, ragged=())
-        ir = _in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
+        options = replace(wanted.options, whole_reductions=True)
+        wanted_adjoint = replace(wanted, parameters=specs, options=options, ragged=())
+        ir = in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
         pairs = gradients_of(ir, names, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
         thrifty, deterministic = self._way
         return adjoint_of(ir, restricted, self._dims, thrifty=thrifty, deterministic=deterministic)
 
 
-def _in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
-    """A kernel whose copies and matrix fragments are loads, stores and loops."""
+def in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
+    """A kernel whose copies and matrix fragments are loads, stores and loops.
+
+    Sums over all work-items, which its adjoint has beside what it has, are made of shuffles only
+    where these can be trusted.
+    """
     plain = replace(
         capabilities,
         matrix_units=frozenset(),
@@ -190,7 +202,11 @@ def _in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
         lone_work_items=False,
         vector_bytes=1,
     )
-    return lower(kernel, plain)
+    made = lower(kernel, plain)
+    shuffles = any(isinstance(x, s.SubGroup) for x in all_statements(made.body))
+    if Fault.LOST_LANES in capabilities.faults and not shuffles:
+        return replace(made, sub_group_size=1)
+    return made
 
 
 class AdjointKernel:
@@ -248,7 +264,7 @@ class AdjointLauncher:
         self._key = key
         self._forward = adjoint.primal[key]
         self._plans: dict[Any, _Plan] = {}
-        self._familiar: tuple[tuple[_Same, _Plan], ...] = ()
+        self._familiar: tuple[tuple[SeenArguments, _Plan], ...] = ()
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launches the adjoint where its arrays live.
@@ -295,7 +311,7 @@ class AdjointLauncher:
         away = elsewhere() if all(isinstance(x, np.ndarray) for x in arrays) else None
         device = away or device_of(*arrays)
         self._check_overlaps(device, given)
-        key = (device.name, _signature(leaves), *map(constant_key, constants.items()))
+        key = (device.name, signature(leaves), *map(constant_key, constants.items()))
         known = self._plans.get(key)
         if known is not None:
             plan = known
@@ -308,7 +324,7 @@ class AdjointLauncher:
             if len(self._plans) >= _MOST_ADJOINTS:
                 self._plans.clear()
             self._plans[key] = plan
-        fresh = _Same.of(leaves, constants)
+        fresh = SeenArguments.of(leaves, constants)
         if fresh is not None:
             self._familiar = ((fresh, plan), *self._familiar[: _MOST_FAMILIAR - 1])
         return plan
@@ -514,61 +530,6 @@ class _Plan:
     def room(self, shape: tuple[int, ...], kind: DType) -> Any:
         """An array for what a launch keeps or hands on."""
         return np.empty(shape, kind.numpy) if self.on_host else self.device.empty(shape, kind)
-
-
-@dataclass(frozen=True)
-class _Same:
-    """Arguments that were looked at: recognised where the very same arrays come again.
-
-    Attributes
-    ----------
-    device : Device
-        The one in use.
-    arrays : tuple
-        Their numbers among all arguments, weak references and shapes.
-    others : tuple
-        The numbers of what is no array, and its kind.
-    constants : tuple
-    """
-
-    device: Device
-    arrays: tuple[Any, ...]
-    others: tuple[Any, ...]
-    constants: tuple[Any, ...]
-
-    @staticmethod
-    def of(leaves: Sequence[Any], constants: Mapping[str, Any]) -> _Same | None:
-        """What recognises them; None for arrays that nothing can remember without keeping them."""
-        try:
-            arrays = tuple((i, ref(x), x.shape) for i, x in enumerate(leaves) if is_array(x))
-        except TypeError:
-            return None
-        others = tuple((i, _kind(x)) for i, x in enumerate(leaves) if not is_array(x))
-        keys = tuple(map(constant_key, constants.items()))
-        return _Same(registry.device(), arrays, others, keys)
-
-    def recognises(self, leaves: Sequence[Any], constants: Mapping[str, Any]) -> bool:
-        """Whether they are the same arrays, and numbers like those."""
-        if len(leaves) != len(self.arrays) + len(self.others):
-            return False
-        if registry.device() is not self.device:  # which NumPy's arrays may go by
-            return False
-        for i, known, shape in self.arrays:
-            x = leaves[i]
-            if known() is not x or x.shape != shape:
-                return False
-        if any(_kind(leaves[i]) != kind for i, kind in self.others):
-            return False
-        return tuple(map(constant_key, constants.items())) == self.constants
-
-
-def _kind(x: Any) -> Any:
-    """What a plan depends on in an argument that is no array."""
-    return type(x) if isinstance(x, bool | int | float | complex | np.generic) else x
-
-
-def _signature(leaves: Sequence[Any]) -> Any:
-    return tuple((x.dtype, len(x.shape)) if is_array(x) else _kind(x) for x in leaves)
 
 
 def vjp(forward: Kernel, *, deterministic: bool = False) -> AdjointKernel:

@@ -166,7 +166,7 @@ def _largest(model: Network, name: str, part: Any) -> float:
     return value
 
 
-# The epochs of a training, and what is watched meanwhile.
+# -- run -------------------------------------------------------------------------------------------
 
 
 @contextmanager

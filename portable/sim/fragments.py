@@ -69,7 +69,7 @@ class Part:
         return tuple(out)
 
 
-# Matrix fragments: one whole matrix for each instance of the scope that holds it.
+# -- fragments -------------------------------------------------------------------------------------
 
 
 class _Holders:

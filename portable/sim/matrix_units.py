@@ -172,7 +172,7 @@ def _same(w: Workgroup, site: Site, x: Value, warpgroup: int) -> int:
     return int(mine[0])
 
 
-# Matrix instructions of a warp: products, loads of their operands, and trades between lanes.
+# -- matrix units ----------------------------------------------------------------------------------
 
 WARP: Final = 32
 _LANE: Final = np.arange(WARP)

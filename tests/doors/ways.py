@@ -108,14 +108,6 @@ WAYS: Final[tuple[Way, ...]] = (
         "sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 512), (512, 8)),
         _many_units,
     ),
-    _way(
-        "packed operands", doors.PRODUCT, "pack_right multiply", ((1024, 256), (256, 256)),
-        _compiled_alone,
-    ),
-    _way(
-        "packed operands, double", doors.PRODUCT, "pack_right multiply", ((450, 450), (450, 450)),
-        _compiled_alone, "float64",
-    ),
     _way("a vector", doors.ARRAY_PRODUCT, "matrix_by_vector", ((20, 24), (24, 1)), _alone),
     _way(
         "a vector of complex numbers", doors.ARRAY_PRODUCT, "pairs_by_vector",
@@ -264,7 +256,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
     "add_band_rows bidiagonalize_in_panels choose_factor count_values "
-    "factor_shifted_bands store_shifted "
+    "factor_shifted_bands spread_hops square_bidiagonal store_shifted "
     "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",

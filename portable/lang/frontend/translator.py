@@ -34,6 +34,7 @@ from portable.lang.frontend.conversion import (
 from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.syntax import (
+    REFUSED,
     Given,
     apart,
     assigned,
@@ -65,19 +66,6 @@ from portable.lang.ir.types import Fragment
 from portable.lang.words.word import word_of
 
 _MAX_DEPTH: Final = 64
-_REFUSED: Final[dict[type[ast.stmt], str]] = {
-    ast.With: "kernels have no context managers",
-    ast.Try: "kernels have no exceptions",
-    ast.Raise: "kernels have no exceptions; write a flag to an array",
-    ast.Import: "import at the top of the module",
-    ast.ImportFrom: "import at the top of the module",
-    ast.FunctionDef: "define helpers outside of kernels",
-    ast.ClassDef: "define classes outside of kernels",
-    ast.Global: "pass arrays as arguments to give results back",
-    ast.Nonlocal: "pass arrays as arguments to give results back",
-    ast.Delete: "names need no deleting in kernels",
-    ast.Match: "write if and elif",
-}
 
 
 class _End(Enum):
@@ -133,7 +121,7 @@ class Translator(BindingTranslator):
     def _statement(self, node: ast.stmt) -> _End:
         method = getattr(self, f"do_{type(node).__name__.lower()}", None)
         if method is None:
-            hint = _REFUSED.get(type(node), "")
+            hint = REFUSED.get(type(node), "")
             self.builder.fail(f"{type(node).__name__} is not in the kernel language", hint)
         end = method(node)
         return end if isinstance(end, _End) else _End.THROUGH

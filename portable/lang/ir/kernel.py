@@ -241,7 +241,7 @@ def map_block(block: s.Block, change: Callable[[s.Statement], s.Block]) -> s.Blo
     return tuple(out)
 
 
-# A whole kernel in the IR.
+# -- kernel ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +256,14 @@ class Options:
         Whether ``a * b + c`` may become one fma.
     fastmath : bool
         Whether the device's fast, less accurate functions, division and square root are allowed.
+    whole_reductions : bool
+        Whether sums and extremes of floats over a workgroup are left as `WorkgroupReduce`.
     """
 
     native_half: bool = False
     contract: bool = True
     fastmath: bool = False
+    whole_reductions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,8 +342,6 @@ class Kernel:
         """Of the ndrange, how many it asks for its place in; at least 1."""
         return max((1 + item.dim for item in places(self.body)), default=1)
 
-
-# Short ways to write nodes that passes make often; operands may be vectors.
 
 # Where a work-item stands, in terms of the words that every device has.
 

@@ -306,6 +306,24 @@ class WorkgroupUniform(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkgroupReduce(Statement):
+    """Binds `var`, for the whole workgroup, to the sum or extreme of all work-items' `value`.
+
+    Only kernels whose options say `whole_reductions` have it: whoever asks for them writes them
+    out. It orders no memory, and sums in no promised order.
+    """
+
+    var: Variable = field(metadata=BINDS)
+    op: Literal["add", "min", "max"]
+    value: Expression = field(metadata=READS)
+    loc: Location
+
+    def together(self) -> Scope:
+        """The workgroup."""
+        return "workgroup"
+
+
+@dataclass(frozen=True, slots=True)
 class Print(Statement):
     """Prints text pieces and scalars in turn, then a line end; for debugging."""
 
@@ -317,8 +335,8 @@ class Print(Statement):
 class Check(Statement):
     """The author holds `condition`, a bool, for certain.
 
-    The simulator reports where it is not. `passes.checked` turns it into a report; devices do
-    nothing for what is left.
+    The simulator reports where it is not. `portable.lang.passes.checked` turns it into a report;
+    devices do nothing for what is left.
     """
 
     condition: Expression = field(metadata=READS)

@@ -24,6 +24,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import (
     Kernel,
+    all_expressions,
     all_statements,
     map_block,
     map_children,
@@ -33,8 +34,6 @@ from portable.lang.ir.kernel import (
     unsigned,
 )
 from portable.lang.ir.types import ValueType, Vector, scalar_of
-
-# Signed integers wrap: what might leave their range goes by way of unsigned ones, as all wrap.
 
 # Rounds constants itself, for compilers that do not find out what their own library gives.
 #
@@ -201,7 +200,7 @@ def unknown_ones(dtype: DType) -> e.Expression:
     return e.Unary("neg", e.Cast(e.Compare("ne", _GROUPS, e.Const(0, int32)), dtype))
 
 
-# Writes negatives in ways that compilers do not lose.
+# -- negations -------------------------------------------------------------------------------------
 
 
 def keep_negations(kernel: Kernel) -> Kernel:
@@ -209,6 +208,18 @@ def keep_negations(kernel: Kernel) -> Kernel:
     if not any(isinstance(x, s.Barrier) for x in all_statements(kernel.body)):
         return kernel
     return _with(kernel, functools.partial(_kept, fastmath=kernel.options.fastmath))
+
+
+def part_sines(kernel: Kernel) -> Kernel:
+    """The kernel with cosines of what its compiler does not know to be a sine's argument."""
+    calls = {x.function for x in all_expressions(kernel.body) if isinstance(x, e.Call)}
+    return _with(kernel, _apart) if {"sin", "cos"} <= calls else kernel
+
+
+def _apart(x: e.Expression) -> e.Expression:
+    if isinstance(x, e.Call) and x.function == "cos":
+        return replace(x, arguments=(_unknown(x.arguments[0]),))
+    return x
 
 
 def plain_negations(kernel: Kernel) -> Kernel:

@@ -49,7 +49,7 @@ def pipeline(
     """
 
 
-# Copies between global and local memory.
+# -- copies ----------------------------------------------------------------------------------------
 
 
 @word

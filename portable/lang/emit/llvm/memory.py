@@ -188,7 +188,7 @@ def bytes_of(array: Array) -> int:
     return array.layout.size * (1 << (array.lanes - 1).bit_length()) * array.dtype.itemsize
 
 
-# Prints loads and stores, with the conversions between memory and register types.
+# -- memory ----------------------------------------------------------------------------------------
 
 _LINE: Final = 64
 

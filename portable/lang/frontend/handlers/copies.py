@@ -113,7 +113,7 @@ def _steps(
     return var, first, last
 
 
-# Copies between global and local memory.
+# -- copies ----------------------------------------------------------------------------------------
 
 
 @handles("copy_async", "copy")
