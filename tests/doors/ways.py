@@ -272,7 +272,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "add_parts": "tests/conv/test_plans.py",
     "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",
-    "convolve_channels convolve_groups sum_group_channels sum_group_pixels": (
+    "add_windows convolve_channels convolve_groups sum_group_channels sum_group_pixels": (
         "tests/conv/test_ways.py"
     ),
     # transforms
