@@ -9,12 +9,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from portable.backend import Capabilities
+from portable.backend.faults import Fault
 from portable.gradients.adjoint import Adjoint, adjoint_of
 from portable.gradients.adjoint.host_values import run_on_host
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import CompositeSpec, Specialisation
 from portable.lang.function import Marked
+from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel as KernelIR
+from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array
 from portable.lang.kernel import Kernel
 from portable.lang.launch.definition import Parameters
@@ -164,15 +167,19 @@ class Derived(Kernel):
         specs, names = given.items, list(self._primal.parameters.positional)
         options = replace(wanted.options, whole_reductions=True)
         wanted_adjoint = replace(wanted, parameters=specs, options=options, ragged=())
-        ir = _in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
+        ir = in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
         pairs = gradients_of(ir, names, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
         thrifty, deterministic = self._way
         return adjoint_of(ir, restricted, self._dims, thrifty=thrifty, deterministic=deterministic)
 
 
-def _in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
-    """A kernel whose copies and matrix fragments are loads, stores and loops."""
+def in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
+    """A kernel whose copies and matrix fragments are loads, stores and loops.
+
+    Sums over all work-items, which its adjoint has beside what it has, are made of shuffles only
+    where these can be trusted.
+    """
     plain = replace(
         capabilities,
         matrix_units=frozenset(),
@@ -180,4 +187,8 @@ def _in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
         lone_work_items=False,
         vector_bytes=1,
     )
-    return lower(kernel, plain)
+    made = lower(kernel, plain)
+    shuffles = any(isinstance(x, s.SubGroup) for x in all_statements(made.body))
+    if Fault.LOST_LANES in capabilities.faults and not shuffles:
+        return replace(made, sub_group_size=1)
+    return made

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from math import prod
 from typing import Any, Final, NamedTuple
-from weakref import ref
 
 import numpy as np
 
 from portable import lang as kl
-from portable import registry
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint import Adjoint, Shared
-from portable.gradients.arguments import check_gradients, overlaps, views_of
+from portable.gradients.arguments import (
+    SeenArguments,
+    check_gradients,
+    overlaps,
+    signature,
+    views_of,
+)
 from portable.gradients.derived import MAIN, MEASURE, MOST_ADJOINTS, Derived, Needs, Way
 from portable.lang.arguments.arguments import constant_key, is_array
 from portable.lang.arguments.structs import flattened, mapped
@@ -101,7 +105,7 @@ class AdjointLauncher:
         self._key = key
         self._forward = adjoint.primal[key]
         self._plans: dict[Any, _Plan] = {}
-        self._familiar: tuple[tuple[_Same, _Plan], ...] = ()
+        self._familiar: tuple[tuple[SeenArguments, _Plan], ...] = ()
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launches the adjoint where its arrays live.
@@ -148,7 +152,7 @@ class AdjointLauncher:
         away = elsewhere() if all(isinstance(x, np.ndarray) for x in arrays) else None
         device = away or device_of(*arrays)
         self._check_overlaps(device, given)
-        key = (device.name, _signature(leaves), *map(constant_key, constants.items()))
+        key = (device.name, signature(leaves), *map(constant_key, constants.items()))
         known = self._plans.get(key)
         if known is not None:
             plan = known
@@ -161,7 +165,7 @@ class AdjointLauncher:
             if len(self._plans) >= MOST_ADJOINTS:
                 self._plans.clear()
             self._plans[key] = plan
-        fresh = _Same.of(leaves, constants)
+        fresh = SeenArguments.of(leaves, constants)
         if fresh is not None:
             self._familiar = ((fresh, plan), *self._familiar[: _MOST_FAMILIAR - 1])
         return plan
@@ -372,61 +376,6 @@ class _Plan:
     def room(self, shape: tuple[int, ...], kind: DType) -> Any:
         """An array for what a launch keeps or hands on."""
         return np.empty(shape, kind.numpy) if self.on_host else self.device.empty(shape, kind)
-
-
-@dataclass(frozen=True)
-class _Same:
-    """Arguments that were looked at: recognised where the very same arrays come again.
-
-    Attributes
-    ----------
-    device : Device
-        The one in use.
-    arrays : tuple
-        Their numbers among all arguments, weak references and shapes.
-    others : tuple
-        The numbers of what is no array, and its kind.
-    constants : tuple
-    """
-
-    device: Device
-    arrays: tuple[Any, ...]
-    others: tuple[Any, ...]
-    constants: tuple[Any, ...]
-
-    @staticmethod
-    def of(leaves: Sequence[Any], constants: Mapping[str, Any]) -> _Same | None:
-        """What recognises them; None for arrays that nothing can remember without keeping them."""
-        try:
-            arrays = tuple((i, ref(x), x.shape) for i, x in enumerate(leaves) if is_array(x))
-        except TypeError:
-            return None
-        others = tuple((i, _kind(x)) for i, x in enumerate(leaves) if not is_array(x))
-        keys = tuple(map(constant_key, constants.items()))
-        return _Same(registry.device(), arrays, others, keys)
-
-    def recognises(self, leaves: Sequence[Any], constants: Mapping[str, Any]) -> bool:
-        """Whether they are the same arrays, and numbers like those."""
-        if len(leaves) != len(self.arrays) + len(self.others):
-            return False
-        if registry.device() is not self.device:  # which NumPy's arrays may go by
-            return False
-        for i, known, shape in self.arrays:
-            x = leaves[i]
-            if known() is not x or x.shape != shape:
-                return False
-        if any(_kind(leaves[i]) != kind for i, kind in self.others):
-            return False
-        return tuple(map(constant_key, constants.items())) == self.constants
-
-
-def _kind(x: Any) -> Any:
-    """What a plan depends on in an argument that is no array."""
-    return type(x) if isinstance(x, bool | int | float | complex | np.generic) else x
-
-
-def _signature(leaves: Sequence[Any]) -> Any:
-    return tuple((x.dtype, len(x.shape)) if is_array(x) else _kind(x) for x in leaves)
 
 
 def vjp(forward: Kernel, *, deterministic: bool = False) -> AdjointKernel:
