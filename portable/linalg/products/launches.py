@@ -39,6 +39,9 @@ _SQUARES: Final[Parameters] = {
 }
 """Tiles of which each element read serves as many products, each of two loads from local memory."""
 
+BLOCK: Final = 128
+"""Products of a step, of which blocks that have factors of their own are multiples."""
+
 _LINE: Final = 256
 """Work-items of a workgroup that adds partial sums up."""
 
@@ -275,11 +278,15 @@ def _tiles(asked: Asked) -> Iterator[TileLaunch]:
     device, kind, shape, k, algorithm, _, b_columns, beside = asked
     constants, product = asked.constants, asked.product
     usual = has_tensor_copies(device.capabilities) or (beside.plain and not b_columns)
-    least = _parts_against_drift(device, kind, product, constants["ACC"])
+    by_blocks = algorithm == "blocks"
+    least = 1 if by_blocks else _parts_against_drift(device, kind, product, constants["ACC"])
     for choice, parts in schemes(device, kind, algorithm, product, b_columns):
         if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
             continue
-        if shares_out(choice) and least == 1:
+        if by_blocks:
+            if parts == 1 and choice["BK"] <= BLOCK:
+                yield _split_k(device, choice, 1, shape, constants)
+        elif shares_out(choice) and least == 1:
             yield from shared_launch(device, choice, shape, k, constants)
         else:
             settings = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
