@@ -52,6 +52,7 @@ from portable.primitives.tunables import recorded_task, tunable_of
 from portable.tune.in_use import InUse
 from portable.tune.space import Parameters, Space
 from portable.tune.tunable import Tunable
+from portable.tune.ways import Way, Ways
 
 # How rows of reals are recombined; what ``portable tune rfft`` searches.
 
@@ -125,8 +126,7 @@ def transform_of_any_length(
     options : PassOptions
         Scale, conjugation and what else a pass does on the way.
     """
-    way = transform if is_smooth(n) else _chirp_transform
-    way(recipe, x, out, n, kind, options)
+    TRANSFORMS.first(n)(recipe, x, out, n, kind, options)
 
 
 def _chirp_transform(
@@ -140,6 +140,14 @@ def _chirp_transform(
     transform(recipe, x, held, m, kind, first)
     last = replace(options.last(), conjugate_before=True, factors=chirp)
     transform(recipe, held, out, m, kind, last)
+
+
+TRANSFORMS: Final = Ways[int, Callable[..., None]](
+    "Fourier transform",
+    Way("in passes", "", lambda _: iter((transform,)), is_smooth),
+    Way("by a chirp", "", lambda _: iter((_chirp_transform,))),
+)
+"""How lines of any length are transformed."""
 
 
 # Transforms of an even number of reals, or into them, as complex ones of half the length.
