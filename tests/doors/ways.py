@@ -272,7 +272,9 @@ ELSEWHERE: Final[dict[str, str]] = {
     "add_parts": "tests/conv/test_plans.py",
     "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",
-    "convolve_groups sum_group_channels sum_group_pixels": ("tests/conv/test_ways.py"),
+    "convolve_channels convolve_groups sum_group_channels sum_group_pixels": (
+        "tests/conv/test_ways.py"
+    ),
     # transforms
     "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
     # matrices of bits

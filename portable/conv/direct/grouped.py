@@ -70,9 +70,14 @@ class GroupPlan(NamedTuple):
         return self._uses(0)
 
     @property
+    def across(self) -> tuple[tuple[Pair, ...], ...]:
+        """The same for columns."""
+        return self._uses(1)
+
+    @property
     def columns(self) -> tuple[int, ...]:
         """Columns of pixels that are seen at all."""
-        return tuple(j for j, users in enumerate(self._uses(1)) if users)
+        return tuple(j for j, users in enumerate(self.across) if users)
 
     def _uses(self, d: int) -> tuple[tuple[Pair, ...], ...]:
         stride, spread = self.window.stride[d], self.window.dilation[d]

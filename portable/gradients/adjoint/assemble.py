@@ -9,6 +9,7 @@ from typing import Final
 
 from portable.dtypes import DType, int32
 from portable.gradients.adjoint.activity import Activity
+from portable.gradients.adjoint.assignments import without_overwritten
 from portable.gradients.adjoint.cells import settled
 from portable.gradients.adjoint.chunks import in_chunks
 from portable.gradients.adjoint.exits import without_jumps
@@ -289,7 +290,9 @@ class _Assembly:
             needed(body, into, covered=known), self.names, self.flat.sub_group_size
         )
         self.sweeps.cells += cells
-        return settled(live, frozenset(x.name for x in self._cells()))
+        names = frozenset(x.name for x in self._cells())
+        live = without_overwritten(settled(live, names), names)
+        return needed(live, into, covered=known)
 
     def _gatherable(self) -> list[Moved]:
         """The arrays whose gradients kernels of their own sum up."""

@@ -167,6 +167,7 @@ class Sweeps:
         self._adjoints: Final[dict[str, e.Variable]] = {}
         self._kept: Final[dict[int, list[e.Variable]]] = {}
         self._finals: Final[dict[int, e.Variable]] = {}
+        self._compared: Final[set[str]] = set()
         self._depth = 0
         self._measuring = False
 
@@ -262,7 +263,8 @@ class Sweeps:
     def _begun(self, x: Rounds) -> list[s.Let]:
         """Names what the loop finds the greatest of, and gives the names their values after it."""
         out: list[s.Let] = []
-        for comparison, cell in extremes(x, self._kernel).items():
+        for comparison, (cell, loaded) in extremes(x, self._kernel).items():
+            self._compared.add(loaded.name)
             final = self._finals[comparison] = self._names.variable(cell.name, cell.type)
             out.append(s.Let(final, cell, x.loc))
         return out
@@ -327,7 +329,11 @@ class Sweeps:
                 adjoint, before = level.adjoints.taken(x.var, x.loc)
                 if adjoint is None:
                     return ()
-                return (*before, *self._memory.load(x, level.of, adjoint))
+                added = self._memory.load(x, level.of, adjoint)
+                if x.var.name in self._compared and added:  # one in a loop has an adjoint
+                    some = e.Compare("ne", adjoint, zero(adjoint.type))
+                    added = (s.If(some, added, (), x.loc),)
+                return (*before, *added)
             case s.Store() | s.Atomic():
                 return self._back_write(x, level)
             case s.If():
