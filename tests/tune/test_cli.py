@@ -148,7 +148,7 @@ def test_no_choice_leaves_nobody_to_multiply() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["gem"], "there are argmax_columns, compact, conv"),
+        (["gem"], "there are conv, conv_weights, gemm"),
         (["gemm", "--dtype", "i8"], "tunes f16, f32"),
         (["gemm", "--size", "4x4"], "expected n or MxNxK"),
         (["gemm", "--device", "nonsuch"], "nonsuch"),
