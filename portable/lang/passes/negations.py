@@ -24,6 +24,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import (
     Kernel,
+    all_expressions,
     all_statements,
     map_block,
     map_children,
@@ -207,6 +208,18 @@ def keep_negations(kernel: Kernel) -> Kernel:
     if not any(isinstance(x, s.Barrier) for x in all_statements(kernel.body)):
         return kernel
     return _with(kernel, functools.partial(_kept, fastmath=kernel.options.fastmath))
+
+
+def part_sines(kernel: Kernel) -> Kernel:
+    """The kernel with cosines of what its compiler does not know to be a sine's argument."""
+    calls = {x.function for x in all_expressions(kernel.body) if isinstance(x, e.Call)}
+    return _with(kernel, _apart) if {"sin", "cos"} <= calls else kernel
+
+
+def _apart(x: e.Expression) -> e.Expression:
+    if isinstance(x, e.Call) and x.function == "cos":
+        return replace(x, arguments=(_unknown(x.arguments[0]),))
+    return x
 
 
 def plain_negations(kernel: Kernel) -> Kernel:

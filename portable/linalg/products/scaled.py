@@ -16,7 +16,8 @@ from portable.lang.launch.enqueued import enqueue, enqueue_call
 from portable.linalg.base.operands import broadcast_shape, common_dtype
 from portable.linalg.products.gemm import gemm, product_with_factors
 from portable.linalg.products.kernels import matrix_of, scaled
-from portable.linalg.products.rows import bytes_by_units
+from portable.linalg.products.launches import BLOCK
+from portable.linalg.products.rows import bytes_by_units, in_rows
 from portable.linalg.products.schedules import matrices_of
 from portable.namespace import device_of_arrays
 from portable.primitives.mapping import copy
@@ -111,10 +112,10 @@ def scaled_matmul(
     -------
     array, shape (..., M, N)
         `out`, or a new array. Sums are of ``float32``; of ``int8`` with one factor a row (``K_a =
-        K_b = 1``) exact. Large products of bytes with one factor a row go through matrix units
-        where there are some for them, which sum up 128 products at a time of ``float8``. Where
-        blocks are smaller, or there are no such units, factors are multiplied first, in ``float32``
-        that takes ``4 (M + N) K`` bytes.
+        K_b = 1``) exact. Large products of bytes with one factor a row, and of ``float8`` with
+        blocks of a multiple of 128, go through matrix units where there are some for them, which
+        sum up 128 products at a time of ``float8``. Where blocks are smaller, or there are no such
+        units, factors are multiplied first, in ``float32`` that takes ``4 (M + N) K`` bytes.
 
     Raises
     ------
@@ -180,10 +181,21 @@ def _multiply(rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, precisio
     columns, factors = _turned(b), (a_scales, _turned(b_scales))
     if whole and kind is kl.i8:
         enqueue(scale_sums[prod(shape), _LINE], gemm(a, columns), factors, out)
-    elif whole and bytes_by_units(device.capabilities, kind, shape[-2:], products):
+    elif kind is kl.i8 or not bytes_by_units(device.capabilities, kind, shape[-2:], products):
+        _multiplied_first(device, (a, a_scales), (b, b_scales), out)
+    elif whole:
         product_with_factors(a, columns, factors, out, precision)
+    elif all(k // x.shape[-1] % BLOCK == 0 for x in scales):
+        product_with_factors(a, columns, _side_by_side(device, factors), out, "blocks")
     else:
         _multiplied_first(device, (a, a_scales), (b, b_scales), out)
+
+
+def _side_by_side(device: Device, factors: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Factors of which those of neighbours in a tile are neighbours in memory."""
+    left, right = factors
+    rows = in_rows(device, _turned(left), turned=True)
+    return _turned(rows), in_rows(device, right, turned=True)
 
 
 def _checked_shape(a: Any, b: Any, a_scales: Any, b_scales: Any) -> tuple[int, ...]:
