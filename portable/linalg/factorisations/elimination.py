@@ -86,9 +86,7 @@ class System(NamedTuple):
     run: Callable[[], object]
 
 
-def eliminated(
-    device: Device, a: Any, kind: DType, lead: tuple[int, ...] | None = None
-) -> Eliminated:
+def eliminated(device: Device, a: Any, kind: DType) -> Eliminated:
     """The factors of matrices that are not empty.
 
     Parameters
@@ -99,10 +97,8 @@ def eliminated(
         The matrices.
     kind : DType
         What is computed in.
-    lead : tuple of int, optional
-        Leading dimensions that those of `a` broadcast to.
     """
-    lead = lead_of(a.shape) if lead is None else lead
+    lead = lead_of(a.shape)
     m, n = (int(x) for x in a.shape[-2:])
     made = system(device, (batch_of((*lead, m, n)), m, n), kind)
     moved(device, a, made.factors.lu, from_lead=lead)
