@@ -163,4 +163,4 @@ def test_bad_words(words: list[str], expected: str) -> None:
 
 
 def test_help_lists_what_can_be_tuned() -> None:
-    assert "argmax_columns, compact, conv" in " ".join(typed("--help").output.split())
+    assert "conv, conv_weights, gemm" in " ".join(typed("--help").output.split())
