@@ -254,9 +254,7 @@ def with_block(
 ) -> Any:
     """A sum and that of a step, by the factors of a block of its row and one of its column."""
     (left, right), (p, q) = factors, blocks
-    y = kl.minimum(first[0] + i, left.shape[0] - 1)
-    x = kl.minimum(first[1] + j, right.shape[1] - 1)
-    return total + part * left[y, p] * right[q, x]
+    return total + part * left[p, first[0] + i] * right[q, first[1] + j]
 
 
 class Blocks(NamedTuple):
@@ -284,7 +282,7 @@ def blocks_of(
     """How the sums of a tile's steps are added up, whose factors are the epilogue's."""
     factors, k = epilogue.terms[1], operands[0].shape[1]
     factors = tuple(matrix_of(x, epilogue.out, origin.batch) for x in factors)
-    lengths = k // factors[0].shape[1], k // factors[1].shape[0]
+    lengths = k // factors[0].shape[0], k // factors[1].shape[0]
     total, part = pair
     return Blocks(total, part, factors, origin, lengths, TILING.depth)
 
@@ -332,7 +330,7 @@ def gemm_tiles(
     """A workgroup per tile of the result, per part of its sum, or for several tiles in turn.
 
     Where the tiling is `by_blocks`, `beta` holds factors of blocks of a multiple of its depth, of
-    shapes (..., M, blocks) and (..., blocks, N).
+    shapes (..., blocks, M) and (..., blocks, N), the last extents those of whole tiles.
 
     Tiles of the operands pass through a ring in local memory; while one is multiplied the next ones
     are on their way. Local memory: ``stages (rows + columns) depth`` elements of the tiling and the

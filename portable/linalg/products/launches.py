@@ -42,6 +42,9 @@ _SQUARES: Final[Parameters] = {
 BLOCK: Final = 128
 """Products of a step, of which blocks that have factors of their own are multiples."""
 
+MOST_ROWS: Final = 256
+"""Rows or columns of a tile, whose factors by blocks are read without looking where they end."""
+
 _LINE: Final = 256
 """Work-items of a workgroup that adds partial sums up."""
 
@@ -284,7 +287,8 @@ def _tiles(asked: Asked) -> Iterator[TileLaunch]:
         if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
             continue
         if by_blocks:
-            if parts == 1 and choice["BK"] <= BLOCK:
+            most = max(choice["BM"], choice["BN"])
+            if parts == 1 and choice["BK"] <= BLOCK and not MOST_ROWS % most:
                 yield _split_k(device, choice, 1, shape, constants)
         elif shares_out(choice) and least == 1:
             yield from shared_launch(device, choice, shape, k, constants)

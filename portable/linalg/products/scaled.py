@@ -16,8 +16,8 @@ from portable.lang.launch.enqueued import enqueue, enqueue_call
 from portable.linalg.base.operands import broadcast_shape, common_dtype
 from portable.linalg.products.gemm import gemm, product_with_factors
 from portable.linalg.products.kernels import matrix_of, scaled
-from portable.linalg.products.launches import BLOCK
-from portable.linalg.products.rows import bytes_by_units, in_rows
+from portable.linalg.products.launches import BLOCK, MOST_ROWS
+from portable.linalg.products.rows import bytes_by_units
 from portable.linalg.products.schedules import matrices_of
 from portable.namespace import device_of_arrays
 from portable.primitives.mapping import copy
@@ -71,6 +71,26 @@ def scale_sums(sums: kl.Array, factors: tuple[kl.Array, ...], out: kl.Array) -> 
         row, column, batch = at // n % m, at % n, at // n // m
         total = kl.f32(matrix_of(sums, out, batch)[row, column])
         matrix_of(out, out, batch)[row, column] = scaled(total, factors, out, (batch, row, column))
+
+
+@kernel
+def turn_factors(scales: kl.Array, out: kl.Array) -> None:
+    """A work-item per factor that `gemm_tiles` reads, the last row's again beyond it.
+
+    Parameters
+    ----------
+    scales : array, shape (..., M, blocks)
+        The factors of rows.
+    out : array, shape (..., blocks, rows)
+        Where they go; `rows` are M at least.
+    """
+    at = kl.global_id(0)
+    blocks, rows = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
+    if at < matrices_of(out, 0) * blocks * rows:
+        row, block, batch = at % rows, at // rows % blocks, at // rows // blocks
+        factors = matrix_of(scales, out, batch)
+        result = matrix_of(out, out, batch)
+        result[block, row] = factors[kl.minimum(row, factors.shape[0] - 1), block]
 
 
 def scaled_matmul(
@@ -186,16 +206,18 @@ def _multiply(rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, precisio
     elif whole:
         product_with_factors(a, columns, factors, out, precision)
     elif all(k // x.shape[-1] % BLOCK == 0 for x in scales):
-        product_with_factors(a, columns, _side_by_side(device, factors), out, "blocks")
+        lines = (_in_lines(device, a_scales), _in_lines(device, b_scales))
+        product_with_factors(a, columns, lines, out, "blocks")
     else:
         _multiplied_first(device, (a, a_scales), (b, b_scales), out)
 
 
-def _side_by_side(device: Device, factors: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Factors of which those of neighbours in a tile are neighbours in memory."""
-    left, right = factors
-    rows = in_rows(device, _turned(left), turned=True)
-    return _turned(rows), in_rows(device, right, turned=True)
+def _in_lines(device: Device, scales: Any) -> Any:
+    """Factors of rows, those of a block side by side, and as many as whole tiles have rows."""
+    *lead, count, blocks = scales.shape
+    made = device.empty((*lead, blocks, -(-count // MOST_ROWS) * MOST_ROWS), kl.f32)
+    enqueue(turn_factors[prod(made.shape), _LINE], scales, made)
+    return made
 
 
 def _checked_shape(a: Any, b: Any, a_scales: Any, b_scales: Any) -> tuple[int, ...]:
