@@ -35,7 +35,7 @@ few work-items then keep many waiting."""
 _LIKE: Final = {bfloat16: float16, int8: float32, float8_e4m3fn: float32, float8_e5m2: float32}
 """Types of which the table knows nothing, and those whose tiles they take."""
 
-_COPIED: Final = 10
+_COPIED: Final = 14
 """Multiplications in whose time a work-item that has a core to itself copies an element."""
 
 _FINISHED: Final = 12
