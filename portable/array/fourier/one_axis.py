@@ -31,10 +31,10 @@ from portable.array.fourier.plan import (
     TABLES,
     PassOptions,
     Table,
+    as_real_pairs,
     between_halves,
     between_long_halves,
     found_table,
-    in_parts,
     in_words,
     is_smooth,
     lies_across,
@@ -335,7 +335,7 @@ def _recombine(
     lanes = lanes_of(capabilities, kind) if share.group == 1 and in_rows else 1
     find = partial(TABLES, x.device, kind, between_long_halves, half, _WIDTH)
     coarse, fine = found_table(recipe, find, 0), found_table(recipe, find, 1)
-    given = (in_parts(y, WITHIN) if lanes > 1 else in_words(y) for y in (x, out, coarse, fine))
+    given = (as_real_pairs(y, WITHIN) if lanes > 1 else in_words(y) for y in (x, out, coarse, fine))
     source, target, *tables = given
     form = WITHIN if lanes > 1 else None
     recipe.launch(

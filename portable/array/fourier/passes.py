@@ -30,9 +30,9 @@ from portable.array.fourier.plan import (
     TABLES,
     Pass,
     PassOptions,
+    as_real_pairs,
     balanced,
     found_table,
-    in_parts,
     in_words,
     lies_across,
     radices,
@@ -132,7 +132,7 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
 
 def _table_of_parts(x: Any) -> Any:
     """A table as the kernel takes it."""
-    return in_parts(x, WITHIN)
+    return as_real_pairs(x, WITHIN)
 
 
 def _run(x: Any, step: Pass) -> int:
@@ -161,7 +161,7 @@ def _taken_in_vectors(x: Any, how: str | None, options: PassOptions) -> tuple[An
     """An array as the kernel takes it, and how that holds the parts of complex numbers."""
     if how is None or not x.dtype.is_complex:
         return x, options.form(x)
-    return in_parts(x, how), how
+    return as_real_pairs(x, how), how
 
 
 # -- passes ----------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DTy
 
 def _table(x: Any) -> Any:
     """A table as the kernel takes it."""
-    return in_words(x) if x is None or x.dtype is complex64 else in_parts(x, WITHIN)
+    return in_words(x) if x is None or x.dtype is complex64 else as_real_pairs(x, WITHIN)
 
 
 def _as_taken(x: Any, options: PassOptions) -> tuple[Any, str | None]:
@@ -277,9 +277,9 @@ def _as_taken(x: Any, options: PassOptions) -> tuple[Any, str | None]:
     if x.dtype is not complex128:
         return in_words(x), options.form(x)
     if x.strides[-1] == x.dtype.itemsize:
-        return in_parts(x, WITHIN), WITHIN
+        return as_real_pairs(x, WITHIN), WITHIN
     if x.ndim > 1 and x.strides[-2] == x.dtype.itemsize:
-        return in_parts(x, BESIDE), BESIDE
+        return as_real_pairs(x, BESIDE), BESIDE
     return x, None
 
 
