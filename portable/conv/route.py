@@ -15,6 +15,7 @@ from portable.conv.direct.direct import Gathered
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
 from portable.conv.direct.product import MergedProduct, Product, is_product, merges
+from portable.conv.direct.windows import Windows, goes_by_windows
 from portable.conv.geometry import Geometry, Layout, suits_winograd
 from portable.conv.method import Method, Split
 from portable.conv.settings import Algorithm, Precision
@@ -288,6 +289,14 @@ class Asked(NamedTuple):
         return self.device.capabilities.lone_work_items
 
     @property
+    def wide(self) -> bool:
+        """Whether no matrix units multiply what lies with channels first as it is."""
+        usual = self.layout == "NCHW" and self.choice is None and self.split != "first"
+        return (
+            usual and self.kind.itemsize > 2 and 0 not in (self.shape.channels, self.shape.images)
+        )
+
+    @property
     def flat(self) -> bool:
         """Whether it is a product of matrices, of which images are one nearly as they lie."""
         plain = self.shape.window.stride == (1, 1) or self.layout == "NCHW"
@@ -356,6 +365,12 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         "pack_lane_filters convolve_rows",
         _one(Lanes),
         lambda x: x.alone and x.choice is None and x.shape.channels > 0,
+    ),
+    Way(
+        "windows written out",
+        "take_windows",
+        _one(Windows),
+        lambda x: not x.alone and x.wide and goes_by_windows(x.shape),
     ),
     Way("boxes", "arrange_filters gather_patches multiply_boxes add_parts", _in_boxes),
     Way("gathered", "gathered_product", _one(Gathered)),
