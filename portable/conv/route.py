@@ -77,6 +77,7 @@ def chosen(
     shape: Geometry,
     kind: DType,
     weights: bool = False,
+    layout: Layout = "NCHW",
 ) -> Algorithm:
     """The algorithm itself; for "auto" the table's, or where it has none that of a model.
 
@@ -92,6 +93,7 @@ def chosen(
         Of its arrays.
     weights : bool
         Whether its gradient by filters is wanted.
+    layout : {"NCHW", "NHWC"}
 
     Raises
     ------
@@ -100,7 +102,12 @@ def chosen(
     """
     if algorithm == "auto":
         known = best_known(capabilities, kind, shape, state(), weights)
-        return cast(Algorithm, known) if known in _ACCURATE else _best(capabilities, shape, kind)
+        if known in _ACCURATE:
+            return cast(Algorithm, known)
+        by_windows = layout == "NCHW" and not weights and goes_by_windows(shape, written=True)
+        if by_windows and not capabilities.lone_work_items:
+            return "direct"
+        return _best(capabilities, shape, kind)
     if algorithm.startswith("winograd") and not suits_winograd(shape, int(algorithm[-1])):
         window = shape.window
         raise UnsupportedError(
@@ -235,7 +242,7 @@ def route(
     """
     if precision == "tf32" and kind is not float32:
         raise DTypeError(f'precision="tf32" is for float32, not {kind.name}')
-    algorithm = chosen(asked, device.capabilities, shape, kind, weights)
+    algorithm = chosen(asked, device.capabilities, shape, kind, weights, layout)
     split = _split_of(shape, precision)
     return Route(algorithm, method_of(device, shape, kind, layout, algorithm, split=split))
 
@@ -370,7 +377,7 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         "windows written out",
         "take_windows",
         _one(Windows),
-        lambda x: not x.alone and x.wide and goes_by_windows(x.shape),
+        lambda x: not x.alone and x.wide and goes_by_windows(x.shape, written=True),
     ),
     Way("boxes", "arrange_filters gather_patches multiply_boxes add_parts", _in_boxes),
     Way("gathered", "gathered_product", _one(Gathered)),
