@@ -16,7 +16,7 @@ from portable.dtypes import dtype
 from portable.errors import LaunchError
 from portable.lang.arguments.arguments import byte_range, constant_key, is_array
 from portable.lang.arguments.structs import is_composite, items_of, label
-from portable.namespace import on_device
+from portable.namespace import on_device, view_on
 
 _Range = tuple[Any, int, int]
 """An owner of memory, the first byte and the one after the last."""
@@ -92,14 +92,7 @@ def _wanted(x: Any, gradient: Any) -> list[tuple[int, ...]]:
 
 def views_of(device: Device, leaves: Sequence[Any]) -> list[ArrayView | None]:
     """How a device sees arguments; NumPy's arrays that are to be copied there as they are."""
-    return [_view(device, x) if is_array(x) else None for x in leaves]
-
-
-def _view(device: Device, x: Any) -> ArrayView:
-    if isinstance(x, np.ndarray) and not device.owns(x):
-        address = x.__array_interface__["data"][0]
-        return ArrayView(x.dtype, x.shape, x.strides, None, address, writable=x.flags.writeable)
-    return device.view(on_device(device, x))
+    return [view_on(device, x) if is_array(x) else None for x in leaves]
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,9 @@ class _Settling:
             made = self._statement(x, known)
             if jumps(made):
                 waiting.clear()
-            for name in _used(made):
-                waiting.pop(name, None)
+            if waiting:
+                for name in _used(made):
+                    waiting.pop(name, None)
             if isinstance(made, s.Assign):
                 overwritten = waiting.get(made.var.name)
                 if overwritten is not None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from portable.dtypes import int32
 from portable.errors import Location
-from portable.gradients.adjoint.activity import Activity, spread_names
+from portable.gradients.adjoint.activity import Activity
 from portable.gradients.adjoint.adjoints import Adjoints
 from portable.gradients.adjoint.extremes import extreme_shares, extremes
 from portable.gradients.adjoint.logs import Log
@@ -159,7 +159,7 @@ class Sweeps:
         self._kernel: Final = kernel
         self._names: Final = names
         self._activity: Final = activity
-        self._spread: Final = spread_names(kernel)
+        self._spread: Final = activity.spread
         self._memory: Final = memory
         self._stack: Final = stack
         self._logs: Final = logs

@@ -468,8 +468,7 @@ class Translator(BindingTranslator):
         row, column = (self.builder.bind(n, self.builder.index_type) for n in ("row", "column"))
         for var, extent in zip((row, column), fragment.shape, strict=True):
             self.builder.intervals[var] = Interval(0, extent - 1)
-        kind = fragment.dtype if self.builder.options.native_half else fragment.dtype.register
-        return row, column, self.builder.declare("element", kind)
+        return row, column, self._held_value(fragment)
 
     def map_fragment(self, fragment: Fragment, function: Any, *more: Any) -> None:
         """``matrix.map(function, *more)``."""
@@ -480,11 +479,33 @@ class Translator(BindingTranslator):
         places = [Value(row), Value(column)]
         if arity(function) == 1 + len(more):
             places = []
+        partners = {x: self._partner(fragment, x) for x in more if isinstance(x, Fragment)}
+        given = [Value(partners[x]) if isinstance(x, Fragment) else x for x in more]
         with self.builder.block() as body:
-            result = self.call(function, [Value(value), *places, *more], {})
+            result = self.call(function, [Value(value), *places, *given], {})
             converted = as_type(self.builder, result, fragment.dtype.register)
             self.builder.emit(s.Assign(value, converted.expr, here))
-        self.builder.emit(s.ForElements(fragment, row, column, value, tuple(body), True, here))
+        beside = tuple(partners), tuple(partners.values())
+        whole = fragment, row, column, value, tuple(body), True, here
+        self.builder.emit(s.ForElements(*whole, *beside))
+
+    def _partner(self, fragment: Fragment, other: Fragment) -> e.Variable:
+        """What stands for the elements of a matrix that lies as the one that is mapped."""
+        one, two = ((x.shape, x.dtype, x.scope, x.use) for x in (fragment, other))
+        if other is fragment or one != two:
+            self.builder.fail(
+                f"map of a matrix of shape {fragment.shape} takes others that are like it, not "
+                f"{'itself' if other is fragment else describe(other)}",
+                "give them the same shape, dtype, scope and use",
+            )
+        return self._held_value(other)
+
+    def _held_value(self, fragment: Fragment) -> e.Variable:
+        """A variable for one of its elements in registers."""
+        native = self.builder.options.native_half
+        return self.builder.declare(
+            "element", fragment.dtype if native else fragment.dtype.register
+        )
 
     # -- functions -------------------------------------------------------------------------
 
