@@ -68,7 +68,7 @@ def test_by_filters_by_winograds_method(device: Device, algorithm: Any, layout: 
 @pytest.mark.needs_processor
 def test_parts_of_many_filters(device: Device) -> None:
     """Taps that are neighbours in memory are added up by one work-item, if there are enough."""
-    filters, channels = 40, 512 * device.capabilities.compute_units // 40 + 1
+    filters, channels = 40, 1536 * device.capabilities.compute_units // 40 + 1
     parts = np.random.default_rng(3).integers(-9, 9, (3, 2, 2, filters, channels))
     there = pt.asarray(parts.astype(np.float32), device=device)
     out = pt.asarray(np.zeros((filters, channels, 2, 2), np.float32), device=device)

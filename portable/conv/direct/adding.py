@@ -17,7 +17,7 @@ _ITEMS: Final = 128
 _ENOUGH: Final = 1024
 """Work-items for each compute unit beside which no element takes several of them."""
 
-_CROWD: Final = 512
+_CROWD: Final = 1536
 """The same of which each may take several elements."""
 
 _FEWEST_PARTS: Final = 4
