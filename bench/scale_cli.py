@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.table import Table
 
 from portable.dtypes import dtype
 from portable.parallel import Group, group
+from portable.system.console import show
 from portable.system.files import write_whole
-from portable.system.tables import Table, show
 from portable_bench.environment import environment
 from portable_bench.gf2_scale_table import scale_elimination
 from portable_bench.group_scaling import (
@@ -144,10 +145,9 @@ def _groups_of_processes() -> tuple[list[Group], bool]:
 
 def _table(rows: Sequence[Row], title: str) -> Table:
     table = Table(title=title)
-    table.add_columns("members", right=True)
-    table.add_columns("scaling")
-    headings = "apart", "times one", "together", "times one", "collectives", "predicted"
-    table.add_columns(*headings, right=True)
+    headings = ("members", "scaling", "apart", "times one", "together", "times one", "collectives")
+    for heading in (*headings, "predicted"):
+        table.add_column(heading, justify="left" if heading == "scaling" else "right")
     for row in rows:
         table.add_row(
             str(row.members),

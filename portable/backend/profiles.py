@@ -19,9 +19,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from rich.table import Table
+
 from portable.backend.capabilities import Asked, Capabilities
 from portable.errors import DataError
-from portable.system.tables import Table
+from portable.system.console import literal
 
 # Devices as a table, for the command line and for notebooks.
 
@@ -36,8 +38,8 @@ class _Described(Protocol):
 def device_table(devices: Sequence[_Described]) -> Table:
     """What each device is and can do, in a few words."""
     table = Table(title="Devices")
-    table.add_columns("name", whole=True)
-    table.add_columns("device", "kind", "precisions", "memory", "units", "driver")
+    for heading in ("name", "device", "kind", "precisions", "memory", "units", "driver"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "name")
     for device in devices:
         can = device.capabilities
         memory = f"{can.global_memory / 2**30:.1f} GiB" if can.global_memory else ""
@@ -50,7 +52,7 @@ def device_table(devices: Sequence[_Described]) -> Table:
             str(can.compute_units),
             can.driver,
         )
-        table.add_row(*cells)
+        table.add_row(*map(literal, cells))
     return table
 
 
