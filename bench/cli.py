@@ -15,11 +15,10 @@ from types import FrameType
 from typing import Any, Final, NoReturn, Self
 
 import click
-from rich.table import Table
 
 from portable.errors import DataError, PortableError
-from portable.system.console import show
 from portable.system.files import write_whole
+from portable.system.tables import Table, show
 from portable_bench.cliffs_cli import cliffs
 from portable_bench.environment import differences
 from portable_bench.harness import Pace

@@ -11,11 +11,13 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
 import portable as pt
 from portable.backend import Device
+from portable.cli import main
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -28,6 +30,7 @@ PAGES = [
 NAME = re.compile(r"\b(portable(?:_backends|_bench|_data)?(?:\.[A-Za-z_]\w*)+)")
 QUOTED_NAME = re.compile(rf"`{NAME.pattern}`")
 FILE = re.compile(r"\b(?:portable|backends|bench|tests|docs|examples)/[\w./-]*\w")
+COMMAND = re.compile(r"(?:^\$ |^|`|&& )portable ([a-z][^`\n#|&]*)", re.MULTILINE)
 INVENTED = {"bench/operations/logsumexp.py"}
 """Files that a guide has its readers write."""
 
@@ -114,6 +117,31 @@ def test_names_and_files_that_texts_tell_of_are_there() -> None:
     missing |= {x for x in paths if x[1] not in INVENTED and not any(ROOT.glob(x[1] + "*"))}
     assert len(names) > 500
     assert missing == set()
+
+
+def options_of(command: click.Command) -> set[str]:
+    """The options of a command; of a group, those of what it runs unless told otherwise, too."""
+    words = {word for x in command.params for word in (*x.opts, *x.secondary_opts)}
+    if isinstance(command, click.Group) and "run" in command.commands:
+        words |= options_of(command.commands["run"])
+    return words | {"--help"}
+
+
+def test_commands_that_pages_show_have_these_options() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    lines = [line for page in pages for line in COMMAND.findall(page.read_text())]
+    assert len(lines) > 30
+    for line in lines:
+        command: click.Command = main
+        words = line.split()
+        while isinstance(command, click.Group) and words:
+            inner = command.get_command(click.Context(command), words[0])
+            if inner is None:
+                break
+            command, words = inner, words[1:]
+        assert command is not main, line
+        given = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert given <= options_of(command), line
 
 
 def test_every_variable_of_the_environment_is_in_the_settings() -> None:

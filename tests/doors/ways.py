@@ -248,7 +248,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     # products
     "gemm_naive": "tests/linalg/test_gemm.py",
     "copy_into_rows": "tests/linalg/test_gemm_rows.py",
-    "scale_rows scale_sums": "tests/linalg/test_scaled_matmul.py",
+    "scale_rows scale_sums turn_factors": "tests/linalg/test_scaled_matmul.py",
     "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
     # bands and singular values
     "item_wave load_band move_band store_bidiagonal vector_packs "
@@ -272,7 +272,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "add_parts": "tests/conv/test_plans.py",
     "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",
-    "convolve_channels convolve_groups sum_group_channels sum_group_pixels": (
+    "add_windows convolve_channels convolve_groups sum_group_channels sum_group_pixels": (
         "tests/conv/test_ways.py"
     ),
     # transforms

@@ -97,7 +97,7 @@ def _adjoint(
     from portable.gradients.adjoint import Gradient, adjoint_of
     from portable.gradients.adjoint.names import Names
     from portable.gradients.arguments import views_of
-    from portable.gradients.kernels import in_plain_words
+    from portable.gradients.derived import in_plain_words
     from portable.lang.arguments.structs import flattened
     from portable.lang.ir.types import Array
 

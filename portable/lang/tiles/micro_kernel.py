@@ -258,7 +258,10 @@ class Micro(Strategy):
         array = self._array(x.fragment)
         with self._each(code, x.fragment) as (row, column, at):
             code.emit(s.Let(x.row, row, x.loc), s.Let(x.column, column, x.loc))
-            code.emit(s.Assign(x.value, code.load(array, at, array.dtype), x.loc), *x.body)
+            code.emit(s.Assign(x.value, code.load(array, at, array.dtype), x.loc))
+            for partner, other in zip(x.partners, x.others, strict=True):
+                code.emit(s.Assign(other, code.load(self._array(partner), at, other.type), x.loc))
+            code.emit(*x.body)
             if x.writes:
                 code.store(array, at, stored(x.value, x.fragment))
         return code.block

@@ -39,6 +39,12 @@ _SQUARES: Final[Parameters] = {
 }
 """Tiles of which each element read serves as many products, each of two loads from local memory."""
 
+BLOCK: Final = 128
+"""Products of a step, of which blocks that have factors of their own are multiples."""
+
+MOST_ROWS: Final = 256
+"""Rows or columns of a tile, whose factors by blocks are read without looking where they end."""
+
 _LINE: Final = 256
 """Work-items of a workgroup that adds partial sums up."""
 
@@ -275,11 +281,16 @@ def _tiles(asked: Asked) -> Iterator[TileLaunch]:
     device, kind, shape, k, algorithm, _, b_columns, beside = asked
     constants, product = asked.constants, asked.product
     usual = has_tensor_copies(device.capabilities) or (beside.plain and not b_columns)
-    least = _parts_against_drift(device, kind, product, constants["ACC"])
+    by_blocks = algorithm == "blocks"
+    least = 1 if by_blocks else _parts_against_drift(device, kind, product, constants["ACC"])
     for choice, parts in schemes(device, kind, algorithm, product, b_columns):
         if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
             continue
-        if shares_out(choice) and least == 1:
+        if by_blocks:
+            most = max(choice["BM"], choice["BN"])
+            if parts == 1 and choice["BK"] <= BLOCK and not MOST_ROWS % most:
+                yield _split_k(device, choice, 1, shape, constants)
+        elif shares_out(choice) and least == 1:
             yield from shared_launch(device, choice, shape, k, constants)
         else:
             settings = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
