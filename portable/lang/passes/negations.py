@@ -52,10 +52,7 @@ _ROUNDED: Final[dict[str, Callable[[float], float]]] = {
 
 def round_constants(kernel: Kernel) -> Kernel:
     """The kernel with roundings of constants replaced by what they give."""
-    body = map_block(
-        kernel.body, lambda x: (map_operands(x, lambda y: map_expression(y, _rounded)),)
-    )
-    return replace(kernel, body=body)
+    return _with(kernel, _rounded)
 
 
 def _rounded(x: e.Expression) -> e.Expression:
@@ -139,10 +136,7 @@ def lower_complements(kernel: Kernel) -> Kernel:
     """The kernel with complements written as ``x ^ -1``, the -1 unknown, if it loads integers."""
     if not any(_loads_integer(x) for x in all_statements(kernel.body)):
         return kernel
-    body = map_block(
-        kernel.body, lambda x: (map_operands(x, lambda y: map_expression(y, _hidden)),)
-    )
-    return replace(kernel, body=body)
+    return _with(kernel, _hidden)
 
 
 def _loads_integer(x: s.Statement) -> bool:
