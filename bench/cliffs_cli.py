@@ -19,6 +19,7 @@ from portable.backend import Device
 from portable.dtypes import dtype
 from portable.system.console import show
 from portable.system.files import write_whole
+from portable_bench import tables
 from portable_bench.environment import environment
 from portable_bench.peers import Library, library_beside
 from portable_bench.results import median, paired_ratio
@@ -364,13 +365,9 @@ def _table(rows: Sequence[Cliff], title: str) -> Table:
         table.add_column(heading, justify="left" if heading in ("call", "dtype") else "right")
     for row in rows:
         shown = row.error or _ratio(row)
-        table.add_row(row.question, row.dtype, _us(row.ours), _us(row.theirs), shown)
+        table.add_row(row.question, row.dtype, *map(tables.seconds, (row.ours, row.theirs)), shown)
     return table
 
 
 def _ratio(row: Cliff) -> str:
     return "" if row.ratio is None else f"{row.ratio:.2f}"
-
-
-def _us(seconds: float) -> str:
-    return f"{1e6 * seconds:.0f} us"

@@ -26,6 +26,7 @@ from portable.gf2.tuning import shape_for
 from portable.parallel import Group, Member
 from portable.system.console import show
 from portable.system.files import write_whole
+from portable_bench import tables
 from portable_bench.environment import environment
 from portable_bench.operation import parse_sizes
 
@@ -288,20 +289,12 @@ def _table(rows: Sequence[Row], text: str) -> Table:
     for row in rows:
         table.add_row(
             str(row.members),
-            _ms(row.whole),
+            tables.seconds(row.whole),
             f"{rows[0].whole / row.whole:.2f}",
-            _ms(row.stripes),
+            tables.seconds(row.stripes),
             f"{rows[0].stripes / row.stripes:.2f}",
-            _ms(row.predicted),
-            *map(_us, astuple(row.costs)),
+            tables.seconds(row.predicted),
+            *map(tables.seconds, astuple(row.costs)),
         )
     table.caption = "from choosing on: of one stripe, whose pivots are applied to one other"
     return table
-
-
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.2f} ms"
-
-
-def _us(seconds: float) -> str:
-    return f"{1e6 * seconds:.0f} us"

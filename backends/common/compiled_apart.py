@@ -124,8 +124,8 @@ def _crashed(status: int) -> bool:
 
 def _explained(program: Program) -> str:
     return (
-        f"the device's compiler crashes on kernel {program.entry}, whose loops hold barriers: "
-        "fewer such loops in one kernel, or less that is kept across them, may avoid it"
+        f"the device's compiler crashes on kernel {program.entry}, whose loops are many or "
+        "hold barriers: fewer such loops in one kernel, or less kept across them, may avoid it"
     )
 
 

@@ -30,7 +30,7 @@ class Fault(StrEnum):
     """Two minima or maxima become one instruction of three operands, which cannot negate any."""
 
     CRASHING_LOOPS = "crashing loops"
-    """The compiler may crash on kernels that keep values in several loops that hold barriers."""
+    """The compiler may crash on kernels of several loops that hold barriers or end anywhere."""
 
     MERGED_SINES = "merged sines"
     """The compiler may crash on kernels that take the sine and the cosine of one number."""

@@ -189,6 +189,5 @@ def in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
     )
     made = lower(kernel, plain)
     shuffles = any(isinstance(x, s.SubGroup) for x in all_statements(made.body))
-    if Fault.LOST_LANES in capabilities.faults and not shuffles:
-        return replace(made, sub_group_size=1)
-    return made
+    trusted = shuffles or Fault.LOST_LANES not in capabilities.faults
+    return made if trusted else replace(made, sub_group_size=1)

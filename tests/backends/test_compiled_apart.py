@@ -40,14 +40,27 @@ def meets_in_loops(x, out, n, *, LOOPS, PAIRS=1):
     out[i] = total
 
 
+def ends_anywhere(x, out, n, *, LOOPS, PAIRS=1):
+    i = kl.local_id(0)
+    total = x[i]
+    for _ in kl.static_range(LOOPS):
+        while total < n * PAIRS:
+            total += i + 1
+    out[i] = total
+
+
 def program(
-    loops: int, items: int = 8, capabilities: Capabilities = INTEL, pairs: int = 1
+    loops: int,
+    items: int = 8,
+    capabilities: Capabilities = INTEL,
+    pairs: int = 1,
+    of: Any = meets_in_loops,
 ) -> Program:
     """The kernel as it is emitted for Intel's compiler."""
     array = ArraySpec(pt.int32, ("unit",))
     specs, constants = (array, array, ScalarSpec("int")), (("LOOPS", loops), ("PAIRS", pairs))
     wanted = Specialisation(specs, constants, (items, 1, 1), False, True, Options())
-    return generate(translate(meets_in_loops, wanted, capabilities), capabilities)
+    return generate(translate(of, wanted, capabilities), capabilities)
 
 
 def test_many_loops_with_barriers_are_a_hazard_where_the_fault_is_declared() -> None:
@@ -61,6 +74,12 @@ def test_a_loop_with_many_barriers_is_a_hazard_too() -> None:
     assert program(1, pairs=4).hazards == {Fault.CRASHING_LOOPS}
     assert not program(1, pairs=3).hazards
     assert not program(1, items=1, pairs=4).hazards
+
+
+def test_loops_that_end_by_conditions_are_a_hazard_too() -> None:
+    assert program(4, of=ends_anywhere).hazards == {Fault.CRASHING_LOOPS}
+    assert not program(3, of=ends_anywhere).hazards
+    assert not program(4, items=1, of=ends_anywhere).hazards
 
 
 @pytest.fixture

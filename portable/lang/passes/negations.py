@@ -52,10 +52,7 @@ _ROUNDED: Final[dict[str, Callable[[float], float]]] = {
 
 def round_constants(kernel: Kernel) -> Kernel:
     """The kernel with roundings of constants replaced by what they give."""
-    body = map_block(
-        kernel.body, lambda x: (map_operands(x, lambda y: map_expression(y, _rounded)),)
-    )
-    return replace(kernel, body=body)
+    return _with(kernel, _rounded)
 
 
 def _rounded(x: e.Expression) -> e.Expression:
@@ -142,10 +139,7 @@ def lower_complements(kernel: Kernel) -> Kernel:
         for x in all_statements(kernel.body)
     ):
         return kernel
-    body = map_block(
-        kernel.body, lambda x: (map_operands(x, lambda y: map_expression(y, _hidden)),)
-    )
-    return replace(kernel, body=body)
+    return _with(kernel, _hidden)
 
 
 def _hidden(x: e.Expression) -> e.Expression:

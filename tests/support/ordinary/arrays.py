@@ -327,19 +327,17 @@ def _products() -> Iterator[Function]:
     def batch(x: Any) -> Any:
         return x @ np.swapaxes(x, -1, -2)
 
-    # Tiles add up to 2048 products in one chain, whose bound `gemm` states: squares came to 66.
     yield Function(
-        name="x @ x.T", call=gram, kinds="fiuc", dims=(2,), sizes=sizes, units=256, longer=True,
+        name="x @ x.T", call=gram, kinds="fiuc", dims=(2,), sizes=sizes, units=64, longer=True,
     )  # fmt: skip
     yield Function(
         name="matmul of matrices and a vector", call=lambda xp, x: xp.matmul(x, x[0, :]),
         kinds="fiuc", dims=(2,), sizes=lambda x: abs(x) @ abs(x[0]) + 1, units=64,
         longer=True,
     )  # fmt: skip
-    # NumPy itself, whose arrays processors have, sums 300,000 products in one chain: 163 roundings.
     yield Function(
         name="matmul of a vector and a matrix", call=lambda xp, x: xp.matmul(x[:, 0], x),
-        kinds="fiuc", dims=(2,), sizes=lambda x: abs(x[:, 0]) @ abs(x) + 1, units=256,
+        kinds="fiuc", dims=(2,), sizes=lambda x: abs(x[:, 0]) @ abs(x) + 1, units=64,
         longer=True,
     )  # fmt: skip
     yield Function(
@@ -349,7 +347,7 @@ def _products() -> Iterator[Function]:
     yield Function(
         name="tensordot",
         call=lambda xp, x: xp.tensordot(x[:8, ...], x[:4, ...], axes=((1, 2), (1, 2))),
-        kinds="fic", dims=(3,), units=256, longer=True,
+        kinds="fic", dims=(3,), units=64, longer=True,
         sizes=lambda x: np.tensordot(abs(x[:8]), abs(x[:4]), axes=((1, 2), (1, 2))) + 1,
     )  # fmt: skip
     yield Function(
