@@ -40,6 +40,22 @@ declare i32 @llvm.umin.i32(i32, i32)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 
+; -- waiting ---------------------------------------------------------------------------------------
+
+; What a kernel calls in each round of a loop that waits for another workgroup: now and then the
+; processor is left to others, one of which that workgroup may have to run on.
+define void @portable_linger(i32 %round) {
+entry:
+  %part = and i32 %round, 1023
+  %is.long = icmp eq i32 %part, 1023
+  br i1 %is.long, label %leave, label %stay
+leave:
+  call void @portable_give_way()
+  ret void
+stay:
+  ret void
+}
+
 ; -- workgroups ------------------------------------------------------------------------------------
 
 ; The next workgroups of the job, as (first, last); first is not below last if there are none. They

@@ -147,6 +147,7 @@ class LLVMDevice:
             builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process()
             name = f"library{len(self._built)}"
             builder.import_symbol("portable_print", self._print)
+            builder.import_symbol("portable_linger", self._linger)
             kept = builder.export_symbol(program.entry).link(self._jit, name)
             numbers = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
             kind = ctypes.CFUNCTYPE(None, *numbers, ctypes.c_void_p)
