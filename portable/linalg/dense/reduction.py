@@ -238,7 +238,7 @@ class Sweep:
         self._reflectors = Reflectors(
             device.empty((nodes * shape.height, shape.panel), kind),
             device.empty((nodes, shape.panel, shape.panel), kind),
-            _zeros(device, nodes * -(-longest // shape.strip)),
+            _zeros(device, nodes * -(-(longest + max(self._further)) // shape.strip)),
         )
 
     def run(self, report: Callable[[_Panel], None] = lambda panel: None) -> None:
