@@ -99,6 +99,9 @@ class LLVMDevice:
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
         self._printer = kind(lambda p, n: self.printed.append(ctypes.string_at(p, n).decode()))
         self._print = ctypes.cast(self._printer, ctypes.c_void_p).value
+        self.rounds: list[int] = []
+        self._waiter = ctypes.CFUNCTYPE(None, ctypes.c_int32)(self.rounds.append)
+        self._linger = ctypes.cast(self._waiter, ctypes.c_void_p).value
 
     def run(self, program: Program, groups: Sequence[int], arguments: Sequence[Any]) -> list[Any]:
         """Runs a program; `arguments` holds an array or number per kernel parameter, in order.
