@@ -20,7 +20,6 @@ from portable.backend import Argument, Program
 from portable.dtypes import bool_, float16, float32, float64, int8, int32, int64, uint32
 from portable.errors import CompileError, DeviceError, LaunchError
 from portable.lang.kernel import kernel
-from portable.lang.launch.geometry import groups
 from portable.system import cache
 from portable_backends.cpu import processor
 from portable_backends.cpu.native_compiler import Compiler, Target, compiler
@@ -236,8 +235,8 @@ def halvings(counts: kl.Array) -> None:
 def test_loops_that_wait_leave_the_processor_to_others() -> None:
     with portable.use("cpu:native"):
         turns, counts = np.zeros(1, np.int32), np.array([1, 2, 9, 1000], np.int32)
-        in_turn[groups(500), 1](turns)
-        halvings[groups(4), 1](counts)
+        in_turn[portable.groups(500), 1](turns)
+        halvings[portable.groups(4), 1](counts)
     assert turns[0] == 500
     assert counts.tolist() == [0, 1, 3, 9]
     lingers = "call void @portable_linger(i32"

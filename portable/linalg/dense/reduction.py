@@ -305,39 +305,8 @@ class Sweep:
             strips,
             SHAPE=shape,
             UNIT=self._unit,
-            SIDE="turned" if panel.turned else "plain",
+            TURNED=panel.turned,
         )
-
-
-def apply_back(
-    x: Any,
-    reflectors: Reflectors,
-    begin: tuple[int, int],
-    level: Level,
-    columns: int,
-    shape: DenseShape,
-) -> None:
-    """Multiplies a matrix with the reflectors of nodes that are independent of each other.
-
-    Parameters
-    ----------
-    x : array
-        The matrix.
-    reflectors : Reflectors
-        Of the nodes.
-    begin : (int, int)
-        The row in which the first node begins, and what it is known to be a multiple of.
-    level : Level
-        The nodes.
-    columns : int
-        Of the matrix.
-    shape : DenseShape
-        The layout, in which nobody climbs.
-    """
-    strips, (row, unit) = -(-columns // shape.strip), begin
-    apply_reflectors[groups(_rounded(level.nodes * strips)), shape.workgroup](
-        x, reflectors, Panel(row // unit, 0, 0), level, strips, SHAPE=shape, UNIT=unit, SIDE="back"
-    )
 
 
 def _rounded(count: int) -> int:

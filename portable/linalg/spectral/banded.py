@@ -32,7 +32,7 @@ from portable.linalg.factorisations.matrices import turned
 from portable.linalg.factorisations.products import multiplied
 from portable.linalg.singular_values.bidiagonal import bisected
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
-from portable.linalg.spectral.hop_packs import lead_back_hops
+from portable.linalg.spectral.hop_blocks import lead_back_hops
 from portable.linalg.spectral.reduction_kernels import Form, field_of, load_scaled, spread
 from portable.linalg.spectral.reductions import SCALED_TO, largest_magnitudes
 from portable.tune.fallback import first_accepted

@@ -393,7 +393,7 @@ SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
     Way("of a triangle", "", lambda x: iter((_by_triangle(*x[:3]),)), lambda x: x.long),
     Way(
         "by a band",
-        "factor_panel apply_reflectors store_band spread_hops",
+        "factor_panel apply_reflectors store_band spread_hops apply_hops",
         lambda x: iter((svd_by_band(x.device, x.a, *x.results),)),
         lambda x: x.banded,
     ),
