@@ -159,8 +159,8 @@ SPECTRAL: Final = (
     fault(
         "a block has the rows of the hop before it",
         HOPS + "spread_hops",
-        "kept[line, element]",
-        "kept[line, element - 1]",
+        "line - sweep + hop * B + row",
+        "line - sweep + hop * B + row - 1",
         "hops_led_back",
         "result",
     ),
@@ -183,8 +183,8 @@ SPECTRAL: Final = (
     fault(
         "a group follows the next one too closely",
         HOPS + "apply_hops",
-        "ticket + 1 - strips, hop + 1",
-        "ticket + 1 - strips, hop",
+        "follow(q.counts, ticket + 1 - strips, hop + 1)",
+        "follow(q.counts, ticket + 1 - strips, hop)",
         "hops_led_back",
         "race",
     ),
