@@ -162,7 +162,7 @@ SPECTRAL: Final = (
         "line - sweep + hop * B + row",
         "line - sweep + hop * B + row - 1",
         "hops_led_back",
-        "result",
+        "bounds",
     ),
     fault(
         "a reflector behind the last row is led back",
