@@ -41,6 +41,10 @@ Processors take as long either way, and much longer where cores that wait for ea
 _BANDED_VECTORS: Final = 6000
 """The same with vectors."""
 
+_BANDED_ALONE: Final = range(300, 1000)
+"""Columns for which processors take less time so, with vectors: more are led back by products of
+too many zeros."""
+
 _TALL: Final = 8
 """How many times as tall as wide a matrix may be for rotations."""
 
@@ -341,12 +345,14 @@ class Asked(NamedTuple):
     @property
     def banded(self) -> bool:
         """Whether matrices are real, and large enough to go by way of a band."""
-        kind, can, n = dtype(self.a.dtype).register, self.device.capabilities, min(self.a.shape[1:])
-        if kind.is_complex or can.lone_work_items:
+        kind, can = dtype(self.a.dtype).register, self.device.capabilities
+        n, alone = int(min(self.a.shape[1:])), can.lone_work_items
+        if kind.is_complex:
             return False
         if self.results[1] is None:
-            return int(n) >= _BANDED
-        return int(n) >= _BANDED_VECTORS and bool(banded_choices(kind, int(n), can))
+            return n >= _BANDED and not alone
+        suits = n in _BANDED_ALONE if alone else n >= _BANDED_VECTORS
+        return suits and bool(banded_choices(kind, n, can))
 
 
 def _rotated(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
