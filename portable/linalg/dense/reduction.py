@@ -193,6 +193,19 @@ def _panels(m: int, n: int, bandwidth: int, widest: int) -> Iterator[_Panel]:
             yield _Panel(start + bandwidth, start, width, turned=True)
 
 
+def begin_of_further(extent: int, shape: DenseShape) -> int:
+    """Where begins what is multiplied with reflectors beside so many rows or columns.
+
+    Parameters
+    ----------
+    extent : int
+        As said.
+    shape : DenseShape
+        The layout.
+    """
+    return -(-extent // shape.panel) * shape.panel + shape.beyond
+
+
 class Sweep:
     """A matrix on its way to a band, and the working storage of its panels.
 
@@ -204,8 +217,8 @@ class Sweep:
     device : Device
         Where.
     matrix : array
-        Is overwritten; as large as the layout asks for, zeros around the matrix, as many as
-        ``shape.beyond`` before what else is multiplied.
+        Is overwritten; as large as the layout asks for, zeros around the matrix up to what else is
+        multiplied, see `begin_of_further`.
     extents : (int, int)
         Rows and columns of the matrix itself.
     bandwidth : int
@@ -228,7 +241,10 @@ class Sweep:
     ) -> None:
         rows, columns = (x + shape.beyond for x in extents)
         self._views = matrix[:rows], matrix[:, :columns] if further[0] else matrix
-        self._further = tuple(x + shape.beyond if x else 0 for x in further)
+        self._ends = tuple(
+            begin_of_further(extent, shape) + more if more else extent
+            for extent, more in zip(extents, further, strict=True)
+        )
         self._extents, self._bandwidth = extents, bandwidth
         self._shape = shape
         # Only GPUs gain by aligned panels; each unit is a program of its own.
@@ -238,7 +254,7 @@ class Sweep:
         self._reflectors = Reflectors(
             device.empty((nodes * shape.height, shape.panel), kind),
             device.empty((nodes, shape.panel, shape.panel), kind),
-            _zeros(device, nodes * -(-(longest + max(self._further)) // shape.strip)),
+            _zeros(device, nodes * -(-max(self._ends) // shape.strip)),
         )
 
     def run(self, report: Callable[[_Panel], None] = lambda panel: None) -> None:
@@ -268,11 +284,14 @@ class Sweep:
 
     def _apply_all(self, panel: _Panel, rows: int) -> None:
         """Applies a panel's reflectors, of so many rows, to all that is beyond it."""
-        others = self._extents[not panel.turned] - panel.column - panel.width
-        others += self._further[not panel.turned]
+        others = self._ends[not panel.turned] - self._beyond(panel) * self._unit
         if others > 0:
             for level in self._launches(rows):
                 self._apply(panel, level, -(-others // self._shape.strip))
+
+    def _beyond(self, panel: _Panel) -> int:
+        """Where the columns right of a panel begin, in units, of which it may fill a part."""
+        return -(-(panel.column + panel.width) // self._unit)
 
     def _launches(self, rows: int) -> list[Level]:
         """The level of the tree that each launch begins with."""
@@ -296,11 +315,10 @@ class Sweep:
 
     def _apply(self, panel: _Panel, level: Level, strips: int) -> None:
         shape = self._shape
-        beyond = (panel.column + panel.width) // self._unit
         apply_reflectors[groups(_rounded(level.nodes * strips)), shape.workgroup](
             self._views[panel.turned],
             self._reflectors,
-            Panel(panel.row // self._unit, beyond, panel.width),
+            Panel(panel.row // self._unit, self._beyond(panel), panel.width),
             level,
             strips,
             SHAPE=shape,

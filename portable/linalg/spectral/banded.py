@@ -26,7 +26,7 @@ from portable.linalg.bands.kernels import Kept
 from portable.linalg.bands.shapes import plan_for
 from portable.linalg.base.magnitude import largest_magnitude, scaled_by
 from portable.linalg.dense.kernels import store_band, store_values
-from portable.linalg.dense.reduction import Sweep
+from portable.linalg.dense.reduction import Sweep, begin_of_further
 from portable.linalg.dense.shapes import DenseShape, dense_shape, tuned
 from portable.linalg.factorisations.matrices import turned
 from portable.linalg.factorisations.products import multiplied
@@ -133,7 +133,7 @@ def _svd(
     turns = int(a.shape[1]) < m
     kind, b = dtype(values.dtype), choice["BANDWIDTH"]
     shape = dense_shape(choice, b, kind, device.capabilities)
-    down, across = m + shape.beyond, n + shape.beyond
+    down, across = (begin_of_further(x, shape) for x in (m, n))
     room = shape.room(down + n, across + m)
     work = _loaded(device, a, largest, room, "turned" if turns else "plain")
     put_ones[m, _LINE](work, down, across)
@@ -164,7 +164,7 @@ def _symmetric(
     n, kind, b = int(a.shape[1]), dtype(values.dtype), choice["BANDWIDTH"]
     shape, wanted = dense_shape(choice, b, kind, device.capabilities), vectors is not None
     whole = -(-n // b) * b
-    down, further = whole + shape.beyond, whole if wanted else 0
+    down, further = begin_of_further(whole, shape), whole if wanted else 0
     room = shape.room(down + whole if wanted else whole, whole)
     work = _loaded(device, a, largest, room, "hermitian")
     if wanted:

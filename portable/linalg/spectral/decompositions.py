@@ -38,8 +38,9 @@ _BANDED: Final = 1500
 Processors take as long either way, and much longer where cores that wait for each other are shared.
 """
 
-_BANDED_VECTORS: Final = 6000
-"""The same with vectors."""
+_BANDED_VECTORS: Final = 3500
+_BANDED_EIGENVECTORS: Final = 6000
+"""The same with vectors, singular and of symmetric matrices."""
 
 _BANDED_ALONE: Final = range(300, 1000)
 """Columns for which processors take less time so, with vectors: more are led back by products of
@@ -351,7 +352,8 @@ class Asked(NamedTuple):
             return False
         if self.results[1] is None:
             return n >= _BANDED and not alone
-        suits = n in _BANDED_ALONE if alone else n >= _BANDED_VECTORS
+        many = _BANDED_VECTORS if len(self.results) == 3 else _BANDED_EIGENVECTORS
+        suits = n in _BANDED_ALONE if alone else n >= many
         return suits and bool(banded_choices(kind, n, can))
 
 
