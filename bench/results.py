@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any, Final, Literal
 
 from portable.errors import DataError
-from portable.system.console import html
 from portable.system.files import write_whole
+from portable.system.tables import html
 from portable.tune.stopwatch import Timing
 from portable_bench.environment import differences
 from portable_bench.operation import Work

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from portable.dtypes import dtype
 from portable.parallel import Group, group
-from portable.system.console import show
 from portable.system.files import write_whole
+from portable.system.tables import Table, show
 from portable_bench.environment import environment
 from portable_bench.gf2_scale_table import scale_elimination
 from portable_bench.group_scaling import (
@@ -70,7 +69,10 @@ def scale(
         result |= {"job": "training", **asdict(network)}
         rows = _told(measure_training(groups, network, dtype(kind)), aloud=first)
     else:
-        layers = [_with_images(layer, images) for layer in LAYERS[:count]]
+        layers = [
+            layer if images is None else Layer(layer.c, layer.h, layer.w, layer.k, images)
+            for layer in LAYERS[:count]
+        ]
         result |= {"algorithm": algorithm, "layers": [list(_plain(x)) for x in layers]}
         rows = _told(measure(groups, layers, dtype(kind), algorithm), aloud=first)
     if not first:
@@ -104,10 +106,6 @@ def _told(rows: Iterable[Row], *, aloud: bool) -> list[Row]:
 
 def _plain(layer: Layer) -> tuple[int, ...]:
     return layer.c, layer.h, layer.w, layer.k, layer.n
-
-
-def _with_images(layer: Layer, images: int | None) -> Layer:
-    return layer if images is None else Layer(layer.c, layer.h, layer.w, layer.k, images)
 
 
 def _network(text: str) -> Network:
@@ -146,9 +144,10 @@ def _groups_of_processes() -> tuple[list[Group], bool]:
 
 def _table(rows: Sequence[Row], title: str) -> Table:
     table = Table(title=title)
-    headings = ("members", "scaling", "apart", "times one", "together", "times one", "collectives")
-    for heading in (*headings, "predicted"):
-        table.add_column(heading, justify="left" if heading == "scaling" else "right")
+    table.add_columns("members", right=True)
+    table.add_columns("scaling")
+    headings = "apart", "times one", "together", "times one", "collectives", "predicted"
+    table.add_columns(*headings, right=True)
     for row in rows:
         table.add_row(
             str(row.members),

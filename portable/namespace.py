@@ -11,7 +11,7 @@ import numpy as np
 
 from portable import registry
 from portable.absent_names import absent, is_hidden
-from portable.backend import Device, bytes_of
+from portable.backend import ArrayView, Device, bytes_of
 from portable.dtypes import NARROW, DType, dtype
 from portable.errors import (
     BackendUnavailableError,
@@ -307,12 +307,18 @@ def device_for_numpy() -> Device:
     BackendUnavailableError
         If neither is there.
     """
-    current = registry.device()
-    if takes_numpys(current):
-        return current
+    # Where nothing was chosen no backend of GPUs is loaded to learn that it does not.
+    chosen = registry.registry.chosen_device()
+    if chosen is None and registry.registry.others:
+        chosen = registry.device()
+    if chosen is not None and takes_numpys(chosen):
+        return chosen
     try:
         return registry.device("cpu")
     except BackendUnavailableError as error:
+        current = registry.device()
+        if takes_numpys(current):
+            return current
         raise BackendUnavailableError(
             f"a NumPy array runs on the processor unless it is moved, for instance with "
             f"portable.asarray(x, device={current.name!r}); {error}"
@@ -392,6 +398,14 @@ def on_device(device: Device, array: Any) -> Any:
     if kind in NARROW:  # which DLPack hands to few libraries
         return device.adopt(as_bits(array)).view(kind.numpy)
     return device.adopt(array)
+
+
+def view_on(device: Device, x: Any) -> ArrayView:
+    """How a device sees an array; of NumPy's, which it may not take, what their memory is."""
+    if isinstance(x, np.ndarray) and not device.owns(x):
+        address = x.__array_interface__["data"][0]
+        return ArrayView(x.dtype, x.shape, x.strides, None, address, writable=x.flags.writeable)
+    return device.view(on_device(device, x))
 
 
 def as_bits(array: Any) -> Any:

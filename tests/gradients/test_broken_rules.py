@@ -122,6 +122,9 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], str]] = {
     "a product's other operand": (rules, "mul", lambda _: lambda a, b: a, "saxpy"),
     "what a branch takes": (rules, "_select", lambda old: _swapped_select, "branches"),
     "what was overwritten": (memory.Memory, "_take", _statements(_without_stores), "overwrites"),
+    "what is cleared too late": (
+        sweeps, "_may_meet", lambda _: lambda x, cleared: False, "overwrites",
+    ),
     "loads": (memory.Memory, "_add", lambda _: lambda *a: (), "tiles"),
     "sums over neighbours": (assemble, "gatherable", _backwards_moves, "ahead"),
     "the order of rounds": (sweeps.Sweeps, "_counter", _forwards, "two_loops"),

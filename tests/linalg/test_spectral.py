@@ -288,15 +288,15 @@ def test_polar_decompositions(
     )
 
 
-def test_identities_beside_a_matrix_become_its_bases(simulated: Device) -> None:
+def test_identities_beside_a_matrix_become_its_bases(device: Device) -> None:
     """The last panel of 10 columns is narrower than others, behind which begins the identity."""
     n, shape = 10, DenseShape(4, 2, 1, 1, (8, 4), 8, 16, 0, climb=True)
     a, begin = random((n, n), "float32"), begin_of_further(n, shape)
     work = np.zeros(shape.room(begin + n, begin + n), np.float32)
     work[:n, :n], work[begin:, :n], work[:n, begin:] = a, np.eye(n), np.eye(n)
-    with portable.use(simulated.name):
-        moved = simulated.from_numpy(work)
-        Sweep(simulated, moved, (n, n), 4, shape, further=(n, n)).run()
-    work = simulated.to_numpy(moved)
+    with portable.use(device.name):
+        moved = device.from_numpy(work)
+        Sweep(device, moved, (n, n), 4, shape, further=(n, n)).run()
+    work = device.to_numpy(moved)
     band = np.triu(work[:n, :n]) - np.triu(work[:n, :n], 5)
     np.testing.assert_allclose(work[:n, begin:] @ a @ work[begin:, :n], band, atol=1e-4)

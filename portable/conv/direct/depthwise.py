@@ -14,10 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.conv.direct.direct import in_c_order
 from portable.conv.direct.grouped import Grouped, GroupPlan, put_result
 from portable.conv.geometry import Geometry
-from portable.conv.layouts import as_nchw
+from portable.conv.layouts import as_nchw, in_c_order, in_rows
 from portable.conv.method import Epilogue, activated
 from portable.dtypes import DType
 from portable.lang.function import function
@@ -295,28 +294,21 @@ class Depthwise(Grouped):
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results."""
-        x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
-        residual = epilogue.residual_nchw(self.device, self.layout)
-        target = out
+        device = self.device
+        x, out = (as_nchw(device, a, self.layout) for a in (x, out))
+        residual, target = epilogue.residual_nchw(device, self.layout), out
         if self.layout == "NCHW":
-            x, residual = (a if a is None else self._lines(a) for a in (x, residual))
-            target = self._lines(out, empty=True)
+            count = prod(self.shape.result)
+            x = in_rows(device, x, self.shape.height * self.shape.width)
+            target = in_rows(device, out, count, written=True)
+            residual = residual if residual is None else in_rows(device, residual, count)
         plan = activated(self.plan, epilogue.activation)
-        v = self.device.namespace().reshape(workspace[: prod(self._extents)], self._extents)
+        v = device.namespace().reshape(workspace[: prod(self._extents)], self._extents)
         launcher = convolve_channels[groups(self._extents[0]), 1]
         given = x, filters, v, target, epilogue.bias, residual, self.sizes
         enqueue(launcher, *given, PLAN=plan)
-        if self.layout == "NCHW" and not in_c_order(self.device, out):
-            copy_into(self.device.namespace().reshape(target, out.shape), out)
-
-    def _lines(self, x: Any, empty: bool = False) -> Any:
-        """Images (N, C, H, W) as (N, C, 1, H W): copies of those that do not lie so, or room."""
-        if not in_c_order(self.device, x):
-            room = self.device.empty(x.shape, self.kind)
-            if not empty:
-                copy_into(x, room)
-            x = room
-        return self.device.namespace().reshape(x, (*x.shape[:2], 1, prod(x.shape[2:])))
+        if self.layout == "NCHW" and not in_c_order(device, out):
+            copy_into(device.namespace().reshape(target, out.shape), out)
 
     @cached_property
     def plan(self) -> GroupPlan:

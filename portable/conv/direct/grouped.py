@@ -268,7 +268,8 @@ class Grouped(Method):
         depth, each = shape.channels // shape.groups, shape.filters // shape.groups
         extents = (shape.window.count, depth, shape.groups, each)
         room = self.device.empty(extents, self.kind.register)
-        enqueue(arrange_filters[(shape.filters, depth), None], w, room, each, 1, TURNED=turned)
+        launcher = arrange_filters[(shape.filters, depth), None]
+        enqueue(launcher, w, room, each, 1, TAPS=shape.window.taps, TURNED=turned)
         return self.device.namespace().reshape(room, (*shape.window.taps, depth, shape.filters))
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:

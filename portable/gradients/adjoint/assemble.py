@@ -249,17 +249,16 @@ class _Assembly:
             _refuse_sums(live)
         touched = {y for x in all_statements(live) for y in x.touched()}
         self.stack.arrays = [x for x in self.stack.arrays if x in touched]
-        more: tuple[Array | e.Variable, ...] = (*self.stack.arrays, *shares, *sizes)
-        kernel = self._kernel(f"{self.primal.name}_adjoint", live, more)
-        refuse_stale(self.flat, kernel, self.sweeps.again)
-        kernel = written_out(kept_in_variables(kernel, self.names), self.names)
-        check(kernel)
-        measure = self._measure() if self.stack.arrays else None
         kept = tuple(x.dtype for x in self.stack.arrays)
         if kept and chosen:
             again = _Assembly(self.primal, self.gradients, self.how, Names(self.primal))
             again.gathers = False
             return again.made()
+        more: tuple[Array | e.Variable, ...] = (*self.stack.arrays, *shares, *sizes)
+        kernel = self._kernel(f"{self.primal.name}_adjoint", live, more)
+        refuse_stale(self.flat, kernel, self.sweeps.again)
+        kernel = self._finished(kernel)
+        measure = self._measure() if kept else None
         gathers = tuple(self._gather(x, first=x is chosen[0]) for x in chosen)
         steady = measure is not None and not any(
             isinstance(x, s.Load) for x in all_statements(measure.body)
@@ -340,8 +339,7 @@ class _Assembly:
             arrays=tuple(dict.fromkeys(arrays)),
             body=tuple(body),
         )  # fmt: skip
-        made = written_out(kept_in_variables(made, self.names), self.names)
-        check(made)
+        made = self._finished(made)
         number = self.flat.parameters.index(moved.array)
         return Gather(made, number, moved.dims, tuple(shared))
 
@@ -391,8 +389,11 @@ class _Assembly:
         body = (*self.stack.begun(loc), *walked, *self.stack.reported(counts, loc))
         live = needed(body, [counts])
         _refuse_order(live)
-        made = self._kernel(f"{self.primal.name}_kept", live, (counts,))
-        made = written_out(kept_in_variables(made, self.names), self.names)
+        return self._finished(self._kernel(f"{self.primal.name}_kept", live, (counts,)))
+
+    def _finished(self, kernel: Kernel) -> Kernel:
+        """A kernel as it is launched, checked."""
+        made = written_out(kept_in_variables(kernel, self.names), self.names)
         check(made)
         return made
 

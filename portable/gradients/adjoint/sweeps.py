@@ -9,13 +9,13 @@ keeps as much as both have rounds, not as the product, and what is not needed is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from portable.dtypes import int32
 from portable.errors import Location
-from portable.gradients.adjoint.activity import Activity, spread_names
+from portable.gradients.adjoint.activity import Activity
 from portable.gradients.adjoint.adjoints import Adjoints
 from portable.gradients.adjoint.extremes import extreme_shares, extremes
 from portable.gradients.adjoint.logs import Log
@@ -37,6 +37,7 @@ from portable.lang.ir.kernel import (
     reads,
     subexpressions,
 )
+from portable.lang.ir.types import Vector
 
 
 def exposed(block: s.Block) -> list[e.Variable]:
@@ -159,7 +160,7 @@ class Sweeps:
         self._kernel: Final = kernel
         self._names: Final = names
         self._activity: Final = activity
-        self._spread: Final = spread_names(kernel)
+        self._spread: Final = activity.spread
         self._memory: Final = memory
         self._stack: Final = stack
         self._logs: Final = logs
@@ -168,6 +169,7 @@ class Sweeps:
         self._kept: Final[dict[int, list[e.Variable]]] = {}
         self._finals: Final[dict[int, e.Variable]] = {}
         self._compared: Final[set[str]] = set()
+        self._cleared: Final[list[s.Store]] = []
         self._depth = 0
         self._measuring = False
 
@@ -314,10 +316,21 @@ class Sweeps:
         return Round(var, [v for v in exposed(live) if v.name in assigned], live)
 
     def _backwards(self, block: s.Block, level: Level) -> s.Block:
+        """The way back through a block; what is cleared in global memory comes as late as it may.
+
+        A GPU that stores to an address while a load of it is under way takes five times as long.
+        """
         out: list[s.Statement] = []
+        late: list[s.Store] = []
         for x in reversed(block):
-            out += self._back(x, level)
-        return tuple(out)
+            made = self._back(x, level)
+            if late and any(_may_meet(y, late) for y in all_statements(made)):
+                out += late
+                late.clear()
+            out += made
+            late += self._cleared
+            self._cleared.clear()
+        return (*out, *late)
 
     def _back(self, x: s.Statement, level: Level) -> s.Block:
         match x:
@@ -398,6 +411,9 @@ class Sweeps:
 
     def _back_write(self, x: s.Store | s.Atomic, level: Level) -> s.Block:
         statements, adjoint = self._memory.write(x, level.of)
+        if x.array.space == "global":
+            self._cleared.extend(y for y in statements if isinstance(y, s.Store))
+            statements = [y for y in statements if not isinstance(y, s.Store)]
         if adjoint is None or x.value is None:
             return tuple(statements)
         return (*statements, *level.adjoints.add(x.value, adjoint, x.loc))
@@ -437,6 +453,24 @@ class Sweeps:
         number_here = last if kind is var.type else e.Cast(last, var.type)
         value = e.Binary("add", start, e.Binary("mul", number_here, step))
         return (s.Let(var, value, x.loc),)
+
+
+def _may_meet(x: s.Statement, cleared: Sequence[s.Store]) -> bool:
+    """Whether elements have to be cleared before a statement: others wait, or it may touch one."""
+    if x.together() != "work_item":
+        return True
+    touched = x.touched()
+    return any(y.array in touched and not _are_apart(x, y) for y in cleared)
+
+
+def _are_apart(x: s.Statement, y: s.Store) -> bool:
+    """Whether constants in indices tell elements apart."""
+    if not isinstance(x, s.Load | s.Store) or isinstance(y.value.type, Vector):
+        return False
+    if isinstance((x.var if isinstance(x, s.Load) else x.value).type, Vector):
+        return False
+    pairs = zip(x.index, y.index, strict=True)
+    return any(isinstance(a, e.Const) and isinstance(b, e.Const) and a != b for a, b in pairs)
 
 
 def _bound(block: s.Block) -> set[str]:

@@ -42,6 +42,10 @@ def written_out(kernel: Kernel, names: Names) -> Kernel:
     return replace(kernel, options=options, body=body, arrays=(*kernel.arrays, *made.rooms()))
 
 
+_AT_ONCE: Final = 16
+"""Numbers that a vector of a processor may hold."""
+
+
 class _Reductions:
     """Writes them out; those of one type share a piece of local memory."""
 
@@ -108,21 +112,39 @@ class _Reductions:
         return (load, *self._of_sub_group(x, x.var, value))
 
     def _by_first(self, x: s.WorkgroupReduce) -> s.Block:
-        """The first work-item leaves the result where its own part was."""
+        """The first work-item leaves the result where its own part was; processors do some at once.
+
+        Parts that lie so far apart are combined first, then what is left of them.
+        """
         assert isinstance(x.var.type, DType)
         room, nought = self._room(x.var.type), zero(self._kind)
-        number = self._names.variable("number", self._kind)
-        low, high = (self._names.variable("held", x.var.type) for _ in range(2))
-        body: s.Block = (
-            s.Load(low, room, (nought,), x.loc),
-            s.Load(high, room, (number,), x.loc),
-            s.Store(room, (nought,), e.Binary(x.op, low, high), x.loc),
+        apart = _AT_ONCE if self._parts % _AT_ONCE == 0 else 1
+        first, lane = (self._names.variable("number", self._kind) for _ in range(2))
+        far = self._combined(x, lane, e.Binary("add", first, lane))
+        rest = self._names.variable("number", self._kind)
+        loops: s.Block = (
+            self._loop(first, apart, self._parts, (self._loop(lane, 0, apart, far),), step=apart),
+            self._loop(rest, 1, apart, self._combined(x, nought, rest)),
         )
-        one, stop = (e.Const(n, self._kind) for n in (1, self._parts))
-        loop = s.For(number, one, stop, one, body, x.loc)
-        first = e.Compare("eq", self._item, nought)
         return (
-            s.If(first, (loop,), (), x.loc),
+            s.If(e.Compare("eq", self._item, nought), loops, (), x.loc),
             s.Barrier(x.loc),
             s.Load(x.var, room, (nought,), x.loc),
         )
+
+    def _combined(self, x: s.WorkgroupReduce, to: e.Expression, more: e.Expression) -> s.Block:
+        """Combines one part with another one, where the first is."""
+        assert isinstance(x.var.type, DType)
+        room = self._room(x.var.type)
+        low, high = (self._names.variable("held", x.var.type) for _ in range(2))
+        return (
+            s.Load(low, room, (to,), x.loc),
+            s.Load(high, room, (more,), x.loc),
+            s.Store(room, (to,), e.Binary(x.op, low, high), x.loc),
+        )
+
+    def _loop(
+        self, var: e.Variable, start: int, stop: int, body: s.Block, *, step: int = 1
+    ) -> s.Statement:
+        first, last, by = (e.Const(n, self._kind) for n in (start, stop, step))
+        return s.For(var, first, last, by, body, body[0].loc)

@@ -258,7 +258,10 @@ class Micro(Strategy):
         array = self._array(x.fragment)
         with self._each(code, x.fragment) as (row, column, at):
             code.emit(s.Let(x.row, row, x.loc), s.Let(x.column, column, x.loc))
-            code.emit(s.Assign(x.value, code.load(array, at, array.dtype), x.loc), *x.body)
+            code.emit(s.Assign(x.value, code.load(array, at, array.dtype), x.loc))
+            for partner, other in zip(x.partners, x.others, strict=True):
+                code.emit(s.Assign(other, code.load(self._array(partner), at, other.type), x.loc))
+            code.emit(*x.body)
             if x.writes:
                 code.store(array, at, stored(x.value, x.fragment))
         return code.block
@@ -327,23 +330,14 @@ class Micro(Strategy):
     def pipeline(self, x: Pipeline) -> s.Block:
         """In rounds; what the next one copies is remembered.
 
-        Sums that are finished in its last round are finished after it where it has none.
+        Sums that begin and are finished within rounds have one at least, if only of no products:
+        to begin and finish them elsewhere, too, is a quarter of what there is to compile.
         """
-        product, rounds = x.multiply, super().pipeline(x)
-        self._next[product] = next_sources(x)
-        fused = self._fused.get(product.accumulator)
-        if fused is None:
-            return rounds
-        code, array = self.work.code(x.loc), self._sums[product.accumulator]
-        registers = self._registers(product.accumulator)
-        with (
-            code.when(fused.never),
-            code.loop("i", array.shape[0]) as i,
-            code.loop("j", array.shape[1]) as j,
-        ):
-            self._begin(code, fused, registers, fused.fill.value)
-            self._finish(code, fused, (i, j), registers)
-        return *rounds, *code.block
+        self._next[x.multiply] = next_sources(x)
+        fused = self._fused.get(x.multiply.accumulator)
+        if fused is not None:
+            x = replace(x, stop=e.Binary("max", x.stop, add(x.start, x.step)))
+        return super().pipeline(x)
 
     def multiply(self, x: s.Multiply) -> s.Block:
         """Micro-tile by micro-tile down each panel of columns."""
@@ -359,6 +353,8 @@ class Micro(Strategy):
             columns = code.let("tiles", self._tiles(n, x.accumulator.shape[1], micro.columns))
             steps = code.let("depth", clamp(k, depth))
         registers, fused = self._registers(x.accumulator), self._fused.get(x.accumulator)
+        if fused is not None:
+            steps = code.let("depth", e.Select(fused.never, code.index(0), steps))
         with code.loop("j", columns) as j, code.loop("i", rows) as i:
             self._take(code, fused, array, (i, j), registers)
             turn = add(mul(j, array.shape[0]), i)

@@ -27,7 +27,7 @@ def apply_reflectors(
     """``Q^T A`` (`TURNED`: ``A Q``) for the Q of a tree, `STRIP` columns (rows) to a workgroup.
 
     A workgroup reads its block of the matrix once, into local memory, and writes it once. The last
-    one to arrive among a node's children goes on with it, unless each level is a launch (`CLIMB`).
+    one to arrive among a node's children goes on with it, unless each level is a launch.
     Local memory: ``FAN P (STRIP + P + PAD) + P (STRIP + P)`` elements.
     """
     strip = kl.group_id(0) % strips

@@ -39,6 +39,12 @@ _SQUARES: Final[Parameters] = {
 }
 """Tiles of which each element read serves as many products, each of two loads from local memory."""
 
+BLOCK: Final = 128
+"""Products of a step, of which blocks that have factors of their own are multiples."""
+
+MOST_ROWS: Final = 256
+"""Rows or columns of a tile, whose factors by blocks are read without looking where they end."""
+
 _LINE: Final = 256
 """Work-items of a workgroup that adds partial sums up."""
 
@@ -259,16 +265,15 @@ def _is_slim(asked: Asked) -> bool:
 
 def _slim(asked: Asked) -> Iterator[TileLaunch]:
     """The kernel for few columns and small matrices, where it pays."""
-    constants, shape, beside = asked.constants, asked.shape, asked.beside
+    constants, shape = asked.constants, asked.shape
     tiles = slim_for(asked.device.capabilities, constants["ACC"], shape, asked.k)
     if tiles is None:
         return
     slim, parts, items = tiles
     settings = {**constants, "ACTIVATION": keep} if parts > 1 else constants
-    clamped = shape[-1] < slim.lanes
-    plain = parts > 1 or not (beside.added or beside.biased or settings["ACTIVATION"] is not keep)
-    given = {"SLIM": slim, "CLAMPED": clamped, "PLAIN": plain}
-    yield TileLaunch(gemm_slim[items, 1], {**given, **settings}, parts)
+    whole = not slim.clamped and settings["ACTIVATION"] is keep
+    given = {"SLIM": slim._replace(whole=whole), **settings}
+    yield TileLaunch(gemm_slim[items, 1], given, parts)
 
 
 def _tiles(asked: Asked) -> Iterator[TileLaunch]:
@@ -276,11 +281,16 @@ def _tiles(asked: Asked) -> Iterator[TileLaunch]:
     device, kind, shape, k, algorithm, _, b_columns, beside = asked
     constants, product = asked.constants, asked.product
     usual = has_tensor_copies(device.capabilities) or (beside.plain and not b_columns)
-    least = _parts_against_drift(device, kind, product, constants["ACC"])
+    by_blocks = algorithm == "blocks"
+    least = 1 if by_blocks else _parts_against_drift(device, kind, product, constants["ACC"])
     for choice, parts in schemes(device, kind, algorithm, product, b_columns):
         if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
             continue
-        if shares_out(choice) and least == 1:
+        if by_blocks:
+            most = max(choice["BM"], choice["BN"])
+            if parts == 1 and choice["BK"] <= BLOCK and not MOST_ROWS % most:
+                yield _split_k(device, choice, 1, shape, constants)
+        elif shares_out(choice) and least == 1:
             yield from shared_launch(device, choice, shape, k, constants)
         else:
             settings = {**choice, "RESIDENT": 0} if shares_out(choice) else choice

@@ -21,10 +21,10 @@ Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix",
 ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")
 """What ``algorithm=`` takes: "auto", the rungs of the ladder from the plainest up, "vendor"."""
 
-Precision = Literal["full", "tf32x3", "tf32", "fast"]
+Precision = Literal["full", "tf32x3", "tf32", "fast", "blocks"]
 
 PRECISIONS: Final = ("full", "tf32x3", "tf32", "fast")
-"""What ``precision=`` takes."""
+"""What ``precision=`` takes; "blocks" is for products with factors alone (`Tiling.by_blocks`)."""
 
 _DTYPES: Final = (kl.f16, kl.bf16, kl.f32, kl.f64, kl.i8, kl.f8e4m3, kl.f8e5m2)
 
@@ -128,6 +128,8 @@ def planned(
     if _splits_factors(device, kind, accumulator, wanted):
         algorithm = "fast" if kind.itemsize == 1 else "tf32"
         constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
+    if wanted.precision == "blocks":
+        algorithm = constants["SPLIT"] = wanted.precision
     sums_alike = accumulator in (kind, kind.register)
     summed_as_read = sums_alike and not kind.is_integer and not wanted.reads_c
     plain = summed_as_read and bias is None and wanted.activation is keep
@@ -143,7 +145,7 @@ def planned(
 
 def _splits_factors(device: Device, kind: DType, accumulator: DType, wanted: Wanted) -> bool:
     """Whether matrix units multiply factors of single precision by parts, or sum fewer bits up."""
-    if wanted.precision == "full":
+    if wanted.precision in ("full", "blocks"):
         return False
     if wanted.precision == "fast":
         if kind not in (kl.f8e4m3, kl.f8e5m2):

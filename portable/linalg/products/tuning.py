@@ -59,6 +59,12 @@ _GENERAL: Final = 0.25
 _UNTUNED: Final = 2.0
 """The same where a work-item has a core to itself: what was tuned there is taken."""
 
+_WORTH: Final = 1 << 20
+"""Multiplications of the busiest core that larger tiles are to spare where there are smaller ones.
+
+That is a hundredth of a millisecond or two, which it takes 20,000 calls to gain for what compiling
+a kernel of other tiles takes. Decompositions would want six for matrices of 300 columns.
+"""
 
 _CROWDS_ROWS: Final = 16
 """Of what the rows of a tile are multiples but where a work-item multiplies alone.
@@ -180,8 +186,9 @@ def schemes(
 ) -> tuple[tuple[Parameters, int], ...]:
     """Parameters to try for a product, and into how many parts to cut its sums, the best first.
 
-    A model of the device ranks what its table lists (`gemm_model`). Where a work-item has a core to
-    itself, large tiles do more with what they copy, but the core with most tiles sets the time.
+    A model of the device ranks what its table lists (`portable.linalg.products.model`). Where a
+    work-item has a core to itself, large tiles do more with what they copy, but the core with most
+    tiles sets the time.
 
     Parameters
     ----------
@@ -229,6 +236,11 @@ def _ranked(
             time = predicted(choice, parts, product, dtype, capabilities)
             ranked.append((time * (1 + _GENERAL * level + _ORDER * at), at, choice, parts))
     ranked.sort(key=lambda x: x[:2])
+    if capabilities.lone_work_items:
+        # The device's own entry lists large tiles first.
+        near = ranked[0][0] + _WORTH / max(1, product.k)
+        alike = [x for x in ranked if x[0] <= near and x[1] < len(entries[0])]
+        ranked.sort(key=lambda x: x[1] != max((y[1] for y in alike), default=-1))
     return tuple((choice, parts) for _, _, choice, parts in ranked)
 
 
