@@ -9,6 +9,7 @@ declare i32 @posix_memalign(ptr, i64, i64)
 declare void @free(ptr)
 declare i64 @write(i32, ptr, i64)
 declare i32 @sched_getcpu()
+declare i32 @sched_yield()
 declare i64 @pthread_self()
 declare i32 @pthread_getaffinity_np(i64, i64, ptr)
 declare i32 @pthread_setaffinity_np(i64, i64, ptr)
@@ -33,6 +34,12 @@ entry:
 define internal void @portable_wake(ptr %word, i32 %count) {
   %number = call i64 @portable_futex()
   %result = call i64 (i64, ...) @syscall(i64 %number, ptr %word, i64 129, i32 %count, ptr null, ptr null, i64 0)
+  ret void
+}
+
+; Leaves the processor to another thread that is ready to run, if there is one.
+define internal void @portable_give_way() {
+  %result = call i32 @sched_yield()
   ret void
 }
 

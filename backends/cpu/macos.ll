@@ -5,6 +5,7 @@
 declare i32 @__ulock_wait(i32, ptr, i64, i32)
 declare i32 @__ulock_wake(i32, ptr, i64)
 declare i64 @clock_gettime_nsec_np(i32)
+declare i32 @sched_yield()
 declare i32 @posix_memalign(ptr, i64, i64)
 declare void @free(ptr)
 declare i64 @write(i32, ptr, i64)
@@ -25,6 +26,12 @@ define internal void @portable_wake(ptr %word, i32 %count) {
   %several = icmp ugt i32 %count, 1
   %operation = select i1 %several, i32 257, i32 1
   %result = call i32 @__ulock_wake(i32 %operation, ptr %word, i64 0)
+  ret void
+}
+
+; Leaves the processor to another thread that is ready to run, if there is one.
+define internal void @portable_give_way() {
+  %result = call i32 @sched_yield()
   ret void
 }
 

@@ -417,7 +417,7 @@ class NativeDevice(NumPyDevice):
         return self._executable(program, linked)
 
     def _link(self, program: Program, image: bytes) -> Linked:
-        return compiler.link(image, (program.entry,), {"portable_print": pool.print_address})
+        return compiler.link(image, (program.entry,), pool.for_kernels)
 
     def _executable(self, program: Program, linked: Linked) -> Executable:
         self._gate.open()

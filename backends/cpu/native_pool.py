@@ -29,9 +29,10 @@ _LOOK: Final = 0.0005
 _LINE: Final = 128
 SYSTEMS: Final = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 _OF_PYTHON: Final = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals")
+_OF_KERNELS: Final = ("portable_print", "portable_linger")
 _OF_WINDOWS: Final = {
     "api-ms-win-core-synch-l1-2-0": ("WaitOnAddress", "WakeByAddressSingle", "WakeByAddressAll"),
-    "kernel32": ("QueryPerformanceCounter", "QueryPerformanceFrequency"),
+    "kernel32": ("QueryPerformanceCounter", "QueryPerformanceFrequency", "SwitchToThread"),
     "ucrtbase": ("_aligned_malloc", "_aligned_free", "_write"),
 }
 
@@ -124,11 +125,11 @@ def _compiled(by: Compiler) -> _Code:
     machine, system = processor.machine(), SYSTEMS.get(sys.platform)
     if machine is None or system is None:
         raise DeviceError(f"cpu:native has no threads for {machine} under {sys.platform}")
-    names = ("portable_run", "portable_work", "portable_pool", "portable_print")
+    names = ("portable_run", "portable_work", "portable_pool", *_OF_KERNELS)
     image = by.object_of(pool_text(machine, system), "the pool of threads", passes=False)
     linked = by.link(image, names, _addresses())
     keep_for_good(linked.holder)
-    run, work, state, _ = (linked.addresses[name] for name in names)
+    run, work, state = (linked.addresses[name] for name in names[:3])
     # The first holds the interpreter's lock when it is called, and leaves and takes it by itself.
     return _Code(
         linked,
@@ -172,9 +173,9 @@ class Pool:
         return self.code.run
 
     @property
-    def print_address(self) -> int:
-        """Of the function that kernels print by."""
-        return self.code.linked.addresses["portable_print"]
+    def for_kernels(self) -> dict[str, int]:
+        """The addresses of functions that kernels call: by which they print, and wait."""
+        return {name: self.code.linked.addresses[name] for name in _OF_KERNELS}
 
     def renew(self) -> None:
         """Begin anew without threads; those of the old state are left to themselves."""

@@ -32,6 +32,9 @@
 
 @portable_pool = global ptr null
 
+; A word that stays as it is, to sleep by.
+@nobody = internal global i32 0
+
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare i32 @PyErr_CheckSignals()
@@ -39,6 +42,29 @@ declare i32 @PyErr_CheckSignals()
 declare i32 @llvm.umin.i32(i32, i32)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
+
+; -- waiting ---------------------------------------------------------------------------------------
+
+; What a kernel calls in each round of a loop that waits for another workgroup: now and then the
+; processor is left to others, one of which that workgroup may have to run on, and after a long time
+; for a moment whoever they are.
+define void @portable_linger(i32 %round) {
+entry:
+  %part = and i32 %round, 1023
+  %is.long = icmp eq i32 %part, 1023
+  br i1 %is.long, label %leave, label %stay
+leave:
+  %is.longer = icmp ugt i32 %round, 16384
+  br i1 %is.longer, label %sleep, label %give.way
+give.way:
+  call void @portable_give_way()
+  ret void
+sleep:
+  call void @portable_wait(ptr @nobody, i32 0, i64 20000)
+  ret void
+stay:
+  ret void
+}
 
 ; -- workgroups ------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 declare i32 @WaitOnAddress(ptr, ptr, i64, i32)
 declare void @WakeByAddressSingle(ptr)
 declare void @WakeByAddressAll(ptr)
+declare i32 @SwitchToThread()
 declare i32 @QueryPerformanceCounter(ptr)
 declare i32 @QueryPerformanceFrequency(ptr)
 declare ptr @_aligned_malloc(i64, i64)
@@ -33,6 +34,12 @@ all:
   ret void
 one:
   call void @WakeByAddressSingle(ptr %word)
+  ret void
+}
+
+; Leaves the processor to another thread that is ready to run, if there is one.
+define internal void @portable_give_way() {
+  %result = call i32 @SwitchToThread()
   ret void
 }
 

@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portable
+from portable import lang as kl
 from portable.backend import Argument, Program
 from portable.dtypes import bool_, float16, float32, float64, int8, int32, int64, uint32
 from portable.errors import CompileError, DeviceError, LaunchError
+from portable.lang.kernel import kernel
 from portable.system import cache
 from portable_backends.cpu import processor
 from portable_backends.cpu.native_compiler import Compiler, Target, compiler
@@ -210,6 +213,35 @@ def test_workgroups_may_wait_for_those_before_them(native: NativeDevice, groups:
         x = np.zeros(groups, np.int32)
         launch(native, made, x)
         assert x.all()
+
+
+@kernel
+def in_turn(turns: kl.Array) -> None:
+    """Each workgroup waits for the one before it."""
+    while kl.atomic_load(turns, 0, order="acquire") < kl.group_id(0):
+        pass
+    kl.atomic_add(turns, 0, 1, order="release")
+
+
+@kernel
+def halvings(counts: kl.Array) -> None:
+    """How often numbers can be halved, by loops that wait for nobody."""
+    i, number, count = kl.group_id(0), counts[kl.group_id(0)], 0
+    while number > 1:
+        number, count = number // 2, count + 1
+    counts[i] = count
+
+
+def test_loops_that_wait_leave_the_processor_to_others() -> None:
+    with portable.use("cpu:native"):
+        turns, counts = np.zeros(1, np.int32), np.array([1, 2, 9, 1000], np.int32)
+        in_turn[portable.groups(500), 1](turns)
+        halvings[portable.groups(4), 1](counts)
+    assert turns[0] == 500
+    assert counts.tolist() == [0, 1, 3, 9]
+    lingers = "call void @portable_linger(i32"
+    assert lingers in str(kl.source(in_turn, turns, device="cpu:native"))
+    assert lingers not in str(kl.source(halvings, counts, device="cpu:native"))
 
 
 def test_no_time_is_spent_between_launches(native: NativeDevice) -> None:

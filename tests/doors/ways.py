@@ -256,7 +256,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
     "add_band_rows bidiagonalize_in_panels choose_factor count_values "
-    "factor_shifted_bands spread_hops square_bidiagonal store_shifted "
+    "factor_shifted_bands apply_hops put_ones spread_hops square_bidiagonal store_shifted "
     "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",

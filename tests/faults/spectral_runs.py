@@ -11,7 +11,7 @@ from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.spectral import reductions
 from portable.linalg.spectral.banded import eigen_by_band
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
-from portable.linalg.spectral.hop_reflectors import lead_back_hops
+from portable.linalg.spectral.hop_blocks import lead_back_hops
 from portable.linalg.spectral.reflections import reflect, whole_rows
 from portable.linalg.spectral.step_kernels import StepShape
 from tests.faults.running import close, device, random, run

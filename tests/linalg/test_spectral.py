@@ -14,6 +14,8 @@ from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.lang.kernel import kernel
 from portable.linalg import eigh, eigvalsh, matrix_rank, pinv, polar, svd
+from portable.linalg.dense.reduction import Sweep, begin_of_further
+from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.singular_values.direct_kernels import Block, DirectShape, change
 from portable.linalg.spectral.banded import eigen_by_band, svd_by_band
 from tests.linalg.spectral_matrices import (
@@ -284,3 +286,17 @@ def test_polar_decompositions(
     np.testing.assert_allclose(
         small, np.broadcast_to(np.eye(small.shape[-1]), small.shape), atol=1e-5
     )
+
+
+def test_identities_beside_a_matrix_become_its_bases(device: Device) -> None:
+    """The last panel of 10 columns is narrower than others, behind which begins the identity."""
+    n, shape = 10, DenseShape(4, 2, 1, 1, (8, 4), 8, 16, 0, climb=True)
+    a, begin = random((n, n), "float32"), begin_of_further(n, shape)
+    work = np.zeros(shape.room(begin + n, begin + n), np.float32)
+    work[:n, :n], work[begin:, :n], work[:n, begin:] = a, np.eye(n), np.eye(n)
+    with portable.use(device.name):
+        moved = device.from_numpy(work)
+        Sweep(device, moved, (n, n), 4, shape, further=(n, n)).run()
+    work = device.to_numpy(moved)
+    band = np.triu(work[:n, :n]) - np.triu(work[:n, :n], 5)
+    np.testing.assert_allclose(work[:n, begin:] @ a @ work[begin:, :n], band, atol=1e-4)

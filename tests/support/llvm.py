@@ -99,6 +99,9 @@ class LLVMDevice:
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
         self._printer = kind(lambda p, n: self.printed.append(ctypes.string_at(p, n).decode()))
         self._print = ctypes.cast(self._printer, ctypes.c_void_p).value
+        self.rounds: list[int] = []
+        self._waiter = ctypes.CFUNCTYPE(None, ctypes.c_int32)(self.rounds.append)
+        self._linger = ctypes.cast(self._waiter, ctypes.c_void_p).value
 
     def run(self, program: Program, groups: Sequence[int], arguments: Sequence[Any]) -> list[Any]:
         """Runs a program; `arguments` holds an array or number per kernel parameter, in order.
@@ -147,6 +150,7 @@ class LLVMDevice:
             builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process()
             name = f"library{len(self._built)}"
             builder.import_symbol("portable_print", self._print)
+            builder.import_symbol("portable_linger", self._linger)
             kept = builder.export_symbol(program.entry).link(self._jit, name)
             numbers = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
             kind = ctypes.CFUNCTYPE(None, *numbers, ctypes.c_void_p)

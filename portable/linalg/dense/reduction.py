@@ -10,7 +10,7 @@ from typing import Any, Final, SupportsIndex
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType, dtype
+from portable.dtypes import dtype
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
@@ -163,43 +163,14 @@ def reduced(
         for k in range(0, n, shape.panel):
             sweep.eliminate(_Panel(k, k, min(shape.panel, n - k), turned=False))
         room = shape.room(n, n)
-        sweep.matrix, sweep.extents = work[: room[0]], (n, n)
-        clear_below[room[::-1], _TILE](sweep.matrix)
-    report = _Reporter(device, n, progress)
-    for panel in _panels(sweep.extents[0], n, bandwidth, shape.panel):
-        sweep.eliminate(panel)
-        report(panel)
+        work = work[: room[0]]
+        sweep = Sweep(device, work, (n, n), bandwidth, shape)
+        clear_below[room[::-1], _TILE](work)
+    sweep.run(_Reporter(device, n, progress))
     ab = device.empty((bandwidth + 1, n), kind)
     bound = 2.0 ** (SCALED_TO + 1 + (isqrt(m * n) + 1).bit_length())
-    work = sweep.matrix
     store_band[(n, bandwidth + 1), _TILE](work, largest, ab, scales, bound, TARGET=SCALED_TO)
     return ab
-
-
-def symmetric_band(
-    device: Device, work: Any, n: int, bandwidth: int, shape: DenseShape, *, keep: bool = False
-) -> Sweep:
-    """Leaves of a symmetric matrix a band, of which the lower triangle is to be read.
-
-    Parameters
-    ----------
-    device : Device
-        Where.
-    work : array, shape shape.room(n, n)
-        The matrix, which is overwritten, with zeros around it.
-    n : int
-        Its order, a multiple of the bandwidth.
-    bandwidth : int
-        Diagonals to be left below the main one, a multiple of the panels.
-    shape : DenseShape
-        The layout.
-    keep : bool
-        Whether reflectors are wanted.
-    """
-    sweep = Sweep(device, work, (n, n), bandwidth, shape, keep=keep)
-    for k in range(0, n - bandwidth, shape.panel):
-        sweep.eliminate_both(_Panel(k + bandwidth, k, shape.panel, turned=False))
-    return sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,47 +193,40 @@ def _panels(m: int, n: int, bandwidth: int, widest: int) -> Iterator[_Panel]:
             yield _Panel(start + bandwidth, start, width, turned=True)
 
 
-def upper_band(
-    device: Device, work: Any, extents: tuple[int, int], bandwidth: int, shape: DenseShape
-) -> Sweep:
-    """Leaves of a matrix an upper band, and keeps reflectors.
+def begin_of_further(extent: int, shape: DenseShape) -> int:
+    """Where begins what is multiplied with reflectors beside so many rows or columns.
 
     Parameters
     ----------
-    device : Device
-        Where.
-    work : array, shape shape.room(m, n)
-        The matrix, which is overwritten, with zeros around it.
-    extents : (int, int)
-        Its rows and columns, of which there are no more.
-    bandwidth : int
-        Superdiagonals to be left.
+    extent : int
+        As said.
     shape : DenseShape
         The layout.
     """
-    sweep = Sweep(device, work, extents, bandwidth, shape, keep=True)
-    for panel in _panels(*extents, bandwidth, shape.panel):
-        sweep.eliminate(panel)
-    return sweep
+    return -(-extent // shape.panel) * shape.panel + shape.beyond
 
 
 class Sweep:
     """A matrix on its way to a band, and the working storage of its panels.
+
+    What stands right of the matrix or below it is multiplied with all reflectors too: an identity
+    on the right becomes ``Q^T``, one below P, where the band is ``Q^T A P``.
 
     Parameters
     ----------
     device : Device
         Where.
     matrix : array
-        Is overwritten; as large as the layout asks for, zeros around the matrix.
+        Is overwritten; as large as the layout asks for, zeros around the matrix up to what else is
+        multiplied, see `begin_of_further`.
     extents : (int, int)
         Rows and columns of the matrix itself.
     bandwidth : int
         Superdiagonals to be.
     shape : DenseShape
         The layout.
-    keep : bool
-        Whether the reflectors of all panels are kept.
+    further : (int, int)
+        Rows below, and columns on the right, that are multiplied too.
     """
 
     def __init__(
@@ -273,78 +237,74 @@ class Sweep:
         bandwidth: int,
         shape: DenseShape,
         *,
-        keep: bool = False,
+        further: tuple[int, int] = (0, 0),
     ) -> None:
-        self.matrix = matrix
-        self.extents = extents
-        self._device = device
+        rows, columns = (x + shape.beyond for x in extents)
+        self._views = matrix[:rows], matrix[:, :columns] if further[0] else matrix
+        self._ends = tuple(
+            begin_of_further(extent, shape) + more if more else extent
+            for extent, more in zip(extents, further, strict=True)
+        )
+        self._extents, self._bandwidth = extents, bandwidth
         self._shape = shape
-        self._kept: list[tuple[_Panel, Reflectors]] | None = [] if keep else None
         # Only GPUs gain by aligned panels; each unit is a program of its own.
         self._unit = shape.panel if shape.lanes == 1 and bandwidth % shape.panel == 0 else 1
-        nodes = sum(level_sizes(extents[0], shape.height, shape.fan))
-        counts = _zeros(device, nodes * -(-extents[0] // shape.strip))
-        self._reflectors = room_for_reflectors(device, nodes, dtype(matrix.dtype), shape, counts)
+        longest, kind = extents[0], dtype(matrix.dtype)
+        nodes = sum(level_sizes(longest, shape.height, shape.fan))
+        self._reflectors = Reflectors(
+            device.empty((nodes * shape.height, shape.panel), kind),
+            device.empty((nodes, shape.panel, shape.panel), kind),
+            _zeros(device, nodes * -(-max(self._ends) // shape.strip)),
+        )
+
+    def run(self, report: Callable[[_Panel], None] = lambda panel: None) -> None:
+        """Leaves an upper band, and calls `report` after each panel."""
+        for panel in _panels(*self._extents, self._bandwidth, self._shape.panel):
+            self.eliminate(panel)
+            report(panel)
+
+    def run_symmetric(self) -> None:
+        """Leaves of a symmetric matrix a band, of which the lower triangle is to be read.
+
+        Its order is a multiple of the bandwidth, that of the panels.
+        """
+        for k in range(0, self._extents[0] - self._bandwidth, self._shape.panel):
+            panel = _Panel(k + self._bandwidth, k, self._shape.panel, turned=False)
+            self.eliminate(panel)
+            beside = replace(panel, column=k + self._bandwidth - panel.width, turned=True)
+            self._apply_all(beside, self._extents[0] - panel.row)
 
     def eliminate(self, panel: _Panel) -> None:
         """Factors a panel and applies its reflectors to what is beyond it."""
-        lengths = self.extents[::-1] if panel.turned else self.extents
+        lengths = self._extents[::-1] if panel.turned else self._extents
         rows = lengths[0] - panel.row
-        others = lengths[1] - panel.column - panel.width
-        if self._kept is not None:
-            nodes = sum(level_sizes(rows, self._shape.height, self._shape.fan))
-            counts, kind = self._reflectors.counts, dtype(self.matrix.dtype)
-            self._reflectors = room_for_reflectors(self._device, nodes, kind, self._shape, counts)
-            self._kept.append((panel, self._reflectors))
         for level in self._launches(rows):
             self._factor(panel, level)
+        self._apply_all(panel, rows)
+
+    def _apply_all(self, panel: _Panel, rows: int) -> None:
+        """Applies a panel's reflectors, of so many rows, to all that is beyond it."""
+        others = self._ends[not panel.turned] - self._beyond(panel) * self._unit
         if others > 0:
             for level in self._launches(rows):
-                self._apply(panel, level, others)
+                self._apply(panel, level, -(-others // self._shape.strip))
 
-    def eliminate_both(self, panel: _Panel) -> None:
-        """Factors a panel of columns and applies its reflectors from the left and the right."""
-        self.eliminate(panel)
-        rows = self.extents[0] - panel.row
-        beside = _Panel(panel.row, panel.row - panel.width, panel.width, turned=True)
-        for level in self._launches(rows):
-            self._apply(beside, level, rows)
-
-    def lead_back(self, x: Any, columns: int, *, turned: bool) -> None:
-        """Multiplies matrices with all reflectors of columns, or `turned` of rows.
-
-        Parameters
-        ----------
-        x : array
-            A matrix of so many rows as the reflectors have elements, with zeros around it.
-        columns : int
-            Its columns.
-        turned : bool
-            As said.
-        """
-        shape = replace(self._shape, climb=False)
-        for panel, reflectors in reversed(self._kept or []):
-            if panel.turned == turned:
-                rows = self.extents[turned] - panel.row
-                for level in reversed(self._levels(rows)):
-                    apply_back(x, reflectors, (panel.row, self._unit), level, columns, shape)
+    def _beyond(self, panel: _Panel) -> int:
+        """Where the columns right of a panel begin, in units, of which it may fill a part."""
+        return -(-(panel.column + panel.width) // self._unit)
 
     def _launches(self, rows: int) -> list[Level]:
         """The level of the tree that each launch begins with."""
-        levels = self._levels(rows)
-        return levels[:1] if self._shape.climb else levels
-
-    def _levels(self, rows: int) -> list[Level]:
         levels, base, stride = [], 0, 1
         for count in level_sizes(rows, self._shape.height, self._shape.fan):
             levels.append(Level(base, count, stride))
             base, stride = base + count, stride * self._shape.fan
-        return levels
+        return levels[:1] if self._shape.climb else levels
 
     def _factor(self, panel: _Panel, level: Level) -> None:
         shape = self._shape
         factor_panel[groups(_rounded(level.nodes)), shape.items](
-            self.matrix,
+            self._views[panel.turned],
             self._reflectors,
             Panel(panel.row // self._unit, panel.column // self._unit, panel.width),
             level,
@@ -353,69 +313,18 @@ class Sweep:
             TURNED=panel.turned,
         )
 
-    def _apply(self, panel: _Panel, level: Level, others: int) -> None:
-        shape, strips = self._shape, -(-others // self._shape.strip)
-        beyond = (panel.column + panel.width) // self._unit
+    def _apply(self, panel: _Panel, level: Level, strips: int) -> None:
+        shape = self._shape
         apply_reflectors[groups(_rounded(level.nodes * strips)), shape.workgroup](
-            self.matrix,
+            self._views[panel.turned],
             self._reflectors,
-            Panel(panel.row // self._unit, beyond, panel.width),
+            Panel(panel.row // self._unit, self._beyond(panel), panel.width),
             level,
             strips,
             SHAPE=shape,
             UNIT=self._unit,
-            SIDE="turned" if panel.turned else "plain",
+            TURNED=panel.turned,
         )
-
-
-def room_for_reflectors(
-    device: Device, nodes: int, kind: DType, shape: DenseShape, counts: Any
-) -> Reflectors:
-    """Arrays for the reflectors of so many nodes.
-
-    Parameters
-    ----------
-    device, nodes, kind, shape
-        Where, of how many nodes, what is computed in, and the layout.
-    counts : array of i32
-        Their counters.
-    """
-    return Reflectors(
-        device.empty((nodes * shape.height, shape.panel), kind),
-        device.empty((nodes, shape.panel, shape.panel), kind),
-        counts,
-    )
-
-
-def apply_back(
-    x: Any,
-    reflectors: Reflectors,
-    begin: tuple[int, int],
-    level: Level,
-    columns: int,
-    shape: DenseShape,
-) -> None:
-    """Multiplies a matrix with the reflectors of nodes that are independent of each other.
-
-    Parameters
-    ----------
-    x : array
-        The matrix.
-    reflectors : Reflectors
-        Of the nodes.
-    begin : (int, int)
-        The row in which the first node begins, and what it is known to be a multiple of.
-    level : Level
-        The nodes.
-    columns : int
-        Of the matrix.
-    shape : DenseShape
-        The layout, in which nobody climbs.
-    """
-    strips, (row, unit) = -(-columns // shape.strip), begin
-    apply_reflectors[groups(_rounded(level.nodes * strips)), shape.workgroup](
-        x, reflectors, Panel(row // unit, 0, 0), level, strips, SHAPE=shape, UNIT=unit, SIDE="back"
-    )
 
 
 def _rounded(count: int) -> int:

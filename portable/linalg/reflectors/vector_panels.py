@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.reflectors.householder import reflector
+
+_CHAIN: Final = 32
+"""Rows that are added up one after the other: where all terms have one sign, rounding errors of
+long sums make reflectors less orthogonal than all else does."""
 
 
 @function
@@ -22,15 +28,21 @@ def eliminate_alone(
     PARTS = P // LANES
     live, product = kl.private(P, kind), kl.private(P, kind)
     sums, odd = kl.private(PARTS, kind, lanes=LANES), kl.private(PARTS, kind, lanes=LANES)
-    shares = kl.private(PARTS, kind, lanes=LANES)
+    shares, totals = kl.private(PARTS, kind, lanes=LANES), kl.private(PARTS, kind, lanes=LANES)
     zero = kl.splat(kl.cast(0, kind), LANES)
     for k in range(P):
         factors[k] = 1
         live[k] = 1
     for i in kl.static_range(PARTS):
-        sums[i] = zero
-    for r in range(1, used):
-        multiply_row(w, r, 0, sums, LANES)
+        sums[i], totals[i] = zero, zero
+    for first in range(1, used, _CHAIN):
+        for r in range(first, kl.minimum(first + _CHAIN, used)):
+            multiply_row(w, r, 0, sums, LANES)
+        for i in kl.static_range(PARTS):
+            totals[i] = totals[i] + sums[i]
+            sums[i] = zero
+    for i in kl.static_range(PARTS):
+        sums[i] = totals[i]
     for j in range(steps):
         for i in kl.static_range(PARTS):
             kl.vstore(product, i * LANES, sums[i])
@@ -55,16 +67,22 @@ def eliminate_alone(
         if j + 1 < used:
             subtract_row(w, j + 1, j, shares, LANES)
         after = kl.minimum(j + 1, P - 1)
-        for r in range(j + 2, used - 1, 2):
-            subtract_row(w, r, j, shares, LANES)
-            multiply_row(w, r, after, sums, LANES)
-            subtract_row(w, r + 1, j, shares, LANES)
-            multiply_row(w, r + 1, after, odd, LANES)
+        for i in kl.static_range(PARTS):
+            totals[i] = zero
+        for first in range(j + 2, used - 1, _CHAIN):
+            for r in range(first, kl.minimum(first + _CHAIN, used - 1), 2):
+                subtract_row(w, r, j, shares, LANES)
+                multiply_row(w, r, after, sums, LANES)
+                subtract_row(w, r + 1, j, shares, LANES)
+                multiply_row(w, r + 1, after, odd, LANES)
+            for i in kl.static_range(PARTS):
+                totals[i] = totals[i] + (sums[i] + odd[i])
+                sums[i], odd[i] = zero, zero
         if j + 2 < used and (used - j) % 2 == 1:
             subtract_row(w, used - 1, j, shares, LANES)
             multiply_row(w, used - 1, after, sums, LANES)
         for i in kl.static_range(PARTS):
-            sums[i] = sums[i] + odd[i]
+            sums[i] = totals[i] + sums[i]
 
 
 @function

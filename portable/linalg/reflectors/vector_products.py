@@ -44,7 +44,7 @@ def combine(
         for row in range(0, total.shape[0], ROWS):
             for u, v in product(kl.static_range(ROWS), kl.static_range(VECTORS)):
                 at = column + v * LANES
-                sums[u, v] = kl.vload(total, row + u, at, lanes=LANES, ahead=AHEAD)
+                sums[u, v] = kl.splat(kl.cast(0, total.dtype), LANES)
             for k in kl.range(left.shape[1], unroll=1):
                 held = ()
                 for v in kl.static_range(VECTORS):
@@ -53,12 +53,13 @@ def combine(
                 for u in kl.static_range(ROWS):
                     factor = kl.splat(left[row + u, k], LANES)
                     for v in kl.static_range(VECTORS):
-                        if NEGATIVE:
-                            sums[u, v] = sums[u, v] - factor * held[v]
-                        else:
-                            sums[u, v] = sums[u, v] + factor * held[v]
+                        sums[u, v] = sums[u, v] + factor * held[v]
             for u, v in product(kl.static_range(ROWS), kl.static_range(VECTORS)):
-                kl.vstore(total, row + u, column + v * LANES, sums[u, v])
+                at = column + v * LANES
+                before = kl.vload(total, row + u, at, lanes=LANES, ahead=AHEAD)
+                kl.vstore(
+                    total, row + u, at, before - sums[u, v] if NEGATIVE else before + sums[u, v]
+                )
 
 
 @function

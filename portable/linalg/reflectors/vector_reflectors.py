@@ -11,15 +11,22 @@ from portable.linalg.reflectors.vector_products import add_product, subtract_pro
 
 @function
 def combine_alone(
-    a: kl.Array, q: Any, column: tuple[kl.Scalar, ...], node: Any, SHAPE: Any, SIDE: str
+    a: kl.Array,
+    q: Any,
+    column: tuple[kl.Scalar, ...],
+    node: Any,
+    SHAPE: Any,
+    TURNED: bool,
+    BACK: bool = False,
 ) -> None:
     """As `reflector_kernels.combine`, of a matrix with zeros behind it, so that blocks are whole.
+
+    `BACK` stands for T in place of its transpose.
 
     They are read twice and written once where they lie. Meanwhile those right of them, with which
     the same core mostly goes on, come to the caches.
     """
     P, STRIP, LANES, kind = SHAPE.panel, SHAPE.strip, SHAPE.lanes, a.dtype
-    TURNED = SIDE == "turned"
     kl.static_assert(STRIP % LANES == 0 and P % LANES == 0, "blocks are whole vectors")
     HEIGHT, WIDTH = (STRIP, P) if TURNED else (P, STRIP)
     products, shares = kl.local((HEIGHT, WIDTH), kind), kl.local((HEIGHT, WIDTH), kind)
@@ -39,7 +46,7 @@ def combine_alone(
     if TURNED:
         transpose(t, turned, LANES)
         add_product(shares, products, turned, LANES)
-    elif SIDE == "back":
+    elif BACK:
         transpose(t, turned, LANES)
         add_product(shares, turned, products, LANES)
     else:

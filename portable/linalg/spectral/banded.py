@@ -13,7 +13,7 @@ its eigenvectors the right singular vectors.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Capabilities, Device
@@ -26,12 +26,14 @@ from portable.linalg.bands.kernels import Kept
 from portable.linalg.bands.shapes import plan_for
 from portable.linalg.base.magnitude import largest_magnitude, scaled_by
 from portable.linalg.dense.kernels import store_band, store_values
-from portable.linalg.dense.reduction import Sweep, symmetric_band, upper_band
+from portable.linalg.dense.reduction import Sweep, begin_of_further
 from portable.linalg.dense.shapes import DenseShape, dense_shape, tuned
+from portable.linalg.factorisations.matrices import turned
+from portable.linalg.factorisations.products import multiplied
 from portable.linalg.singular_values.bidiagonal import bisected
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
-from portable.linalg.spectral.hop_reflectors import lead_back_hops
-from portable.linalg.spectral.reduction_kernels import Form, collect, field_of, load_scaled, spread
+from portable.linalg.spectral.hop_blocks import lead_back_hops
+from portable.linalg.spectral.reduction_kernels import Form, field_of, load_scaled, spread
 from portable.linalg.spectral.reductions import SCALED_TO, largest_magnitudes
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
@@ -123,36 +125,35 @@ def eigen_by_band(device: Device, a: Any, values: Any, vectors: Any) -> tuple[An
     return largest, *(x for x in statuses if x is not None)
 
 
-class _Band(NamedTuple):
-    """A layout, the reduction of a matrix to a band, and what a chase of the band leaves."""
-
-    shape: DenseShape
-    sweep: Sweep
-    kept: Kept
-    d: Any
-    e: Any
-
-
 def _svd(
     device: Device, a: Any, largest: Any, values: Any, left: Any, right: Any, choice: Parameters
 ) -> Any:
     """The decomposition of one matrix by tuned parameters of a reduction to a band."""
     n, m = sorted(int(x) for x in a.shape[1:])
-    turned = int(a.shape[1]) < m
-    kind, can, b = dtype(values.dtype), device.capabilities, choice["BANDWIDTH"]
-    shape = dense_shape(choice, b, kind, can)
-    work = _loaded(device, a, largest, shape.room(m, n), "turned" if turned else "plain")
-    sweep = upper_band(device, work[0], (m, n), b, shape)
+    turns = int(a.shape[1]) < m
+    kind, b = dtype(values.dtype), choice["BANDWIDTH"]
+    shape = dense_shape(choice, b, kind, device.capabilities)
+    down, across = (begin_of_further(x, shape) for x in (m, n))
+    room = shape.room(down + n, across + m)
+    work = _loaded(device, a, largest, room, "turned" if turns else "plain")
+    put_ones[m, _LINE](work, down, across)
+    Sweep(device, work[0], (m, n), b, shape, further=(n, m)).run()
     ab, scales = device.empty((b + 1, n), kind), device.empty((2,), kind)
     store_band[(n, b + 1), _TILE[:2]](work[0], largest, ab, scales, 0.0, TARGET=SCALED_TO)
-    band = _chased(device, ab, scales[:1], (shape, sweep), Kept(*_rooms(device, n, b, kind, 2)))
-    blocks, status = bidiagonal_vectors(device, band.d, band.e)
+    kept = Kept(*(device.empty((n, n + b), kind) for _ in range(2)))
+    d, e = _chased(device, ab, scales[:1], kept)
+    blocks, status = bidiagonal_vectors(device, d, e)
     store_values[(n, 1), (_LINE, 1)](
         blocks.values, largest, values, TARGET=SCALED_TO, REVERSED=True
     )
-    longs, squares = (right, left) if turned else (left, right)
-    _lead_back(device, blocks.left, band, band.kept.left, longs, turned=turned, rows=False)
-    _lead_back(device, blocks.right, band, band.kept.right, squares, turned=not turned, rows=True)
+    longs, squares = (right, left) if turns else (left, right)
+    columns, rows = turned(work[:, :m, across : across + m]), work[:, down : down + n, :n]
+    for vectors, hops, basis, out, lies in (
+        (blocks.left, kept.left, columns, longs, turns),
+        (blocks.right, kept.right, rows, squares, not turns),
+    ):
+        goal = turned(out) if lies else out
+        _lead_back(device, (vectors, hops, basis), n, goal, shape, reverse=True)
     return status
 
 
@@ -160,26 +161,31 @@ def _symmetric(
     device: Device, a: Any, largest: Any, values: Any, vectors: Any, choice: Parameters
 ) -> Any:
     """The same of a symmetric matrix, without vectors if they are None."""
-    n, kind, can, b = int(a.shape[1]), dtype(values.dtype), device.capabilities, choice["BANDWIDTH"]
-    shape, wanted = dense_shape(choice, b, kind, can), vectors is not None
+    n, kind, b = int(a.shape[1]), dtype(values.dtype), choice["BANDWIDTH"]
+    shape, wanted = dense_shape(choice, b, kind, device.capabilities), vectors is not None
     whole = -(-n // b) * b
-    work = _loaded(device, a, largest, shape.room(whole, whole), "hermitian")
-    sweep = symmetric_band(device, work[0], whole, b, shape, keep=wanted)
+    down, further = begin_of_further(whole, shape), whole if wanted else 0
+    room = shape.room(down + whole if wanted else whole, whole)
+    work = _loaded(device, a, largest, room, "hermitian")
+    if wanted:
+        put_ones[whole, _LINE](work, down, None)
+    Sweep(device, work[0], (whole, whole), b, shape, further=(further, 0)).run_symmetric()
     ab, bound, chosen = _shifted_factor(device, work[0], n, b)
-    rooms = _rooms(device, n, b, kind, 1) if wanted else [None]
-    band = _chased(device, ab, chosen[:1], (shape, sweep), Kept(None, *rooms))
+    hops = device.empty((n, n + b), kind) if wanted else None
+    d, e = _chased(device, ab, chosen[:1], Kept(None, hops))
     if not wanted:
         singular = device.empty((n,), kind)
-        bisected(device, (band.d[0], band.e[0, : n - 1]), chosen[:1], singular)
+        bisected(device, (d[0], e[0, : n - 1]), chosen[:1], singular)
         store_shifted[n, _LINE](singular, bound, chosen, largest, values, TARGET=SCALED_TO)
         return None
     on, off = device.empty((1, n), kind), device.empty((1, n), kind)
-    square_bidiagonal[n, _LINE](band.d, band.e, bound, chosen, on, off)
+    square_bidiagonal[n, _LINE](d, e, bound, chosen, on, off)
     blocks, status = tridiagonal_vectors(device, on, off)
     store_values[(n, 1), (_LINE, 1)](
         blocks.values, largest, values, TARGET=SCALED_TO, REVERSED=False
     )
-    _lead_back(device, blocks.right, band, band.kept.right, vectors, turned=False, rows=False)
+    basis = work[:, down : down + n, :n]
+    _lead_back(device, (blocks.right, hops, basis), n, vectors, shape, reverse=False)
     return status
 
 
@@ -191,35 +197,32 @@ def _loaded(device: Device, a: Any, largest: Any, room: tuple[int, int], form: F
     return work
 
 
-def _rooms(device: Device, n: int, b: int, kind: DType, sides: int) -> list[Any]:
-    """Arrays for the reflectors of chases."""
-    return [device.empty((n, n + b), kind) for _ in range(sides)]
-
-
-def _chased(
-    device: Device, ab: Any, largest: Any, reduction: tuple[DenseShape, Sweep], kept: Kept
-) -> _Band:
+def _chased(device: Device, ab: Any, largest: Any, kept: Kept) -> tuple[Any, Any]:
     """Makes a band bidiagonal."""
     (b, n), kind = (int(x) for x in ab.shape), dtype(ab.dtype)
     d, e = device.empty((1, n), kind), device.empty((1, n), kind)
     plan = plan_for(b - 1, n, kind, device.capabilities)
     chase(device, ab, largest, (d[0], e[0, : n - 1]), plan, kept)
-    return _Band(*reduction, kept, d, e)
+    return d, e
 
 
 def _lead_back(
-    device: Device, vectors: Any, band: _Band, kept: Any, out: Any, *, turned: bool, rows: bool
+    device: Device,
+    of: tuple[Any, Any, Any],
+    n: int,
+    out: Any,
+    shape: DenseShape,
+    *,
+    reverse: bool,
 ) -> None:
-    """Vectors of a bidiagonal matrix multiplied with the reflectors that led there."""
-    n, b = int(band.d.shape[1]), band.shape.panel
-    height, columns = (int(x) for x in (out.shape[:0:-1] if turned else out.shape[1:]))
-    room = band.shape.room(band.sweep.extents[rows], columns)
-    x = device.empty((1, *room), dtype(out.dtype))
+    """Vectors of a bidiagonal matrix, led through a chase's hops, times the basis of its band."""
+    vectors, hops, basis = of
+    columns, kind = int(out.shape[2]), dtype(out.dtype)
+    x = device.empty((1, *shape.room(columns, columns)), kind)
     extents = tuple(int(x) for x in reversed(x.shape))
-    spread[extents, _TILE](vectors, None, x, n, REVERSED=band.kept.left is not None)
-    lead_back_hops(device, kept, x[0], (n, columns), b, band.shape)
-    band.sweep.lead_back(x[0], columns, turned=rows)
-    collect[(columns, height, 1), _TILE](x, out, TURNED=turned)
+    spread[extents, _TILE](vectors, None, x, n, REVERSED=reverse)
+    lead_back_hops(device, hops, x[0], (n, columns), shape.panel, shape)
+    multiplied(device, out, basis[:, :, :columns], x[:, :columns, :columns])
 
 
 def _shifted_factor(device: Device, a: Any, n: int, b: int) -> tuple[Any, Any, Any]:
@@ -233,6 +236,16 @@ def _shifted_factor(device: Device, a: Any, n: int, b: int) -> tuple[Any, Any, A
     factor_shifted_bands[groups(_SHIFTS), items](a, bound, factors, scales, B=b)
     choose_factor[(n, b + 1), _TILE[:2]](factors, scales, ab)
     return ab, bound, scales[_SHIFTS]
+
+
+@kernel
+def put_ones(work: kl.Array, row: kl.Scalar, column: kl.Scalar | None) -> None:
+    """Identities from a row on, and from a column on unless that is None."""
+    i = kl.global_id(0)
+    if row + i < work.shape[1] and i < work.shape[2]:
+        work[0, row + i, i] = 1
+    if column is not None and i < work.shape[1] and column + i < work.shape[2]:
+        work[0, i, column + i] = 1
 
 
 @kernel

@@ -38,8 +38,13 @@ _BANDED: Final = 1500
 Processors take as long either way, and much longer where cores that wait for each other are shared.
 """
 
-_BANDED_VECTORS: Final = 6000
-"""The same with vectors."""
+_BANDED_VECTORS: Final = 3500
+_BANDED_EIGENVECTORS: Final = 6000
+"""The same with vectors, singular and of symmetric matrices."""
+
+_BANDED_ALONE: Final = range(300, 1000)
+"""Columns for which processors take less time so, with vectors: more are led back by products of
+too many zeros."""
 
 _TALL: Final = 8
 """How many times as tall as wide a matrix may be for rotations."""
@@ -341,12 +346,15 @@ class Asked(NamedTuple):
     @property
     def banded(self) -> bool:
         """Whether matrices are real, and large enough to go by way of a band."""
-        kind, can, n = dtype(self.a.dtype).register, self.device.capabilities, min(self.a.shape[1:])
-        if kind.is_complex or can.lone_work_items:
+        kind, can = dtype(self.a.dtype).register, self.device.capabilities
+        n, alone = int(min(self.a.shape[1:])), can.lone_work_items
+        if kind.is_complex:
             return False
         if self.results[1] is None:
-            return int(n) >= _BANDED
-        return int(n) >= _BANDED_VECTORS and bool(banded_choices(kind, int(n), can))
+            return n >= _BANDED and not alone
+        many = _BANDED_VECTORS if len(self.results) == 3 else _BANDED_EIGENVECTORS
+        suits = n in _BANDED_ALONE if alone else n >= many
+        return suits and bool(banded_choices(kind, n, can))
 
 
 def _rotated(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
@@ -393,7 +401,7 @@ SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
     Way("of a triangle", "", lambda x: iter((_by_triangle(*x[:3]),)), lambda x: x.long),
     Way(
         "by a band",
-        "factor_panel apply_reflectors store_band spread_hops",
+        "factor_panel apply_reflectors store_band spread_hops apply_hops",
         lambda x: iter((svd_by_band(x.device, x.a, *x.results),)),
         lambda x: x.banded,
     ),

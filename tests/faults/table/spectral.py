@@ -13,7 +13,7 @@ BIDIAGONAL: Final = SPECTRAL_ROOM + "bidiagonal_kernels:"
 STEPS: Final = SPECTRAL_ROOM + "step_kernels:"
 SECULAR: Final = SPECTRAL_ROOM + "secular_kernels:"
 MERGES: Final = SPECTRAL_ROOM + "merge_kernels:"
-HOPS: Final = SPECTRAL_ROOM + "hop_reflectors:"
+HOPS: Final = SPECTRAL_ROOM + "hop_blocks:"
 REDUCTIONS: Final = SPECTRAL_ROOM + "reduction_kernels:"
 
 BANDED: Final = SPECTRAL_ROOM + "banded:"
@@ -159,10 +159,10 @@ SPECTRAL: Final = (
     fault(
         "a block has the rows of the hop before it",
         HOPS + "spread_hops",
-        "kept[line, element]",
-        "kept[line, element - 1]",
+        "line - sweep + hop * B + row",
+        "line - sweep + hop * B + row - 1",
         "hops_led_back",
-        "result",
+        "bounds",
     ),
     fault(
         "a reflector behind the last row is led back",
@@ -173,12 +173,31 @@ SPECTRAL: Final = (
         "result",
     ),
     fault(
-        "vectors are led back by T where its transpose is wanted",
-        "portable.linalg.dense.reflector_kernels:combine",
-        'factor.T if SIDE == "back" else factor',
-        "factor",
+        "vectors are led back by T's transpose",
+        HOPS + "apply_block",
+        "room.t[slot].T",
+        "room.t[slot]",
         "hops_led_back",
         "result",
+    ),
+    fault(
+        "a group follows the next one too closely",
+        HOPS + "apply_hops",
+        "follow(q.counts, ticket + 1 - strips, hop + 1)",
+        "follow(q.counts, ticket + 1 - strips, hop)",
+        "hops_led_back",
+        "race",
+    ),
+    *(
+        without_barrier(HOPS + where, i, of, what, "hops_led_back")
+        for where, i, of, what in (
+            ("apply_hops", 0, 2, "rows are asked for before the next group has left them"),
+            ("apply_hops", 1, 2, "a hop is published before all rows are stored"),
+            ("apply_block", 0, 4, "rows are multiplied before they came"),
+            ("apply_block", 1, 4, "products are read before they are there"),
+            ("apply_block", 2, 4, "products are overwritten before they are read"),
+            ("apply_block", 3, 4, "shares are read before they are there"),
+        )
     ),
     fault(
         "a reflector's triangle is not made of those before it",

@@ -290,6 +290,9 @@ class Statements:
                 builder.jump(f"{head}.next")
         self._loops.pop()
         builder.start(f"{head}.next")
+        if all(isinstance(y, s.Let | s.Atomic | s.If) for y in x.body):  # it waits
+            builder.declare("portable_linger", "declare void @portable_linger(i32) nounwind")
+            builder.do(f"call void @portable_linger(i32 {count})")
         builder.do(f"%{head}.more = add i32 {count}, 1")
         self._back(head, end, [])
 

@@ -1,0 +1,250 @@
+"""Vectors multiplied with the reflectors of a bulge chase, by blocks of them.
+
+Neighbouring sweeps make a group. Its reflectors of one hop stand in as many rows more than their
+length as there are sweeps, each a row below the one before: a block ``I - V T V^T``. The last group
+goes first, and of each its first hop; a hop may go when the next group has made the same one (A.
+Haidar, P. Luszczek, J. Dongarra, "New algorithm for computing eigenvectors of the symmetric
+eigenvalue problem", IPDPS Workshops 2014). So one launch applies all blocks of several groups: a
+workgroup takes a group and a strip of columns by ticket, the last group first, and follows the
+workgroup that has the next group in the same strip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.dtypes import dtype
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.lang.launch.geometry import groups
+from portable.linalg.bands.kernels import FINISHED, follow, publish, taken_pack
+from portable.linalg.dense.kernels import clear
+from portable.linalg.dense.reflector_tree import Level, Node, Reflectors
+from portable.linalg.dense.shapes import DenseShape
+from portable.linalg.products.gemm import gemm
+from portable.linalg.reflectors.vector_reflectors import combine_alone
+from portable.linalg.spectral.reduction_kernels import reflector_triangles
+
+_TILE: Final = (32, 8, 1)
+_ITEMS: Final = 64
+_GROUP_ALONE: Final = 16
+"""Sweeps of a group, where work-items are alone: fewer zeros are multiplied."""
+
+_AT_ONCE: Final = 1 << 26
+"""Bytes of blocks that are made at a time."""
+
+
+def lead_back_hops(
+    device: Device, kept: Any, x: Any, size: tuple[int, int], b: int, shape: DenseShape
+) -> None:
+    """Multiplies a matrix in place with all reflectors of a chase.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    kept : array
+        The reflectors, as `portable.linalg.bands.kernels.Kept` has them.
+    x : array
+        The matrix, with zeros around it.
+    size : (int, int)
+        Columns of the band, and of the matrix.
+    b : int
+        Superdiagonals of the band, and columns of a panel.
+    shape : DenseShape
+        A layout for such panels.
+    """
+    (n, columns), kind = size, dtype(x.dtype)
+    g = b if shape.lanes == 1 else min(_GROUP_ALONE, b)
+    shape = replace(shape, panel=g, fan=b // g + 1, climb=False)
+    room, strips = x[1 : n + shape.beyond], -(-columns // shape.strip)
+    last = (n - 3) // g
+    while last >= 0:
+        packs = _packs(last, n, (b, g), kind.itemsize)
+        last, count, _ = packs
+        v, t = _blocks(device, kept, packs, n, (b, g))
+        sync = device.empty((1 + count * strips,), kl.i32)
+        clear[int(sync.shape[0]), _ITEMS](sync)
+        apply_hops[groups(count * strips), shape.workgroup](
+            room, Reflectors(v, t, sync), (*packs, strips), n, SHAPE=shape, B=b
+        )
+        last -= count
+
+
+def _packs(last: int, n: int, size: tuple[int, int], itemsize: int) -> tuple[int, int, int]:
+    """The last group, how many go with it, and the hops of the first of these."""
+    (b, g), count = size, 1
+    while count <= last:
+        hops = (n - 3 - (last - count) * g) // b + 1
+        if (count + 1) * hops * (b + g) * g * itemsize > _AT_ONCE:
+            break
+        count += 1
+    return last, count, (n - 3 - (last - count + 1) * g) // b + 1
+
+
+def _blocks(
+    device: Device, kept: Any, packs: tuple[int, int, int], n: int, size: tuple[int, int]
+) -> tuple[Any, Any]:
+    """V and transposed T of the blocks of groups, so many hops of each."""
+    last, count, most = packs
+    (b, g), kind, count = size, dtype(kept.dtype), count * most
+    v = device.empty((count, b + g, g), kind)
+    gram, t = device.empty((count, g, g), kind), device.empty((1, count, g, g), kind)
+    spread_hops[(g, b + g, count), _TILE](kept, v, last, most, n, B=b)
+    gemm(device.namespace().permute_dims(v, (0, 2, 1)), v, out=gram)
+    items = 1 if device.capabilities.lone_work_items else min(_ITEMS, g)
+    reflector_triangles[(g, count, 1), (items, 1, 1)](gram[None], None, t)
+    return device.namespace().reshape(v, (count * (b + g), g)), t[0]
+
+
+@kernel
+def spread_hops(
+    kept: kl.Array, v: kl.Array, last: kl.Scalar, most: kl.Scalar, n: kl.Scalar, *, B: int
+) -> None:
+    """V of the blocks of groups from the `last` one on, `most` hops of each.
+
+    Dimension 0 is the sweeps of a group, 1 the rows, 2 the blocks.
+    """
+    sweep, row, block = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    if block < v.shape[0] and row < v.shape[1] and sweep < v.shape[2]:
+        group, hop = last - block // most, block % most
+        line = group * v.shape[2] + sweep
+        begun, element = line + hop * B, line - sweep + hop * B + row
+        value = kl.cast(0, v.dtype)
+        if row >= sweep and row < sweep + B and begun <= n - 3 and element <= n - 2:
+            value = kept[line, element]
+        v[block, row, sweep] = value
+
+
+@kernel
+def apply_hops(
+    x: kl.Array,
+    q: Reflectors,
+    packs: tuple[kl.Scalar, ...],
+    n: kl.Scalar,
+    *,
+    SHAPE: DenseShape,
+    B: int,
+) -> None:
+    """Applies the blocks of groups from the last one on; a workgroup for each group and strip.
+
+    `packs` are the last group, how many, the hops that each has room for, and the strips;
+    `q.counts` tickets and the progress of workgroups. Where work-items share a block, the lower
+    half of its rows stays in local memory for the next hop, and its reflectors come while the last
+    one's are applied.
+    """
+    GROUP, (last, _, most, strips) = SHAPE.panel, packs
+    ticket = taken_pack(q.counts)
+    pack, column = ticket // strips, ticket % strips * SHAPE.strip
+    row, room = (last - pack) * GROUP, None
+    hops = (n - 3 - row) // B + 1
+    if SHAPE.lanes == 1:
+        kl.static_assert(GROUP == B, "halves of rows are handed on")
+        room = room_of(x.dtype, SHAPE)
+        ask(room, q, pack * most, 0, SHAPE)
+        kl.copy_async(room.rows[0], rows_of(x, row, column, SHAPE))
+    for hop in range(hops):
+        if kl.local_id(0) == 0:
+            follow(q.counts, ticket + 1 - strips, hop + 1)
+        kl.barrier()
+        corner, block = (row + hop * B, column), pack * most + hop
+        if SHAPE.lanes > 1:
+            combine_alone(x, q, corner, Node(0, Level(block, 1, 1)), SHAPE, False, BACK=True)
+        else:
+            apply_block(x, q, (corner, block), (hop, hops), room, SHAPE)
+        kl.barrier()
+        if kl.local_id(0) == 0:
+            publish(q.counts, ticket, kl.where(hop + 1 == hops, FINISHED, hop + 1))
+
+
+class Room(NamedTuple):
+    """What a workgroup has in local memory, of two hops in turn.
+
+    Attributes
+    ----------
+    rows : array, shape (2, B, strip)
+        The halves of the rows of a block.
+    v : array, shape (2, 2, B, B + padding)
+    t : array, shape (2, B, B)
+    product : array, shape (B, strip)
+    """
+
+    rows: Any
+    v: Any
+    t: Any
+    product: Any
+
+
+@function
+def room_of(kind: Any, SHAPE: DenseShape) -> Any:
+    """The room, with nothing in it."""
+    B = SHAPE.panel
+    rows, v = kl.local((2, B, SHAPE.strip), kind), kl.local((2, 2, B, B + SHAPE.padding), kind)
+    return Room(rows, v, kl.local((2, B, B), kind), kl.local((B, SHAPE.strip), kind))
+
+
+@function
+def rows_of(x: kl.Array, row: kl.Scalar, column: kl.Scalar, SHAPE: DenseShape) -> Any:
+    """Rows of a strip."""
+    return x[row : row + SHAPE.panel, column : column + SHAPE.strip]
+
+
+@function
+def ask(room: Any, q: Reflectors, block: kl.Scalar, slot: kl.Scalar, SHAPE: DenseShape) -> None:
+    """Starts to copy a block's V and T."""
+    B = SHAPE.panel
+    for half in kl.static_range(2):
+        first = (2 * block + half) * B
+        kl.copy_async(room.v[slot, half, 0:B, 0:B], q.v[first : first + B, 0:B])
+    kl.copy_async(room.t[slot], q.t[block, 0:B, 0:B])
+    kl.copy_commit()
+
+
+@function
+def apply_block(
+    x: kl.Array,
+    q: Reflectors,
+    place: tuple[Any, ...],
+    hop: tuple[kl.Scalar, ...],
+    room: Any,
+    SHAPE: DenseShape,
+) -> None:
+    """``A -= V (T (V^T A))`` for the rows of a hop's block in a strip."""
+    B, kind, ((row, column), block), (number, hops) = SHAPE.panel, x.dtype, place, hop
+    slot, further = number % 2, row + B < x.shape[0]
+    if further:
+        kl.copy_async(room.rows[1 - slot], rows_of(x, row + B, column, SHAPE))
+    kl.copy_commit()
+    if number + 1 < hops:
+        ask(room, q, block + 1, 1 - slot, SHAPE)
+    else:
+        kl.copy_commit()
+    kl.copy_wait(1)
+    kl.barrier()
+    total = kl.matrix((B, SHAPE.strip), kind)
+    total.fill(0)
+    kl.mma(total, room.v[slot, 0, 0:B, 0:B].T, room.rows[slot])
+    if further:
+        kl.mma(total, room.v[slot, 1, 0:B, 0:B].T, room.rows[1 - slot])
+    for i, j, value in kl.elements(total):
+        room.product[i, j] = value
+    kl.barrier()
+    total.fill(0)
+    kl.mma(total, room.t[slot].T, room.product)
+    kl.barrier()
+    for i, j, value in kl.elements(total):
+        room.product[i, j] = -value
+    kl.barrier()
+    total.load(room.rows[slot])
+    kl.mma(total, room.v[slot, 0, 0:B, 0:B], room.product)
+    total.store(rows_of(x, row, column, SHAPE))
+    if further:
+        total.load(room.rows[1 - slot])
+        kl.mma(total, room.v[slot, 1, 0:B, 0:B], room.product)
+        if number + 1 < hops:
+            total.store(room.rows[1 - slot])
+        else:
+            total.store(rows_of(x, row + B, column, SHAPE))
