@@ -51,7 +51,7 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
         ),
         program(
             eliminate_in_registers, can, items, a, whole, counts, moves[0], a, board,
-            (0, 16, 2), HOLDING=holding,
+            (0, 16, 2), HOLDING=holding, TEAMS=256 // can.sub_group_size,
         ),
         program(
             exchange_and_solve, can, items, a, moves, a, (0, 16, 0, 99),

@@ -282,13 +282,14 @@ class _Elimination:
         assert share is not None
         assert held is not None
         panel, moves = share.holding.panel, held.moves[first // self.layout.wide % 2]
+        teams = max(share.teams(self.device), 1)
 
         def make(start: int, stop: int) -> None:
             number = (start - first) // panel
             triangles = held.triangles[number % 2, :, :panel, :panel]
             eliminate_in_registers[groups(batch * share.groups), share.items](
                 lu, pivots, failures, moves[:, number, : 2 * panel], triangles, held.board,
-                (start, stop, share.groups), HOLDING=share.holding,
+                (start, stop, share.groups), HOLDING=share.holding, TEAMS=teams,
             )  # fmt: skip
 
         def change(start: int, stop: int, begin: int, end: int) -> None:

@@ -1,16 +1,20 @@
 """Panels of LU that workgroups eliminate in registers, and what they leave to the other columns.
 
 Rows stay where they are, and each work-item holds some, all columns of the panel: which row a pivot
-is of is kept beside them, so that a panel moves each row once, in the end. A workgroup finds the
-best of its rows. Where there are several workgroups, each puts this row on a board, in one of two
-places in turn, since who has seen the others' next rows knows that they have read the last ones;
-all read all, and take the best. They have to run at the same time.
+is of is kept beside them, so that a panel moves each row once, in the end. Each team of work-items
+finds the best of its rows, and lets its workgroup know that row. Where there are several
+workgroups, each puts its best one on a board, in one of two places in turn, since who has seen the
+others' next rows knows that they have read the last ones; all read all, and take the best. They
+have to run at the same time.
+
+What a pivot leaves of the next column is worked out first, so that the next one is on its way to
+the others while the rest of the columns are eliminated.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -69,19 +73,44 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a workgroup knows of workgroups' best rows, in local memory.
+class Pending:
+    """What is still to be taken from all columns but the first one that a work-item holds.
 
     Attributes
     ----------
-    rows : array, shape (groups + 1, panel)
-        Their elements; behind them the workgroup's own until it is told.
-    places : array of i32, shape (groups,)
-        Where exchanges have brought them; beyond the matrix where a workgroup has none.
+    row : array, shape (panel,)
+        The last pivot's, from its own column on.
+    multiples : array, shape (rows,)
+        Of it, which belong to the work-item's rows.
+    """
+
+    row: Any
+    multiples: Any
+
+
+@dataclass(frozen=True)
+class Known:
+    """Rows that are told, in local memory.
+
+    Attributes
+    ----------
+    rows : array, shape (MOST_GROUPS + teams, panel)
+        Their elements: of workgroups, and of a workgroup's teams, which are the first ones where it
+        is alone, and else behind `MOST_GROUPS`.
+    places : array of i32, shape (MOST_GROUPS + teams,)
+        Where exchanges have brought them; beyond the matrix where there is none.
     """
 
     rows: Any
     places: Any
+
+
+class Pivot(NamedTuple):
+    """The best of some rows: which of these, its size, and its place."""
+
+    chosen: Any
+    size: Any
+    place: Any
 
 
 @function
@@ -101,6 +130,7 @@ def eliminate_in_registers(
     where: tuple[kl.Scalar, ...],
     *,
     HOLDING: Holding,
+    TEAMS: int,
 ) -> None:
     """``P A = L U`` of up to `panel` columns of each matrix, from the diagonal at `first` down.
 
@@ -125,48 +155,59 @@ def eliminate_in_registers(
     where : (int, int, int)
         The panel's first row, which is its first column, the column behind its last, and how many
         workgroups hold it.
+    TEAMS : int
+        Sub-groups; 1 where there are none.
     """
     first, stop, groups = where
     batch, group, PANEL = kl.group_id(0) // groups, kl.group_id(0) % groups, HOLDING.panel
     width, m = stop - first, a.shape[1] - first
-    held = loaded(a[batch], first, (group, width, m), HOLDING)
-    rows_in_turn = kl.local((2, MOST_GROUPS + 1, PANEL), a.dtype)
-    places_in_turn = kl.local((2, MOST_GROUPS), kl.i32)
+    held = loaded(a[batch], first, (group, width, m), HOLDING, 1)
+    rows_in_turn = kl.local((2, MOST_GROUPS + TEAMS, PANEL), a.dtype)
+    places_in_turn = kl.local((2, MOST_GROUPS + TEAMS), kl.i32)
+    multiples, chosen = kl.private(HOLDING.rows, a.dtype, fill=0), 0
+    for j in kl.workgroup_range(PANEL):
+        rows_in_turn[1, 0, j] = 0
+    kl.barrier()
     count = kl.minimum(width, m)
     for k in range(count):
-        best = largest(held, k, m, HOLDING)
+        pending = Pending(rows_in_turn[(k + 1) % 2, chosen], multiples)
         known = Known(rows_in_turn[k % 2], places_in_turn[k % 2])
         where_told = 2 * batch + k % 2, group, groups
-        hand_over(held, best, known, board, (first + k + 1, k, *where_told), HOLDING)
-        chosen, size, pivot = 0, kl.cast(_NONE, best.size.dtype), m
-        for other in kl.range(groups, unroll=4):
-            found, place = rank(known.rows[other, 0]), known.places[other]
-            is_better = place < m and (found > size or (found == size and place < pivot))
-            chosen = kl.where(is_better, other, chosen)
-            size = kl.where(is_better, found, size)
-            pivot = kl.where(is_better, place, pivot)
+        pivot = next_pivot(
+            held, pending, known, board, (first + k + 1, k, m, *where_told), HOLDING, TEAMS
+        )
+        chosen = pivot.chosen
         if group == 0 and kl.local_id(0) == 0:
-            pivots[batch, first + k] = first + pivot
-            if size == 0 and failures[batch] == 0:
+            pivots[batch, first + k] = first + pivot.place
+            if pivot.size == 0 and failures[batch] == 0:
                 failures[batch] = first + k + 1
-        eliminate(held, known.rows[chosen], size, (k, pivot), HOLDING)
+        divide(held, multiples, known.rows[chosen, 0], (k, pivot), HOLDING)
+    eliminate(held, Pending(rows_in_turn[(count + 1) % 2, chosen], multiples), HOLDING)
     store(held, a[batch], triangles[batch], moves[batch], (first, width, m, count), HOLDING)
 
 
 @function
 def loaded(
-    matrix: kl.Array, first: kl.Scalar, extents: tuple[kl.Scalar, ...], HOLDING: Holding
+    matrix: kl.Array,
+    first: kl.Scalar,
+    extents: tuple[kl.Scalar, ...],
+    HOLDING: Holding,
+    BEFORE: int = 0,
 ) -> Any:
-    """The rows of a work-item, zeros beyond the matrix and the panel."""
+    """The rows of a work-item, zeros beyond the matrix and the panel.
+
+    So many of the last columns stand before the first one.
+    """
     group, width, m = extents
     values = kl.private((HOLDING.rows, HOLDING.panel), matrix.dtype)
     held = Held(values, kl.private(HOLDING.rows, kl.i32), first_row(group, HOLDING.rows))
     for i in kl.static_range(HOLDING.rows):
         held.places[i] = held.row(i)
         for j in kl.static_range(HOLDING.panel):
-            values[i, j] = 0
+            to = (j + BEFORE) % HOLDING.panel
+            values[i, to] = 0
             if held.row(i) < m and j < width:
-                values[i, j] = matrix[first + held.row(i), first + j]
+                values[i, to] = matrix[first + held.row(i), first + j]
     return held
 
 
@@ -178,85 +219,140 @@ def rank(x: kl.Scalar) -> Any:
 
 
 @function
-def largest(held: Held, k: kl.Scalar, m: kl.Scalar, HOLDING: Holding) -> Any:
-    """The best pivot among the rows of a workgroup; its place is m where all rows are done.
-
-    Of equal ones that in the first place, as LAPACK takes.
-    """
-    best = Candidate(kl.cast(_NONE, held.values.dtype.real), m)
-    for i in kl.static_range(HOLDING.rows):
-        if held.places[i] >= k and held.row(i) < m:
-            best = larger(best, Candidate(rank(held.values[i, 0]), held.places[i]))
-    return kl.workgroup_reduce(larger, best)
-
-
-@function
-def hand_over(
+def next_pivot(
     held: Held,
-    best: Candidate,
+    pending: Pending,
     known: Known,
     board: kl.Array,
     step: tuple[kl.Scalar, ...],
     HOLDING: Holding,
-) -> None:
-    """All workgroups' best rows and their places become known to each.
-
-    Of columns that are done there are zeros. The row that its own work-item hands on is put on the
-    board by many.
-    """
-    mark, k, turn, group, groups = step
-    PANEL, rows = HOLDING.panel, known.rows
-    begin, zero = turn * groups * (PANEL + 1), kl.cast(0, rows.dtype)
-    own = kl.where(groups > 1, MOST_GROUPS, 0)
-    for i in kl.static_range(HOLDING.rows):
-        if held.places[i] == best.row:
-            for j in kl.static_range(PANEL):
-                rows[own, j] = kl.where(j < PANEL - k, held.values[i, j], zero)
+    TEAMS: int,
+) -> Any:
+    """The best pivot of all rows, whose row is known then; what was pending is done."""
+    mark, k, m, turn, group, groups = step
+    own, PANEL = kl.where(groups > 1, MOST_GROUPS, 0), HOLDING.panel
+    begin = turn * groups * (PANEL + 1)
+    best = largest(held, pending, (k, m), HOLDING, TEAMS)
+    tell_team(held, pending, known, (best.row, k, own), HOLDING, TEAMS)
     if groups > 1:
         kl.barrier()
+        pivot = best_of(known, own, TEAMS, m)
         for j in kl.workgroup_range(PANEL + 1):
-            value = kl.cast(best.row, rows.dtype)
-            if j < PANEL and best.size > _NONE:
-                value = rows[own, j]
+            value = kl.cast(pivot.place, board_kind(known))
+            if j < PANEL and pivot.place < m:
+                value = known.rows[own + pivot.chosen, j]
             publish(board, begin + group * (PANEL + 1) + j, value, mark)
+    eliminate(held, pending, HOLDING)
+    if groups > 1:
         for index in kl.workgroup_range(groups * (PANEL + 1)):
             other, j = index // (PANEL + 1), index % (PANEL + 1)
-            value = awaited(board, begin + index, mark, rows.dtype)
+            value = awaited(board, begin + index, mark, board_kind(known))
             if j < PANEL:
-                rows[other, j] = value
+                known.rows[other, j] = value
             else:
                 known.places[other] = kl.cast(kl.real(value), kl.i32)
-    elif kl.local_id(0) == 0:
-        known.places[0] = best.row
     kl.barrier()
+    return best_of(known, 0, kl.where(groups > 1, groups, TEAMS), m)
 
 
 @function
-def eliminate(
-    held: Held, row: kl.Array, size: kl.Scalar, step: tuple[kl.Scalar, ...], HOLDING: Holding
-) -> None:
-    """Rows that are no pivots less their multiples of the latest one's, a column further.
+def board_kind(known: Known) -> Any:
+    """What numbers on a board are."""
+    return known.rows.dtype
 
-    The last columns are those of L, which are done.
+
+@function
+def largest(
+    held: Held, pending: Pending, step: tuple[kl.Scalar, ...], HOLDING: Holding, TEAMS: int
+) -> Any:
+    """The best pivot among the rows of a team; its place is m where all rows are done.
+
+    Of equal ones that in the first place, as LAPACK takes.
     """
+    k, m = step
+    best = Candidate(kl.cast(_NONE, held.values.dtype.real), m)
+    for i in kl.static_range(HOLDING.rows):
+        if held.places[i] >= k and held.row(i) < m:
+            head = held.values[i, 1] - pending.multiples[i] * pending.row[1]
+            best = larger(best, Candidate(rank(head), held.places[i]))
+    if TEAMS > 1:
+        return kl.workgroup_reduce(larger, best, width=kl.target.sub_group_size)
+    return kl.workgroup_reduce(larger, best)
+
+
+@function
+def tell_team(
+    held: Held,
+    pending: Pending,
+    known: Known,
+    step: tuple[kl.Scalar, ...],
+    HOLDING: Holding,
+    TEAMS: int,
+) -> None:
+    """A team's best row, as it is without what is pending; of columns that are done zeros."""
+    (place, k, own), PANEL, values = step, HOLDING.panel, held.values
+    items = kl.local_size(0) // TEAMS
+    slot, zero = own + kl.local_id(0) // items, kl.cast(0, values.dtype)
+    if kl.local_id(0) % items == 0:
+        known.places[slot] = place
+    for i in kl.static_range(HOLDING.rows):
+        if held.places[i] == place:
+            for j in kl.static_range(PANEL - 1):
+                rest = values[i, j + 1] - pending.multiples[i] * pending.row[j + 1]
+                known.rows[slot, j] = kl.where(j < PANEL - k, rest, zero)
+            known.rows[slot, PANEL - 1] = kl.where(k == 0, values[i, 0], zero)
+
+
+@function
+def best_of(known: Known, first: kl.Scalar, count: kl.Scalar, m: kl.Scalar) -> Any:
+    """The best of so many rows that are known."""
+    best = Pivot(0, kl.cast(_NONE, known.rows.dtype.real), m)
+    for other in kl.range(count, unroll=8):
+        place = known.places[first + other]
+        if place < m:
+            size = rank(known.rows[first + other, 0])
+            is_better = size > best.size or (size == best.size and place < best.place)
+            best = kl.where(is_better, Pivot(other, size, place), best)
+    return best
+
+
+@function
+def divide(
+    held: Held,
+    multiples: kl.Array,
+    head: kl.Scalar,
+    step: tuple[kl.Scalar, ...],
+    HOLDING: Holding,
+) -> None:
+    """The column of L that belongs to a pivot, and the places of rows, two of which have changed."""
     (k, pivot), values = step, held.values
-    zero, head = kl.cast(0, values.dtype), row[0]
+    zero, size = kl.cast(0, values.dtype), pivot.size
     is_small = size < kl.cast(_SMALLEST, size.dtype)
     inverse = 1 / kl.where(is_small, kl.cast(1, values.dtype), head)
-    multiples = kl.private(HOLDING.rows, values.dtype)
     for i in kl.static_range(HOLDING.rows):
         place = held.places[i]
-        held.places[i] = kl.where(place == pivot, k, kl.where(place == k, pivot, place))
+        held.places[i] = kl.where(
+            place == pivot.place, k, kl.where(place == k, pivot.place, place)
+        )
         below, value = held.places[i] > k, values[i, 0]
         factor = kl.where(below, value * inverse, value)
         if below and size > 0 and is_small:
             factor = value / head
         multiples[i] = kl.where(below, factor, zero)
         values[i, 0] = factor
+
+
+@function
+def eliminate(held: Held, pending: Pending, HOLDING: Holding) -> None:
+    """Rows that are no pivots less their multiples of the latest one's, a column further.
+
+    The last columns are those of L, which are done.
+    """
+    values = held.values
     for i in kl.static_range(HOLDING.rows):
         factor = values[i, 0]
         for j in kl.static_range(1, HOLDING.panel):
-            values[i, j - 1] = values[i, j] - multiples[i] * row[j]
+            values[i, j - 1] = values[i, j] - pending.multiples[i] * pending.row[j]
         values[i, HOLDING.panel - 1] = factor
 
 

@@ -38,6 +38,11 @@ class Share(NamedTuple):
     items: int
     groups: int
 
+    def teams(self, device: Device) -> int:
+        """Sub-groups of a workgroup; 0 where there are none."""
+        width = int(device.capabilities.sub_group_size)
+        return -(-self.items // width) if width > 1 else 0
+
 
 def panel_of(kind: DType) -> int:
     """Columns of a panel at most."""

@@ -162,8 +162,7 @@ class Triangularisation:
         reflectors, (batch, m) = self.reflectors, self.work.shape[:2]
         share = share_for(reflectors.device, int(batch), int(m) - first, reflectors.kind)
         assert share is not None
-        panel, width = share.holding.panel, int(reflectors.device.capabilities.sub_group_size)
-        teams = -(-share.items // width) if width > 1 else 0
+        panel, teams = share.holding.panel, share.teams(reflectors.device)
 
         def make(start: int, last: int) -> None:
             reflect_in_registers[groups(int(batch) * share.groups), share.items](
