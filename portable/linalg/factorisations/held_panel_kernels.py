@@ -29,6 +29,9 @@ _SMALLEST: Final = 2.0**-120
 _NONE: Final = -2
 """The rank of a row where there is none."""
 
+_TOGETHER: Final = 8
+"""Rows whose sizes are compared together."""
+
 MOST_GROUPS: Final = 32
 """Workgroups that hold a panel at most."""
 
@@ -97,11 +100,14 @@ class Known:
     rows : array, shape (MOST_GROUPS + teams, panel)
         Their elements: of workgroups, and of a workgroup's teams, which are the first ones where it
         is alone, and else behind `MOST_GROUPS`.
+    sizes : array, shape (MOST_GROUPS + teams,)
+        What pivots are chosen by.
     places : array of i32, shape (MOST_GROUPS + teams,)
         Where exchanges have brought them; beyond the matrix where there is none.
     """
 
     rows: Any
+    sizes: Any
     places: Any
 
 
@@ -163,6 +169,7 @@ def eliminate_in_registers(
     width, m = stop - first, a.shape[1] - first
     held = loaded(a[batch], first, (group, width, m), HOLDING, 1)
     rows_in_turn = kl.local((2, MOST_GROUPS + TEAMS, PANEL), a.dtype)
+    sizes_in_turn = kl.local((2, MOST_GROUPS + TEAMS), a.dtype.real)
     places_in_turn = kl.local((2, MOST_GROUPS + TEAMS), kl.i32)
     multiples, chosen = kl.private(HOLDING.rows, a.dtype, fill=0), 0
     for j in kl.workgroup_range(PANEL):
@@ -171,7 +178,7 @@ def eliminate_in_registers(
     count = kl.minimum(width, m)
     for k in range(count):
         pending = Pending(rows_in_turn[(k + 1) % 2, chosen], multiples)
-        known = Known(rows_in_turn[k % 2], places_in_turn[k % 2])
+        known = Known(rows_in_turn[k % 2], sizes_in_turn[k % 2], places_in_turn[k % 2])
         where_told = 2 * batch + k % 2, group, groups
         pivot = next_pivot(
             held, pending, known, board, (first + k + 1, k, m, *where_told), HOLDING, TEAMS
@@ -233,32 +240,30 @@ def next_pivot(
     own, PANEL = kl.where(groups > 1, MOST_GROUPS, 0), HOLDING.panel
     begin = turn * groups * (PANEL + 1)
     best = largest(held, pending, (k, m), HOLDING, TEAMS)
-    tell_team(held, pending, known, (best.row, k, own), HOLDING, TEAMS)
+    tell_team(held, pending, known, (best, k, own), HOLDING, TEAMS)
     if groups > 1:
         kl.barrier()
         pivot = best_of(known, own, TEAMS, m)
         for j in kl.workgroup_range(PANEL + 1):
-            value = kl.cast(pivot.place, board_kind(known))
-            if j < PANEL and pivot.place < m:
-                value = known.rows[own + pivot.chosen, j]
+            value = kl.cast(pivot.place, known.rows.dtype)
+            if j < PANEL:
+                value = kl.cast(float("nan"), known.rows.dtype)
+                if pivot.place < m:
+                    value = known.rows[own + pivot.chosen, j]
             publish(board, begin + group * (PANEL + 1) + j, value, mark)
     eliminate(held, pending, HOLDING)
     if groups > 1:
         for index in kl.workgroup_range(groups * (PANEL + 1)):
             other, j = index // (PANEL + 1), index % (PANEL + 1)
-            value = awaited(board, begin + index, mark, board_kind(known))
+            value = awaited(board, begin + index, mark, known.rows.dtype)
             if j < PANEL:
                 known.rows[other, j] = value
+                if j == 0:
+                    known.sizes[other] = rank(value)
             else:
                 known.places[other] = kl.cast(kl.real(value), kl.i32)
     kl.barrier()
     return best_of(known, 0, kl.where(groups > 1, groups, TEAMS), m)
-
-
-@function
-def board_kind(known: Known) -> Any:
-    """What numbers on a board are."""
-    return known.rows.dtype
 
 
 @function
@@ -290,13 +295,14 @@ def tell_team(
     TEAMS: int,
 ) -> None:
     """A team's best row, as it is without what is pending; of columns that are done zeros."""
-    (place, k, own), PANEL, values = step, HOLDING.panel, held.values
+    (best, k, own), PANEL, values = step, HOLDING.panel, held.values
     items = kl.local_size(0) // TEAMS
     slot, zero = own + kl.local_id(0) // items, kl.cast(0, values.dtype)
     if kl.local_id(0) % items == 0:
-        known.places[slot] = place
+        known.sizes[slot] = best.size
+        known.places[slot] = best.row
     for i in kl.static_range(HOLDING.rows):
-        if held.places[i] == place:
+        if held.places[i] == best.row:
             for j in kl.static_range(PANEL - 1):
                 rest = values[i, j + 1] - pending.multiples[i] * pending.row[j + 1]
                 known.rows[slot, j] = kl.where(j < PANEL - k, rest, zero)
@@ -305,12 +311,12 @@ def tell_team(
 
 @function
 def best_of(known: Known, first: kl.Scalar, count: kl.Scalar, m: kl.Scalar) -> Any:
-    """The best of so many rows that are known."""
-    best = Pivot(0, kl.cast(_NONE, known.rows.dtype.real), m)
-    for other in kl.range(count, unroll=8):
-        place = known.places[first + other]
-        if place < m:
-            size = rank(known.rows[first + other, 0])
+    """The best of so many rows that are known, which are read together."""
+    best = Pivot(0, kl.cast(_NONE, known.sizes.dtype), m)
+    for start in range(0, count, _TOGETHER):
+        for i in kl.static_range(_TOGETHER):
+            other = kl.minimum(start + i, count - 1)
+            size, place = known.sizes[first + other], known.places[first + other]
             is_better = size > best.size or (size == best.size and place < best.place)
             best = kl.where(is_better, Pivot(other, size, place), best)
     return best
@@ -331,9 +337,7 @@ def divide(
     inverse = 1 / kl.where(is_small, kl.cast(1, values.dtype), head)
     for i in kl.static_range(HOLDING.rows):
         place = held.places[i]
-        held.places[i] = kl.where(
-            place == pivot.place, k, kl.where(place == k, pivot.place, place)
-        )
+        held.places[i] = kl.where(place == pivot.place, k, kl.where(place == k, pivot.place, place))
         below, value = held.places[i] > k, values[i, 0]
         factor = kl.where(below, value * inverse, value)
         if below and size > 0 and is_small:

@@ -16,7 +16,7 @@ BOARDS: Final = "portable.linalg.base.boards:"
 
 FACTORISATIONS: Final = (
     without_barrier(
-        DEFINITE + "eliminate_row",
+        DEFINITE + "eliminate_rows",
         0,
         1,
         "a row is read before it is handed over",
@@ -25,7 +25,7 @@ FACTORISATIONS: Final = (
     fault(
         "rows that are handed over have one place",
         DEFINITE + "cholesky_rows",
-        "handed[k % 2]",
+        "handed[band % 2]",
         "handed[0]",
         "positive_definite_by_tiles",
         "race",
@@ -60,26 +60,33 @@ FACTORISATIONS: Final = (
         "a_system_of_equations_through_memory",
     ),
     without_barrier(
-        HELD + "hand_over",
+        HELD + "eliminate_in_registers",
+        0,
+        1,
+        "what is pending at first is read before it is there",
+        "a_system_of_equations",
+    ),
+    without_barrier(
+        HELD + "next_pivot",
         0,
         2,
         "a row is told before it is handed over",
         "panels_of_pivots_by_several_workgroups",
     ),
     without_barrier(
-        HELD + "hand_over",
+        HELD + "next_pivot",
         1,
         2,
         "a pivot's row is read before it is handed over",
         "a_system_of_equations",
     ),
     fault(
-        "rows of pivots have one place",
+        "what is pending is the next pivot's row",
         HELD + "eliminate_in_registers",
-        "rows_in_turn[k % 2]",
-        "rows_in_turn[0]",
+        "rows_in_turn[(k + 1) % 2, chosen]",
+        "rows_in_turn[k % 2, chosen]",
         "panels_of_pivots_by_several_workgroups",
-        "race",
+        "uninitialised",
     ),
     fault(
         "rows of pivots have one place on the board",
