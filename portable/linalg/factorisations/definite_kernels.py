@@ -105,9 +105,9 @@ def cholesky_rows(
 
     Each workgroup has a strip of columns, and factors the block for itself, which spares a launch
     and its wait; the first one of each matrix keeps the factor. What is done to the block is done
-    to the strip as well, by work-items that hold a square tile each in registers. They meet once for
-    as many rows as a tile has: who holds these hands them to all, in one of two places in turn, and
-    each factors the square on their diagonal for itself. Without columns right of the block,
+    to the strip as well, by work-items that hold a square tile each in registers. They meet once
+    for as many rows as a tile has: who holds these hands them to all, in one of two places in turn,
+    and each factors the square on their diagonal for itself. Without columns right of the block,
     `STRIP` is 0. Work-items: ``block (block + STRIP) / TILE^2``.
     """
     EDGE, kind = LAYOUT.block, a.dtype

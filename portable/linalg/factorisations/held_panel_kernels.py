@@ -330,7 +330,7 @@ def divide(
     step: tuple[kl.Scalar, ...],
     HOLDING: Holding,
 ) -> None:
-    """The column of L that belongs to a pivot, and the places of rows, two of which have changed."""
+    """The column of L that belongs to a pivot, which changes places with the first row left."""
     (k, pivot), values = step, held.values
     zero, size = kl.cast(0, values.dtype), pivot.size
     is_small = size < kl.cast(_SMALLEST, size.dtype)
