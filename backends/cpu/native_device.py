@@ -277,7 +277,7 @@ class AddressedMemory:
 
     def __init__(self) -> None:
         self._words = _memory_in_words()
-        self._code = self._code_of_views()
+        self._codes = {writable: self._code_of_views(writable) for writable in (False, True)}
 
     def view(self, array: _HostArray) -> ArrayView:
         """Describe `array`; its handle is the address of its first element."""
@@ -300,17 +300,17 @@ class AddressedMemory:
         return handle + by
 
     def view_code(self, array: _HostArray) -> ViewCode | None:
-        """How compiled code sees arrays like this one, if it can be written to."""
+        """How compiled code sees arrays like this one, read-only ones as JAX gives them, too."""
         flags = array.flags
-        if type(array) is not np.ndarray or not (flags.aligned and flags.writeable):
+        if type(array) is not np.ndarray or not flags.aligned:
             return None
-        return self._code
+        return self._codes[flags.writeable]
 
-    def _code_of_views(self) -> ViewCode:
+    def _code_of_views(self, writable: bool) -> ViewCode:
         # Launches compare where arrays begin modulo 16, by which they are aligned as the first was.
         same = (
             "{x}.dtype is {x}_dtype and {x}.shape == {x}_shape and {x}.strides == {x}_strides "
-            "and {x}.flags.writeable"
+            f"and {'' if writable else 'not '}{{x}}.flags.writeable"
         )
         handle = "asked({x})"
         if self._words is not None:

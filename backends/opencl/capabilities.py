@@ -1,17 +1,146 @@
-"""What an OpenCL device says of itself, as `Capabilities` and selector words."""
+"""What an OpenCL device says of itself, as `Capabilities` and selector words.
+
+Two things no device says of itself, and no document promises. A kernel finds them out, once for
+each driver, in a process of its own, which may be ended by what the driver does not know; the
+answer is kept in the cache of compiled programs. One is whether NVIDIA's OpenCL has Hopper's
+warpgroup instructions, in a binary that its compiler did not make (`covered`); the other how long
+vectors may be whose chosen lanes a processor's compiler brings to the front
+(`portable.lang.emit.avx512`).
+"""
 
 from __future__ import annotations
 
 import platform
+from functools import cache as kept_in_process
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+import numpy as np
 import pyopencl as cl
 
 from portable.backend import Capabilities, faults
-from portable_backends.opencl.compress import compressed_bytes
-from portable_backends.opencl.probes import copies_in_bulk, largest_array
-from portable_backends.opencl.warpgroups import has_warpgroups
+from portable.dtypes import float32, float64, int32
+from portable.lang.emit.avx512 import compress_definition, count_definition
+from portable.lang.emit.opencl import COVER
+from portable.lang.ir.types import Vector
+from portable_backends.common.compiled_apart import Apart
+from portable_backends.opencl.probes import (
+    ITEMS,
+    answer,
+    asked_apart,
+    copies_in_bulk,
+    largest_array,
+    output_of,
+    remembered,
+)
+
+_WIDEST: Final = 64
+_OPTIONS: Final = ["-cl-std=CL3.0", "-w"]
+_BODY: Final = """
+__kernel void probe(__global const uint *x, __global uint *out)
+{
+    const int16 number = convert_int16(vload16(0, x)), m = number * 5 % 7 < 3;
+    const float16 v = convert_float16(number + 1);
+    vstore16(convert_uint16(choose_singles(v, m)), 0, out);
+    vstore8(convert_uint8(choose_doubles(convert_double8(v.lo), m.lo)), 2, out);
+    vstore8(convert_uint8(choose_integers(convert_int8(v.lo), m.lo)), 3, out);
+    out[32] = how_many(m);
+}
+"""
+
+
+def source() -> str:
+    """A kernel that compresses long and short vectors, of floats and integers, and counts."""
+    return "\n".join(
+        [
+            compress_definition("choose_singles", "float16", Vector(float32, 16)),
+            compress_definition("choose_doubles", "double8", Vector(float64, 8)),
+            compress_definition("choose_integers", "int8", Vector(int32, 8)),
+            count_definition("how_many", 16),
+            _BODY,
+        ]
+    )
+
+
+@kept_in_process
+def compressed_bytes(device: cl.Device) -> int:
+    """As `Capabilities` has it, of a processor.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        Its driver.
+    """
+    if 4 * int(device.native_vector_width_float) < _WIDEST:
+        return 0
+    text = source()
+    return remembered(device, text, lambda: _WIDEST if compresses(device, text) else 0, 0)
+
+
+def compresses(device: cl.Device, source: str) -> bool:
+    """Whether a kernel like this one is compiled, and chooses the lanes that it should.
+
+    Raises
+    ------
+    pyopencl.Error
+        If there is no room for a context, or a kernel that was compiled cannot be run.
+    """
+    if not Apart(device).takes(source, _OPTIONS):
+        return False
+    out = output_of(cl.Context([device]), source, 1, _OPTIONS)
+    x, chosen = np.arange(1, 17, dtype=np.uint32), np.arange(16) * 5 % 7 < 3
+    short = _in_front(x[:8], chosen[:8])
+    expected = np.concatenate([_in_front(x, chosen), short, short, [chosen.sum()]])
+    return out is not None and bool((out[: expected.size] == expected).all())
+
+
+def _in_front(x: np.ndarray[Any, Any], chosen: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What `kl.compress` makes of it."""
+    return np.concatenate([x[chosen], x[~chosen] * 0])
+
+
+_ONES: Final = 0x3C003C00
+_SUM: Final = 16
+"""Of the products of a row of ones and a column of ones."""
+
+_SOURCE: Final = f"""
+#define PTX __asm__ volatile
+__kernel __attribute__((reqd_work_group_size({ITEMS}, 1, 1)))
+void probe(__global const uint *x, __global uint *out) {{
+    __local uint ones[2048] __attribute__((aligned(1024)));
+    const uint item = get_local_id(0), at = (uint)(size_t)ones;
+    const ulong matrix = (ulong)((at & 0x3ffffu) >> 4) | (8ul << 16) | (16ul << 32);
+    for (uint i = item; i < 2048; i += {ITEMS}) ones[i] = {_ONES};
+    PTX("fence.proxy.async.shared::cta;" ::: "memory");
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float a = x[item], b = a, c = a, d = a;
+    PTX("{COVER}wgmma.fence.sync.aligned;" ::: "memory");
+    PTX("{COVER}wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%0, %1, %2, %3}}, %4, %4, "
+        "1, 1, 1, 0, 0;" : "+f"(a), "+f"(b), "+f"(c), "+f"(d) : "l"(matrix));
+    PTX("{COVER}wgmma.commit_group.sync.aligned;" ::: "memory");
+    PTX("{COVER}wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    PTX("" : "+f"(a), "+f"(b), "+f"(c), "+f"(d) :: "memory");
+    out[item] = (uint)(a + b + c + d);
+}}
+"""
+"""Adds a product of ones to its own number in each of the four registers of a work-item."""
+
+
+@kept_in_process
+def has_warpgroups(device: cl.Device) -> bool:
+    """Whether a device's driver takes programs with warpgroup instructions, and they multiply."""
+    return bool(remembered(device, _SOURCE, lambda: asked_apart(__name__, device), 0))
+
+
+def multiplies(device: cl.Device) -> bool:
+    """The same, found out now and in this process."""
+    out = output_of(cl.Context([device]), _SOURCE)
+    return out is not None and bool((out == 4 * (np.arange(ITEMS) + _SUM)).all())
+
+
+if __name__ == "__main__":
+    answer(multiplies)
+
 
 _PLATFORMS = {
     "portable computing language": "pocl",

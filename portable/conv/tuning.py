@@ -94,7 +94,7 @@ SPACE: Final = Space("conv", _VALUES, _is_read, _USUAL)
 A workgroup makes its tile of products for ``RUN`` blocks one after the other; `SPLIT` is as of
 `portable.lang.matrix`. An entry for a shape also says by which algorithm it is fastest. Where
 work-items are alone, images with channels first take only the algorithm and ``T`` from it, and no
-more is searched: the rest of `portable.conv.winograd.block_kernels.BlockPlan` follows from these.
+more is searched: the rest of `portable.conv.winograd.blocks.BlockPlan` follows from these.
 """
 
 SPACE_WEIGHTS: Final = Space("conv_weights", _VALUES, _fits, _USUAL)

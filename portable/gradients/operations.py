@@ -1,28 +1,356 @@
-"""What is done of operations that a tape is told of, by their functions."""
+"""What goes back through operations that a tape is told of.
+
+Products of matrices and convolutions come first, then what moves elements (gathered, sorted and
+scattered ones), then reductions and scans; at the end stands the table of all, by their functions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any, Final
 
+import numpy as np
+
+from portable import lang as kl
 from portable import recording
 from portable.array.fuse import Fused
-from portable.conv import conv1d, conv2d, conv3d
+from portable.conv import (
+    conv1d,
+    conv1d_input_gradient,
+    conv1d_weight_gradient,
+    conv2d,
+    conv2d_input_gradient,
+    conv2d_weight_gradient,
+    conv3d,
+    conv3d_input_gradient,
+    conv3d_weight_gradient,
+)
 from portable.dtypes import dtype
+from portable.errors import UnsupportedError
 from portable.gradients.array_rules import ARRAY_RULES, JOINING, VIEWS
 from portable.gradients.custom import CustomFunction
 from portable.gradients.elementwise import copied, filled, mapped
+from portable.gradients.kernels import vjp
 from portable.gradients.linalg_rules import LINALG_RULES
-from portable.gradients.moves import gathers, in_order, scatters
-from portable.gradients.products import convolved, multiplied
-from portable.gradients.recorders import TapeLike, add_shares, called, done, unknown
+from portable.gradients.memory_of import is_real
+from portable.gradients.recorders import (
+    TapeLike,
+    add_shares,
+    called,
+    done,
+    done_into,
+    in_precision_of,
+    three_axes,
+    unknown,
+)
 from portable.gradients.records import Gradients, OperationRecord, UnseenRecord, Value
-from portable.gradients.reductions import reduced, scanned
+from portable.gradients.sums import add_to, flat, nought_for
 from portable.lang.arguments.arguments import is_array
+from portable.lang.function import arity
+from portable.lang.kernel import kernel
 from portable.linalg import gemm
-from portable.primitives import copy, fill, gather, reduce, scan, scatter, sort
+from portable.namespace import device_of, to_numpy
+from portable.primitives import argsort, copy, fill, gather, reduce, scan, scatter, sort
 from portable.primitives import map as map_each
 from portable.primitives.base.storage import Storage
+
+
+@kernel
+def _sums(x: kl.Array, y: kl.Array, *, F: Any) -> None:
+    """Sums of a function of the elements along the middle one of three axes."""
+    i = kl.global_id(0)
+    inner = x.shape[2]
+    row = i // inner
+    value = F(x[row // x.shape[1], row % x.shape[1], i % inner])
+    kl.atomic_add(y, (row // x.shape[1], i % inner), value)
+
+
+@kernel
+def _count_winners(x: kl.Array, y: kl.Array, count: kl.Array) -> None:
+    """How many elements are their row's greatest or least."""
+    i = kl.global_id(0)
+    inner = x.shape[2]
+    row = i // inner
+    if x[row // x.shape[1], row % x.shape[1], i % inner] == y[row // x.shape[1], i % inner]:
+        kl.atomic_add(count, (row // x.shape[1], i % inner), 1)
+
+
+@kernel
+def _to_winners(x: kl.Array, y: kl.Array, count: kl.Array, g: kl.Array, gx: kl.Array) -> None:
+    """Shares the gradient of the greatest or least among those that are it."""
+    i = kl.global_id(0)
+    inner = x.shape[2]
+    row = i // inner
+    o, k, j = row // x.shape[1], row % x.shape[1], i % inner
+    if x[o, k, j] == y[o, j]:
+        gx[o, k, j] += g[o, j] / kl.cast(count[o, j], g.dtype)
+
+
+def reduced(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
+    """Sums, and the greatest and least."""
+    known = {"op": kl.add, "each": None, "axis": None, "neutral": None, "dtype": None}
+    given = {**known, **dict(zip(("x", "op"), args, strict=False)), **kwargs}
+    x, op, each, axis = given["x"], given["op"], given["each"], given["axis"]
+    sums = op in (kl.add, np.add)
+    most = op in (kl.maximum, kl.minimum, np.maximum, np.minimum) and each is None
+    plain = is_array(x) and is_real(x) and (axis is None or isinstance(axis, int))
+    plain = plain and given["dtype"] is None and (each is None or arity(each) == 1)
+    if not plain or not (sums or most):
+        why = " by this operation, of structs, positions or several axes"
+        return unknown(tape, function, args, kwargs, why)
+    with recording.unwatched():
+        result = function(*args, **kwargs)
+    value, shape = tape.value(x), three_axes(tuple(x.shape), axis)
+    back = _through_sum(value, shape, each or kl.positive) if sums else None
+
+    def into(total: Any, grown: Any) -> None:
+        if back is not None:
+            back(total, grown)
+        else:
+            _back_to_winners(value.array, result, total, grown, shape)
+
+    return done_into(tape, into, value, result, [value] if most or each is not None else [])
+
+
+def _through_sum(
+    value: Value, shape: tuple[int, int, int], each: Any
+) -> Callable[[Any, Any], None]:
+    pairs = int(dtype(value.array.dtype).is_complex)
+
+    def back(total: Any, grown: Any) -> None:
+        x = value.array.reshape(shape)
+        more = (2,) * pairs
+        y = total.reshape((shape[0], shape[2], *more))
+        sums = copy(x[:, 0, :] if pairs else y)
+        vjp(_sums)[prod(shape)](x, sums, grown.reshape((*shape, *more)), y, F=each)
+
+    return back
+
+
+def _back_to_winners(
+    x: Any, result: Any, total: Any, grown: Any, shape: tuple[int, int, int]
+) -> None:
+    rows = shape[0], shape[2]
+    x, y = x.reshape(shape), result.reshape(rows)
+    count = copy(total.reshape(rows))
+    fill(count, 0)
+    items = prod(shape)
+    _count_winners[items](x, y, count)
+    _to_winners[items](x, y, count, total.reshape(rows), grown.reshape(shape))
+
+
+def scanned(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
+    """Running sums."""
+    op = args[1] if len(args) > 1 else kwargs.get("op", kl.add)
+    rest = {name: x for name, x in kwargs.items() if name not in ("op", "axis", "inclusive")}
+    x = args[0]
+    if op not in (kl.add, np.add) or rest or not is_real(x) or dtype(x.dtype).is_complex:
+        return unknown(tape, function, args, kwargs, " by this operation")
+    axis, inclusive = kwargs.get("axis", -1), kwargs.get("inclusive", True)
+    with recording.unwatched():
+        result = function(*args, **kwargs)
+    turned = [slice(None)] * len(x.shape)
+    turned[axis] = slice(None, None, -1)
+
+    def shares(total: Any) -> Any:
+        after = scan(total[tuple(turned)], axis=axis, inclusive=inclusive)
+        yield lambda: copy(after[tuple(turned)])
+
+    return done(tape, shares, [tape.value(x)], result, [])
+
+
+@kernel
+def _gathered(x: kl.Array, at: kl.Array, y: kl.Array) -> None:
+    """Rows by their numbers."""
+    i = kl.global_id(0)
+    row = i // x.shape[1]
+    where = at[row]
+    y[row, i % x.shape[1]] = x[kl.where(where < 0, where + x.shape[0], where), i % x.shape[1]]
+
+
+def gathers(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
+    """Rows by their numbers."""
+    if kwargs.get("axis", 0) != 0 or len(args) != 2 or not is_real(args[0]):
+        return unknown(tape, function, args, kwargs, " along other axes than the first")
+    x, indices = args
+    with recording.unwatched():
+        result = function(*args, **kwargs)
+    value, at = tape.value(x), tape.value(indices)
+    pairs = int(dtype(x.dtype).is_complex)
+
+    def into(total: Any, grown: Any) -> None:
+        inner, more = prod(x.shape[1:]), (2,) * pairs
+        rows = value.array.reshape((x.shape[0], inner)), flat(at.array)
+        y = copy(result).reshape((rows[1].size, inner))
+        slopes = grown.reshape((x.shape[0], inner, *more))
+        back = total.reshape((rows[1].size, inner, *more))
+        vjp(_gathered)[y.size](*rows, y, slopes, None, back)
+
+    return done_into(tape, into, value, result, [at])
+
+
+def in_order(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
+    """The values in order: each gradient goes to where its value came from."""
+    x = args[0]
+    if not is_real(x) or dtype(x.dtype).is_complex:
+        return unknown(tape, function, args, kwargs, " of complex numbers")
+    axis, descending = kwargs.get("axis", -1), kwargs.get("descending", False)
+    with recording.unwatched():
+        result = function(*args, **kwargs)
+    value = tape.value(x)
+
+    def into(total: Any, grown: Any) -> None:
+        order = argsort(value.array, axis=axis, descending=descending)
+        shape = three_axes(tuple(x.shape), axis)
+        _add_to_rows[total.size](
+            copy(order).reshape(shape), copy(total).reshape(shape), grown.reshape(shape)
+        )
+
+    return done_into(tape, into, value, result, [value])
+
+
+@kernel
+def _add_to_rows(at: kl.Array, g: kl.Array, out: kl.Array) -> None:
+    """Adds numbers to positions along the middle one of three axes, each of which comes once."""
+    i = kl.global_id(0)
+    inner = out.shape[2]
+    row = i // inner
+    o, k, j = row // g.shape[1], row % g.shape[1], i % inner
+    out[o, at[o, k, j], j] += g[o, k, j]
+
+
+@kernel
+def _taken_back(at: kl.Array, g: kl.Array, gout: kl.Array, *, SIZE: int) -> None:
+    """Takes the gradients at positions of rows, whose values were overwritten."""
+    i = kl.global_id(0)
+    row, column = i // gout.shape[1], i % gout.shape[1]
+    where = at[row]
+    position = kl.where(where < 0, where + SIZE, where)
+    g[row, column] = gout[position, column]
+
+
+@kernel
+def _cleared_rows(at: kl.Array, gout: kl.Array, *, SIZE: int) -> None:
+    """Makes rows nought."""
+    i = kl.global_id(0)
+    row, column = i // gout.shape[1], i % gout.shape[1]
+    where = at[row]
+    gout[kl.where(where < 0, where + SIZE, where), column] = 0
+
+
+@kernel
+def _counted_rows(at: kl.Array, counts: kl.Array) -> None:
+    """How often each row is named."""
+    where = at[kl.global_id(0)]
+    kl.atomic_add(counts, kl.where(where < 0, where + counts.shape[0], where), 1)
+
+
+def scatters(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
+    """Rows that are overwritten by values."""
+    if len(args) != 3 or kwargs.get("axis", 0) != 0:
+        return _unseen_writes(tape, function, args, kwargs, " along other axes than the first")
+    out, indices, values = args
+    rows = (*indices.shape, *out.shape[1:])
+    fits = is_array(values) and is_real(values) and tuple(values.shape) == tuple(rows)
+    if not is_real(out) or dtype(out.dtype).is_complex or not fits:
+        return _unseen_writes(tape, function, args, kwargs, " of numbers or complex numbers")
+    value, at, written = tape.value(values), tape.value(indices), tape.value(out)
+
+    def through(gradients: Gradients) -> None:
+        total = gradients.found.get(written.memory)
+        if total is None or not total.size or not prod(rows):
+            return
+        size = out.shape[0]
+        where, wide = flat(copy(at.array)), total.reshape((size, -1))
+        _refuse_repeated(where, size)
+        grown = gradients.of(value)
+        if grown is not None:
+            more = nought_for(value.array)
+            _taken_back[prod(rows)](where, more.reshape((where.size, -1)), wide, SIZE=size)
+            add_to(grown, more)
+        _cleared_rows[prod(rows)](where, wide, SIZE=size)
+
+    tape.record(OperationRecord(through, [value], [written], [at]))
+    tape.overwrite([written])
+    with recording.unwatched():
+        return function(*args, **kwargs)
+
+
+def _refuse_repeated(where: Any, size: int) -> None:
+    """Refuses positions that come twice: nobody knows whose value stayed."""
+    counts = device_of(where).from_numpy(np.zeros(size, np.int32))
+    if isinstance(where, np.ndarray):
+        counts = np.zeros(size, np.int32)
+    _counted_rows[where.size](where, counts)
+    if int(to_numpy(counts).max()) > 1:
+        raise UnsupportedError(
+            "primitives.scatter has no gradient where a position comes twice: one of its values "
+            "stays, and nothing says which"
+        )
+
+
+def _unseen_writes(tape: TapeLike, function: Any, args: Any, kwargs: Any, why: str) -> Any:
+    """An operation that writes to its first argument and has no gradient in this form."""
+    reads = [tape.value(x) for x in args[1:] if is_array(x)]
+    written = [tape.value(args[0])]
+    tape.record(UnseenRecord(called(function) + why, [*reads, *written], written))
+    tape.overwrite(written)
+    with recording.unwatched():
+        return function(*args, **kwargs)
+
+
+_BACK: Final[dict[str, tuple[Any, Any]]] = {
+    "conv1d": (conv1d_input_gradient, conv1d_weight_gradient),
+    "conv2d": (conv2d_input_gradient, conv2d_weight_gradient),
+    "conv3d": (conv3d_input_gradient, conv3d_weight_gradient),
+}
+"""By images, and by filters."""
+
+
+def multiplied(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
+    """A product of two matrices."""
+    a, b = args
+    plain = all(kwargs.get(name) is None for name in ("c", "bias", "activation", "out"))
+    if not plain or kwargs.get("beta") or a.ndim != 2 or b.ndim != 2 or not is_real(a):
+        why = " with c, bias, activation, out or more dimensions"
+        return unknown(tape, function, args, kwargs, why)
+    with recording.unwatched():
+        result = function(*args, **kwargs)
+    first, second = tape.value(a), tape.value(b)
+    alpha = float(kwargs.get("alpha", 1))
+
+    def shares(total: Any) -> Any:
+        yield lambda: gemm(total, in_precision_of(second, total).T, alpha=alpha)
+        yield lambda: gemm(in_precision_of(first, total).T, total, alpha=alpha)
+
+    return done(tape, shares, [first, second], result, [first, second])
+
+
+def convolved(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
+    """A convolution of lines, images or volumes, and a bias."""
+    known = {"stride", "padding", "dilation", "groups", "layout", "algorithm", "precision"}
+    given = {name for name, x in kwargs.items() if x is not None}
+    if len(args) != 2 or given - known - {"bias"}:
+        return unknown(tape, function, args, kwargs, " with scale, residual, activation or out")
+    x, w = args
+    bias = kwargs.get("bias")
+    options = {name: y for name, y in kwargs.items() if name in known - {"algorithm"}}
+    with recording.unwatched():
+        result = function(*args, **kwargs)
+    images, filters = tape.value(x), tape.value(w)
+    reads = [images, filters] + ([] if bias is None else [tape.value(bias)])
+    axis = 1 if kwargs.get("layout", "NC").startswith("NC") else x.ndim - 1
+    by_images, by_filters = _BACK[function.__name__]
+
+    def shares(total: Any) -> Any:
+        seen, weights = in_precision_of(images, total), in_precision_of(filters, total)
+        yield lambda: by_images(total, weights, tuple(x.shape), **options)
+        yield lambda: by_filters(seen, total, tuple(w.shape), **options)
+        sides = three_axes(tuple(total.shape), axis)
+        yield lambda: reduce(reduce(total.reshape(sides), axis=2), axis=0)
+
+    return done(tape, shares, reads, result, [images, filters])
 
 
 def by_rule(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:

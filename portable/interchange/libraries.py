@@ -169,12 +169,12 @@ def exchanged(
 
 
 class Viewed(NamedTuple):
-    """The arguments of a call with tensors, as a device's own arrays see them.
+    """The arguments of a call with tensors or the like, as a device's own arrays see them.
 
     Attributes
     ----------
     values : list
-        The arguments, tensors as arrays.
+        The arguments, those as arrays.
     tensors : list of (array, tensor)
         Which of them they were.
     scope : context manager
@@ -186,7 +186,7 @@ class Viewed(NamedTuple):
     scope: AbstractContextManager[None]
 
     def given(self, result: Any) -> Any:
-        """A result as the caller gets it: arrays as tensors, those of the call as they were."""
+        """A result as the caller gets it: the library's own, those of the call as they were."""
         kind = type(result)
         if kind in _NONE:
             return result
@@ -195,17 +195,18 @@ class Viewed(NamedTuple):
                 return tensor
         if isinstance(result, tuple):
             return rebuilt(result, map(self.given, result))
-        return _tensor(result) if type(self.tensors[0][0]) is kind else result
+        view, sample = self.tensors[0]
+        return _in_library(sample, result) if type(view) is kind else result
 
 
 _NO_SCOPE: Final = nullcontext()
 
 
 def tensors_viewed(values: Iterable[Any]) -> Viewed | None:
-    """Arguments of which some are plain tensors of one device's, and none of other libraries.
+    """Arguments of which some are plain tensors of one device's, or others' arrays of the host's.
 
     None where there are none such, or one that has to be looked at longer (`on_device`): this is
-    asked for at each call, and costs a microsecond a tensor.
+    asked for at each call, and costs a microsecond a tensor, two an array.
     """
     arrays: list[Any] = []
     seen: list[tuple[Any, Any]] = []
@@ -222,13 +223,28 @@ def tensors_viewed(values: Iterable[Any]) -> Viewed | None:
             device_index = device_number
             seen.append((view, x))
             arrays.append(view)
-        elif isinstance(x, tuple) or is_other(x):
+        elif isinstance(x, tuple):
             return None
+        elif is_other(x):
+            view = _host_view(x)
+            if view is None or device_index >= 0:
+                return None
+            device_index = -1
+            seen.append((view, x))
+            arrays.append(view)
         else:
             arrays.append(x)
     if not seen:
         return None
     return Viewed(arrays, seen, _NO_SCOPE if device_index < 0 else _on_its_stream(seen[0][1]))
+
+
+def _host_view(array: Any) -> np.ndarray[Any, Any] | None:
+    """A NumPy array over another library's array; None where that takes a longer look."""
+    try:
+        return np.from_dlpack(array) if array.__dlpack_device__()[0] == tensors.HOST else None
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+        return None  # none that exists yet, dtypes that NumPy lacks, gradients
 
 
 def _gpu_view(tensor: Any, index: int) -> Any:
@@ -318,19 +334,33 @@ class _Exchange:
             return rebuilt(result, map(self.given, result))
         if id(result) in self._taken:
             return self._taken[id(result)][1]
-        return self._in_library(result) if self._device.owns(result) else result
+        return _in_library(self._sample, result) if self._device.owns(result) else result
 
-    def _in_library(self, result: Any) -> Any:
-        if is_tensor(self._sample):
-            return _tensor(result)
-        kind = dtype(result.dtype)
-        narrow = kind in NARROW
-        shared = result.view(np.uint8 if kind.itemsize == 1 else np.int16) if narrow else result
+
+def _in_library(sample: Any, result: Any) -> Any:
+    """A device's array as one of the library that another is of."""
+    if is_tensor(sample):
+        return _tensor(result)
+    kind = dtype(result.dtype)
+    narrow = kind in NARROW
+    shared = result.view(np.uint8 if kind.itemsize == 1 else np.int16) if narrow else result
+    xp = _namespace(sample)
+    array = xp.from_dlpack(shared)
+    return array.view(getattr(xp, kind.name)) if narrow else array
+
+
+def _namespace(array: Any) -> Any:
+    """Its library's namespace."""
+    kind = type(array)
+    xp = _namespaces.get(kind)
+    if xp is None:
         from array_api_compat import array_namespace
 
-        xp = array_namespace(self._sample)
-        array = xp.from_dlpack(shared)
-        return array.view(getattr(xp, kind.name)) if narrow else array
+        xp = _namespaces[kind] = array_namespace(array)
+    return xp
+
+
+_namespaces: Final[dict[type, Any]] = {}
 
 
 def stream_of(arguments: Sequence[Any]) -> int | None:

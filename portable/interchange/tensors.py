@@ -13,7 +13,7 @@ import numpy as np
 from portable.dtypes import DType, dtype
 from portable.errors import UnsupportedError
 
-_HOST, _CUDA, ROCM = 1, 2, 10
+HOST, _CUDA, ROCM = 1, 2, 10
 _NO_WAITING: Final = -1
 """What DLPack calls the stream of a consumer that works on the same one."""
 
@@ -50,7 +50,7 @@ def place_of(tensor: Any) -> tuple[int, int] | None:
 
 def _place(device: Any) -> tuple[int, int] | None:
     if device.type == "cpu":
-        return _HOST, 0
+        return HOST, 0
     if device.type != "cuda":
         return None
     rocm = sys.modules["torch"].version.hip is not None

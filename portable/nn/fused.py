@@ -1,4 +1,11 @@
-"""Small networks in one launch: a forward pass, or some epochs of training."""
+"""Small networks in one kernel: all layers of a forward pass, or all steps of some epochs.
+
+A workgroup holds the values of some samples in local memory, a row of `values` for each unit and a
+column for each sample, so that vectors run along samples on every device: across the registers of a
+processor, whose workgroups are of one work-item, and as wide loads on a GPU. ``NET``, ``LOSS``,
+``RULE`` and ``SHAPE`` are structs of `portable.nn.fused_parts`, `portable.nn.optimizers` and
+`portable.nn.fused_shapes`.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +16,292 @@ from typing import Any
 
 import numpy as np
 
+from portable import lang as kl
 from portable.errors import LaunchError
+from portable.lang.function import function
+from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
-from portable.nn.fused_kernels import forward_rows, train_epochs
-from portable.nn.fused_parts import FusedLoss, FusedNet, Perceptron, Samples
+from portable.linalg.base.sums import add_up_neighbours, lane_sum
+from portable.nn.fused_parts import FusedLayer, FusedLoss, FusedNet, Pass, Perceptron, Samples
 from portable.nn.fused_shapes import Shape, forward_shape, training_shape
 from portable.nn.history import Epoch
 from portable.nn.losses import Loss
-from portable.nn.optimizers import Step, Trained, rule_of
+from portable.nn.optimizers import Rule, Step, Trained, rule_of
 from portable.primitives import copy
+
+
+@function
+def load_rows(
+    x: kl.Array,
+    order: kl.Array | None,
+    first: kl.Scalar,
+    count: kl.Scalar,
+    values: kl.Array,
+    SHAPE: Shape,
+) -> None:
+    """Samples into columns of `values`; beyond `count` zeros."""
+    for r in kl.workgroup_range(SHAPE.rows):
+        if r < count:
+            source = first + r
+            if order is not None:
+                source = order[source]
+            for k in range(x.shape[1]):
+                values[k, r] = x[source, k]
+        else:
+            for k in range(x.shape[1]):
+                values[k, r] = 0
+
+
+@function
+def through_layer(weights: kl.Array, values: kl.Array, PASS: Pass, SHAPE: Shape) -> None:
+    """The values of a pass's units, from those of its source.
+
+    A work-item does `SHAPE.units` units of `SHAPE.vectors` vectors of samples at a time.
+    """
+    wide = SHAPE.lanes * SHAPE.vectors
+    across = SHAPE.rows // wide
+    for item in kl.workgroup_range(kl.cdiv(PASS.units, SHAPE.units) * across):
+        first, column = item // across * SHAPE.units, item % across * wide
+        columns = [column + v * SHAPE.lanes for v in range(SHAPE.vectors)]
+        units = [kl.minimum(first + j, PASS.units - 1) for j in range(SHAPE.units)]
+        places = [PASS.weight + unit * PASS.unit_stride for unit in units]
+        sums = kl.private((SHAPE.units, SHAPE.vectors), values.dtype, lanes=SHAPE.lanes)
+        for j, unit in enumerate(units):
+            start = kl.cast(0, values.dtype) if PASS.bias is None else weights[PASS.bias + unit]
+            for v in kl.static_range(SHAPE.vectors):
+                sums[j, v] = kl.splat(start, SHAPE.lanes)
+        for k in range(PASS.depth):
+            held = [kl.vload(values, PASS.source + k, c, lanes=SHAPE.lanes) for c in columns]
+            for j, layer in enumerate(places):
+                factor = kl.splat(weights[layer + k * PASS.row_stride], SHAPE.lanes)
+                for v in kl.static_range(SHAPE.vectors):
+                    sums[j, v] += factor * held[v]
+        for j in kl.static_range(SHAPE.units):
+            if first + j < PASS.units:
+                for v, here in enumerate(columns):
+                    row, value = PASS.target + first + j, sums[j, v]
+                    if PASS.activation is not None:
+                        value = PASS.activation(value)
+                    if PASS.slope is not None:
+                        value *= PASS.slope(kl.vload(values, row, here, lanes=SHAPE.lanes))
+                    kl.vstore(values, row, here, value)
+
+
+@function
+def copy_by_workgroup(source: kl.Array, target: kl.Array) -> None:
+    """A vector, rounded to what the target holds."""
+    for i in kl.workgroup_range(target.shape[0]):
+        target[i] = source[i]
+
+
+@kernel
+def forward_rows(
+    x: kl.Array, parameters: kl.Array, out: kl.Array, *, NET: FusedNet, SHAPE: Shape
+) -> None:
+    """A workgroup takes its rows of samples through all layers.
+
+    Parameters come into local memory first where the shape says so.
+    """
+    values = kl.local((NET.rows, SHAPE.rows + SHAPE.pad), NET.kind)
+    first = kl.group_id(0) * SHAPE.rows
+    count = kl.minimum(x.shape[0] - first, SHAPE.rows)
+    weights = parameters
+    if SHAPE.copy:
+        weights = kl.local(NET.length, NET.kind)
+        copy_by_workgroup(parameters, weights)
+    load_rows(x, None, first, count, values, SHAPE)
+    kl.barrier()
+    for layer in NET.layers:
+        through_layer(weights, values, layer.forward, SHAPE)
+        kl.barrier()
+    last = NET.layers[-1]
+    for e in kl.workgroup_range(SHAPE.rows * last.outputs):
+        r, j = e // last.outputs, e % last.outputs
+        if r < count:
+            out[first + r, j] = values[last.target + j, r]
+
+
+# -- training -------------------------------------------------------------------------------------
+
+
+@function
+def loss_of_rows(
+    values: kl.Array,
+    goals: kl.Array,
+    levels: kl.Array,
+    count: kl.Scalar,
+    scale: kl.Scalar,
+    LAST: FusedLayer,
+    LOSS: FusedLoss,
+    SHAPE: Shape,
+) -> Any:
+    """The slopes of the loss in the place of the outputs; returns this work-item's losses."""
+    total = kl.cast(0, values.dtype)
+    for e in kl.workgroup_range(LAST.outputs * SHAPE.rows):
+        r, j = e % SHAPE.rows, e // SHAPE.rows
+        slope = kl.cast(0, values.dtype)
+        if r < count:
+            error = values[LAST.target + j, r] - goals[j // LOSS.levels, r]
+            loss, slope = LOSS.term(error, levels[j % LOSS.levels])
+            total += loss
+        values[LAST.target + j, r] = slope * scale
+    kl.barrier()
+    return total
+
+
+@function
+def gradients_of_layer(
+    gradient: kl.Array,
+    values: kl.Array,
+    more: kl.Scalar,
+    ones: int,
+    LAYER: FusedLayer,
+    SHAPE: Shape,
+) -> None:
+    """Adds up a layer's gradient over the samples; `more`: on top of what is there.
+
+    Neighbouring work-items share the samples of a tile of weights. Biases are weights of an input
+    that is 1, row `ones` of `values`.
+    """
+    high, wide = SHAPE.tile
+    across = kl.cdiv(LAYER.inputs + 1, wide)
+    tiles = across * kl.cdiv(LAYER.outputs, high)
+    for start in range(0, tiles * SHAPE.split, SHAPE.size):
+        item = start + kl.local_linear_id()
+        # Without a branch around it, since neighbours add up what they found together.
+        tile = kl.minimum(item // SHAPE.split, tiles - 1)
+        share = item % SHAPE.split
+        unit, into = tile // across * high, tile % across * wide
+        units, inputs = [unit + i for i in range(high)], [into + j for j in range(wide)]
+        sums = kl.private((high, wide), values.dtype, lanes=SHAPE.lanes, fill=0)
+        for row in range(share * SHAPE.lanes, SHAPE.rows, SHAPE.split * SHAPE.lanes):
+            rows = [kl.where(k < LAYER.inputs, LAYER.source + k, ones) for k in inputs]
+            held = [kl.vload(values, at, row, lanes=SHAPE.lanes) for at in rows]
+            for i, n in enumerate(units):
+                at = LAYER.target + kl.minimum(n, LAYER.outputs - 1)
+                slope = kl.vload(values, at, row, lanes=SHAPE.lanes)
+                for j in kl.static_range(wide):
+                    sums[i, j] += slope * held[j]
+        for i, n in enumerate(units):
+            for j, k in enumerate(inputs):
+                total = kl.private(1, values.dtype, fill=lane_sum(sums[i, j]))
+                add_up_neighbours(total, (0,), SHAPE.split)
+                there = (n < LAYER.outputs) & (k <= LAYER.inputs)
+                if there & (share == 0) & (item < tiles * SHAPE.split):
+                    weight = LAYER.weight + n * LAYER.inputs + k
+                    target = kl.where(k < LAYER.inputs, weight, LAYER.bias + n)
+                    gradient[target] = gradient[target] + total[0] if more else total[0]
+
+
+@function
+def gradients_of_layers(
+    gradient: kl.Array,
+    weights: kl.Array,
+    values: kl.Array,
+    more: kl.Scalar,
+    NET: FusedNet,
+    SHAPE: Shape,
+) -> None:
+    """All gradients, from the slopes of the outputs; `more`: on top of what is there."""
+    for layer in reversed(NET.layers):
+        gradients_of_layer(gradient, values, more, NET.rows - 1, layer, SHAPE)
+        kl.barrier()
+        if layer.below is not None:
+            through_layer(weights, values, layer.backward, SHAPE)
+            kl.barrier()
+
+
+@function
+def step_of_optimizer(
+    weights: kl.Array,
+    kept: kl.Array,
+    gradient: kl.Array,
+    given: tuple[kl.Scalar, ...],
+    limit: kl.Scalar | None,
+    RULE: Rule,
+) -> None:
+    """One step along the gradient, its norm limited first where there is a limit.
+
+    No barrier ends it: a work-item alone has what it wrote until the next samples are there.
+    """
+    factor = kl.cast(1, gradient.dtype)
+    if limit is not None:
+        square = kl.cast(0, gradient.dtype)
+        for i in kl.workgroup_range(gradient.shape[0]):
+            square += gradient[i] * gradient[i]
+        norm = kl.sqrt(kl.workgroup_reduce(kl.add, square))
+        factor = kl.minimum(limit / (norm + 1e-6), factor)
+    for i in kl.workgroup_range(gradient.shape[0]):
+        RULE.follow(weights, kept, i, gradient[i] * factor, given)
+
+
+@kernel
+def train_epochs(
+    samples: Samples,
+    trained: Trained,
+    levels: kl.Array,
+    lost: kl.Array,
+    batch: kl.Scalar,
+    limit: kl.Scalar | None,
+    *,
+    NET: FusedNet,
+    LOSS: FusedLoss,
+    RULE: Rule,
+    SHAPE: Shape,
+) -> None:
+    """All steps of some epochs, one for each element of `lost`, by one workgroup.
+
+    ``samples.order[epoch]`` are the samples in their order, and a row of ``trained.numbers``
+    belongs to each step. A batch goes through in pieces of as many samples as fit, or in one where
+    it is whole. `limit` is the largest norm of the gradient, or None; ``trained.rounded``, where
+    given, gets the parameters in fewer bits; `lost` the sums of the loss over samples. Parameters
+    are copied to local memory, and the optimizer's state held there, where the shape says so.
+    """
+    last = NET.layers[-1]
+    values = kl.local((NET.rows, SHAPE.rows + SHAPE.pad), NET.kind)
+    goals = kl.local((LOSS.targets, SHAPE.rows + SHAPE.pad), NET.kind)
+    gradient = kl.local(NET.length, NET.kind)
+    weights, kept = trained.parameters, trained.state
+    if SHAPE.copy:
+        weights = kl.local(NET.length, NET.kind)
+        copy_by_workgroup(trained.parameters, weights)
+    if SHAPE.hold:
+        kept = kl.local((RULE.slots if RULE.slots > 0 else 1, NET.length), NET.kind)
+        for slot in kl.static_range(RULE.slots):
+            copy_by_workgroup(trained.state[slot], kept[slot])
+    for i in kl.workgroup_range(NET.length):
+        gradient[i] = 0
+    for r in kl.workgroup_range(SHAPE.rows):
+        values[NET.rows - 1, r] = 1
+    steps = kl.cdiv(samples.order.shape[1], batch)
+    for epoch in range(lost.shape[0]):
+        order, total = samples.order[epoch], kl.cast(0, NET.kind)
+        for step in range(steps):
+            given = [trained.numbers[epoch * steps + step, j] for j in range(RULE.numbers)]
+            size = kl.minimum(batch, order.shape[0] - step * batch)
+            scale = kl.cast(1, NET.kind) / kl.cast(size * last.outputs, NET.kind)
+            for piece in range(0, SHAPE.rows if SHAPE.whole else size, SHAPE.rows):
+                first, count = step * batch + piece, kl.minimum(size - piece, SHAPE.rows)
+                load_rows(samples.x, order, first, count, values, SHAPE)
+                load_rows(samples.y, order, first, count, goals, SHAPE)
+                kl.barrier()
+                for layer in NET.layers:
+                    through_layer(weights, values, layer.forward, SHAPE)
+                    kl.barrier()
+                total += loss_of_rows(values, goals, levels, count, scale, last, LOSS, SHAPE)
+                gradients_of_layers(gradient, weights, values, piece > 0, NET, SHAPE)
+            step_of_optimizer(weights, kept, gradient, given, limit, RULE)
+        summed = kl.workgroup_reduce(kl.add, total)
+        if kl.local_linear_id() == 0:
+            lost[epoch] = summed / kl.cast(last.outputs, NET.kind)
+    if SHAPE.copy:
+        copy_by_workgroup(weights, trained.parameters)
+    if trained.rounded is not None:
+        copy_by_workgroup(weights, trained.rounded)
+    if SHAPE.hold:
+        for slot in kl.static_range(RULE.slots):
+            copy_by_workgroup(kept[slot], trained.state[slot])
 
 
 def fused_forward(model: Perceptron, count: int) -> tuple[Launcher, dict[str, Any]] | None:

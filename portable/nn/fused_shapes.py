@@ -16,7 +16,7 @@ _FEWEST_ROWS: Final = 16
 _ALIGNMENT: Final = 6 * 128
 """Bytes that may lie between the local arrays of a kernel, each of which begins at a line."""
 
-# How often sums are halved in `portable.nn.fused_kernels`.
+# How often sums are halved in `portable.nn.fused`.
 _MOST_LANES: Final = 2**5
 _MOST_ITEMS: Final = 2**10
 _MOST_SHARES: Final = 2**6

@@ -17,8 +17,7 @@ from portable import registry
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import PortableError
-from portable.tune.evaluate import TUNABLES, evaluator_of
-from portable.tune.isolation import Isolated
+from portable.tune.evaluate import TUNABLES, Isolated, evaluator_of
 from portable.tune.search import Search, Trial
 from portable.tune.space import Parameters
 from portable.tune.table import device_keys, lookup, record

@@ -1,16 +1,21 @@
-"""Verifies and times one choice on a device."""
+"""Verifies and times one choice on a device.
+
+`Isolated` does so in a process of its own, so that a choice which kills or blocks it ends no
+search.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Final
+from typing import Final, Self
 
 from portable import registry
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceFaultError
+from portable.system import isolation
 from portable.tune.search import Trial
 from portable.tune.space import Parameters
 from portable.tune.stopwatch import Stopwatch
@@ -108,3 +113,38 @@ def evaluator_of(kernel: str, device: str, kind: str, size: Size) -> Evaluator:
     """
     entry = next(iter(entry_points(group=TUNABLES, name=kernel)))
     return evaluator_for(entry.load().problem, device, kind, size)
+
+
+Evaluate = Callable[[Parameters, float], Trial]
+"""Verifies and times one choice, given the best time so far."""
+
+
+class Isolated:
+    """An evaluator in a process of its own; a new one takes the place of one that is lost.
+
+    A context manager, which starts the process and ends it.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the evaluator over there; it is pickled.
+    patience : float
+        Seconds after which a choice is given up.
+    """
+
+    def __init__(self, make: Callable[[], Evaluate], *, patience: float = 60.0) -> None:
+        self._evaluate = isolation.Isolated(make, patience=patience, what="what is to be tuned")
+
+    def __enter__(self) -> Self:
+        self._evaluate.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._evaluate.stop()
+
+    def __call__(self, choice: Parameters, best: float) -> Trial:
+        """The choice's time, or why there is none."""
+        try:
+            return self._evaluate(dict(choice), best)
+        except isolation.LostError as error:
+            return Trial(choice, failure=str(error))

@@ -23,9 +23,9 @@ from portable_backends.cpu.opencl_device import CPUDevice
 cl = pytest.importorskip("pyopencl")
 opencl_runtime = pytest.importorskip("portable_backends.opencl.runtime")
 opencl_capabilities = pytest.importorskip("portable_backends.opencl.capabilities")
-opencl_compress = pytest.importorskip("portable_backends.opencl.compress")
+opencl_compress = pytest.importorskip("portable_backends.opencl.capabilities")
 opencl_probes = pytest.importorskip("portable_backends.opencl.probes")
-opencl_warpgroups = pytest.importorskip("portable_backends.opencl.warpgroups")
+opencl_warpgroups = pytest.importorskip("portable_backends.opencl.capabilities")
 _POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import portable as pt
 from portable.conv.direct.box_kernels import BoxPlan, multiply_boxes, sum_boxes
-from portable.conv.direct.grouped_kernels import GroupPlan, convolve_groups
+from portable.conv.direct.grouped import GroupPlan, convolve_groups
 from portable.conv.geometry import Window
 from portable.conv.winograd.product_kernels import multiply_many
 from portable.dtypes import DType

@@ -173,6 +173,21 @@ def test_launches_alike_are_not_described_again(
         assert launches[0][2][1:] != arguments[1:]
 
 
+def test_read_only_arrays_are_recognised_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = pt.device("cpu:native")
+    fresh = pt.kernel(probe.python)
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    x.flags.writeable = False
+    for _ in range(LIKE):
+        fresh[64, 32](1.0, x, y, None)
+    monkeypatch.setattr(device, "view", None)
+    fresh[64, 32](2.0, x, y, None)
+    np.testing.assert_array_equal(y, 2 * x + 1)
+    monkeypatch.undo()
+    with pytest.raises(LaunchError, match="read-only"):
+        fresh[64, 32](1.0, y, x, None)
+
+
 def test_numpy_arrays_run_on_the_device_in_use(device: Device) -> None:
     x, y = (np.zeros(64, np.float32) for _ in range(2))
     if not device.owns(x):

@@ -26,7 +26,7 @@ from portable.linalg.bands.plan import Layout
 from portable.linalg.bands.ring import ring_packs
 from portable.linalg.bands.shapes import plan_for
 from portable.linalg.base.magnitude import largest_kernel
-from portable.linalg.singular_values.bidiagonal_kernels import Search, bisect, count_table, squares
+from portable.linalg.singular_values.bidiagonal import Search, bisect, count_table, squares
 from tests.support.compilers import (
     CUDA,
     HIP,

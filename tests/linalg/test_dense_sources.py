@@ -12,7 +12,7 @@ from portable.linalg.dense.panel_kernels import factor_panel
 from portable.linalg.dense.reflector_kernels import apply_reflectors
 from portable.linalg.dense.reflector_tree import Level, Panel, Reflectors
 from portable.linalg.dense.shapes import dense_shape, tuned
-from portable.linalg.singular_values.bidiagonal_kernels import Search, bisect
+from portable.linalg.singular_values.bidiagonal import Search, bisect
 from portable.linalg.singular_values.direct_kernels import DirectShape, Scratch, bidiagonalize
 from portable.linalg.singular_values.jacobi_kernels import jacobi_svdvals
 from portable.linalg.singular_values.rotation_shapes import RotationShape

@@ -12,7 +12,7 @@ from portable.linalg.spectral.banded import factor_shifted_bands
 from portable.linalg.spectral.bidiagonal_kernels import Bidiagonal, bidiagonalize_in_panels
 from portable.linalg.spectral.merge_kernels import deflate, form_factor
 from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeShape, Roots
-from portable.linalg.spectral.rotation_kernels import Factors, svd_by_rotations
+from portable.linalg.spectral.rotations import Factors, svd_by_rotations
 from portable.linalg.spectral.secular_kernels import place_roots, refine_weights, solve_secular
 from portable.linalg.spectral.step_kernels import StepShape
 from portable.linalg.spectral.tridiagonal_kernels import Tridiagonal, tridiagonalize

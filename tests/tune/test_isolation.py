@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from portable.dtypes import float32
 from portable.errors import PortableError
 from portable.tune import cli
-from portable.tune.isolation import Evaluate, Isolated
+from portable.tune.evaluate import Evaluate, Isolated
 from portable.tune.search import Trial
 from portable.tune.space import Parameters, Space
 from portable.tune.tunable import Tunable

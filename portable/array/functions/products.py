@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.array.base.operations import OPERATIONS, ArrayT
-from portable.array.functions.complex_products import complex_product
+from portable.array.functions.complex_pairs import complex_product
 from portable.array.functions.manipulation import (
     broadcast_to,
     expand_dims,

@@ -12,7 +12,7 @@ from portable import dtypes
 from portable import lang as kl
 from portable.array.base.defaults import default_dtype
 from portable.array.base.operations import OPERATIONS, ArrayT, filled, filling
-from portable.array.functions.complex_sums import sum_of_pairs
+from portable.array.functions.complex_pairs import sum_of_pairs
 from portable.array.functions.elementwise import not_equal
 from portable.array.functions.manipulation import astype, expand_dims, permute_dims
 from portable.dtypes import DType, bool_, int8, int64, uint64

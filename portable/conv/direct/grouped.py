@@ -1,19 +1,227 @@
-"""Launches of direct convolution of few channels a group."""
+"""Direct convolution of few channels a group, depthwise among it, bound by memory.
+
+A work-item makes a small tile of neighbouring results of some filters of a group in registers: it
+reads each row that these see once, and each pixel is used for all of them. Neighbouring
+work-items read and write neighbouring memory: channels where these are neighbours, else pixels.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from math import gcd, prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from portable import lang as kl
 from portable.conv.direct.box_kernels import arrange_filters
-from portable.conv.direct.grouped_kernels import GroupPlan, convolve_groups
-from portable.conv.geometry import Geometry, Pair
+from portable.conv.geometry import Geometry, Pair, Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, activated
+from portable.lang.function import function
+from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
 from portable.linalg.products.kernels import keep
+
+
+class GroupPlan(NamedTuple):
+    """How work-items take results, a constant of kernels.
+
+    Attributes
+    ----------
+    window : Window
+    tile : (int, int)
+        Rows and columns of results of a work-item.
+    filters, lanes : int
+        Vectors of filters of a work-item, all of one group, and filters of a vector.
+    depth : int
+        Channels of a group.
+    depthwise : bool
+        Whether groups have one channel and one filter, so that lanes are groups.
+    channels_fast : bool
+        Whether neighbouring work-items take neighbouring filters, else neighbouring columns.
+    activation : Function
+        What becomes of results.
+    lanewise : bool
+        Whether that may be given vectors.
+    """
+
+    window: Window
+    tile: Pair
+    filters: int
+    lanes: int
+    depth: int
+    depthwise: bool
+    channels_fast: bool
+    activation: Any
+    lanewise: bool
+
+    @property
+    def seen(self) -> Pair:
+        """Rows and columns of pixels that a tile sees."""
+        w = self.window
+        each = zip(self.tile, w.stride, w.taps, w.dilation, strict=True)
+        down, across = ((n - 1) * s + (t - 1) * d + 1 for n, s, t, d in each)
+        return down, across
+
+    @property
+    def uses(self) -> tuple[tuple[Pair, ...], ...]:
+        """For each of these rows, the rows of results that see it, and by which row of taps."""
+        return self._uses(0)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Columns of pixels that are seen at all."""
+        return tuple(j for j, users in enumerate(self._uses(1)) if users)
+
+    def _uses(self, d: int) -> tuple[tuple[Pair, ...], ...]:
+        stride, spread = self.window.stride[d], self.window.dilation[d]
+        users: list[list[Pair]] = [[] for _ in range(self.seen[d])]
+        for y, r in product(range(self.tile[d]), range(self.window.taps[d])):
+            users[y * stride + r * spread].append((y, r))
+        return tuple(map(tuple, users))
+
+
+class Tile(NamedTuple):
+    """A tile of results: its image, first row and column, and first filter."""
+
+    image: Any
+    row: Any
+    column: Any
+    filter: Any
+
+
+@kernel
+def convolve_groups(
+    x: kl.Array,
+    w: kl.Array,
+    out: kl.Array,
+    bias: kl.Array | None,
+    residual: kl.Array | None,
+    groups: kl.Scalar,
+    *,
+    PLAN: GroupPlan,
+) -> None:
+    """A work-item for each tile of results of each image for some filters.
+
+    Images `x` (N, C, H, W), results `out` and `residual` have any strides; filters `w` are (R, S, C
+    / groups, K).
+    """
+    at, exists = tile_of(kl.global_id(0), out, PLAN)
+    if exists:
+        F, L, (DOWN, ACROSS) = PLAN.filters, PLAN.lanes, PLAN.tile
+        sums = kl.private((F * DOWN * ACROSS,), w.dtype, lanes=L, fill=0)
+        group = at.filter // (out.shape[1] // groups)
+        for c in range(PLAN.depth):
+            add_channel(sums, x, w, at, (group, c), PLAN)
+        for f, i in product(kl.static_range(F), kl.static_range(DOWN)):
+            for j in kl.static_range(ACROSS):
+                y, z = at.row + i, at.column + j
+                if y < out.shape[2] and z < out.shape[3]:
+                    corner = at.image, at.filter + f * L, y, z
+                    value = sums[(f * DOWN + i) * ACROSS + j]
+                    put_result(value, out, corner, bias, residual, PLAN)
+
+
+@function
+def tile_of(index: kl.Scalar, out: kl.Array, PLAN: GroupPlan) -> Any:
+    """The tile of a work-item, and whether it has one."""
+    down, across = kl.cdiv(out.shape[2], PLAN.tile[0]), kl.cdiv(out.shape[3], PLAN.tile[1])
+    panels = out.shape[1] // (PLAN.filters * PLAN.lanes)
+    exists = index < out.shape[0] * down * across * panels
+    if PLAN.channels_fast:
+        panel, rest = index % panels, index // panels
+        column, rest = rest % across, rest // across
+        row, n = rest % down, rest // down
+    else:
+        column, rest = index % across, index // across
+        row, rest = rest % down, rest // down
+        panel, n = rest % panels, rest // panels
+    first = panel * PLAN.filters * PLAN.lanes
+    return Tile(n, row * PLAN.tile[0], column * PLAN.tile[1], first), exists
+
+
+@function
+def add_channel(
+    sums: kl.Array,
+    x: kl.Array,
+    w: kl.Array,
+    at: Tile,
+    channel: tuple[kl.Scalar, ...],
+    PLAN: GroupPlan,
+) -> None:
+    """Adds the products of a group's channel to a tile of sums."""
+    (group, c), L, SEEN = channel, PLAN.lanes, PLAN.seen[1]
+    DOWN, ACROSS = PLAN.tile
+    EACH = PLAN.depthwise and L > 1
+    first = at.filter if EACH else group * PLAN.depth + c
+    y = at.row * PLAN.window.stride[0] - PLAN.window.padding[0]
+    z = at.column * PLAN.window.stride[1] - PLAN.window.padding[1]
+    STRIDE, SPREAD = PLAN.window.stride[1], PLAN.window.dilation[1]
+    pixels = kl.private((SEEN,), w.dtype, lanes=L)
+    for i in kl.static_range(PLAN.seen[0]):
+        if len(PLAN.uses[i]) > 0:
+            read_row(pixels, x, (at.image, first, y + i, z), EACH, PLAN)
+            for u in kl.static_range(len(PLAN.uses[i])):
+                ROW, TAP = PLAN.uses[i][u]
+                TAPS = PLAN.window.taps[1]
+                for s, f in product(kl.static_range(TAPS), kl.static_range(PLAN.filters)):
+                    weights = kl.vload(w, TAP, s, c, at.filter + f * L, lanes=L)
+                    for j in kl.static_range(ACROSS):
+                        slot = (f * DOWN + ROW) * ACROSS + j
+                        sums[slot] = kl.fma(weights, pixels[j * STRIDE + s * SPREAD], sums[slot])
+
+
+@function
+def read_row(
+    pixels: kl.Array, x: kl.Array, at: tuple[kl.Scalar, ...], EACH: bool, PLAN: GroupPlan
+) -> None:
+    """The pixels of a row that a tile sees, of a channel or of neighbouring ones, zeros outside.
+
+    What lies outside is read from the edge and replaced: loads that no condition holds back are
+    all under way at once.
+    """
+    (n, first, y, z), L = at, PLAN.lanes
+    inside, line = y >= 0 and y < x.shape[2], kl.clip(y, 0, x.shape[2] - 1)
+    for t in kl.static_range(len(PLAN.columns)):
+        J = PLAN.columns[t]
+        column = kl.clip(z + J, 0, x.shape[3] - 1)
+        there = inside and z + J >= 0 and z + J < x.shape[3]
+        if EACH:
+            value = kl.vload(x, n, first, line, column, lanes=L, axis=1)
+            pixels[J] = kl.where(there, value, kl.splat(pixels.dtype(0), L))
+        else:
+            value = pixels.dtype(x[n, first, line, column])
+            value = kl.where(there, value, pixels.dtype(0))
+            pixels[J] = kl.splat(value, L) if L > 1 else value
+
+
+@function
+def put_result(
+    value: kl.Scalar,
+    out: kl.Array,
+    position: tuple[kl.Scalar, ...],
+    bias: kl.Array | None,
+    residual: kl.Array | None,
+    PLAN: GroupPlan,
+) -> None:
+    """Finishes a result, or a vector of them, and writes it."""
+    (n, k, y, z), L = position, PLAN.lanes
+    if L == 1 or PLAN.lanewise:
+        if bias is not None:
+            value = value + kl.vload(bias, k, lanes=L)
+        if residual is not None:
+            value = value + kl.vload(residual, n, k, y, z, lanes=L, axis=1)
+        kl.vstore(out, n, k, y, z, PLAN.activation(value), axis=1)
+    else:
+        for t in kl.static_range(L):
+            one = value[t]
+            if bias is not None:
+                one += one.dtype(bias[k + t])
+            if residual is not None:
+                one += one.dtype(residual[n, k + t, y, z])
+            out[n, k + t, y, z] = PLAN.activation(one)
+
 
 _MOST_CHANNELS: Final = 8
 """Channels of a group up to which products are few beside what is read."""

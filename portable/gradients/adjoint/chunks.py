@@ -13,8 +13,7 @@ from dataclasses import replace
 from portable.dtypes import float32
 from portable.gradients.adjoint.flatten import set_in
 from portable.gradients.adjoint.names import Names
-from portable.gradients.adjoint.rounds import Rounds
-from portable.gradients.adjoint.trips import integer_type, trips
+from portable.gradients.adjoint.rounds import Rounds, integer_type, trips
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, map_block

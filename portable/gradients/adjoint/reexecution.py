@@ -3,20 +3,236 @@
 A round of a loop is run forwards once more on the way back, when everything after the loop has been
 done. What it loads is still there where nothing in the loop or after it writes the array, or where
 the round itself wrote it before. All else is written down (`logs`), or refused.
+
+Whether a round reads only what it has written is worked out for each work-item
+(`writes_what_it_reads`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from math import prod
+from typing import Any, Final
 
-from portable.gradients.adjoint.coverage import writes_what_it_reads
+import numpy as np
+
 from portable.gradients.adjoint.names import refuse
 from portable.gradients.adjoint.rounds import Rounds
+from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, all_statements
-from portable.lang.ir.types import Array
+from portable.lang.ir.types import Array, Vector
+
+_MOST: Final = 1 << 23
+"""Work-items times elements that are looked at."""
+
+_ROUNDS: Final = 4096
+_Known = Any
+"""A number for each work-item, or None where it is not known."""
+
+_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "min": np.minimum,
+    "max": np.maximum,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+}
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+def writes_what_it_reads(kernel: Kernel, body: s.Block, load: s.Load) -> bool:
+    """Whether every element that a load reads was written before in the same round.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A flat program.
+    body : Block
+        Of the loop.
+    load : Load
+        In it, of a local or private array.
+    """
+    array = load.array
+    items = prod(kernel.workgroup)
+    size = prod(array.shape)
+    if array.space == "global" or items * size > _MOST:
+        return False
+    made = _Coverage(kernel, array, load)
+    made.run(body, np.ones(items, bool), np.zeros((items, size), bool))
+    return made.proved
+
+
+class _Coverage:
+    """Goes through a round up to a load.
+
+    Attributes
+    ----------
+    proved : bool
+        Whether all that it reads was surely written, each time that it was reached.
+    """
+
+    def __init__(self, kernel: Kernel, array: Array, load: s.Load) -> None:
+        self.proved = False
+        self._reached = False
+        self._array = array
+        self._load = load
+        self._items = prod(kernel.workgroup)
+        self._values: dict[str, _Known] = {}
+        places = np.unravel_index(np.arange(self._items), kernel.workgroup[::-1])
+        self._local = [np.asarray(p, np.int64) for p in reversed(places)]
+        self._know(kernel.body)
+
+    def _know(self, block: s.Block) -> None:
+        """Works out what names outside of the loop are."""
+        for x in block:
+            if isinstance(x, s.Let):
+                self._values[x.var.name] = self._value(x.value)
+            for part in x.blocks():
+                self._know(part)
+
+    def run(self, block: s.Block, active: _Known, written: Any) -> Any:
+        """What is surely written after a block, by work-item and element."""
+        for x in block:
+            match x:
+                case s.Let():
+                    self._values[x.var.name] = self._value(x.value)
+                case s.Load() if x is self._load:
+                    self._reach(x, active, written)
+                case s.Store() if x.array is self._array:
+                    written = self._write(x, active, written)
+                case s.If():
+                    written = self._if(x, active, written)
+                case Rounds():
+                    written = self._rounds(x, active, written)
+        return written
+
+    def _reach(self, x: s.Load, active: _Known, written: Any) -> None:
+        elements = list(self._elements(x.index, x.axis, x.var))
+        if active is None:
+            active = np.ones(self._items, bool)
+        if any(element is None for element in elements):
+            needed = np.broadcast_to(active[:, None], written.shape)
+        else:
+            needed = np.zeros_like(written)
+            for element in elements:
+                needed[np.flatnonzero(active), element[active]] = True
+        if self._array.space == "local":
+            fine = bool(np.all(written.any(0) | ~needed.any(0)))
+        else:
+            fine = bool(np.all(written | ~needed))
+        self.proved = fine and (self.proved or not self._reached)
+        self._reached = True
+
+    def _write(self, x: s.Store, active: _Known, written: Any) -> Any:
+        if active is None:
+            return written
+        written = written.copy()
+        for element in self._elements(x.index, x.axis, x.value):
+            if element is not None:
+                written[np.flatnonzero(active), element[active]] = True
+        return written
+
+    def _elements(
+        self, index: tuple[e.Expression, ...], axis: int, value: e.Expression
+    ) -> Iterator[_Known]:
+        """The number of the element for each work-item, for each lane."""
+        elements = [self._value(i) for i in index]
+        several = isinstance(value.type, Vector) and self._array.lanes == 1
+        lanes = value.type.lanes if several and isinstance(value.type, Vector) else 1
+        for lane in range(lanes):
+            if any(i is None for i in elements):
+                yield None
+                continue
+            moved = [i + lane if d == axis % len(elements) else i for d, i in enumerate(elements)]
+            inside = [np.clip(i, 0, n - 1) for i, n in zip(moved, self._array.shape, strict=True)]
+            yield np.ravel_multi_index(inside, self._array.shape)
+
+    def _if(self, x: s.If, active: _Known, written: Any) -> Any:
+        condition = self._value(x.condition)
+        if condition is None:
+            then = self.run(x.then, active, written)
+            return then & self.run(x.orelse, active, written)
+        some = None if active is None else active & condition
+        others = None if active is None else active & ~condition
+        then = self.run(x.then, some, written)
+        return then | self.run(x.orelse, others, written)
+
+    def _rounds(self, x: Rounds, active: _Known, written: Any) -> Any:
+        bounds: list[_Known] = [self._value(y) for y in x.bounds or ()]
+        if x.var is None or x.going is not None or any(y is None for y in bounds):
+            self._forget(x)
+            self.run(x.body, None, written)
+            return written
+        at, stop, step = bounds
+        if np.any(step == 0):
+            return written
+        for _ in range(_ROUNDS):
+            inside = np.where(step > 0, at < stop, at > stop)
+            if not inside.any():
+                return written
+            self._values[x.var.name] = at
+            written = self.run(x.body, None if active is None else active & inside, written)
+            at = at + step
+        self._forget(x)
+        self.run(x.body, None, written)
+        return written
+
+    def _forget(self, x: Rounds) -> None:
+        if x.var is not None:
+            self._values[x.var.name] = None
+
+    # -- values ----------------------------------------------------------------------------
+
+    def _value(self, x: e.Expression) -> _Known:
+        match x:
+            case e.Const():
+                return np.broadcast_to(np.asarray(x.value), self._items)
+            case e.Variable():
+                return self._values.get(x.name)
+            case e.WorkItem(word="local_id"):
+                return self._local[x.dim]
+            case e.Cast() if not isinstance(x.type, Vector) and x.type.is_integer:
+                return self._value(x.x)
+            case e.AssumeUniform():
+                return self._value(x.x)
+            case e.Unary():
+                return self._unary(x)
+            case e.Binary() | e.Compare():
+                return self._binary(x)
+            case e.Select():
+                parts = [self._value(y) for y in (x.condition, x.x, x.y)]
+                return None if any(p is None for p in parts) else np.where(*parts)
+            case _:
+                return None
+
+    def _unary(self, x: e.Unary) -> _Known:
+        inner = self._value(x.x)
+        if inner is None:
+            return None
+        return {"neg": np.negative, "not": np.logical_not, "invert": np.invert}[x.op](inner)
+
+    def _binary(self, x: e.Binary | e.Compare) -> _Known:
+        a, b = self._value(x.x), self._value(x.y)
+        if a is None or b is None:
+            return None
+        if isinstance(x, e.Compare):
+            return _COMPARE[x.op](a, b)
+        if x.op in ("floordiv", "mod") and np.all(b != 0):
+            return a // b if x.op == "floordiv" else a % b
+        return _BINARY[x.op](a, b) if x.op in _BINARY else None
 
 
 @dataclass(frozen=True, slots=True)

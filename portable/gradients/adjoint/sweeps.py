@@ -17,21 +17,52 @@ from portable.dtypes import int32
 from portable.errors import Location
 from portable.gradients.adjoint.activity import Activity, spread_names
 from portable.gradients.adjoint.adjoints import Adjoints
-from portable.gradients.adjoint.exposed import exposed
 from portable.gradients.adjoint.extremes import extreme_shares, extremes
 from portable.gradients.adjoint.logs import Log
 from portable.gradients.adjoint.memory import Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.reexecution import Again
-from portable.gradients.adjoint.rounds import Rounds
+from portable.gradients.adjoint.rounds import Rounds, integer_type, trips
 from portable.gradients.adjoint.rules import shares
 from portable.gradients.adjoint.stack import Stack
 from portable.gradients.adjoint.sub_groups import sub_group_shares
-from portable.gradients.adjoint.trips import integer_type, trips
 from portable.gradients.adjoint.unused import needed
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, map_expression, map_operands
+from portable.lang.ir.kernel import (
+    Kernel,
+    all_statements,
+    map_expression,
+    map_operands,
+    reads,
+    subexpressions,
+)
+
+
+def exposed(block: s.Block) -> list[e.Variable]:
+    """Those variables, in order; names that are bound in it are none."""
+    bound = {v.name for x in all_statements(block) for v in x.binds()}
+    variables: dict[str, e.Variable] = {}
+    _look(block, set(bound), variables)
+    return list(variables.values())
+
+
+def _look(block: s.Block, given: set[str], variables: dict[str, e.Variable]) -> set[str]:
+    """Adds what is read without a value; what surely has one after the block."""
+    for x in block:
+        for y in reads(x):
+            for z in subexpressions(y):
+                if isinstance(z, e.Variable) and z.name not in given:
+                    variables.setdefault(z.name, z)
+        if isinstance(x, s.If):
+            branches = [_look(part, set(given), variables) for part in (x.then, x.orelse)]
+            given |= branches[0] & branches[1]
+        elif x.blocks():
+            for part in x.blocks():
+                _look(part, set(given), variables)
+        given |= {v.name for v in x.sets()}
+    return given
+
 
 _FORWARD_ONLY: Final = (s.Print, s.Check)
 

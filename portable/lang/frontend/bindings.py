@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.lang.frontend import variables
-from portable.lang.frontend.calls import CallTranslator
 from portable.lang.frontend.conversion import constant_truth
+from portable.lang.frontend.expressions import CallTranslator
 from portable.lang.frontend.structs import store
 from portable.lang.frontend.values import (
     SHAPE,

@@ -1,18 +1,34 @@
-"""Translating operators, comparisons and conditional expressions."""
+"""Translating expressions: operators, comparisons, conditions and calls.
+
+Calls may be of words, helpers, dtypes, structs and a few of Python's own functions.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import builtins
+import dataclasses
+import inspect
+import math
+import sys
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
+from types import MethodType
 from typing import Any, Final
 
-from portable.dtypes import bool_
+from portable.dtypes import DType, bool_
+from portable.lang import words
 from portable.lang.frontend import arithmetic, memory, structs, variables
-from portable.lang.frontend.conversion import as_bool, constant_truth
+from portable.lang.frontend.conversion import as_bool, cast, constant, constant_truth
 from portable.lang.frontend.naming import NameTranslator
 from portable.lang.frontend.values import (
+    IN_KERNELS,
+    Closure,
+    Product,
+    Range,
     Struct,
+    StructView,
     Value,
     View,
     at_run_time,
@@ -21,8 +37,11 @@ from portable.lang.frontend.values import (
     plain,
     sequence,
 )
+from portable.lang.function import Function, helper
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.types import Fragment
+from portable.lang.words.word import Word, word_of
 
 _BINARY: Final[dict[type[ast.operator], e.BinaryOp]] = {
     ast.Add: "add",
@@ -237,3 +256,213 @@ class ExpressionTranslator(NameTranslator):
             block.extend(tail)
         self.builder.emit(s.If(test, tuple(then), tuple(orelse), self.builder.location))
         return variables.read(self.builder, result)
+
+
+_LIBRARIES: Final = sys.stdlib_module_names | {"numpy"}
+"""Whose functions are written for Python alone."""
+
+_ON_SEQUENCES: Final = (enumerate, len, product, reversed, tuple, zip)
+
+
+class CallTranslator(ExpressionTranslator):
+    """Carries calls out, or inlines what is called."""
+
+    def visit_call(self, node: ast.Call) -> Any:
+        """Words of the language, helper functions, dtypes, and a few of Python's own functions."""
+        function = self.visit(node.func)
+        hint, self.builder.hint = self.builder.hint, ""
+        args = self._starred(node.args)
+        kwargs = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                self.builder.fail("** is not in the kernel language", "write the keywords out")
+            kwargs[keyword.arg] = self.visit(keyword.value)
+        self.builder.node = node
+        self.builder.hint = hint
+        result = self.call(function, args, kwargs)
+        self.builder.hint = ""
+        return result
+
+    def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What calling something gives."""
+        word = word_of(function)
+        if word:
+            return self._call_word(word, args, kwargs)
+        if isinstance(function, Closure):
+            return self.call_closure(function, args, kwargs)
+        inlined = self._inlined(function)
+        if inlined is not None:
+            return self.call_function(inlined, args, kwargs)
+        if isinstance(function, DType):
+            return self._call_dtype(function, args, kwargs)
+        if isinstance(function, MethodType) and helper(function.__func__) is not None:
+            owner = constant(self.builder, function.__self__)
+            if not isinstance(owner, (type, *IN_KERNELS)):
+                self.builder.fail(
+                    f"{function.__name__} is a method of a {type(owner).__name__}, no struct",
+                    "kernels call methods of frozen dataclasses and NamedTuples",
+                )
+            return self.call(function.__func__, [owner, *args], kwargs)
+        if isinstance(function, MethodType) and isinstance(function.__self__, Struct | Fragment):
+            return self._call_method(function, args, kwargs)
+        if isinstance(function, type):
+            structs.refuse_mutable(self.builder, function)
+        if structs.is_struct(function):
+            return structs.make(self.builder, function, args, kwargs)
+        if function is dataclasses.replace and len(args) == 1:
+            return structs.replaced(self.builder, args[0], kwargs)
+        if function is dataclasses.astuple and len(args) == 1 and not kwargs:
+            return structs.as_tuple(self.builder, args[0])
+        method = structs.bound_method(function, "__call__")
+        if method is not None:
+            return self.call(method, args, kwargs)
+        return self._call_python(function, args, kwargs)
+
+    def _inlined(self, function: Any) -> Function | None:
+        """What stands for a call; None where it is carried out, or cannot be."""
+        return None if _module_of(function) in _LIBRARIES else helper(function)
+
+    def _call_word(self, word: Word, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        from portable.lang.frontend.handlers import HANDLERS
+
+        try:
+            given, left_out = word.binder.bind(args, kwargs)
+        except TypeError as error:
+            self.builder.fail(f"kl.{word.name}{_without_types(word.binder.signature)}: {error}")
+        return HANDLERS[word.name](self.builder, **given, **left_out)
+
+    def _call_dtype(self, dtype: DType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if len(args) != 1 or kwargs:
+            self.builder.fail(f"kl.{dtype.short}(x) converts one number")
+        return cast(self.builder, args[0], dtype)
+
+    def _call_method(self, method: MethodType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What an attribute of a matrix or a struct gave."""
+        try:
+            inspect.signature(method).bind(*args, **kwargs)
+        except TypeError as error:
+            function = method.__func__
+            name = getattr(function, "func", function).__name__.lstrip("_")
+            if isinstance(method.__self__, Fragment):
+                name += " of a kl.matrix"
+            self.builder.fail(f"{name}: {error}")
+        return method(*args, **kwargs)
+
+    def _call_python(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if function in (abs, len) and len(args) == 1 and not kwargs:
+            method = structs.bound_method(args[0], f"__{function.__name__}__")
+            if method is not None:
+                return self.call(method, [], {})
+        if function is range:
+            return self.call(words.range, args, kwargs)
+        if function is type and len(args) == 1 and isinstance(args[0], Struct):
+            return args[0].kind
+        if function is super and not args:
+            return structs.parent(self.builder, self.frame)
+        if function in (min, max, sum, any, all) and len(args) == 1 and not kwargs:
+            items = sequence(args[0])
+            if items is not None and at_run_time(items):
+                return self._folded(function, items)
+        if function in (min, max) and len(args) >= 2 and not kwargs:
+            op: e.BinaryOp = "min" if function is min else "max"
+            result = args[0]
+            for x in args[1:]:
+                result = arithmetic.binary(self.builder, op, result, x)
+            return result
+        if function is abs and len(args) == 1:
+            return arithmetic.call(self.builder, "abs", args[0])
+        if function is len and len(args) == 1 and isinstance(args[0], View | StructView):
+            view = args[0] if isinstance(args[0], View) else args[0].first
+            return self._view_attribute(view, "shape")[0]
+        if function is product and any(isinstance(x, Range) for x in args) and not kwargs:
+            return Product(tuple(args))
+        if function in _ON_SEQUENCES and args and all(sequence(x) is not None for x in args):
+            return self._on_sequences(function, args, kwargs)
+        return self._constant_call(function, args, kwargs)
+
+    def _folded(self, function: Any, items: tuple[Any, ...]) -> Any:
+        """Python's `sum`, `min`, `max`, `any` and `all` of what is only known at run time."""
+        if function in (any, all):
+            return self._any_or_all(function, items)
+        result = items[0]
+        for x in items[1:]:
+            if function is sum:
+                result = self.operate(ast.Add(), result, x)
+            else:
+                result = self._call_python(function, [result, x], {})
+        return result
+
+    def _any_or_all(self, function: Any, items: tuple[Any, ...]) -> Any:
+        stop, what = function is any, f"an item of {function.__name__}()"
+        op: e.BinaryOp = "or" if stop else "and"
+        result: Any = not stop
+        for x in items:
+            if not isinstance(x, Value):
+                if constant_truth(self.builder, x, what) is stop:
+                    return stop
+                continue
+            item = Value(as_bool(self.builder, x, what))
+            result = (
+                arithmetic.binary(self.builder, op, result, item)
+                if isinstance(result, Value)
+                else item
+            )
+        return result
+
+    def _on_sequences(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Python's functions of sequences, whose items may be anything."""
+        given = [sequence(x) for x in args]
+        try:
+            result = function(*given, **kwargs)
+        except (TypeError, ValueError) as error:
+            self.builder.fail(f"{function.__name__}: {error}")
+        return tuple(result) if isinstance(result, Iterator) else result
+
+    def _constant_call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A function of Python itself on constants, evaluated at compile time."""
+        name = getattr(function, "__name__", repr(function))
+        given = [*args, *kwargs.values()]
+        constants = not any(map(at_run_time, given))
+        module = getattr(function, "__module__", None)
+        if constants and module in ("builtins", "math") and function is not print:
+            try:
+                named = {name: plain(x) for name, x in kwargs.items()}
+                result = function(*map(plain, args), **named)
+                result = tuple(result) if isinstance(result, Iterator | list) else result
+                return constant(self.builder, result)
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+                self.builder.fail(f"{name}: {error}")
+        what = name if callable(function) else describe(function)
+        self.builder.fail(f"{what} cannot be called in a kernel", _call_hint(function, name))
+
+
+def _call_hint(function: Any, name: str) -> str:
+    if function in (int, float, bool):
+        short = {int: "i32", float: "f32", bool: "bool_"}[function]
+        return f"convert by kl.{short}(x), or another dtype"
+    if hasattr(words, name):
+        return f"write kl.{name}(...)"
+    if getattr(math, name, None) is function:
+        return "the words of the language are in portable.lang, such as kl.exp"
+    if not callable(function):
+        return ""
+    if getattr(builtins, name, None) is function:
+        return "Python's own functions take compile-time constants here; write it as a loop"
+    if _module_of(function) == "numpy":
+        return (
+            "NumPy's functions are of whole arrays; a kernel says what is done with one element, "
+            "and has kl.private(shape, dtype) for an array of its own"
+        )
+    if hasattr(function, "__wrapped__"):
+        return "kernels call functions as they were defined: leave other decorators out"
+    return "kernels call functions that are defined by 'def' or 'lambda', and the words of kl"
+
+
+def _module_of(function: Any) -> str:
+    """The package that a function is from."""
+    return (getattr(function, "__module__", None) or "").partition(".")[0]
+
+
+def _without_types(signature: inspect.Signature) -> inspect.Signature:
+    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return inspect.Signature(plain)

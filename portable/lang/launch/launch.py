@@ -296,7 +296,10 @@ class Launcher:
     def _know_tensors(self, given: tuple[Any, ...], constants: dict[str, Any]) -> None:
         """Gets ready for tensors of a GPU, which need not become arrays to be recognised."""
         self._tensors += 1
-        if self._tensors % _TENSORS_AFTER or not all(x.is_cuda for x in given if is_tensor(x)):
+        if self._tensors % _TENSORS_AFTER:
+            return
+        given_tensors = [x for x in given if is_tensor(x)]
+        if not given_tensors or not all(x.is_cuda for x in given_tensors):
             return
         launched = self._again(given, constants)
         if launched is not None:

@@ -13,12 +13,11 @@ from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
-from portable.linalg.factorisations.copy_kernels import LOWER, UPPER
+from portable.linalg.factorisations.copy_kernels import LOWER, UPPER, put_factors
 from portable.linalg.factorisations.definite_kernels import (
     cholesky_block,
     cholesky_rows,
 )
-from portable.linalg.factorisations.factor_kernels import put_factors
 from portable.linalg.factorisations.layout import TILE, Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,

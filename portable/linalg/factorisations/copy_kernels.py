@@ -9,6 +9,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.lanes import mixed
 from portable.linalg.base.parts import conjugate
+from portable.linalg.factorisations.layout import Layout
 
 EVERYTHING = "everything"
 UPPER = "upper"
@@ -205,3 +206,20 @@ def put_element(
     if EYE and beyond and row == column:
         value = kl.cast(1, kind)
     out[row, column] = value
+
+
+@kernel
+def put_factors(
+    factors: kl.Array, out: kl.Array, lead: tuple[kl.Scalar, ...], *, LAYOUT: Layout, TURNED: bool
+) -> None:
+    """Diagonal blocks of `out` become `factors`; `TURNED`: their conjugate transposes."""
+    EDGE, blocks = LAYOUT.block, factors.shape[1]
+    batch, number = kl.group_id(0) // blocks, kl.group_id(0) % blocks
+    matrix, first = matrix_at(out, lead, batch), number * EDGE
+    for index in kl.workgroup_range(EDGE * EDGE):
+        i, j = index // EDGE, index % EDGE
+        if first + i < matrix.shape[0] and first + j < matrix.shape[1]:
+            if TURNED:
+                matrix[first + i, first + j] = conjugate(factors[batch, number, j, i])
+            else:
+                matrix[first + i, first + j] = factors[batch, number, i, j]

@@ -1,15 +1,31 @@
-"""The QR factorisation."""
+"""The QR factorisation.
+
+That of tall matrices is made by the Cholesky factors of their Gram matrices, where it is accurate.
+``A = Q R`` with ``A^H A = R^H R``: two products instead of a reflector for each column, once more
+for Q, which makes it orthonormal to roundoff ("CholeskyQR2": Y. Yamamoto, Y. Nakatsukasa, Y.
+Yanagisawa, T. Fukaya, "Roundoff error analysis of the CholeskyQR2 algorithm", ETNA 44 (2015)).
+Gram matrices of single precision are made in double, so that condition numbers may be as large as
+single precision tells apart. The second Gram matrix says how far from orthonormal the first Q was:
+where that is too far, reflectors do the work.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+import numpy as np
+
+from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType
+from portable.dtypes import DType, float64
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
-from portable.linalg.factorisations.copy_kernels import UPPER
+from portable.lang.kernel import kernel
+from portable.lang.launch.geometry import groups
+from portable.linalg.factorisations.cholesky import Factoring
+from portable.linalg.factorisations.copy_kernels import UPPER, put_factors
+from portable.linalg.factorisations.layout import layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
     checked_dtype,
@@ -20,11 +36,141 @@ from portable.linalg.factorisations.matrices import (
     turned,
     workspace,
 )
+from portable.linalg.factorisations.products import multiplied
 from portable.linalg.factorisations.reflectors import Triangularisation
-from portable.linalg.factorisations.tall import is_tall, orthonormalised
+from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
+
+_TALL: Final = 8
+"""So many times as many rows as columns."""
+
+_LEAST: Final = 1 << 18
+"""Elements from which on it is worth a flag that is read."""
+
+_WIDEST: Final = 1024
+_NEAR: Final = 0.25
+"""How far from the identity the Gram matrix of the first Q may be."""
+
+_ITEMS: Final = 256
+_ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False)
+
+
+def is_tall(shape: tuple[int, ...], kind: DType, device: Device) -> bool:
+    """Whether matrices of this shape are to be tried so."""
+    m, n = shape[-2:]
+    if kind.is_complex or not device.capabilities.float64:
+        return False
+    return n > 1 and m >= _TALL * n and m * n >= _LEAST and n <= _WIDEST
+
+
+class Tall(NamedTuple):
+    """Arrays for tall matrices of a size, and what makes Q of them in place, and R.
+
+    Attributes
+    ----------
+    work : array, shape (batch, m, n)
+        The matrices, which become Q.
+    triangle : array of float64, shape (batch, n, n)
+        R; what is below its diagonal is zeros.
+    far : array of float64, shape (batch,)
+        How far from the identity the Gram matrix of the first Q is.
+    failures : sequence of array of i32, shape (batch,)
+        What is not 0 where a Gram matrix has no factor.
+    run : callable
+        Enqueues it.
+    """
+
+    work: Any
+    triangle: Any
+    far: Any
+    failures: tuple[Any, Any]
+    run: Callable[[], object]
+
+
+def orthonormalised(device: Device, a: Any, kind: DType) -> Tall | None:
+    """Q and R of matrices; None where Q is not orthonormal.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    a : array, shape (..., m, n)
+        The matrices.
+    kind : DType
+        What is computed in.
+    """
+    batch, (m, n) = batch_of(a.shape), (int(x) for x in a.shape[-2:])
+    room = batch * m * (n * kind.itemsize + (n * 8 if kind is not float64 else 0))
+    key = "tall", (batch, m, n), kind
+    tall = kept_plan(device, key, lambda: _tall_plan(device, (batch, m, n), kind), room)
+    copied(device, a, tall.work, from_lead=lead_of(a.shape))
+    tall.run()
+    flags = [device.to_numpy(x) for x in (*tall.failures, tall.far)]
+    if np.any(flags[0]) or np.any(flags[1]) or not np.all(flags[2] < _NEAR):
+        return None
+    return tall
+
+
+def _tall_plan(device: Device, size: tuple[int, int, int], kind: DType) -> Tall:
+    batch, m, n = size
+    work, far = workspace(device, batch, m, n, kind), device.empty((batch,), float64)
+    wide = work if kind is float64 else workspace(device, batch, m, n, float64)
+    grams = [Factoring.of(device, batch, n, float64) for _ in range(2)]
+    triangles = [workspace(device, batch, n, n, float64) for _ in range(3)]
+    rounded = None if kind is float64 else workspace(device, batch, n, n, kind)
+
+    def run() -> None:
+        for gram, triangle in zip(grams, triangles, strict=False):
+            if wide is not work:
+                copied(device, work, wide)
+            multiplied(device, gram.work, wide, wide, adjoint=True)
+            if gram is grams[1]:
+                _measure(device, gram.work, far)
+            gram.run()
+            _divide(device, work, gram, triangle, rounded, kind)
+        multiplied(device, triangles[2], triangles[1], triangles[0])
+
+    failures = grams[0].failures, grams[1].failures
+    return Tall(work, triangles[2], far, failures, repeated(device, run))
+
+
+def _measure(device: Device, gram: Any, far: Any) -> None:
+    """How far from the identity Gram matrices are."""
+    items = 1 if device.capabilities.lone_work_items else _ITEMS
+    count = min(items, device.capabilities.max_workgroup)
+    deviations[groups(int(gram.shape[0])), count](gram, far)
+
+
+def _divide(device: Device, work: Any, gram: Factoring, r: Any, rounded: Any, kind: DType) -> None:
+    """Divides matrices by the Cholesky factors of their Gram matrices, which go to `r`."""
+    copied(device, gram.work, r, kept=UPPER)
+    batch = int(r.shape[0])
+    put_factors[groups(batch * gram.factors.shape[1]), gram.layout.items](
+        gram.factors, r, (batch,), LAYOUT=gram.layout, TURNED=False
+    )
+    if rounded is not None:
+        copied(device, r, rounded)
+        copied(device, rounded, r)
+    layout = layout_of(kind, device.capabilities)
+    divisor = r if rounded is None else rounded
+    solved_in_place(device, divisor, turned(work), _ADJOINT, layout)
+
+
+@kernel
+def deviations(gram: kl.Array, far: kl.Array) -> None:
+    """For each matrix its largest distance from the identity, element by element."""
+    batch, n = kl.group_id(0), gram.shape[1]
+    best = kl.cast(0, gram.dtype)
+    for index in kl.workgroup_range(n * n):
+        i, j = index // n, index % n
+        one = kl.where(i == j, kl.cast(1, gram.dtype), kl.cast(0, gram.dtype))
+        best = kl.maximum(best, kl.abs(gram[batch, i, j] - one))
+    best = kl.workgroup_reduce(kl.maximum, best)
+    if kl.local_id(0) == 0:
+        far[batch] = best
+
 
 Mode = Literal["reduced", "complete", "r"]
 """Which factors are wanted."""
@@ -78,7 +224,7 @@ def qr(a: ArrayT, *, mode: Mode = "reduced") -> Any:
     (1989)), its halves one after the other (E. Elmroth, F. Gustavson, "Applying recursion to serial
     and parallel QR factorization leads to better performance", IBM J. Res. Dev. 44 (2000)).
     Tall real matrices with well-conditioned columns, which is found out, take two Cholesky factors
-    of Gram matrices instead: see `portable.linalg.factorisations.tall`.
+    of Gram matrices instead: see `portable.linalg.factorisations.qr`.
     ``Q R - a`` and ``Q^H Q - 1`` are modest multiples of the unit roundoff, whatever the rank.
     Beside the results some copies of the matrix are held.
 

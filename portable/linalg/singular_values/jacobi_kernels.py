@@ -3,7 +3,7 @@
 One-sided Jacobi rotations (M. Hestenes, J. SIAM 6 (1958)) make the columns of a matrix orthogonal;
 their lengths are then the singular values. All pairs of columns come up once a sweep, in the rounds
 of a tournament, whose pairs are disjoint: each is the work of some neighbouring work-items, which
-share its rows out. `portable.linalg.spectral.rotation_kernels` plays the same tournament for
+share its rows out. `portable.linalg.spectral.rotations` plays the same tournament for
 vectors too; values by its kernel took 1.3 to 6 times as long on a processor.
 """
 

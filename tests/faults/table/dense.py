@@ -10,7 +10,7 @@ LINALG: Final = "portable.linalg."
 PANEL: Final = LINALG + "dense.panel_kernels:"
 REFLECTORS: Final = LINALG + "dense.reflector_kernels:"
 DIRECT: Final = LINALG + "singular_values.direct_kernels:"
-BISECTION: Final = LINALG + "singular_values.bidiagonal_kernels:"
+BISECTION: Final = LINALG + "singular_values.bidiagonal:"
 JACOBI: Final = LINALG + "singular_values.jacobi_kernels:"
 
 DENSE: Final = (

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.faults.fault import fault, without_barrier
 
-FUSED: Final = "portable.nn.fused_kernels:"
+FUSED: Final = "portable.nn.fused:"
 
 NETWORKS: Final = (
     without_barrier(

@@ -7,7 +7,7 @@ from typing import Final
 from tests.faults.fault import fault, without_barrier
 
 SPECTRAL_ROOM: Final = "portable.linalg.spectral."
-ROTATIONS: Final = SPECTRAL_ROOM + "rotation_kernels:"
+ROTATIONS: Final = SPECTRAL_ROOM + "rotations:"
 TRIDIAGONAL: Final = SPECTRAL_ROOM + "tridiagonal_kernels:"
 BIDIAGONAL: Final = SPECTRAL_ROOM + "bidiagonal_kernels:"
 STEPS: Final = SPECTRAL_ROOM + "step_kernels:"

@@ -13,6 +13,7 @@ from portable.lang.emit.llvm.builder import (
     Builder,
     Context,
     Held,
+    Printer,
     literal,
     of_lanes,
     splat,
@@ -21,7 +22,6 @@ from portable.lang.emit.llvm.builder import (
 )
 from portable.lang.emit.llvm.builder import value_type as named
 from portable.lang.emit.llvm.places import Places
-from portable.lang.emit.llvm.printer import Printer
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from portable.errors import UnsupportedError
-from portable.lang.emit.llvm.builder import literal, of_lanes, splat, suffix, value_type
-from portable.lang.emit.llvm.printer import Printer
+from portable.lang.emit.llvm.builder import Printer, literal, of_lanes, splat, suffix, value_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, lanes_of, scalar_of
 

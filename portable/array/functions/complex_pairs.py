@@ -1,21 +1,28 @@
-"""Products of complex matrices, as one product of real ones that is four times as long.
+"""Products and sums of complex numbers, made of the real numbers that they are pairs of.
 
-Complex numbers lie in memory as pairs. Where each number of the right factor stands beside itself
-times i, below each other, the pairs of the left one are a row twice as long:
-``[re im] @ [[re' im'], [-im' re']]`` is the pair of the product. With few rows the left factor is
-taken apart instead, into its real and its imaginary parts, one above the other.
+A product of matrices is one of real ones that is four times as long. Complex numbers lie in memory
+as pairs. Where each number of the right factor stands beside itself times i, below each other, the
+pairs of the left one are a row twice as long: ``[re im] @ [[re' im'], [-im' re']]`` is the pair of
+the product. With few rows the left factor is taken apart instead, into its real and its imaginary
+parts, one above the other.
+
+A sum is one of twice as many real numbers, on processors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
+from portable.primitives.base.operands import accumulator
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.engine import applied, recorded
 from portable.primitives.maps.work import Operation, conversion_to
+from portable.primitives.reductions.axis import reduced
+from portable.primitives.reductions.merging import Merge
 
 Product = Callable[[Recipe, Any, Any, Any], None]
 
@@ -95,3 +102,48 @@ def _in_pairs(x: Any) -> Any:
     half = x.dtype.itemsize // 2
     shape, strides = (*x.shape[:-1], 2 * x.shape[-1]), (*x.strides[:-1], half)
     return x.viewed(shape, strides, dtype=x.dtype.real)
+
+
+_WIDTHS: Final = (256, 64, 16, 8, 4)
+"""Numbers of a row that are added up side by side."""
+_LEAST: Final = 256
+"""Numbers of a row that are added up so."""
+
+
+def sum_of_pairs(recipe: Recipe, x: Any, axes: tuple[int, ...]) -> Any:
+    """The sum along axes of complex numbers, in their dtype; None where pairs make no vectors.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        An array of it, not empty.
+    axes : tuple of int
+        Which go, counted from the front.
+    """
+    if not (x.dtype.is_complex and x.device.capabilities.lone_work_items):
+        return None
+    size, half, real = x.dtype.itemsize, x.dtype.itemsize // 2, x.dtype.real
+    merge = Merge(kl.add, accumulator(real), 0)
+    last = x.ndim - 1
+    if last not in axes and x.strides[last] == size:
+        shape, strides = (*x.shape[:-1], 2 * x.shape[-1]), (*x.strides[:-1], half)
+        pairs = x.viewed(shape, strides, dtype=real)
+        return _in_complex(reduced(recipe, pairs, axes, merge, real), x)
+    kept = x.shape[: x.ndim - len(axes)]
+    length = prod(x.shape[len(kept) :])
+    width = next((w for w in _WIDTHS if not length % w and length >= w * w), 0)
+    if min(axes) != len(kept) or not x.is_contiguous or not width or length < _LEAST:
+        return None
+    rows = prod(kept)
+    shape, strides = (rows, length // width, 2 * width), (length * size, width * size, half)
+    columns = reduced(recipe, x.viewed(shape, strides, dtype=real), (1,), merge, real)
+    beside = columns.viewed((rows, width, 2), (width * size, size, half))
+    return _in_complex(reduced(recipe, beside, (1,), merge, real), x)
+
+
+def _in_complex(reals: Any, x: Any) -> Any:
+    """Real numbers in pairs as complex ones like those of `x`."""
+    shape = (*reals.shape[:-1], reals.shape[-1] // 2)
+    return reals.viewed(shape, (*reals.strides[:-1], x.dtype.itemsize), dtype=x.dtype)
