@@ -20,11 +20,8 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.boards import awaited, publish
-from portable.linalg.factorisations.panel_kernels import Candidate, larger, size_of
+from portable.linalg.factorisations.panel_kernels import SMALLEST, Candidate, larger, size_of
 from portable.linalg.factorisations.triangle_kernels import SEGMENT, substitute
-
-_SMALLEST: Final = 2.0**-120
-"""Pivots from which on reciprocals do not overflow, in all precisions."""
 
 _NONE: Final = -2
 """The rank of a row where there is none."""
@@ -333,7 +330,7 @@ def divide(
     """The column of L that belongs to a pivot, which changes places with the first row left."""
     (k, pivot), values = step, held.values
     zero, size = kl.cast(0, values.dtype), pivot.size
-    is_small = size < kl.cast(_SMALLEST, size.dtype)
+    is_small = size < kl.cast(SMALLEST, size.dtype)
     inverse = 1 / kl.where(is_small, kl.cast(1, values.dtype), head)
     for i in kl.static_range(HOLDING.rows):
         place = held.places[i]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.factorisations.layout import Layout
+
+SMALLEST: Final = 2.0**-120
+"""Pivots from which on reciprocals do not overflow, in all precisions."""
 
 
 class Candidate(NamedTuple):
@@ -79,9 +82,14 @@ def eliminate_panel(
             w[pivot.row, j] = upper
         kl.barrier()
         best = Candidate(kl.cast(-1, w.dtype.real), k + 1)
-        after = kl.minimum(k + 1, PANEL - 1)
+        after, head = kl.minimum(k + 1, PANEL - 1), w[k, k]
+        is_small = pivot.size < kl.cast(SMALLEST, pivot.size.dtype)
+        inverse = 1 / kl.where(is_small, kl.cast(1, w.dtype), head)
         for r in kl.workgroup_range(k + 1, m):
-            eliminate_row(w, r, k, pivot.size, PANEL, LANES)
+            factor = w[r, k] * inverse
+            if is_small and pivot.size > 0:
+                factor = factor / head
+            eliminate_row(w, r, k, factor, PANEL, LANES)
             best = larger(best, Candidate(size_of(w[r, after]), r))
     kl.barrier()
     for r in kl.workgroup_range(m):
@@ -123,12 +131,9 @@ def store_row(
 
 @function
 def eliminate_row(
-    w: kl.Array, r: kl.Scalar, k: kl.Scalar, size: kl.Scalar, PANEL: int, LANES: int
+    w: kl.Array, r: kl.Scalar, k: kl.Scalar, factor: kl.Scalar, PANEL: int, LANES: int
 ) -> None:
     """A row less its multiple of the pivot's row; the multiple takes its place in the column."""
-    factor = w[r, k]
-    if size > 0:
-        factor = factor / w[k, k]
     if LANES > 1:
         for part in kl.static_range(0, PANEL, LANES):
             numbers = kl.vector(*[part + lane for lane in range(LANES)])
