@@ -14,10 +14,11 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
 from portable.linalg.factorisations.held_panel_kernels import (
+    NARROWEST,
     eliminate_in_registers,
     exchange_and_solve,
 )
-from portable.linalg.factorisations.holding import NARROWEST, board_for, panel_of, share_for
+from portable.linalg.factorisations.holding import board_for, panel_of, share_for
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
@@ -206,6 +207,8 @@ class _Held:
     ----------
     board : array of u64
         Where workgroups tell each other rows.
+    counts : array of i32, shape (batch * panels of all columns,)
+        How many workgroups have loaded panels.
     moves : array of i32, shape (2, batch, panels, 2 * panel, 2)
         Which rows are to go where, of the panels of two blocks.
     triangles : array, shape (2, batch, panel, panel)
@@ -213,6 +216,7 @@ class _Held:
     """
 
     board: Any
+    counts: Any
     moves: Any
     triangles: Any
 
@@ -222,6 +226,7 @@ class _Held:
         (batch, rows), panel = size, panel_of(kind)
         return _Held(
             board_for(device, batch, rows, kind),
+            device.empty((batch * -(-rows // NARROWEST),), kl.i32),
             device.empty((2, batch, -(-wide // NARROWEST), 2 * panel, 2), kl.i32),
             device.empty((2, batch, panel, panel), kind),
         )
@@ -268,6 +273,7 @@ class _Elimination:
                 self._solve(0, least, n)
             return
         clear[int(self.held.board.shape[0]), _LINE](self.held.board)
+        clear[int(self.held.counts.shape[0]), _LINE](self.held.counts)
 
         def far(first: int, last: int, following: int) -> None:
             self._exchange_block(first, last, 0, first)
@@ -282,14 +288,14 @@ class _Elimination:
         assert share is not None
         assert held is not None
         panel, moves = share.holding.panel, held.moves[first // self.layout.wide % 2]
-        teams = max(share.teams(self.device), 1)
+        triangles, teams = held.triangles[:, :, :panel, :panel], max(share.teams(self.device), 1)
 
         def make(start: int, stop: int) -> None:
-            number = (start - first) // panel
-            triangles = held.triangles[number % 2, :, :panel, :panel]
-            eliminate_in_registers[groups(batch * share.groups), share.items](
-                lu, pivots, failures, moves[:, number, : 2 * panel], triangles, held.board,
-                (start, stop, share.groups), HOLDING=share.holding, TEAMS=teams,
+            eliminate_in_registers[groups(batch * share.groups), share.holding.items](
+                lu, pivots, failures, moves[:, :, : 2 * panel], triangles,
+                (held.board, held.counts),
+                (start, stop, share.groups, (start - first) // panel),
+                HOLDING=share.holding, TEAMS=teams,
             )  # fmt: skip
 
         def change(start: int, stop: int, begin: int, end: int) -> None:
@@ -298,14 +304,11 @@ class _Elimination:
             self._exchange_held(one, (start, stop, begin, end), panel, number % 2)
             _change(self.device, lu, (start, stop), (max(begin, stop), end))
 
-        def near(start: int, stop: int, following: int) -> None:
-            change(start, stop, start, following)
-
         def far(start: int, stop: int, following: int) -> None:
-            change(start, stop, first, start if stop < last else stop)
+            change(start, stop, first, start)
             change(start, stop, following, last)
 
-        look_ahead(self.device, (first, last), panel, make, (near, far))
+        look_ahead(self.device, (first, last), panel, make, (_nothing, far))
 
     def _exchange_held(
         self, moves: Any, where: tuple[int, int, int, int], panel: int, turn: int = 0
@@ -373,6 +376,10 @@ class _Elimination:
         exchange_rows[int(lu.shape[0]) * strips, layout.items](
             lu, pivots, first, stop, strips, STRIP=strip, LANES=layout.lanes
         )
+
+
+def _nothing(*_: int) -> None:
+    """What panels in registers do to the next one: it takes them into account when it is loaded."""
 
 
 def _change(device: Device, lu: Any, done: tuple[int, int], columns: tuple[int, int]) -> None:

@@ -9,6 +9,9 @@ have to run at the same time.
 
 What a pivot leaves of the next column is worked out first, so that the next one is on its way to
 the others while the rest of the columns are eliminated.
+
+What the panel before leaves of a panel is done to it when it is loaded, so that nothing is launched
+between them.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ _TOGETHER: Final = 8
 MOST_GROUPS: Final = 32
 """Workgroups that hold a panel at most."""
 
+NARROWEST: Final = 8
+"""Columns of a panel at least."""
+
 
 @dataclass(frozen=True, slots=True)
 class Holding:
@@ -43,10 +49,13 @@ class Holding:
         Rows of each.
     panel : int
         Columns.
+    items : int
+        Work-items of a workgroup.
     """
 
     rows: int
     panel: int
+    items: int
 
 
 @dataclass(frozen=True)
@@ -90,16 +99,15 @@ class Pending:
 
 @dataclass(frozen=True)
 class Known:
-    """Rows that are told, in local memory.
+    """The best rows of workgroups, or of a workgroup's teams, in local memory.
 
     Attributes
     ----------
-    rows : array, shape (MOST_GROUPS + teams, panel)
-        Their elements: of workgroups, and of a workgroup's teams, which are the first ones where it
-        is alone, and else behind `MOST_GROUPS`.
-    sizes : array, shape (MOST_GROUPS + teams,)
+    rows : array, shape (workgroups or teams, panel)
+        Their elements; of teams as they are with what is pending, the next column first.
+    sizes : array, shape (workgroups or teams,)
         What pivots are chosen by.
-    places : array of i32, shape (MOST_GROUPS + teams,)
+    places : array of i32, shape (workgroups or teams,)
         Where exchanges have brought them; beyond the matrix where there is none.
     """
 
@@ -129,7 +137,7 @@ def eliminate_in_registers(
     failures: kl.Array,
     moves: kl.Array,
     triangles: kl.Array,
-    board: kl.Array,
+    told: tuple[kl.Array, ...],
     where: tuple[kl.Scalar, ...],
     *,
     HOLDING: Holding,
@@ -137,7 +145,7 @@ def eliminate_in_registers(
 ) -> None:
     """``P A = L U`` of up to `panel` columns of each matrix, from the diagonal at `first` down.
 
-    Rows are not moved: `exchange_and_solve` does that.
+    Rows of other columns are not moved: `exchange_and_solve` does that.
 
     Parameters
     ----------
@@ -147,27 +155,43 @@ def eliminate_in_registers(
         With which row each has changed places.
     failures : array of i32, shape (batch,)
         The first column whose pivots are all 0, counted from 1.
-    moves : array of i32, shape (batch, 2 * panel, 2)
-        Which rows are to go where: those that come to the first `panel` rows, and those that leave
-        them; -1 where there is none.
-    triangles : array, shape (batch, panel, panel)
-        L of the pivots' rows, of which only what is below the diagonal counts.
-    board : array of u64
-        For a row of each workgroup and its place, in one of two places in turn; its words have
-        smaller marks than those of these columns, whose numbers, counted from 1, are theirs.
-    where : (int, int, int)
-        The panel's first row, which is its first column, the column behind its last, and how many
-        workgroups hold it.
+    moves : array of i32, shape (batch, panels, 2 * panel, 2)
+        Which rows are to go where, of one panel after the other: those that come to the first
+        `panel` rows, and those that leave them; -1 where there is none.
+    triangles : array, shape (2, batch, panel, panel)
+        L of the pivots' rows, of panels in turn, of which only what is below the diagonal counts.
+    told : (array of u64, array of i32, shape (batch * panels,))
+        A board, for a row of each workgroup and its place, in one of two places in turn; its words
+        have smaller marks than those of these columns, whose numbers, counted from 1, are theirs.
+        And how many workgroups have loaded a panel; zeros before.
+    where : (int, int, int, int)
+        The panel's first row, which is its first column, the column behind its last, how many
+        workgroups hold it, and its number among those of `moves`: the one before it, if there is
+        one, is taken into account.
     TEAMS : int
         Sub-groups; 1 where there are none.
     """
-    first, stop, groups = where
+    (first, stop, groups, number), (board, counts) = where, told
     batch, group, PANEL = kl.group_id(0) // groups, kl.group_id(0) % groups, HOLDING.panel
     width, m = stop - first, a.shape[1] - first
-    held = loaded(a[batch], first, (group, width, m), HOLDING, 1)
-    rows_in_turn = kl.local((2, MOST_GROUPS + TEAMS, PANEL), a.dtype)
-    sizes_in_turn = kl.local((2, MOST_GROUPS + TEAMS), a.dtype.real)
-    places_in_turn = kl.local((2, MOST_GROUPS + TEAMS), kl.i32)
+    before = moves[batch, kl.maximum(number - 1, 0)], triangles[(number + 1) % 2, batch]
+    upper = kl.local((PANEL, PANEL), a.dtype)
+    extents = group, width, m
+    held = loaded_after(a[batch], upper, before, (first, extents, number > 0), HOLDING)
+    slot = counts.shape[0] // a.shape[0] * batch + first // NARROWEST
+    if groups > 1:
+        kl.barrier()
+        if kl.local_id(0) == 0:
+            kl.atomic_add(counts, slot, 1, order="release")
+    teams = Known(
+        kl.local((TEAMS, PANEL), a.dtype),
+        kl.local(TEAMS, a.dtype.real),
+        kl.local(TEAMS, kl.i32),
+    )
+    team_multiples = kl.local(TEAMS, a.dtype)
+    rows_in_turn = kl.local((2, MOST_GROUPS, PANEL), a.dtype)
+    sizes_in_turn = kl.local((2, MOST_GROUPS), a.dtype.real)
+    places_in_turn = kl.local((2, MOST_GROUPS), kl.i32)
     multiples, chosen = kl.private(HOLDING.rows, a.dtype, fill=0), 0
     for j in kl.workgroup_range(PANEL):
         rows_in_turn[1, 0, j] = 0
@@ -177,9 +201,15 @@ def eliminate_in_registers(
         pending = Pending(rows_in_turn[(k + 1) % 2, chosen], multiples)
         known = Known(rows_in_turn[k % 2], sizes_in_turn[k % 2], places_in_turn[k % 2])
         where_told = 2 * batch + k % 2, group, groups
-        pivot = next_pivot(
-            held, pending, known, board, (first + k + 1, k, m, *where_told), HOLDING, TEAMS
-        )
+        step = first + k + 1, k, m, *where_told
+        tell_team(held, pending, (teams, team_multiples), (k, m), HOLDING, TEAMS)
+        pivot = best_of(teams, TEAMS, m)
+        tell_workgroup(pending, (teams, team_multiples), pivot, known, board, step, HOLDING)
+        eliminate(held, pending, HOLDING)
+        if groups > 1:
+            hear(known, board, step, HOLDING)
+        kl.barrier()
+        pivot = best_of(known, groups, m)
         chosen = pivot.chosen
         if group == 0 and kl.local_id(0) == 0:
             pivots[batch, first + k] = first + pivot.place
@@ -187,7 +217,82 @@ def eliminate_in_registers(
                 failures[batch] = first + k + 1
         divide(held, multiples, known.rows[chosen, 0], (k, pivot), HOLDING)
     eliminate(held, Pending(rows_in_turn[(count + 1) % 2, chosen], multiples), HOLDING)
-    store(held, a[batch], triangles[batch], moves[batch], (first, width, m, count), HOLDING)
+    if groups > 1:  # rows go where others may have loaded from
+        if kl.local_id(0) == 0:
+            while kl.atomic_load(counts, slot, order="acquire") < groups:
+                pass
+        kl.barrier()
+    if number > 0 and group == 0:
+        for index in kl.workgroup_range(PANEL * PANEL):
+            i, j = index % PANEL, index // PANEL
+            if j < width:
+                a[batch, first - PANEL + i, first + j] = upper[i, j]
+    done = first, width, m, count
+    store(held, a[batch], triangles[number % 2, batch], moves[batch, number], done, HOLDING)
+
+
+@function
+def loaded_after(
+    matrix: kl.Array,
+    upper: kl.Array,
+    before: tuple[kl.Array, ...],
+    where: tuple[Any, ...],
+    HOLDING: Holding,
+) -> Any:
+    """The rows of a work-item as the panel before leaves them, whose U goes to `upper`."""
+    moves, (first, extents, follows), PANEL = before[0], where, HOLDING.panel
+    (group, width, m), kind = extents, matrix.dtype
+    SIZE = HOLDING.rows * HOLDING.items
+    sources, base = kl.local(SIZE, kl.i32), group * SIZE
+    for index in kl.workgroup_range(SIZE):
+        sources[index] = base + index
+    if follows:
+        kl.barrier()
+        for index in kl.workgroup_range(PANEL):
+            if moves[PANEL + index, 0] >= 0:
+                target = moves[PANEL + index, 1] - first - base
+                if target >= 0 and target < SIZE:
+                    sources[target] = moves[PANEL + index, 0] - first
+        solve_above(matrix, upper, before, (first, width), HOLDING)
+        kl.barrier()
+    held = loaded(matrix, first, extents, HOLDING, 1, sources)
+    if follows:
+        for k in kl.range(PANEL, unroll=4):
+            for i in kl.static_range(HOLDING.rows):
+                factor = kl.cast(0, kind)
+                if held.row(i) < m:
+                    factor = matrix[first + held.row(i), first - PANEL + k]
+                for j in kl.static_range(PANEL):
+                    to = (j + 1) % PANEL
+                    held.values[i, to] = held.values[i, to] - factor * upper[k, j]
+    return held
+
+
+@function
+def solve_above(
+    matrix: kl.Array,
+    upper: kl.Array,
+    before: tuple[kl.Array, ...],
+    where: tuple[kl.Scalar, ...],
+    HOLDING: Holding,
+) -> None:
+    """U of the panel before in the columns of this one; as `exchange_and_solve` does."""
+    (moves, triangle), (first, width), PANEL, kind = before, where, HOLDING.panel, matrix.dtype
+    STRIP = min(PANEL, HOLDING.items * SEGMENT // PANEL)
+    lower, x = kl.local((PANEL, PANEL), kind), kl.private(SEGMENT, kind)
+    for index in kl.workgroup_range(PANEL * PANEL, unroll=4):
+        lower[index % PANEL, index // PANEL] = triangle[index // PANEL, index % PANEL]
+    for start in kl.static_range(0, PANEL, STRIP):
+        row, column = kl.local_id(0) // STRIP * SEGMENT, start + kl.local_id(0) % STRIP
+        for i in kl.static_range(SEGMENT):
+            x[i] = 0
+            if row + i < PANEL and column < width:
+                x[i] = matrix[moves[row + i, 0], first + column]
+        kl.barrier()
+        substitute(lower, x, PANEL, True, STRIP)
+        for i in kl.static_range(SEGMENT):
+            if row + i < PANEL:
+                upper[row + i, column] = x[i]
 
 
 @function
@@ -197,21 +302,25 @@ def loaded(
     extents: tuple[kl.Scalar, ...],
     HOLDING: Holding,
     BEFORE: int = 0,
+    sources: kl.Array | None = None,
 ) -> Any:
     """The rows of a work-item, zeros beyond the matrix and the panel.
 
-    So many of the last columns stand before the first one.
+    So many of the last columns stand before the first one. `sources` are rows that are loaded
+    instead of those of a workgroup.
     """
     group, width, m = extents
     values = kl.private((HOLDING.rows, HOLDING.panel), matrix.dtype)
     held = Held(values, kl.private(HOLDING.rows, kl.i32), first_row(group, HOLDING.rows))
     for i in kl.static_range(HOLDING.rows):
-        held.places[i] = held.row(i)
+        held.places[i] = source = held.row(i)
+        if sources is not None:
+            source = sources[kl.local_id(0) + i * kl.local_size(0)]
         for j in kl.static_range(HOLDING.panel):
             to = (j + BEFORE) % HOLDING.panel
             values[i, to] = 0
             if held.row(i) < m and j < width:
-                values[i, to] = matrix[first + held.row(i), first + j]
+                values[i, to] = matrix[first + source, first + j]
     return held
 
 
@@ -223,44 +332,55 @@ def rank(x: kl.Scalar) -> Any:
 
 
 @function
-def next_pivot(
-    held: Held,
+def tell_workgroup(
     pending: Pending,
+    told: tuple[Any, ...],
+    pivot: Pivot,
     known: Known,
     board: kl.Array,
     step: tuple[kl.Scalar, ...],
     HOLDING: Holding,
-    TEAMS: int,
-) -> Any:
-    """The best pivot of all rows, whose row is known then; what was pending is done."""
-    mark, k, m, turn, group, groups = step
-    own, PANEL = kl.where(groups > 1, MOST_GROUPS, 0), HOLDING.panel
-    begin = turn * groups * (PANEL + 1)
-    best = largest(held, pending, (k, m), HOLDING, TEAMS)
-    tell_team(held, pending, known, (best, k, own), HOLDING, TEAMS)
-    if groups > 1:
-        kl.barrier()
-        pivot = best_of(known, own, TEAMS, m)
-        for j in kl.workgroup_range(PANEL + 1):
-            value = kl.cast(pivot.place, known.rows.dtype)
-            if j < PANEL:
-                value = kl.cast(float("nan"), known.rows.dtype)
-                if pivot.place < m:
-                    value = known.rows[own + pivot.chosen, j]
-            publish(board, begin + group * (PANEL + 1) + j, value, mark)
-    eliminate(held, pending, HOLDING)
-    if groups > 1:
-        for index in kl.workgroup_range(groups * (PANEL + 1)):
-            other, j = index // (PANEL + 1), index % (PANEL + 1)
-            value = awaited(board, begin + index, mark, known.rows.dtype)
-            if j < PANEL:
-                known.rows[other, j] = value
-                if j == 0:
-                    known.sizes[other] = rank(value)
-            else:
-                known.places[other] = kl.cast(kl.real(value), kl.i32)
-    kl.barrier()
-    return best_of(known, 0, kl.where(groups > 1, groups, TEAMS), m)
+) -> None:
+    """A workgroup's best row, without what is pending; of columns that are done zeros.
+
+    It is put on the board by many, or into its place where the workgroup is alone.
+    """
+    (teams, team_multiples), (mark, k, m, turn, group, groups), PANEL = told, step, HOLDING.panel
+    begin, kind = (turn * groups + group) * (PANEL + 1), known.rows.dtype
+    for j in kl.workgroup_range(PANEL + 1):
+        value = kl.cast(pivot.place, kind)
+        if j < PANEL:
+            value = kl.cast(float("nan"), kind)
+            if pivot.place < m:
+                value = teams.rows[pivot.chosen, j]
+                if j < PANEL - 1:
+                    value = value - team_multiples[pivot.chosen] * pending.row[j + 1]
+                value = kl.where(j < PANEL - k, value, kl.cast(0, kind))
+        if groups > 1:
+            publish(board, begin + j, value, mark)
+        else:
+            take(known, (0, j), value, HOLDING)
+
+
+@function
+def take(known: Known, index: tuple[kl.Scalar, ...], value: kl.Scalar, HOLDING: Holding) -> None:
+    """A number of what a workgroup told, to where it is known."""
+    other, j = index
+    if j < HOLDING.panel:
+        known.rows[other, j] = value
+        if j == 0:
+            known.sizes[other] = rank(value)
+    else:
+        known.places[other] = kl.cast(kl.real(value), kl.i32)
+
+
+@function
+def hear(known: Known, board: kl.Array, step: tuple[kl.Scalar, ...], HOLDING: Holding) -> None:
+    """The best rows of all workgroups, which are waited for."""
+    (mark, _, _, turn, _, groups), WORDS = step, HOLDING.panel + 1
+    for index in kl.workgroup_range(groups * WORDS):
+        value = awaited(board, turn * groups * WORDS + index, mark, known.rows.dtype)
+        take(known, (index // WORDS, index % WORDS), value, HOLDING)
 
 
 @function
@@ -286,34 +406,34 @@ def largest(
 def tell_team(
     held: Held,
     pending: Pending,
-    known: Known,
+    told: tuple[Any, ...],
     step: tuple[kl.Scalar, ...],
     HOLDING: Holding,
     TEAMS: int,
 ) -> None:
-    """A team's best row, as it is without what is pending; of columns that are done zeros."""
-    (best, k, own), PANEL, values = step, HOLDING.panel, held.values
-    items = kl.local_size(0) // TEAMS
-    slot, zero = own + kl.local_id(0) // items, kl.cast(0, values.dtype)
+    """A team's best row becomes known to its workgroup."""
+    (teams, team_multiples), PANEL, values = told, HOLDING.panel, held.values
+    best, items = largest(held, pending, step, HOLDING, TEAMS), kl.local_size(0) // TEAMS
+    team = kl.local_id(0) // items
     if kl.local_id(0) % items == 0:
-        known.sizes[slot] = best.size
-        known.places[slot] = best.row
+        teams.sizes[team] = best.size
+        teams.places[team] = best.row
     for i in kl.static_range(HOLDING.rows):
         if held.places[i] == best.row:
-            for j in kl.static_range(PANEL - 1):
-                rest = values[i, j + 1] - pending.multiples[i] * pending.row[j + 1]
-                known.rows[slot, j] = kl.where(j < PANEL - k, rest, zero)
-            known.rows[slot, PANEL - 1] = kl.where(k == 0, values[i, 0], zero)
+            team_multiples[team] = pending.multiples[i]
+            for j in kl.static_range(PANEL):
+                teams.rows[team, j] = values[i, (j + 1) % PANEL]
+    kl.barrier()
 
 
 @function
-def best_of(known: Known, first: kl.Scalar, count: kl.Scalar, m: kl.Scalar) -> Any:
+def best_of(known: Known, count: kl.Scalar, m: kl.Scalar) -> Any:
     """The best of so many rows that are known, which are read together."""
     best = Pivot(0, kl.cast(_NONE, known.sizes.dtype), m)
     for start in range(0, count, _TOGETHER):
         for i in kl.static_range(_TOGETHER):
             other = kl.minimum(start + i, count - 1)
-            size, place = known.sizes[first + other], known.places[first + other]
+            size, place = known.sizes[other], known.places[other]
             is_better = size > best.size or (size == best.size and place < best.place)
             best = kl.where(is_better, Pivot(other, size, place), best)
     return best
@@ -366,7 +486,7 @@ def store(
     extents: tuple[kl.Scalar, ...],
     HOLDING: Holding,
 ) -> None:
-    """Stores rows where they were, L of pivots, and which rows are to move."""
+    """Stores rows where they belong, L of pivots, and which rows are to move."""
     first, width, m, count = extents
     PANEL = HOLDING.panel
     for i in kl.static_range(HOLDING.rows):
@@ -374,7 +494,7 @@ def store(
         for j in kl.static_range(PANEL):
             column = (j + count) % PANEL
             if row < m and column < width:
-                matrix[first + row, first + column] = held.values[i, j]
+                matrix[first + place, first + column] = held.values[i, j]
             if place < PANEL:
                 triangle[place, column] = held.values[i, j]
         moved = kl.where(place < PANEL, place, PANEL + row)

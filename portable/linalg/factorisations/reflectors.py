@@ -479,7 +479,7 @@ class Triangularisation:
         panel, teams = share.holding.panel, share.teams(reflectors.device)
 
         def make(start: int, last: int) -> None:
-            reflect_in_registers[groups(int(batch) * share.groups), share.items](
+            reflect_in_registers[groups(int(batch) * share.groups), share.holding.items](
                 self.work, reflectors.v, reflectors.t, self.board,
                 (start, last, start % reflectors.wide, share.groups),
                 HOLDING=share.holding, TEAMS=teams,
