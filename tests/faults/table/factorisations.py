@@ -190,7 +190,7 @@ FACTORISATIONS: Final = (
         "panels_of_reflectors_by_several_workgroups",
     ),
     without_barrier(
-        REFLECTORS + "join_factors",
+        REFLECTORS + "reflect_in_registers",
         0,
         1,
         "factors of reflectors are stored before they are joined",
