@@ -23,7 +23,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.boards import awaited, publish
-from portable.linalg.factorisations.panel_kernels import SMALLEST, Candidate, larger, size_of
+from portable.linalg.factorisations.panel_kernels import Candidate, larger, reciprocal_of, size_of
 from portable.linalg.factorisations.triangle_kernels import SEGMENT, substitute
 
 _NONE: Final = -2
@@ -449,16 +449,12 @@ def divide(
 ) -> None:
     """The column of L that belongs to a pivot, which changes places with the first row left."""
     (k, pivot), values = step, held.values
-    zero, size = kl.cast(0, values.dtype), pivot.size
-    is_small = size < kl.cast(SMALLEST, size.dtype)
-    inverse = 1 / kl.where(is_small, kl.cast(1, values.dtype), head)
+    zero, (up, inverse) = kl.cast(0, values.dtype), reciprocal_of(head, pivot.size)
     for i in kl.static_range(HOLDING.rows):
         place = held.places[i]
         held.places[i] = kl.where(place == pivot.place, k, kl.where(place == k, pivot.place, place))
         below, value = held.places[i] > k, values[i, 0]
-        factor = kl.where(below, value * inverse, value)
-        if below and size > 0 and is_small:
-            factor = value / head
+        factor = kl.where(below, value * up * inverse, value)
         multiples[i] = kl.where(below, factor, zero)
         values[i, 0] = factor
 

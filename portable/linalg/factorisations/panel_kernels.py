@@ -9,8 +9,9 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.factorisations.layout import Layout
 
-SMALLEST: Final = 2.0**-120
-"""Pivots from which on reciprocals do not overflow, in all precisions."""
+_SMALL: Final = 2.0**-120
+_UP: Final = 2.0**100
+"""Pivots below the first are multiplied by the second, so that reciprocals do not overflow."""
 
 
 class Candidate(NamedTuple):
@@ -25,6 +26,25 @@ def larger(x: Candidate, y: Candidate) -> Any:
     """The larger of two candidates; of equal ones the one above, as LAPACK takes."""
     first = x.size > y.size or (x.size == y.size and x.row <= y.row)
     return kl.where(first, x, y)
+
+
+@function
+def with_next(x: Candidate, size: kl.Scalar, row: kl.Scalar) -> Any:
+    """The larger of a candidate and one of a row below; never NaN."""
+    is_larger = size > x.size
+    return Candidate(kl.where(is_larger, size, x.size), kl.where(is_larger, row, x.row))
+
+
+@function
+def reciprocal_of(head: kl.Scalar, size: kl.Scalar) -> Any:
+    """``(up, inverse)``: a number over a pivot of a size is its product with both, in this order.
+
+    If the pivot is 0, it is the number itself.
+    """
+    one = kl.cast(1, head.dtype)
+    up = kl.where(size < kl.cast(_SMALL, size.dtype), kl.cast(_UP, head.dtype), one)
+    up = kl.where(size > 0, up, one)
+    return up, 1 / kl.where(size > 0, head * up, one)
 
 
 @function
@@ -68,7 +88,7 @@ def eliminate_panel(
     best = Candidate(kl.cast(-1, w.dtype.real), 0)
     for r in kl.workgroup_range(m):
         fetch_row(matrix, w, first, r, width, LAYOUT)
-        best = larger(best, Candidate(size_of(w[r, 0]), r))
+        best = with_next(best, size_of(w[r, 0]), r)
     for k in range(kl.minimum(width, m)):
         pivot = kl.workgroup_reduce(larger, best)
         if kl.local_id(0) == 0:
@@ -82,15 +102,12 @@ def eliminate_panel(
             w[pivot.row, j] = upper
         kl.barrier()
         best = Candidate(kl.cast(-1, w.dtype.real), k + 1)
-        after, head = kl.minimum(k + 1, PANEL - 1), w[k, k]
-        is_small = pivot.size < kl.cast(SMALLEST, pivot.size.dtype)
-        inverse = 1 / kl.where(is_small, kl.cast(1, w.dtype), head)
+        after = kl.minimum(k + 1, PANEL - 1)
+        up, inverse = reciprocal_of(w[k, k], pivot.size)
         for r in kl.workgroup_range(k + 1, m):
-            factor = w[r, k] * inverse
-            if is_small and pivot.size > 0:
-                factor = factor / head
+            factor = w[r, k] * up * inverse
             eliminate_row(w, r, k, factor, PANEL, LANES)
-            best = larger(best, Candidate(size_of(w[r, after]), r))
+            best = with_next(best, size_of(w[r, after]), r)
     kl.barrier()
     for r in kl.workgroup_range(m):
         store_row(matrix, w, first, r, width, LAYOUT)
