@@ -241,7 +241,7 @@ def loaded_after(
 ) -> Any:
     """The rows of a work-item as the panel before leaves them, whose U goes to `upper`."""
     moves, (first, extents, follows), PANEL = before[0], where, HOLDING.panel
-    (group, width, m), kind = extents, matrix.dtype
+    group, width, m = extents
     SIZE = HOLDING.rows * HOLDING.items
     sources, base = kl.local(SIZE, kl.i32), group * SIZE
     for index in kl.workgroup_range(SIZE):
@@ -259,9 +259,8 @@ def loaded_after(
     if follows:
         for k in kl.range(PANEL, unroll=4):
             for i in kl.static_range(HOLDING.rows):
-                factor = kl.cast(0, kind)
-                if held.row(i) < m:
-                    factor = matrix[first + held.row(i), first - PANEL + k]
+                # Without a branch, loads are under way together; nobody asks for rows beyond.
+                factor = matrix[first + kl.minimum(held.row(i), m - 1), first - PANEL + k]
                 for j in kl.static_range(PANEL):
                     to = (j + 1) % PANEL
                     held.values[i, to] = held.values[i, to] - factor * upper[k, j]
@@ -318,9 +317,9 @@ def loaded(
             source = sources[kl.local_id(0) + i * kl.local_size(0)]
         for j in kl.static_range(HOLDING.panel):
             to = (j + BEFORE) % HOLDING.panel
-            values[i, to] = 0
-            if held.row(i) < m and j < width:
-                values[i, to] = matrix[first + source, first + j]
+            value = matrix[first + kl.minimum(source, m - 1), first + kl.minimum(j, width - 1)]
+            is_inside = (held.row(i) < m) & (j < width)
+            values[i, to] = kl.where(is_inside, value, kl.cast(0, matrix.dtype))
     return held
 
 
@@ -394,9 +393,10 @@ def largest(
     k, m = step
     best = Candidate(kl.cast(_NONE, held.values.dtype.real), m)
     for i in kl.static_range(HOLDING.rows):
-        if held.places[i] >= k and held.row(i) < m:
-            head = held.values[i, 1] - pending.multiples[i] * pending.row[1]
-            best = larger(best, Candidate(rank(head), held.places[i]))
+        head = held.values[i, 1] - pending.multiples[i] * pending.row[1]
+        is_left = (held.places[i] >= k) & (held.row(i) < m)
+        size = kl.where(is_left, rank(head), best.size.dtype(_NONE))
+        best = larger(best, Candidate(size, kl.where(is_left, held.places[i], m)))
     if TEAMS > 1:
         return kl.workgroup_reduce(larger, best, width=kl.target.sub_group_size)
     return kl.workgroup_reduce(larger, best)
@@ -434,7 +434,7 @@ def best_of(known: Known, count: kl.Scalar, m: kl.Scalar) -> Any:
         for i in kl.static_range(_TOGETHER):
             other = kl.minimum(start + i, count - 1)
             size, place = known.sizes[other], known.places[other]
-            is_better = size > best.size or (size == best.size and place < best.place)
+            is_better = kl.where(size == best.size, place < best.place, size > best.size)
             best = kl.where(is_better, Pivot(other, size, place), best)
     return best
 

@@ -24,7 +24,7 @@ class Candidate(NamedTuple):
 @function
 def larger(x: Candidate, y: Candidate) -> Any:
     """The larger of two candidates; of equal ones the one above, as LAPACK takes."""
-    first = x.size > y.size or (x.size == y.size and x.row <= y.row)
+    first = kl.where(x.size == y.size, x.row <= y.row, x.size > y.size)
     return kl.where(first, x, y)
 
 
