@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType, dtype
+from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
@@ -31,8 +30,6 @@ from portable.linalg.factorisations.matrices import (
 from portable.linalg.factorisations.panel_kernels import (
     eliminate_panel,
     exchange_rows,
-    gather_rows,
-    order_rows,
 )
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.right_sides import RightSides
@@ -44,10 +41,6 @@ _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=Fals
 _LINE: Final = 64
 _STRIP: Final = 16
 """Columns that a workgroup exchanges rows in."""
-
-_TILE: Final = (32, 8, 1)
-_TILE_ALONE: Final = (64, 1, 1)
-_ORDERED_BYTES: Final = 32 * 1024
 
 
 class Eliminated(NamedTuple):
@@ -156,44 +149,37 @@ def _system(device: Device, size: tuple[int, int, int], kind: DType, columns: in
     return System(factors, sides, repeated(device, run))
 
 
-def factored_system(
-    device: Device, size: tuple[int, int], kind: DType, columns: int
-) -> tuple[System, Any]:
-    """Room for factors of so many matrices of an order, and solutions; and for right-hand sides."""
+def factored_system(device: Device, size: tuple[int, int], kind: DType, columns: int) -> System:
+    """Room for factors of so many matrices of an order, and right-hand sides, to be solved for."""
     batch, n = size
-    key, room = ("factored", size, kind, columns), batch * n * (n + 2 * columns) * kind.itemsize
+    key, room = ("factored", size, kind, columns), batch * n * (n + columns) * kind.itemsize
     return kept_plan(device, key, lambda: _factored(device, size, kind, columns), room)
 
 
-def _factored(
-    device: Device, size: tuple[int, int], kind: DType, columns: int
-) -> tuple[System, Any]:
+def _factored(device: Device, size: tuple[int, int], kind: DType, columns: int) -> System:
     batch, n = size
-    pivots, orders = (device.empty((batch, n), kl.i32) for _ in range(2))
+    pivots = device.empty((batch, n), kl.i32)
     factors = Eliminated(workspace(device, batch, n, n, kind), pivots, None)
-    given, sides = (workspace(device, batch, n, columns, kind) for _ in range(2))
-    run = partial(_substitute, device, factors, (given, sides, orders))
-    return System(factors, sides, repeated(device, run)), given
+    sides = workspace(device, batch, n, columns, kind)
+    layout = layout_of(kind, device.capabilities)
+
+    def run() -> None:
+        _exchange(device, sides, pivots, ((0, n), (0, 0)), layout)
+        for which in (_UNIT_LOWER, _UPPER):
+            solved_in_place(device, factors.lu, sides, which, layout)
+
+    return System(factors, sides, repeated(device, run))
 
 
-def _substitute(device: Device, factors: Eliminated, arrays: tuple[Any, Any, Any]) -> None:
-    given, sides, orders = arrays
-    batch, n, columns = (int(x) for x in sides.shape)
-    _order(device, factors.pivots, orders)
-    can = device.capabilities
-    gather_rows[(columns, n, batch), _TILE_ALONE if can.lone_work_items else _TILE](
-        given, orders, sides
+def _exchange(
+    device: Device, a: Any, pivots: Any, where: tuple[tuple[int, int], ...], layout: Layout
+) -> None:
+    """Rows change places as pivots of some columns have it, in all columns but some."""
+    strip = layout.strip if device.capabilities.lone_work_items else 1
+    strips = -(-int(a.shape[2]) // strip)
+    exchange_rows[int(a.shape[0]) * strips, layout.items](
+        a, pivots, *where, strips, STRIP=strip, LANES=layout.lanes
     )
-    for which in (_UNIT_LOWER, _UPPER):
-        solved_in_place(device, factors.lu, sides, which, layout_of(dtype(sides.dtype), can))
-
-
-def _order(device: Device, pivots: Any, orders: Any) -> None:
-    """Which row stands where after all exchanges: `orders` of i32, shape (batch, m)."""
-    can = device.capabilities
-    items = 1 if can.lone_work_items else min(64, can.max_workgroup)
-    held = min(_ORDERED_BYTES, can.local_memory) // 8
-    order_rows[groups(int(orders.shape[0])), items](pivots, orders, HELD=held)
 
 
 # -- the factorisation ----------------------------------------------------------------------------
@@ -370,12 +356,7 @@ class _Elimination:
         eliminate_panel[groups(int(lu.shape[0])), layout.items](
             lu, self.room, pivots, failures, first, stop, LAYOUT=layout
         )
-        alone = self.device.capabilities.lone_work_items
-        strip = layout.strip if alone else 1
-        strips = -(-int(lu.shape[2]) // strip)
-        exchange_rows[int(lu.shape[0]) * strips, layout.items](
-            lu, pivots, first, stop, strips, STRIP=strip, LANES=layout.lanes
-        )
+        _exchange(self.device, lu, pivots, ((first, stop), (first, stop)), layout)
 
 
 def _nothing(*_: int) -> None:

@@ -169,18 +169,18 @@ def eliminate_row(
 def exchange_rows(
     a: kl.Array,
     pivots: kl.Array,
-    first: kl.Scalar,
-    stop: kl.Scalar,
+    panel: tuple[kl.Scalar, ...],
+    left_out: tuple[kl.Scalar, ...],
     strips: kl.Scalar,
     *,
     STRIP: int,
     LANES: int,
 ) -> None:
-    """Brings rows where a panel's pivots want them, in all columns but the panel's own.
+    """Brings rows where the pivots of a panel of columns want them, in all columns but some.
 
-    A work-item exchanges them in turn, by vectors, in a strip of columns. The panel is that of
-    columns from `first` to `stop`.
+    A work-item exchanges them in turn, by vectors, in a strip of columns.
     """
+    first, stop = panel
     batch, strip = kl.global_id(0) // strips, kl.global_id(0) % strips
     if batch < a.shape[0]:
         matrix, swaps = a[batch], pivots[batch]
@@ -189,8 +189,8 @@ def exchange_rows(
         for k in range(first, kl.minimum(stop, pivots.shape[1])):
             other = swaps[k]
             if other != k:
-                swap_parts(matrix, (k, other), begin, kl.minimum(end, first), LANES)
-                swap_parts(matrix, (k, other), kl.maximum(begin, stop), end, LANES)
+                swap_parts(matrix, (k, other), begin, kl.minimum(end, left_out[0]), LANES)
+                swap_parts(matrix, (k, other), kl.maximum(begin, left_out[1]), end, LANES)
 
 
 @function
@@ -203,45 +203,3 @@ def swap_parts(
         lower = kl.vload(matrix, rows[1], column, lanes=lanes)
         kl.vstore(matrix, rows[0], column, lower)
         kl.vstore(matrix, rows[1], column, upper)
-
-
-@kernel
-def order_rows(pivots: kl.Array, orders: kl.Array, *, HELD: int) -> None:
-    """``orders[batch, i]``: the row that exchanges in turn bring to place i.
-
-    A work-item of each workgroup follows the exchanges of a matrix, in local memory where up to
-    `HELD` rows have room there.
-    """
-    batch, m = kl.group_id(0), orders.shape[1]
-    order = kl.local(HELD, kl.i32)
-    if m <= HELD:
-        for i in kl.workgroup_range(m):
-            order[i] = i
-        kl.barrier()
-        if kl.local_id(0) == 0:
-            for k in range(pivots.shape[1]):
-                other = pivots[batch, k]
-                kept = order[k]
-                order[k] = order[other]
-                order[other] = kept
-        kl.barrier()
-        for i in kl.workgroup_range(m):
-            orders[batch, i] = order[i]
-    else:
-        for i in kl.workgroup_range(m):
-            orders[batch, i] = i
-        kl.barrier()
-        if kl.local_id(0) == 0:
-            for k in range(pivots.shape[1]):
-                other = pivots[batch, k]
-                kept = orders[batch, k]
-                orders[batch, k] = orders[batch, other]
-                orders[batch, other] = kept
-
-
-@kernel
-def gather_rows(b: kl.Array, orders: kl.Array, out: kl.Array) -> None:
-    """``out[batch, i] = b[batch, orders[batch, i]]``."""
-    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    if column < out.shape[2] and row < out.shape[1] and batch < out.shape[0]:
-        out[batch, row, column] = b[batch, orders[batch, row], column]
