@@ -7,6 +7,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from errno import EPIPE
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -14,12 +15,10 @@ from types import FrameType
 from typing import Any, Final, NoReturn, Self
 
 import click
-from rich.table import Table
 
-from portable.backend import Device
 from portable.errors import DataError, PortableError
-from portable.system.console import show
 from portable.system.files import write_whole
+from portable.system.tables import Table, show
 from portable_bench.cliffs_cli import cliffs
 from portable_bench.environment import differences
 from portable_bench.harness import Pace
@@ -32,14 +31,13 @@ from portable_bench.results import Cell, Results, changes, joined, load, regress
 from portable_bench.roof import roofs, with_roofs
 from portable_bench.run import Job, measured
 from portable_bench.scale_cli import scale
-from portable_bench.scaling import fits, models, predictions
+from portable_bench.scaling import fits, models
 from portable_bench.tables import (
     change_table,
     fit_table,
     ladder_table,
     model_table,
     peer_tables,
-    prediction_table,
     remarks,
     tables,
 )
@@ -83,7 +81,7 @@ class Endings:
         raise KeyboardInterrupt
 
 
-# The command ``portable bench``, and those under it: ``cliffs``, ``compare``, ``join`` ...
+# -- the command -----------------------------------------------------------------------------------
 
 _QUICK: Final = 108.0
 _PATH: Final = click.Path(dir_okay=False, path_type=Path)
@@ -94,6 +92,32 @@ _CHOICES: Final = (
 _LEFT_OUT: Final = 3
 """The status of a strict run that left cells out."""
 _PICTURES: Final = (".png", ".svg", ".pdf")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What ``portable bench`` was told, by the names of its options."""
+
+    operations: Sequence[str]
+    device_names: str
+    dtype_names: str | None
+    size_names: str | None
+    effort: Effort
+    ladder: bool
+    roof: bool
+    seconds: float | None
+    budget: float | None
+    patience: float | None
+    json_path: Path | None
+    html_path: Path | None
+    plot_path: Path | None
+    baseline_path: Path | None
+    strict: bool
+
+    @property
+    def is_look(self) -> bool:
+        """Whether it is a look at everything, in which a cell gets little time."""
+        return self.effort == "quick" and not (self.ladder or self.size_names)
 
 
 class _Bench(click.Group):
@@ -126,7 +150,6 @@ bench.add_command(cliffs)
 @click.option("--sweep", "effort", flag_value="sweep", help="Many sizes, to see how times grow.")
 @click.option("--ladder", is_flag=True, help="Every algorithm from the plainest to the fastest.")
 @click.option("--roof/--no-roof", "roof", default=True, help="Measure what devices can do, too.")
-@click.option("--model", is_flag=True, help="What models of the devices predict, beside.")
 @click.option("--seconds", type=click.FloatRange(min=0), help="Time for the samples of a cell.")
 @click.option("--budget", type=click.FloatRange(min=0), help="Time for the whole run, in seconds.")
 @click.option(
@@ -139,24 +162,7 @@ bench.add_command(cliffs)
 @click.option("--plot", "plot_path", type=_PATH, help="Draw the ladder: .png, .svg or .pdf.")
 @click.option("--baseline", "baseline_path", type=_GIVEN, help="Results to compare with.")
 @click.option("--strict", is_flag=True, help="End with status 3 if cells were left out.")
-def run(
-    operations: Sequence[str],
-    device_names: str,
-    dtype_names: str | None,
-    size_names: str | None,
-    effort: Effort,
-    ladder: bool,
-    roof: bool,
-    model: bool,
-    seconds: float | None,
-    budget: float | None,
-    patience: float | None,
-    json_path: Path | None,
-    html_path: Path | None,
-    plot_path: Path | None,
-    baseline_path: Path | None,
-    strict: bool,
-) -> None:
+def run(**options: Any) -> None:
     """Measure operations on the devices found here, beside the libraries of their vendors.
 
     Every result is verified before it is timed. Without an OPERATION all are measured, in less
@@ -165,50 +171,33 @@ def run(
     Also: portable bench compare A.json B.json, portable bench report A.json A.html, and portable
     bench join FIRST.json MORE.json ... --json OUT.json, which completes a run that was cut short.
     """
-    options = _plain(click.get_current_context().params)
+    asked = _Asked(**options)
     try:
-        chosen = operations_named(operations, effort)
-        if ladder:
-            chosen = _with_ladder(chosen)
-        devices = devices_named(device_names)
-        planned = plan(chosen, devices, dtypes_named(dtype_names), size_names, effort)
-        baseline = load(baseline_path) if baseline_path else None
+        job, chosen = _job_of(asked, _plain(options))
+        baseline = load(asked.baseline_path) if asked.baseline_path else None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    _check_plot(plot_path, ladder)
-    for path in (json_path, html_path, plot_path):
+    _check_plot(asked.plot_path, asked.ladder)
+    for path in (asked.json_path, asked.html_path, asked.plot_path):
         _check_writable(path)
-    look = effort == "quick" and not (ladder or size_names)
-    limit = _QUICK if budget is None and look else budget
-    job = Job(
-        planned=with_roofs(planned) if roof else planned,
-        devices=devices,
-        options=options,
-        pace=Pace(cell=seconds if seconds is not None else 0.1 if look else 0.7),
-        patience=patience if patience is not None else 60.0 if look else 600.0,
-        ladder=ladder,
-        ahead=not operations or limit is not None,
-        budget=limit,
-    )
     with Endings() as endings:
         try:
-            results, finish = measured(job, json_path, _tell)
+            results, finish = measured(job, asked.json_path, _tell)
             cells = results.cells
-            ladders = [c for c in cells if c.operation in {op.name for op in chosen} and ladder]
+            names = {operation.name for operation in chosen} if asked.ladder else set()
+            ladders = [c for c in cells if c.operation in names]
             outputs: list[_Output] = [
-                (json_path, finish),
-                (html_path, lambda: _write_page(html_path, results)),
-                (plot_path, lambda: _plot(plot_path, cells, ladders)),
+                (asked.json_path, finish),
+                (asked.html_path, lambda: _write_page(asked.html_path, results)),
+                (asked.plot_path, lambda: _plot(asked.plot_path, cells, ladders)),
             ]
             made = [*_tables(cells, ladders), *_changed(baseline, cells)]
-            if model:
-                made += _predicted(cells, devices)
             _put_out(outputs, made, results)
         except KeyboardInterrupt:
             _tell("interrupted")
         except PortableError as error:  # no process to measure in
             raise click.ClickException(str(error)) from None
-    if not endings.status and _tell_left_out(results.cells) and strict:
+    if not endings.status and _tell_left_out(results.cells) and asked.strict:
         click.get_current_context().exit(_LEFT_OUT)
     if endings.status:
         click.get_current_context().exit(endings.status)
@@ -262,6 +251,28 @@ def report(results: Path, out: Path) -> None:
 
 
 # -- the options --------------------------------------------------------------------------------
+
+
+def _job_of(asked: _Asked, told: dict[str, Any]) -> tuple[Job, Sequence[Operation]]:
+    """What is to be measured, and the operations that were named."""
+    chosen = operations_named(asked.operations, asked.effort)
+    if asked.ladder:
+        chosen = _with_ladder(chosen)
+    devices, dtypes = devices_named(asked.device_names), dtypes_named(asked.dtype_names)
+    planned = plan(chosen, devices, dtypes, asked.size_names, asked.effort)
+    limit = _QUICK if asked.budget is None and asked.is_look else asked.budget
+    seconds, patience = (0.1, 60.0) if asked.is_look else (0.7, 600.0)
+    job = Job(
+        planned=with_roofs(planned) if asked.roof else planned,
+        devices=devices,
+        options=told,
+        pace=Pace(cell=seconds if asked.seconds is None else asked.seconds),
+        patience=patience if asked.patience is None else asked.patience,
+        ladder=asked.ladder,
+        ahead=not asked.operations or limit is not None,
+        budget=limit,
+    )
+    return job, chosen
 
 
 def _with_ladder(operations: Sequence[Operation]) -> list[Operation]:
@@ -343,11 +354,6 @@ def _plot(path: Path | None, cells: Sequence[Cell], ladders: Sequence[Cell]) -> 
 
 def _changed(baseline: Results | None, cells: Sequence[Cell]) -> list[Table]:
     return [change_table(changes(baseline.cells, cells))] if baseline else []
-
-
-def _predicted(cells: Sequence[Cell], devices: Sequence[Device]) -> list[Table]:
-    predicted = predictions(cells, {x.name: x.capabilities for x in devices})
-    return [prediction_table(predicted)] if predicted else []
 
 
 def _tables(cells: Sequence[Cell], ladders: Sequence[Cell]) -> list[Table]:

@@ -12,13 +12,12 @@ from typing import Any, Final
 
 import click
 import numpy as np
-from rich.table import Table
 
 from portable import registry
 from portable.backend import Device
 from portable.dtypes import dtype
-from portable.system.console import show
 from portable.system.files import write_whole
+from portable.system.tables import Table, show
 from portable_bench.environment import environment
 from portable_bench.peers import Library, library_beside
 from portable_bench.results import median, paired_ratio
@@ -304,7 +303,7 @@ def _nothing() -> None:
     """NumPy is done when it returns."""
 
 
-# The command ``portable bench cliffs``.
+# -- cliffs: the command ---------------------------------------------------------------------------
 
 _HALF: Final = 0.5
 _SHOWN: Final = 20
@@ -360,8 +359,8 @@ def _summary(rows: Sequence[Cliff]) -> str:
 
 def _table(rows: Sequence[Cliff], title: str) -> Table:
     table = Table(title=title)
-    for heading in ("call", "dtype", "ours", "peer", "peer's time / ours"):
-        table.add_column(heading, justify="left" if heading in ("call", "dtype") else "right")
+    table.add_columns("call", "dtype")
+    table.add_columns("ours", "peer", "peer's time / ours", right=True)
     for row in rows:
         shown = row.error or _ratio(row)
         table.add_row(row.question, row.dtype, _us(row.ours), _us(row.theirs), shown)

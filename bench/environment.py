@@ -185,7 +185,7 @@ def held_back(libraries: Sequence[Library], cores: int, flags: frozenset[str]) -
     return notes
 
 
-# Where and with what a run was made.
+# -- environment -----------------------------------------------------------------------------------
 
 _LIBRARIES: Final = (
     "portable-arrays",

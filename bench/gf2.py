@@ -121,7 +121,7 @@ def _times(a: Array, x: Array) -> Array:
     return out
 
 
-# What operations over GF(2) have in common: how they are counted, and who else does them.
+# -- gf2 -------------------------------------------------------------------------------------------
 
 _WORD: Final = 64
 

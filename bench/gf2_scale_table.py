@@ -13,7 +13,6 @@ from time import perf_counter
 from typing import Any, Final
 
 import click
-from rich.table import Table
 
 from portable import gf2
 from portable.errors import PortableError
@@ -24,8 +23,8 @@ from portable.gf2.made_up import random_problem
 from portable.gf2.shared_out import room_for_told, run_stripes
 from portable.gf2.tuning import shape_for
 from portable.parallel import Group, Member
-from portable.system.console import show
 from portable.system.files import write_whole
+from portable.system.tables import Table, show
 from portable_bench.environment import environment
 from portable_bench.operation import parse_sizes
 
@@ -280,11 +279,9 @@ def scale_elimination(
 
 def _table(rows: Sequence[Row], text: str) -> Table:
     table = Table(title=f"The special elimination over a group, {text}")
-    for heading in (
-        "members", "whole", "times one", "stripes", "times one", "predicted",
-        "choosing", "solving", "beginning", "applying", "telling",
-    ):  # fmt: skip
-        table.add_column(heading, justify="right")
+    both = "members", "whole", "times one", "stripes", "times one", "predicted"
+    table.add_columns(*both, right=True)
+    table.add_columns("choosing", "solving", "beginning", "applying", "telling", right=True)
     for row in rows:
         table.add_row(
             str(row.members),

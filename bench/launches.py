@@ -11,7 +11,7 @@ from portable import kernel
 from portable import lang as kl
 from portable.backend import Device, Program
 from portable.errors import UnsupportedError
-from portable.lang.launch.launch import Lowered
+from portable.lang.launch.plan import Lowered
 from portable_bench.operation import Run
 
 

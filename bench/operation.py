@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from portable.backend import Capabilities, Device
+from portable.backend import Device
 from portable.dtypes import DType, float16, float32, float64
 from portable.tune.verify import worst_error
 
@@ -65,7 +65,7 @@ def _extents(text: str) -> list[int]:
     return [first << i for i in range((last // first).bit_length())]
 
 
-# What an operation states so that the harness can verify, time and compare it.
+# -- operation -------------------------------------------------------------------------------------
 
 Array = np.ndarray[Any, Any]
 Shapes = Sequence[tuple[int, ...]]
@@ -219,10 +219,6 @@ class Operation(ABC):
     def model(self, size: Size) -> dict[str, float]:
         """What a performance model counts, by name, each taking a time of its own; may be empty."""
         return {}
-
-    def predicted(self, size: Size, dtype: DType, capabilities: Capabilities) -> float | None:
-        """Seconds that a model of the device gives it beforehand; None where there is none."""
-        return None
 
     def inputs(self, case: Case) -> tuple[Array, ...]:
         """The problem, on the host, the same whenever it is asked for: of normal distribution."""

@@ -7,11 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from portable.dtypes import bfloat16, float16, float32
+from portable.dtypes import bfloat16, float32
 from portable.linalg import gemm, prepare_gemm
 from portable.linalg.products.check import tolerance
-from portable.linalg.products.model import Product
-from portable.linalg.products.packed import packing_pays, sums_halves
 from portable.linalg.products.plan import ALGORITHMS, PRECISIONS
 from portable.tune.verify import worst_error
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Verifier, Ways, Work
@@ -28,7 +26,7 @@ def rungs(case: Case) -> dict[str, dict[str, str]]:
     return ways | {name: {"precision": name} for name in coarser}
 
 
-# Products of two matrices: what those of all forms and of batches have in common.
+# -- products --------------------------------------------------------------------------------------
 
 
 class Products(Operation):
@@ -69,14 +67,11 @@ class Products(Operation):
         return partial(gemm, *self.factors(*arrays), out=_room(case), **how)
 
     def ways(self, case: Case) -> Ways:
-        """Called and prepared; summed as halves, too, where that is faster."""
-        ways = {
+        """Called and prepared."""
+        return {
             "portable": partial(self.prepare, case),
             "portable, prepared": partial(self._prepared, case),
         }
-        if _sums_halves(case):
-            ways["portable, sums of halves"] = partial(self._prepared, case, accumulate=float16)
-        return ways
 
     def peers(self, case: Case) -> Peers:
         """The products of the array libraries."""
@@ -97,15 +92,6 @@ class Products(Operation):
     def _in_library(self, xp: Any, *arrays: Any) -> Run:
         a, b = self.factors(*arrays)
         return partial(xp.matmul, a, b, out=xp.matmul(a, b))
-
-
-def _sums_halves(case: Case) -> bool:
-    """Whether the device does, in products of this dtype and size."""
-    *count, m, n, k = case.size
-    capabilities = case.device.capabilities
-    product = Product(m, n, k, count[0] if count else 1)
-    able = case.dtype is float16 and sums_halves(capabilities)
-    return able and packing_pays(product, capabilities, halves=True)
 
 
 def _room(case: Case) -> Any:

@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any, Final, Literal
 
 from portable.errors import DataError
-from portable.system.console import html
 from portable.system.files import write_whole
+from portable.system.tables import html
 from portable.tune.stopwatch import Timing
 from portable_bench.environment import differences
 from portable_bench.operation import Work
@@ -42,7 +42,7 @@ def paired_ratio(over: Sequence[float], under: Sequence[float]) -> float | None:
     return median(ratios) if ratios else None
 
 
-# What a run found: per cell and contender the raw samples, or the reason why there are none.
+# -- results ---------------------------------------------------------------------------------------
 
 SCHEMA: Final = 2
 """Version of the files that `write` makes and `load` takes."""
@@ -287,8 +287,6 @@ def finite(value: Any) -> Any:
         return [finite(v) for v in value]
     return None if isinstance(value, float) and not isfinite(value) else value
 
-
-# Two runs side by side: what became faster or slower beyond the noise.
 
 # A run that was cut short, completed by later ones on the same machine.
 

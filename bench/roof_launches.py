@@ -115,7 +115,7 @@ def add_entries(rows: Any, out: Any, steps: Any, *, shape: Any, chains: int) -> 
     kl.vstore(out, index, at, total)
 
 
-# How the kernels that measure roofs are spread over a device.
+# -- roof launches ---------------------------------------------------------------------------------
 
 _GIGA: Final = 10**9
 _ON_GPUS: Final = {"WORKGROUP": 256, "GROUPS": 64, "CHAINS": 8}

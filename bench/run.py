@@ -11,11 +11,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from portable.backend import Device
 from portable.errors import DataError
+from portable.system.console import Progress
 from portable_bench.environment import environment, now, peers
 from portable_bench.harness import Pace, failed
 from portable_bench.operation import Case, Operation, Size
@@ -254,8 +252,8 @@ def measure_all(
     pace = measurer.pace
     now = "compiling"
     with ExitStack() as entered:
-        progress = entered.enter_context(_progress())
-        tell = None if progress.console.is_terminal else progress.console.print
+        progress = entered.enter_context(Progress())
+        tell = None if progress.shown else progress.say
         entered.enter_context(
             Heartbeat(lambda: f"{len(cells)} of {len(planned)} cells; now {now}", tell)
         )
@@ -263,10 +261,9 @@ def measure_all(
             if ahead:
                 soon = clock() + min(_COMPILING, _COMPILING_SHARE * (deadline - clock()))
                 _compile(planned, measurer, progress, lambda: clock() > soon)
-            task = progress.add_task("", total=len(planned))
             for operation, case in planned if budget is None else _in_rounds(planned):
                 now = _described(operation, case)
-                progress.update(task, description=now)
+                progress.update(now, len(cells) / len(planned))
                 share = (deadline - clock()) / (len(planned) - len(cells))
                 measurer.pace = pace if budget is None else _in_time(pace, share)
                 if share < 0:
@@ -275,9 +272,8 @@ def measure_all(
                     cells.append(measurer.measure(operation, case, ladder=ladder))
                 if keep is not None:
                     keep(cells[-1])
-                progress.advance(task)
         except KeyboardInterrupt:
-            progress.console.print(f"interrupted after {len(cells)} of {len(planned)} cells")
+            progress.say(f"interrupted after {len(cells)} of {len(planned)} cells")
         finally:
             measurer.pace = pace
     order = {
@@ -304,13 +300,10 @@ def _in_rounds(planned: Sequence[Planned]) -> list[Planned]:
 def _compile(
     planned: Sequence[Planned], measurer: Measurer, progress: Progress, late: Callable[[], bool]
 ) -> None:
-    task = progress.add_task("compiling on all cores", total=None)
-
     def tick(done: int, total: int) -> None:
-        progress.update(task, completed=done, total=total)
+        progress.update(f"compiling on all cores, {done} of {total}")
 
     measurer.compile(planned, tick, late)
-    progress.remove_task(task)
 
 
 def _described(operation: Operation, case: Case) -> str:
@@ -318,19 +311,7 @@ def _described(operation: Operation, case: Case) -> str:
     return f"{operation.name} {label} {case.dtype.short} on {case.device.name}"
 
 
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("time left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-
-
-# A run: what is to be measured, in a process where nothing holds libraries back.
+# -- run -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

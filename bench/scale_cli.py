@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from portable.dtypes import dtype
 from portable.parallel import Group, group
-from portable.system.console import show
 from portable.system.files import write_whole
+from portable.system.tables import Table, show
 from portable_bench.environment import environment
 from portable_bench.gf2_scale_table import scale_elimination
 from portable_bench.group_scaling import (
@@ -146,9 +145,10 @@ def _groups_of_processes() -> tuple[list[Group], bool]:
 
 def _table(rows: Sequence[Row], title: str) -> Table:
     table = Table(title=title)
-    headings = ("members", "scaling", "apart", "times one", "together", "times one", "collectives")
-    for heading in (*headings, "predicted"):
-        table.add_column(heading, justify="left" if heading == "scaling" else "right")
+    table.add_columns("members", right=True)
+    table.add_columns("scaling")
+    headings = "apart", "times one", "together", "times one", "collectives", "predicted"
+    table.add_columns(*headings, right=True)
     for row in rows:
         table.add_row(
             str(row.members),

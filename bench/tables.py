@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from rich.markup import escape
-from rich.table import Table
-
+from portable.system.tables import Table
 from portable_bench.environment import Library
 from portable_bench.results import Cell, Change, Outcome, time_ratio
 from portable_bench.roof import Roof, attained, roofs
-from portable_bench.scaling import Fit, Model, Prediction
+from portable_bench.scaling import Fit, Model
 
 # Numbers as people read them.
 
@@ -42,7 +40,7 @@ def number(x: float | None) -> str:
     return f"{x:.3g}" if x < 1000 else f"{x:,.0f}"
 
 
-# Results as tables for people.
+# -- tables ----------------------------------------------------------------------------------------
 
 _OWN = "portable, "
 
@@ -59,22 +57,11 @@ def tables(cells: Sequence[Cell]) -> list[Table]:
     return made
 
 
-def plain(text: str) -> str:
-    """Without markup or control characters, which a file of results may hold."""
-    return escape("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text))
-
-
-def _add(table: Table, *texts: str) -> None:
-    table.add_row(*map(plain, texts))
-
-
 def _table(title: str, left: Iterable[str], right: Iterable[str], last: str) -> Table:
-    table = Table(title=plain(title))
-    for heading in left:
-        table.add_column(heading, overflow="fold")
-    for heading in right:
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column(last, overflow="fold")
+    table = Table(title)
+    table.add_columns(*left)
+    table.add_columns(*right, right=True, whole=True)
+    table.add_columns(last)
     return table
 
 
@@ -88,8 +75,7 @@ def _matrix(name: str, cells: Sequence[Cell], limits: dict[tuple[str, str], Roof
     )
     for cell in cells:
         ours = _best(cell.ours)
-        _add(
-            table,
+        table.add_row(
             cell.device,
             cell.dtype,
             cell.label,
@@ -110,8 +96,7 @@ def _ratio(over: Outcome, under: Outcome) -> str:
 
 def _marked(table: Table) -> Table:
     """Says what the mark means, where it stands."""
-    marks = any("?" in str(text) for column in table.columns for text in column.cells)
-    if marks:
+    if any("?" in cell for row in table.rows for cell in row):
         table.caption = "?: from one sample, or from samples that disagree"
     return table
 
@@ -149,8 +134,7 @@ def ladder_table(cell: Cell, limits: dict[tuple[str, str], Roof]) -> Table:
     for outcome in cell.outcomes:
         gain = _ratio(plainest, outcome) if plainest else number(None)
         state = "yes" if outcome.verified else f"no: error {outcome.error:.2g} times the bound"
-        _add(
-            table,
+        table.add_row(
             outcome.name,
             *_speed(cell, outcome),
             percent(attained(cell, outcome, limits.get((cell.device, cell.dtype)))),
@@ -158,7 +142,7 @@ def ladder_table(cell: Cell, limits: dict[tuple[str, str], Roof]) -> Table:
             outcome.failure or state,
         )
     if cell.failure:
-        _add(table, "", *[""] * 7, cell.failure)
+        table.add_row("", *[""] * 7, cell.failure)
     return _marked(table)
 
 
@@ -174,8 +158,7 @@ def _overhead(name: str, cells: Sequence[Cell]) -> Table:
         peer = next((p for p in cell.peers if p.timed), None)
         for outcome in cell.outcomes:
             ratio = _ratio(outcome, peer) if peer else number(None)
-            _add(
-                table,
+            table.add_row(
                 cell.device,
                 cell.label,
                 outcome.name,
@@ -185,7 +168,7 @@ def _overhead(name: str, cells: Sequence[Cell]) -> Table:
                 outcome.failure,
             )
         if cell.failure:
-            _add(table, cell.device, cell.label, "", "-", "-", "-", cell.failure)
+            table.add_row(cell.device, cell.label, "", "-", "-", "-", cell.failure)
     return table
 
 
@@ -206,8 +189,7 @@ def change_table(cells: Sequence[Change]) -> Table:
         if change.verdict in ("same", "failing", "new", "gone"):
             continue
         cell, times = change.cell, (change.before, change.after)
-        _add(
-            table,
+        table.add_row(
             cell.operation,
             cell.device,
             cell.dtype,
@@ -232,7 +214,7 @@ def fit_table(fits: Sequence[Fit]) -> Table:
     for fit in fits:
         powers = ", ".join(f"{name}^{power:.2f}" for name, power in fit.powers.items())
         where = (fit.operation, fit.device, fit.dtype, fit.name)
-        _add(table, *where, str(fit.points), percent(fit.deviation), powers)
+        table.add_row(*where, str(fit.points), percent(fit.deviation), powers)
     return table
 
 
@@ -247,21 +229,7 @@ def model_table(models: Sequence[Model]) -> Table:
     for model in models:
         each = ", ".join(f"{name} {seconds(x)}" for name, x in model.seconds.items())
         figures = (str(model.points), percent(model.deviation), percent(model.worst))
-        _add(table, model.operation, model.device, model.dtype, *figures, each)
-    return table
-
-
-def prediction_table(predictions: Sequence[Prediction]) -> Table:
-    """A row per problem: what the model of its device gave it, and what it took."""
-    table = _table(
-        "predicted by models of the devices",
-        ("operation", "device", "type", "size"),
-        ("predicted", "measured"),
-        "off by",
-    )
-    for x in predictions:
-        times = (seconds(x.predicted), seconds(x.measured), f"{100 * x.error:+.0f} %")
-        _add(table, x.operation, x.device, x.dtype, x.size, *times)
+        table.add_row(model.operation, model.device, model.dtype, *figures, each)
     return table
 
 
@@ -291,13 +259,14 @@ def peer_tables(environment: Mapping[str, Any]) -> list[Table]:
     if not libraries:
         return []
     table = Table(title="libraries beside ours")
-    for heading in ("library", "version", "kernels", "threads", "settings"):
-        table.add_column(heading, justify="right" if heading == "threads" else "left")
+    table.add_columns("library", "version", "kernels")
+    table.add_columns("threads", right=True)
+    table.add_columns("settings")
     for library in libraries:
         threads = "" if library.threads is None else str(library.threads)
         settings = "; ".join(f"{name}: {value}" for name, value in library.settings.items())
         texts = (str(library), library.version, library.kernels, threads, settings)
-        table.add_row(*map(plain, texts))
+        table.add_row(*texts)
     return [table]
 
 

@@ -210,7 +210,7 @@ def _run_once(operation: Operation, case: Case) -> None:
     case.device.synchronize()
 
 
-# Measures in a process of its own, so that a cell whose driver dies ends no other.
+# -- worker ----------------------------------------------------------------------------------------
 
 _START: Final = 60.0
 """Seconds that a helper may take to begin."""

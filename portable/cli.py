@@ -9,13 +9,13 @@ from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any
 
 import click
-from rich.table import Table
 
 from portable import registry
 from portable.backend import Device, Refused, Unavailable, profiles
 from portable.backend.profiles import device_table
 from portable.errors import BackendUnavailableError, DeviceError
-from portable.system.console import literal, printable, show
+from portable.system.console import printable
+from portable.system.tables import Table, show
 
 _GROUP = "portable.commands"
 
@@ -118,17 +118,15 @@ def _show_others(verbose: bool) -> None:
 
 def _refused(refused: tuple[Refused, ...]) -> Table:
     table = Table(title="Refused")
-    for heading in ("device", "reason"):
-        table.add_column(heading, overflow="fold")
+    table.add_columns("device", "reason")
     for entry in refused:
-        table.add_row(*map(literal, (entry.name, entry.reason)))
+        table.add_row(entry.name, entry.reason)
     return table
 
 
 def _missing(missing: tuple[Unavailable, ...]) -> Table:
     table = Table(title="Not available")
-    for heading in ("backend", "reason", "to get it"):
-        table.add_column(heading, overflow="fold")
+    table.add_columns("backend", "reason", "to get it")
     for entry in missing:
-        table.add_row(*map(literal, (entry.backend, entry.reason, entry.remedy)))
+        table.add_row(entry.backend, entry.reason, entry.remedy)
     return table

@@ -11,7 +11,7 @@ import numpy as np
 
 from portable import registry
 from portable.absent_names import absent, is_hidden
-from portable.backend import Device, bytes_of
+from portable.backend import ArrayView, Device, bytes_of
 from portable.dtypes import NARROW, DType, dtype
 from portable.errors import (
     BackendUnavailableError,
@@ -230,7 +230,7 @@ def xp(device: str | Device | None = None, *, api_version: str | None = None) ->
     return BoundNamespace(bound, api_version)
 
 
-# Which device and which namespace arrays belong to, and how they get to another.
+# -- namespace -------------------------------------------------------------------------------------
 
 _DLPACK_BACKENDS = {1: "cpu", 2: "cuda", 10: "rocm", 13: "cuda", 14: "sycl"}
 _HOST_MEMORY = 1
@@ -392,6 +392,14 @@ def on_device(device: Device, array: Any) -> Any:
     if kind in NARROW:  # which DLPack hands to few libraries
         return device.adopt(as_bits(array)).view(kind.numpy)
     return device.adopt(array)
+
+
+def view_on(device: Device, x: Any) -> ArrayView:
+    """How a device sees an array; of NumPy's, which it may not take, what their memory is."""
+    if isinstance(x, np.ndarray) and not device.owns(x):
+        address = x.__array_interface__["data"][0]
+        return ArrayView(x.dtype, x.shape, x.strides, None, address, writable=x.flags.writeable)
+    return device.view(on_device(device, x))
 
 
 def as_bits(array: Any) -> Any:

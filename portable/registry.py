@@ -21,9 +21,9 @@ from portable.backend import Backend, Device, Refused, Unavailable
 from portable.backend.profiles import device_table
 from portable.calls import is_for_a_block
 from portable.errors import BackendUnavailableError, DeviceError
-from portable.system.console import html
 from portable.system.files import fork_safe_lock
 from portable.system.notices import warn_once
+from portable.system.tables import html
 
 _GROUP = "portable.backends"
 _VARIABLE = "PORTABLE_BACKEND"

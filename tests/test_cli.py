@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from portable import cli, registry
 from portable.backend import Unavailable
+from portable.backend.profiles import device_table
+from portable.system.tables import Table
 
 
 def _run(*arguments: str) -> Any:
@@ -24,12 +26,21 @@ def test_devices_lists_what_is_here_and_what_is_not(monkeypatch: pytest.MonkeyPa
     assert "pip install 'portable-arrays[abacus]'" in output
 
 
-def test_names_stay_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "80")
-    output = _run("devices").output
-    assert "\x1b" in output
-    assert all(device.name in output for device in registry.devices())
+def test_names_stay_whole_in_a_narrow_terminal() -> None:
+    table = device_table(registry.devices())
+    lines = table.text(width=80, rule="-").splitlines()
+    assert all(any(device.name in line for line in lines) for device in registry.devices())
+    assert max(map(len, lines)) <= 80 < max(map(len, table.text().splitlines()))
+    assert any(set(line) == {"-", " "} for line in lines)
+
+
+def test_tables_fold_cells_at_words_and_steer_no_terminal() -> None:
+    table = Table("title")
+    table.add_columns("left")
+    table.add_columns("right", right=True)
+    table.add_row("one two three\nfour", "1\x1b[2J")
+    folded = "title\nleft          right\none two    1\\x1b[2J\nthree\nfour"
+    assert table.text(width=19) == folded
 
 
 def test_output_is_plain_when_piped() -> None:

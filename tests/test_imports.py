@@ -6,14 +6,17 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 import portable
+import portable_backends
 
 _ROOT: Final = Path(portable.__file__).parent
+_BACKENDS: Final = Path(portable_backends.__file__).parent
 
 _FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("forecast",),
@@ -49,18 +52,44 @@ _ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "arguments",
         "ir",
     ),
-    "portable.linalg": ("singular_values", "bands", "dense", "reflectors", "products", "base"),
+    "portable.linalg": (
+        "cli",
+        "spectral",
+        "singular_values",
+        "bands",
+        "factorisations",
+        "dense",
+        "reflectors",
+        "products",
+        "base",
+    ),
 }
 """The folders within a package from the top down; files beside them belong to none."""
+
+_FAMILIES: Final[dict[str, set[str]]] = {
+    "cpu": {"common", "opencl"},
+    "cuda": {"common"},
+    "opencl": {"common"},
+    "simulator": {"common"},
+    "sycl": {"common", "opencl"},
+    "common": set(),
+}
+"""The folders of backends, and those that each imports."""
+
+_OPTIONAL: Final = {"cupy", "cupy_backends", "dpctl", "dpnp", "llvmlite", "pyopencl", "torch"}
+"""Libraries of devices, any of which may be missing."""
 
 _CLOSED: Final = "array"
 """A package whose functions import nothing when they run that imports them."""
 
 
 def imported(
-    tree: ast.AST, modules: Mapping[str, object], *, running: bool = False
+    tree: ast.AST, modules: Mapping[str, object], *, running: bool = False, checked: bool = True
 ) -> Iterator[str]:
-    """The modules that a text imports when it is loaded or checked; or when functions run, too."""
+    """The modules that a text imports when it is loaded.
+
+    And when functions run, if `running`; and when its types are checked, if `checked`.
+    """
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
@@ -68,18 +97,27 @@ def imported(
                 yield inner if inner in modules else node.module
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.If) and not checked and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
         elif running or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from imported(node, modules, running=running)
+            yield from imported(node, modules, running=running, checked=checked)
 
 
 @cache
-def graph(*, running: bool = False) -> dict[str, set[str]]:
-    """What each module of the package imports of it."""
+def trees_of(root: Path) -> dict[str, ast.Module]:
+    """The modules of a package as they are parsed, by name."""
     trees = {}
-    for path in sorted(_ROOT.rglob("*.py")):
-        parts = ("portable", *path.relative_to(_ROOT).with_suffix("").parts)
+    for path in sorted(root.rglob("*.py")):
+        parts = (root.name, *path.relative_to(root).with_suffix("").parts)
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         trees[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return trees
+
+
+@cache
+def graph(*, running: bool = False, root: Path = _ROOT) -> dict[str, set[str]]:
+    """What each module of a package imports of it."""
+    trees = trees_of(root)
     return {
         name: {x for x in imported(tree, trees, running=running) if x in trees and x != name}
         for name, tree in trees.items()
@@ -153,4 +191,32 @@ def test_rooms_import_those_below_them(package: str) -> None:
         and (below := ".".join(other.split(".")[:depth])) in floor
         and floor[below] < floor[above]
     ]
+    assert not wrong, "; ".join(wrong)
+
+
+def test_families_of_devices_import_what_they_share_and_no_other() -> None:
+    assert not circle(_FAMILIES)
+    wrong = [
+        f"{name} imports {other}"
+        for name, into in graph(running=True, root=_BACKENDS).items()
+        for other in sorted(into)
+        if package_of(name) != package_of(other)
+        and package_of(other) not in _FAMILIES[package_of(name)]
+    ]
+    assert not wrong, "; ".join(wrong)
+
+
+def test_backends_say_what_is_missing_where_a_library_is() -> None:
+    trees = trees_of(_BACKENDS)
+    entries = {
+        entry.value.partition(":")[0]
+        for entry in entry_points(group="portable.backends")
+        if entry.value.startswith(_BACKENDS.name)
+    }
+    wrong, loaded = [], sorted(entries)
+    for name in loaded:  # it grows while it is gone through
+        into = sorted(set(imported(trees[name], trees, checked=False)))
+        loaded += [x for x in into if x in trees and x not in loaded]
+        wrong += [f"{name} imports {x}" for x in into if x.partition(".")[0] in _OPTIONAL]
+    assert {package_of(x) for x in loaded} >= {"cpu", "cuda", "opencl", "simulator", "sycl"}
     assert not wrong, "; ".join(wrong)

@@ -7,7 +7,7 @@ import pytest
 
 import portable as pt
 from portable.backend import Device
-from portable.system.console import html
+from portable.system.tables import html
 from portable_bench.operation import Work
 from portable_bench.results import Cell, Results
 from tests.bench.fakes import outcome

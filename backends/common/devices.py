@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,16 +12,32 @@ from portable.backend import Capabilities, Device, Executable, MemoryUse, Progra
 from portable.errors import LaunchError
 from portable.interchange.tensors import is_tensor, place_of
 
-if TYPE_CHECKING:
-    from portable_backends.opencl.runtime import Runtime
-
 # What devices have in common whose kernels an OpenCL driver compiles and runs.
 
 
-class RuntimeDevice(Device):
-    """A device that compiles through a `Runtime`, which its constructor makes."""
+class DriverRuntime(Protocol):
+    """A driver that compiles, as `portable_backends.opencl.runtime.Runtime` does."""
 
-    _runtime: Runtime
+    def compile(self, program: Program) -> Executable:
+        """What `portable.backend.Device` says, as of the others."""
+
+    def facts(self) -> dict[str, str]:
+        """What programs depend on beside their source."""
+
+    def export(self, program: Program) -> bytes:
+        """The binary."""
+
+    def load(self, program: Program, code: bytes) -> Executable:
+        """From the binary."""
+
+    def synchronize(self) -> None:
+        """Wait for all launches."""
+
+
+class RuntimeDevice(Device):
+    """A device that compiles through a driver's runtime, which its constructor makes."""
+
+    _runtime: DriverRuntime
 
     def compile(self, program: Program) -> Executable:
         """Compile with the device's driver."""

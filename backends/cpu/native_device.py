@@ -244,7 +244,7 @@ def _keep_code() -> None:
         keep_for_good(executable._linked.holder)
 
 
-# The processor by LLVM: NumPy arrays, and kernels that are compiled in this process.
+# -- native device ---------------------------------------------------------------------------------
 
 _HostArray = np.ndarray[Any, Any]
 _new_view: Callable[..., ArrayView] = tuple.__new__

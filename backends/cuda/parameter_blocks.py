@@ -99,7 +99,7 @@ def _encode() -> Any:
     return function
 
 
-# Arguments of a launch, packed as drivers of GPUs take them.
+# -- parameter blocks ------------------------------------------------------------------------------
 
 _SLOT: Final = 8
 _FORMATS: Final = {

@@ -154,7 +154,7 @@ def rocm_folder() -> Path:
     return Path(os.environ.get("ROCM_HOME") or os.environ.get("ROCM_PATH") or "/opt/rocm")
 
 
-# Compiles CUDA C++ with NVRTC and HIP C++ with hiprtc; needs no GPU.
+# -- rtc -------------------------------------------------------------------------------------------
 
 _HEADER = "cuda_fp16.h"
 

@@ -55,7 +55,7 @@ def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:
     return LaunchError(text)
 
 
-# Kernels that an OpenCL driver built, ready to be launched.
+# -- executable ------------------------------------------------------------------------------------
 
 
 def _scalar_type(argument: Argument) -> Any:

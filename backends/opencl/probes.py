@@ -75,7 +75,7 @@ class _Quiet:
 quiet: Final = _Quiet()
 
 
-# Small kernels that find out what a driver does not tell of, once for each driver.
+# -- probes ----------------------------------------------------------------------------------------
 
 ITEMS: Final = 128
 """Numbers that such a kernel gives, mostly one from each work-item."""

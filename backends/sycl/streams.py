@@ -52,7 +52,7 @@ class InFlight:
             launches.popleft()
 
 
-# Streams of SYCL devices: chains of events in the one queue that dpnp's arrays belong to.
+# -- streams ---------------------------------------------------------------------------------------
 
 _MANY: Final = 8
 """Events that a launch may wait for; each takes it a fifth of a microsecond, or more."""

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 from portable.linalg import band_to_bidiagonal
-from portable.linalg.bands.shapes import predicted_time
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Work
 from portable_bench.peers import Peers, on_host
 from portable_bench.singular_values import SpectrumCheck, gbbrd
@@ -34,10 +33,6 @@ class Band(Operation):
         """The chain of dependent hops, two a sweep, and all hops with their operations."""
         n, b = size
         return {"hop of the chain": 2.0 * n, "hop": n * n / (2 * b), "flop": 8.0 * n * n * b}
-
-    def predicted(self, size: Size, *device: Any) -> float:
-        """What `portable.linalg` chooses its plan by."""
-        return predicted_time(size[0], size[1], *device)
 
     def verifier(self, case: Case, ab: Any) -> Verifier:
         return SpectrumCheck(ab).error

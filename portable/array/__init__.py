@@ -118,22 +118,18 @@ from portable.array.functions.elementwise import (
     trunc,
     where,
 )
+from portable.array.functions.joining import concat, repeat, roll, stack, tile
 from portable.array.functions.manipulation import (
     astype,
     broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
-    concat,
     expand_dims,
     flip,
     moveaxis,
     permute_dims,
-    repeat,
     reshape,
-    roll,
     squeeze,
-    stack,
-    tile,
     unstack,
 )
 from portable.array.functions.products import (

@@ -193,7 +193,7 @@ def _spaced_on_host(
     return 2 * np.linspace(start / 2, stop / 2, count, endpoint=endpoint, dtype=kind.numpy)
 
 
-# The creation functions of the Array API.
+# -- creation --------------------------------------------------------------------------------------
 
 
 def empty(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None) -> Array:

@@ -20,7 +20,8 @@ from portable.array.fourier.one_axis import (
     extent_of,
     transformed,
 )
-from portable.array.functions.manipulation import astype, roll
+from portable.array.functions.joining import roll
+from portable.array.functions.manipulation import astype
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.operands import normalized_axes, normalized_axis
 from portable.primitives.maps.engine import check_arrays, check_operands

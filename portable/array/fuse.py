@@ -25,7 +25,7 @@ from portable.dtypes import DType, dtype
 from portable.errors import LaunchError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.arguments.arguments import is_array, named_key
-from portable.lang.launch.launch import Repeatable
+from portable.lang.launch.plan import Repeatable
 from portable.namespace import device_of, on_device
 from portable.primitives.base.operands import (
     broadcast_shapes,

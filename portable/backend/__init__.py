@@ -23,7 +23,7 @@ from portable.backend.program import Argument, Box, Program
 from portable.backend.queues import HostMark, Mark, OnlyQueue, Queue, Timer
 from portable.dtypes import DType
 from portable.errors import OutOfMemoryError, ShapeError, UnsupportedError
-from portable.system.console import html
+from portable.system.tables import html
 
 __all__ = [
     "Argument",

@@ -32,6 +32,12 @@ class Fault(StrEnum):
     CRASHING_LOOPS = "crashing loops"
     """The compiler may crash on kernels that keep values in several loops that hold barriers."""
 
+    MERGED_SINES = "merged sines"
+    """The compiler may crash on kernels that take the sine and the cosine of one number."""
+
+    LOST_LANES = "lost lanes"
+    """What work-items assign in branches of their own may be lost in long kernels with shuffles."""
+
     LOST_BRANCHES = "lost branches"
     """What a branch assigns after a barrier in it may be forgotten where the branch ends.
 
@@ -51,6 +57,8 @@ INTEL_CPU: Final = frozenset({
     Fault.STALE_LOCAL_LOADS,
     Fault.UNBOUNDED_NEGATIVES,
     Fault.CRASHING_LOOPS,
+    Fault.MERGED_SINES,
+    Fault.LOST_LANES,
 })  # fmt: skip
 """Of Intel's OpenCL runtime for processors, 2026.22.10."""
 

@@ -19,11 +19,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from rich.table import Table
-
 from portable.backend.capabilities import Asked, Capabilities
 from portable.errors import DataError
-from portable.system.console import literal
+from portable.system.tables import Table
 
 # Devices as a table, for the command line and for notebooks.
 
@@ -38,8 +36,8 @@ class _Described(Protocol):
 def device_table(devices: Sequence[_Described]) -> Table:
     """What each device is and can do, in a few words."""
     table = Table(title="Devices")
-    for heading in ("name", "device", "kind", "precisions", "memory", "units", "driver"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "name")
+    table.add_columns("name", whole=True)
+    table.add_columns("device", "kind", "precisions", "memory", "units", "driver")
     for device in devices:
         can = device.capabilities
         memory = f"{can.global_memory / 2**30:.1f} GiB" if can.global_memory else ""
@@ -52,7 +50,7 @@ def device_table(devices: Sequence[_Described]) -> Table:
             str(can.compute_units),
             can.driver,
         )
-        table.add_row(*map(literal, cells))
+        table.add_row(*cells)
     return table
 
 
@@ -61,7 +59,7 @@ def _precisions(can: Capabilities) -> str:
     return f"{half} f32" + (" f64" if can.float64 else "")
 
 
-# What devices can do, as JSON: written by ``portable devices --json``, read by the simulator.
+# -- profiles --------------------------------------------------------------------------------------
 
 FORMAT: Final = 1
 """Counts changes after which older files can no longer be read."""

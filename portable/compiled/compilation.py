@@ -150,7 +150,7 @@ def _strange(text: str) -> LaunchError:
     )
 
 
-# Compiles kernels for launches that are described by a signature rather than by arrays.
+# -- compilation -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

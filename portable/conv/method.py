@@ -122,7 +122,7 @@ class Method(ABC):
         room = self.device.empty((shape.groups, each, depth, shape.window.count), self.kind)
         view = space.permute_dims(room, (3, 2, 0, 1))
         launcher = arrange_filters[(shape.filters, max(1, depth)), None]
-        enqueue(launcher, w, view, each, 1, TURNED=True)
+        enqueue(launcher, w, view, each, 1, TAPS=shape.window.taps, TURNED=True)
         return space.reshape(room, (shape.filters, depth, *w.shape[2:]))
 
     @abstractmethod

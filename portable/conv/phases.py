@@ -10,16 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from math import gcd
+from math import gcd, prod
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
-from portable.conv.direct import direct
 from portable.conv.direct.adding import clear
 from portable.conv.direct.boxes import channels_last
+from portable.conv.direct.windows import (
+    add_up_windows,
+    goes_by_windows,
+    product_of_windows,
+    window_filters,
+)
 from portable.conv.geometry import Geometry, Window
-from portable.conv.layouts import as_nchw
-from portable.conv.method import Epilogue
+from portable.conv.layouts import as_nchw, in_c_order
+from portable.conv.method import Epilogue, most_workspace
 from portable.conv.route import route
 from portable.conv.settings import Settings
 from portable.dtypes import dtype
@@ -166,7 +171,10 @@ def make_from_phases(
         raise UnsupportedError(
             f'algorithm={given.algorithm!r} takes a stride of 1; use "direct" or "auto"'
         )
-    flat = direct.in_c_order(device, result)
+    flat = in_c_order(device, result)
+    if flat and dy.size and _is_one_product(device, shape, epilogue):
+        _make_by_windows(device, shape, dy, w, result, given)
+        return
     if flat and dy.size and _pays_to_turn(device, shape, given, len(parts)):
         _make_turned(device, shape, dy, w, result, given, epilogue)
         return
@@ -176,6 +184,31 @@ def make_from_phases(
             clear(part.pixels(target))
         else:
             _make_phase(device, part, part.shape, dy, w, target, given, epilogue)
+
+
+def _is_one_product(device: Device, shape: Geometry, epilogue: Epilogue) -> bool:
+    """Whether windows go together as one product, and nothing else is done to their sums."""
+    crowd = not device.capabilities.lone_work_items
+    return crowd and goes_by_windows(shape) and epilogue == Epilogue()
+
+
+def _make_by_windows(
+    device: Device, shape: Geometry, dy: Any, w: Any, result: Any, given: Settings
+) -> None:
+    """Makes the gradient by one product, of as many images at a time as there is room for."""
+    kind, layout = dtype(dy.dtype), given.layout
+    each = replace(product_of_windows(shape, kind, layout), images=1)
+    size = prod(each.result) * each.filters * kind.itemsize
+    batch = max(1, min(shape.images, most_workspace(device) // size))
+    w = window_filters(device, shape, w, layout)
+    for first in range(0, shape.images, batch):
+        slopes, images = dy[first : first + batch], result[first : first + batch]
+        seen = replace(each, images=int(slopes.shape[0]))
+        way = route(device, seen, kind, layout, "direct", state(), False, given.precision)
+        parts = device.empty(way.result_shape, kind)
+        filters = way.method.filters(w, turned=True)
+        way.method.run(slopes, filters, parts, Epilogue(), way.new_workspace())
+        add_up_windows(device, shape, parts, images, layout)
 
 
 def _pays_to_turn(device: Device, shape: Geometry, given: Settings, count: int) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from portable.backend import Capabilities, Device
 from portable.conv.direct.boxes import Boxes, boxes, by_matrix_units
+from portable.conv.direct.depthwise import Depthwise, is_depthwise
 from portable.conv.direct.direct import Gathered
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
@@ -335,6 +336,12 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         "transform_results",
         _by_winograd,
         lambda x: x.algorithm.startswith("winograd"),
+    ),
+    Way(
+        "channels of a filter each",
+        "arrange_filters convolve_channels",
+        _one(Depthwise),
+        lambda x: x.alone and x.choice is None and is_depthwise(x.device, x.shape, x.kind),
     ),
     Way("grouped", "arrange_filters convolve_groups", _one(Grouped), _is_grouped),
     Way(

@@ -12,16 +12,14 @@ from typing import Any, Final
 import click
 import numpy as np
 from numpy.typing import NDArray
-from rich.markup import escape
-from rich.table import Table
 
 from portable.dtypes import float16, float32, float64
 from portable.errors import PortableError
 from portable.forecast.evaluation import Evaluation, Score, evaluate
 from portable.forecast.forecaster import DEFAULT, PRESETS, Forecast, Forecaster, train
 from portable.forecast.traces import default_trace, read_trace
-from portable.system.console import show
 from portable.system.files import write_whole
+from portable.system.tables import Table, show
 from portable_data.starlink import LENGTH, SEED, synthetic_trace
 
 # What a test says, as tables and in words.
@@ -30,11 +28,10 @@ from portable_data.starlink import LENGTH, SEED, synthetic_trace
 def score_table(evaluation: Evaluation, unit: str = "Mbit/s") -> Table:
     """Errors of the model and of every baseline, normalised and in the trace's unit."""
     table = Table(title="Errors on the test part")
-    table.add_column("forecast")
-    for heading in ("MSE", "RMSE", "MAE"):
-        table.add_column(heading, justify="right")
-    for heading in (f"MSE, ({unit})^2", f"RMSE, {unit}", f"MAE, {unit}", "MSE / persistence"):
-        table.add_column(escape(heading), justify="right")
+    table.add_columns("forecast")
+    table.add_columns("MSE", "RMSE", "MAE", right=True)
+    in_units = f"MSE, ({unit})^2", f"RMSE, {unit}", f"MAE, {unit}"
+    table.add_columns(*in_units, "MSE / persistence", right=True)
     span = evaluation.split.scaling.span
     for name, score in _scores(evaluation).items():
         table.add_row(name, *_cells(score, span, evaluation.persistence))
@@ -60,12 +57,12 @@ def _cells(score: Score, span: float, persistence: Score) -> list[str]:
 
 def step_table(evaluation: Evaluation, unit: str = "Mbit/s") -> Table:
     """The root of the mean squared error of each step ahead, in the trace's unit."""
-    table = Table(title=escape(f"RMSE by step ahead, {unit}"))
+    table = Table(f"RMSE by step ahead, {unit}")
     scores = _scores(evaluation)
     span = evaluation.split.scaling.span
-    table.add_column("step", justify="right")
+    table.add_columns("step", right=True)
     for name in scores:
-        table.add_column(name, justify="right")
+        table.add_columns(name, right=True)
     for step in range(len(evaluation.model.step_mse)):
         errors = [span * score.step_mse[step] ** 0.5 for score in scores.values()]
         table.add_row(str(step + 1), *(f"{error:.2f}" for error in errors))
@@ -102,9 +99,8 @@ def coverage_line(evaluation: Evaluation, unit: str = "Mbit/s") -> str:
 def comparison(results: Mapping[str, Sequence[Evaluation]]) -> Table:
     """Normalised test MSE of several trainings of each preset, beside the baselines."""
     table = Table(title="MSE on the test part, normalised")
-    table.add_column("forecast")
-    for heading in ("mean", "least", "greatest"):
-        table.add_column(heading, justify="right")
+    table.add_columns("forecast")
+    table.add_columns("mean", "least", "greatest", right=True)
     for name, evaluations in results.items():
         _add_spread(table, name, [evaluation.model.mse for evaluation in evaluations])
     first = next(iter(results.values()))[0]
@@ -133,14 +129,13 @@ def forecast_table(forecast: Forecast, coverage: float | None, unit: str = "Mbit
     columns = {"step": range(1, forecast.values.shape[1] + 1), unit: forecast.values[0]}
     if coverage is not None and forecast.lower is not None and forecast.upper is not None:
         columns |= {f"{100 * coverage:.0f} % from": forecast.lower[0], "to": forecast.upper[0]}
-    for heading in columns:
-        table.add_column(escape(heading), justify="right")
+    table.add_columns(*columns, right=True)
     for step, *values in zip(*columns.values(), strict=True):
         table.add_row(str(step), *(f"{value:.2f}" for value in values))
     return table
 
 
-# The command ``portable forecast``.
+# -- the command -----------------------------------------------------------------------------------
 
 _MODEL: Final = "forecast.safetensors"
 _DTYPES: Final = (float16, float32, float64)

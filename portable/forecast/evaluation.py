@@ -128,7 +128,7 @@ class Coverage:
         return cls(nominal, float(inside.mean()), float((upper - lower).mean()))
 
 
-# A forecast beside the baselines, on the part of a trace that was not trained on.
+# -- evaluation ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

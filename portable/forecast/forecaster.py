@@ -131,7 +131,7 @@ def _scaling(stored: Mapping[str, Any]) -> Scaling:
     return scaling
 
 
-# A network that forecasts a trace, with all that it takes to use it.
+# -- forecaster ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +256,6 @@ class Forecaster:
         with files.blamed(path):
             return cls(network, Settings.from_metadata(files.metadata(path)))
 
-
-# Training a forecast by a preset.
 
 # Ways to train a forecast, by name.
 

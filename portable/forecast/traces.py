@@ -154,7 +154,7 @@ def _check_length(length: int, window: int, horizon: int, samples: int) -> None:
         )
 
 
-# Bandwidth traces: one number an interval, from JSON, CSV or NumPy files.
+# -- traces ----------------------------------------------------------------------------------------
 
 _DELIMITERS: Final = ",;\t"
 _Row = tuple[int, list[str]]

@@ -50,7 +50,7 @@ def stage(stages: Stages | None, name: str) -> Progress | None:
     return None if stages is None else lambda done: stages(name, done)
 
 
-# The special elimination of matrices larger than memory, in batches of columns.
+# -- batches ---------------------------------------------------------------------------------------
 
 _PIECE: Final = 1 << 28
 

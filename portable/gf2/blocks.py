@@ -91,7 +91,7 @@ def add_combinations(
         kl.vstore(work, s, row, at, words ^ combination(tables, named, at, shape))
 
 
-# Products of stripes by workgroups with a block of rows each, in rounds that are even.
+# -- blocks ----------------------------------------------------------------------------------------
 
 
 @kernel

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from portable import registry
 from portable.backend import Device
@@ -20,6 +18,7 @@ from portable.gf2.batches import Stages
 from portable.gf2.files import eliminate_file, read_matrix, write_matrix
 from portable.gf2.made_up import ELIMINATOR_DENSITY, ROW_DENSITY, random_problem
 from portable.parallel.meeting import world
+from portable.system.console import Progress
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _STAGES: Final = {
@@ -187,20 +186,5 @@ def _followed() -> Iterator[Stages | None]:
     if not _is_first():
         yield None
         return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    tasks: dict[str, Any] = {}
-    with bar:
-
-        def follow(stage: str, done: float) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(_STAGES[stage], total=1.0)
-            bar.update(tasks[stage], completed=done)
-
-        yield follow
+    with Progress() as line:
+        yield lambda stage, done: line.update(f"{_STAGES[stage]}, {done:.0%}")

@@ -27,8 +27,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 
-# Which eliminator leads at each place, as the kernels of an elimination have it.
-
 # Kernels that find the leading columns of rows, and the rows that lead at places.
 
 
@@ -128,7 +126,7 @@ def _begun(order: Order, device: Device) -> Any:
     return owners
 
 
-# The engine: stripes of a matrix on their way to echelon form, panel by panel of 64 columns.
+# -- elimination -----------------------------------------------------------------------------------
 
 Progress = Callable[[float], None]
 """Is told which part of the work is done, from 0 to 1."""

@@ -132,7 +132,7 @@ def _content(out: Name, words: Words, columns: int) -> tuple[Callable[[Any], Any
     return lambda file: write_lines(file, words, columns), text_bytes(words, columns)
 
 
-# Matrices in files, packed or as text, and elimination from file to file.
+# -- files -----------------------------------------------------------------------------------------
 
 _SHARE: Final = 0.7
 """Of a device's memory, for columns in words and in stripes."""

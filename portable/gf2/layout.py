@@ -240,7 +240,7 @@ def random_words(
         words[row, word] = bits_so_far
 
 
-# Where columns of a matrix stand in stripes, and the ways there and back.
+# -- layout ----------------------------------------------------------------------------------------
 
 WORD: Final = 64
 """Columns of a panel, one in each bit of a word."""

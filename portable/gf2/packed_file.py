@@ -90,7 +90,7 @@ def _blocks(rows: int, columns: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + step, rows)
 
 
-# Matrices over GF(2) in files of packed words, which can be memory-mapped.
+# -- packed file -----------------------------------------------------------------------------------
 
 SUFFIX: Final = ".gf2"
 """What names of such files end in."""

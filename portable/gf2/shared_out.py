@@ -127,7 +127,7 @@ def _choose(work: Elimination, stripe: int, memory: Memory | None) -> None:
         memory.write(stripe, work.layout.device.to_numpy(work.told(stripe)))
 
 
-# The special elimination with columns shared out among the members of a group.
+# -- shared out ------------------------------------------------------------------------------------
 
 
 def shape_for_all(member: Member) -> Shape:

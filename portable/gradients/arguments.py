@@ -1,19 +1,22 @@
-"""What the arguments of an adjoint must be for its gradients to be right."""
+"""Arguments of an adjoint: what they must be, and whether the same ones came before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
+from portable import registry
 from portable.backend import ArrayView, Device
 from portable.dtypes import dtype
 from portable.errors import LaunchError
-from portable.lang.arguments.arguments import byte_range, is_array
+from portable.lang.arguments.arguments import byte_range, constant_key, is_array
 from portable.lang.arguments.structs import is_composite, items_of, label
-from portable.namespace import on_device
+from portable.namespace import on_device, view_on
 
 _Range = tuple[Any, int, int]
 """An owner of memory, the first byte and the one after the last."""
@@ -89,11 +92,60 @@ def _wanted(x: Any, gradient: Any) -> list[tuple[int, ...]]:
 
 def views_of(device: Device, leaves: Sequence[Any]) -> list[ArrayView | None]:
     """How a device sees arguments; NumPy's arrays that are to be copied there as they are."""
-    return [_view(device, x) if is_array(x) else None for x in leaves]
+    return [view_on(device, x) if is_array(x) else None for x in leaves]
 
 
-def _view(device: Device, x: Any) -> ArrayView:
-    if isinstance(x, np.ndarray) and not device.owns(x):
-        address = x.__array_interface__["data"][0]
-        return ArrayView(x.dtype, x.shape, x.strides, None, address, writable=x.flags.writeable)
-    return device.view(on_device(device, x))
+@dataclass(frozen=True)
+class SeenArguments:
+    """Arguments that were looked at: recognised where the very same arrays come again.
+
+    Attributes
+    ----------
+    device : Device
+        The one in use.
+    arrays : tuple
+        Their numbers among all arguments, weak references and shapes.
+    others : tuple
+        The numbers of what is no array, and its kind.
+    constants : tuple
+    """
+
+    device: Device
+    arrays: tuple[Any, ...]
+    others: tuple[Any, ...]
+    constants: tuple[Any, ...]
+
+    @staticmethod
+    def of(leaves: Sequence[Any], constants: Mapping[str, Any]) -> SeenArguments | None:
+        """What recognises them; None for arrays that nothing can remember without keeping them."""
+        try:
+            arrays = tuple((i, ref(x), x.shape) for i, x in enumerate(leaves) if is_array(x))
+        except TypeError:
+            return None
+        others = tuple((i, _kind(x)) for i, x in enumerate(leaves) if not is_array(x))
+        keys = tuple(map(constant_key, constants.items()))
+        return SeenArguments(registry.device(), arrays, others, keys)
+
+    def recognises(self, leaves: Sequence[Any], constants: Mapping[str, Any]) -> bool:
+        """Whether they are the same arrays, and numbers like those."""
+        if len(leaves) != len(self.arrays) + len(self.others):
+            return False
+        if registry.device() is not self.device:  # which NumPy's arrays may go by
+            return False
+        for i, known, shape in self.arrays:
+            x = leaves[i]
+            if known() is not x or x.shape != shape:
+                return False
+        if any(_kind(leaves[i]) != kind for i, kind in self.others):
+            return False
+        return tuple(map(constant_key, constants.items())) == self.constants
+
+
+def _kind(x: Any) -> Any:
+    """What a plan depends on in an argument that is no array."""
+    return type(x) if isinstance(x, bool | int | float | complex | np.generic) else x
+
+
+def signature(leaves: Sequence[Any]) -> Any:
+    """What a plan depends on in arguments: dtypes and dimensions of arrays, and all numbers."""
+    return tuple((x.dtype, len(x.shape)) if is_array(x) else _kind(x) for x in leaves)

@@ -14,6 +14,7 @@ from portable import array as xp
 from portable import lang as kl
 from portable.array.functions import (
     diagonals,
+    joining,
     manipulation,
     products,
     running_totals,
@@ -306,12 +307,12 @@ ARRAY_RULES: Final[dict[Any, Rule]] = {
     manipulation.moveaxis: _moveaxis,
     manipulation.flip: _flip,
     manipulation.broadcast_to: _broadcast,
-    manipulation.concat: _concat,
-    manipulation.stack: _stack,
+    joining.concat: _concat,
+    joining.stack: _stack,
     manipulation.unstack: _unstack,
-    manipulation.roll: _chosen(manipulation.roll),
-    manipulation.tile: _chosen(manipulation.tile),
-    manipulation.repeat: _chosen(manipulation.repeat),
+    joining.roll: _chosen(joining.roll),
+    joining.tile: _chosen(joining.tile),
+    joining.repeat: _chosen(joining.repeat),
     indexing.get: _item,
     searching.take: _chosen(searching.take),
     searching.take_along_axis: _chosen(searching.take_along_axis),
@@ -328,7 +329,7 @@ ARRAY_RULES: Final[dict[Any, Rule]] = {
 }
 """By the functions, which tell a tape of themselves (`portable.recording.told`)."""
 
-JOINING: Final = (manipulation.concat, manipulation.stack)
+JOINING: Final = (joining.concat, joining.stack)
 """Functions that take several arrays as one argument."""
 
 VIEWS: Final = frozenset({

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from math import prod
 from typing import Any, Final, NamedTuple
-from weakref import ref
 
 import numpy as np
 
 from portable import lang as kl
-from portable import registry
-from portable.backend import Capabilities, Device
+from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import KernelError, LaunchError
-from portable.gradients.adjoint import Adjoint, Shared, adjoint_of
-from portable.gradients.arguments import check_gradients, overlaps, views_of
-from portable.gradients.pairing import gradients_of
-from portable.lang.arguments.arguments import CompositeSpec, Specialisation, constant_key, is_array
+from portable.gradients.adjoint import Adjoint, Shared
+from portable.gradients.arguments import (
+    SeenArguments,
+    check_gradients,
+    overlaps,
+    signature,
+    views_of,
+)
+from portable.gradients.derived import MAIN, MEASURE, MOST_ADJOINTS, Derived, Needs, Way
+from portable.lang.arguments.arguments import constant_key, is_array
 from portable.lang.arguments.structs import flattened, mapped
-from portable.lang.function import Marked
-from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.kernel import Kernel, kernel
-from portable.lang.launch.definition import Parameters
-from portable.lang.launch.filling import owners_of
 from portable.lang.launch.geometry import default_workgroup, groups
 from portable.lang.launch.launch import Launcher
-from portable.lang.launch.launchable import Launchable
-from portable.lang.tiles import lower
 from portable.namespace import device_of, elsewhere
 from portable.primitives import copy, reduce
-from portable.system.files import fork_safe_lock
 
-_MOST_ADJOINTS: Final = 256
 _MOST_FAMILIAR: Final = 4
 _MOST_KEPT: Final = 1 << 28
 """Bytes that loops keep before they are gone through in chunks."""
@@ -46,151 +42,12 @@ _MOST_BY_ONE: Final = 1 << 17
 """Numbers that one workgroup sums up."""
 
 
-@dataclass(eq=False)
-class _Needs(Exception):  # noqa: N818 - no error: a launch has to do more first
-    """What a launch of an adjoint needs.
-
-    Attributes
-    ----------
-    adjoint : Adjoint
-    written : frozenset of int
-        The arguments that the run which finds out how much is kept writes, with those of structs
-        in place.
-    gathered : tuple of int
-        Likewise the argument whose gradient each of the adjoint's gathers sums up.
-    """
-
-    adjoint: Adjoint
-    written: frozenset[int]
-    gathered: tuple[int, ...]
-
-
 class _Given(NamedTuple):
     """What an adjoint is launched with."""
 
     arguments: tuple[Any, ...]
     gradients: tuple[Any, ...]
     constants: dict[str, Any]
-
-
-_MAIN: Final = -1
-_MEASURE: Final = -2
-_PARTS: Final = {_MAIN: ("adjoint", "kept"), _MEASURE: ("kept", "counts")}
-
-
-class _Way(NamedTuple):
-    """Whether long loops keep little, and whether sums in no fixed order are refused."""
-
-    thrifty: bool = False
-    deterministic: bool = False
-
-
-class _Derived(Kernel):
-    """A kernel whose IR is made from another one's.
-
-    It takes three tuples: the arguments, their gradients, and what belongs to the part that it is:
-    of the adjoint itself the arrays of what is kept and None for each gather that was launched, of
-    the measurement the counts, of a gather the sizes of the ndrange.
-    """
-
-    def __init__(
-        self, primal: Kernel, dims: int, part: int, made: dict[Any, Adjoint], way: _Way
-    ) -> None:
-        defaults = dict(primal.parameters.defaults)
-        name, third = _PARTS.get(part, ("gather", "sizes"))
-        takes = Parameters(("arguments", "gradients", third), (), defaults)
-        Launchable.__init__(self, primal.options, takes)
-        Marked.__init__(self, primal.python)
-        self.__name__ = f"{primal.__name__}_{name}"
-        self.state = type(primal.state)()
-        self._states = [self.state]
-        self._lock = fork_safe_lock()
-        self._compiling = type(primal._compiling)(fork_safe_lock)
-        self._primal = primal
-        self._of = primal.state
-        self._dims = dims
-        self._part = part
-        self._made = made
-        self._way = way
-
-    def __reduce__(self) -> Any:
-        return _Derived, (self._primal, self._dims, self._part, {}, self._way)
-
-    @property
-    def reads(self) -> Mapping[Any, Any]:
-        """The outer names that the kernel read."""
-        return self._primal.reads
-
-    def renewed(self) -> Any:
-        """Another state where the kernel has another one."""
-        state = self._primal.renewed()
-        if state is not self._of:
-            with self._lock:
-                self._of, self.state = state, type(state)()
-        return self.state
-
-    def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
-        """The checked IR of a specialisation."""
-        adjoint = self._adjoint(wanted, capabilities)
-        if self._part == _MEASURE:
-            assert adjoint.measure is not None
-            made = adjoint.measure
-        elif self._part == _MAIN:
-            self._refuse_early(adjoint, wanted)
-            made = adjoint.kernel
-        else:
-            made = adjoint.gathers[self._part].kernel
-        return replace(made, ragged=wanted.ragged) if wanted.ragged else made
-
-    def _refuse_early(self, adjoint: Adjoint, wanted: Specialisation) -> None:
-        """Says what has to be done before, unless it was."""
-        given = wanted.parameters[2]
-        assert isinstance(given, CompositeSpec)
-        parts = (adjoint.kept, adjoint.shared, adjoint.gathers)
-        if len(given.items) == sum(map(len, parts)) + 3 * adjoint.sized:
-            return
-        owners, written = owners_of(wanted.parameters[:1]), frozenset[int]()
-        if adjoint.measure is not None:
-            pairs = zip(owners, adjoint.measure.parameters, strict=False)
-            written = frozenset(i for (i, _), x in pairs if x in adjoint.measure.written)
-        raise _Needs(adjoint, written, tuple(owners[x.parameter][0] for x in adjoint.gathers))
-
-    def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
-        plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
-        key = (self._of, self._dims, self._way, capabilities, plain)
-        with self._lock:
-            made = self._made.get(key)
-        if made is None:
-            made = self._make(wanted, capabilities)
-            with self._lock:
-                if len(self._made) >= _MOST_ADJOINTS:
-                    self._made.clear()
-                self._made[key] = made
-        return made
-
-    def _make(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
-        given, gradients = wanted.parameters[:2]
-        assert isinstance(given, CompositeSpec)
-        assert isinstance(gradients, CompositeSpec)
-        specs, names = given.items, list(self._primal.parameters.positional)
-        wanted_adjoint = replace(wanted, parameters=specs, ragged=())
-        ir = _in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
-        pairs = gradients_of(ir, names, specs, gradients.items)
-        restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
-        thrifty, deterministic = self._way
-        return adjoint_of(ir, restricted, self._dims, thrifty=thrifty, deterministic=deterministic)
-
-
-def _in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
-    """A kernel whose copies and matrix fragments are loads, stores and loops."""
-    plain = replace(
-        capabilities,
-        matrix_units=frozenset(),
-        async_copy=frozenset(),
-        lone_work_items=False,
-        vector_bytes=1,
-    )
-    return lower(kernel, plain)
 
 
 class AdjointKernel:
@@ -210,7 +67,7 @@ class AdjointKernel:
         self.__name__ = f"{primal.__name__}_adjoint"
         self.deterministic: Final = deterministic
         self._made: dict[Any, Adjoint] = {}
-        self._kernels: dict[tuple[int, int, bool], _Derived] = {}
+        self._kernels: dict[tuple[int, int, bool], Derived] = {}
         self._launchers: dict[Any, AdjointLauncher] = {}
 
     def __repr__(self) -> str:
@@ -230,12 +87,12 @@ class AdjointKernel:
             launcher = self._launchers[key] = AdjointLauncher(self, key)
         return launcher
 
-    def kernel(self, dims: int, part: int = _MAIN, *, thrifty: bool = False) -> Kernel:
+    def kernel(self, dims: int, part: int = MAIN, *, thrifty: bool = False) -> Kernel:
         """The kernel that is launched over so many dimensions, or one that is before it."""
         result = self._kernels.get((dims, part, thrifty))
         if result is None:
-            way = _Way(thrifty, self.deterministic)
-            result = _Derived(self.primal, dims, part, self._made, way)
+            way = Way(thrifty, self.deterministic)
+            result = Derived(self.primal, dims, part, self._made, way)
             result = self._kernels.setdefault((dims, part, thrifty), result)
         return result
 
@@ -248,7 +105,7 @@ class AdjointLauncher:
         self._key = key
         self._forward = adjoint.primal[key]
         self._plans: dict[Any, _Plan] = {}
-        self._familiar: tuple[tuple[_Same, _Plan], ...] = ()
+        self._familiar: tuple[tuple[SeenArguments, _Plan], ...] = ()
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launches the adjoint where its arrays live.
@@ -295,7 +152,7 @@ class AdjointLauncher:
         away = elsewhere() if all(isinstance(x, np.ndarray) for x in arrays) else None
         device = away or device_of(*arrays)
         self._check_overlaps(device, given)
-        key = (device.name, _signature(leaves), *map(constant_key, constants.items()))
+        key = (device.name, signature(leaves), *map(constant_key, constants.items()))
         known = self._plans.get(key)
         if known is not None:
             plan = known
@@ -305,10 +162,10 @@ class AdjointLauncher:
             launcher = self._adjoint.kernel(dims)[self._key]
             sizes = self._forward.asked(device)
             plan = _Plan(device, away is not None, dims, prod(padded), sizes, launcher)
-            if len(self._plans) >= _MOST_ADJOINTS:
+            if len(self._plans) >= MOST_ADJOINTS:
                 self._plans.clear()
             self._plans[key] = plan
-        fresh = _Same.of(leaves, constants)
+        fresh = SeenArguments.of(leaves, constants)
         if fresh is not None:
             self._familiar = ((fresh, plan), *self._familiar[: _MOST_FAMILIAR - 1])
         return plan
@@ -320,7 +177,7 @@ class AdjointLauncher:
                 plan.launcher(*given[:2], (), **given.constants)
             else:
                 self._launch_all(plan, plan.needs.adjoint, given)
-        except _Needs as found:
+        except Needs as found:
             plan.needs = found
             self._widen(plan, found.adjoint)
             self._launch_all(plan, found.adjoint, given)
@@ -370,11 +227,16 @@ class AdjointLauncher:
         """How much each work-item keeps at most, as a run of the kernel tells, or told before."""
         assert plan.needs is not None
         same = tuple(x.shape if is_array(x) else x for x in flattened(given.arguments))
-        if plan.heights is not None and plan.heights[0] == same:
+        whole = tuple(None if isinstance(x, float) else x for x in same)
+        if plan.heights is not None and plan.heights[0] in (same, whole):
             return plan.heights[1]
+        known = plan.needs.heights(flattened(given.arguments))
+        if known is not None:
+            plan.heights = whole, known
+            return known
         zeros = np.zeros(len(plan.needs.adjoint.kept), np.int32)
         counts = zeros if plan.on_host else plan.device.from_numpy(zeros)
-        measure = self._adjoint.kernel(plan.dims, _MEASURE, thrifty=plan.thrifty)[self._key]
+        measure = self._adjoint.kernel(plan.dims, MEASURE, thrifty=plan.thrifty)[self._key]
         arguments = _spared(given.arguments, plan.needs.written)
         measure(arguments, given.gradients, (counts,), **given.constants)
         told = counts if plan.on_host else plan.device.to_numpy(counts)
@@ -492,7 +354,7 @@ class _Plan:
         Of the ndrange.
     launcher : Launcher
         Of the adjoint.
-    needs : _Needs or None
+    needs : Needs or None
         What is to be done beside that, once it is known.
     thrifty : bool
         Whether its loops keep little, since what they would keep was too much.
@@ -507,68 +369,13 @@ class _Plan:
     items: int
     sizes: tuple[int, int, int]
     launcher: Launcher
-    needs: _Needs | None = None
+    needs: Needs | None = None
     thrifty: bool = False
     heights: tuple[Any, tuple[int, ...]] | None = None
 
     def room(self, shape: tuple[int, ...], kind: DType) -> Any:
         """An array for what a launch keeps or hands on."""
         return np.empty(shape, kind.numpy) if self.on_host else self.device.empty(shape, kind)
-
-
-@dataclass(frozen=True)
-class _Same:
-    """Arguments that were looked at: recognised where the very same arrays come again.
-
-    Attributes
-    ----------
-    device : Device
-        The one in use.
-    arrays : tuple
-        Their numbers among all arguments, weak references and shapes.
-    others : tuple
-        The numbers of what is no array, and its kind.
-    constants : tuple
-    """
-
-    device: Device
-    arrays: tuple[Any, ...]
-    others: tuple[Any, ...]
-    constants: tuple[Any, ...]
-
-    @staticmethod
-    def of(leaves: Sequence[Any], constants: Mapping[str, Any]) -> _Same | None:
-        """What recognises them; None for arrays that nothing can remember without keeping them."""
-        try:
-            arrays = tuple((i, ref(x), x.shape) for i, x in enumerate(leaves) if is_array(x))
-        except TypeError:
-            return None
-        others = tuple((i, _kind(x)) for i, x in enumerate(leaves) if not is_array(x))
-        keys = tuple(map(constant_key, constants.items()))
-        return _Same(registry.device(), arrays, others, keys)
-
-    def recognises(self, leaves: Sequence[Any], constants: Mapping[str, Any]) -> bool:
-        """Whether they are the same arrays, and numbers like those."""
-        if len(leaves) != len(self.arrays) + len(self.others):
-            return False
-        if registry.device() is not self.device:  # which NumPy's arrays may go by
-            return False
-        for i, known, shape in self.arrays:
-            x = leaves[i]
-            if known() is not x or x.shape != shape:
-                return False
-        if any(_kind(leaves[i]) != kind for i, kind in self.others):
-            return False
-        return tuple(map(constant_key, constants.items())) == self.constants
-
-
-def _kind(x: Any) -> Any:
-    """What a plan depends on in an argument that is no array."""
-    return type(x) if isinstance(x, bool | int | float | complex | np.generic) else x
-
-
-def _signature(leaves: Sequence[Any]) -> Any:
-    return tuple((x.dtype, len(x.shape)) if is_array(x) else _kind(x) for x in leaves)
 
 
 def vjp(forward: Kernel, *, deterministic: bool = False) -> AdjointKernel:
@@ -622,6 +429,6 @@ def vjp(forward: Kernel, *, deterministic: bool = False) -> AdjointKernel:
     return _adjoint_of(forward, deterministic)
 
 
-@lru_cache(maxsize=_MOST_ADJOINTS)
+@lru_cache(maxsize=MOST_ADJOINTS)
 def _adjoint_of(forward: Kernel, deterministic: bool) -> AdjointKernel:
     return AdjointKernel(forward, deterministic=deterministic)

@@ -43,7 +43,7 @@ from portable.lang.launch.filling import owners_of
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
-from portable.namespace import device_of, elsewhere, on_device
+from portable.namespace import device_of, elsewhere, view_on
 from portable.profiling.timeline import on_host
 from portable.system.console import waiting
 from portable.system.files import fork_safe_lock
@@ -353,7 +353,7 @@ def source(
         raise UnsupportedError(
             f"{chosen.name} runs kernels without generating source; name another device"
         )
-    views = [_view(chosen, x) if is_array(x) else None for x in leaves]
+    views = [view_on(chosen, x) if is_array(x) else None for x in leaves]
     try:
         wanted = launcher.specialised(chosen, args, views, constants)
         ir = launcher.kernel.translated(wanted, chosen.capabilities)
@@ -366,10 +366,3 @@ def _where_run(arrays: list[Any]) -> Device:
     """The device of a launch with these arrays."""
     away = elsewhere() if all(isinstance(x, np.ndarray) for x in arrays) else None
     return away or device_of(*arrays)
-
-
-def _view(device: Device, x: Any) -> ArrayView:
-    if isinstance(x, np.ndarray) and not device.owns(x):
-        address = x.__array_interface__["data"][0]
-        return ArrayView(x.dtype, x.shape, x.strides, None, address, writable=x.flags.writeable)
-    return device.view(on_device(device, x))

@@ -37,7 +37,7 @@ def _takes_numpy(device: Device) -> bool:
     return device.owns(_SAMPLE)
 
 
-# Where the parameters of a network lie in the one vector that holds them all.
+# -- layout ----------------------------------------------------------------------------------------
 
 _MULTIPLE: Final = 16
 """Every part starts at a multiple of so many elements, which suits the widest vector loads."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from portable.nn.network import Network
 from portable.nn.optimizers import Optimizer
 from portable.nn.schedules import Schedule
 from portable.nn.team import Team
+from portable.system.console import Progress
 
 # The samples of a training, checked and where the network is.
 
@@ -166,36 +166,23 @@ def _largest(model: Network, name: str, part: Any) -> float:
     return value
 
 
-# The epochs of a training, and what is watched meanwhile.
+# -- run -------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def progress_bar(epochs: int, wanted: bool | None) -> Iterator[Callable[[History], None]]:
     """Gives a function to call after each epoch; it does nothing where no bar is wanted."""
-    if not (sys.stderr.isatty() if wanted is None else wanted):
-        yield lambda history: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    with Progress(wanted) as line:
+        last = ""
 
-    columns = (
-        TextColumn("epoch"),
-        MofNCompleteColumn(),
-        BarColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=epochs)
-        yield lambda history: bar.update(
-            task, completed=history.epochs, description=_losses(history)
-        )
+        def show(history: History) -> None:
+            nonlocal last
+            last = f"epoch {history.epochs}/{epochs}: {_losses(history)}"
+            line.update(last, history.epochs / epochs)
+
+        yield show
+        if last and line.shown:
+            line.say(last)
 
 
 def _losses(history: History) -> str:

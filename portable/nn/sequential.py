@@ -168,7 +168,7 @@ def perceptron(sizes: Sequence[int], activation: str) -> list[Layer]:
     return layers[:-1]
 
 
-# Networks of layers of any kind, one after the other.
+# -- sequential ------------------------------------------------------------------------------------
 
 _SAVED: Final = frozenset(LAYERS.values())
 _MADE_OF: Final = ("layers", "shortcut")

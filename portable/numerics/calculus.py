@@ -176,7 +176,7 @@ def _slid(long: Any, short: Any, mode: str) -> Any:
     return out
 
 
-# Derivatives and integrals of what is known at points.
+# -- calculus --------------------------------------------------------------------------------------
 
 _KINDS = ("real floating", "complex floating")
 

@@ -103,7 +103,7 @@ def logspace(
     return powers if dtype is None else xp.astype(powers, dtype)
 
 
-# Elements counted by value: histograms.
+# -- counting --------------------------------------------------------------------------------------
 
 LOCAL_BINS: Final = 2048
 """The most bins that a workgroup keeps in local memory of its own."""

@@ -170,7 +170,7 @@ def _lexicographic(xp: Any, x: Any) -> Any:
     return order
 
 
-# Medians and quantiles, from sorted elements.
+# -- quantiles -------------------------------------------------------------------------------------
 
 Axis = int | Sequence[int] | None
 Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]

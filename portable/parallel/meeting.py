@@ -77,7 +77,7 @@ class Interrupts:
         os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, text.encode())
 
 
-# How the members of a group meet on the host: as threads of a process, or as processes by MPI.
+# -- meeting ---------------------------------------------------------------------------------------
 
 Array = np.ndarray[Any, Any]
 Operation = Literal["sum", "max", "min"]

@@ -67,7 +67,7 @@ def _arrived() -> None:
     """What was enqueued in order needs no waiting for."""
 
 
-# A member of a group, and what it does together with the others.
+# -- member ----------------------------------------------------------------------------------------
 
 
 class Transfer:

@@ -105,7 +105,7 @@ def topk(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> TopK:
     return TopK(released(values), positions)
 
 
-# Reductions by any operation.
+# -- reducing --------------------------------------------------------------------------------------
 
 _LANES: Final = 4
 

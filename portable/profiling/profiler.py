@@ -9,15 +9,13 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final, Self
 
-from rich.table import Table
-
 from portable import registry
 from portable.errors import LaunchError
 from portable.namespace import synchronize
 from portable.profiling import timeline
 from portable.profiling.timeline import Entry, Span
-from portable.system.console import html, literal, rendered
 from portable.system.files import write_whole
+from portable.system.tables import Table, html
 
 _MICRO: Final = 1e6
 
@@ -90,9 +88,8 @@ class profile:  # noqa: N801  (read as a verb: `with portable.profile("trace.jso
     def table(self) -> Table:
         """What took how long: a row per device, kernel or kind of copy, the longest first."""
         table = Table(title="Profile")
-        for heading in ("device", "what", "size", "times", "total", "mean", "share"):
-            left = heading in ("device", "what", "size")
-            table.add_column(heading, overflow="fold", justify="left" if left else "right")
+        table.add_columns("device", "what", "size")
+        table.add_columns("times", "total", "mean", "share", right=True)
         groups: dict[tuple[str, str, str], list[float]] = {}
         for span in self.spans:
             groups.setdefault((span.device, span.entry.name, _size(span.entry)), []).append(
@@ -107,17 +104,14 @@ class profile:  # noqa: N801  (read as a verb: `with portable.profile("trace.jso
             numbers = (
                 f"{len(seconds)}", _time(total), _time(total / len(seconds)), f"{share:.0%}"
             )  # fmt: skip
-            table.add_row(*map(literal, (*key, *numbers)))
+            table.add_row(*key, *numbers)
         return table
 
     def __str__(self) -> str:
-        return rendered(self.table())
+        return self.table().text()
 
     def __repr__(self) -> str:
         return f"<portable profile of {len(self.spans)} launches and copies>"
-
-    def __rich__(self) -> Table:
-        return self.table()
 
     def _repr_html_(self) -> str:
         return html(self.table())

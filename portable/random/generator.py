@@ -145,7 +145,7 @@ class Integers:
         return (uint64(words[lane]) << 32) | uint64(words[lane + 1])
 
 
-# `Generator`: random arrays of a device's own library.
+# -- generator -------------------------------------------------------------------------------------
 
 _WORDS: Final = 2**64
 _STREAMS: Final = 2**32

@@ -107,7 +107,7 @@ def fence(w: Workgroup, order: s.MemoryOrder, scope: s.MemoryScope) -> None:
         w.clock.tick()
 
 
-# Atomic operations: one work-item after the other, in the order of their linear local ids.
+# -- atomics ---------------------------------------------------------------------------------------
 
 _CHAINS: Final[dict[str, np.ufunc]] = {
     "add": np.add,

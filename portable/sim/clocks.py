@@ -75,7 +75,7 @@ class Threads:
         return generic
 
 
-# Who knows of whose accesses: vector clocks over workgroups, with details for work-items.
+# -- clocks ----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

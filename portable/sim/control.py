@@ -121,7 +121,7 @@ def _stuck(w: Workgroup, strands: list[Strand]) -> Generator[Pause, None, bool]:
     return False
 
 
-# Variables, branches and loops under masks.
+# -- control ---------------------------------------------------------------------------------------
 
 
 def assign(w: Workgroup, name: str, value: Value) -> None:

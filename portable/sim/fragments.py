@@ -69,7 +69,7 @@ class Part:
         return tuple(out)
 
 
-# Matrix fragments: one whole matrix for each instance of the scope that holds it.
+# -- fragments -------------------------------------------------------------------------------------
 
 
 class _Holders:
@@ -226,7 +226,10 @@ def _(statement: s.Multiply, b: Builder) -> Step:
             limits = [holders.shared(w, "the valid part of a product", v(w)) for v in valid]
             _check_zeros(w, site, holders, (x, y), limits[2])
             product = np.where(_needed(product.shape[1:], limits[0], limits[1]), product, 0)
-        _matrices(w, accumulator, holders)[holders.instances] += product
+        sums = _matrices(w, accumulator, holders)
+        if statement.anew:
+            sums[holders.instances] = 0
+        sums[holders.instances] += product
         w.changes += 1
 
     return Plain(run)
@@ -260,10 +263,11 @@ def _(statement: s.ForElements, b: Builder) -> Step:
     def run(w: Workgroup) -> Running:
         holders = _Holders(w, fragment.scope, site)
         matrices = _matrices(w, fragment, holders).reshape(holders.all, -1)
+        others = [_matrices(w, x, holders).reshape(holders.all, -1) for x in statement.partners]
         remaining = w.active
         for number in range(deal.rounds(holders)):
             w.active = remaining
-            elements = deal.round(w, holders, number, matrices)
+            elements = deal.round(w, holders, number, (matrices, *others))
             taking = w.active
             if not taking.count:
                 break
@@ -288,7 +292,9 @@ class _Deal:
         """Until all elements are dealt."""
         return -(-self._total // int(holders.sharers.min()))
 
-    def round(self, w: Workgroup, holders: _Holders, number: int, matrices: Value) -> Value:
+    def round(
+        self, w: Workgroup, holders: _Holders, number: int, matrices: tuple[Value, ...]
+    ) -> Value:
         """Bind the variables; work-items without an element become inactive."""
         element = holders.rank + number * holders.sharers
         w.active = w.active.where(element < self._total)
@@ -297,7 +303,9 @@ class _Deal:
         index_type = w.kernel.index_type.numpy
         w.env[row.name] = (element // self._columns).astype(index_type)
         w.env[column.name] = (element % self._columns).astype(index_type)
-        assign(w, self._statement.value.name, matrices[holders.members, element])
+        variables = self._statement.value, *self._statement.others
+        for variable, held in zip(variables, matrices, strict=True):
+            assign(w, variable.name, held[holders.members, element])
         position: Value = holders.members * self._total + element
         return position
 

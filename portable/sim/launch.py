@@ -211,7 +211,7 @@ class Survey:
         return addresses
 
 
-# One launch of a kernel: what its workgroups share.
+# -- launch ----------------------------------------------------------------------------------------
 
 
 class Launch:

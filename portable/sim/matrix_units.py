@@ -150,9 +150,14 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     registers = tuple(v.name for v in statement.outputs)
     turned = [bool(b.constant(x)) for x in statement.inputs[2:]] or [False, False]
     extents = 64, 2 * len(registers)
+    anew = statement.name.endswith(".anew")
+    kinds = [v.type for v in statement.outputs] if anew else []
 
     def run(w: Workgroup) -> None:
         _meet(w, site, statement.name)
+        for name, kind in zip(registers, kinds, strict=False):
+            assert isinstance(kind, DType)
+            assign(w, name, np.zeros(w.size, kind.numpy))
         descriptors = [x(w) for x in inputs[:2]]
         for warpgroup in _present(w):
             left, right = (_same(w, site, x, warpgroup) for x in descriptors)
@@ -172,7 +177,7 @@ def _same(w: Workgroup, site: Site, x: Value, warpgroup: int) -> int:
     return int(mine[0])
 
 
-# Matrix instructions of a warp: products, loads of their operands, and trades between lanes.
+# -- matrix units ----------------------------------------------------------------------------------
 
 WARP: Final = 32
 _LANE: Final = np.arange(WARP)

@@ -235,7 +235,7 @@ def wrote(low: int, written: Value) -> None:
         allocation.unwritten[mine] &= ~written[begin - low : end - low]
 
 
-# Arrays as the simulator holds them, and single accesses to them.
+# -- memory ----------------------------------------------------------------------------------------
 
 _INDEX: Final = np.dtype(np.int64)
 _UNSIGNED: Final = np.dtype(np.uint64)

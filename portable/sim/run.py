@@ -175,7 +175,7 @@ def _out_of_patience(launch: Launch, runner: _Runner) -> None:
     )
 
 
-# Running a kernel in the simulator.
+# -- run -------------------------------------------------------------------------------------------
 
 STATEMENTS = (
     access,

@@ -173,7 +173,7 @@ def _until(w: Workgroup, site: Site, passed: Callable[[], bool]) -> Running:
         return
 
 
-# The statements that copy between global and local memory, and wait for copies.
+# -- transfers -------------------------------------------------------------------------------------
 
 
 @step.register

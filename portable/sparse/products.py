@@ -309,7 +309,7 @@ def csr_rows_by_matrix(a: Rows, x: kl.Array, out: kl.Array, *, ACC: Any) -> None
         out[row, j] = total
 
 
-# Which kernels multiply a sparse matrix on a device, and with how many work-items.
+# -- products --------------------------------------------------------------------------------------
 
 _LONG: Final = 128
 _TIMES_MEAN: Final = 8

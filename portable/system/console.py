@@ -1,25 +1,21 @@
-"""How commands print tables."""
+"""What a terminal is told: how far work is, and text of others that must not steer it."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import StringIO
 from threading import Event, Thread
 from time import perf_counter
-from typing import Final
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
-_PLAIN_WIDTH: Final = 240
-
+from typing import Final, Self
 
 _PATIENCE: Final = 2.0
 """Seconds after which a terminal is told what it waits for."""
 _EACH: Final = 1.0
+
+_OFTEN: Final = 0.1
+"""Seconds from one look at the progress to the next."""
 
 
 @contextmanager
@@ -65,37 +61,45 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
-def literal(text: str) -> str:
-    """`text` for a cell of a table, without a meaning to the terminal or to rich's markup."""
-    return escape(printable(text))
+class Progress:
+    """A line on the error output that says how far something is; wiped out at its end.
 
+    A context manager. Where the error output is no terminal only what is said is written.
 
-def show(table: Table) -> None:
-    """Print a table: boxed in a terminal, plain columns where something else reads the output."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_PLAIN_WIDTH, color_system=None)
-        table.box = None
-        table.pad_edge = False
-    if table.title:
-        console.print(table.title, style="table.title")
-        table.title = None  # a table of few columns would break it into lines
-    console.print(table)
+    Parameters
+    ----------
+    shown : bool, optional
+        Whether the line is written; where the error output is a terminal, if left out.
+    """
 
+    def __init__(self, shown: bool | None = None) -> None:
+        self.shown = sys.stderr.isatty() if shown is None else shown
+        self._began = perf_counter()
+        self._next = 0.0
 
-def rendered(table: Table) -> str:
-    """A table as plain text, for `str` and notebooks without colours."""
-    console = Console(width=_PLAIN_WIDTH, color_system=None, file=StringIO())
-    with console.capture() as captured:
-        console.print(table)
-    lines = captured.get().splitlines()
-    return "\n".join(line.rstrip() for line in lines)
+    def __enter__(self) -> Self:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self._write("")
 
-def html(*parts: Table | str) -> str:
-    """Tables and lines of text for notebooks."""
-    console = Console(width=_PLAIN_WIDTH, record=True, file=StringIO())
-    for part in parts:
-        console.print(part if isinstance(part, Table) else literal(part), highlight=False)
-    style = "<pre style='white-space: pre; overflow-x: auto; line-height: normal'>{code}</pre>"
-    return console.export_html(inline_styles=True, code_format=style)
+    def update(self, text: str, share: float | None = None) -> None:
+        """Says what is done now, and how much of all is done, from 0 to 1."""
+        now = perf_counter()
+        if now < self._next and share != 1:
+            return
+        self._next = now + _OFTEN
+        if share:
+            left = (now - self._began) * (1 - share) / share
+            text = f"{share:4.0%} {text}, {left:.0f} s left" if share < 1 else f"100% {text}"
+        self._write(printable(text)[: shutil.get_terminal_size().columns - 1])
+
+    def say(self, text: str) -> None:
+        """Writes a line that stays."""
+        self._write("")
+        sys.stderr.write(f"{printable(text)}\n")
+
+    def _write(self, line: str) -> None:
+        if self.shown:
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 from uuid import uuid4
 
-# One process at a time.
-
 # Locks that a forked child finds open, whatever thread of its parent held them.
 #
 # Threads do not go along into a forked child, so that one which held a lock would never open it.

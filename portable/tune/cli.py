@@ -10,13 +10,12 @@ from time import monotonic
 from typing import Any, Final, Self
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from portable import registry
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import PortableError
+from portable.system.console import Progress
 from portable.tune.evaluate import TUNABLES, Isolated, evaluator_of
 from portable.tune.search import Search, Trial
 from portable.tune.space import Parameters
@@ -107,21 +106,19 @@ class _Searches:
         self._device = device
         self._budget = budget
         self._patience = patience
-        self._console = Console(stderr=True)
-        self._progress = _progress(self._console)
-        self._all = self._progress.add_task(f"all {count} searches", total=count * budget, best="")
+        self._count = count
+        self._progress = Progress()
         self._done = 0
 
     def __enter__(self) -> Self:
-        self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self._progress.__exit__()
 
     def say(self, text: str) -> None:
         """A line above the progress."""
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._progress.say(text)
 
     def choices(self, dtype: DType, sizes: Sequence[Size]) -> list[Parameters]:
         """The fastest choice for each size for which one worked."""
@@ -157,19 +154,16 @@ class _Searches:
 
     def _searched(self, search: Search, dtype: DType, size: Size) -> Parameters | None:
         label = f"{self._tunable.space.kernel} {dtype.short} {'x'.join(map(str, size))}"
-        task = self._progress.add_task(label, total=self._budget, best="")
-        began = monotonic()
+        began, whole = monotonic(), self._count * self._budget
         try:
             for _ in search.run():
                 spent = min(monotonic() - began, self._budget)
                 best = _rate(self._tunable, size, search.best)
-                self._progress.update(task, completed=spent, best=best)
-                self._progress.update(self._all, completed=self._done * self._budget + spent)
+                share = (self._done * self._budget + spent) / whole if whole else None
+                self._progress.update(f"{label} {best}", share)
         except KeyboardInterrupt:
             self._interrupt()
         self._done += 1
-        self._progress.update(self._all, completed=self._done * self._budget)
-        self._progress.remove_task(task)
         for line in _summary(label, self._tunable, size, search):
             self.say(line)
         return self._tunable.entry(size, search.best.choice) if search.best else None
@@ -179,18 +173,6 @@ def _in_use(tunable: Tunable, device: Device, dtype: DType) -> list[Parameters]:
     """The table's choices, without what is no matter of the search."""
     listed = lookup(tunable.space, dtype, device.capabilities)
     return [{name: choice[name] for name in tunable.space.values} for choice in listed]
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("time left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[best]}"),
-        console=console,
-        transient=True,
-    )
 
 
 def _rate(tunable: Tunable, size: Size, best: Trial | None) -> str:

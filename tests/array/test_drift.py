@@ -272,7 +272,7 @@ PRODUCTS: dict[str, tuple[int, int, int]] = {
     "few columns": (3, 300_000, 3),
     "a few rows": (10, 1 << 20, 10),
     "tiles": (64, 1 << 17, 64),
-    "packed": (640, 1 << 13, 640),
+    "large tiles": (640, 1 << 13, 640),
 }
 """Rows, products of a sum, and columns: more than one of each way on processors."""
 

@@ -11,9 +11,7 @@ import pytest
 import portable
 from portable import numerics
 from portable.backend import Device
-from portable.linalg.products import launches as gemm_launches
 from portable.linalg.products.check import tolerance
-from portable.linalg.products.plan import planned
 from portable.tune.verify import worst_error
 
 Array = np.ndarray[Any, Any]
@@ -96,23 +94,6 @@ def test_products_of_ordinary_extents(
         for _ in range(_CALLS):
             left, right = _on(ours, a, "a" in turned), _on(ours, b, "b" in turned)
             _assert_product(product(xp, left, right), a, b)
-
-
-@pytest.mark.parametrize("product", _PRODUCTS)
-def test_packed_products(ours: Device, monkeypatch: pytest.MonkeyPatch, product: Product) -> None:
-    """Its launches hold structs; on devices that never pack, tiles take the same ways."""
-    alone = ours.capabilities.lone_work_items
-    monkeypatch.setattr(gemm_launches, "packing_pays", lambda *_: alone)
-    planned.cache_clear()
-    try:
-        for m, k, n in ((37, 41, 29), (29, 37, 41)):
-            for turned in ("", "a", "b"):
-                a, b = _operands(m, k, n, "float32", turned)
-                for _ in range(_CALLS):
-                    left, right = _on(ours, a, "a" in turned), _on(ours, b, "b" in turned)
-                    _assert_product(product(portable.xp(ours), left, right), a, b)
-    finally:
-        planned.cache_clear()
 
 
 @pytest.mark.needs_compiler

@@ -76,12 +76,12 @@ def test_samples_that_disagree_are_followed_by_more_and_marked() -> None:
     assert ours.doubt == "samples disagree"
     assert peer.doubt == ""
     (table,) = tables([cell])
-    (ratio,) = next(column for column in table.columns if column.header == "ratio").cells
+    (ratio,) = table.cells("ratio")
     assert str(ratio).endswith("?")
-    assert "disagree" in str(table.caption)
+    assert "disagree" in table.caption
     calm = measured(FakeClock(), pace, ours=Script(), peer=Script())
     (table,) = tables([calm])
-    assert table.caption is None
+    assert not table.caption
 
 
 def test_notes_name_the_peers_and_which_of_ours_was_the_fastest() -> None:
@@ -94,7 +94,7 @@ def test_notes_name_the_peers_and_which_of_ours_was_the_fastest() -> None:
 
     def notes() -> list[str]:
         (table,) = tables([cell])
-        (text,) = next(column for column in table.columns if column.header == "notes").cells
+        (text,) = table.cells("notes")
         return str(text).split("\n")
 
     assert notes() == ["PyTorch", "ours: prepared"]
@@ -275,8 +275,8 @@ def test_every_state_of_a_cell_can_be_shown() -> None:
         Cell("scripted", "fake", "f32", (4,), "4", None, failure="[no] library"),
         Cell("other", "fake", "f32", (4,), "4", None, failure="[no] library"),
     ]
-    assert [table.row_count for table in tables(cells)] == [4, 1]
-    assert [ladder_table(cell, {}).row_count for cell in cells] == [2, 2, 2, 1, 1]
+    assert [len(table.rows) for table in tables(cells)] == [4, 1]
+    assert [len(ladder_table(cell, {}).rows) for cell in cells] == [2, 2, 2, 1, 1]
 
 
 def test_compiling_runs_ours_once_and_hides_failures() -> None:

@@ -118,7 +118,7 @@ def test_results_hold_and_show_what_libraries_ran_with(
     write(tmp_path / "found.json", results)
     assert load(tmp_path / "found.json") == results
     (table,) = peer_tables(results.environment)
-    assert table.row_count == 1
+    assert len(table.rows) == 1
     said = "\n".join(remarks(results.environment))
     assert "started without OPENBLAS_L2_SIZE=9" in said
     assert "Held back: OpenBLAS of numpy runs kernels for Haswell, not for AVX-512." in said

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from portable.errors import DataError
-from portable.system.console import show
+from portable.system.tables import show
 from portable.tune.stopwatch import Timing
 from portable_bench.operation import Work
 from portable_bench.page import page

@@ -62,7 +62,7 @@ def test_a_cell_that_ends_its_process_says_so_and_stops_no_other(
     timed = [cells[name].ours[0] for name in ("first", "second", "third", "last")]
     assert all(outcome.timed and outcome.verified for outcome in timed)
     assert not multiprocessing.active_children()
-    assert [table.row_count for table in tables(list(cells.values()))] == [1] * 7
+    assert [len(table.rows) for table in tables(list(cells.values()))] == [1] * 7
 
 
 def test_a_program_that_kills_its_compiler_is_told_when_its_turn_comes() -> None:

@@ -72,8 +72,8 @@ def products(method: Method) -> float:
         return float(shape.images * places * depth * shape.filters)
     if isinstance(method, Lanes):
         plan, blocks = method.plan, method.blocks
-        pixels = (blocks.rows - 1) * blocks.width + shape.result[1]
-        tiles = -(-pixels // plan.pixels) * -(-shape.result[0] // blocks.rows) * shape.images
+        pixels = (blocks.rows - 1) * blocks.width + blocks.result[1]
+        tiles = -(-pixels // plan.pixels) * -(-blocks.result[0] // blocks.rows) * shape.images
         panels = -(-blocks.filters // plan.filters) * shape.groups
         return float(tiles * plan.pixels * panels * plan.filters * depth)
     if isinstance(method, WinogradBlocks | Winograd):

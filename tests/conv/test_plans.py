@@ -192,7 +192,7 @@ def test_rows_are_written_whole(stride: int, channels: int) -> None:
         room = np.full(2 * method.rearranged_elements[0], np.nan, np.float16)
         method._rearrange(x, room)
         filters = np.full((9, channels, 1, 16), np.nan, np.float16)
-        arrange_filters[(16, channels), None](w, filters, 12, 1, TURNED=False)
+        arrange_filters[(16, channels), None](w, filters, 12, 1, TAPS=(3, 3), TURNED=False)
     assert room.size
     assert not np.isnan(room).any()
     assert (filters == (np.arange(16) < 12)).all()

@@ -11,6 +11,7 @@ import portable as pt
 from portable import sim
 from portable.backend import Device
 from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, prepare
+from portable.conv.direct.depthwise import Depthwise
 from portable.conv.direct.grouped import Grouped
 from portable.conv.direct.lanes import Lanes
 from portable.conv.winograd.points import transforms
@@ -91,16 +92,18 @@ def test_without_races(name: str, profile: str) -> None:
 
 
 def test_which_way_they_go() -> None:
-    """A processor takes lanes of pixels, and lanes of channels where these are neighbours."""
+    """A processor takes lanes of channels where vectors hold some, else lanes of pixels."""
 
-    def way(device: str, layout: Any) -> Any:
-        w = np.zeros((64, 1, 3, 3), np.float32)
-        shape = (1, 64, 20, 20) if layout == "NCHW" else (1, 20, 20, 64)
+    def way(device: str, layout: Any, channels: int) -> Any:
+        w = np.zeros((channels, 1, 3, 3), np.float32)
+        shape = (1, channels, 20, 20) if layout == "NCHW" else (1, 20, 20, channels)
         with pt.use(device):
-            return type(prepare(shape, w, groups=64, layout=layout)._route.method)
+            return type(prepare(shape, w, groups=channels, layout=layout)._route.method)
 
-    assert [way("simulator:intel-cpu", layout) for layout in LAYOUTS] == [Lanes, Grouped]
-    assert [way("simulator:h200", layout) for layout in LAYOUTS] == [Grouped, Grouped]
+    processor, crowd = "simulator:intel-cpu", "simulator:h200"
+    assert [way(processor, layout, 64) for layout in LAYOUTS] == [Depthwise, Depthwise]
+    assert [way(processor, layout, 6) for layout in LAYOUTS] == [Lanes, Grouped]
+    assert [way(crowd, layout, 64) for layout in LAYOUTS] == [Grouped, Grouped]
 
 
 @pytest.mark.parametrize("shape", [(1, 64, 112, 112), (2, 2048, 7, 7), (3, 3, 1, 5000)])

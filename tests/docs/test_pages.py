@@ -5,14 +5,19 @@ from __future__ import annotations
 import importlib
 import linecache
 import re
+from contextlib import suppress
+from functools import reduce
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
 import portable as pt
 from portable.backend import Device
+from portable.cli import main
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -21,6 +26,13 @@ PAGES = [
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     if BLOCK.search(page.read_text())
 ]
+
+NAME = re.compile(r"\b(portable(?:_backends|_bench|_data)?(?:\.[A-Za-z_]\w*)+)")
+QUOTED_NAME = re.compile(rf"`{NAME.pattern}`")
+FILE = re.compile(r"\b(?:portable|backends|bench|tests|docs|examples)/[\w./-]*\w")
+COMMAND = re.compile(r"(?:^\$ |^|`|&& )portable ([a-z][^`\n#|&]*)", re.MULTILINE)
+INVENTED = {"bench/operations/logsumexp.py"}
+"""Files that a guide has its readers write."""
 
 
 def blocks(page: Path) -> list[str]:
@@ -76,6 +88,60 @@ def test_every_public_name_is_in_the_reference(module: str) -> None:
     names -= {n for n in names if f"`{n}`" in pages or f"::: {module}.{n}\n" in pages + "\n"}
     names -= {n for n in names if f"# {module}.{n}\n" in pages}
     assert not names or module in WHOLE
+
+
+def attribute(thing: Any, name: str) -> Any:
+    """What a module or class has by a name; of a field the annotation will do."""
+    fields = getattr(thing, "__annotations__", {})
+    return fields[name] if name in fields else getattr(thing, name)
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name is a module, or what one has."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        with suppress(ImportError, AttributeError):
+            reduce(attribute, parts[length:], importlib.import_module(".".join(parts[:length])))
+            return True
+    return False
+
+
+def test_names_and_files_that_texts_tell_of_are_there() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    sources = [f for x in ("portable", "backends", "bench") for f in (ROOT / x).rglob("*.py")]
+    names = {(page.name, name) for page in pages for name in NAME.findall(page.read_text())}
+    paths = {(page.name, path) for page in pages for path in FILE.findall(page.read_text())}
+    names |= {(x.name, name) for x in sources for name in QUOTED_NAME.findall(x.read_text())}
+    groups = entry_points().groups
+    missing = {pair for pair in names if pair[1] not in groups and not is_there(pair[1])}
+    missing |= {x for x in paths if x[1] not in INVENTED and not any(ROOT.glob(x[1] + "*"))}
+    assert len(names) > 500
+    assert missing == set()
+
+
+def options_of(command: click.Command) -> set[str]:
+    """The options of a command; of a group, those of what it runs unless told otherwise, too."""
+    words = {word for x in command.params for word in (*x.opts, *x.secondary_opts)}
+    if isinstance(command, click.Group) and "run" in command.commands:
+        words |= options_of(command.commands["run"])
+    return words | {"--help"}
+
+
+def test_commands_that_pages_show_have_these_options() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    lines = [line for page in pages for line in COMMAND.findall(page.read_text())]
+    assert len(lines) > 30
+    for line in lines:
+        command: click.Command = main
+        words = line.split()
+        while isinstance(command, click.Group) and words:
+            inner = command.get_command(click.Context(command), words[0])
+            if inner is None:
+                break
+            command, words = inner, words[1:]
+        assert command is not main, line
+        given = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert given <= options_of(command), line
 
 
 def test_every_variable_of_the_environment_is_in_the_settings() -> None:

@@ -108,14 +108,6 @@ WAYS: Final[tuple[Way, ...]] = (
         "sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 512), (512, 8)),
         _many_units,
     ),
-    _way(
-        "packed operands", doors.PRODUCT, "pack_right multiply", ((1024, 256), (256, 256)),
-        _compiled_alone,
-    ),
-    _way(
-        "packed operands, double", doors.PRODUCT, "pack_right multiply", ((450, 450), (450, 450)),
-        _compiled_alone, "float64",
-    ),
     _way("a vector", doors.ARRAY_PRODUCT, "matrix_by_vector", ((20, 24), (24, 1)), _alone),
     _way(
         "a vector of complex numbers", doors.ARRAY_PRODUCT, "pairs_by_vector",
@@ -256,7 +248,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     # products
     "gemm_naive": "tests/linalg/test_gemm.py",
     "copy_into_rows": "tests/linalg/test_gemm_rows.py",
-    "scale_rows scale_sums": "tests/linalg/test_scaled_matmul.py",
+    "scale_rows scale_sums turn_factors": "tests/linalg/test_scaled_matmul.py",
     "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
     # bands and singular values
     "item_wave load_band move_band store_bidiagonal vector_packs "
@@ -264,7 +256,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
     "add_band_rows bidiagonalize_in_panels choose_factor count_values "
-    "factor_shifted_bands store_shifted "
+    "factor_shifted_bands spread_hops square_bidiagonal store_shifted "
     "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
@@ -280,7 +272,9 @@ ELSEWHERE: Final[dict[str, str]] = {
     "add_parts": "tests/conv/test_plans.py",
     "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",
-    "convolve_groups sum_group_channels sum_group_pixels": ("tests/conv/test_ways.py"),
+    "add_windows convolve_channels convolve_groups sum_group_channels sum_group_pixels": (
+        "tests/conv/test_ways.py"
+    ),
     # transforms
     "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
     # matrices of bits

@@ -291,10 +291,10 @@ def test_neighbouring_floats_are_added_to_by_one_instruction() -> None:
     wanted = _specialised(towards, x, at, out)
     text = generate(_unused(towards.translated(wanted, CUDA)), CUDA)
     body = text.source[text.source.index("void towards") :]
-    assert body.count("pt_atomic_add_pair_device(") == 2
+    assert body.count("pt_atomic_add_4_device(") == 1
     assert body.count("_only(") == 1
     older = replace(CUDA, atomic_pairs=False)
-    assert "pair" not in generate(_unused(towards.translated(wanted, older)), older).source
+    assert "add_4" not in generate(_unused(towards.translated(wanted, older)), older).source
     if not cuda_missing():
         assert "red.relaxed.gpu.global.add.v2.f32" in compile_cuda(text)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
-from rich.table import Table
+import click
 
+from portable.system.tables import Table, show
 from tests.faults.fault import Fault
 from tests.faults.table import FAULTS
 from tests.faults.trials import Outcome, trials
@@ -18,7 +18,7 @@ from tests.faults.trials import Outcome, trials
 
 def main(given: list[str]) -> int:
     """Prints the list; 0 if all were found as the table says."""
-    console, device, chosen = Console(), "simulator", given
+    device, chosen = "simulator", given
     if given[:1] == ["--device"]:
         device, chosen = given[1], given[2:]
     faults = [x for x in FAULTS if not chosen or any(part in x.name for part in chosen)]
@@ -26,16 +26,16 @@ def main(given: list[str]) -> int:
     with trials(device) as worker:
         for fault in faults:
             rows.append((fault, worker.outcome(fault.name)))
-            console.print(".", end="")
-    console.print()
-    console.print(_table(rows))
+            click.echo(".", nl=False)
+    click.echo()
+    show(_table(rows))
     for fault, outcome in rows:
         if outcome.found_by != fault.found_by:
-            console.print(f"\n{fault.name}\n{outcome.message}", markup=False, highlight=False)
+            click.echo(f"\n{fault.name}\n{outcome.message}")
     found = sum(outcome.found_by not in ("", "other") for _, outcome in rows)
     as_told = sum(outcome.found_by == fault.found_by for fault, outcome in rows)
     seconds = sum(outcome.seconds for _, outcome in rows)
-    console.print(
+    click.echo(
         f"{found} of {len(rows)} faults found, {as_told} by what the table names, "
         f"in {seconds:.1f} s."
     )
@@ -43,7 +43,8 @@ def main(given: list[str]) -> int:
 
 
 def _table(rows: list[tuple[Fault, Outcome]]) -> Table:
-    table = Table("fault", "in", "found by", "expected", "s", box=None)
+    table = Table()
+    table.add_columns("fault", "in", "found by", "expected", "s")
     for fault, outcome in rows:
         told = outcome.found_by or "nothing"
         where = fault.change.where.removeprefix("portable.")

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 import portable as pt
+from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.spectral import reductions
-from portable.linalg.spectral.banded import eigenvalues_by_band
+from portable.linalg.spectral.banded import eigen_by_band
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
+from portable.linalg.spectral.hop_reflectors import lead_back_hops
 from portable.linalg.spectral.reflections import reflect, whole_rows
 from portable.linalg.spectral.step_kernels import StepShape
 from tests.faults.running import close, device, random, run
@@ -71,8 +73,25 @@ def bidiagonal(groups: int) -> None:
 def values_by_a_band() -> None:
     a = random(11, 11)
     a, values = (a + a.T)[None], np.empty((1, 11), np.float32)
-    eigenvalues_by_band(device(), a, values)
+    eigen_by_band(device(), a, values, None)
     close(values, np.linalg.eigvalsh(a))
+
+
+@run
+def hops_led_back() -> None:
+    n, b = 14, 4
+    kept, wanted = np.full((n, n + b), np.nan, np.float32), random(n, 3)
+    given = wanted.copy()
+    hops = [(r, k) for r in range(n - 2) for k in range((n - 3 - r) // b + 1)]
+    for r, k in hops:
+        kept[r, r + k * b : r + k * b + b] = random(b)
+    for r, k in hops[::-1]:
+        rows = slice(r + 1 + k * b, min(r + 1 + k * b + b, n))
+        v = kept[r, rows.start - 1 : rows.stop - 1]
+        wanted[rows] -= np.outer(2 * v / np.sum(v * v), v @ wanted[rows])
+    shape = DenseShape(b, 2, 1, 1, (1, 1), 8, 4, 0, climb=False)
+    lead_back_hops(device(), kept, given, (n, 3), b, shape)
+    close(given, wanted)
 
 
 @run

@@ -20,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import click
-from rich.console import Console
 
 from tests.gpu.shards import ROOT, Shard, collected, run_shard, shards_of
 
@@ -179,17 +178,16 @@ def run(todo: list[Job], end: float, side_by_side: int) -> dict[str, Count]:
     return counts
 
 
-def show(console: Console, counts: dict[str, Count]) -> bool:
+def show(counts: dict[str, Count]) -> bool:
     """Prints the counts; whether the old distance alone was wrong."""
     good = True
     for label, count in counts.items():
-        console.print(
+        click.echo(
             f"{label}: {count.right} right, {count.wrong} wrong with {len(count.seeds)} seeds; "
             f"{count.unfinished} processes not run or not done.",
-            highlight=False,
         )
         for text in count.told[:40]:
-            console.print(f"  {text}", markup=False, highlight=False)
+            click.echo(f"  {text}")
         good = good and (bool(count.wrong) == ("old follow distance" in label))
     return good
 
@@ -214,7 +212,7 @@ def main(
     """Runs the jobs and prints the counts."""
     end = time.monotonic() + seconds
     todo = jobs_for(devices.split(","), range(first, first + seeds), paths or TESTS, size)
-    sys.exit(0 if show(Console(), run(todo, end, side_by_side)) else 1)
+    sys.exit(0 if show(run(todo, end, side_by_side)) else 1)
 
 
 if __name__ == "__main__":

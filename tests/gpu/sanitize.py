@@ -28,7 +28,6 @@ from itertools import zip_longest
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from tests.gpu.shards import Outcome, Shard, collected, run_shard, shards_of
 
@@ -157,24 +156,23 @@ def _keep(state: Path, tallies: dict[str, Tally]) -> None:
     new.replace(state)
 
 
-def summary(console: Console, tallies: dict[str, Tally], tests: Sequence[str]) -> bool:
+def summary(tallies: dict[str, Tally], tests: Sequence[str]) -> bool:
     """Prints what is known; whether all has run and is clean."""
     clean = True
     for tool, tally in tallies.items():
         failed = [test for test, how in tally.ended.items() if how == "failed"]
         left, said = len(tally.left(tests)), sum(map(len, tally.findings.values()))
-        console.print(
+        click.echo(
             f"{tool}: {len(tally.ended)} of {len(tests)} tests ended, {len(failed)} failed, "
             f"{len(tally.stuck)} did not end, {left} left; {said} findings in "
             f"{len(tally.findings)} tests.",
-            highlight=False,
         )
         for test in failed:
-            console.print(f"  failed: {test}", markup=False, highlight=False)
+            click.echo(f"  failed: {test}")
         for test in tally.stuck:
-            console.print(f"  did not end: {test}", markup=False, highlight=False)
+            click.echo(f"  did not end: {test}")
         for test, lines in tally.findings.items():
-            console.print(f"  {len(lines)} in {test}: {lines[0]}", markup=False, highlight=False)
+            click.echo(f"  {len(lines)} in {test}: {lines[0]}")
         clean = clean and not (failed or tally.stuck or said or left)
     return clean
 
@@ -213,7 +211,7 @@ def main(
         tests = [test for test in tests if any(name in test for name in devices.split(","))]
     run = Run(found, environment, end, shard_seconds, size, jobs, state)
     tallies = checked(run, tests, tools or TOOLS)
-    sys.exit(0 if summary(Console(), tallies, tests) else 1)
+    sys.exit(0 if summary(tallies, tests) else 1)
 
 
 if __name__ == "__main__":

@@ -365,7 +365,7 @@ def segments(key, x, sums):
     kl.atomic_add(sums, key[i], x[i] * x[i])
 
 
-def _integers(*shape: int, below: int, seed: int = 0) -> Any:
+def integers(*shape: int, below: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).integers(0, below, shape).astype(np.int32)
 
 
@@ -375,7 +375,7 @@ def _definite() -> Any:
 
 
 _GRID = np.zeros((4, 5))
-_NEIGHBOURS = np.where(numbers(N, 3) < 0.4, -1, _integers(N, 3, below=N)).astype(np.int32)
+_NEIGHBOURS = np.where(numbers(N, 3) < 0.4, -1, integers(N, 3, below=N)).astype(np.int32)
 CASES = {
     "attention of one head": Case(
         attention, 4, (numbers(4, 3), numbers(5, 3, seed=1), numbers(5, 3, seed=2),
@@ -388,10 +388,10 @@ CASES = {
     "softmax of rows": Case(
         row_softmax, (pt.groups(3), 4), (numbers(3, 10), np.zeros((3, 10))), same=row_softmax_of
     ),
-    "cross entropy": Case(cross_entropy, N, (numbers(N, 4), _integers(N, below=4), np.zeros(1))),
+    "cross entropy": Case(cross_entropy, N, (numbers(N, 4), integers(N, below=4), np.zeros(1))),
     "gelu with a gate": Case(gelu, N, (numbers(N), numbers(N, seed=1), np.zeros(N))),
     "embedding": Case(
-        embedding, ((3, 5), None), (numbers(4, 3), _integers(5, below=4), np.zeros((5, 3)))
+        embedding, ((3, 5), None), (numbers(4, 3), integers(5, below=4), np.zeros((5, 3)))
     ),
     "rotary positions": Case(rotary, ((2, 5), None), (numbers(5, 4), numbers(2), np.zeros((5, 4)))),
     "recurrent network": Case(recurrent, N, (numbers(3), numbers(N, 4), numbers(N), np.zeros(N))),
@@ -407,7 +407,7 @@ CASES = {
     ),
     "soft histogram": Case(soft_histogram, N, (numbers(N), np.zeros(6))),
     "springs": Case(
-        springs, 9, (_integers(9, 2, below=5), numbers(9), numbers(9, seed=1),
+        springs, 9, (integers(9, 2, below=5), numbers(9), numbers(9, seed=1),
         numbers(5, 2, seed=2), np.zeros((5, 2))),
     ),
     "particles with lists": Case(particles, N, (numbers(N, 2), _NEIGHBOURS, np.zeros((N, 2)))),
@@ -418,7 +418,7 @@ CASES = {
     ),
     "upwind advection": Case(upwind, N, (numbers(N), numbers(N, seed=1), np.zeros(N))),
     "sparse product": Case(
-        sparse_product, 4, (np.array([0, 2, 2, 5, 9], np.int32), _integers(9, below=6),
+        sparse_product, 4, (np.array([0, 2, 2, 5, 9], np.int32), integers(9, below=6),
         numbers(9), numbers(6, seed=1), np.zeros(4)),
     ),
     "tridiagonal systems": Case(
@@ -431,5 +431,5 @@ CASES = {
         np.zeros((3, 4), complex)),
     ),
     "running product": Case(running_product, 3, (numbers(3, 5), np.zeros((3, 5)))),
-    "segments": Case(segments, N, (_integers(N, below=3), numbers(N), np.zeros(3))),
+    "segments": Case(segments, N, (integers(N, below=3), numbers(N), np.zeros(3))),
 }  # fmt: skip

@@ -19,10 +19,11 @@ from portable.gradients.adjoint import (
     hoisting,
     memory,
     rules,
-    shares,
     stack,
+    sub_groups,
     sweeps,
     tile_sums,
+    workgroup_sums,
 )
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -72,6 +73,7 @@ KERNELS: dict[str, tuple[Any, Any, tuple[Any, ...], dict[str, Any]]] = {
     "ahead": (near.ahead, N, (0.7, loops.numbers(N + 2), loops.numbers(N + 3), np.zeros(N)), {}),
     "particles": (field.particles, 7, field.CASES["particles with lists"].arguments, {}),
     "greatest": (loops.greatest_of_row, 5, (loops.numbers(5, 4), np.zeros(5)), {}),
+    "softmax": (loops.softmax, (pt.groups(3), 8), (loops.numbers(3, 8), np.zeros((3, 8))), {}),
     "tiles": (
         loops.tiles,
         ((8, 8), (4, 4)),
@@ -120,6 +122,9 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], str]] = {
     "a product's other operand": (rules, "mul", lambda _: lambda a, b: a, "saxpy"),
     "what a branch takes": (rules, "_select", lambda old: _swapped_select, "branches"),
     "what was overwritten": (memory.Memory, "_take", _statements(_without_stores), "overwrites"),
+    "what is cleared too late": (
+        sweeps, "_may_meet", lambda _: lambda x, cleared: False, "overwrites",
+    ),
     "loads": (memory.Memory, "_add", lambda _: lambda *a: (), "tiles"),
     "sums over neighbours": (assemble, "gatherable", _backwards_moves, "ahead"),
     "the order of rounds": (sweeps.Sweeps, "_counter", _forwards, "two_loops"),
@@ -131,8 +136,11 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], str]] = {
         cells, "_unchanged", lambda _: lambda body, after: set(after), "logistic",
     ),
     "workgroups' sums": (
-        shares, "_handed_on", lambda _: lambda k, *a: s.Fence("relaxed", "workgroup", k.loc),
-        "saxpy",
+        workgroup_sums._Reductions, "statement",
+        lambda _: lambda self, x: (_by_itself(x),), "saxpy",
+    ),
+    "what all add up": (
+        sub_groups, "_summed", lambda _: lambda value, x, names: ((), value), "softmax",
     ),
     "what rounds add to one element": (
         hoisting, "_added", lambda old: lambda x, total: old(x, rules.zero(total.type)),
@@ -152,6 +160,10 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], str]] = {
         assemble, "covered", lambda _: lambda p, again: frozenset(again), "before",
     ),
 }  # fmt: skip
+
+
+def _by_itself(x: s.Statement) -> s.Statement:
+    return s.Let(x.var, x.value, x.loc) if isinstance(x, s.WorkgroupReduce) else x
 
 
 def _swapped_select(value: e.Select, adjoint: Any) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import portable as pt
+from portable import lang as kl
+from portable.backend.faults import INTEL_CPU
 from portable.errors import PortableError
 from portable.lang.emit import generate
 from tests.gradients import test_loops as loops
@@ -67,6 +70,26 @@ def test_adjoints_compile_for_hip(case: str) -> None:
         compile_hip(generate(ir, HIP))
 
 
+@pt.kernel
+def times_the_first(s, x, out):
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        out[i] = s[0] * x[i]
+
+
+def test_adjoints_shuffle_nothing_where_compilers_lose_lanes() -> None:
+    """Their own sums go by local memory; shuffles of the kernel stay."""
+    args = loops.numbers(1), x, np.zeros(N)
+    sound = replace(CUDA, dialect="opencl", kind="cpu", vendor="intel", pointer_offsets=True)
+    for capabilities in (sound, replace(sound, faults=INTEL_CPU)):
+        programs = _adjoint(times_the_first, (N, 64), args, {}, capabilities)
+        text = "".join(generate(ir, capabilities).source for ir in programs)
+        assert "barrier(" in text
+        assert ("shuffle(" in text) == (capabilities is sound)
+    kernel, key, args, constants = CASES["sub_groups"]
+    assert all(ir.sub_group_size > 1 for ir in _adjoint(kernel, key, args, constants, capabilities))
+
+
 def _adjoint(
     kernel: Any, key: Any, args: tuple[Any, ...], constants: dict[str, Any], capabilities: Any
 ) -> list[Any]:
@@ -74,12 +97,13 @@ def _adjoint(
     from portable.gradients.adjoint import Gradient, adjoint_of
     from portable.gradients.adjoint.names import Names
     from portable.gradients.arguments import views_of
+    from portable.gradients.derived import in_plain_words
     from portable.lang.arguments.structs import flattened
     from portable.lang.ir.types import Array
 
     device = pt.device("cpu:native")
     wanted = kernel[key].specialised(device, args, views_of(device, flattened(args)), constants)
-    ir = kernel.translated(wanted, capabilities)
+    ir = in_plain_words(kernel.translated(wanted, capabilities), capabilities)
     names = Names(ir)
     gradients = []
     for p in ir.parameters:

@@ -13,7 +13,7 @@ import pytest
 import portable as pt
 from portable import lang as kl
 from portable.backend import Device
-from portable.errors import DataError
+from portable.errors import DataError, KernelError
 from tests.gradients.test_loops import numbers
 from tests.gradients.test_tape import assert_taped
 from tests.support.differences import assert_gradients
@@ -157,9 +157,56 @@ def in_place(b, x, total):
     kl.atomic_add(total, 0, x[i])
 
 
-def test_174_structs_nested_functions_and_products_in_place(device: Device) -> None:
+def test_structs_nested_functions_and_products_in_place(device: Device) -> None:
     body = Body(numbers(1), 0.7)
     assert_gradients(device.name, in_place, N, body, numbers(N), np.zeros(1))
+
+
+@pt.kernel
+def overwritten_in_a_loop(x, n, out):
+    i = kl.global_id(0)
+    v, w = x[i], 1.0
+    for k in range(n):
+        w = 0.5 * w + v * v
+        v = kl.sin(v + k) * w
+    out[i] = v
+
+
+def test_174_a_loop_that_overwrites_a_variable(device: Device) -> None:
+    assert_gradients(device.name, overwritten_in_a_loop, N, numbers(N), 5, np.zeros(N))
+
+
+@pt.function
+def sum_of_first(a, weight, scale, p):
+    total = 0.0
+    for j in range(p + 1):
+        total += weight[j] * a[j]
+    return total * scale
+
+
+@pt.kernel
+def calculations(a, weight, scale, p, out):
+    i = kl.global_id(0)
+    if p > i:
+        kl.atomic_add(out, i % 2, sum_of_first(a, weight, scale[0], p - i))
+
+
+def test_140_rounds_that_a_function_is_told(device: Device) -> None:
+    arrays = numbers(N), numbers(N, seed=1), numbers(1)
+    assert_gradients(device.name, calculations, 4, *arrays, 3, np.zeros(2))
+
+
+@pt.kernel
+def before_it_is_added(x, y, out):
+    i = kl.global_id(0)
+    out[i] = kl.atomic_add(y, 0, x[i]) * x[i]
+
+
+def test_what_an_atomic_operation_returns_is_refused(device: Device) -> None:
+    x, y, out = (device.from_numpy(numbers(n)) for n in (N, 1, N))
+    gradients = (device.from_numpy(np.zeros(n)) for n in (N, 1, N))
+    with pytest.raises(KernelError, match="atomic_add returns"):
+        pt.vjp(before_it_is_added)[N](x, y, out, *gradients)
 
 
 @pt.kernel

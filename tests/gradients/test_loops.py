@@ -333,13 +333,19 @@ def test_how_much_is_kept_is_found_once_for_the_same_sizes(
     def slopes(steps: int) -> Any:
         x, gx = numbers(N), np.zeros(N)
         with pt.use("cpu:native"):
-            pt.vjp(logistic)[N](2.9, x, steps, np.zeros(N), None, gx, None, np.ones(N))
+            pt.vjp(by_place)[N](x, steps, np.zeros(N), gx, None, np.ones(N))
         return gx
 
     first = slopes(4)
     assert np.array_equal(slopes(4), first)
     assert len(measured) == 1
     slopes(9)
+    assert len(measured) == 2
+    for steps in (3, 8):  # shapes and numbers tell
+        with pt.use("cpu:native"):
+            pt.vjp(logistic)[N](
+                2.9, *(numbers(N), steps, np.zeros(N), None, np.zeros(N), None), first
+            )
     assert len(measured) == 2
     starts = np.array([0, 2, 3], np.int32)
     for _ in range(2):  # what arrays hold decides
@@ -349,6 +355,15 @@ def test_how_much_is_kept_is_found_once_for_the_same_sizes(
         starts = np.array([0, 9, N], np.int32)
     assert len(measured) == 4
     assert np.all(gx != 0)
+
+
+@pt.kernel
+def by_place(x, n, out):
+    i = kl.global_id(0)
+    v = x[i]
+    for k in range(i + n):
+        v = kl.sin(v + k)
+    out[i] = v
 
 
 @pt.kernel

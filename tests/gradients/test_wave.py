@@ -9,7 +9,7 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
-from portable import primitives
+from portable import primitives, registry
 from portable.backend import Device
 from tests.gradients.test_tape import assert_taped
 from tests.support.differences import assert_gradients
@@ -59,13 +59,17 @@ def numbers(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).uniform(0.2, 0.9, shape)
 
 
-def test_one_step(device: Device) -> None:
+FOUND = [device.name for device in registry.devices() if device.capabilities.float64]
+
+
+@pytest.mark.parametrize("where", FOUND)
+def test_one_step_on_every_device_found(where: str) -> None:
     n, m = 10, 7
     medium = Medium(numbers(n, m), 0.3, 0.4)
     key = ((8, 12), (T, T))
     before, now = numbers(n, m, seed=1), numbers(n, m, seed=2)
     arrays = (before, now, np.zeros((n, m)))
-    assert_gradients(device.name, wave, key, medium, 0.7, *arrays, T=T)
+    assert_gradients(where, wave, key, medium, 0.7, *arrays, T=T)
 
 
 def test_many_steps_on_a_tape(device: Device) -> None:

@@ -196,6 +196,35 @@ def test_high_products_of_negatives(device: Device, dtype: str) -> None:
     np.testing.assert_array_equal(vectors, np.stack(lanes, axis=1))
 
 
+# -- sines and cosines ----------------------------------------------------------------------------
+
+
+@pt.kernel
+def sines_of_sines(x, out):
+    i = kl.global_id(0)
+    b = x[i]
+    if b < 1:
+        b += kl.tanh(b)
+    v = kl.sin(b)
+    out[i] = kl.sin(v) + kl.cos(v) * kl.cos(b)
+
+
+@pytest.mark.needs_float64
+def test_sines_and_cosines_of_the_same_numbers(device: Device) -> None:
+    """Of which compilers make one call, in which Intel's crashed."""
+    x = np.linspace(-1, 2, 12)
+    found = run(device, sines_of_sines[12, 4], x, np.zeros(12))[1]
+    b = np.where(x < 1, x + np.tanh(x), x)
+    v = np.sin(b)
+    np.testing.assert_allclose(found, np.sin(v) + np.cos(v) * np.cos(b), rtol=1e-14)
+    told, sound = (
+        _program(sines_of_sines[12, 4], replace(INTELS_CPU, faults=declared), x, x).source
+        for declared in (faults.INTEL_CPU, faults.INTEL_CPU - {Fault.MERGED_SINES})
+    )
+    assert told.count("cos(fma(") == 2
+    assert "cos(fma(" not in sound
+
+
 # -- what is declared -----------------------------------------------------------------------------
 
 

@@ -135,6 +135,11 @@ def scaled(value, factor):
     return factor * value
 
 
+@pt.function
+def less(value, other):
+    return value - other
+
+
 @pt.kernel
 def fragments(a, b, c, out, seen, *, M, N, K, SCOPE):
     """Operands in fragments: each scope's first member works on the whole."""
@@ -147,6 +152,9 @@ def fragments(a, b, c, out, seen, *, M, N, K, SCOPE):
     kl.mma(acc, left, right)
     acc.map(scaled, 2)
     acc.map(wave, M * 10)
+    addend = kl.matrix((M, N), kl.accumulator(a.dtype), scope=SCOPE)
+    addend.load(c[0:M, 0:N])
+    acc.map(less, addend)
     acc.store(out[1 : M + 1, 2 : N + 2])
     for i, k, value in kl.elements(left):
         seen[i, k] = 2 * value
@@ -180,7 +188,7 @@ def test_fragments_as_operands_and_regions_beyond_the_edges(
     padded[: c.shape[0]] = c
     row, column = np.indices((m, n))
     want = np.full((m, n + 1), 77.0)
-    whole = 2 * (padded + _exact(a, b)) + 10 * m * row + column
+    whole = 2 * (padded + _exact(a, b)) + 10 * m * row + column - padded
     want[1:, 2:] = whole[: m - 1, : n - 1]
     np.testing.assert_array_equal(out, want)
     np.testing.assert_array_equal(seen, 2 * a)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -44,6 +44,51 @@ def piped(
     kl.pipeline(acc, tiles, read, 0, half, ahead=AHEAD, rotated=ROTATED, transposed=TRANSPOSED)
     kl.pipeline(acc, tiles, read, half, steps, ahead=AHEAD, rotated=ROTATED, transposed=TRANSPOSED)
     acc.store(out[row : row + TILE, column : column + TILE])
+
+
+@pt.function
+def weighted(total: Any, i: Any, j: Any, part: Any, weight: Any, row: Any) -> Any:
+    return total + weight * part + 0 * (row + i + j)
+
+
+class Weighted(NamedTuple):
+    """Sums of steps, each by one more than its number."""
+
+    total: Any
+    part: Any
+    row: Any
+
+    def add(self, step: Any) -> None:
+        self.total.map(weighted, self.part, kl.f32(step + 1), self.row)
+
+
+@kernel
+def piped_by_step(a: Any, b: Any, out: Any, *, STAGES: int, AHEAD: int) -> None:
+    row, column = kl.group_id(1) * TILE, kl.group_id(0) * TILE
+    tile_a = kl.local((STAGES, TILE, TILE), a.dtype)
+    tile_b = kl.local((STAGES, TILE, TILE), b.dtype)
+    total, part = (kl.matrix((TILE, TILE), a.dtype, scope="workgroup") for _ in range(2))
+    total.fill(0)
+    reader = Reader(a, b, row, column)
+    for stage in kl.static_range(AHEAD):
+        reader.start(tile_a[stage], tile_b[stage], stage)
+        kl.copy_commit()
+    add, steps = Weighted(total, part, row).add, kl.cdiv(b.shape[0], TILE)
+    kl.pipeline(part, (tile_a, tile_b), reader.start, 0, steps, ahead=AHEAD, after=add)
+    total.store(out[row : row + TILE, column : column + TILE])
+
+
+@pytest.mark.parametrize(("stages", "ahead"), [(1, 0), (2, 1), (3, 0)])
+def test_what_follows_each_product_sees_its_sums(device: Device, stages: int, ahead: int) -> None:
+    rng = np.random.default_rng(stages)
+    m, n, k = 19, 21, 77
+    a, b = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    out = np.empty((m, n), np.float32)
+    given = [device.from_numpy(x) for x in (a, b, out)]
+    grid = pt.groups(-(-n // TILE), -(-m // TILE))
+    piped_by_step[grid, 16](*given, STAGES=stages, AHEAD=ahead)
+    weights = np.arange(k) // TILE + 1
+    np.testing.assert_array_equal(device.to_numpy(given[2]), (a * weights) @ b)
 
 
 @pytest.mark.parametrize("transposed", [False, True])

@@ -83,3 +83,34 @@ def test_processors_make_wide_bands_narrow_first(dtype: DType) -> None:
     ]
     assert residencies[:2] == [["vectors"], ["products", "vectors"]]
     assert set(residencies[2]) <= {"panels", "items"}  # which do not wait for each other
+
+
+def test_one_pack_has_a_unit_to_itself() -> None:
+    can = profiles.load("h200").capabilities
+    for dtype in (dtypes.float32, dtypes.float64):
+        ring = plan_for(32, 8192, dtype, can).stages[-1].ring
+        assert can.local_memory_most / 2 < ring.elements * dtype.itemsize <= can.local_memory_most
+
+
+def test_two_small_panels_share_a_unit_at_most() -> None:
+    can = profiles.load("h200").capabilities
+    for dtype in (dtypes.float32, dtypes.float64):
+        size = plan_for(64, 8192, dtype, can).stages[0].panel_shape.elements * dtype.itemsize
+        assert can.local_memory_most / 3 < size <= can.local_memory_most / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "u", "residencies"),
+    [
+        ("h200", 40, "ring"),
+        ("h200", 512, "panels panels ring"),
+        ("a100", 128, "panels direct"),
+        ("mi300", 128, "panels items"),
+        ("apple-opencl", 64, "items items"),
+        ("native-cpu", 256, "products products vectors"),
+    ],
+)
+def test_devices_narrow_bands_by_what_they_have(name: str, u: int, residencies: str) -> None:
+    can = profiles.load(name).capabilities
+    stages = plan_for(u, 8192, dtypes.float32, can).stages
+    assert [stage.residency for stage in stages] == residencies.split()

@@ -16,6 +16,7 @@ from portable.lang.arguments.structs import flattened
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.linalg.bands.kernels import (
+    Kept,
     item_wave,
     load_band,
     move_band,
@@ -68,7 +69,8 @@ def hops(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
         if stage.in_blocks:
             ring = stage.ring
             whole = (ring.items, 1, 1)
-            found.append(program(ring_packs, capabilities, whole, work, sync, 9, RING=ring))
+            kept = Kept(None, work[None]) if b == 32 else Kept(None, None)
+            found.append(program(ring_packs, capabilities, whole, work, sync, 9, kept, RING=ring))
             continue
         if stage.residency == "panels":
             whole, shape = (stage.items, 1, 1), stage.panel_shape

@@ -36,12 +36,14 @@ def panels(capabilities: Capabilities, dtype: str, *, turned: bool) -> list[Prog
     shape = dense_shape(choice, choice["BANDWIDTH"], kind, capabilities)
     a, v = np.empty((9, 9), kind.numpy), np.empty((9, shape.panel), kind.numpy)
     t, counts = np.empty((9, shape.panel, shape.panel), kind.numpy), np.empty(9, np.int32)
-    how = {"SHAPE": shape, "UNIT": shape.panel, "TURNED": turned}
+    how, side = {"SHAPE": shape, "UNIT": shape.panel}, "turned" if turned else "back"
     arrays, place, level = (a, Reflectors(v, t, counts)), Panel(0, 0, 8), Level(0, 2, 1)
     items, workgroup = (*shape.items, 1), (shape.workgroup, 1, 1)
     return [
-        program(factor_panel, capabilities, items, *arrays, place, level, **how),
-        program(apply_reflectors, capabilities, workgroup, *arrays, place, level, 4, **how),
+        program(factor_panel, capabilities, items, *arrays, place, level, TURNED=turned, **how),
+        program(
+            apply_reflectors, capabilities, workgroup, *arrays, place, level, 4, SIDE=side, **how
+        ),
     ]
 
 

@@ -286,6 +286,21 @@ def test_the_whole_formula(device: Device, dtype: str, algorithm: Any) -> None:
     assert_right(device.to_numpy(found), a, b, **formula)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("length", [1, 144])
+def test_a_bias_and_an_activation_of_whole_tiles(device: Device, dtype: str, length: int) -> None:
+    """By vectors where they lie in the result, after rounds of more than one tile of operands."""
+    m, n, k = 29, 144, 150
+    needs(device, dtype, m * n * k)
+    a, b, bias = normal((m, k), dtype), normal((k, n), dtype, 1), normal((length,), dtype, 2)
+    given = [device.from_numpy(x) for x in (a, b, bias)]
+    room = device.from_numpy(np.full(m * n + 4, 7, dtype))
+    gemm(*given[:2], alpha=0.5, bias=given[2], activation="relu", out=room[4:].reshape((m, n)))
+    found = device.to_numpy(room)
+    assert_right(found[4:].reshape((m, n)), a, b, alpha=0.5, bias=bias, relu=True)
+    assert (found[:4] == 7).all()
+
+
 def test_an_activation_of_ones_own(device: Device) -> None:
     a, b = normal((6, 5)), normal((5, 4), seed=1)
     found = gemm(device.from_numpy(a), device.from_numpy(b), activation=doubled)

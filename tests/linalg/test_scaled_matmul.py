@@ -11,7 +11,6 @@ import portable
 from portable import linalg
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
-from portable.lang.launch import again
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="NumPy lacks these types without it")
 
@@ -50,7 +49,8 @@ def multiplied(device: Device, given: tuple[Array, ...], **options: Any) -> Arra
     if device.backend == "sycl" and given[0].dtype.itemsize < 4:
         pytest.skip("dpnp lacks these types")
     there = (device.from_numpy(x) for x in given)
-    return device.to_numpy(linalg.scaled_matmul(*there, **options))
+    with portable.use(device):
+        return device.to_numpy(linalg.scaled_matmul(*there, **options))
 
 
 @pytest.mark.parametrize("kind", ["float8_e4m3fn", "int8", "bfloat16"])
@@ -79,29 +79,32 @@ def test_empty_sums_are_zero(device: Device) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "precision"),
+    ("kind", "precision", "blocks"),
     [
-        ("float8_e4m3fn", "fast"),
-        ("float8_e4m3fn", "full"),
-        ("float8_e5m2", "full"),
-        ("int8", "full"),
+        ("float8_e4m3fn", "fast", (1, 1)),
+        ("float8_e4m3fn", "full", (1, 1)),
+        ("float8_e4m3fn", "full", (7, 1)),
+        ("float8_e4m3fn", "full", (1, 7)),
+        ("float8_e5m2", "full", (7, 7)),
+        ("float8_e5m2", "full", (1, 1)),
+        ("int8", "full", (1, 1)),
     ],
 )
 def test_warpgroups_multiply_bytes(
-    kind: str, precision: Literal["full", "fast"], monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    precision: Literal["full", "fast"],
+    blocks: tuple[int, int],
 ) -> None:
     hopper = portable.device("simulator:h200")
     m, n, k = 160, 136, 896
     a, b = numbers((m, k), KINDS[kind], 0), numbers((n, k), KINDS[kind], 1)
-    given = (a, b, factors((m, 1), 2), factors((n, 1), 3))
-    again.forget()
-    monkeypatch.setattr(again, "_AFTER", 1)
+    given = (a, b, factors((m, blocks[0]), 2), factors((n, blocks[1]), 3))
     with portable.profile() as seen:
         found = multiplied(hopper, given, precision=precision)
     assert any(span.entry.name == "gemm_tiles" for span in seen.spans)
+    assert "scale_rows" not in {span.entry.name for span in seen.spans}
     assert_product(found, given, 4e-7 * k)
     if kind == "float8_e5m2":  # once is enough
-        assert again._of_thread.known
         assert (multiplied(hopper, (a, a[:n], *given[2:])) != found).any()
         assert (multiplied(hopper, given) == found).all()
 
@@ -109,7 +112,8 @@ def test_warpgroups_multiply_bytes(
 def test_integers_of_rows_that_lie_across_are_exact() -> None:
     hopper = portable.device("simulator:h200")
     a, b = numbers((512, 130), np.int8, 0).T, numbers((512, 257), np.int8, 1)
-    found = hopper.to_numpy(linalg.gemm(hopper.from_numpy(a), hopper.from_numpy(b)))
+    with portable.use(hopper):
+        found = linalg.gemm(a, b)
     assert (found == a.astype(np.int32) @ b.astype(np.int32)).all()
 
 

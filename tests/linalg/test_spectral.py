@@ -15,7 +15,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.lang.kernel import kernel
 from portable.linalg import eigh, eigvalsh, matrix_rank, pinv, polar, svd
 from portable.linalg.singular_values.direct_kernels import Block, DirectShape, change
-from portable.linalg.spectral.banded import eigenvalues_by_band
+from portable.linalg.spectral.banded import eigen_by_band, svd_by_band
 from tests.linalg.spectral_matrices import (
     HERMITIAN,
     RECTANGULAR,
@@ -79,13 +79,40 @@ def test_eigenvalues_by_a_band(device: Device, name: str) -> None:
     a = HERMITIAN[name](STAGED, "float32")
     with portable.use(device.name):
         given, values = device.from_numpy(a[None]), device.empty((1, STAGED), kl.f32)
-        eigenvalues_by_band(device, given, values)
+        eigen_by_band(device, given, values, None)
     largest = float(np.max(np.abs(a))) or 1.0
     found = device.to_numpy(values)[0] / largest
     wanted = np.linalg.eigvalsh(a.astype(np.float64) / largest)
     room = 60 * np.finfo(np.float32).eps * max(np.max(np.abs(wanted)), np.finfo(np.float32).tiny)
     assert np.all(np.diff(found) >= 0)
     assert np.max(np.abs(found - wanted)) <= room
+
+
+@pytest.mark.needs_acq_rel
+@pytest.mark.needs_forward_progress
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("name", RECTANGULAR)
+def test_singular_vectors_by_a_band(device: Device, name: str) -> None:
+    a = RECTANGULAR[name](STAGED, "float32")
+    m, n = a.shape
+    with portable.use(device.name):
+        shapes = (min(m, n),), (m, m), (min(m, n), n)
+        results = [device.empty((1, *shape), kl.f32) for shape in shapes]
+        svd_by_band(device, device.from_numpy(a[None]), *results)
+    s, u, vh = (device.to_numpy(x)[0] for x in results)
+    check_svd(a, u, s, vh)
+
+
+@pytest.mark.needs_acq_rel
+@pytest.mark.needs_forward_progress
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("name", HERMITIAN)
+def test_eigenvectors_by_a_band(device: Device, name: str) -> None:
+    a = HERMITIAN[name](STAGED, "float32")
+    with portable.use(device.name):
+        results = [device.empty((1, *shape), kl.f32) for shape in ((STAGED,), a.shape)]
+        eigen_by_band(device, device.from_numpy(a[None]), *results)
+    check_eigh(a, *(device.to_numpy(x)[0] for x in results))
 
 
 @pytest.mark.needs_compiler

@@ -12,7 +12,7 @@ from portable import registry
 from portable.backend import Device
 from portable.primitives.base.storage import Storage
 from portable.profiling import reports
-from portable.system.console import html
+from portable.system.tables import html
 
 VERSION: Final = "2025.12"
 _VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")

@@ -142,7 +142,7 @@ def filled(out: ArrayT, value: complex) -> ArrayT:
     return apply(filling(out.dtype), value, out=out)
 
 
-# The element-wise operations of the Array API, by name.
+# -- operations ------------------------------------------------------------------------------------
 
 OPERATIONS: Final[dict[str, Operation]] = {
     x.name: x

@@ -123,7 +123,7 @@ def weighted(z: kl.Scalar, weight: float) -> Any:
     return kl.complex(z.real * weight, z.imag * weight)
 
 
-# How passes of a transform read what they transform and write what they found.
+# -- access ----------------------------------------------------------------------------------------
 
 WITHIN = "within"
 """Complex numbers as pairs of real ones along the rows, of which neighbouring lines are parts."""

@@ -374,7 +374,7 @@ def as_pairs(x: Any) -> Any:
     return x.viewed((*x.shape[:-1], x.shape[-1] // 2), (*x.strides[:-1], 2 * size), dtype=kind)
 
 
-# Transforms along one axis of an array.
+# -- one axis --------------------------------------------------------------------------------------
 
 
 @kernel

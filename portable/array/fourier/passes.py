@@ -162,7 +162,7 @@ def _taken_in_vectors(x: Any, how: str | None, options: PassOptions) -> tuple[An
     return in_parts(x, how), how
 
 
-# The passes over memory of a transform, written down as launches.
+# -- passes ----------------------------------------------------------------------------------------
 
 _LARGEST_RADIX: Final = 16
 _GROUP: Final = 128

@@ -379,7 +379,7 @@ def in_parts(x: Any, form: str) -> Any:
     return x.viewed(tuple(shape), tuple(strides), dtype=x.dtype.real)
 
 
-# How a transform is cut into passes over memory, and those into stages; no device needed.
+# -- plan ------------------------------------------------------------------------------------------
 
 LARGEST_PRIME: Final = 13
 _LONG: Final = 64

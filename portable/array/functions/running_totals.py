@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.array.base.operations import OPERATIONS, ArrayT, filled
-from portable.array.functions.manipulation import astype, joined, moveaxis
+from portable.array.functions.joining import joined
+from portable.array.functions.manipulation import astype, moveaxis
 from portable.array.functions.statistics import check_kind, sum_dtype
 from portable.primitives.base.operands import accumulator, normalized_axis
 from portable.primitives.base.recipe import Plans, Recipe

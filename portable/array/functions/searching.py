@@ -102,7 +102,7 @@ def _along(x: ArrayT, axis: int, descending: bool, values: bool) -> ArrayT:
     return contiguous(moveaxis(result, -1, dim))
 
 
-# The searching and indexing functions of the Array API.
+# -- searching -------------------------------------------------------------------------------------
 
 _GROUP: Final = 256
 _FEW_TO_COMPARE: Final = 8192

@@ -23,7 +23,7 @@ from portable.array.fusion.fused_reduction_kernel import (
 from portable.array.fusion.traced import Trace, Traced, refuse
 from portable.backend import ArrayView, Capabilities, Device
 from portable.dtypes import DType, bool_, dtype
-from portable.lang.launch.launch import Repeatable
+from portable.lang.launch.plan import Repeatable
 from portable.primitives.base.operands import broadcast_strides, collapsed, number_for, power_of_two
 from portable.primitives.base.storage import ByQueue, contiguous_strides
 from portable.primitives.maps.elementwise_kernel import FULL, NUMBER, ROW
@@ -126,7 +126,7 @@ def bound(
     return bound_operands
 
 
-# Launches of fused functions that end in reductions.
+# -- fused reduction -------------------------------------------------------------------------------
 
 _GROUP: Final = 256
 _GROUPS_PER_UNIT: Final = 8

@@ -98,7 +98,7 @@ def fused(
     SHARE.sweep(outs[0].shape, _Elements(STEPS, RESULTS, inputs, outs, SHARE.streaming))
 
 
-# The one kernel behind every fused function that ends in reductions.
+# -- fused reduction kernel ------------------------------------------------------------------------
 
 MOST_DIMENSIONS = 4
 """Of what is left of arrays once dimensions that are one in memory are taken together."""

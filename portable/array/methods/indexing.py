@@ -177,7 +177,7 @@ def _slots(letters: str, ndim: int) -> tuple[tuple[int, ...], int]:
     return slots, slots[0] if together else 0
 
 
-# Indexing and assignment: views by slices, copies by arrays of integers or bools.
+# -- indexing --------------------------------------------------------------------------------------
 
 _A = TypeVar("_A", bound=Storage)
 

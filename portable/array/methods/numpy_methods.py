@@ -17,6 +17,7 @@ from portable.array.base import conversion
 from portable.array.base.operations import OF_UFUNCS, OPERATIONS, apply
 from portable.array.functions import (
     elementwise,
+    joining,
     manipulation,
     running_totals,
     searching,
@@ -206,7 +207,7 @@ def _missing(name: str, x: Any, options: Any) -> str:
     return f"{name}{given} is not among NumPy's functions of arrays of {x.device.name}; {_DO}"
 
 
-# What arrays have as methods: the namespace's functions, by NumPy's names.
+# -- numpy methods ---------------------------------------------------------------------------------
 
 Method = Callable[..., Any]
 
@@ -317,7 +318,7 @@ class Methods:
 
     def repeat(self: Any, repeats: Any, axis: int | None = None) -> Any:
         """Each element several times; of all elements in C order where no axis is named."""
-        return manipulation.repeat(self, repeats, axis=axis)
+        return joining.repeat(self, repeats, axis=axis)
 
     def reshape(self: Any, *shape: Any, copy: bool | None = None) -> Any:
         """The elements in C order in another shape, given as a tuple or one by one."""

@@ -10,8 +10,7 @@ from typing import Any, Final
 from portable.conv.direct.adding import add_up
 from portable.conv.direct.box_kernels import BoxPlan, sum_boxes
 from portable.conv.direct.boxes import Boxes, box_of, channels_last
-from portable.conv.direct.direct import in_c_order
-from portable.conv.layouts import as_nchw
+from portable.conv.layouts import as_nchw, in_c_order
 from portable.conv.method import most_workspace
 from portable.conv.tuning import sum_choices
 from portable.lang.arguments.arguments import ALIGNMENT

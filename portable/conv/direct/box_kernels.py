@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from portable import lang as kl
-from portable.conv.geometry import Window
+from portable.conv.geometry import Pair, Window
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.tiling import Tiling
@@ -322,7 +322,7 @@ def sum_boxes(x: kl.Array, dy: kl.Array, out: kl.Array, *, PLAN: BoxPlan, ACC: A
 
 @kernel
 def arrange_filters(
-    w: kl.Array, out: kl.Array, filters: kl.Scalar, merged: kl.Scalar, *, TURNED: bool
+    w: kl.Array, out: kl.Array, filters: kl.Scalar, merged: kl.Scalar, *, TAPS: Pair, TURNED: bool
 ) -> None:
     """``out[r S + s, c, b, k] = w[b K + k, c, r, s]``.
 
@@ -333,16 +333,16 @@ def arrange_filters(
     at, c = kl.global_id(0), kl.global_id(1)
     block, k = at // out.shape[3], at % out.shape[3]
     if block < out.shape[2] and c < out.shape[1]:
-        depth, R, S = out.shape[1] // merged, w.shape[2], w.shape[3]
+        depth, (R, S) = out.shape[1] // merged, TAPS
         group, channel = block * merged + k // filters, c % depth
         seen = k < filters * merged and c // depth == k // filters
+        first, second = group * filters + k % filters, channel
+        if TURNED:
+            first, second = group * depth + channel, k % filters
         for tap in range(out.shape[0]):
-            value, last = kl.accumulator(out.dtype)(0), R * S - 1 - tap
-            seen = seen and last >= 0
-            if seen and TURNED:
-                value = value.dtype(w[group * depth + channel, k % filters, last // S, last % S])
-            elif seen:
-                value = value.dtype(w[group * filters + k % filters, channel, tap // S, tap % S])
+            value, from_tap = kl.accumulator(out.dtype)(0), R * S - 1 - tap if TURNED else tap
+            if seen and tap < R * S:
+                value = value.dtype(w[first, second, from_tap // S, from_tap % S])
             out[tap, c, block, k] = value
 
 

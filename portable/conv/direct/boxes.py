@@ -16,9 +16,8 @@ from portable.conv.direct.box_kernels import (
     gather_patches,
     multiply_boxes,
 )
-from portable.conv.direct.direct import in_c_order
 from portable.conv.geometry import Geometry, Layout, Pair, Window
-from portable.conv.layouts import as_nchw
+from portable.conv.layouts import as_nchw, in_c_order
 from portable.conv.method import Epilogue, Method, Split, most_workspace
 from portable.conv.tuning import direct_choices
 from portable.dtypes import DType, float32
@@ -284,7 +283,7 @@ class Boxes(Method):
             room = self.device.empty(extents, self.kind)
         launcher = arrange_filters[(blocks * room.shape[3], depth), None]
         each, merged = shape.filters // shape.groups, shape.groups // blocks
-        enqueue(launcher, w, room, each, merged, TURNED=turned)
+        enqueue(launcher, w, room, each, merged, TAPS=tuple(w.shape[2:]), TURNED=turned)
         if self.patches or self.seen is not shape:
             room = space.reshape(room, (self.window.count, -1, 1, room.shape[3]))
         return room[..., :count]

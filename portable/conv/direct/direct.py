@@ -12,17 +12,17 @@ which a place takes are made once for them, and once in a step for each of its r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
 from portable.conv.geometry import Geometry, Window
-from portable.conv.layouts import as_nchw
+from portable.conv.layouts import as_nchw, in_c_order
 from portable.conv.method import Epilogue, Method, Split
 from portable.dtypes import DType, dtype
 from portable.lang.function import Function, function
 from portable.lang.kernel import kernel
-from portable.lang.launch.again import lies_whole
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
@@ -164,11 +164,11 @@ class GatheringReader(NamedTuple):
     spots : (array, array)
         Of the rows of two steps in turn, and of the tile's columns.
     origin : (int, int, int)
-        The first row of the matrices, the first image, and the first channel.
+        The first row of the matrices, the first channel, and the step from which others count.
     ends : (int, int, int)
         Rows and columns of the tile that count, and the extent of each image's sums.
     last : int
-        The image after the last one: steps beyond are asked for ahead, and are zeros.
+        How many steps: those beyond are asked for ahead, and are zeros.
     """
 
     left: Any
@@ -190,27 +190,27 @@ class GatheringReader(NamedTuple):
         """Works out where the rows of a step lie; nobody reads those of two steps before now."""
         by_row, _ = self.spots
         depth = by_row.shape[1]
-        start = step % kl.cdiv(self.ends[2], depth) * depth
+        start = (step + self.origin[2]) % kl.cdiv(self.ends[2], depth) * depth
         for k in range(kl.local_linear_id(), depth, kl.local_size(0)):
             by_row[step % 2, k] = self.product.by_row(start + k)
 
     def start(self, tile_a: kl.Array, tile_b: kl.Array, step: kl.Scalar) -> None:
         """Starts to copy the tile of a step, gathers the other, and begins the next one's rows."""
-        (BM, BK), (row, first, channel), (_, n, depth) = tile_a.shape, self.origin, self.ends
-        deep = kl.cdiv(depth, BK)
-        begin, image = step % deep * BK, first + step // deep
+        (BM, BK), (row, channel, _), (_, n, depth) = tile_a.shape, self.origin, self.ends
+        deep, at = kl.cdiv(depth, BK), step + self.origin[2]
+        begin, image = at % deep * BK, at // deep
         matrix = self.left[image % self.left.shape[0]]
         kl.copy_async(tile_a, matrix[row : row + BM, begin : begin + BK])
         by_row, by_column = self.spots
         seen = Seen(self.x, image, channel, by_row[step % 2], by_column)
-        gather(self.product, tile_b, seen, n, kl.where(image < self.last, depth - begin, 0))
+        gather(self.product, tile_b, seen, n, kl.where(step < self.last, depth - begin, 0))
         self.begin_rows(step + 1)
 
     def valid(self, step: kl.Scalar) -> Any:
         """Rows, columns and products of a step that count."""
         (m, n, depth), (by_row, _) = self.ends, self.spots
         BK = by_row.shape[1]
-        return m, n, depth - step % kl.cdiv(depth, BK) * BK
+        return m, n, depth - (step + self.origin[2]) % kl.cdiv(depth, BK) * BK
 
 
 @kernel
@@ -227,8 +227,8 @@ def gathered_product(
 ) -> None:
     """A workgroup per tile of a matrix for each part and group: ``out[s, channels]``.
 
-    Part s sums over images ``s P`` to ``(s + 1) P``, P the images over the parts rounded up; `left`
-    has a matrix for all images or one for each. `channels` is how many of `x` a group sees. The
+    Each part sums over as many steps of all images, whose results each are a part; `left` has a
+    matrix for all images or one for each. `channels` is how many of `x` a group sees. The
     tiling has two stages. Local memory: ``2 (rows + columns) depth`` elements, the padding that the
     device's layout wants, and a `Spot` for each row and column.
     """
@@ -240,20 +240,18 @@ def gathered_product(
     part, group = batch // GATHERING.groups, batch % GATHERING.groups
     row, column = tile_position(index, rows, columns, TILING.group)
     row, column = row * BM, column * BN
-    images = kl.cdiv(x.shape[0], out.shape[0])
-    first = part * images
+    steps = x.shape[0] * kl.cdiv(depth, BK)
+    begin, end = part * steps // out.shape[0], (part + 1) * steps // out.shape[0]
 
     tiles, acc = room((left, x), ACC, TILING)
     spot = Spot(kl.i32, kl.i32, kl.i32)
     spots = kl.local((2, BK), spot), kl.local(BN, spot)
     product = GATHERING.product(GATHERING.window, extent)
-    origin, ends = (group * m + row, first, group * channels), (m - row, n - column, depth)
-    last = kl.minimum(first + images, x.shape[0])
-    reader = GatheringReader(left, x, product, spots, origin, ends, last)
+    origin, ends = (group * m + row, group * channels, begin), (m - row, n - column, depth)
+    reader = GatheringReader(left, x, product, spots, origin, ends, end - begin)
     reader.begin(column)
     kl.barrier()
-    steps = (last - first) * kl.cdiv(depth, BK)
-    multiply(acc, tiles, reader, (0, steps), TILING)
+    multiply(acc, tiles, reader, (0, end - begin), TILING)
     if GATHERING.flat:
         acc.map(finished, (part, row, column), out, bias, residual, GATHERING.activation)
         if residual is not None:  # which may be the result
@@ -292,7 +290,10 @@ def finished(
 
 
 _ENOUGH: Final = 2
-"""Tiles for each compute unit above which the images of a gradient are not cut further."""
+"""Tiles for each compute unit above which the sums of a gradient are not cut further."""
+
+_FEWEST_PLACES: Final = 256
+"""Of results that a part sums over."""
 
 _TILE: Final = 64
 """About the edge of a tile."""
@@ -348,12 +349,12 @@ def filter_gradient(
 
 
 def parts(device: Device, shape: Geometry) -> int:
-    """Into how many parts of its images a gradient by filters is cut, to have all units at work."""
+    """Into how many parts a gradient by filters is cut, to have all units at work."""
     rows, columns = shape.filters // shape.groups, shape.depth
     tiles = -(-rows // _TILE) * -(-columns // _TILE) * shape.groups
     wanted = -(-_ENOUGH * device.capabilities.compute_units // tiles)
-    images = -(-shape.images // max(1, min(shape.images, wanted)))
-    return -(-shape.images // images)
+    places = shape.images * prod(shape.result)
+    return max(1, min(wanted, places // _FEWEST_PLACES))
 
 
 def _launch(
@@ -410,8 +411,3 @@ def tiles_for(
     room = max(can.local_memory, can.local_memory_opt_in) // (_SLOTS * kind.itemsize)
     known = candidates(device, kind, rung, size)
     return tuple(x for x in known if (x["BM"] + x["BN"]) * x["BK"] <= room) or known
-
-
-def in_c_order(device: Device, x: Any) -> bool:
-    """Whether elements follow each other in memory, the last dimension fastest."""
-    return lies_whole(device.view(x))

@@ -70,9 +70,14 @@ class GroupPlan(NamedTuple):
         return self._uses(0)
 
     @property
+    def across(self) -> tuple[tuple[Pair, ...], ...]:
+        """The same for columns."""
+        return self._uses(1)
+
+    @property
     def columns(self) -> tuple[int, ...]:
         """Columns of pixels that are seen at all."""
-        return tuple(j for j, users in enumerate(self._uses(1)) if users)
+        return tuple(j for j, users in enumerate(self.across) if users)
 
     def _uses(self, d: int) -> tuple[tuple[Pair, ...], ...]:
         stride, spread = self.window.stride[d], self.window.dilation[d]
@@ -263,7 +268,8 @@ class Grouped(Method):
         depth, each = shape.channels // shape.groups, shape.filters // shape.groups
         extents = (shape.window.count, depth, shape.groups, each)
         room = self.device.empty(extents, self.kind.register)
-        enqueue(arrange_filters[(shape.filters, depth), None], w, room, each, 1, TURNED=turned)
+        launcher = arrange_filters[(shape.filters, depth), None]
+        enqueue(launcher, w, room, each, 1, TAPS=shape.window.taps, TURNED=turned)
         return self.device.namespace().reshape(room, (*shape.window.taps, depth, shape.filters))
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:

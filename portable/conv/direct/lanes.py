@@ -16,8 +16,9 @@ from math import ceil, prod
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
+from portable.conv.direct.product import is_product
 from portable.conv.geometry import Pair, Window
-from portable.conv.layouts import as_nchw
+from portable.conv.layouts import as_nchw, in_c_order, in_rows
 from portable.conv.method import Epilogue, Method, activated
 from portable.dtypes import DType
 from portable.lang.function import function
@@ -25,6 +26,7 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.products.kernels import keep
+from portable.linalg.products.rows import copy_into
 
 MOST_UNROLLED: Final = 25
 """Taps that are unrolled; of more, those of a row are."""
@@ -48,6 +50,8 @@ class LanePlan(NamedTuple):
         What becomes of results.
     lanewise : bool
         Whether that may be given vectors.
+    flat : bool
+        Whether a block's results are neighbours, also across rows, which are passed as one.
     """
 
     window: Window
@@ -57,6 +61,7 @@ class LanePlan(NamedTuple):
     lanes: int
     activation: Any = keep
     lanewise: bool = True
+    flat: bool = False
 
     @property
     def pixels(self) -> int:
@@ -99,6 +104,8 @@ class RowBlocks(NamedTuple):
         Into how many the filters of a block and group are cut.
     filters : int
         Of a group.
+    result : (int, int)
+        Rows and columns of all results.
     """
 
     rows: Any
@@ -106,6 +113,7 @@ class RowBlocks(NamedTuple):
     width: Any
     parts: Any
     filters: Any
+    result: tuple[Any, Any]
 
 
 @kernel
@@ -150,7 +158,7 @@ def convolve_rows(
     filters `u` are as of `pack_lane_filters`; ``v[i, c]`` is room for what work-item i sees of a
     channel: its planes one after the other, and a tile of pixels more.
     """
-    down = kl.cdiv(out.shape[2], blocks.rows)
+    down = kl.cdiv(blocks.result[0], blocks.rows)
     count = out.shape[0] * down * u.shape[0] * blocks.parts
     vector_of_group = v[kl.group_id(0)]
     for block in range(kl.group_id(0), count, kl.num_groups(0)):
@@ -178,15 +186,21 @@ def convolve_block(
 ) -> None:
     """The results of an image, group and block of rows for some panels of filters."""
     n, g, y = at
-    filters, rows = blocks.filters, kl.minimum(blocks.rows, out.shape[2] - y)
-    pixels = (rows - 1) * blocks.width + out.shape[3]
+    filters, rows = blocks.filters, kl.minimum(blocks.rows, blocks.result[0] - y)
+    pixels = (rows - 1) * blocks.width + blocks.result[1]
     for p in range(*panels):
-        first = p * PLAN.filters
+        left, first = filters - p * PLAN.filters, g * filters + p * PLAN.filters
         for q in range(0, pixels, PLAN.pixels):
-            lines = summed_tile(u[p], v, q, blocks, PLAN)
+            sums = summed_tile(u[p], v, q, blocks, PLAN)
             run = Run(n, y, q, kl.minimum(PLAN.pixels, pixels - q))
-            for f in range(kl.minimum(PLAN.filters, filters - first)):
-                finish_line(lines, f, out, beside, g * filters + first + f, run, blocks, PLAN)
+            whole = PLAN.flat and PLAN.lanewise
+            if whole and run.count == PLAN.pixels and left >= PLAN.filters:
+                to = y * blocks.result[1] + q
+                put_tile(sums, out, beside, (n, first, to), PLAN)
+            else:
+                lines = as_lines(sums, PLAN)
+                for f in range(kl.minimum(PLAN.filters, left)):
+                    finish_line(lines, f, out, beside, first + f, run, blocks, PLAN)
 
 
 class Run(NamedTuple):
@@ -261,7 +275,7 @@ def copy_steps(
 
 @function
 def summed_tile(u: kl.Array, v: kl.Array, q: kl.Scalar, blocks: RowBlocks, PLAN: LanePlan) -> Any:
-    """The sums of a panel of filters for a tile of pixels from one on, a line for each filter."""
+    """The sums of a panel of filters for a tile of pixels from one on."""
     SEEN, UNROLLED = PLAN.seen, PLAN.window.count <= MOST_UNROLLED
     F, V, LANES = PLAN.filters, PLAN.vectors, PLAN.lanes
     sums = kl.private((F, V), v.dtype, lanes=LANES)
@@ -276,7 +290,14 @@ def summed_tile(u: kl.Array, v: kl.Array, q: kl.Scalar, blocks: RowBlocks, PLAN:
             for r in range(PLAN.window.taps[0]):
                 seen = r * SPREAD % STEP, r * SPREAD // STEP
                 add_row(sums, u[c, r], v[c], q, seen, blocks, PLAN)
-    lines = kl.private((F, V * LANES), v.dtype)
+    return sums
+
+
+@function
+def as_lines(sums: kl.Array, PLAN: LanePlan) -> Any:
+    """Sums as a line of numbers for each filter."""
+    F, V, LANES = PLAN.filters, PLAN.vectors, PLAN.lanes
+    lines = kl.private((F, V * LANES), sums.dtype)
     for f, t in product(kl.static_range(F), kl.static_range(V)):
         kl.vstore(lines, f, t * LANES, sums[f, t])
     return lines
@@ -306,6 +327,21 @@ def add_row(
 
 
 @function
+def put_tile(
+    sums: kl.Array, out: kl.Array, beside: Any, at: tuple[kl.Scalar, ...], PLAN: LanePlan
+) -> None:
+    """Finishes and writes a whole tile of results, each filter's neighbours in memory."""
+    (bias, residual), (n, first, to), LANES = beside, at, PLAN.lanes
+    for f, t in product(kl.static_range(PLAN.filters), kl.static_range(PLAN.vectors)):
+        value = sums[f, t]
+        if bias is not None:
+            value = value + kl.splat(sums.dtype(bias[first + f]), LANES)
+        if residual is not None:
+            value = value + kl.vload(residual, n, first + f, 0, to + t * LANES, lanes=LANES)
+        kl.vstore(out, n, first + f, 0, to + t * LANES, PLAN.activation(value))
+
+
+@function
 def finish_line(
     lines: kl.Array,
     f: kl.Scalar,
@@ -319,16 +355,19 @@ def finish_line(
     """Writes a filter's results of a tile: those of each row, without what lies between rows."""
     bias, residual = beside
     added = lines.dtype(0 if bias is None else bias[channel])
-    q, i, z = 0, run.first // blocks.width, run.first % blocks.width
+    width, row, first = blocks.width, run.row, run.first
+    if PLAN.flat:
+        width, row, first = out.shape[3], 0, row * width + first
+    q, i, z = 0, first // width, first % width
     while q < run.count:
         count = kl.maximum(kl.minimum(out.shape[3] - z, run.count - q), 0)
-        y = run.row + i
+        y = row + i
         target = out[run.image, channel, y]
         if residual is None:
             put_run(lines[f], q, target, z, count, added, None, PLAN)
         else:
             put_run(lines[f], q, target, z, count, added, residual[run.image, channel, y], PLAN)
-        q, i, z = q + blocks.width - z, i + 1, 0
+        q, i, z = q + width - z, i + 1, 0
 
 
 @function
@@ -377,6 +416,12 @@ _UNALIGNED: Final = 1.75
 _LOADED: Final = 0.15
 """What a load costs beside products that hide it."""
 
+_NEAREST: Final = 2**15
+"""Bytes of a block that stay in the nearest cache beside filters."""
+
+_STREAMED: Final = 2.0
+"""Cycles in which a vector of pixels comes from the next one."""
+
 _CALM: Final = 0.7
 """The part of the registers whose use costs nothing else."""
 
@@ -391,6 +436,13 @@ _PACKED: Final = 0.5
 
 _WRITTEN: Final = 14.0
 """Cycles for a vector of results."""
+
+_WRITTEN_WHOLE: Final = 4.0
+"""The same for whole tiles of results that are neighbours."""
+
+_ACROSS: Final = 128
+_STEP: Final = 16
+"""Of what rows are multiples, of one tap, and how long they are at most."""
 
 _ROW: Final = 12
 """Pixels for which it takes as long to begin a row."""
@@ -427,13 +479,22 @@ class Lanes(Method):
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results."""
-        x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
-        residual = epilogue.residual_nchw(self.device, self.layout)
-        v = self.device.namespace().reshape(workspace[: prod(self._extents)], self._extents)
+        device, space = self.device, self.device.namespace()
+        x, out = (as_nchw(device, a, self.layout) for a in (x, out))
+        residual, target = epilogue.residual_nchw(device, self.layout), out
+        if self._flat:
+            count = prod(self.shape.result)
+            target = in_rows(device, out, count, written=True)
+            residual = residual if residual is None else in_rows(device, residual, count)
+        if self._rows != self.shape.result:
+            x = in_rows(device, x, self._rows[1])
+        v = space.reshape(workspace[: prod(self._extents)], self._extents)
         bias, activation, _ = epilogue
         plan = activated(self.plan, activation)
         launcher = convolve_rows[groups(self._extents[0]), 1]
-        enqueue(launcher, x, filters, v, out, bias, residual, self.blocks, PLAN=plan)
+        enqueue(launcher, x, filters, v, target, bias, residual, self.blocks, PLAN=plan)
+        if self._flat and not in_c_order(device, out):
+            copy_into(space.reshape(target, out.shape), out)
 
     @property
     def plan(self) -> LanePlan:
@@ -461,7 +522,7 @@ class Lanes(Method):
         can, filters = self.device.capabilities, self.shape.filters // self.shape.groups
         registers = int(_SUMS * can.most_vectors)
         lanes = max(2, min(16, can.vector_bytes // self.workspace_kind.itemsize))
-        base = LanePlan(self.shape.window, self._phases, 1, 1, lanes)
+        base = LanePlan(self.shape.window, self._phases, 1, 1, lanes, flat=self._flat)
         sizes = [
             (f, v)
             for v in range(1, 9)
@@ -482,52 +543,79 @@ class Lanes(Method):
 
     def _cuts(self) -> list[RowBlocks]:
         """Blocks of rows that a core's cache holds, and parts of the filters."""
-        height, width = self.shape.result
-        window, units = self.shape.window, max(1, self.device.capabilities.compute_units)
-        more = [
-            (n - 1) * d // s
-            for n, d, s in zip(window.taps, window.dilation, window.stride, strict=True)
-        ]
+        height, width = self._rows
+        units = max(1, self.device.capabilities.compute_units)
+        more = self._halo
         each = self._depth * prod(map(len, self._phases)) * self.workspace_kind.itemsize
         shares = [n for n in _SHARES if n <= units]
         cuts = []
-        for rows in sorted({-(-height // n) for n in _SHARES if n <= height}):
+        for rows in sorted({1, *(-(-height // n) for n in _SHARES if n <= height)}):
             seen = (rows + more[0]) * (width + more[1])
             if rows == 1 or seen * each <= _CACHE:
-                cut = RowBlocks(rows, rows + more[0], width + more[1], 1, self._filters)
-                cuts += [cut._replace(parts=parts) for parts in shares]
-        if not cuts:
-            cuts = [RowBlocks(1, 1 + more[0], width + more[1], n, self._filters) for n in shares]
+                seen_rows, seen_columns = rows + more[0], width + more[1]
+                cuts += [
+                    RowBlocks(rows, seen_rows, seen_columns, parts, self._filters, self._rows)
+                    for parts in shares
+                ]
         return cuts
 
     def _cost(self, plan: LanePlan, blocks: RowBlocks) -> float:
         """Cycles of the core that is done last: packing, products and writing."""
         shape, units = self.shape, max(1, self.device.capabilities.compute_units)
-        pixels = (blocks.rows - 1) * blocks.width + shape.result[1]
+        pixels = (blocks.rows - 1) * blocks.width + self._rows[1]
         tiles = -(-pixels // plan.pixels)
         panels = ceil(ceil(self._filters / plan.filters) / blocks.parts)
         sums = plan.filters * plan.vectors
         loads = plan.filters + _UNALIGNED * plan.vectors
         each = max(sums + _LOADED * loads, loads, _LATENCY * 2) / 2
+        seen = self._depth * len(plan.planes) * blocks.height * blocks.width
+        if seen * self.workspace_kind.itemsize > _NEAREST:
+            shared = len(plan.phases[1]) / shape.window.taps[1]
+            each = max(each, _STREAMED * shared * plan.vectors)
         each *= (
             _CROWDED if sums + plan.vectors > _CALM * self.device.capabilities.most_vectors else 1
         )
         steps = self._depth * shape.window.count
         packed = self._depth * len(plan.planes) * blocks.height * (blocks.width + _ROW) * _PACKED
-        block = packed + panels * tiles * (each * steps + _WRITTEN * sums)
-        count = shape.images * -(-shape.result[0] // blocks.rows) * shape.groups * blocks.parts
+        written = _WRITTEN_WHOLE if self._flat else _WRITTEN
+        block = packed + panels * tiles * (each * steps + written * sums)
+        count = shape.images * -(-self._rows[0] // blocks.rows) * shape.groups * blocks.parts
         return float(-(-count // units) * block)
 
     @cached_property
     def _extents(self) -> tuple[int, int, int]:
         """Of the workspace: work-items, channels, and what is seen of each."""
         shape, blocks = self.shape, self.blocks
-        count = shape.images * -(-shape.result[0] // blocks.rows) * shape.groups * blocks.parts
+        count = shape.images * -(-self._rows[0] // blocks.rows) * shape.groups * blocks.parts
         items = min(count, _ITEMS * max(1, self.device.capabilities.compute_units))
         line = 64 // self.workspace_kind.itemsize
         seen = len(self.plan.planes) * blocks.height * blocks.width
         seen += self.plan.pixels + blocks.width
         return items, self._depth, -(-seen // line) * line + line
+
+    @cached_property
+    def _halo(self) -> Pair:
+        """Rows and columns of a plane that taps see beyond results."""
+        window = self.shape.window
+        each = zip(window.taps, window.dilation, window.stride, strict=True)
+        down, across = ((n - 1) * d // s for n, d, s in each)
+        return down, across
+
+    @cached_property
+    def _flat(self) -> bool:
+        """Whether results of rows are neighbours both in memory and as they are summed."""
+        return self.layout == "NCHW" and self._halo[1] == 0
+
+    @cached_property
+    def _rows(self) -> Pair:
+        """Rows and columns of results as they are summed: of one tap, rows of whole vectors."""
+        shape = self.shape
+        if not (self._flat and is_product(shape) and shape.window.stride == (1, 1)):
+            return shape.result
+        count = prod(shape.result)
+        across = next((n for n in range(_ACROSS, 0, -_STEP) if count % n == 0), count)
+        fits = across * shape.channels * self.workspace_kind.itemsize <= _CACHE
+        return (count // across, across) if fits else shape.result
 
     @property
     def _filters(self) -> int:

@@ -10,8 +10,8 @@ from typing import Any, Final
 from portable.backend import Device
 from portable.conv.direct.adding import add_up
 from portable.conv.direct.boxes import channels_last
-from portable.conv.direct.direct import in_c_order
 from portable.conv.geometry import Geometry, Layout, Window
+from portable.conv.layouts import in_c_order
 from portable.conv.method import Epilogue, Method
 from portable.linalg.products.gemm import gemm
 from portable.linalg.products.kernels import keep

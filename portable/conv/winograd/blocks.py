@@ -64,7 +64,7 @@ def pack_filters(w: kl.Array, u: kl.Array, *, BY: Transforms, TURNED: bool) -> N
     """``u[g, p, e, c, r]`` is element e of the transformed filter ``p R + r`` of group g.
 
     Panels have R filters; what the last one lacks is zero. Filters `w`, `TURNED` or not, are as of
-    `winograd_kernels.transform_filters`.
+    `portable.conv.winograd.kernels.transform_filters`.
     """
     c, at = kl.global_id(0), kl.global_id(1)
     panels, depth, R = u.shape[1], u.shape[3], u.shape[4]
@@ -98,9 +98,10 @@ def convolve_blocks(
     """The results of tiles ``first + b T`` to ``first + (b + 1) T``, some work-items per block b.
 
     Each of the `parts` work-items of a block and group makes the results of some panels of filters.
-    Images, results and the tiles' places are as of `winograd_kernels`, filters `u` as of
-    `pack_filters`; ``v[i]`` is room for work-item i to keep transformed tiles (elements, channels,
-    T), with a channel more: elements a power of two apart would share few lines of a cache.
+    Images, results and the tiles' places are as of `portable.conv.winograd.kernels`, filters `u` as
+    of `pack_filters`; ``v[i]`` is room for work-item i to keep transformed tiles (elements,
+    channels, T), with a channel more: elements a power of two apart would share few lines of a
+    cache.
     """
     R, T, SIZE = PLAN.filters, PLAN.tiles, PLAN.by.inputs * PLAN.by.inputs
     group = kl.group_id(0)

@@ -5,13 +5,21 @@ from __future__ import annotations
 from portable.gradients.adjoint.names import is_float
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, operands, reads, subexpressions
+from portable.lang.ir.kernel import Kernel, all_statements, children, operands, reads
 from portable.lang.ir.types import Array
 
 
 def names_in(x: e.Expression) -> set[str]:
     """The variables in an expression."""
-    return {y.name for y in subexpressions(x) if isinstance(y, e.Variable)}
+    names: set[str] = set()
+    waiting = [x]
+    while waiting:
+        y = waiting.pop()
+        if isinstance(y, e.Variable):
+            names.add(y.name)
+        else:
+            waiting += children(y)
+    return names
 
 
 class Activity:
@@ -28,6 +36,8 @@ class Activity:
     ----------
     names : set of str
         Floats that depend on one of them.
+    spread : set of str
+        Names that are used in another block than that in which they are bound.
     """
 
     def __init__(self, kernel: Kernel, sources: set[str]) -> None:
@@ -35,6 +45,8 @@ class Activity:
             x.name for x in kernel.parameters if isinstance(x, e.Variable) and x.name in sources
         }
         self._arrays = {x for x in kernel.parameters if isinstance(x, Array) and x.name in sources}
+        self.spread: set[str] = set()
+        _spread(kernel.body, {x.name for x in kernel.parameters}, set(), self.spread)
         changed = True
         while changed:
             changed = False
@@ -78,13 +90,6 @@ class Activity:
 
 def _real(array: Array) -> bool:
     return array.dtype.real.is_float
-
-
-def spread_names(kernel: Kernel) -> set[str]:
-    """Names that are used in another block than that in which they are bound."""
-    names: set[str] = set()
-    _spread(kernel.body, {x.name for x in kernel.parameters}, set(), names)
-    return names
 
 
 def _spread(block: s.Block, bound: set[str], outer: set[str], names: set[str]) -> None:

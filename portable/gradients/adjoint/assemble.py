@@ -9,6 +9,7 @@ from typing import Final
 
 from portable.dtypes import DType, int32
 from portable.gradients.adjoint.activity import Activity
+from portable.gradients.adjoint.assignments import without_overwritten
 from portable.gradients.adjoint.cells import settled
 from portable.gradients.adjoint.chunks import in_chunks
 from portable.gradients.adjoint.exits import without_jumps
@@ -31,6 +32,7 @@ from portable.gradients.adjoint.stack import Stack
 from portable.gradients.adjoint.sweeps import Level, Sweeps
 from portable.gradients.adjoint.tile_sums import TileSums
 from portable.gradients.adjoint.unused import needed
+from portable.gradients.adjoint.workgroup_sums import written_out
 from portable.lang.checks import check
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -247,17 +249,16 @@ class _Assembly:
             _refuse_sums(live)
         touched = {y for x in all_statements(live) for y in x.touched()}
         self.stack.arrays = [x for x in self.stack.arrays if x in touched]
-        more: tuple[Array | e.Variable, ...] = (*self.stack.arrays, *shares, *sizes)
-        kernel = self._kernel(f"{self.primal.name}_adjoint", live, more)
-        refuse_stale(self.flat, kernel, self.sweeps.again)
-        kernel = kept_in_variables(kernel, self.names)
-        check(kernel)
-        measure = self._measure() if self.stack.arrays else None
         kept = tuple(x.dtype for x in self.stack.arrays)
         if kept and chosen:
             again = _Assembly(self.primal, self.gradients, self.how, Names(self.primal))
             again.gathers = False
             return again.made()
+        more: tuple[Array | e.Variable, ...] = (*self.stack.arrays, *shares, *sizes)
+        kernel = self._kernel(f"{self.primal.name}_adjoint", live, more)
+        refuse_stale(self.flat, kernel, self.sweeps.again)
+        kernel = self._finished(kernel)
+        measure = self._measure() if kept else None
         gathers = tuple(self._gather(x, first=x is chosen[0]) for x in chosen)
         steady = measure is not None and not any(
             isinstance(x, s.Load) for x in all_statements(measure.body)
@@ -288,7 +289,9 @@ class _Assembly:
             needed(body, into, covered=known), self.names, self.flat.sub_group_size
         )
         self.sweeps.cells += cells
-        return settled(live, frozenset(x.name for x in self._cells()))
+        names = frozenset(x.name for x in self._cells())
+        live = without_overwritten(settled(live, names), names)
+        return needed(live, into, covered=known)
 
     def _gatherable(self) -> list[Moved]:
         """The arrays whose gradients kernels of their own sum up."""
@@ -336,8 +339,7 @@ class _Assembly:
             arrays=tuple(dict.fromkeys(arrays)),
             body=tuple(body),
         )  # fmt: skip
-        made = kept_in_variables(made, self.names)
-        check(made)
+        made = self._finished(made)
         number = self.flat.parameters.index(moved.array)
         return Gather(made, number, moved.dims, tuple(shared))
 
@@ -387,8 +389,11 @@ class _Assembly:
         body = (*self.stack.begun(loc), *walked, *self.stack.reported(counts, loc))
         live = needed(body, [counts])
         _refuse_order(live)
-        made = self._kernel(f"{self.primal.name}_kept", live, (counts,))
-        made = kept_in_variables(made, self.names)
+        return self._finished(self._kernel(f"{self.primal.name}_kept", live, (counts,)))
+
+    def _finished(self, kernel: Kernel) -> Kernel:
+        """A kernel as it is launched, checked."""
+        made = written_out(kept_in_variables(kernel, self.names), self.names)
         check(made)
         return made
 
@@ -456,6 +461,4 @@ class _Assembly:
         totals = list(self.memory.totals.values())
         first = tuple(s.Assign(x, zero(x.type), self.flat.loc) for x in totals)
         dims = max(self.dims, self.flat.dimensions)
-        last, rooms = summed_up(self.flat, totals, into, dims, self.names)
-        self.memory.arrays += rooms
-        return first, last
+        return first, summed_up(self.flat, totals, into, dims, self.names)

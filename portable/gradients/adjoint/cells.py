@@ -40,21 +40,7 @@ class _Settling:
         self._cells = cells
 
     def block(self, block: s.Block, known: _Known) -> s.Block:
-        out: list[s.Statement | None] = []
-        waiting: dict[str, int] = {}
-        for x in block:
-            made = self._statement(x, known)
-            if jumps(made):
-                waiting.clear()
-            for name in _used(made):
-                waiting.pop(name, None)
-            if isinstance(made, s.Assign):
-                overwritten = waiting.get(made.var.name)
-                if overwritten is not None:
-                    out[overwritten] = None
-                waiting[made.var.name] = len(out)
-            out.append(made)
-        return tuple(x for x in out if x is not None)
+        return tuple(self._statement(x, known) for x in block)
 
     def _statement(self, x: s.Statement, known: _Known) -> s.Statement:
         match x:
@@ -162,13 +148,6 @@ def _folded(x: e.Expression) -> e.Expression:
         if constant_of(x.y) == 0:
             return x.x
     return x
-
-
-def _used(x: s.Statement) -> set[str]:
-    """The names that a statement and the blocks in it read, and those that the blocks set."""
-    inner = [y for part in x.blocks() for y in all_statements(part)]
-    names = {name for y in (x, *inner) for z in reads(y) for name in names_in(z)}
-    return names | {v.name for y in inner for v in y.sets()}
 
 
 def jumps(x: s.Statement) -> bool:

@@ -19,8 +19,10 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, all_statements, reads
 
 
-def extremes(loop: Rounds, kernel: Kernel) -> dict[int, e.Variable]:
+def extremes(loop: Rounds, kernel: Kernel) -> dict[int, tuple[e.Variable, e.Variable]]:
     """The variables that a loop of a flat program makes so, by the identity of the comparison.
+
+    With each is the name of what is loaded.
 
     A variable is read by nothing else in the loop, nor is the result but to become its new value.
     """
@@ -34,7 +36,7 @@ def extremes(loop: Rounds, kernel: Kernel) -> dict[int, e.Variable]:
         for x in _of_rounds(loop.body)
         if isinstance(x, s.Assign) and isinstance(x.value, e.Variable)
     }
-    result: dict[int, e.Variable] = {}
+    result: dict[int, tuple[e.Variable, e.Variable]] = {}
     for x in _of_rounds(loop.body):
         if not isinstance(x, s.Let) or x.var.name not in assigned or times[x.var.name] != 1:
             continue
@@ -42,7 +44,7 @@ def extremes(loop: Rounds, kernel: Kernel) -> dict[int, e.Variable]:
         if before is None or new is None or times[before.name] != 1 or new.name not in loaded:
             continue
         if reading.get(before.name) == cell and times[cell.name] == sets[cell.name] == 1:
-            result[id(x)] = cell
+            result[id(x)] = cell, new
     return result
 
 

@@ -238,7 +238,7 @@ class Memory:
     ) -> tuple[list[s.Statement], e.Expression | None]:
         """Takes the adjoint of what was written; None where it is nought."""
         into = self._adjoints.get(x.array)
-        if isinstance(x, s.Atomic) and (x.op not in _ADDS or self._uses_before(x)):
+        if isinstance(x, s.Atomic) and (x.op not in _ADDS or x.var is not None):
             self._refuse_atomic(x)
         if into is None or not x.array.dtype.real.is_float:
             return [], None
@@ -277,9 +277,6 @@ class Memory:
         if isinstance(x, s.Atomic) and x.op == "sub":
             taken = e.Unary("neg", taken)
         return out, taken
-
-    def _uses_before(self, x: s.Atomic) -> bool:
-        return x.var is not None
 
     def _refuse_atomic(self, x: s.Atomic) -> None:
         """Refuses one through which gradients would have to go."""

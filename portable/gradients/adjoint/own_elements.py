@@ -15,8 +15,9 @@ def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
 
     It is so where for each dimension of the ndrange the same part of all indices tells the
     work-items apart along it: the global id itself, or moved by a number that all share, or group
-    and local id in two parts. Whole workgroups may be added to the local id, and whole ndranges to
-    the global one, another number of them each time.
+    and local id in two parts, or the group alone where it has one work-item. Whole workgroups may
+    be added to the local id, and whole ndranges to the global one, another number of them each
+    time.
     """
     values = values_of(kernel)
     indices: dict[Array, list[tuple[e.Expression, ...]]] = {}
@@ -91,7 +92,10 @@ def _apart(indices: list[tuple[e.Expression, ...]], kernel: Kernel, dimensions: 
             modulo = {_modulo(part, kernel) for part in parts}
             words |= modulo if len(modulo) == 1 else set()
     return all(
-        ("global_id", dim) in words or {("group_id", dim), ("local_id", dim)} <= words
+        ("global_id", dim) in words
+        or (
+            ("group_id", dim) in words and (kernel.launched[dim] == 1 or ("local_id", dim) in words)
+        )
         for dim in range(dimensions)
     )
 

@@ -10,13 +10,14 @@ Whether a round reads only what it has written is worked out for each work-item
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
+from portable.gradients.adjoint.host_values import Known, value_of
 from portable.gradients.adjoint.names import refuse
 from portable.gradients.adjoint.rounds import Rounds
 from portable.lang.ir import expressions as e
@@ -28,29 +29,6 @@ _MOST: Final = 1 << 23
 """Work-items times elements that are looked at."""
 
 _ROUNDS: Final = 4096
-_Known = Any
-"""A number for each work-item, or None where it is not known."""
-
-_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "min": np.minimum,
-    "max": np.maximum,
-    "shl": np.left_shift,
-    "shr": np.right_shift,
-}
-_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
 
 
 def writes_what_it_reads(kernel: Kernel, body: s.Block, load: s.Load) -> bool:
@@ -90,7 +68,7 @@ class _Coverage:
         self._array = array
         self._load = load
         self._items = prod(kernel.workgroup)
-        self._values: dict[str, _Known] = {}
+        self._values: dict[str, Known] = {}
         places = np.unravel_index(np.arange(self._items), kernel.workgroup[::-1])
         self._local = [np.asarray(p, np.int64) for p in reversed(places)]
         self._know(kernel.body)
@@ -103,7 +81,7 @@ class _Coverage:
             for part in x.blocks():
                 self._know(part)
 
-    def run(self, block: s.Block, active: _Known, written: Any) -> Any:
+    def run(self, block: s.Block, active: Known, written: Any) -> Any:
         """What is surely written after a block, by work-item and element."""
         for x in block:
             match x:
@@ -119,7 +97,7 @@ class _Coverage:
                     written = self._rounds(x, active, written)
         return written
 
-    def _reach(self, x: s.Load, active: _Known, written: Any) -> None:
+    def _reach(self, x: s.Load, active: Known, written: Any) -> None:
         elements = list(self._elements(x.index, x.axis, x.var))
         if active is None:
             active = np.ones(self._items, bool)
@@ -136,7 +114,7 @@ class _Coverage:
         self.proved = fine and (self.proved or not self._reached)
         self._reached = True
 
-    def _write(self, x: s.Store, active: _Known, written: Any) -> Any:
+    def _write(self, x: s.Store, active: Known, written: Any) -> Any:
         if active is None:
             return written
         written = written.copy()
@@ -147,7 +125,7 @@ class _Coverage:
 
     def _elements(
         self, index: tuple[e.Expression, ...], axis: int, value: e.Expression
-    ) -> Iterator[_Known]:
+    ) -> Iterator[Known]:
         """The number of the element for each work-item, for each lane."""
         elements = [self._value(i) for i in index]
         several = isinstance(value.type, Vector) and self._array.lanes == 1
@@ -160,7 +138,7 @@ class _Coverage:
             inside = [np.clip(i, 0, n - 1) for i, n in zip(moved, self._array.shape, strict=True)]
             yield np.ravel_multi_index(inside, self._array.shape)
 
-    def _if(self, x: s.If, active: _Known, written: Any) -> Any:
+    def _if(self, x: s.If, active: Known, written: Any) -> Any:
         condition = self._value(x.condition)
         if condition is None:
             then = self.run(x.then, active, written)
@@ -170,8 +148,8 @@ class _Coverage:
         then = self.run(x.then, some, written)
         return then | self.run(x.orelse, others, written)
 
-    def _rounds(self, x: Rounds, active: _Known, written: Any) -> Any:
-        bounds: list[_Known] = [self._value(y) for y in x.bounds or ()]
+    def _rounds(self, x: Rounds, active: Known, written: Any) -> Any:
+        bounds: list[Known] = [self._value(y) for y in x.bounds or ()]
         if x.var is None or x.going is not None or any(y is None for y in bounds):
             self._forget(x)
             self.run(x.body, None, written)
@@ -196,7 +174,10 @@ class _Coverage:
 
     # -- values ----------------------------------------------------------------------------
 
-    def _value(self, x: e.Expression) -> _Known:
+    def _value(self, x: e.Expression) -> Known:
+        return value_of(x, self._leaf)
+
+    def _leaf(self, x: e.Expression) -> Known:
         match x:
             case e.Const():
                 return np.broadcast_to(np.asarray(x.value), self._items)
@@ -204,35 +185,8 @@ class _Coverage:
                 return self._values.get(x.name)
             case e.WorkItem(word="local_id"):
                 return self._local[x.dim]
-            case e.Cast() if not isinstance(x.type, Vector) and x.type.is_integer:
-                return self._value(x.x)
-            case e.AssumeUniform():
-                return self._value(x.x)
-            case e.Unary():
-                return self._unary(x)
-            case e.Binary() | e.Compare():
-                return self._binary(x)
-            case e.Select():
-                parts = [self._value(y) for y in (x.condition, x.x, x.y)]
-                return None if any(p is None for p in parts) else np.where(*parts)
             case _:
                 return None
-
-    def _unary(self, x: e.Unary) -> _Known:
-        inner = self._value(x.x)
-        if inner is None:
-            return None
-        return {"neg": np.negative, "not": np.logical_not, "invert": np.invert}[x.op](inner)
-
-    def _binary(self, x: e.Binary | e.Compare) -> _Known:
-        a, b = self._value(x.x), self._value(x.y)
-        if a is None or b is None:
-            return None
-        if isinstance(x, e.Compare):
-            return _COMPARE[x.op](a, b)
-        if x.op in ("floordiv", "mod") and np.all(b != 0):
-            return a // b if x.op == "floordiv" else a % b
-        return _BINARY[x.op](a, b) if x.op in _BINARY else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The adjoints of what a sub-group works out together."""
+"""The adjoints of what a sub-group or workgroup works out together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from portable.lang.ir.kernel import Kernel, cast, linear_id, sub_group_local_id
 
 
 def sub_group_shares(
-    x: s.SubGroup | s.WorkgroupUniform,
+    x: s.SubGroup | s.WorkgroupUniform | s.WorkgroupReduce,
     of: Callable[[e.Expression], e.Expression],
     adjoint: e.Expression,
     kernel: Kernel,
@@ -22,7 +22,7 @@ def sub_group_shares(
 
     Parameters
     ----------
-    x : SubGroup or WorkgroupUniform
+    x : SubGroup, WorkgroupUniform or WorkgroupReduce
     of : callable
         Gives expressions in the names in sight.
     adjoint : Expression
@@ -35,8 +35,8 @@ def sub_group_shares(
         return (), adjoint
     lanes = _Lanes(kernel)
     match x:
-        case s.SubGroup(op="reduce_add"):
-            return _together("reduce_add", adjoint, None, x, names)
+        case s.SubGroup(op="reduce_add") | s.WorkgroupReduce(op="add"):
+            return _summed(adjoint, x, names)
         case s.SubGroup(op="shuffle_xor"):
             assert x.argument is not None
             return _together("shuffle_xor", adjoint, of(x.argument), x, names)
@@ -48,7 +48,7 @@ def sub_group_shares(
             return _scattered(x, of, adjoint, lanes, names)
         case s.SubGroup(op="scan_add"):
             return _scan(x, adjoint, lanes, names)
-        case s.SubGroup(op="reduce_min" | "reduce_max"):
+        case s.SubGroup(op="reduce_min" | "reduce_max") | s.WorkgroupReduce():
             return _winner(x, of, adjoint, names)
         case _:
             word = "workgroup_uniform" if isinstance(x, s.WorkgroupUniform) else f"sub_group_{x.op}"
@@ -173,16 +173,26 @@ def _scan(
     return tuple(out), total
 
 
+def _summed(
+    value: e.Expression, x: s.SubGroup | s.WorkgroupReduce, names: Names
+) -> tuple[s.Block, e.Expression]:
+    """The sum of a value over all those who took part."""
+    if isinstance(x, s.SubGroup):
+        return _together("reduce_add", value, None, x, names)
+    variable = names.variable("together", value.type)
+    return (s.WorkgroupReduce(variable, "add", value, x.loc),), variable
+
+
 def _winner(
-    x: s.SubGroup,
+    x: s.SubGroup | s.WorkgroupReduce,
     of: Callable[[e.Expression], e.Expression],
     adjoint: e.Expression,
     names: Names,
 ) -> tuple[s.Block, e.Expression]:
     """Those that have the greatest value share alike."""
-    made, total = _together("reduce_add", adjoint, None, x, names)
+    made, total = _summed(adjoint, x, names)
     won = e.Compare("eq", of(x.value), of(x.var))
     one = e.Cast(won, adjoint.type)
-    counted, count = _together("reduce_add", one, None, x, names)
+    counted, count = _summed(one, x, names)
     share = e.Select(won, e.Binary("div", total, count), zero(total.type))
     return (*made, *counted), share

@@ -9,13 +9,13 @@ keeps as much as both have rounds, not as the product, and what is not needed is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from portable.dtypes import int32
 from portable.errors import Location
-from portable.gradients.adjoint.activity import Activity, spread_names
+from portable.gradients.adjoint.activity import Activity
 from portable.gradients.adjoint.adjoints import Adjoints
 from portable.gradients.adjoint.extremes import extreme_shares, extremes
 from portable.gradients.adjoint.logs import Log
@@ -37,6 +37,7 @@ from portable.lang.ir.kernel import (
     reads,
     subexpressions,
 )
+from portable.lang.ir.types import Vector
 
 
 def exposed(block: s.Block) -> list[e.Variable]:
@@ -159,7 +160,7 @@ class Sweeps:
         self._kernel: Final = kernel
         self._names: Final = names
         self._activity: Final = activity
-        self._spread: Final = spread_names(kernel)
+        self._spread: Final = activity.spread
         self._memory: Final = memory
         self._stack: Final = stack
         self._logs: Final = logs
@@ -167,6 +168,8 @@ class Sweeps:
         self._adjoints: Final[dict[str, e.Variable]] = {}
         self._kept: Final[dict[int, list[e.Variable]]] = {}
         self._finals: Final[dict[int, e.Variable]] = {}
+        self._compared: Final[set[str]] = set()
+        self._cleared: Final[list[s.Store]] = []
         self._depth = 0
         self._measuring = False
 
@@ -262,7 +265,8 @@ class Sweeps:
     def _begun(self, x: Rounds) -> list[s.Let]:
         """Names what the loop finds the greatest of, and gives the names their values after it."""
         out: list[s.Let] = []
-        for comparison, cell in extremes(x, self._kernel).items():
+        for comparison, (cell, loaded) in extremes(x, self._kernel).items():
+            self._compared.add(loaded.name)
             final = self._finals[comparison] = self._names.variable(cell.name, cell.type)
             out.append(s.Let(final, cell, x.loc))
         return out
@@ -312,10 +316,21 @@ class Sweeps:
         return Round(var, [v for v in exposed(live) if v.name in assigned], live)
 
     def _backwards(self, block: s.Block, level: Level) -> s.Block:
+        """The way back through a block; what is cleared in global memory comes as late as it may.
+
+        A GPU that stores to an address while a load of it is under way takes five times as long.
+        """
         out: list[s.Statement] = []
+        late: list[s.Store] = []
         for x in reversed(block):
-            out += self._back(x, level)
-        return tuple(out)
+            made = self._back(x, level)
+            if late and any(_may_meet(y, late) for y in all_statements(made)):
+                out += late
+                late.clear()
+            out += made
+            late += self._cleared
+            self._cleared.clear()
+        return (*out, *late)
 
     def _back(self, x: s.Statement, level: Level) -> s.Block:
         match x:
@@ -327,7 +342,11 @@ class Sweeps:
                 adjoint, before = level.adjoints.taken(x.var, x.loc)
                 if adjoint is None:
                     return ()
-                return (*before, *self._memory.load(x, level.of, adjoint))
+                added = self._memory.load(x, level.of, adjoint)
+                if x.var.name in self._compared and added:  # one in a loop has an adjoint
+                    some = e.Compare("ne", adjoint, zero(adjoint.type))
+                    added = (s.If(some, added, (), x.loc),)
+                return (*before, *added)
             case s.Store() | s.Atomic():
                 return self._back_write(x, level)
             case s.If():
@@ -336,7 +355,7 @@ class Sweeps:
                 return (s.If(level.of(x.condition), then, orelse, x.loc),) if then or orelse else ()
             case Rounds():
                 return self._back_rounds(x, level)
-            case s.SubGroup() | s.WorkgroupUniform():
+            case s.SubGroup() | s.WorkgroupUniform() | s.WorkgroupReduce():
                 return self._back_together(x, level)
             case s.Barrier():
                 return (replace(x),)
@@ -392,11 +411,16 @@ class Sweeps:
 
     def _back_write(self, x: s.Store | s.Atomic, level: Level) -> s.Block:
         statements, adjoint = self._memory.write(x, level.of)
+        if x.array.space == "global":
+            self._cleared.extend(y for y in statements if isinstance(y, s.Store))
+            statements = [y for y in statements if not isinstance(y, s.Store)]
         if adjoint is None or x.value is None:
             return tuple(statements)
         return (*statements, *level.adjoints.add(x.value, adjoint, x.loc))
 
-    def _back_together(self, x: s.SubGroup | s.WorkgroupUniform, level: Level) -> s.Block:
+    def _back_together(
+        self, x: s.SubGroup | s.WorkgroupUniform | s.WorkgroupReduce, level: Level
+    ) -> s.Block:
         if x.var.name not in self._activity.names:
             return ()
         adjoint, before = level.adjoints.taken(x.var, x.loc)
@@ -429,6 +453,24 @@ class Sweeps:
         number_here = last if kind is var.type else e.Cast(last, var.type)
         value = e.Binary("add", start, e.Binary("mul", number_here, step))
         return (s.Let(var, value, x.loc),)
+
+
+def _may_meet(x: s.Statement, cleared: Sequence[s.Store]) -> bool:
+    """Whether elements have to be cleared before a statement: others wait, or it may touch one."""
+    if x.together() != "work_item":
+        return True
+    touched = x.touched()
+    return any(y.array in touched and not _are_apart(x, y) for y in cleared)
+
+
+def _are_apart(x: s.Statement, y: s.Store) -> bool:
+    """Whether constants in indices tell elements apart."""
+    if not isinstance(x, s.Load | s.Store) or isinstance(y.value.type, Vector):
+        return False
+    if isinstance((x.var if isinstance(x, s.Load) else x.value).type, Vector):
+        return False
+    pairs = zip(x.index, y.index, strict=True)
+    return any(isinstance(a, e.Const) and isinstance(b, e.Const) and a != b for a, b in pairs)
 
 
 def _bound(block: s.Block) -> set[str]:

@@ -102,7 +102,14 @@ class _Needed:
                 return used or (kept and bool(x.written()))
             case s.Barrier() | s.Break() | s.Fence():
                 return False
-            case s.WorkgroupUniform() | s.SubGroup() | s.Let() | s.Load() | s.Assign():
+            case (
+                s.WorkgroupUniform()
+                | s.WorkgroupReduce()
+                | s.SubGroup()
+                | s.Let()
+                | s.Load()
+                | s.Assign()
+            ):
                 return any(v.name in self._names for v in (*x.binds(), *x.sets()))
             case _:
                 return True

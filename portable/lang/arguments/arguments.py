@@ -249,7 +249,7 @@ class Specialisation:
         object.__setattr__(self, "key", constant_key(self.constants))
 
 
-# What a launch's arguments are, and the specialisation that they ask for.
+# -- arguments -------------------------------------------------------------------------------------
 
 _LIMIT: Final = 2**31 - INDEX_MARGIN
 ALIGNMENT: Final = 16

@@ -61,6 +61,7 @@ _CALLED: Final[dict[type, str]] = {
     s.ForElements: "kl.elements",
     Pipeline: "kl.pipeline",
     s.WorkgroupUniform: "kl.workgroup_uniform",
+    s.WorkgroupReduce: "kl.workgroup_reduce",
 } | dict.fromkeys(
     (s.FragmentFill, s.FragmentLoad, s.FragmentStore, s.Multiply), "a matrix operation"
 )
@@ -275,7 +276,7 @@ class _Analysis:
 def _given(statement: s.Statement) -> _Grade:
     """How uniform the values are that a statement, no assignment, gives to variables."""
     match statement:
-        case s.WorkgroupUniform():
+        case s.WorkgroupUniform() | s.WorkgroupReduce():
             return _UNIFORM
         case s.SubGroup(op=op) if op in _SAME_IN_SUB_GROUP:
             return _Grade.SUB_GROUP

@@ -152,3 +152,12 @@ def swizzled_row(layout: Layout, shape: tuple[int, ...]) -> int:
     """The dimension of second smallest stride."""
     order = sorted(range(len(shape)), key=lambda dim: layout.strides[dim])
     return order[1]
+
+
+def at_lane(index: tuple[e.Expression, ...], axis: int, by: int) -> tuple[e.Expression, ...]:
+    """An index that is further along an axis."""
+    position = index[axis]
+    kind = position.type
+    assert isinstance(kind, DType)
+    moved = e.Binary("add", position, e.Const(by, kind)) if by else position
+    return (*index[:axis], moved, *index[axis + 1 :])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from portable.dtypes import DType, uint32, uint64
@@ -122,36 +123,43 @@ class Atomics:
         kind = self._dialect.types[x.array.dtype.short]
         return [f"const {kind} {self._context.names.of(x.var.name)} = {call};"]
 
-    def pair(self, x: s.Atomic, y: s.Atomic) -> list[str]:
-        """The lines of two additions to neighbouring elements: one instruction where they lie so.
+    def run(self, additions: Sequence[s.Atomic]) -> list[str]:
+        """The lines of additions to neighbouring elements, two by an instruction where they lie so.
 
         That takes an address that two elements divide (PTX ISA, ``red``).
         """
-        pointer = self._addresses.pointer(x.array, self._addresses.offset(x.array, x.index)).text
-        values = (self._expressions.text(z.value) for z in (x, y) if z.value is not None)
-        name = f"pt_atomic_add_pair_{x.scope}"
-        self._context.prelude.define(name, lambda: self._pair(name, self._scope(x.scope)))
+        first, count = additions[0], len(additions)
+        offset = self._addresses.offset(first.array, first.index)
+        pointer = self._addresses.pointer(first.array, offset).text
+        values = (self._expressions.text(x.value) for x in additions if x.value is not None)
+        name = f"pt_atomic_add_{count}_{first.scope}"
+        self._context.prelude.define(name, lambda: self._run(name, first.scope, count))
         return [f"{name}({pointer}, {', '.join(values)});"]
 
-    def _pair(self, name: str, scope: str) -> str:
-        word = f"red.relaxed.{scope}.global.add"
-        both = (
-            f'{self._asm}("{word}.v2.f32 [%0], {{%1, %2}};" :: "l"(at), "f"(x), "f"(y) : "memory");'
-        )
-        each = (
-            f'{self._asm}("{word}.f32 [%0], %1;" :: "l"(at), "f"(x) : "memory");',
-            f'{self._asm}("{word}.f32 [%0], %1;" :: "l"(at + 4), "f"(y) : "memory");',
-        )
+    def _run(self, name: str, scope: str, count: int) -> str:
+        word = f"red.relaxed.{self._scope(scope)}.global.add"
+
+        def added(at: int) -> Iterator[str]:
+            if at % 2:
+                yield f'("{word}.f32 [%0], %1;" :: "l"(at), "f"(x0) : "memory");'
+            for k in range(at, count - 1, 2):
+                operands = f'"l"(at + {4 * k}), "f"(x{k}), "f"(x{k + 1})'
+                yield f'("{word}.v2.f32 [%0], {{%1, %2}};" :: {operands} : "memory");'
+            if (count - at) % 2:
+                k = count - 1
+                yield f'("{word}.f32 [%0], %1;" :: "l"(at + {4 * k}), "f"(x{k}) : "memory");'
+
         lines = (
             "const size_t at = __cvta_generic_to_global(p);",
             "if ((at & 7) == 0) {",
-            f"    {both}",
+            *(f"    {self._asm}{line}" for line in added(0)),
             "} else {",
-            *(f"    {line}" for line in each),
+            *(f"    {self._asm}{line}" for line in added(1)),
             "}",
         )
         body = "\n".join(f"    {line}" for line in lines)
-        return f"{self._dialect.function} void {name}(float *p, float x, float y)\n{{\n{body}\n}}"
+        values = ", ".join(f"float x{k}" for k in range(count))
+        return f"{self._dialect.function} void {name}(float *p, {values})\n{{\n{body}\n}}"
 
     def _check(self, x: s.Atomic) -> None:
         dtype = x.array.dtype

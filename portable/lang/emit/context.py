@@ -176,7 +176,7 @@ def _decimal(magnitude: np.floating[Any]) -> str:
     return text if "." in text or "e" in text or "n" in text else f"{text}.0"
 
 
-# What every printer of one kernel shares.
+# -- context ---------------------------------------------------------------------------------------
 
 
 class Prelude:

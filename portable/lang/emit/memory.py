@@ -7,7 +7,7 @@ from typing import Final, Literal
 from portable.backend.faults import Fault
 from portable.dtypes import DType, bool_, float16
 from portable.lang.emit import vectors
-from portable.lang.emit.addresses import Addresses, unit_axis
+from portable.lang.emit.addresses import Addresses, at_lane, unit_axis
 from portable.lang.emit.context import Code, Context, Level, wrapped
 from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
@@ -353,7 +353,7 @@ class Memory:
         axis %= array.ndim
         if array.layout is not None and array.layout.swizzle:
             return [], [
-                self.addresses.offset(array, _moved(index, axis, lane)) for lane in range(lanes)
+                self.addresses.offset(array, at_lane(index, axis, lane)) for lane in range(lanes)
             ]
         first = self._context.names.fresh(f"{name}_at")
         kind = self._dialect.types[self._context.kernel.index_type.short]
@@ -423,14 +423,6 @@ class Memory:
 
 def _shifted(pointer: Code, by: int) -> str:
     return f"{pointer} + {by}" if by else pointer.text
-
-
-def _moved(index: tuple[e.Expression, ...], axis: int, by: int) -> tuple[e.Expression, ...]:
-    position = index[axis]
-    kind = position.type
-    assert isinstance(kind, DType)
-    moved = e.Binary("add", position, e.Const(by, kind)) if by else position
-    return (*index[:axis], moved, *index[axis + 1 :])
 
 
 def _carrier(size: int) -> tuple[str, int]:

@@ -66,16 +66,16 @@ def _trade(distance: int) -> Asm:
     )
 
 
-def _wgmma(columns: int, kind: str) -> Asm:
+def _wgmma(columns: int, kind: str, anew: bool) -> Asm:
     """64 rows by so many columns by 32 bytes of a warpgroup, both operands in local memory.
 
     Inputs are the two matrix descriptors, and of halves whether each operand lies transposed; sums
-    of floats take factors of 1 or -1 for each operand.
+    of floats take factors of 1 or -1 for each operand. Sums that begin `anew` are only set.
     """
     count = columns // 2
     total, name, depth, bound = _WARPGROUP_KINDS[kind]
     word = f"wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.{total}.{name}.{name}"
-    tail, inputs = f"%{count}, %{count + 1}, 1", '"l"({i0}), "l"({i1})'
+    tail, inputs = f"%{count}, %{count + 1}, {0 if anew else 1}", '"l"({i0}), "l"({i1})'
     if total == "f32":
         tail += ", 1, 1"
     if depth == 16:
@@ -83,7 +83,7 @@ def _wgmma(columns: int, kind: str) -> Asm:
         inputs += ', "n"({i2}), "n"({i3})'
     return Asm(
         f'asm volatile("{word} {_numbers(0, count)}, {tail};" '
-        f": {_listed(bound, 'o', count)} : {inputs});"
+        f": {_listed(bound.replace('+', '=') if anew else bound, 'o', count)} : {inputs});"
     )
 
 
@@ -134,9 +134,12 @@ _WARPGROUP: Final = {
     "set.i32": Asm('asm volatile("mov.b32 %0, 0;" : "=r"({o0}));'),
     "changed.i32": Asm('asm volatile("" : "+r"({o0}) :: "memory");'),
 } | {
-    f"wgmma.{kind}.m64n{columns}k{_WARPGROUP_KINDS[kind][2]}": _wgmma(columns, kind)
+    f"wgmma.{kind}.m64n{columns}k{_WARPGROUP_KINDS[kind][2]}{'.anew' * anew}": _wgmma(
+        columns, kind, anew
+    )
     for kind in _WARPGROUP_KINDS
     for columns in range(64, 257, 64)
+    for anew in (False, True)
 }
 
 MATRIX_INSTRUCTIONS: Final[dict[str, Asm]] = _WARP | _WARPGROUP

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Final
@@ -27,30 +27,47 @@ from portable.lang.ir.types import Array, ValueType, Vector
 from portable.lang.passes.sub_groups import active_items
 
 
-def atomic_pairs(body: s.Block) -> dict[int, tuple[s.Atomic, s.Atomic] | None]:
-    """Pairs of relaxed additions of a block, nobody asking for the values from before.
+def atomic_runs(body: s.Block) -> dict[int, tuple[s.Atomic, ...]]:
+    """Runs of relaxed additions of a block to neighbours, nobody asking for the values from before.
 
     Returns
     -------
     dict
-        By identities: of the later of two both, in the order of their elements; of the earlier
-        one, which is done with it, None.
+        By identities: of the last of a run all, in the order of their elements; of the others,
+        which are done with it, none.
     """
-    result: dict[int, tuple[s.Atomic, s.Atomic] | None] = {}
+    result: dict[int, tuple[s.Atomic, ...]] = {}
     waiting: list[s.Atomic] = []
     for x in body:
         if isinstance(x, s.Atomic) and _is_addition(x):
-            partner = next((y for y in waiting if _are_neighbours(x, y)), None)
-            if partner is None:
-                waiting.append(x)
-            else:
-                waiting.remove(partner)
-                both = (x, partner) if _last(x) < _last(partner) else (partner, x)
-                result |= {id(partner): None, id(x): both}
-        elif isinstance(x, s.Assign):
-            waiting = [y for y in waiting if x.var.name not in _names(y)]
-        elif not isinstance(x, s.Let):
+            waiting.append(x)
+        elif isinstance(x, s.Let) or (
+            isinstance(x, s.Assign) and not any(x.var.name in _names(y) for y in waiting)
+        ):
+            continue
+        else:
+            result |= _runs(waiting)
             waiting.clear()
+    return result | _runs(waiting)
+
+
+def _runs(additions: Sequence[s.Atomic]) -> dict[int, tuple[s.Atomic, ...]]:
+    """Those of some additions that may be done where the last of them is."""
+    result: dict[int, tuple[s.Atomic, ...]] = {}
+    left = list(additions)
+    while left:
+        run = [left.pop()]
+        latest = run[0]
+        while True:
+            more = [x for x in left if any(_are_neighbours(x, y) for y in run)]
+            fresh = [x for x in more if all(_last(x) != _last(y) for y in run)][:1]
+            if not fresh:
+                break
+            run += fresh
+            left.remove(fresh[0])
+        if len(run) > 1:
+            result |= {id(x): () for x in run}
+            result[id(latest)] = tuple(sorted(run, key=_last))
     return result
 
 
@@ -243,7 +260,7 @@ def _synchronises(context: Context) -> bool:
     return any(isinstance(x, kinds) for x in all_statements(context.kernel.body))
 
 
-# Prints effects and control flow.
+# -- statements ------------------------------------------------------------------------------------
 
 _FIRST: Final = "barrier.first"
 _OWN: Final = "barrier.sub_group"
@@ -271,12 +288,12 @@ class Statements:
 
     def block(self, body: s.Block) -> None:
         """Prints the statements of a block."""
-        pairs = atomic_pairs(body) if self.context.capabilities.atomic_pairs else {}
+        runs = atomic_runs(body) if self.context.capabilities.atomic_pairs else {}
         for statement in body:
-            if id(statement) not in pairs:
+            if id(statement) not in runs:
                 self.statement(statement)
-            elif (both := pairs[id(statement)]) is not None:
-                self._lines(self._atomics.pair(*both))
+            elif runs[id(statement)]:
+                self._lines(self._atomics.run(runs[id(statement)]))
 
     def statement(self, x: s.Statement) -> None:
         """Prints one statement."""

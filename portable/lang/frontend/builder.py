@@ -83,7 +83,7 @@ class Seam:
         return "a vector"
 
 
-# Collecting statements, names and arrays of the kernel under translation.
+# -- builder ---------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -96,7 +96,7 @@ def _inferred_pass(
     )
 
 
-# From a Python function and a specialisation to a checked kernel in the IR.
+# -- compile ---------------------------------------------------------------------------------------
 
 TOO_DEEP: Final = (
     "an expression, or calls within calls, are nested too deeply",

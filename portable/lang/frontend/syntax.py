@@ -111,7 +111,22 @@ def _same(a: Any, b: Any) -> bool:
         return False
 
 
-# What can be read off Python's statements and the program's before they are translated further.
+# -- syntax ----------------------------------------------------------------------------------------
+
+REFUSED: Final[dict[type[ast.stmt], str]] = {
+    ast.With: "kernels have no context managers",
+    ast.Try: "kernels have no exceptions",
+    ast.Raise: "kernels have no exceptions; write a flag to an array",
+    ast.Import: "import at the top of the module",
+    ast.ImportFrom: "import at the top of the module",
+    ast.FunctionDef: "define helpers outside of kernels",
+    ast.ClassDef: "define classes outside of kernels",
+    ast.Global: "pass arrays as arguments to give results back",
+    ast.Nonlocal: "pass arrays as arguments to give results back",
+    ast.Delete: "names need no deleting in kernels",
+    ast.Match: "write if and elif",
+}
+"""Statements that kernels have not, and what to write instead."""
 
 _MOST_KNOWN: Final = 2**14
 """Statements of which it is remembered what they are like: helpers are inlined often."""

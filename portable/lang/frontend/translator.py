@@ -34,6 +34,7 @@ from portable.lang.frontend.conversion import (
 from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.syntax import (
+    REFUSED,
     Given,
     apart,
     assigned,
@@ -65,19 +66,6 @@ from portable.lang.ir.types import Fragment
 from portable.lang.words.word import word_of
 
 _MAX_DEPTH: Final = 64
-_REFUSED: Final[dict[type[ast.stmt], str]] = {
-    ast.With: "kernels have no context managers",
-    ast.Try: "kernels have no exceptions",
-    ast.Raise: "kernels have no exceptions; write a flag to an array",
-    ast.Import: "import at the top of the module",
-    ast.ImportFrom: "import at the top of the module",
-    ast.FunctionDef: "define helpers outside of kernels",
-    ast.ClassDef: "define classes outside of kernels",
-    ast.Global: "pass arrays as arguments to give results back",
-    ast.Nonlocal: "pass arrays as arguments to give results back",
-    ast.Delete: "names need no deleting in kernels",
-    ast.Match: "write if and elif",
-}
 
 
 class _End(Enum):
@@ -133,7 +121,7 @@ class Translator(BindingTranslator):
     def _statement(self, node: ast.stmt) -> _End:
         method = getattr(self, f"do_{type(node).__name__.lower()}", None)
         if method is None:
-            hint = _REFUSED.get(type(node), "")
+            hint = REFUSED.get(type(node), "")
             self.builder.fail(f"{type(node).__name__} is not in the kernel language", hint)
         end = method(node)
         return end if isinstance(end, _End) else _End.THROUGH
@@ -480,8 +468,7 @@ class Translator(BindingTranslator):
         row, column = (self.builder.bind(n, self.builder.index_type) for n in ("row", "column"))
         for var, extent in zip((row, column), fragment.shape, strict=True):
             self.builder.intervals[var] = Interval(0, extent - 1)
-        kind = fragment.dtype if self.builder.options.native_half else fragment.dtype.register
-        return row, column, self.builder.declare("element", kind)
+        return row, column, self._held_value(fragment)
 
     def map_fragment(self, fragment: Fragment, function: Any, *more: Any) -> None:
         """``matrix.map(function, *more)``."""
@@ -492,11 +479,33 @@ class Translator(BindingTranslator):
         places = [Value(row), Value(column)]
         if arity(function) == 1 + len(more):
             places = []
+        partners = {x: self._partner(fragment, x) for x in more if isinstance(x, Fragment)}
+        given = [Value(partners[x]) if isinstance(x, Fragment) else x for x in more]
         with self.builder.block() as body:
-            result = self.call(function, [Value(value), *places, *more], {})
+            result = self.call(function, [Value(value), *places, *given], {})
             converted = as_type(self.builder, result, fragment.dtype.register)
             self.builder.emit(s.Assign(value, converted.expr, here))
-        self.builder.emit(s.ForElements(fragment, row, column, value, tuple(body), True, here))
+        beside = tuple(partners), tuple(partners.values())
+        whole = fragment, row, column, value, tuple(body), True, here
+        self.builder.emit(s.ForElements(*whole, *beside))
+
+    def _partner(self, fragment: Fragment, other: Fragment) -> e.Variable:
+        """What stands for the elements of a matrix that lies as the one that is mapped."""
+        one, two = ((x.shape, x.dtype, x.scope, x.use) for x in (fragment, other))
+        if other is fragment or one != two:
+            self.builder.fail(
+                f"map of a matrix of shape {fragment.shape} takes others that are like it, not "
+                f"{'itself' if other is fragment else describe(other)}",
+                "give them the same shape, dtype, scope and use",
+            )
+        return self._held_value(other)
+
+    def _held_value(self, fragment: Fragment) -> e.Variable:
+        """A variable for one of its elements in registers."""
+        native = self.builder.options.native_half
+        return self.builder.declare(
+            "element", fragment.dtype if native else fragment.dtype.register
+        )
 
     # -- functions -------------------------------------------------------------------------
 

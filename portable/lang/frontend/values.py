@@ -211,7 +211,7 @@ class Inference:
             self.changed = True
 
 
-# What a name or expression may stand for while a kernel is being translated.
+# -- values ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

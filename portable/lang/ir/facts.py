@@ -149,7 +149,7 @@ def _binary(op: e.BinaryOp, a: Interval, b: Interval) -> Interval | None:
             return None
 
 
-# What can be proved of integer expressions: bounds, and powers of two that divide them.
+# -- facts -----------------------------------------------------------------------------------------
 
 _EXACT = 64
 

@@ -21,7 +21,7 @@ from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, s
 _HOLDERS: Final = ("Expression", "Variable")
 _operands: Final[dict[type, tuple[str, ...]]] = {}
 _given: Final[dict[type, tuple[str, ...]]] = {}
-_parts: Final[dict[type, tuple[tuple[str, ...], tuple[str, ...]]]] = {}
+_parts: Final[dict[type, tuple[tuple[str, ...], ...]]] = {}
 
 
 def _operand_names(kind: type[e.Expression]) -> tuple[str, ...]:
@@ -41,13 +41,15 @@ def _given_names(kind: type[Any]) -> tuple[str, ...]:
     return names
 
 
-def _part_names(kind: type[s.Statement]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fields of a class of statements that have a role: other than blocks, and blocks."""
+def _part_names(kind: type[s.Statement]) -> tuple[tuple[str, ...], ...]:
+    """The fields of a class of statements: those that are no blocks, blocks, what it evaluates."""
     names = _parts.get(kind)
     if names is None:
         roles = roles_of(kind)
-        names_here = tuple(name for name, role in roles.items() if role is not Role.BLOCK)
-        names = _parts[kind] = names_here, tuple(name for name in roles if name not in names_here)
+        blocks = tuple(name for name in roles if roles[name] is Role.BLOCK)
+        others = tuple(name for name in roles if name not in blocks)
+        given = tuple(name for name in others if roles[name] not in (Role.BINDS, Role.SETS))
+        names = _parts[kind] = others, blocks, given
     return names
 
 
@@ -96,9 +98,7 @@ def operands(statement: s.Statement) -> list[e.Expression]:
 
 def reads(statement: s.Statement) -> list[e.Expression]:
     """The outermost expressions of a statement that it evaluates, not of the blocks in it."""
-    roles = roles_of(type(statement))
-    names = (n for n, role in roles.items() if role not in (Role.BINDS, Role.SETS, Role.BLOCK))
-    return _outermost(statement, names)
+    return _outermost(statement, _part_names(type(statement))[2])
 
 
 def all_statements(block: s.Block) -> Iterator[s.Statement]:
@@ -241,7 +241,7 @@ def map_block(block: s.Block, change: Callable[[s.Statement], s.Block]) -> s.Blo
     return tuple(out)
 
 
-# A whole kernel in the IR.
+# -- kernel ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +256,14 @@ class Options:
         Whether ``a * b + c`` may become one fma.
     fastmath : bool
         Whether the device's fast, less accurate functions, division and square root are allowed.
+    whole_reductions : bool
+        Whether sums and extremes of floats over a workgroup are left as `WorkgroupReduce`.
     """
 
     native_half: bool = False
     contract: bool = True
     fastmath: bool = False
+    whole_reductions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,8 +342,6 @@ class Kernel:
         """Of the ndrange, how many it asks for its place in; at least 1."""
         return max((1 + item.dim for item in places(self.body)), default=1)
 
-
-# Short ways to write nodes that passes make often; operands may be vectors.
 
 # Where a work-item stands, in terms of the words that every device has.
 

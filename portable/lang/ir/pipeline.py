@@ -29,7 +29,7 @@ class Pipeline(s.Statement):
     copies : tuple of statements
         Those of the tiles of step ``var + ahead``, and what they need.
     product : tuple of statements
-        One `Multiply`, at the end, and what it needs.
+        One `Multiply`, what it needs before it, and behind it what is done at once with its sums.
     stages : int
         Slots.
     ahead : int
@@ -65,9 +65,8 @@ class Pipeline(s.Statement):
     @property
     def multiply(self) -> s.Multiply:
         """The multiplication."""
-        last = self.product[-1]
-        assert isinstance(last, s.Multiply)
-        return last
+        (multiply,) = (x for x in self.product if isinstance(x, s.Multiply))
+        return multiply
 
     @property
     def waits(self) -> s.Block:

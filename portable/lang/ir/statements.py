@@ -306,6 +306,24 @@ class WorkgroupUniform(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkgroupReduce(Statement):
+    """Binds `var`, for the whole workgroup, to the sum or extreme of all work-items' `value`.
+
+    Only kernels whose options say `whole_reductions` have it: whoever asks for them writes them
+    out. It orders no memory, and sums in no promised order.
+    """
+
+    var: Variable = field(metadata=BINDS)
+    op: Literal["add", "min", "max"]
+    value: Expression = field(metadata=READS)
+    loc: Location
+
+    def together(self) -> Scope:
+        """The workgroup."""
+        return "workgroup"
+
+
+@dataclass(frozen=True, slots=True)
 class Print(Statement):
     """Prints text pieces and scalars in turn, then a line end; for debugging."""
 
@@ -317,8 +335,8 @@ class Print(Statement):
 class Check(Statement):
     """The author holds `condition`, a bool, for certain.
 
-    The simulator reports where it is not. `passes.checked` turns it into a report; devices do
-    nothing for what is left.
+    The simulator reports where it is not. `portable.lang.passes.checked` turns it into a report;
+    devices do nothing for what is left.
     """
 
     condition: Expression = field(metadata=READS)
@@ -488,7 +506,8 @@ class Multiply(Statement):
     (K, N); floats may be narrower than the accumulator's type. The products of ``float16`` operands
     are exact in ``float32``; the order of summation is not promised. All work-items of the
     accumulator's scope get here together; that the regions were written before, and will not be
-    overwritten yet, is for the user's barriers to see to.
+    overwritten yet, is for the user's barriers to see to. Where it begins `anew`, what the
+    accumulator held before does not count.
 
     `valid` (m, n, k), of the kernel's index type and often beyond the shapes, says that columns of
     `a` and rows of `b` from k on are zeros, and that rows of the accumulator from m on and columns
@@ -502,6 +521,7 @@ class Multiply(Statement):
     b: Fragment | Region = field(metadata=READS)
     loc: Location
     valid: tuple[Expression, Expression, Expression] | None = field(default=None, metadata=READS)
+    anew: bool = False
 
     def together(self) -> Scope:
         """Those who hold the matrix."""
@@ -514,7 +534,8 @@ class ForElements(Statement):
 
     `row` and `column` (of index type) and `value` (a declared variable of the fragment's element
     type) describe it; where `writes`, what `body` leaves in `value` becomes the element. Every
-    element is held by exactly one work-item of the scope.
+    element is held by exactly one work-item of the scope. `others` are what `partners`, fragments
+    of the same shape, scope and use, hold in the same place.
     """
 
     fragment: Fragment = field(metadata=UPDATES)
@@ -524,6 +545,8 @@ class ForElements(Statement):
     body: Block = field(metadata=BLOCK)
     writes: bool
     loc: Location
+    partners: tuple[Fragment, ...] = field(default=(), metadata=READS)
+    others: tuple[Variable, ...] = field(default=(), metadata=UPDATES)
 
     def together(self) -> Scope:
         """Those who hold the matrix."""

@@ -1,6 +1,6 @@
 """Kernels compiled with checks: ``PORTABLE_CHECK=1``.
 
-A checked program has one argument more, its device's report (`passes.checked`), which
+A checked program has one argument more, its device's report (`portable.lang.passes.checked`), which
 `CheckedExecutable` appends. Where NumPy reads the device's memory at once, a launch looks at the
 report when it is done; elsewhere the next synchronisation does.
 """

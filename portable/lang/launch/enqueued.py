@@ -77,18 +77,8 @@ def attempted() -> Iterator[None]:
         raise
 
 
-def enqueue_call(
-    work: Callable[..., object], *args: Any, prepare: Callable[..., Any] | None = None, **more: Any
-) -> None:
-    """Does other work that enqueues launches.
-
-    Parameters
-    ----------
-    work : callable
-        Takes the arguments.
-    prepare : callable, optional
-        Takes them too, and gives what does the same again at less cost.
-    """
+def enqueue_call(work: Callable[..., object], *args: Any, **more: Any) -> None:
+    """Does other work that enqueues launches; it takes the arguments."""
     recording = RECORDING.get()
     token = RECORDING.set(None)
     try:
@@ -96,9 +86,7 @@ def enqueue_call(
     finally:
         RECORDING.reset(token)
     if recording is not None:
-        again = partial(work, *args, **more)
-        made = partial(prepare, *args, **more) if prepare else partial(_wrapped, again)
-        recording.steps.append(_Work(made))
+        recording.steps.append(_Work(partial(_wrapped, partial(work, *args, **more))))
 
 
 def _wrapped(work: Callable[[], object]) -> Repeated:

@@ -8,25 +8,23 @@ that is like the last few is recognised without looking anything up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import combinations
 from math import prod
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
 from portable import recording
-from portable.backend import ArrayView, Device, Executable, Program
+from portable.backend import ArrayView, Device
 from portable.errors import InterruptedLaunchError, LaunchError, PortableError, without_frames
 from portable.interchange.host_arrays import SentArrays
 from portable.interchange.libraries import stream_of, tensors_viewed
 from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import (
     Specialisation,
-    byte_range,
     constant_key,
     is_array,
     needs_index64,
@@ -34,7 +32,7 @@ from portable.lang.arguments.arguments import (
 )
 from portable.lang.arguments.structs import flattened, is_composite, structure_of
 from portable.lang.launch.definition import Definition
-from portable.lang.launch.filling import Filling, filling_of
+from portable.lang.launch.filling import filling_of
 from portable.lang.launch.geometry import (
     Groups,
     Three,
@@ -44,7 +42,16 @@ from portable.lang.launch.geometry import (
     group_counts,
     ragged_dims,
 )
-from portable.lang.launch.recogniser import Again, Bound, Pair, recogniser
+from portable.lang.launch.plan import (
+    BoundProgram,
+    Lowered,
+    Plan,
+    Repeatable,
+    disjoint_by,
+    familiar,
+    overlap_pairs,
+)
+from portable.lang.launch.recogniser import Again
 from portable.namespace import device_for_numpy, device_of, elsewhere, on_device
 
 _MAX_PLANS: Final = 1024
@@ -64,94 +71,6 @@ _UNKNOWN: Final = object()
 _MAX_TYPES: Final = 1024
 _known_types: Final[dict[type, Any]] = {}
 """Of types of arguments seen: True of arrays, None of tuples and structs, False of the rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """What a launch hands to a device.
-
-    Attributes
-    ----------
-    program : Program or None
-        The generated program; None where the device runs the IR itself.
-    executable : Executable
-        What the device made of it.
-    groups : (int, int, int)
-        Workgroups along each dimension.
-    arguments : list
-        One per argument of the program, as `portable.backend.Executable` takes them.
-    """
-
-    program: Program | None
-    executable: Executable
-    groups: Three
-    arguments: list[Any]
-
-
-@dataclass(slots=True)
-class _Bound:
-    """A compiled program with what is known of its arguments before the pointers are."""
-
-    executable: Executable
-    program: Program | None
-    filling: Filling
-    disjoint: bool
-    uses: int = 0
-    familiar: Again | None = None
-
-
-@dataclass(slots=True)
-class _Plan:
-    """What launches of the same types, shapes and strides share.
-
-    `pairs` are those of which an array is written, `written` the numbers of these.
-    """
-
-    device: Device
-    groups: Three
-    pairs: list[Pair]
-    written: frozenset[int]
-    variants: dict[bool, _Bound]
-    build: Callable[[bool], _Bound]
-
-    def bound(self, disjoint: bool) -> _Bound:
-        """The variant for arguments that do, or do not, overlap."""
-        variant = self.variants.get(disjoint)
-        if variant is None:
-            variant = self.variants[disjoint] = self.build(disjoint)
-        return variant
-
-
-@dataclass(frozen=True, slots=True)
-class Repeatable:
-    """A launch to be repeated with other arrays of the same dtypes, shapes, strides and alignment.
-
-    Its arguments are those of the kernel, with the items of tuples and structs in their place.
-
-    For libraries that know this of their arrays and keep it as a key of their own; nothing is
-    checked.
-    """
-
-    groups: Three
-    bound: _Bound
-
-    @property
-    def parts(self) -> Bound:
-        """What it hands to the device."""
-        return Bound(self.bound.executable.launch, self.groups, self.bound.filling)
-
-    def __call__(self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]) -> None:
-        """Launches it; each sequence has one item per launch argument.
-
-        Parameters
-        ----------
-        handles, offsets : sequence
-            Of arrays: what `ArrayView` calls handle and offset.
-        args : sequence
-            Of numbers: the numbers.
-        """
-        bound = self.bound
-        bound.executable.launch(self.groups, bound.filling.fill(handles, offsets, args))
 
 
 class Launcher:
@@ -185,7 +104,7 @@ class Launcher:
         self._ndrange = ndrange
         self._workgroup = workgroup
         self._flat = flat
-        self._plans: dict[Any, _Plan] = {}
+        self._plans: dict[Any, Plan] = {}
         self._latest: Device | None = None
         self._familiar: tuple[Again, ...] = ()
         self._tensors = 0
@@ -276,16 +195,16 @@ class Launcher:
             raise
         bound.uses = uses = bound.uses + 1
         if uses == _FAMILIAR_AFTER:
-            bound.familiar = _familiar(plan, bound, given, constants, views)
+            bound.familiar = familiar(plan, bound, given, constants, views)
             if bound.familiar is None and viewed is not None:
-                bound.familiar = _familiar(plan, bound, args, constants, views)
+                bound.familiar = familiar(plan, bound, args, constants, views)
         if bound.familiar is not None:
             others = [x for x in self._familiar if x is not bound.familiar]
             self._familiar = (bound.familiar, *others[: _MOST_FAMILIAR - 1])
 
     def _launched(
         self, args: tuple[Any, ...], constants: dict[str, Any]
-    ) -> tuple[_Plan, list[ArrayView | None], _Bound]:
+    ) -> tuple[Plan, list[ArrayView | None], BoundProgram]:
         """Launches it; gives its plan, views of its arrays, and what was launched."""
         plan, views, bound, leaves = self._resolve(args, constants)
         stream = stream_of(leaves)
@@ -345,7 +264,7 @@ class Launcher:
     def _again(self, args: tuple[Any, ...], constants: dict[str, Any]) -> Again | None:
         """What makes launches of arguments like these again; None where only a call can."""
         plan, views, bound, _ = self._resolve(args, constants)
-        return _familiar(plan, bound, args, constants, views)
+        return familiar(plan, bound, args, constants, views)
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
         """What a launch of these arguments would hand to the device; launches nothing.
@@ -383,7 +302,7 @@ class Launcher:
             fixed = [(name, constant_key(x)) for name, x in constants.items()]
             key = (device, "sent", structure_of(args), *keys, *layouts, *fixed)
             plan = self._find(key, device, args, views, constants)
-            bound = plan.bound(_disjoint(plan.pairs, views))
+            bound = plan.bound(disjoint_by(plan.pairs, views))
             bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
             sent.fetch([number for number, i in enumerate(places) if i in plan.written])
 
@@ -391,7 +310,7 @@ class Launcher:
 
     def _resolve(
         self, args: tuple[Any, ...], constants: dict[str, Any], leaves: tuple[Any, ...] = ()
-    ) -> tuple[_Plan, list[ArrayView | None], _Bound, tuple[Any, ...]]:
+    ) -> tuple[Plan, list[ArrayView | None], BoundProgram, tuple[Any, ...]]:
         """The plan of a launch, and its arguments with tuples and structs taken apart.
 
         `leaves` are these arguments, given where `args` has tuples or structs.
@@ -439,7 +358,7 @@ class Launcher:
             plan = self._plans[key]
         except (KeyError, TypeError):
             plan = self._find(key, device, args, views, constants)
-        disjoint = not plan.pairs or _disjoint(plan.pairs, views)
+        disjoint = not plan.pairs or disjoint_by(plan.pairs, views)
         bound = plan.variants.get(disjoint) or plan.bound(disjoint)
         return plan, views, bound, leaves or args
 
@@ -463,7 +382,7 @@ class Launcher:
         args: tuple[Any, ...],
         views: list[ArrayView | None],
         constants: dict[str, Any],
-    ) -> _Plan:
+    ) -> Plan:
         try:
             plan = self._plans.get(key)
             hashable = True
@@ -483,7 +402,7 @@ class Launcher:
         args: tuple[Any, ...],
         views: list[ArrayView | None],
         constants: dict[str, Any],
-    ) -> _Plan:
+    ) -> Plan:
         wanted = self.specialised(device, args, views, constants)
         if self._flat:
             self._check_dimensions(wanted, device)
@@ -495,13 +414,13 @@ class Launcher:
         # A plan outlives the arrays that it was made for and must not keep their memory.
         views = [None if v is None else v._replace(handle=None, owner=None) for v in views]
 
-        def build(disjoint: bool) -> _Bound:
+        def build(disjoint: bool) -> BoundProgram:
             made = self._kernel.compiled(replace(wanted, restrict=disjoint), device)
             filling = filling_of(made.arguments, wanted.parameters, views, made.executable, asked)
-            return _Bound(made.executable, made.program, filling, disjoint)
+            return BoundProgram(made.executable, made.program, filling, disjoint)
 
         written = self._kernel.written(wanted, device)
-        return _Plan(device, counts, _pairs(views, written), written, {}, build)
+        return Plan(device, counts, overlap_pairs(views, written), written, {}, build)
 
     def _check_dimensions(self, wanted: Specialisation, device: Device) -> None:
         """Refuses one number for a kernel of several dimensions, as ``[n, m]`` comes to."""
@@ -564,43 +483,9 @@ def _kind_of(x: Any) -> bool | None:
     return known
 
 
-def _familiar(
-    plan: _Plan,
-    bound: _Bound,
-    args: tuple[Any, ...],
-    constants: dict[str, Any],
-    views: list[ArrayView | None],
-) -> Again | None:
-    """What makes launches like this one again, if that is possible."""
-    launch = Bound(bound.executable.launch, plan.groups, bound.filling)
-    return recogniser(plan.device, args, constants, views, plan.pairs, bound.disjoint, launch)
-
-
 def _ndim(ndrange: Three | Groups) -> int:
     counts = ndrange.counts if isinstance(ndrange, Groups) else ndrange
     return max((i + 1 for i, n in enumerate(counts) if n > 1), default=1)
-
-
-def _pairs(views: Sequence[ArrayView | None], written: frozenset[int]) -> list[Pair]:
-    arrays = [(i, *byte_range(v)) for i, v in enumerate(views) if v is not None]
-    return [
-        Pair(i, low, high, j, other_low, other_high)
-        for (i, low, high), (j, other_low, other_high) in combinations(arrays, 2)
-        if (i in written or j in written) and low < high and other_low < other_high
-    ]
-
-
-def _disjoint(pairs: list[Pair], views: list[ArrayView | None]) -> bool:
-    """Whether no array that is written shares bytes with another."""
-    arrays = cast(list[ArrayView], views)
-    for i, low, high, j, other_low, other_high in pairs:
-        x, y = arrays[i], arrays[j]
-        # By position, which is faster than by name: owner is 6, address is 4.
-        if x[6] != y[6]:
-            continue
-        if x[4] + low < y[4] + other_high and y[4] + other_low < x[4] + high:
-            return False
-    return True
 
 
 def _keeping(launch: Callable[[], None], args: tuple[Any, ...]) -> Callable[[], None]:

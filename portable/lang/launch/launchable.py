@@ -12,7 +12,8 @@ from portable.errors import LaunchError
 from portable.lang.ir.kernel import Options
 from portable.lang.launch.definition import Definition, Parameters
 from portable.lang.launch.geometry import Groups, sizes
-from portable.lang.launch.launch import Launcher, Lowered
+from portable.lang.launch.launch import Launcher
+from portable.lang.launch.plan import Lowered
 
 _MAX_LAUNCHERS: Final = 4096
 

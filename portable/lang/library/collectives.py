@@ -49,7 +49,7 @@ def arrived_last(counts: Any, slot: Any, siblings: Any) -> Any:
     return last
 
 
-# Collectives of a workgroup, written in the language itself.
+# -- collectives -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

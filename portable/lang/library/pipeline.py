@@ -24,3 +24,9 @@ def multiply_slot(
     now = step % STAGES
     left = tiles[0][now].T if TRANSPOSED else tiles[0][now]
     kl.mma(acc, left, tiles[1][now], valid=None if valid is None else valid(step))
+
+
+@function
+def follow(after: Any, step: Any) -> None:
+    """Does what is to be done with a step's sums."""
+    after(step)

@@ -29,6 +29,7 @@ from portable.lang.passes.narrow_floats import lower_narrow_floats
 from portable.lang.passes.negations import (
     keep_negations,
     lower_complements,
+    part_sines,
     plain_negations,
     round_constants,
     wrap_signed,
@@ -42,6 +43,7 @@ __all__ = ["reduced"]
 _AVOIDING: Final[dict[Fault, Callable[[Kernel], Kernel]]] = {
     Fault.FUSED_NEGATIVES: plain_negations,
     Fault.FORGOTTEN_NEGATIVES: keep_negations,
+    Fault.MERGED_SINES: part_sines,
     Fault.LOST_COMPLEMENTS: lower_complements,
     Fault.LOST_BRANCHES: meet_after_barriers,
     Fault.ROUNDED_CONSTANTS: round_constants,

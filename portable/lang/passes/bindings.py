@@ -207,8 +207,6 @@ def _is_simple(x: e.Expression) -> bool:
             return isinstance(x, e.Const | e.Variable | e.Extent | e.Stride | e.WorkItem)
 
 
-# Loops whose variable simply runs up or down to a bound that stays what it is.
-
 # Ends ndranges where the user said, within the last workgroup, by a guard at the beginning.
 
 

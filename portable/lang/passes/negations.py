@@ -24,7 +24,9 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import (
     Kernel,
+    all_expressions,
     all_statements,
+    constant_of,
     map_block,
     map_children,
     map_expression,
@@ -33,8 +35,6 @@ from portable.lang.ir.kernel import (
     unsigned,
 )
 from portable.lang.ir.types import ValueType, Vector, scalar_of
-
-# Signed integers wrap: what might leave their range goes by way of unsigned ones, as all wrap.
 
 # Rounds constants itself, for compilers that do not find out what their own library gives.
 #
@@ -201,7 +201,7 @@ def unknown_ones(dtype: DType) -> e.Expression:
     return e.Unary("neg", e.Cast(e.Compare("ne", _GROUPS, e.Const(0, int32)), dtype))
 
 
-# Writes negatives in ways that compilers do not lose.
+# -- negations -------------------------------------------------------------------------------------
 
 
 def keep_negations(kernel: Kernel) -> Kernel:
@@ -209,6 +209,18 @@ def keep_negations(kernel: Kernel) -> Kernel:
     if not any(isinstance(x, s.Barrier) for x in all_statements(kernel.body)):
         return kernel
     return _with(kernel, functools.partial(_kept, fastmath=kernel.options.fastmath))
+
+
+def part_sines(kernel: Kernel) -> Kernel:
+    """The kernel with cosines of what its compiler does not know to be a sine's argument."""
+    calls = {x.function for x in all_expressions(kernel.body) if isinstance(x, e.Call)}
+    return _with(kernel, _apart) if {"sin", "cos"} <= calls else kernel
+
+
+def _apart(x: e.Expression) -> e.Expression:
+    if isinstance(x, e.Call) and x.function == "cos":
+        return replace(x, arguments=(_unknown(x.arguments[0]),))
+    return x
 
 
 def plain_negations(kernel: Kernel) -> Kernel:
@@ -244,7 +256,7 @@ def _kept(x: e.Expression, *, fastmath: bool) -> e.Expression:
 
 
 def _may_be_minus_one(x: e.Expression) -> bool:
-    return _constant(x) in (None, -1)
+    return constant_of(x) in (None, -1)
 
 
 def _product(x: e.Expression, y: e.Expression) -> e.Expression:
@@ -260,7 +272,7 @@ def _plain_product(x: e.Expression) -> e.Expression:
 
 
 def _is_minus_zero(x: e.Expression) -> bool:
-    value = _constant(x)
+    value = constant_of(x)
     return value == 0 and math.copysign(1, value) < 0
 
 
@@ -283,12 +295,12 @@ def _negated(x: e.Expression) -> e.Expression | None:
         case e.Unary(op="neg"):
             return x.x
         case e.Binary(op="mul"):
-            if _constant(x.x) == _minus_one(x.type):
+            if constant_of(x.x) == _minus_one(x.type):
                 return x.y
-            return x.x if _constant(x.y) == _minus_one(x.type) else None
+            return x.x if constant_of(x.y) == _minus_one(x.type) else None
         case e.Binary(op="sub") if _is_no_minuend(x.x):
             return x.y
-        case e.Binary(op="add") if _constant(x.y) == 1:
+        case e.Binary(op="add") if constant_of(x.y) == 1:
             return x.x.x if isinstance(x.x, e.Unary) and x.x.op == "invert" else None
         case _:
             return None
@@ -297,26 +309,12 @@ def _negated(x: e.Expression) -> e.Expression | None:
 def _is_no_minuend(x: e.Expression, *, fastmath: bool = False) -> bool:
     """Whether a number less another one is its negative: of floats -0 is such, and 0 roughly."""
     whole = scalar_of(x.type).is_integer
-    return _constant(x) == 0 if whole or fastmath else _is_minus_zero(x)
+    return constant_of(x) == 0 if whole or fastmath else _is_minus_zero(x)
 
 
 def _minus_one(kind: DType | Vector) -> int:
     scalar = scalar_of(kind)
     return 2**scalar.bits - 1 if scalar.kind == "u" else -1
-
-
-def _constant(x: e.Expression) -> float | None:
-    """The number that an expression is, for vectors in every lane."""
-    match x:
-        case e.Const(value=value):
-            return value
-        case e.Splat():
-            return _constant(x.x)
-        case e.MakeVector(elements=elements):
-            values = {_constant(lane) for lane in elements}
-            return values.pop() if len(values) == 1 else None
-        case _:
-            return None
 
 
 def _like(x: e.Expression, value: float) -> e.Expression:

@@ -217,7 +217,7 @@ def _differ(x: e.Expression, y: e.Expression) -> e.Expression:
     return e.Binary("xor", compare("lt", x, 0), compare("lt", y, 0))
 
 
-# Operators that no language has, in terms of those that all have.
+# -- operators -------------------------------------------------------------------------------------
 
 
 def lower_operators(kernel: Kernel, semantics: Semantics, bindings: Bindings) -> Kernel:

@@ -17,6 +17,7 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.lang.ir import statements as s
+from portable.lang.ir.expressions import Const
 from portable.lang.ir.kernel import Kernel, map_block
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment
@@ -90,6 +91,11 @@ def _pipeline(x: s.Statement, holders: dict[Fragment, Strategy]) -> s.Block:
     return holders[x.multiply.accumulator].pipeline(x) if isinstance(x, Pipeline) else (x,)
 
 
+def _zeros(x: s.Multiply) -> s.FragmentFill:
+    """What a product that begins anew needs of those that add to sums alone."""
+    return s.FragmentFill(x.accumulator, Const(0, x.accumulator.dtype), x.loc)
+
+
 def _lowered(
     x: s.Statement, holders: dict[Fragment, Strategy], tiles: dict[Array, Strategy]
 ) -> s.Block:
@@ -101,7 +107,9 @@ def _lowered(
         case s.FragmentStore():
             return holders[x.fragment].store(x)
         case s.Multiply():
-            return holders[x.accumulator].multiply(x)
+            holder = holders[x.accumulator]
+            begun = holder.fill(_zeros(x)) if x.anew and not holder.begins else ()
+            return begun + holder.multiply(x)
         case s.ForElements():
             return holders[x.fragment].elements(x)
         case s.CopyTile() if x.target.array in tiles:

@@ -211,16 +211,21 @@ class Held:
         for register, (row, column) in zip(self.registers, self.layout.offsets, strict=True):
             yield register, add(self.row, row), add(self.column, column)
 
-    def elements(self, work: Work, x: s.ForElements) -> s.Block:
+    def elements(self, work: Work, x: s.ForElements, partners: Sequence[Held] = ()) -> s.Block:
         """One unrolled loop over a copy of the registers, so that the body stands there once."""
         code = work.code(x.loc)
         code.emit(*self.together)
         copied = self._copied(code)
+        beside = [
+            (other, held._copied(code)) for other, held in zip(x.others, partners, strict=True)
+        ]
         with code.loop("held", len(self.registers), unroll=-1) as which:
             row, column = self._place(which)
             code.emit(s.Let(x.row, row, x.loc))
             code.emit(s.Let(x.column, column, x.loc))
-            code.emit(s.Assign(x.value, code.load(copied, (which,), self.fragment.dtype), x.loc))
+            for variable, registers in ((x.value, copied), *beside):
+                loaded = code.load(registers, (which,), self.fragment.dtype)
+                code.emit(s.Assign(variable, loaded, x.loc))
             code.emit(*x.body)
             if x.writes:
                 code.store(copied, (which,), x.value)

@@ -27,7 +27,7 @@ from portable.lang.tiles.panels import Panels
 from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.tiles.regions import inside, place
 from portable.lang.tiles.strategy import Strategy
-from portable.lang.tiles.summations import Summation, for_vector, summations
+from portable.lang.tiles.summations import Summation, for_vector, of_columns, summations
 from portable.lang.tiles.work import (
     Code,
     Work,
@@ -258,7 +258,10 @@ class Micro(Strategy):
         array = self._array(x.fragment)
         with self._each(code, x.fragment) as (row, column, at):
             code.emit(s.Let(x.row, row, x.loc), s.Let(x.column, column, x.loc))
-            code.emit(s.Assign(x.value, code.load(array, at, array.dtype), x.loc), *x.body)
+            code.emit(s.Assign(x.value, code.load(array, at, array.dtype), x.loc))
+            for partner, other in zip(x.partners, x.others, strict=True):
+                code.emit(s.Assign(other, code.load(self._array(partner), at, other.type), x.loc))
+            code.emit(*x.body)
             if x.writes:
                 code.store(array, at, stored(x.value, x.fragment))
         return code.block
@@ -327,23 +330,14 @@ class Micro(Strategy):
     def pipeline(self, x: Pipeline) -> s.Block:
         """In rounds; what the next one copies is remembered.
 
-        Sums that are finished in its last round are finished after it where it has none.
+        Sums that begin and are finished within rounds have one at least, if only of no products:
+        to begin and finish them elsewhere, too, is a quarter of what there is to compile.
         """
-        product, rounds = x.multiply, super().pipeline(x)
-        self._next[product] = next_sources(x)
-        fused = self._fused.get(product.accumulator)
-        if fused is None:
-            return rounds
-        code, array = self.work.code(x.loc), self._sums[product.accumulator]
-        registers = self._registers(product.accumulator)
-        with (
-            code.when(fused.never),
-            code.loop("i", array.shape[0]) as i,
-            code.loop("j", array.shape[1]) as j,
-        ):
-            self._begin(code, fused, registers)
-            self._finish(code, fused, (i, j), registers)
-        return *rounds, *code.block
+        self._next[x.multiply] = next_sources(x)
+        fused = self._fused.get(x.multiply.accumulator)
+        if fused is not None:
+            x = replace(x, stop=e.Binary("max", x.stop, add(x.start, x.step)))
+        return super().pipeline(x)
 
     def multiply(self, x: s.Multiply) -> s.Block:
         """Micro-tile by micro-tile down each panel of columns."""
@@ -359,6 +353,8 @@ class Micro(Strategy):
             columns = code.let("tiles", self._tiles(n, x.accumulator.shape[1], micro.columns))
             steps = code.let("depth", clamp(k, depth))
         registers, fused = self._registers(x.accumulator), self._fused.get(x.accumulator)
+        if fused is not None:
+            steps = code.let("depth", e.Select(fused.never, code.index(0), steps))
         with code.loop("j", columns) as j, code.loop("i", rows) as i:
             self._take(code, fused, array, (i, j), registers)
             turn = add(mul(j, array.shape[0]), i)
@@ -377,31 +373,37 @@ class Micro(Strategy):
     def _take(
         self, code: Code, fused: Summation | None, array: Array, tile: _Tile, registers: Array
     ) -> None:
-        """Brings a micro-tile into registers, where fused sums begin in the first round."""
+        """Brings a micro-tile into registers, where those of a fused round begin anew."""
         if fused is None:
             self._move(code, array, tile, registers, load=True)
             return
-        with code.when(fused.first):
-            self._begin(code, fused, registers)
-        with code.otherwise():
-            self._move(code, array, tile, registers, load=True)
+        value = fused.fill.value
+        assert isinstance(value, e.Const)
+        if value.value:
+            value = e.Select(fused.first, value, number(0, value.type))
+        self._begin(code, fused, registers, value)
 
     def _put(
         self, code: Code, fused: Summation | None, array: Array, tile: _Tile, registers: Array
     ) -> None:
-        """Brings a micro-tile back, or to where fused sums go in the last round."""
+        """Brings a micro-tile back, or to where fused sums go in the last round.
+
+        A round's sums are added to those of the rounds before: long sums drift less in two chains.
+        """
         if fused is None:
             self._move(code, array, tile, registers, load=False)
             return
+        with code.when(fused.later):
+            self._move(code, array, tile, registers, load=True, added=True)
         with code.when(fused.last):
             self._finish(code, fused, tile, registers)
         with code.otherwise():
             self._move(code, array, tile, registers, load=False)
 
-    def _begin(self, code: Code, fused: Summation, registers: Array) -> None:
-        """Sets a micro-tile to what sums begin with."""
+    def _begin(self, code: Code, fused: Summation, registers: Array, value: e.Expression) -> None:
+        """Sets a micro-tile to a value."""
         kind = vector_type(registers.dtype, self._micro.lanes)
-        value = splat(stored(fused.fill.value, fused.fill.fragment), kind)
+        value = splat(stored(value, fused.fill.fragment), kind)
         with code.loop("u", self._micro.rows, unroll=-1) as u:
             for v in range(self._micro.vectors):
                 code.store(registers, (u, code.index(v)), value)
@@ -416,12 +418,15 @@ class Micro(Strategy):
         top, left = mul(tile[0], micro.rows), mul(tile[1], micro.columns)
         kind = vector_type(registers.dtype, micro.lanes)
         if fused.elements is not None:
+            firsts = [add(left, v * micro.lanes) for v in range(micro.vectors)]
+            held = [of_columns(code, fused.elements, x, micro.lanes) for x in firsts]
             with code.loop("u", micro.rows, unroll=-1) as u:
                 row = code.let("row", add(top, u))
                 for v in range(micro.vectors):
                     at = (u, code.index(v))
                     sums = code.load(registers, at, kind)
-                    code.store(registers, at, for_vector(code, fused.elements, row, sums))
+                    value = for_vector(code, fused.elements, row, sums, held[v])
+                    code.store(registers, at, value)
         array = self._sums[fused.fill.fragment]
         first = place(target, top, left)
         last_row, last_column = add(top, micro.rows - 1), add(left, micro.columns - 1)
@@ -463,6 +468,7 @@ class Micro(Strategy):
         tile: _Tile,
         registers: Array,
         load: bool,
+        added: bool = False,
     ) -> None:
         micro = self._micro
         kind = vector_type(array.dtype, micro.lanes)
@@ -471,7 +477,10 @@ class Micro(Strategy):
                 here = (*tile, u, code.index(vector * micro.lanes))
                 there = (u, code.index(vector))
                 if load:
-                    code.store(registers, there, code.load(array, here, kind))
+                    value: e.Expression = code.load(array, here, kind)
+                    if added:
+                        value = e.Binary("add", value, code.load(registers, there, kind))
+                    code.store(registers, there, value)
                 else:
                     code.store(array, here, code.load(registers, there, kind))
 

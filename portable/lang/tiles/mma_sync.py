@@ -504,4 +504,5 @@ class MmaSync(Strategy):
 
     def elements(self, x: s.ForElements) -> s.Block:
         """Runs the body for each register."""
-        return self._held[x.fragment].elements(self.work, x)
+        partners = [self._held[y] for y in x.partners]
+        return self._held[x.fragment].elements(self.work, x, partners)

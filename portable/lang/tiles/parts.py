@@ -39,7 +39,7 @@ class Tile:
 
 @dataclass(slots=True)
 class Part:
-    """Fragments connected by multiplications or common operand tiles."""
+    """Fragments connected by multiplications, common operand tiles or maps of several."""
 
     fragments: list[Fragment] = field(default_factory=list)
     multiplies: list[s.Multiply] = field(default_factory=list)
@@ -80,14 +80,23 @@ def parts_of(fragments: tuple[Fragment, ...], body: s.Block) -> list[Part]:
     """The fragments of a kernel in connected parts, in the order of declaration."""
     multiplies = [x for x in all_statements(body) if isinstance(x, s.Multiply)]
     groups: list[set[Fragment | Array]] = [{fragment} for fragment in fragments]
-    for x in multiplies:
-        joined = {_thing(operand) for operand in (x.accumulator, x.a, x.b)}
+    mapped = [x for x in all_statements(body) if isinstance(x, s.ForElements) and x.partners]
+    for x in (*multiplies, *mapped):
+        joined = set(_together(x))
         touching = [group for group in groups if group & joined]
         groups = [group for group in groups if not group & joined]
         groups.append(joined.union(*touching))
     order = {fragment: number for number, fragment in enumerate(fragments)}
     parts = [_part(group, order, multiplies, body) for group in groups]
     return sorted(parts, key=lambda part: order[part.fragments[0]])
+
+
+def _together(x: s.Statement) -> tuple[Fragment | Array, ...]:
+    """What a multiplication or a map connects."""
+    if isinstance(x, s.ForElements):
+        return x.fragment, *x.partners
+    assert isinstance(x, s.Multiply)
+    return x.accumulator, _thing(x.a), _thing(x.b)
 
 
 def _thing(operand: Fragment | Region) -> Fragment | Array:

@@ -48,7 +48,8 @@ class Rotation:
 
 def rotation(x: Pipeline) -> Rotation | None:
     """The pieces of a pipeline; None where it is not to be rotated, or has no slot to spare."""
-    if not x.rotated or not x.ahead or any(y.blocks() for y in x.body):
+    alone = x.product[-1] is x.multiply
+    if not x.rotated or not x.ahead or not alone or any(y.blocks() for y in x.body):
         return None
     values = {y.var: y.value for y in x.body if isinstance(y, s.Let)}
     unbound = _moved(x.multiply, lambda y: resolved(y, values))

@@ -297,7 +297,10 @@ class Registers(Strategy):
             with code.when(both(first, position)):
                 code.emit(s.Let(x.row, row, x.loc), s.Let(x.column, column, x.loc))
                 kind = x.value.type
-                code.emit(s.Assign(x.value, code.load(array, at, kind), x.loc), *x.body)
+                code.emit(s.Assign(x.value, code.load(array, at, kind), x.loc))
+                for partner, other in zip(x.partners, x.others, strict=True):
+                    code.emit(s.Assign(other, code.load(self._held[partner], at, kind), x.loc))
+                code.emit(*x.body)
                 if x.writes:
                     code.store(array, at, stored(x.value, x.fragment))
         return code.block

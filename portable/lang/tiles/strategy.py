@@ -39,6 +39,9 @@ class Strategy(ABC):
     def suits(cls, work: Work, part: Part) -> bool:
         """Whether this strategy can hold the part's fragments on the device."""
 
+    begins: ClassVar[bool] = False
+    """Whether its multiplications begin anew by themselves where they are to."""
+
     @abstractmethod
     def declare(self) -> s.Block:
         """Adds the storage and chooses the operand tiles' layouts (`Work.replace`, `Work.retire`).

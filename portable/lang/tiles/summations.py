@@ -5,7 +5,8 @@ begin them there in the loop's first round, and finish and store them there in i
 
 What is done to each element of a matrix, done to a vector of neighbours in a row instead.
 
-That is for plain arithmetic, in which numbers that are the same for all elements may take part.
+That is for plain arithmetic, in which numbers may take part that are the same for all elements, or
+that a row or a column has in memory.
 Compilers of kernels make vectors of work-items, not of a lone one's loops.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import (
@@ -32,16 +34,62 @@ _PLAIN: Final = (e.Const, e.Variable, e.Extent, e.Stride, e.WorkItem)
 _LANEWISE: Final = (e.Binary, e.Unary, e.Compare, e.Select, e.Call)
 
 
+Known = dict[e.Expression, e.Expression]
+"""What stands for the names of a body."""
+
+
 def is_for_vectors(x: s.ForElements) -> bool:
-    """Whether the body does the same to all columns and reads no memory."""
-    if not all(isinstance(y, s.Let) or _sets(x, y) for y in x.body):
+    """Whether the body does the same to all columns, and reads only what a row or a column has."""
+    if not all(isinstance(y, s.Let | s.Load) or _sets(x, y) for y in x.body):
         return False
-    used = [y for statement in _needed(x) for y in subexpressions(_value(statement))]
-    return x.column not in used and all(isinstance(y, (*_PLAIN, *_LANEWISE)) for y in used)
+    needs = _needs(x)
+    for statement in _needed(x):
+        plain = all(isinstance(y, (*_PLAIN, *_LANEWISE)) for y in _used(statement))
+        needed = needs[_variable(statement)] & {x.value, x.row, x.column}
+        if not plain or (x.column in needed and x.row in needed):
+            return False
+        if x.column in _used(statement) and x.value in needed:
+            return False
+        if isinstance(statement, s.Load) and (x.value in needed or not _is_plain(statement)):
+            return False
+    return x.value in needs.get(x.value, ())
+
+
+def of_columns(code: Code, x: s.ForElements, column: e.Expression, lanes: int) -> Known:
+    """What the body makes of columns alone, for so many neighbours, as `for_vector` takes it.
+
+    Parameters
+    ----------
+    code : Code
+        Where to write it.
+    x : ForElements
+        One that `is_for_vectors`.
+    column : Expression
+        The first of them.
+    lanes : int
+        How many there are.
+    """
+    needs, shared = _needs(x), Known()
+    each: list[Known] = [{x.column: add(column, lane)} for lane in range(lanes)]
+    varying: set[e.Expression] = set()
+    used: set[e.Expression] = set()
+    for statement in _needed(x):
+        var = _variable(statement)
+        if needs[var] & {x.value, x.row}:
+            used |= _used(statement)
+        elif x.column in needs[var]:
+            varying.add(var)
+            for known in each:
+                known[var] = _made(code, statement, known)
+        else:
+            made = shared[var] = _made(code, statement, shared)
+            for known in each:
+                known[var] = made
+    return {y: _side_by_side(code, [known[y] for known in each]) for y in varying & used}
 
 
 def for_vector(
-    code: Code, x: s.ForElements, row: e.Expression, values: e.Expression
+    code: Code, x: s.ForElements, row: e.Expression, values: e.Expression, columns: Known
 ) -> e.Expression:
     """What the body makes of neighbours.
 
@@ -55,26 +103,65 @@ def for_vector(
         The row of the elements.
     values : Expression
         The elements, a vector or, where vectors have one lane, a scalar.
+    columns : dict
+        What `of_columns` made of theirs.
     """
-    known: dict[e.Expression, e.Expression] = {x.value: values, x.row: row}
+    known: Known = {x.value: values, x.row: row, **columns}
+    needs = _needs(x)
     for statement in _needed(x):
-        value = _widened(_value(statement), known)
-        known[_variable(statement)] = code.let(_variable(statement).name, value)
+        var = _variable(statement)
+        if x.value in needs[var] or x.column not in needs[var]:
+            known[var] = _made(code, statement, known)
     return known[x.value]
+
+
+def _side_by_side(code: Code, values: list[e.Expression]) -> e.Expression:
+    """A vector of numbers; of one lane, the number."""
+    kind = values[0].type
+    assert isinstance(kind, DType)
+    vector = e.MakeVector(tuple(values), Vector(kind, len(values)))
+    return code.let("neighbours", vector) if values[1:] else values[0]
+
+
+def _made(code: Code, statement: s.Statement, known: Known) -> e.Expression:
+    """What a statement binds where names stand for others."""
+    var = _variable(statement)
+    if isinstance(statement, s.Load):
+        index = tuple(_widened(at, known) for at in statement.index)
+        return code.load(statement.array, index, var.type)
+    assert isinstance(statement, s.Let | s.Assign)
+    return code.let(var.name, _widened(statement.value, known))
 
 
 def _sets(x: s.ForElements, statement: s.Statement) -> bool:
     return isinstance(statement, s.Assign) and statement.var == x.value
 
 
-def _value(statement: s.Statement) -> e.Expression:
+def _is_plain(x: s.Load) -> bool:
+    """Whether it reads one number of a global array."""
+    return x.array.space == "global" and x.component is None and not isinstance(x.var.type, Vector)
+
+
+def _used(statement: s.Statement) -> set[e.Expression]:
+    """Expressions of which a statement makes what it binds."""
+    if isinstance(statement, s.Load):
+        return {y for at in statement.index for y in subexpressions(at)}
     assert isinstance(statement, s.Let | s.Assign)
-    return statement.value
+    return set(subexpressions(statement.value))
 
 
 def _variable(statement: s.Statement) -> e.Variable:
-    assert isinstance(statement, s.Let | s.Assign)
+    assert isinstance(statement, s.Let | s.Assign | s.Load)
     return statement.var
+
+
+def _needs(x: s.ForElements) -> dict[e.Expression, set[e.Expression]]:
+    """Of which of value, row and column each variable is made."""
+    needs: dict[e.Expression, set[e.Expression]] = {y: {y} for y in (x.value, x.row, x.column)}
+    for statement in _needed(x):
+        made_of = [needs[y] for y in _used(statement) if y in needs]
+        needs[_variable(statement)] = set().union(*made_of)
+    return needs
 
 
 def _needed(x: s.ForElements) -> list[s.Statement]:
@@ -84,11 +171,11 @@ def _needed(x: s.ForElements) -> list[s.Statement]:
     for statement in reversed(x.body):
         if _variable(statement) in wanted:
             statements.append(statement)
-            wanted |= set(subexpressions(_value(statement)))
+            wanted |= _used(statement)
     return statements[::-1]
 
 
-def _widened(x: e.Expression, known: dict[e.Expression, e.Expression]) -> e.Expression:
+def _widened(x: e.Expression, known: Known) -> e.Expression:
     """An expression in which some names stand for vectors; scalars beside these are spread."""
     if x in known:
         return known[x]
@@ -130,6 +217,11 @@ class Summation:
     def first(self) -> e.Expression:
         """Whether this is the loop's first round."""
         return e.Compare("eq", self.loop.var, self.loop.start)
+
+    @property
+    def later(self) -> e.Expression:
+        """Whether rounds of the loop came before this one."""
+        return e.Compare("ne", self.loop.var, self.loop.start)
 
     @property
     def last(self) -> e.Expression:
@@ -185,7 +277,10 @@ def _may_store_in_loop(x: Summation) -> bool:
         return False
     read = {y for start in x.store.target.starts for y in subexpressions(cast(e.Expression, start))}
     if x.elements is not None:
+        read_there = {y.array for y in x.elements.body if isinstance(y, s.Load)}
         if not x.elements.writes or not is_for_vectors(x.elements):
+            return False
+        if x.store.target.array in read_there:
             return False
         read |= set(all_expressions(x.elements.body)) - {x.elements.value}
     return not read & {y.var for y in inside if isinstance(y, s.Assign)}

@@ -266,6 +266,7 @@ class Wgmma(Strategy):
     """
 
     early = True
+    begins = True
 
     @classmethod
     def suits(cls, work: Work, part: Part) -> bool:
@@ -366,12 +367,12 @@ class Wgmma(Strategy):
         a, b = self._tiles[x.a.array], self._tiles[x.b.array]
         row, column = self._origin(x.accumulator)
         parts = self._parts[x.accumulator]
-        code.emit(*(s.Assign(r, e.Const(0.0, float32), x.loc) for r in parts))
         self._base(code, 0, a, a.begin(x.a.starts, row))
         self._base(code, 1, b, b.begin(x.b.starts, column))
         code.emit(s.Instruction("wgmma.fence", (), (), (), x.loc))
+        anew = x.anew or bool(parts)
         for k in range(0, x.a.shape[1], _DEPTH // a.array.dtype.itemsize):
-            self._step(code, x.accumulator, a, b, k)
+            self._step(code, x.accumulator, (a, b), k, anew and not k)
         code.emit(s.Instruction("wgmma.commit", (), (), (), x.loc))
         if parts:
             code.emit(wait(x.loc), *(_on(r, "changed", x.loc) for r in parts))
@@ -411,8 +412,11 @@ class Wgmma(Strategy):
         output = (self._bases[which],)
         code.emit(s.Instruction("wgmma.descriptor", output, (constant,), (address,), code.loc))
 
-    def _step(self, code: Code, total: Fragment, a: _Paneled, b: _Paneled, k: int) -> None:
+    def _step(
+        self, code: Code, total: Fragment, tiles: tuple[_Paneled, _Paneled], k: int, anew: bool
+    ) -> None:
         """Everything that 32 bytes of a's columns and b's rows contribute."""
+        a, b = tiles
         rows, columns = self._share(total)
         n = _width(columns)
         each = n // 2
@@ -426,7 +430,7 @@ class Wgmma(Strategy):
                     _moved(self._bases[1], b.distance(j, k)),
                     *turned[: 2 if kind.itemsize == 2 else 0],
                 )
-                name = f"{_unit(kind)}.m64n{n}k{_DEPTH // kind.itemsize}"
+                name = f"{_unit(kind)}.m64n{n}k{_DEPTH // kind.itemsize}{'.anew' * anew}"
                 registers = held[first : first + each]
                 code.emit(s.Instruction(name, registers, inputs, (), code.loc))
 
@@ -467,7 +471,10 @@ class Wgmma(Strategy):
 
     def elements(self, x: s.ForElements) -> s.Block:
         """Runs the body for each register."""
-        body = self._own(self._held[x.fragment].elements(self.work, x), x.loc)
+        partners = [self._held[y] for y in x.partners]
+        body = self._own(self._held[x.fragment].elements(self.work, x, partners), x.loc)
+        if partners:  # which may be of a round whose products are still under way
+            return tuple(y for z in x.partners for y in self._settled(z, x.loc)) + body
         return self._before_use(x.fragment, x.loc) + body
 
     def _own(self, block: s.Block, loc: Location) -> s.Block:

@@ -134,7 +134,7 @@ def _names(kernel: Kernel) -> set[str]:
     names |= {x.name for x in all_expressions(kernel.body) if isinstance(x, e.Variable)}
     for x in all_statements(kernel.body):
         if isinstance(x, s.ForElements):
-            names |= {x.row.name, x.column.name, x.value.name}
+            names |= {y.name for y in (x.row, x.column, x.value, *x.others)}
     return names
 
 

@@ -102,7 +102,7 @@ def sub_group_all(x: Any) -> Any:
     """Whether every work-item's `x` is true."""
 
 
-# What a workgroup works out together.
+# -- collectives -----------------------------------------------------------------------------------
 
 
 @word

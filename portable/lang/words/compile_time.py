@@ -33,7 +33,7 @@ def check(condition: Any, message: str = "") -> None:
     """
 
 
-# What is decided when a kernel is compiled; loops; printing.
+# -- compile time ----------------------------------------------------------------------------------
 
 
 class _Target:

@@ -32,6 +32,7 @@ def pipeline(
     valid: Any = None,
     transposed: bool = False,
     rotated: bool = True,
+    after: Any = None,
 ) -> None:
     """``accumulator += left @ right`` for each step, while tiles of later steps are copied.
 
@@ -45,11 +46,13 @@ def pipeline(
     goes on where one before it ended finds them on their way. Waits and barriers are included, and
     whatever the device has for it: warps that do nothing but copy, where a workgroup has them to
     spare and nothing is `ahead`, and, unless `rotated` is False, operands of the next step that
-    are in registers when it begins. The whole workgroup has to get here.
+    are in registers when it begins. With ``after(step)``, which holds no barrier and is called
+    behind each product, `accumulator` holds the sums of that step alone, to be mapped into others.
+    The whole workgroup has to get here.
     """
 
 
-# Copies between global and local memory.
+# -- copies ----------------------------------------------------------------------------------------
 
 
 @word

@@ -152,7 +152,7 @@ def assume_uniform(x: Any) -> Any:
     """`x`, which the author vouches is the same for the workgroup; the simulator checks it."""
 
 
-# Arrays of the workgroup and of the work-item, vectors, and their loads and stores.
+# -- memory ----------------------------------------------------------------------------------------
 
 
 @word

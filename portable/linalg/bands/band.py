@@ -11,6 +11,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.linalg.bands.kernels import (
+    Kept,
     item_wave,
     load_band,
     move_band,
@@ -32,6 +33,7 @@ _WIDEST: Final = 4096
 _WORKGROUP: Final = 256
 _SCALED_TO: Final = 20
 _WIDEST_TILE: Final = 16
+_NONE: Final = Kept(None, None)
 
 
 @takes_other_libraries
@@ -86,8 +88,7 @@ def band_to_bidiagonal(
     ``n^2 / (2 b)`` hops of ``16 b^2`` operations in a stage that leaves a bidiagonal matrix.
 
     Dependent steps and what they move through caches and local memory take the time, not
-    arithmetic. `portable bench band --model` shows what a model of that predicts, by which plans
-    are chosen.
+    arithmetic.
 
     Examples
     --------
@@ -143,7 +144,14 @@ def _results(
     return out
 
 
-def chase(device: Device, ab: Any, largest: Any, out: tuple[Any, Any], plan: Plan) -> None:
+def chase(
+    device: Device,
+    ab: Any,
+    largest: Any,
+    out: tuple[Any, Any],
+    plan: Plan,
+    kept: Kept = _NONE,
+) -> None:
     """Reduces a band as planned; without stages it is bidiagonal already.
 
     Parameters
@@ -158,6 +166,8 @@ def chase(device: Device, ab: Any, largest: Any, out: tuple[Any, Any], plan: Pla
         Where the diagonal and the superdiagonal go, shapes (n,) and (n - 1,).
     plan : Plan
         Of stages for n columns.
+    kept : Kept
+        Where reflectors go, if `plan` is one that keeps them.
     """
     d, e = out
     n = d.shape[0]
@@ -176,7 +186,7 @@ def chase(device: Device, ab: Any, largest: Any, out: tuple[Any, Any], plan: Pla
         start = sum(needed[:number])
         flags = sync[start : start + needed[number]]
         if plan.in_packs(stage):
-            _run_packs(work, flags, n, stage)
+            _run_packs(work, flags, n, stage, kept)
         else:
             _run_waves(work, n, stage, layout)
     last = e if n > 1 else None
@@ -191,20 +201,20 @@ def _exponent(storage: DType, u: int) -> int:
     return 14 - u.bit_length() if storage is kl.f16 else _SCALED_TO
 
 
-def _run_packs(work: Any, sync: Any, n: int, stage: Stage) -> None:
+def _run_packs(work: Any, sync: Any, n: int, stage: Stage, kept: Kept) -> None:
     b, packs = stage.bandwidth, groups(stage.pack_count(n))
     match stage.residency:
         case "vectors":
             ahead = {"SWEEPS": stage.sweeps, "EVERY": stage.every}
             vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
-            vector_packs[packs, 1](work, sync, n, B=b, **vectors, **ahead)
+            vector_packs[packs, 1](work, sync, n, kept, B=b, **vectors, **ahead)
         case "products":
             tiles = {"SHAPE": stage.product_shape, "SWEEPS": stage.sweeps}
             product_packs[packs, 1](work, sync, n, **tiles)
         case "panels":
             panel_packs[packs, stage.items](work, sync, n, SHAPE=stage.panel_shape)
         case "ring" | "direct":
-            ring_packs[packs, stage.ring.items](work, sync, n, RING=stage.ring)
+            ring_packs[packs, stage.ring.items](work, sync, n, kept, RING=stage.ring)
 
 
 def _run_waves(work: Any, n: int, stage: Stage, layout: Layout) -> None:

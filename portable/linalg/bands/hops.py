@@ -41,8 +41,8 @@ def hop_in_vectors(
     w: kl.Array,
     k: kl.Scalar,
     s: kl.Scalar,
-    p: kl.Scalar,
     left: tuple[kl.Array, ...],
+    kept: Any,
     B: int,
     LANES: int,
     ROWS: int,
@@ -50,12 +50,13 @@ def hop_in_vectors(
     """Hop `k` of a sweep by one work-item, `LANES` rows a vector.
 
     `left` is what the hop before left for this one, and this one leaves for the next: the row, and
-    its products with all rows of its block, from the second column on.
+    its products with all rows of its block, from the second column on. The vectors of reflectors go
+    to `kept`.
     """
     row, products = left
-    step, kind = 3 * B - 1, row.dtype
+    step, kind, sweep = 3 * B - 1, row.dtype, s - 1 - k * B
     above, block = at(s - B, s, 3 * B, 2 * B), at(s, s, 3 * B, 2 * B)
-    first = at(p, s, 3 * B, 2 * B)
+    first = at(kl.where(k == 0, s - 1, s - B), s, 3 * B, 2 * B)
     if k == 0:
         for c in kl.range(1, B, unroll=4):
             row[c] = w[first + c * step]
@@ -68,8 +69,14 @@ def hop_in_vectors(
     multiply(w, block, row, shares, B, LANES, ROWS)
     row[0] = head
     right = row, shares, scale
+    if kept.right is not None:
+        for i in kl.range(0, B, LANES, unroll=1):
+            keep_lanes(kept.right[sweep], s - 1 + i, kl.vload(row, i, lanes=LANES), scale, LANES)
     column = kl.private(B // LANES, kind, lanes=LANES)
     corner, scale = first_column(w, block, right, column, B, LANES)
+    if kept.left is not None:
+        for i in kl.range(B // LANES, unroll=_UNROLL):
+            keep_lanes(kept.left[sweep], s - 1 + i * LANES, column[i], scale, LANES)
     combine_columns(w, above, (row, products, right[2]), B, LANES, ROWS)
     w[first] = beta
     for c in kl.range(1, B, unroll=4):
@@ -78,6 +85,14 @@ def hop_in_vectors(
     for i in kl.range(B // LANES, unroll=_UNROLL):
         kl.vstore(w, block + i * LANES, kl.splat(beta * 0, LANES))
     w[block] = corner
+
+
+@function
+def keep_lanes(
+    kept: kl.Array, where: kl.Scalar, x: kl.Scalar, scale: kl.Scalar, LANES: int
+) -> None:
+    """Stores a part of a reflector's vector, zeros where that does nothing."""
+    kl.vstore(kept, where, x if scale != 0 else kl.splat(scale * 0, LANES))
 
 
 @function

@@ -16,7 +16,7 @@ sure to go on.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -93,6 +93,21 @@ def store_bidiagonal(
             e[i] = scaled_by(w[at(i, i + 1, LAYOUT.pitch, LAYOUT.top)], field, -1)
 
 
+class Kept(NamedTuple):
+    """Where the vectors of reflectors go, if they are wanted.
+
+    Row r has those of sweep r behind each other: what belongs to row (column) i of the matrix is
+    element ``i - 1``.
+
+    Attributes
+    ----------
+    left, right : array, shape (n - 2, n - 2 + B) or longer, or None
+    """
+
+    left: Any
+    right: Any
+
+
 # -- packs and their progress ------------------------------------------------------------------
 
 
@@ -129,6 +144,7 @@ def vector_hop(
     sweep: kl.Scalar,
     k: kl.Scalar,
     left: tuple[kl.Array, ...],
+    kept: Kept,
     B: int,
     LANES: int,
     ROWS: int,
@@ -136,7 +152,7 @@ def vector_hop(
     """Hop `k` of a sweep if there is one."""
     s = sweep + 1 + k * B
     if k >= 0 and sweep <= n - 3 and s <= n - 2:
-        hop_in_vectors(w, k, s, kl.where(k == 0, sweep, s - B), left, B, LANES, ROWS)
+        hop_in_vectors(w, k, s, left, kept, B, LANES, ROWS)
 
 
 @kernel
@@ -144,6 +160,7 @@ def vector_packs(
     w: kl.Array,
     sync: kl.Array,
     n: kl.Scalar,
+    kept: Kept,
     *,
     B: int,
     LANES: int,
@@ -153,8 +170,9 @@ def vector_packs(
 ) -> None:
     """All hops: a work-item for each pack of `SWEEPS` sweeps, which go one after another.
 
-    How many steps a pack has made is looked at and published each `EVERY` steps. A sweep makes them
-    before the next one does: the blocks are still in the core's first cache.
+    Reflectors go to `kept`. How many steps a pack has made is looked at and published each `EVERY`
+    steps. A sweep makes them before the next one does: the blocks are still in the core's first
+    cache.
     """
     LAG = 2
     kind = kl.accumulator(w.dtype)
@@ -167,7 +185,8 @@ def vector_packs(
         for sweep in range(SWEEPS):
             for step in range(start, kl.minimum(start + EVERY, steps)):
                 left = rows[sweep], products[sweep]
-                vector_hop(w, n, first + sweep, step - LAG * sweep, left, B, LANES, ROWS)
+                k = step - LAG * sweep
+                vector_hop(w, n, first + sweep, k, left, kept, B, LANES, ROWS)
         publish(sync, pack, kl.where(start + EVERY >= steps, FINISHED, start + EVERY))
 
 

@@ -237,6 +237,12 @@ class Plan:
         """Whether one launch makes all hops of a stage."""
         return self.persistent and stage.residency != "items"
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the reflectors of all hops can be kept: one stage of packs makes them."""
+        residencies = [stage.residency for stage in self.stages]
+        return self.persistent and residencies in (["vectors"], ["ring"], ["direct"])
+
     def layout(self, stage: Stage) -> Layout:
         """The working storage of a stage: that of blocks or panels, or one of all the others."""
         if stage.in_blocks:

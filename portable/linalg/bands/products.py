@@ -1,9 +1,10 @@
 """A band made narrower by panels, each by a work-item alone: reflectors as products of matrices.
 
-What a sweep eliminates, and in which order, is as in `band_panels`. Here the reflectors of a panel
-are put together, ``Q = I - V T V^T`` (R. Schreiber, C. Van Loan, "A storage-efficient WY
-representation for products of Householder transformations", SIAM J. Sci. Stat. Comput. 10 (1989)),
-and lines are combined with them by products of matrices, whose sums stay in registers.
+What a sweep eliminates, and in which order, is as in `portable.linalg.bands.panels`. Here the
+reflectors of a panel are put together, ``Q = I - V T V^T`` (R. Schreiber, C. Van Loan, "A
+storage-efficient WY representation for products of Householder transformations", SIAM J. Sci. Stat.
+Comput. 10 (1989)), and lines are combined with them by products of matrices, whose sums stay in
+registers.
 
 The band lies in square tiles of `COUNT` rows and columns, one column after the other. Panels and
 what they combine are whole tiles, so that no vector crosses a line of the caches.

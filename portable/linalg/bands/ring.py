@@ -40,7 +40,7 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.bands.kernels import FINISHED, publish, taken_pack
+from portable.linalg.bands.kernels import FINISHED, Kept, publish, taken_pack
 from portable.linalg.bands.tiles import Tile, TileShape, made_of
 from portable.linalg.reflectors.householder import mirror_beside
 
@@ -154,8 +154,8 @@ class Memory(NamedTuple):
 
 
 @kernel
-def ring_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, *, RING: Ring) -> None:
-    """All hops: a workgroup for each pack.
+def ring_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, kept: Kept, *, RING: Ring) -> None:
+    """All hops: a workgroup for each pack; reflectors go to `kept`.
 
     ``sync[1 + g]`` is how many right reflectors the last sweep of pack g has made. Block j of a
     pack begins at column ``1 + j B`` after its first row. It is needed in turn ``2 j - 1``, and
@@ -195,9 +195,9 @@ def ring_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, *, RING: Ring) -> None
         step = turn - _APART * sweep
         hop = hop_of(step // 2, sweep, pack, n, works, RING)
         if step % 2 == 0:
-            right_reflectors(memory, tile, hop, upper, RING)
+            right_reflectors(memory, tile, hop, upper, kept, RING)
         else:
-            left_reflectors(memory, tile, hop, upper, RING)
+            left_reflectors(memory, tile, hop, upper, kept, RING)
         if (turn - SWEEPS) % 2 == 0:
             done = (turn + 2 - _APART * SWEEPS) // 2 + 1
             block = done - 1 + RING.slots
@@ -327,7 +327,20 @@ def corner_of(
 
 
 @function
-def right_reflectors(memory: Memory, tile: Tile, hop: Hop, upper: kl.Scalar, RING: Ring) -> None:
+def keep_vector(kept: kl.Array | None, v: kl.Array, hop: Hop, SHAPE: TileShape) -> None:
+    """Stores the vector of a hop's reflector, zeros where that does nothing."""
+    if kept is not None:
+        _, head, scale = made_of(v, SHAPE)
+        sweep = hop.row - 1 - hop.number * SHAPE.order
+        for i in range(kl.sub_group_local_id(), SHAPE.order, SHAPE.items):
+            value = kl.where(i == 0, head, v[i])
+            kept[sweep, hop.row - 1 + i] = kl.where(scale == 0, value * 0, value)
+
+
+@function
+def right_reflectors(
+    memory: Memory, tile: Tile, hop: Hop, upper: kl.Scalar, kept: Kept, RING: Ring
+) -> None:
     """The right reflector of a hop, made of the sweep's row; leaves the column for the left one."""
     vectors, SHAPE = memory.vectors, RING.tile
     B, row = SHAPE.order, 2 * hop.sweep
@@ -335,6 +348,7 @@ def right_reflectors(memory: Memory, tile: Tile, hop: Hop, upper: kl.Scalar, RIN
         if hop.active:
             beta = tile.combine(vectors[row], None, SHAPE, False)
             tile.eliminate(beta, kl.where(hop.number == 0, B - 1, 0), SHAPE, False)
+            keep_vector(kept.right, vectors[row], hop, SHAPE)
         if hop.after:
             keep(memory, tile, hop, hop.number == 0, tile.down == 0, 0, RING, False)
     elif hop.active:
@@ -358,7 +372,9 @@ def leave_column(memory: Memory, tile: Tile, hop: Hop, RING: Ring) -> None:
 
 
 @function
-def left_reflectors(memory: Memory, tile: Tile, hop: Hop, upper: kl.Scalar, RING: Ring) -> None:
+def left_reflectors(
+    memory: Memory, tile: Tile, hop: Hop, upper: kl.Scalar, kept: Kept, RING: Ring
+) -> None:
     """The left reflector of a hop, made of the column; leaves the row for the next right one."""
     vectors, SHAPE = memory.vectors, RING.tile
     B, column = SHAPE.order, 2 * hop.sweep + 1
@@ -372,6 +388,7 @@ def left_reflectors(memory: Memory, tile: Tile, hop: Hop, upper: kl.Scalar, RING
         else:
             beta = tile.combine(vectors[column], None, SHAPE, True)
             tile.eliminate(beta, 0, SHAPE, True)
+            keep_vector(kept.left, vectors[column], hop, SHAPE)
             keep(memory, tile, hop, hop.ends, tile.has_first_column, B, RING, True)
     if hop.begins and upper:
         first_row(memory, tile, hop, RING)

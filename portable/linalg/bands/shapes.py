@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
@@ -11,7 +11,6 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.linalg.bands.items import ItemShape
-from portable.linalg.bands.model import predicted, stage_time
 from portable.linalg.bands.panels import PanelShape
 from portable.linalg.bands.plan import Plan, Stage, rounded
 from portable.linalg.bands.tiles import tile_shape
@@ -50,11 +49,10 @@ _PANEL_GROUPS: Final = 16
 """Sub-groups of a panel at most: an H200's have 128 registers a work-item then."""
 
 _NARROW: Final = 32
-"""Superdiagonals that go at once in the last stage, where more do not fit into a ring, or where
-products come first."""
+"""Superdiagonals that go at once in the last stage, where others go before."""
 
-_BLOCK_WIDTHS: Final = (128, 64, 48, 32)
-"""Superdiagonals that blocks may have."""
+_AT_ONCE: Final = 40
+"""The same where none do, if blocks have the room: one stage takes less time than two."""
 
 _OF_RING: Final = 288
 """Bytes of a block that a work-item has in registers, at most. Twice as many were as fast in a ring
@@ -62,11 +60,8 @@ on an H200 while few packs were under way, and took a third longer when each uni
 
 _RING_ITEMS: Final = 256
 _RING_SPARE: Final = 8
-_DIRECT_SWEEPS: Final = 4
-"""Of a pack, without a ring."""
-
-_RING_SWEEPS: Final = (8, 4, 2)
-"""Odd numbers of sweeps share an H200's four schedulers unevenly: three take longer than two."""
+_RING_SWEEPS: Final = 4
+"""Of a pack: odd numbers of sweeps share an H200's four schedulers unevenly."""
 
 
 @lru_cache(maxsize=1024)
@@ -90,46 +85,20 @@ def plan_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Plan:
         return Plan((), persistent, dtype)
     if capabilities.lone_work_items and persistent:
         return Plan(_alone(u, n, dtype.register, capabilities), persistent, dtype.register)
-    stages = _stages(u, n, dtype, capabilities, persistent)
+    stages = _stages(u, dtype, capabilities, persistent)
     kind = dtype.register if stages[-1].in_blocks else dtype
     return Plan(stages, persistent, kind)
 
 
-def predicted_time(n: int, u: int, dtype: DType, capabilities: Capabilities) -> float:
-    """Seconds that the reduction is predicted to take by the plan that suits a device.
-
-    Parameters
-    ----------
-    n : int
-        Columns.
-    u : int
-        Superdiagonals.
-    dtype : DType
-        Of the band.
-    capabilities : Capabilities
-        Of the device.
-    """
-    plan = plan_for(min(u, n - 1), n, dtype, capabilities)
-    return predicted(plan, n, capabilities)
-
-
 def _alone(u: int, n: int, kind: DType, capabilities: Capabilities) -> tuple[Stage, ...]:
-    """By work-items alone: at once, or made narrow by products first, whichever is faster."""
-    plans: list[tuple[Stage, ...]] = [(_in_vectors(u, n, kind, capabilities),)]
-    wide = rounded(u, _PANEL)
-    if wide > _NARROW:
-        last = _in_vectors(_NARROW, n, kind, capabilities)
-        room = capabilities.local_memory_most // kind.itemsize
-        for count in range(1, max(1, (wide - _NARROW) // _LEAST_CUT) + 1):
-            ends = _ends(wide, _NARROW, count)
-            steps = [_by_products(a, b, n, kind, capabilities) for a, b in pairwise(ends)]
-            if all(x.product_shape.elements <= room for x in steps):
-                plans.append((*steps, last))
-
-    def time(stages: tuple[Stage, ...]) -> float:
-        return sum(stage_time(x, n, True, kind, capabilities) for x in stages)
-
-    return min(plans, key=time)
+    """By work-items alone: wide bands are made narrow by products first, if these have the room."""
+    if u > _AT_ONCE:
+        wide, room = rounded(u, _PANEL), capabilities.local_memory_most // kind.itemsize
+        ends = _ends(wide, _NARROW, max(1, (wide - _NARROW) // _LEAST_CUT))
+        steps = [_by_products(a, b, n, kind, capabilities) for a, b in pairwise(ends)]
+        if all(x.product_shape.elements <= room for x in steps):
+            return *steps, _in_vectors(_NARROW, n, kind, capabilities)
+    return (_in_vectors(u, n, kind, capabilities),)
 
 
 def _by_products(b: int, narrow: int, n: int, kind: DType, capabilities: Capabilities) -> Stage:
@@ -166,27 +135,19 @@ def _in_vectors(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Sta
 
 
 def _stages(
-    u: int, n: int, dtype: DType, capabilities: Capabilities, persistent: bool
+    u: int, dtype: DType, capabilities: Capabilities, persistent: bool
 ) -> tuple[Stage, ...]:
-    """Down to a narrow band in steps, then to bidiagonal form at once: the fastest by the model."""
+    """Down to a narrow band in steps, by panels if these have the room, then bidiagonal at once."""
+    in_blocks = persistent and capabilities.sub_group_size > 1
 
-    def last(b: int) -> Stage:
-        blocks = _in_blocks(b, n, dtype, capabilities) if persistent else None
-        return blocks or _by_items(b, b, dtype, capabilities)
+    def last(b: int) -> Stage | None:
+        return _in_blocks(b, dtype, capabilities) if in_blocks else None
 
-    def time(stage: Stage) -> float:
-        return stage_time(stage, n, persistent, dtype.register, capabilities)
-
-    blocks = [b for b in _BLOCK_WIDTHS if persistent and _in_blocks(b, n, dtype, capabilities)]
-    widths = blocks or [_NARROW]
-    plans = [(*_steps(u, b, dtype, capabilities), last(min(u, b))) for b in widths]
-    if capabilities.sub_group_size > 1:
-        plans += [
-            (*steps, last(b))
-            for b in widths
-            if (steps := _panel_steps(u, b, dtype.register, capabilities, time))
-        ]
-    return min(plans, key=lambda stages: sum(map(time, stages)))
+    if u <= _NARROW or (u <= _AT_ONCE and last(u)):
+        return (last(u) or _by_items(u, u, dtype, capabilities),)
+    steps = _panel_steps(u, _NARROW, dtype.register, capabilities)
+    steps = steps or tuple(_steps(u, _NARROW, dtype, capabilities))
+    return *steps, last(_NARROW) or _by_items(_NARROW, _NARROW, dtype, capabilities)
 
 
 def _steps(u: int, narrow: int, dtype: DType, capabilities: Capabilities) -> Iterator[Stage]:
@@ -196,23 +157,23 @@ def _steps(u: int, narrow: int, dtype: DType, capabilities: Capabilities) -> Ite
         yield _by_items(wide, wide - narrower + 1, dtype, capabilities)
 
 
-def _panel_steps(
-    u: int, narrow: int, kind: DType, capabilities: Capabilities, time: Callable[[Stage], float]
-) -> tuple[Stage, ...]:
+def _panel_steps(u: int, narrow: int, kind: DType, capabilities: Capabilities) -> tuple[Stage, ...]:
     """Stages by panels, as few as there can be; none where sub-groups have not the room for one."""
     wide = rounded(u, _PANEL)
     for count in range(1, (wide - narrow) // _PANEL + 1):
         ends = _ends(wide, narrow, count)
-        steps = [list(_by_panels(a, b, kind, capabilities)) for a, b in pairwise(ends)]
+        steps = [_by_panels(a, b, kind, capabilities) for a, b in pairwise(ends)]
         if all(steps):
-            return tuple(min(x, key=time) for x in steps)
+            return tuple(x for x in steps if x)
     return ()
 
 
-def _by_panels(b: int, narrow: int, kind: DType, capabilities: Capabilities) -> Iterator[Stage]:
-    """Panels that fit, each with as many lines in registers as there is room for."""
+def _by_panels(b: int, narrow: int, kind: DType, capabilities: Capabilities) -> Stage | None:
+    """A panel that fits, with as many lines in registers as there is room for."""
     size, room = capabilities.sub_group_size, capabilities.local_memory_most // kind.itemsize
     most = min(_PANEL_GROUPS, capabilities.max_workgroup // size)
+    if size == 1:
+        return None
     for rows in _PANEL_ROWS:
         shape = PanelShape(b, narrow, _PANEL, size, most, rows)
         held = (rows + 1) * shape.columns * kind.itemsize
@@ -220,7 +181,8 @@ def _by_panels(b: int, narrow: int, kind: DType, capabilities: Capabilities) -> 
             parts = min(range(shape.makers + 1, most + 1), key=shape.turns)
             spare = _spare_of_panels(shape, room) if 2 * parts <= most else 0
             shared = {"items": parts * size, "sweeps": _PANEL, "parts": parts, "spare": spare}
-            yield Stage(b, b - narrow + 1, "panels", rows=rows, **shared)
+            return Stage(b, b - narrow + 1, "panels", rows=rows, **shared)
+    return None
 
 
 def _spare_of_panels(shape: PanelShape, room: int) -> int:
@@ -243,39 +205,20 @@ def _by_items(b: int, reflector: int, dtype: DType, capabilities: Capabilities) 
     return Stage(b, reflector, "items", items=items)
 
 
-def _in_blocks(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage | None:
-    """The ring, or the stage without one, that the model finds fastest of those that fit, if any.
-
-    Only bulk copies make a ring worth its while.
-    """
-    if capabilities.sub_group_size == 1:
-        return None
-    kind = dtype.register
+def _in_blocks(u: int, dtype: DType, capabilities: Capabilities) -> Stage | None:
+    """The ring where something is copied in bulk, else the stage without one; None if none fits."""
+    kind, bulk = dtype.register, "bulk" in capabilities.async_copy
     room = capabilities.local_memory_most // kind.itemsize - 256
-    plans = list(_direct(u, kind, capabilities))
-    if "bulk" in capabilities.async_copy:
-        plans += _rings(u, kind, capabilities, room)
-    fitting = [x for x in plans if x.ring.elements <= room]
-    return min(fitting, key=lambda x: stage_time(x, n, True, kind, capabilities), default=None)
-
-
-def _rings(u: int, kind: DType, capabilities: Capabilities, room: int) -> Iterator[Stage]:
-    """Rings whose sub-groups have registers for a block."""
-    tile = tile_shape(u, capabilities.sub_group_size)
-    if tile is not None and tile.rows * tile.columns * kind.itemsize <= _OF_RING:
-        b, items = tile.order, 2 * tile.items
-        for sweeps in _RING_SWEEPS:
-            if items * sweeps <= _RING_ITEMS:
-                yield _alone_on_a_unit(Stage(b, b, "ring", items=items, sweeps=sweeps), room)
-
-
-def _direct(u: int, kind: DType, capabilities: Capabilities) -> Iterator[Stage]:
-    """Several sweeps for each pack, without a ring."""
-    tile = tile_shape(u, capabilities.sub_group_size, tall=True)
-    if tile is not None and tile.rows * tile.columns * kind.itemsize <= _OF_RING:
-        b, items, sweeps = tile.order, 2 * tile.items, _DIRECT_SWEEPS
-        if items * sweeps <= _RING_ITEMS:
-            yield Stage(b, b, "direct", items=items, sweeps=sweeps, spare=_RING_SPARE)
+    tile = tile_shape(u, capabilities.sub_group_size, tall=not bulk)
+    if tile is None or tile.rows * tile.columns * kind.itemsize > _OF_RING:
+        return None
+    b, items = tile.order, 2 * tile.items
+    sweeps = min(_RING_SWEEPS, _RING_ITEMS // items)
+    if bulk:
+        stage = _alone_on_a_unit(Stage(b, b, "ring", items=items, sweeps=sweeps), room)
+    else:
+        stage = Stage(b, b, "direct", items=items, sweeps=sweeps, spare=_RING_SPARE)
+    return stage if stage.ring.elements <= room else None
 
 
 def _alone_on_a_unit(stage: Stage, room: int) -> Stage:

@@ -19,8 +19,9 @@ class Tiling(NamedTuple):
         Slots of the ring of operand tiles.
     units : bool
         Whether matrix units may multiply.
-    split : bool, "first" or "exact"
-        Whether they may multiply single precision, as of `portable.lang.matrix`.
+    split : bool, "first", "exact" or "blocks"
+        Whether they may multiply single precision, as of `portable.lang.matrix`; "blocks": sums of
+        a step go into those of the tile by factors of its own.
     warp_specialised : bool
         Whether warps that do nothing but copy, or ask TMA, run ahead of those
         that multiply, as far as there are slots; elsewhere a tile is only asked for when it is
@@ -44,6 +45,16 @@ class Tiling(NamedTuple):
     group: int = 8
     split_k: bool = False
     persistent: bool = False
+
+    @property
+    def by_blocks(self) -> bool:
+        """Whether each step has factors of its own."""
+        return bool(self.split == "blocks")
+
+    @property
+    def split_of_sums(self) -> Any:
+        """What matrices of sums have for `split`."""
+        return "first" if self.by_blocks else self.split
 
     @property
     def ahead(self) -> int:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isqrt
 from operator import index
 from typing import Any, Final, SupportsIndex
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import dtype
+from portable.dtypes import DType, dtype
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
@@ -158,7 +158,7 @@ def reduced(
     work = device.empty(room, kind)
     turned = a.shape[0] < a.shape[1]
     load_dense[room[::-1], _TILE](a, largest, work, None, None, TARGET=SCALED_TO, TURNED=turned)
-    sweep = _Sweep(device, work, (m, n), bandwidth, shape)
+    sweep = Sweep(device, work, (m, n), bandwidth, shape)
     if m > _TALL * n:
         for k in range(0, n, shape.panel):
             sweep.eliminate(_Panel(k, k, min(shape.panel, n - k), turned=False))
@@ -176,7 +176,9 @@ def reduced(
     return ab
 
 
-def symmetric_band(device: Device, work: Any, n: int, bandwidth: int, shape: DenseShape) -> None:
+def symmetric_band(
+    device: Device, work: Any, n: int, bandwidth: int, shape: DenseShape, *, keep: bool = False
+) -> Sweep:
     """Leaves of a symmetric matrix a band, of which the lower triangle is to be read.
 
     Parameters
@@ -191,10 +193,13 @@ def symmetric_band(device: Device, work: Any, n: int, bandwidth: int, shape: Den
         Diagonals to be left below the main one, a multiple of the panels.
     shape : DenseShape
         The layout.
+    keep : bool
+        Whether reflectors are wanted.
     """
-    sweep = _Sweep(device, work, (n, n), bandwidth, shape)
+    sweep = Sweep(device, work, (n, n), bandwidth, shape, keep=keep)
     for k in range(0, n - bandwidth, shape.panel):
         sweep.eliminate_both(_Panel(k + bandwidth, k, shape.panel, turned=False))
+    return sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +222,31 @@ def _panels(m: int, n: int, bandwidth: int, widest: int) -> Iterator[_Panel]:
             yield _Panel(start + bandwidth, start, width, turned=True)
 
 
-class _Sweep:
+def upper_band(
+    device: Device, work: Any, extents: tuple[int, int], bandwidth: int, shape: DenseShape
+) -> Sweep:
+    """Leaves of a matrix an upper band, and keeps reflectors.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    work : array, shape shape.room(m, n)
+        The matrix, which is overwritten, with zeros around it.
+    extents : (int, int)
+        Its rows and columns, of which there are no more.
+    bandwidth : int
+        Superdiagonals to be left.
+    shape : DenseShape
+        The layout.
+    """
+    sweep = Sweep(device, work, extents, bandwidth, shape, keep=True)
+    for panel in _panels(*extents, bandwidth, shape.panel):
+        sweep.eliminate(panel)
+    return sweep
+
+
+class Sweep:
     """A matrix on its way to a band, and the working storage of its panels.
 
     Parameters
@@ -232,6 +261,8 @@ class _Sweep:
         Superdiagonals to be.
     shape : DenseShape
         The layout.
+    keep : bool
+        Whether the reflectors of all panels are kept.
     """
 
     def __init__(
@@ -241,30 +272,35 @@ class _Sweep:
         extents: tuple[int, int],
         bandwidth: int,
         shape: DenseShape,
+        *,
+        keep: bool = False,
     ) -> None:
         self.matrix = matrix
         self.extents = extents
+        self._device = device
         self._shape = shape
+        self._kept: list[tuple[_Panel, Reflectors]] | None = [] if keep else None
         # Only GPUs gain by aligned panels; each unit is a program of its own.
         self._unit = shape.panel if shape.lanes == 1 and bandwidth % shape.panel == 0 else 1
-        longest, kind = extents[0], dtype(matrix.dtype)
-        nodes = sum(level_sizes(longest, shape.height, shape.fan))
-        self._reflectors = Reflectors(
-            device.empty((nodes * shape.height, shape.panel), kind),
-            device.empty((nodes, shape.panel, shape.panel), kind),
-            _zeros(device, nodes * -(-longest // shape.strip)),
-        )
+        nodes = sum(level_sizes(extents[0], shape.height, shape.fan))
+        counts = _zeros(device, nodes * -(-extents[0] // shape.strip))
+        self._reflectors = room_for_reflectors(device, nodes, dtype(matrix.dtype), shape, counts)
 
     def eliminate(self, panel: _Panel) -> None:
         """Factors a panel and applies its reflectors to what is beyond it."""
         lengths = self.extents[::-1] if panel.turned else self.extents
         rows = lengths[0] - panel.row
         others = lengths[1] - panel.column - panel.width
+        if self._kept is not None:
+            nodes = sum(level_sizes(rows, self._shape.height, self._shape.fan))
+            counts, kind = self._reflectors.counts, dtype(self.matrix.dtype)
+            self._reflectors = room_for_reflectors(self._device, nodes, kind, self._shape, counts)
+            self._kept.append((panel, self._reflectors))
         for level in self._launches(rows):
             self._factor(panel, level)
         if others > 0:
             for level in self._launches(rows):
-                self._apply(panel, level, -(-others // self._shape.strip))
+                self._apply(panel, level, others)
 
     def eliminate_both(self, panel: _Panel) -> None:
         """Factors a panel of columns and applies its reflectors from the left and the right."""
@@ -272,15 +308,38 @@ class _Sweep:
         rows = self.extents[0] - panel.row
         beside = _Panel(panel.row, panel.row - panel.width, panel.width, turned=True)
         for level in self._launches(rows):
-            self._apply(beside, level, -(-rows // self._shape.strip))
+            self._apply(beside, level, rows)
+
+    def lead_back(self, x: Any, columns: int, *, turned: bool) -> None:
+        """Multiplies matrices with all reflectors of columns, or `turned` of rows.
+
+        Parameters
+        ----------
+        x : array
+            A matrix of so many rows as the reflectors have elements, with zeros around it.
+        columns : int
+            Its columns.
+        turned : bool
+            As said.
+        """
+        shape = replace(self._shape, climb=False)
+        for panel, reflectors in reversed(self._kept or []):
+            if panel.turned == turned:
+                rows = self.extents[turned] - panel.row
+                for level in reversed(self._levels(rows)):
+                    apply_back(x, reflectors, (panel.row, self._unit), level, columns, shape)
 
     def _launches(self, rows: int) -> list[Level]:
         """The level of the tree that each launch begins with."""
+        levels = self._levels(rows)
+        return levels[:1] if self._shape.climb else levels
+
+    def _levels(self, rows: int) -> list[Level]:
         levels, base, stride = [], 0, 1
         for count in level_sizes(rows, self._shape.height, self._shape.fan):
             levels.append(Level(base, count, stride))
             base, stride = base + count, stride * self._shape.fan
-        return levels[:1] if self._shape.climb else levels
+        return levels
 
     def _factor(self, panel: _Panel, level: Level) -> None:
         shape = self._shape
@@ -294,8 +353,8 @@ class _Sweep:
             TURNED=panel.turned,
         )
 
-    def _apply(self, panel: _Panel, level: Level, strips: int) -> None:
-        shape = self._shape
+    def _apply(self, panel: _Panel, level: Level, others: int) -> None:
+        shape, strips = self._shape, -(-others // self._shape.strip)
         beyond = (panel.column + panel.width) // self._unit
         apply_reflectors[groups(_rounded(level.nodes * strips)), shape.workgroup](
             self.matrix,
@@ -305,8 +364,58 @@ class _Sweep:
             strips,
             SHAPE=shape,
             UNIT=self._unit,
-            TURNED=panel.turned,
+            SIDE="turned" if panel.turned else "plain",
         )
+
+
+def room_for_reflectors(
+    device: Device, nodes: int, kind: DType, shape: DenseShape, counts: Any
+) -> Reflectors:
+    """Arrays for the reflectors of so many nodes.
+
+    Parameters
+    ----------
+    device, nodes, kind, shape
+        Where, of how many nodes, what is computed in, and the layout.
+    counts : array of i32
+        Their counters.
+    """
+    return Reflectors(
+        device.empty((nodes * shape.height, shape.panel), kind),
+        device.empty((nodes, shape.panel, shape.panel), kind),
+        counts,
+    )
+
+
+def apply_back(
+    x: Any,
+    reflectors: Reflectors,
+    begin: tuple[int, int],
+    level: Level,
+    columns: int,
+    shape: DenseShape,
+) -> None:
+    """Multiplies a matrix with the reflectors of nodes that are independent of each other.
+
+    Parameters
+    ----------
+    x : array
+        The matrix.
+    reflectors : Reflectors
+        Of the nodes.
+    begin : (int, int)
+        The row in which the first node begins, and what it is known to be a multiple of.
+    level : Level
+        The nodes.
+    columns : int
+        Of the matrix.
+    shape : DenseShape
+        The layout, in which nobody climbs.
+    """
+    strips, (row, unit) = -(-columns // shape.strip), begin
+    apply_reflectors[groups(_rounded(level.nodes * strips)), shape.workgroup](
+        x, reflectors, Panel(row // unit, 0, 0), level, strips, SHAPE=shape, UNIT=unit, SIDE="back"
+    )
 
 
 def _rounded(count: int) -> int:

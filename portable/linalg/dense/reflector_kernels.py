@@ -7,7 +7,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.dense.reflector_tree import Level, Node, Panel, Reflectors
+from portable.linalg.dense.reflector_tree import Level, Node, Panel, Reflectors, Side
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.reflectors.vector_reflectors import combine_alone
 
@@ -22,12 +22,12 @@ def apply_reflectors(
     *,
     SHAPE: DenseShape,
     UNIT: int,
-    TURNED: bool,
+    SIDE: Side,
 ) -> None:
-    """``Q^T A`` (`TURNED`: ``A Q``) for the Q of a tree, `STRIP` columns (rows) to a workgroup.
+    """``Q^T A`` (or as `Side` says) for the Q of a tree, `STRIP` columns (rows) to a workgroup.
 
     A workgroup reads its block of the matrix once, into local memory, and writes it once. The last
-    one to arrive among a node's children goes on with it, unless each level is a launch (`CLIMB`).
+    one to arrive among a node's children goes on with it, unless each level is a launch.
     Local memory: ``FAN P (STRIP + P + PAD) + P (STRIP + P)`` elements.
     """
     strip = kl.group_id(0) % strips
@@ -36,9 +36,9 @@ def apply_reflectors(
     going = node.number < level.nodes
     while going:
         if SHAPE.lanes > 1:
-            combine_alone(a, q, (row, start), node, SHAPE, TURNED)
+            combine_alone(a, q, (row, start), node, SHAPE, SIDE)
         else:
-            combine(a, q, (row, start), node, SHAPE, TURNED)
+            combine(a, q, (row, start), node, SHAPE, SIDE)
         node, going = node.climbed(q.counts, strip, strips, SHAPE)
 
 
@@ -67,13 +67,14 @@ def combine(
     column: tuple[kl.Scalar, ...],
     node: Node,
     SHAPE: DenseShape,
-    TURNED: bool,
+    SIDE: Side,
 ) -> None:
     """``A -= V (T^T (V^T A))`` for the rows of a node and the columns of a strip.
 
-    `TURNED`: ``A -= ((A V) T) V^T`` for the columns of a node and the rows of a strip. `column` is
-    where the tree and the strip begin.
+    "back": T in place of its transpose. "turned": ``A -= ((A V) T) V^T`` for the columns of a node
+    and the rows of a strip. `column` is where the tree and the strip begin.
     """
+    TURNED = SIDE == "turned"
     P, FAN, PAD, kind = SHAPE.panel, SHAPE.fan, SHAPE.padding, a.dtype
     HEIGHT, WIDTH = (SHAPE.strip, P) if TURNED else (P, SHAPE.strip)
     PITCH = WIDTH + PAD if TURNED else WIDTH
@@ -103,7 +104,7 @@ def combine(
         product[i, j] = value
     kl.barrier()
     total.fill(0)
-    add_product(total, factor, product, TURNED)
+    add_product(total, factor.T if SIDE == "back" else factor, product, TURNED)
     kl.barrier()
     for i, j, value in kl.elements(total):
         product[i, j] = -value

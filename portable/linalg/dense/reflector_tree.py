@@ -14,11 +14,14 @@ launch does a whole tree wherever workgroups can order memory between them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from portable import lang as kl
 from portable.lang.library.collectives import arrived_last
 from portable.linalg.dense.shapes import DenseShape
+
+Side = Literal["plain", "turned", "back"]
+"""What the Q of a tree makes of A: ``Q^T A``, ``A Q`` or, of trees from the root down, ``Q A``."""
 
 
 class Reflectors(NamedTuple):

@@ -17,6 +17,9 @@ SEGMENT: Final = 8
 LONG_SEGMENT: Final = 16
 """Rows that one which is alone has in registers."""
 
+_SHORT_SEGMENT: Final = 8
+"""The same of single columns beside those that make vectors: fewer are less to compile."""
+
 
 @dataclass(frozen=True, slots=True)
 class Triangle:
@@ -47,44 +50,41 @@ def placed(i: kl.Scalar, order: kl.Scalar, BACKWARD: bool) -> Any:
 
 
 @function
-def load_triangle(t: kl.Array, w: kl.Array, order: kl.Scalar, WHICH: Triangle, EDGE: int) -> None:
-    """``w[k, i]``: what the i-th row to be solved for has of the k-th; ones beyond the diagonal."""
-    kind = w.dtype
-    # Loads of several rounds are on their way together.
-    for index in kl.workgroup_range(EDGE * EDGE, unroll=8):
-        k, i = index // EDGE, index % EDGE
-        value = kl.cast(0, kind)
-        if k <= i and i < order:
-            row, column = placed(i, order, WHICH.backward), placed(k, order, WHICH.backward)
-            if WHICH.turned:
-                row, column = column, row
-            value = t[row, column]
-            if WHICH.conjugate:
-                value = conjugate(value)
-        if k == i and (WHICH.unit or i >= order):
-            value = kl.cast(1, kind)
-        w[k, i] = value
-    kl.barrier()
+def element_of_triangle(
+    t: kl.Array, k: kl.Scalar, i: kl.Scalar, order: kl.Scalar, WHICH: Triangle
+) -> Any:
+    """What the i-th row to be solved for has of the k-th, which is not after it."""
+    row, column = placed(i, order, WHICH.backward), placed(k, order, WHICH.backward)
+    if WHICH.turned:
+        row, column = column, row
+    return conjugate(t[row, column]) if WHICH.conjugate else t[row, column]
 
 
 @kernel
 def solve_strips(
-    t: kl.Array, b: kl.Array, strips: kl.Scalar, *, LAYOUT: Layout, WHICH: Triangle, EDGE: int
+    t: kl.Array, b: kl.Array, strips: kl.Scalar, *, LAYOUT: Layout, WHICH: Triangle
 ) -> None:
-    """``B = T^-1 B`` for triangles of order ``t.shape[1]`` up to `EDGE`, a strip a work-item.
+    """``B = T^-1 B`` for triangles of order ``t.shape[1]``, a strip a work-item.
 
-    It goes through the strip by vectors. Local memory: ``EDGE^2`` elements.
+    It goes through the strip by vectors. Local memory: ``LAYOUT.solved^2`` elements.
     """
-    w, LANES, order = kl.local((EDGE, EDGE), b.dtype), LAYOUT.lanes, t.shape[1]
+    w, LANES, order = kl.local((LAYOUT.solved,) * 2, b.dtype), LAYOUT.lanes, t.shape[1]
     batch, start = kl.group_id(0) // strips, kl.group_id(0) % strips * LAYOUT.strip
-    load_triangle(t[batch], w, order, WHICH, EDGE)
+    edge = kl.cdiv(order, LONG_SEGMENT) * LONG_SEGMENT
+    for i in range(order):
+        for k in range(i):
+            w[k, i] = element_of_triangle(t[batch], k, i, order, WHICH)
+        w[i, i] = 1 if WHICH.unit else element_of_triangle(t[batch], i, i, order, WHICH)
+    for i in range(order, edge):
+        for k in range(order):
+            w[k, i] = 0
     stop = kl.minimum(start + LAYOUT.strip, b.shape[2])
     whole = start + (stop - start) // LANES * LANES
     for column in range(start, whole, LANES):
-        solve_columns(w, b[batch], column, order, WHICH, LANES)
+        solve_columns(w, b[batch], column, order, WHICH, LANES, LONG_SEGMENT)
     if LANES > 1:
         for column in range(whole, stop):
-            solve_columns(w, b[batch], column, order, WHICH, 1)
+            solve_columns(w, b[batch], column, order, WHICH, 1, _SHORT_SEGMENT)
 
 
 @function
@@ -95,25 +95,42 @@ def solve_columns(
     order: kl.Scalar,
     WHICH: Triangle,
     LANES: int,
+    ROWS: int,
 ) -> None:
-    """Solves for `LANES` columns, a segment of rows after the other in registers."""
-    x, BACKWARD = kl.private(LONG_SEGMENT, w.dtype, lanes=LANES), WHICH.backward
-    for first in range(0, order, LONG_SEGMENT):
-        for i in kl.static_range(LONG_SEGMENT):
+    """Solves for `LANES` columns, so many rows after each other in registers."""
+    x, BACKWARD = kl.private(ROWS, w.dtype, lanes=LANES), WHICH.backward
+    for first in range(0, order, ROWS):
+        for i in kl.static_range(ROWS):
             x[i] = kl.splat(kl.cast(0, w.dtype), LANES)
             if first + i < order:
                 x[i] = kl.vload(b, placed(first + i, order, BACKWARD), column, lanes=LANES)
         for k in kl.range(first, unroll=1):
             known = kl.vload(b, placed(k, order, BACKWARD), column, lanes=LANES)
-            for i in kl.static_range(LONG_SEGMENT):
+            for i in kl.static_range(ROWS):
                 x[i] = x[i] - w[k, first + i] * known
-        for k in kl.static_range(LONG_SEGMENT):
+        for k in kl.static_range(ROWS):
             if first + k < order:
                 if not WHICH.unit:
                     x[k] = x[k] / w[first + k, first + k]
-                for i in kl.static_range(k + 1, LONG_SEGMENT):
+                for i in kl.static_range(k + 1, ROWS):
                     x[i] = x[i] - w[first + k, first + i] * x[k]
                 kl.vstore(b, placed(first + k, order, BACKWARD), column, x[k])
+
+
+@function
+def load_triangle(t: kl.Array, w: kl.Array, order: kl.Scalar, WHICH: Triangle, EDGE: int) -> None:
+    """``w[k, i]``: what the i-th row to be solved for has of the k-th; ones beyond the diagonal."""
+    kind = w.dtype
+    # Loads of several rounds are on their way together.
+    for index in kl.workgroup_range(EDGE * EDGE, unroll=8):
+        k, i = index // EDGE, index % EDGE
+        value = kl.cast(0, kind)
+        if k <= i and i < order:
+            value = element_of_triangle(t, k, i, order, WHICH)
+        if k == i and (WHICH.unit or i >= order):
+            value = kl.cast(1, kind)
+        w[k, i] = value
+    kl.barrier()
 
 
 @kernel

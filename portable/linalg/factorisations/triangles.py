@@ -144,15 +144,13 @@ def solved_in_place(device: Device, t: Any, b: Any, which: Triangle, layout: Lay
         subtract_product(device, b[:, after], block, b[:, before], adjoint=which.turned)
         solved_in_place(device, t[:, after, after], b[:, after], which, layout)
         return
+    if device.capabilities.lone_work_items:
+        strips = -(-columns // layout.strip)
+        solve_strips[groups(batch * strips), 1](t[:, :n, :n], b, strips, LAYOUT=layout, WHICH=which)
+        return
     edge = LONG_SEGMENT
     while edge < n:
         edge *= 2
-    if device.capabilities.lone_work_items:
-        strips = -(-columns // layout.strip)
-        solve_strips[groups(batch * strips), 1](
-            t[:, :n, :n], b, strips, LAYOUT=layout, WHICH=which, EDGE=edge
-        )
-        return
     strip = layout.items * SEGMENT // edge
     strips = -(-columns // strip)
     solve_segments[groups(batch * strips), edge * strip // SEGMENT](

@@ -4,12 +4,9 @@ Tiles of the result are held in registers while tiles of the operands stream thr
 the scheme of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM
 TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs. Beyond the tiles room is
 needed for partial sums, where a result has too few tiles for a device, or the last round of them is
-shared out (33 MiB on an H200); for large products of operands whose rows do not begin at multiples
-of 16 (`b`'s, of half precision, 32) bytes, of which GPUs with asynchronous copies work on copies,
-as of a `b` of single precision whose columns are contiguous; and for large products on CPUs, which
-pack 4 KiB of each row of `a` and column of `b` at a time, hold the sums of some 64 MiB of the
-result in between (more where 512 columns of it are more), and keep up to 128 MiB for the next
-product.
+shared out (33 MiB on an H200); and for large products of operands whose rows do not begin at
+multiples of 16 (`b`'s, of half precision, 32) bytes, of which GPUs with asynchronous copies work on
+copies, as of a `b` of single precision whose columns are contiguous.
 """
 
 from __future__ import annotations
@@ -43,7 +40,6 @@ from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
 from portable.linalg.products.kernels import keep, relu
 from portable.linalg.products.launches import TileLaunch, in_order
-from portable.linalg.products.packed import kept_room
 from portable.linalg.products.plan import (
     ALGORITHMS,
     PRECISIONS,
@@ -109,9 +105,8 @@ def gemm(
         Where to put the result; may be `c` but may not overlap `a` or `b`.
     accumulate : dtype, optional
         The type to sum in: ``float32`` (the default for all but ``float64``) or ``float64``; of
-        ``int8`` always ``int32``, in which sums wrap. ``float16`` of ``float16``: processors that
-        multiply and add vectors of 32 halves sum 128 products at a time as halves in large
-        products, and these sums as ``float32``, in half of the time; others take ``float32``.
+        ``int8`` always ``int32``, in which sums wrap. ``float16`` of ``float16`` lets sums be as
+        coarse as that; they are of ``float32`` all the same.
     algorithm : str
         "auto": the tuned kernel for the device. "naive", "tiled", "register", "pipelined" and
         "matrix" are the rungs of the ladder towards it, "vendor" is the array library's ``matmul``.
@@ -131,8 +126,6 @@ def gemm(
         devices, but for results of fewer bits than sums, and of more than 8192 rows and columns.
         K = 0 gives the rest of the formula. "tf32" adds ``|alpha| |A| |B| / 1024``, "tf32x3"
         ``|alpha| |A| |B| / 2^19``.
-        Sums of halves add ``|alpha| (|A| |B| / 16 + K / 2^25)`` at most, of random factors a
-        hundredth of that, and are infinite where 128 products reach 65520.
 
     Raises
     ------
@@ -442,10 +435,9 @@ def _run(plan: Plan, args: tuple[Any, ...]) -> None:
         key = plan.device.name, dtype(args[-1].dtype), *launch.constants.values()
         if key in _refused and launch is not plan.launches[-1]:
             continue
-        empty = plan.device.empty if launch.packing is None else partial(kept_room, plan.device)
         try:
             with attempted():
-                for step, given, how in in_order(launch, args, plan.activation, empty):
+                for step, given, how in in_order(launch, args, plan.activation, plan.device.empty):
                     enqueue(step, *given, **how)
         except (CompileError, LaunchError, UnsupportedError) as error:
             failures.append(f"{launch.constants}: {error}")

@@ -233,6 +233,9 @@ class Epilogue(NamedTuple):
     def store(self, acc: Any, result: kl.Array, origin: Place, TILING: Tiling) -> None:
         """Finishes a tile and stores it in its matrix."""
         (batch, row, column, _), (BM, BN) = origin, TILING[0:2]
+        if TILING.by_blocks:
+            acc.store(result[row : row + BM, column : column + BN])
+            return
         acc.map(finished_in_tile, self.terms, self.out, (batch, row, column), self.ACTIVATION)
         if self.terms[2] is not None:  # which may be the result
             kl.barrier()
@@ -240,8 +243,53 @@ class Epilogue(NamedTuple):
 
 
 @function
+def with_block(
+    total: kl.Scalar,
+    i: kl.Scalar,
+    j: kl.Scalar,
+    part: kl.Scalar,
+    factors: tuple[kl.Array, ...],
+    first: tuple[kl.Scalar, ...],
+    blocks: tuple[kl.Scalar, ...],
+) -> Any:
+    """A sum and that of a step, by the factors of a block of its row and one of its column."""
+    (left, right), (p, q) = factors, blocks
+    return total + part * left[p, first[0] + i] * right[q, first[1] + j]
+
+
+class Blocks(NamedTuple):
+    """Sums of a tile and of a step: these go into those, each by the factors of its blocks."""
+
+    total: Any
+    part: Any
+    factors: Any
+    origin: Place
+    lengths: Any
+    DEPTH: int
+
+    def add(self, step: kl.Scalar) -> None:
+        """Adds the sums of a step."""
+        k = self.origin.first + step * self.DEPTH
+        blocks = k // self.lengths[0], k // self.lengths[1]
+        first = self.origin.row, self.origin.column
+        self.total.map(with_block, self.part, self.factors, first, blocks)
+
+
+@function
+def blocks_of(
+    pair: tuple[Any, ...], origin: Place, operands: Any, epilogue: Epilogue, TILING: Tiling
+) -> Blocks:
+    """How the sums of a tile's steps are added up, whose factors are the epilogue's."""
+    factors, k = epilogue.terms[1], operands[0].shape[1]
+    factors = tuple(matrix_of(x, epilogue.out, origin.batch) for x in factors)
+    lengths = k // factors[0].shape[0], k // factors[1].shape[0]
+    total, part = pair
+    return Blocks(total, part, factors, origin, lengths, TILING.depth)
+
+
+@function
 def make_tile(
-    acc: Any,
+    pair: tuple[Any, ...],
     tiles: tuple[kl.Array, ...],
     operands: tuple[kl.Array, ...],
     piece: Piece,
@@ -250,13 +298,18 @@ def make_tile(
     TILING: Tiling,
 ) -> Any:
     """Multiplies and stores a piece, before which `done` steps went through the ring; its steps."""
-    (a, b), steps = operands, piece.last - piece.first
+    (a, b), (total, part), steps = operands, pair, piece.last - piece.first
     origin = place_of(piece, epilogue.out, done, True, TILING)
     left, right, result = matrices(a, b, epilogue.out, origin.batch)
     ends = result.shape[0], result.shape[1], left.shape[1]
     reader = Reader(left, right, origin, ends, TILING.depth)
-    multiply(acc, tiles, reader, (done, done + steps), TILING)
-    epilogue.store(acc, result, origin, TILING)
+    if TILING.by_blocks:
+        total.fill(0)
+        after = blocks_of(pair, origin, (left, right), epilogue, TILING).add
+        multiply(part, tiles, reader, (done, done + steps), TILING, AFTER=after)
+    else:
+        multiply(total, tiles, reader, (done, done + steps), TILING)
+    epilogue.store(total, result, origin, TILING)
     return steps
 
 
@@ -276,6 +329,9 @@ def gemm_tiles(
 ) -> None:
     """A workgroup per tile of the result, per part of its sum, or for several tiles in turn.
 
+    Where the tiling is `by_blocks`, `beta` holds factors of blocks of a multiple of its depth, of
+    shapes (..., blocks, M) and (..., blocks, N), the last extents those of whole tiles.
+
     Tiles of the operands pass through a ring in local memory; while one is multiplied the next ones
     are on their way. Local memory: ``stages (rows + columns) depth`` elements of the tiling and the
     padding that the device's layout wants.
@@ -290,18 +346,23 @@ def gemm_tiles(
     """
     BM, BN, BK = TILING[0:3]
     tiles, acc = room((a, b), ACC, TILING)
+    total = acc
+    if TILING.by_blocks:
+        total = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split="first")
     operands, steps = (a, b), kl.cdiv(a.shape[a.ndim - 1], BK)
     epilogue = Epilogue((alpha, beta, c, bias), out, ACTIVATION)
     if TILING.persistent:
         schedule, done = Persistent(tiles_of(out, 0, BM, BN), steps), 0
         for turn in range(*schedule.turns()):
-            done += make_tile(acc, tiles, operands, schedule.piece(turn), done, epilogue, TILING)
+            done += make_tile(
+                (total, acc), tiles, operands, schedule.piece(turn), done, epilogue, TILING
+            )
     elif TILING.split_k:
         part = Part(tiles_of(out, 1, BM, BN), out.shape[0], steps).piece(kl.group_id(0))
-        make_tile(acc, tiles, operands, part, 0, epilogue, TILING)
+        make_tile((total, acc), tiles, operands, part, 0, epilogue, TILING)
     else:
         whole = OneEach(steps).piece(kl.group_id(0))
-        make_tile(acc, tiles, operands, whole, 0, epilogue, TILING)
+        make_tile((total, acc), tiles, operands, whole, 0, epilogue, TILING)
 
 
 @kernel

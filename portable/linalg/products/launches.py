@@ -7,7 +7,7 @@ from math import gcd, prod
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
-from portable.dtypes import DType, float16, float32
+from portable.dtypes import DType
 from portable.lang.function import Function
 from portable.lang.kernel import Kernel
 from portable.lang.launch.geometry import groups
@@ -22,14 +22,6 @@ from portable.linalg.products.kernels import (
     keep,
 )
 from portable.linalg.products.model import Product, shares_out
-from portable.linalg.products.packed import (
-    Packing,
-    Step,
-    packed_launcher,
-    packed_steps,
-    packing_for,
-    packing_pays,
-)
 from portable.linalg.products.slim import gemm_slim, slim_for
 from portable.linalg.products.tuning import has_tensor_copies, schemes
 from portable.tune.space import Parameters
@@ -47,6 +39,12 @@ _SQUARES: Final[Parameters] = {
 }
 """Tiles of which each element read serves as many products, each of two loads from local memory."""
 
+BLOCK: Final = 128
+"""Products of a step, of which blocks that have factors of their own are multiples."""
+
+MOST_ROWS: Final = 256
+"""Rows or columns of a tile, whose factors by blocks are read without looking where they end."""
+
 _LINE: Final = 256
 """Work-items of a workgroup that adds partial sums up."""
 
@@ -56,8 +54,8 @@ _EACH: Final = 8
 _LEAST: Final = 2
 """Times as many steps as copies run ahead, of a share or a tile that is cut."""
 
-_LONGEST: Final = 1 << 10
-"""Products that tiles of a lone work-item add up in one chain, where sums are rounded."""
+_LONGEST: Final = 1 << 16
+"""Products that tiles of a lone work-item add up, those of a step by themselves first."""
 
 _LONGEST_OF_CROWDS: Final = 1 << 13
 """The same for workgroups, whose partial sums go to memory and back, 0.01 of the time."""
@@ -148,6 +146,9 @@ def first_launch(sharing: Sharing, items: int) -> Launcher:
     return gemm_shares[groups(sharing.groups), (items, 1, 1)]
 
 
+Step = tuple[Launcher, tuple[Any, ...], dict[str, Any]]
+
+
 class TileLaunch(NamedTuple):
     """A kernel over the tiles of a result, and its compile-time constants.
 
@@ -159,8 +160,6 @@ class TileLaunch(NamedTuple):
         By name.
     parts : int
         Into how many the sums are cut; of several, it makes partial results (`in_order`).
-    packing : Packing or None
-        How operands are packed first (`in_order`).
     sharing : Sharing or None
         How the last tiles are shared out (`in_order`).
     """
@@ -168,7 +167,6 @@ class TileLaunch(NamedTuple):
     launcher: Launcher
     constants: dict[str, Any]
     parts: int = 1
-    packing: Packing | None = None
     sharing: Sharing | None = None
 
 
@@ -184,15 +182,11 @@ class Beside(NamedTuple):
         turn.
     biased : bool
         Whether a bias is.
-    packable : bool
-        Whether nothing is but a bias for each column and an activation, and operands are of the
-        type to sum in: others are not packed.
     """
 
     plain: bool = False
     added: bool = False
     biased: bool = False
-    packable: bool = False
 
 
 _NOTHING: Final = Beside()
@@ -252,21 +246,15 @@ class Asked(NamedTuple):
         *lead, m, n = self.shape
         return Product(m, n, self.k, prod(lead), self.beside.biased)
 
-    @property
-    def in_single(self) -> dict[str, Any]:
-        """The constants of all but packed products, which alone sum in half precision."""
-        halves = self.constants["ACC"] is float16
-        return {**self.constants, "ACC": float32} if halves else self.constants
-
 
 def _naive(asked: Asked) -> Iterator[TileLaunch]:
     square = (_EDGE, _EDGE, 1)
     launcher = _over_tiles(gemm_naive, asked.shape, _EDGE, _EDGE, square)
-    yield TileLaunch(launcher, asked.in_single)
+    yield TileLaunch(launcher, asked.constants)
 
 
 def _in_squares(asked: Asked) -> Iterator[TileLaunch]:
-    constants = {name: asked.in_single[name] for name in ("ACC", "ACTIVATION")}
+    constants = {name: asked.constants[name] for name in ("ACC", "ACTIVATION")}
     yield tiles_launch(_SQUARES, asked.shape, constants)
 
 
@@ -277,42 +265,32 @@ def _is_slim(asked: Asked) -> bool:
 
 def _slim(asked: Asked) -> Iterator[TileLaunch]:
     """The kernel for few columns and small matrices, where it pays."""
-    constants, shape, beside = asked.in_single, asked.shape, asked.beside
+    constants, shape = asked.constants, asked.shape
     tiles = slim_for(asked.device.capabilities, constants["ACC"], shape, asked.k)
     if tiles is None:
         return
     slim, parts, items = tiles
     settings = {**constants, "ACTIVATION": keep} if parts > 1 else constants
-    clamped = shape[-1] < slim.lanes
-    plain = parts > 1 or not (beside.added or beside.biased or settings["ACTIVATION"] is not keep)
-    given = {"SLIM": slim, "CLAMPED": clamped, "PLAIN": plain}
-    yield TileLaunch(gemm_slim[items, 1], {**given, **settings}, parts)
-
-
-def _is_packed(asked: Asked) -> bool:
-    halves, can = asked.constants["ACC"] is float16, asked.device.capabilities
-    possible = asked.best and asked.beside.packable and len(asked.shape) == 2
-    return possible and packing_pays(asked.product, can, halves)
-
-
-def _packed(asked: Asked) -> Iterator[TileLaunch]:
-    """The kernel for packed operands, after those that pack (`in_order`)."""
-    constants, accumulator = asked.constants, asked.constants["ACC"]
-    packing = packing_for(asked.device.capabilities, accumulator, constants["ACTIVATION"])
-    settings = {"PLAN": packing, "ACC": accumulator}
-    yield TileLaunch(packed_launcher(packing, asked.shape[-2]), settings, packing=packing)
+    whole = not slim.clamped and settings["ACTIVATION"] is keep
+    given = {"SLIM": slim._replace(whole=whole), **settings}
+    yield TileLaunch(gemm_slim[items, 1], given, parts)
 
 
 def _tiles(asked: Asked) -> Iterator[TileLaunch]:
     """Tiles by a device's table, ranked by a model, in one of the schedules."""
     device, kind, shape, k, algorithm, _, b_columns, beside = asked
-    constants, product = asked.in_single, asked.product
+    constants, product = asked.constants, asked.product
     usual = has_tensor_copies(device.capabilities) or (beside.plain and not b_columns)
-    least = _parts_against_drift(device, kind, product, constants["ACC"])
+    by_blocks = algorithm == "blocks"
+    least = 1 if by_blocks else _parts_against_drift(device, kind, product, constants["ACC"])
     for choice, parts in schemes(device, kind, algorithm, product, b_columns):
         if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
             continue
-        if shares_out(choice) and least == 1:
+        if by_blocks:
+            most = max(choice["BM"], choice["BN"])
+            if parts == 1 and choice["BK"] <= BLOCK and not MOST_ROWS % most:
+                yield _split_k(device, choice, 1, shape, constants)
+        elif shares_out(choice) and least == 1:
             yield from shared_launch(device, choice, shape, k, constants)
         else:
             settings = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
@@ -326,7 +304,6 @@ PRODUCTS: Final = Ways[Asked, TileLaunch](
     Way("element by element", "gemm_naive", _naive, lambda x: x.algorithm == "naive"),
     Way("in squares", "gemm_tiles", _in_squares, lambda x: x.algorithm == "tiled"),
     Way("slim", "gemm_slim gemm_sums", _slim, _is_slim),
-    Way("packed", "pack_right multiply", _packed, _is_packed),
     Way(
         "in tiles",
         "gemm_tiles gemm_sums gemm_shares gemm_share_sums",
@@ -399,12 +376,10 @@ def in_order(
     activation : Function
         What is applied at last.
     empty : callable
-        Makes room for partial results, or packed operands.
+        Makes room for partial results.
     """
     launcher, constants = launch.launcher, launch.constants
-    if launch.packing is not None:
-        yield from packed_steps(launch.packing, args, constants["ACC"], empty)
-    elif launch.sharing is not None:
+    if launch.sharing is not None:
         yield from launch.sharing.steps(launcher, args, constants, activation, empty)
     elif launch.parts > 1:
         alpha, a, b, beta, c, bias, out = args

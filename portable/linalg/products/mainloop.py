@@ -21,7 +21,9 @@ def room(operands: tuple[kl.Array, ...], ACC: Any, TILING: Tiling, TRANSPOSED: b
     (left, right), (BM, BN, BK, STAGES) = operands, TILING[0:4]
     tile_a = kl.local((STAGES, BK, BM) if TRANSPOSED else (STAGES, BM, BK), left.dtype)
     tile_b = kl.local((STAGES, BK, BN), right.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
+    acc = kl.matrix(
+        (BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split_of_sums
+    )
     return (tile_a, tile_b), acc
 
 
@@ -42,6 +44,7 @@ def mainloop(
     TILING: Tiling,
     ROTATED: bool = True,
     TRANSPOSED: bool = False,
+    AFTER: Any = None,
 ) -> None:
     """Adds the products of some steps to `acc`, and asks for the tiles of those ahead.
 
@@ -57,7 +60,7 @@ def mainloop(
         The first one, and the one after the last; calls go on where those before ended.
     TILING : Tiling
         How many slots there are, and how far ahead copies go.
-    ROTATED, TRANSPOSED : bool
+    ROTATED, TRANSPOSED, AFTER
         As `portable.lang.pipeline` has them.
     """
     kl.pipeline(
@@ -69,6 +72,7 @@ def mainloop(
         valid=reader.valid,
         transposed=TRANSPOSED,
         rotated=ROTATED,
+        after=AFTER,
     )
 
 
@@ -81,8 +85,9 @@ def multiply(
     TILING: Tiling,
     ROTATED: bool = True,
     TRANSPOSED: bool = False,
+    AFTER: Any = None,
 ) -> None:
     """The products of some steps alone, by `prologue` and `mainloop`, whose arguments it takes."""
     acc.fill(0)
     prologue(tiles, reader, TILING)
-    mainloop(acc, tiles, reader, steps, TILING, ROTATED, TRANSPOSED)
+    mainloop(acc, tiles, reader, steps, TILING, ROTATED, TRANSPOSED, AFTER)

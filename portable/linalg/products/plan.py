@@ -7,14 +7,13 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from portable import lang as kl
-from portable.backend import Capabilities, Device
+from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.lang.function import Function
 from portable.linalg.base.operands import broadcast_shape, broadcasts_to, common_dtype
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import Beside, TileLaunch, launches
-from portable.linalg.products.packed import sums_halves
 from portable.linalg.products.rows import Rows, row_multiples
 
 Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor"]
@@ -22,10 +21,10 @@ Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix",
 ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")
 """What ``algorithm=`` takes: "auto", the rungs of the ladder from the plainest up, "vendor"."""
 
-Precision = Literal["full", "tf32x3", "tf32", "fast"]
+Precision = Literal["full", "tf32x3", "tf32", "fast", "blocks"]
 
 PRECISIONS: Final = ("full", "tf32x3", "tf32", "fast")
-"""What ``precision=`` takes."""
+"""What ``precision=`` takes; "blocks" is for products with factors alone (`Tiling.by_blocks`)."""
 
 _DTYPES: Final = (kl.f16, kl.bf16, kl.f32, kl.f64, kl.i8, kl.f8e4m3, kl.f8e5m2)
 
@@ -123,17 +122,18 @@ def planned(
     _check_addend("bias", bias, shape)
     if out is not None and out.shape != shape:
         raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
-    accumulator = _accumulator(device.capabilities, kind, wanted.accumulate)
+    accumulator = _accumulator(kind, wanted.accumulate)
     constants: dict[str, Any] = {"ACC": accumulator, "ACTIVATION": wanted.activation}
     k, algorithm = int(a.shape[-1]), str(wanted.algorithm)
     if _splits_factors(device, kind, accumulator, wanted):
         algorithm = "fast" if kind.itemsize == 1 else "tf32"
         constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
+    if wanted.precision == "blocks":
+        algorithm = constants["SPLIT"] = wanted.precision
     sums_alike = accumulator in (kind, kind.register)
     summed_as_read = sums_alike and not kind.is_integer and not wanted.reads_c
     plain = summed_as_read and bias is None and wanted.activation is keep
-    packable = summed_as_read and (bias is None or tuple(bias.shape) == shape[-1:])
-    beside = Beside(plain, wanted.reads_c, bias is not None, packable)
+    beside = Beside(plain, wanted.reads_c, bias is not None)
     tried = launches(device, kind, shape, k, algorithm, constants, b_columns, beside)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
@@ -145,7 +145,7 @@ def planned(
 
 def _splits_factors(device: Device, kind: DType, accumulator: DType, wanted: Wanted) -> bool:
     """Whether matrix units multiply factors of single precision by parts, or sum fewer bits up."""
-    if wanted.precision == "full":
+    if wanted.precision in ("full", "blocks"):
         return False
     if wanted.precision == "fast":
         if kind not in (kl.f8e4m3, kl.f8e5m2):
@@ -188,11 +188,9 @@ def _check_addend(name: str, x: Form | None, shape: tuple[int, ...]) -> None:
         raise ShapeError(f"gemm: {name} of shape {x.shape} does not broadcast to {shape}")
 
 
-def _accumulator(capabilities: Capabilities, kind: DType, wanted: DType | None) -> DType:
+def _accumulator(kind: DType, wanted: DType | None) -> DType:
     default = kind.register
-    if wanted is kl.f16 and kind is kl.f16:
-        return kl.f16 if sums_halves(capabilities) else default
-    if wanted is None or wanted is default:
+    if wanted in (None, default) or wanted is kind is kl.f16:
         return default
     if kind is kl.i8:
         raise DTypeError(f"accumulate={wanted.name} for int8: gemm sums in int32")
@@ -200,6 +198,5 @@ def _accumulator(capabilities: Capabilities, kind: DType, wanted: DType | None) 
         raise DTypeError(
             f"accumulate={wanted.name} for {kind.name}: gemm sums in {default.name}"
             + (" or float64" if default is not kl.f64 else "")
-            + (", or some products at a time in float16" if kind is kl.f16 else "")
         )
     return wanted

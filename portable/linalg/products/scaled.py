@@ -16,6 +16,7 @@ from portable.lang.launch.enqueued import enqueue, enqueue_call
 from portable.linalg.base.operands import broadcast_shape, common_dtype
 from portable.linalg.products.gemm import gemm, product_with_factors
 from portable.linalg.products.kernels import matrix_of, scaled
+from portable.linalg.products.launches import BLOCK, MOST_ROWS
 from portable.linalg.products.rows import bytes_by_units
 from portable.linalg.products.schedules import matrices_of
 from portable.namespace import device_of_arrays
@@ -72,6 +73,26 @@ def scale_sums(sums: kl.Array, factors: tuple[kl.Array, ...], out: kl.Array) -> 
         matrix_of(out, out, batch)[row, column] = scaled(total, factors, out, (batch, row, column))
 
 
+@kernel
+def turn_factors(scales: kl.Array, out: kl.Array) -> None:
+    """A work-item per factor that `gemm_tiles` reads, the last row's again beyond it.
+
+    Parameters
+    ----------
+    scales : array, shape (..., M, blocks)
+        The factors of rows.
+    out : array, shape (..., blocks, rows)
+        Where they go; `rows` are M at least.
+    """
+    at = kl.global_id(0)
+    blocks, rows = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
+    if at < matrices_of(out, 0) * blocks * rows:
+        row, block, batch = at % rows, at // rows % blocks, at // rows // blocks
+        factors = matrix_of(scales, out, batch)
+        result = matrix_of(out, out, batch)
+        result[block, row] = factors[kl.minimum(row, factors.shape[0] - 1), block]
+
+
 def scaled_matmul(
     a: ArrayT,
     b: ArrayT,
@@ -111,10 +132,10 @@ def scaled_matmul(
     -------
     array, shape (..., M, N)
         `out`, or a new array. Sums are of ``float32``; of ``int8`` with one factor a row (``K_a =
-        K_b = 1``) exact. Large products of bytes with one factor a row go through matrix units
-        where there are some for them, which sum up 128 products at a time of ``float8``. Where
-        blocks are smaller, or there are no such units, factors are multiplied first, in ``float32``
-        that takes ``4 (M + N) K`` bytes.
+        K_b = 1``) exact. Large products of bytes with one factor a row, and of ``float8`` with
+        blocks of a multiple of 128, go through matrix units where there are some for them, which
+        sum up 128 products at a time of ``float8``. Where blocks are smaller, or there are no such
+        units, factors are multiplied first, in ``float32`` that takes ``4 (M + N) K`` bytes.
 
     Raises
     ------
@@ -180,10 +201,23 @@ def _multiply(rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, precisio
     columns, factors = _turned(b), (a_scales, _turned(b_scales))
     if whole and kind is kl.i8:
         enqueue(scale_sums[prod(shape), _LINE], gemm(a, columns), factors, out)
-    elif whole and bytes_by_units(device.capabilities, kind, shape[-2:], products):
+    elif kind is kl.i8 or not bytes_by_units(device.capabilities, kind, shape[-2:], products):
+        _multiplied_first(device, (a, a_scales), (b, b_scales), out)
+    elif whole:
         product_with_factors(a, columns, factors, out, precision)
+    elif all(k // x.shape[-1] % BLOCK == 0 for x in scales):
+        lines = (_in_lines(device, a_scales), _in_lines(device, b_scales))
+        product_with_factors(a, columns, lines, out, "blocks")
     else:
         _multiplied_first(device, (a, a_scales), (b, b_scales), out)
+
+
+def _in_lines(device: Device, scales: Any) -> Any:
+    """Factors of rows, those of a block side by side, and as many as whole tiles have rows."""
+    *lead, count, blocks = scales.shape
+    made = device.empty((*lead, blocks, -(-count // MOST_ROWS) * MOST_ROWS), kl.f32)
+    enqueue(turn_factors[prod(made.shape), _LINE], scales, made)
+    return made
 
 
 def _checked_shape(a: Any, b: Any, a_scales: Any, b_scales: Any) -> tuple[int, ...]:

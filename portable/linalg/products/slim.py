@@ -1,6 +1,6 @@
 """Products with few columns, and of many small matrices, where each work-item is alone.
 
-Tiles that are packed, or as wide as large products want them, are mostly empty there. A work-item
+Tiles as wide as large products want them are mostly empty there. A work-item
 holds a few rows of the result in registers, all their columns, and reads operands where they are.
 Two cores with AVX-512 took a half to a fifth of the time of tiles for up to 96 columns of `float32`
 and 48 of `float64`.
@@ -16,7 +16,7 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.products.kernels import finished, matrices
+from portable.linalg.products.kernels import finished, matrices, matrix_of
 from portable.linalg.products.schedules import matrices_of
 from portable.primitives.scans.board_kernels import chain_added, levels_of, total_of_levels
 
@@ -58,6 +58,11 @@ class Slim(NamedTuple):
     levels : int
         In how many numbers the total of chains of products is kept, as
         `portable.primitives.scans.board_kernels` has it; 0 where one chain is all.
+    clamped : bool
+        Whether a vector has more lanes than there are columns.
+    whole : bool
+        Whether vectors are finished and stored as they are: there are as many columns, and sums are
+        multiplied and added to alone.
     """
 
     rows: int
@@ -66,6 +71,8 @@ class Slim(NamedTuple):
     many: int
     split_k: bool = False
     levels: int = 0
+    clamped: bool = False
+    whole: bool = False
 
 
 def slim_for(
@@ -103,17 +110,17 @@ def slim_for(
     each = rows * n * -(-k // parts)
     many = max(1, min(_ENOUGH // each, tiles * parts // wanted))
     levels = _LEVELS if -(-k // parts) > _CHAIN else 0
-    slim = Slim(rows, lanes, vectors, many, parts > 1, levels)
+    slim = Slim(rows, lanes, vectors, many, parts > 1, levels, n < lanes)
     return slim, parts, -(-tiles * parts // many)
 
 
 @function
-def columns_from(x: kl.Array, row: kl.Scalar, first: kl.Scalar, LANES: int, CLAMPED: bool) -> Any:
+def columns_from(x: kl.Array, row: kl.Scalar, first: kl.Scalar, SLIM: Slim) -> Any:
     """Neighbours of a row; of fewer than lanes the last is repeated."""
-    if not CLAMPED:
-        return kl.vload(x, row, first, lanes=LANES)
+    if not SLIM.clamped:
+        return kl.vload(x, row, first, lanes=SLIM.lanes)
     last = x.shape[1] - 1
-    return kl.vector(*[x[row, kl.minimum(lane, last)] for lane in kl.static_range(LANES)])
+    return kl.vector(*[x[row, kl.minimum(lane, last)] for lane in kl.static_range(SLIM.lanes)])
 
 
 @function
@@ -125,17 +132,50 @@ def add_products(
     columns: tuple[kl.Scalar, ...],
     bounds: tuple[kl.Scalar, ...],
     SLIM: Slim,
-    CLAMPED: bool,
 ) -> None:
     """Adds products of some rows and columns, from the first of `bounds` to before the second."""
     ACC, LANES = sums.dtype, SLIM.lanes
     for k in range(bounds[0], bounds[1]):
-        given = [kl.cast(columns_from(right, k, column, LANES, CLAMPED), ACC) for column in columns]
+        given = [kl.cast(columns_from(right, k, column, SLIM), ACC) for column in columns]
         for r in kl.static_range(SLIM.rows):
             factor = kl.splat(kl.cast(left[read[r], k], ACC), LANES)
             for v in kl.static_range(SLIM.vectors):
                 at = r * SLIM.vectors + v
                 sums[at] = kl.fma(factor, given[v], sums[at])
+
+
+@function
+def neighbours_of(x: kl.Array, row: kl.Scalar, first: kl.Scalar, LANES: int) -> Any:
+    """Neighbours in a row of a matrix or row vector that is broadcast along extents of 1."""
+    if x.ndim == 1:
+        value = kl.splat(x[0], LANES)
+        if x.shape[0] > 1:
+            value = kl.vload(x, first, lanes=LANES)
+        return value
+    at = kl.where(x.shape[0] == 1, 0, row)
+    value = kl.splat(x[at, 0], LANES)
+    if x.shape[1] > 1:
+        value = kl.vload(x, at, first, lanes=LANES)
+    return value
+
+
+@function
+def finished_columns(
+    total: kl.Scalar,
+    terms: Any,
+    out: kl.Array,
+    row: tuple[kl.Scalar, ...],
+    first: kl.Scalar,
+    LANES: int,
+) -> Any:
+    """`portable.linalg.products.kernels.finished` without an activation, of neighbours in a row."""
+    alpha, beta, c, bias = terms
+    value = alpha * total
+    if c is not None:
+        value = value + beta * neighbours_of(matrix_of(c, out, row[0]), row[1], first, LANES)
+    if bias is not None:
+        value = value + neighbours_of(matrix_of(bias, out, row[0]), row[1], first, LANES)
+    return value
 
 
 @function
@@ -147,7 +187,6 @@ def add_in_chains(
     columns: tuple[kl.Scalar, ...],
     bounds: tuple[kl.Scalar, ...],
     SLIM: Slim,
-    CLAMPED: bool,
 ) -> None:
     """The same of long sums, `_CHAIN` products at a time."""
     ACC, LANES = sums.dtype, SLIM.lanes
@@ -158,7 +197,7 @@ def add_in_chains(
     for begin in range(bounds[0], bounds[1], _CHAIN):
         end = begin + kl.minimum(bounds[1] - begin, _CHAIN)
         number = (begin - bounds[0]) // _CHAIN
-        add_products(sums, left, right, read, columns, (begin, end), SLIM, CLAMPED)
+        add_products(sums, left, right, read, columns, (begin, end), SLIM)
         for at in kl.static_range(SLIM.rows * SLIM.vectors):
             levels[at] = chain_added(levels[at], number, sums[at], nothing, kl.add)
             sums[at] = nothing
@@ -177,8 +216,6 @@ def gemm_slim(
     out: kl.Array,
     *,
     SLIM: Slim,
-    CLAMPED: bool,
-    PLAIN: bool,
     ACC: Any,
     ACTIVATION: Any,
 ) -> None:
@@ -190,10 +227,6 @@ def gemm_slim(
         As in `portable.linalg.products.kernels.gemm_naive`.
     SLIM : Slim
         How the product is shared.
-    CLAMPED : bool
-        Whether a vector has more lanes than there are columns.
-    PLAIN : bool
-        Whether nothing but a factor is applied to sums.
     """
     ROWS, LANES, VECTORS = SLIM.rows, SLIM.lanes, SLIM.vectors
     m, n = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
@@ -210,24 +243,33 @@ def gemm_slim(
             depth = kl.minimum(first + each, depth)
         sums = kl.private(ROWS * VECTORS, ACC, lanes=LANES, fill=0)
         read = [kl.minimum(row + r, m - 1) for r in range(ROWS)]
-        columns = [0 if CLAMPED else kl.minimum(v * LANES, n - LANES) for v in range(VECTORS)]
-        given = left, right, read, columns, (first, depth), SLIM, CLAMPED
+        columns = [0 if SLIM.clamped else kl.minimum(v * LANES, n - LANES) for v in range(VECTORS)]
+        given = left, right, read, columns, (first, depth), SLIM
         if SLIM.levels:
             add_in_chains(sums, *given)
         else:
             add_products(sums, *given)
-        terms = alpha, beta, c, bias
-        for r in kl.static_range(ROWS):
-            if row + r < m:
+        terms, some = (alpha, beta, c, bias), kl.minimum(m - row, ROWS)
+        if SLIM.whole:
+            for r in kl.static_range(ROWS):
+                if r < some:
+                    line = batch, row + r
+                    # Where vectors meet, their sums are the same, and nothing is stored before all
+                    # is read: `c` may be the result.
+                    done = [
+                        finished_columns(sums[r * VECTORS + v], terms, out, line, columns[v], LANES)
+                        for v in range(VECTORS)
+                    ]
+                    for v in kl.static_range(VECTORS):
+                        kl.vstore(result, row + r, columns[v], done[v])
+        else:
+            # Through memory: finished lane by lane in registers they are pages of code.
+            tile = kl.private((ROWS, VECTORS * LANES), ACC)
+            for r in kl.static_range(ROWS):
                 for v in kl.static_range(VECTORS):
-                    total = sums[r * VECTORS + v]
-                    if PLAIN and not CLAMPED:
-                        # Where vectors meet, their sums are the same.
-                        kl.vstore(result, row + r, columns[v], alpha * total)
-                    else:
-                        for lane in kl.static_range(LANES):
-                            column = columns[v] + lane
-                            if column >= v * LANES and column < n:
-                                position = batch, row + r, column
-                                done = finished(total[lane], terms, out, position, ACTIVATION)
-                                result[row + r, column] = done
+                    kl.vstore(tile, r, columns[v], sums[r * VECTORS + v])
+            for r in range(some):
+                for column in range(n):
+                    position = batch, row + r, column
+                    done = finished(tile[r, column], terms, out, position, ACTIVATION)
+                    result[row + r, column] = done

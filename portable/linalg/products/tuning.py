@@ -59,6 +59,12 @@ _GENERAL: Final = 0.25
 _UNTUNED: Final = 2.0
 """The same where a work-item has a core to itself: what was tuned there is taken."""
 
+_WORTH: Final = 1 << 20
+"""Multiplications of the busiest core that larger tiles are to spare where there are smaller ones.
+
+That is a hundredth of a millisecond or two, which it takes 20,000 calls to gain for what compiling
+a kernel of other tiles takes. Decompositions would want six for matrices of 300 columns.
+"""
 
 _CROWDS_ROWS: Final = 16
 """Of what the rows of a tile are multiples but where a work-item multiplies alone.
@@ -74,14 +80,13 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
         return False
     if not single and m % _CROWDS_ROWS:
         return False
-    width = max(dtype.itemsize, 4) if single else dtype.itemsize
     apart = choice["APART"]
     if apart and not _may_be_apart(choice, dtype, capabilities):
         return False
     if choice.get("RESIDENT") and (single or stages == 1):
         return False
-    needed = stages * (m + n) * k * width
-    room = capabilities.local_memory_most
+    needed = stages * (m + n) * k * dtype.itemsize
+    room = (1 + single) * capabilities.local_memory_most
     per_item = m * n // multiplying(choice)
     registers = per_item * dtype.register.itemsize // 4
     return bool(needed * 17 // 16 <= room and (single or 16 <= registers <= 160))
@@ -92,7 +97,8 @@ def _is_possible(
 ) -> bool:
     """Whether local memory holds a choice's tiles, rows one after another, which is the least.
 
-    And whether there is what those want that are copied apart: a driver may lack what another has.
+    A work-item that has a core to itself has other memory for what that does not hold. And whether
+    there is what those want that are copied apart: a driver may lack what another has.
     """
     m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
     if choice["APART"]:
@@ -102,7 +108,8 @@ def _is_possible(
             return False
         if not (in_vectors or has_tensor_copies(capabilities)):
             return False
-    return bool(stages * (m + n) * k * dtype.itemsize <= capabilities.local_memory_most)
+    held = stages * (m + n) * k * dtype.itemsize <= capabilities.local_memory_most
+    return bool(held or capabilities.lone_work_items)
 
 
 def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -112,7 +119,7 @@ def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) 
 
 
 _VALUES: Final = {
-    "BM": (16, 32, 48, 64, 96, 128, 132, 192, 256, 264, 384),
+    "BM": (16, 32, 48, 64, 96, 128, 132, 192, 256, 264, 384, 528),
     "BN": (32, 64, 128, 192, 256, 384, 512),
     "BK": (8, 16, 32, 48, 64, 96, 128),
     "STAGES": (1, 2, 3, 4, 6, 8),
@@ -179,8 +186,9 @@ def schemes(
 ) -> tuple[tuple[Parameters, int], ...]:
     """Parameters to try for a product, and into how many parts to cut its sums, the best first.
 
-    A model of the device ranks what its table lists (`gemm_model`). Where a work-item has a core to
-    itself, large tiles do more with what they copy, but the core with most tiles sets the time.
+    A model of the device ranks what its table lists (`portable.linalg.products.model`). Where a
+    work-item has a core to itself, large tiles do more with what they copy, but the core with most
+    tiles sets the time.
 
     Parameters
     ----------
@@ -228,6 +236,11 @@ def _ranked(
             time = predicted(choice, parts, product, dtype, capabilities)
             ranked.append((time * (1 + _GENERAL * level + _ORDER * at), at, choice, parts))
     ranked.sort(key=lambda x: x[:2])
+    if capabilities.lone_work_items:
+        # The device's own entry lists large tiles first.
+        near = ranked[0][0] + _WORTH / max(1, product.k)
+        alike = [x for x in ranked if x[0] <= near and x[1] < len(entries[0])]
+        ranked.sort(key=lambda x: x[1] != max((y[1] for y in alike), default=-1))
     return tuple((choice, parts) for _, _, choice, parts in ranked)
 
 

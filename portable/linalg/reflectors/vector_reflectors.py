@@ -11,7 +11,7 @@ from portable.linalg.reflectors.vector_products import add_product, subtract_pro
 
 @function
 def combine_alone(
-    a: kl.Array, q: Any, column: tuple[kl.Scalar, ...], node: Any, SHAPE: Any, TURNED: bool
+    a: kl.Array, q: Any, column: tuple[kl.Scalar, ...], node: Any, SHAPE: Any, SIDE: str
 ) -> None:
     """As `reflector_kernels.combine`, of a matrix with zeros behind it, so that blocks are whole.
 
@@ -19,6 +19,7 @@ def combine_alone(
     the same core mostly goes on, come to the caches.
     """
     P, STRIP, LANES, kind = SHAPE.panel, SHAPE.strip, SHAPE.lanes, a.dtype
+    TURNED = SIDE == "turned"
     kl.static_assert(STRIP % LANES == 0 and P % LANES == 0, "blocks are whole vectors")
     HEIGHT, WIDTH = (STRIP, P) if TURNED else (P, STRIP)
     products, shares = kl.local((HEIGHT, WIDTH), kind), kl.local((HEIGHT, WIDTH), kind)
@@ -38,6 +39,9 @@ def combine_alone(
     if TURNED:
         transpose(t, turned, LANES)
         add_product(shares, products, turned, LANES)
+    elif SIDE == "back":
+        transpose(t, turned, LANES)
+        add_product(shares, turned, products, LANES)
     else:
         add_product(shares, t, products, LANES)
     for chunk in range(chunks):

@@ -1,30 +1,37 @@
-"""Eigenvalues of symmetric matrices by way of a band, whose Cholesky factor's values are found.
+"""Decompositions by way of a band, which a chase makes bidiagonal.
 
-Reflectors of panels, from both sides, leave a band; shifted by a bound of its eigenvalues it is
-positive definite, so that it is ``L L^T`` and its eigenvalues are the squares of the singular
-values of ``L^T``, an upper band as `portable.linalg.band_to_bidiagonal` takes it. What has to be
-done a column after the other is done to a band that caches hold, and all else a panel at a time (C.
-Bischof, B. Lang, X. Sun, ACM TOMS 26 (2000)).
+What has to be done a column after the other is done to a band that caches hold, and all else a
+panel at a time (C. Bischof, B. Lang, X. Sun, ACM TOMS 26 (2000)). Vectors are led back through the
+chase and then through the panels.
+
+Of symmetric matrices reflectors of panels, from both sides, leave a band; shifted by a bound of its
+eigenvalues it is positive definite, so that it is ``L L^T`` and its eigenvalues are the squares of
+the singular values of ``L^T``, an upper band as `portable.linalg.band_to_bidiagonal` takes it, and
+its eigenvectors the right singular vectors.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.backend import Device
-from portable.dtypes import dtype
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType, dtype
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.bands.band import chase
+from portable.linalg.bands.kernels import Kept
 from portable.linalg.bands.shapes import plan_for
 from portable.linalg.base.magnitude import largest_magnitude, scaled_by
-from portable.linalg.dense.reduction import symmetric_band
-from portable.linalg.dense.shapes import dense_shape, tuned
+from portable.linalg.dense.kernels import store_band, store_values
+from portable.linalg.dense.reduction import Sweep, symmetric_band, upper_band
+from portable.linalg.dense.shapes import DenseShape, dense_shape, tuned
 from portable.linalg.singular_values.bidiagonal import bisected
-from portable.linalg.spectral.reduction_kernels import field_of, load_scaled
+from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
+from portable.linalg.spectral.hop_reflectors import lead_back_hops
+from portable.linalg.spectral.reduction_kernels import Form, collect, field_of, load_scaled, spread
 from portable.linalg.spectral.reductions import SCALED_TO, largest_magnitudes
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
@@ -32,11 +39,62 @@ from portable.tune.space import Parameters
 _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
 _ITEMS: Final = 512
+_LARGEST: Final = 1 << 20
+"""Columns for which the table has the widest bands: what leads back through narrow ones is bound by
+memory."""
+
 _SHIFTS: Final = 16
 """Shifts that are tried side by side: sums of magnitudes may be eight times the eigenvalues."""
 
 
-def eigenvalues_by_band(device: Device, a: Any, values: Any) -> tuple[Any, ...]:
+def banded_choices(kind: DType, n: int, capabilities: Capabilities) -> tuple[Parameters, ...]:
+    """The tuned parameters by which vectors are led back through a band, the best first.
+
+    Parameters
+    ----------
+    kind : DType
+        What is computed in.
+    n : int
+        The order of the band.
+    capabilities : Capabilities
+        Of the device. There are none for those on which a chase is more than one launch.
+    """
+    return tuple(
+        choice
+        for choice in tuned(kind, _LARGEST, capabilities)
+        if choice["PANEL"] == choice["BANDWIDTH"] < n
+        and plan_for(choice["BANDWIDTH"], n, kind, capabilities).keeps
+    )
+
+
+def svd_by_band(device: Device, a: Any, values: Any, left: Any, right: Any) -> tuple[Any, ...]:
+    """Singular values and vectors of matrices, one after the other.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    a : array, shape (count, m, n)
+        Real matrices.
+    values, left, right : array
+        As of `portable.linalg.spectral.stages.svd_in_stages`.
+
+    Returns
+    -------
+    tuple of array
+        Largest magnitudes, by which what is not finite is found, and of each matrix what is not 0
+        where rotations did not end.
+    """
+    largest = largest_magnitudes(device, a, hermitian=False)
+    choices = banded_choices(dtype(values.dtype), int(values.shape[1]), device.capabilities)
+    statuses = []
+    for i in range(int(a.shape[0])):
+        one = [x[i : i + 1] for x in (a, largest, values, left, right)]
+        statuses.append(first_accepted(choices, partial(_svd, device, *one)))
+    return largest, *statuses
+
+
+def eigen_by_band(device: Device, a: Any, values: Any, vectors: Any) -> tuple[Any, ...]:
     """The eigenvalues of symmetric matrices, the least first, one matrix after the other.
 
     Parameters
@@ -47,44 +105,134 @@ def eigenvalues_by_band(device: Device, a: Any, values: Any) -> tuple[Any, ...]:
         Real matrices, of which lower triangles are read.
     values : array, shape (count, n)
         Where eigenvalues go.
+    vectors : array, shape (count, n, n), or None
+        Where eigenvectors go, as columns.
 
     Returns
     -------
-    array
-        Largest magnitudes, by which what is not finite is found.
+    tuple of array
+        As of `svd_by_band`; without vectors the largest magnitudes alone.
     """
-    count, n = (int(x) for x in values.shape)
-    kind, can = dtype(values.dtype), device.capabilities
+    n, kind, can = int(values.shape[1]), dtype(values.dtype), device.capabilities
     largest = largest_magnitudes(device, a, hermitian=True)
-    for i in range(count):
-        one = (x[i : i + 1] for x in (a, largest, values))
-        first_accepted(tuned(kind, n, can), partial(_solve, device, *one))
-    return (largest,)
+    choices = tuned(kind, n, can) if vectors is None else banded_choices(kind, n, can)
+    statuses = []
+    for i in range(int(a.shape[0])):
+        one: list[Any] = [x if x is None else x[i : i + 1] for x in (a, largest, values, vectors)]
+        statuses.append(first_accepted(choices, partial(_symmetric, device, *one)))
+    return largest, *(x for x in statuses if x is not None)
 
 
-def _solve(device: Device, a: Any, largest: Any, values: Any, choice: Parameters) -> None:
-    """Those of one matrix, by tuned parameters of a reduction to a band."""
-    n, kind, can = int(a.shape[1]), dtype(values.dtype), device.capabilities
-    bandwidth = choice["BANDWIDTH"]
-    shape = dense_shape(choice, bandwidth, kind, can)
-    whole = -(-n // bandwidth) * bandwidth
-    work = device.empty((1, *shape.room(whole, whole)), kind)
+class _Band(NamedTuple):
+    """A layout, the reduction of a matrix to a band, and what a chase of the band leaves."""
+
+    shape: DenseShape
+    sweep: Sweep
+    kept: Kept
+    d: Any
+    e: Any
+
+
+def _svd(
+    device: Device, a: Any, largest: Any, values: Any, left: Any, right: Any, choice: Parameters
+) -> Any:
+    """The decomposition of one matrix by tuned parameters of a reduction to a band."""
+    n, m = sorted(int(x) for x in a.shape[1:])
+    turned = int(a.shape[1]) < m
+    kind, can, b = dtype(values.dtype), device.capabilities, choice["BANDWIDTH"]
+    shape = dense_shape(choice, b, kind, can)
+    work = _loaded(device, a, largest, shape.room(m, n), "turned" if turned else "plain")
+    sweep = upper_band(device, work[0], (m, n), b, shape)
+    ab, scales = device.empty((b + 1, n), kind), device.empty((2,), kind)
+    store_band[(n, b + 1), _TILE[:2]](work[0], largest, ab, scales, 0.0, TARGET=SCALED_TO)
+    band = _chased(device, ab, scales[:1], (shape, sweep), Kept(*_rooms(device, n, b, kind, 2)))
+    blocks, status = bidiagonal_vectors(device, band.d, band.e)
+    store_values[(n, 1), (_LINE, 1)](
+        blocks.values, largest, values, TARGET=SCALED_TO, REVERSED=True
+    )
+    longs, squares = (right, left) if turned else (left, right)
+    _lead_back(device, blocks.left, band, band.kept.left, longs, turned=turned, rows=False)
+    _lead_back(device, blocks.right, band, band.kept.right, squares, turned=not turned, rows=True)
+    return status
+
+
+def _symmetric(
+    device: Device, a: Any, largest: Any, values: Any, vectors: Any, choice: Parameters
+) -> Any:
+    """The same of a symmetric matrix, without vectors if they are None."""
+    n, kind, can, b = int(a.shape[1]), dtype(values.dtype), device.capabilities, choice["BANDWIDTH"]
+    shape, wanted = dense_shape(choice, b, kind, can), vectors is not None
+    whole = -(-n // b) * b
+    work = _loaded(device, a, largest, shape.room(whole, whole), "hermitian")
+    sweep = symmetric_band(device, work[0], whole, b, shape, keep=wanted)
+    ab, bound, chosen = _shifted_factor(device, work[0], n, b)
+    rooms = _rooms(device, n, b, kind, 1) if wanted else [None]
+    band = _chased(device, ab, chosen[:1], (shape, sweep), Kept(None, *rooms))
+    if not wanted:
+        singular = device.empty((n,), kind)
+        bisected(device, (band.d[0], band.e[0, : n - 1]), chosen[:1], singular)
+        store_shifted[n, _LINE](singular, bound, chosen, largest, values, TARGET=SCALED_TO)
+        return None
+    on, off = device.empty((1, n), kind), device.empty((1, n), kind)
+    square_bidiagonal[n, _LINE](band.d, band.e, bound, chosen, on, off)
+    blocks, status = tridiagonal_vectors(device, on, off)
+    store_values[(n, 1), (_LINE, 1)](
+        blocks.values, largest, values, TARGET=SCALED_TO, REVERSED=False
+    )
+    _lead_back(device, blocks.right, band, band.kept.right, vectors, turned=False, rows=False)
+    return status
+
+
+def _loaded(device: Device, a: Any, largest: Any, room: tuple[int, int], form: Form) -> Any:
+    """A scaled copy with zeros around it."""
+    work = device.empty((1, *room), dtype(largest.dtype))
     extents = tuple(int(x) for x in reversed(work.shape))
-    load_scaled[extents, _TILE](a, largest, work, TARGET=SCALED_TO, FORM="hermitian")
-    symmetric_band(device, work[0], whole, bandwidth, shape)
+    load_scaled[extents, _TILE](a, largest, work, TARGET=SCALED_TO, FORM=form)
+    return work
+
+
+def _rooms(device: Device, n: int, b: int, kind: DType, sides: int) -> list[Any]:
+    """Arrays for the reflectors of chases."""
+    return [device.empty((n, n + b), kind) for _ in range(sides)]
+
+
+def _chased(
+    device: Device, ab: Any, largest: Any, reduction: tuple[DenseShape, Sweep], kept: Kept
+) -> _Band:
+    """Makes a band bidiagonal."""
+    (b, n), kind = (int(x) for x in ab.shape), dtype(ab.dtype)
+    d, e = device.empty((1, n), kind), device.empty((1, n), kind)
+    plan = plan_for(b - 1, n, kind, device.capabilities)
+    chase(device, ab, largest, (d[0], e[0, : n - 1]), plan, kept)
+    return _Band(*reduction, kept, d, e)
+
+
+def _lead_back(
+    device: Device, vectors: Any, band: _Band, kept: Any, out: Any, *, turned: bool, rows: bool
+) -> None:
+    """Vectors of a bidiagonal matrix multiplied with the reflectors that led there."""
+    n, b = int(band.d.shape[1]), band.shape.panel
+    height, columns = (int(x) for x in (out.shape[:0:-1] if turned else out.shape[1:]))
+    room = band.shape.room(band.sweep.extents[rows], columns)
+    x = device.empty((1, *room), dtype(out.dtype))
+    extents = tuple(int(x) for x in reversed(x.shape))
+    spread[extents, _TILE](vectors, None, x, n, REVERSED=band.kept.left is not None)
+    lead_back_hops(device, kept, x[0], (n, columns), b, band.shape)
+    band.sweep.lead_back(x[0], columns, turned=rows)
+    collect[(columns, height, 1), _TILE](x, out, TURNED=turned)
+
+
+def _shifted_factor(device: Device, a: Any, n: int, b: int) -> tuple[Any, Any, Any]:
+    """``L^T`` of a symmetric band that is shifted, a bound of its eigenvalues, and its scales."""
+    kind, can = dtype(a.dtype), device.capabilities
     sums, scales = device.empty((n,), kind), device.empty((_SHIFTS + 1, 3), kind)
-    add_band_rows[n, _LINE](work[0], sums, B=bandwidth)
-    factors, ab = (device.empty((*x, bandwidth + 1, n), kind) for x in ((_SHIFTS,), ()))
+    add_band_rows[n, _LINE](a, sums, B=b)
+    factors, ab = (device.empty((*x, b + 1, n), kind) for x in ((_SHIFTS,), ()))
     items = 1 if can.lone_work_items else min(_ITEMS, can.max_workgroup)
     bound = largest_magnitude(device, sums)
-    factor_shifted_bands[groups(_SHIFTS), items](work[0], bound, factors, scales, B=bandwidth)
-    choose_factor[(n, bandwidth + 1), _TILE[:2]](factors, scales, ab)
-    diagonals = device.empty((n,), kind), device.empty((n - 1,), kind)
-    chosen = scales[_SHIFTS]
-    chase(device, ab, chosen[:1], diagonals, plan_for(bandwidth, n, kind, can))
-    singular = device.empty((n,), kind)
-    bisected(device, diagonals, chosen[:1], singular)
-    store_shifted[n, _LINE](singular, bound, chosen, largest, values, TARGET=SCALED_TO)
+    factor_shifted_bands[groups(_SHIFTS), items](a, bound, factors, scales, B=b)
+    choose_factor[(n, b + 1), _TILE[:2]](factors, scales, ab)
+    return ab, bound, scales[_SHIFTS]
 
 
 @kernel
@@ -195,3 +343,19 @@ def store_shifted(
         x = singular[n - 1 - i]
         x = kl.where(bound[0] > 0, x * x - scales[1], bound[0])
         values[0, i] = scaled_by(x, field_of(largest[0], TARGET), -1)
+
+
+@kernel
+def square_bidiagonal(
+    d: kl.Array, e: kl.Array, bound: kl.Array, scales: kl.Array, on: kl.Array, off: kl.Array
+) -> None:
+    """The diagonals of ``B^T B`` without the shift of ``scales[1]``; zeros of zeros."""
+    i, n = kl.global_id(0), d.shape[1]
+    if i < n:
+        square, beside = d[0, i] * d[0, i] - scales[1], kl.cast(0, d.dtype)
+        if i > 0:
+            square = kl.fma(e[0, i - 1], e[0, i - 1], square)
+        if i + 1 < n:
+            beside = d[0, i] * e[0, i]
+        on[0, i] = kl.where(bound[0] > 0, square, bound[0])
+        off[0, i] = kl.where(bound[0] > 0, beside, bound[0])

@@ -17,7 +17,7 @@ from portable.linalg.base.operands import common_dtype
 from portable.linalg.factorisations.matrices import copied
 from portable.linalg.factorisations.products import multiplied
 from portable.linalg.factorisations.qr import qr
-from portable.linalg.spectral.banded import eigenvalues_by_band
+from portable.linalg.spectral.banded import banded_choices, eigen_by_band, svd_by_band
 from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
 from portable.linalg.spectral.stages import hermitian_in_stages, svd_in_stages
 from portable.namespace import device_of_arrays
@@ -37,6 +37,9 @@ _BANDED: Final = 1500
 
 Processors take as long either way, and much longer where cores that wait for each other are shared.
 """
+
+_BANDED_VECTORS: Final = 6000
+"""The same with vectors."""
 
 _TALL: Final = 8
 """How many times as tall as wide a matrix may be for rotations."""
@@ -337,12 +340,13 @@ class Asked(NamedTuple):
 
     @property
     def banded(self) -> bool:
-        """Whether eigenvalues alone are wanted, of real matrices that are large enough."""
-        real, many = (
-            not dtype(self.a.dtype).is_complex,
-            not self.device.capabilities.lone_work_items,
-        )
-        return many and real and self.results[1] is None and int(self.a.shape[2]) >= _BANDED
+        """Whether matrices are real, and large enough to go by way of a band."""
+        kind, can, n = dtype(self.a.dtype).register, self.device.capabilities, min(self.a.shape[1:])
+        if kind.is_complex or can.lone_work_items:
+            return False
+        if self.results[1] is None:
+            return int(n) >= _BANDED
+        return int(n) >= _BANDED_VECTORS and bool(banded_choices(kind, int(n), can))
 
 
 def _rotated(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
@@ -387,6 +391,12 @@ SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
     "singular vectors",
     Way("by rotations", "svd_by_rotations", _rotated(svd_rotated), lambda x: x.small),
     Way("of a triangle", "", lambda x: iter((_by_triangle(*x[:3]),)), lambda x: x.long),
+    Way(
+        "by a band",
+        "factor_panel apply_reflectors store_band spread_hops",
+        lambda x: iter((svd_by_band(x.device, x.a, *x.results),)),
+        lambda x: x.banded,
+    ),
     Way("in stages", f"bidiagonalize_keeping {_STAGES}", _staged(svd_in_stages)),
 )
 """How singular values and vectors are found."""
@@ -397,7 +407,7 @@ EIGENVECTORS: Final = Ways[Asked, tuple[Any, ...]](
     Way(
         "by a band",
         "factor_panel apply_reflectors factor_shifted_bands store_shifted",
-        lambda x: iter((eigenvalues_by_band(x.device, x.a, x.results[0]),)),
+        lambda x: iter((eigen_by_band(x.device, x.a, *x.results),)),
         lambda x: x.banded,
     ),
     Way("in stages", f"tridiagonalize {_STAGES}", _staged(hermitian_in_stages)),

@@ -192,17 +192,23 @@ def unfold_complex(source: kl.Array, taus: kl.Array, vectors: kl.Array, factors:
 
 
 @kernel
-def reflector_triangles(gram: kl.Array, factors: kl.Array, triangles: kl.Array) -> None:
+def reflector_triangles(gram: kl.Array, factors: kl.Array | None, triangles: kl.Array) -> None:
     """The transposed T of ``I - V T V^T`` from the products of V's columns; a row a work-item.
 
-    Dimension 1 is the blocks, which are `size` reflectors each; R. Schreiber, C. Van Loan, SIAM J.
-    Sci. Stat. Comput. 10 (1989).
+    Without `factors` they are what makes reflectors of V's columns, nothing of zeros. Dimension 1
+    is the blocks, which are `size` reflectors each; R. Schreiber, C. Van Loan, SIAM J. Sci. Stat.
+    Comput. 10 (1989).
     """
     i, block, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     size = gram.shape[3]
     if matrix < gram.shape[0] and block < gram.shape[1] and i < size:
         for j in range(size):
-            tau = factors[matrix, block * size + j]
+            square = gram[matrix, block, j, j]
+            tau = square * 0
+            if factors is not None:
+                tau = factors[matrix, block * size + j]
+            elif square > 0:
+                tau = 2 / square
             value = kl.where(i == j, tau, tau * 0)
             if j > i:
                 total = tau * 0

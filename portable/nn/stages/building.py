@@ -179,7 +179,7 @@ class ResidualStage(Stage):
         return self.place.device.namespace().reshape(held[:count], tuple(shape))
 
 
-# Which stages a network's layers come to, for samples of one shape.
+# -- building --------------------------------------------------------------------------------------
 
 
 class ActivationStage(Stage):

@@ -160,7 +160,7 @@ def add_sections(device: Device, partial: Any, out: Any) -> None:
     slopes_back[(columns, 1), (_WORKGROUP, 1)](partial, None, total, sections)
 
 
-# Linear layers: products of matrices.
+# -- linear ----------------------------------------------------------------------------------------
 
 _NARROW: Final = 32
 """Below so many inputs or outputs transposing is not worth a launch."""

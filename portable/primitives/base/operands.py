@@ -193,13 +193,6 @@ def reshaped_strides(shape: Shape, strides: Shape, to: Shape) -> Shape | None:
     return tuple(result)
 
 
-# Type promotion, by the Array API's table and, between kinds, by NumPy's.
-#
-# The standard leaves open what bools, integers and floats give together. Here they give what
-# NumPy's arrays give, so that code means the same on every device: int32 and float32 give float64,
-# and single precision where a device has no double. Only int64 with uint64, of which NumPy makes
-# lossy floats, is refused.
-
 # Python numbers as kernels take them, and the ends of the dtypes' ranges.
 
 _WIDE_ENOUGH: Final = 4

@@ -19,7 +19,8 @@ from portable.dtypes import DType
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.kernel import Kernel
 from portable.lang.launch.filling import Names, Wording
-from portable.lang.launch.launch import Launcher, Repeatable
+from portable.lang.launch.launch import Launcher
+from portable.lang.launch.plan import Repeatable
 from portable.primitives.base.storage import Borrowed, Storage, borrowed, contiguous_strides, new
 
 # Recipes as straight-line Python, with all in place that does not change from run to run.
@@ -180,7 +181,7 @@ def _alike(x: Any, y: Any) -> bool:
     return (x.dtype, x.shape, x.strides) == (y.dtype, y.shape, y.strides)
 
 
-# Several launches in turn, worked out once for arrays alike and repeated at little cost.
+# -- recipe ----------------------------------------------------------------------------------------
 
 _MAX_PLANS: Final = 4096
 

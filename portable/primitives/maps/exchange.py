@@ -298,7 +298,7 @@ def exchange_blocks(
                                 here.square(r, c, 1, False)
 
 
-# How element-wise work is cut where operands lie crosswise, and launched.
+# -- exchange --------------------------------------------------------------------------------------
 
 _SHORTEST: Final = 16
 _MOST_LANES: Final = 16

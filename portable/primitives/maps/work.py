@@ -163,7 +163,7 @@ class Expression(ABC):
         """What stands for the result of an operation, this being one of the operands."""
 
 
-# How element-wise work is shared among work-items, and by how many lanes.
+# -- work ------------------------------------------------------------------------------------------
 
 _WIDE_ENOUGH: Final = 4
 _HALF: Final = 4

@@ -53,7 +53,7 @@ def reshaped(recipe: Recipe, x: Any, shape: tuple[int, ...]) -> Any:
     return whole.viewed(shape, contiguous_strides(shape, x.dtype.itemsize))
 
 
-# Several copies as steps of a recipe: in one launch where they are small.
+# -- copying ---------------------------------------------------------------------------------------
 
 
 @function

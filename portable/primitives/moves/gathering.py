@@ -261,7 +261,7 @@ def first_dimensions(view: Any, dims: tuple[int, ...]) -> Any:
     return view.viewed(tuple(view.shape[d] for d in order), tuple(view.strides[d] for d in order))
 
 
-# Elements from positions along dimensions: how the work is cut, and launched.
+# -- gathering -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,8 @@ def scatter(
     x : array
         What is written.
     indices : tuple of array
-        ``i, j, ...``, of integers and one shape: see `index_kernels.Where.chosen`.
+        ``i, j, ...``, of integers and one shape: see
+        `portable.primitives.moves.gathering.Where.chosen`.
     flag : array or None
         Says in its only element whether an index is out of range; None is none.
     values : array or number

@@ -142,7 +142,7 @@ def how_many_true(x: Any) -> Any:
     return (x * TRUE_WORD) >> 24
 
 
-# Reductions along axes: how they are cut into sections, and launched.
+# -- axis ------------------------------------------------------------------------------------------
 
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64

@@ -30,8 +30,6 @@ from portable.primitives.reductions.kernels import Spread, SpreadOfParts
 from portable.primitives.reductions.merging import CHAINS, Merge, folded_lanes
 from portable.primitives.tuning import best_for, moments_for
 
-# Least and greatest elements along an axis: how the work is cut, and launched.
-
 # The positions of least and greatest elements along one axis.
 
 

@@ -79,7 +79,7 @@ def kept_state(recipe: Recipe, device: Device, numbers: int, itemsize: int) -> A
     return recipe.found(ByQueue(device, lambda: stored(device, device.from_numpy(words))))
 
 
-# What workgroups that take turns tell each other: tickets, and totals in words with a mark.
+# -- board kernels ---------------------------------------------------------------------------------
 
 _LOW = 0xFFFFFFFF
 """The lower half of a word."""

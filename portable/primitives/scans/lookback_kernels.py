@@ -196,7 +196,7 @@ def scan_strips_in_turn(
         number = board.number_on(ticket)
 
 
-# Running totals in one pass: workgroups read the totals of the tiles before their own.
+# -- lookback kernels ------------------------------------------------------------------------------
 
 _PARTS = 8
 """Into how many parts a block of totals is cut, a work-item each."""

@@ -163,7 +163,7 @@ def scan_columns(x: kl.Array, starts: kl.Array | None, out: kl.Array, *, SCAN: C
                 SCAN.put(out, outer, s, total_of_levels(levels[k], MERGE))
 
 
-# Running totals along the last axis in which the work-items of a workgroup share the work.
+# -- scan kernels ----------------------------------------------------------------------------------
 
 
 @function

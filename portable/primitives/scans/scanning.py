@@ -94,7 +94,7 @@ def scan_in_blocks(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     recipe.launch(scan_blocks_in_turn, items, 1, x, state, out, BLOCKS=cut)
 
 
-# Running totals along an axis: how they are cut into sections, and launched.
+# -- scanning --------------------------------------------------------------------------------------
 
 _STORED: Final = 16
 # Fewer strips than these have too few workgroups at work that need not wait for each other.

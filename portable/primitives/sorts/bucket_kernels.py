@@ -168,7 +168,7 @@ def divide(
                 divided.counts[*outer, b, section.number] = ends[b + 1] - ends[b]
 
 
-# Sorting where each work-item has a core to itself: into buckets, and each in its core's caches.
+# -- bucket kernels --------------------------------------------------------------------------------
 
 _TOGETHER = 16
 """Elements whose buckets are looked for side by side."""

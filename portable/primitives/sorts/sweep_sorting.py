@@ -318,7 +318,7 @@ def place_by_workgroup(
             to.put(at, tile[origin], source.was(section.first + origin))
 
 
-# Sorting by digits in workgroups: how rows are cut into tiles, and launched.
+# -- sweep sorting ---------------------------------------------------------------------------------
 
 _NARROWEST: Final = 32
 # Odd, so that work-items next to each other find theirs in different banks.

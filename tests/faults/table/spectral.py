@@ -13,6 +13,7 @@ BIDIAGONAL: Final = SPECTRAL_ROOM + "bidiagonal_kernels:"
 STEPS: Final = SPECTRAL_ROOM + "step_kernels:"
 SECULAR: Final = SPECTRAL_ROOM + "secular_kernels:"
 MERGES: Final = SPECTRAL_ROOM + "merge_kernels:"
+HOPS: Final = SPECTRAL_ROOM + "hop_reflectors:"
 REDUCTIONS: Final = SPECTRAL_ROOM + "reduction_kernels:"
 
 BANDED: Final = SPECTRAL_ROOM + "banded:"
@@ -153,6 +154,30 @@ SPECTRAL: Final = (
         "weight = kl.copysign(scratch[lane], kept.weights[merge, number + lane])",
         "weight = kept.weights[merge, number + lane] * 1.01",
         "merges_of_blocks",
+        "result",
+    ),
+    fault(
+        "a block has the rows of the hop before it",
+        HOPS + "spread_hops",
+        "kept[line, element]",
+        "kept[line, element - 1]",
+        "hops_led_back",
+        "result",
+    ),
+    fault(
+        "a reflector behind the last row is led back",
+        HOPS + "spread_hops",
+        "element <= n - 2",
+        "element <= n - 1",
+        "hops_led_back",
+        "result",
+    ),
+    fault(
+        "vectors are led back by T where its transpose is wanted",
+        "portable.linalg.dense.reflector_kernels:combine",
+        'factor.T if SIDE == "back" else factor',
+        "factor",
+        "hops_led_back",
         "result",
     ),
     fault(

@@ -129,7 +129,7 @@ class Delays:
         return total
 
 
-# Prints atomics and fences.
+# -- atomics ---------------------------------------------------------------------------------------
 
 _ORDERS: Final = {
     "relaxed": "monotonic",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from portable.dtypes import DType, int32
-from portable.lang.emit.addresses import swizzled_row, unit_axis
+from portable.dtypes import int32
+from portable.lang.emit.addresses import at_lane, swizzled_row, unit_axis
 from portable.lang.emit.llvm.builder import Context, memory_type, of_lanes, suffix, value_type
 from portable.lang.emit.llvm.expressions import Expressions, converted
 from portable.lang.ir import expressions as e
@@ -188,7 +188,7 @@ def bytes_of(array: Array) -> int:
     return array.layout.size * (1 << (array.lanes - 1).bit_length()) * array.dtype.itemsize
 
 
-# Prints loads and stores, with the conversions between memory and register types.
+# -- memory ----------------------------------------------------------------------------------------
 
 _LINE: Final = 64
 
@@ -392,7 +392,7 @@ class Memory:
     ) -> list[str]:
         """The offsets of a vector's lanes."""
         if array.layout is not None and array.layout.swizzle:
-            moved = (_moved(index, axis, lane) for lane in range(lanes))
+            moved = (at_lane(index, axis, lane) for lane in range(lanes))
             return [self.addresses.offset(array, each) for each in moved]
         step = self.addresses.along(array, axis)
         return [first, *(self.addresses.moved(first, lane, step) for lane in range(1, lanes))]
@@ -404,11 +404,3 @@ def _alignment(array: Array) -> int:
         return 1
     whole = array.lanes & (array.lanes - 1) == 0  # of three lanes there is no such alignment
     return min(_LINE, array.dtype.real.itemsize * (array.lanes if whole else 1))
-
-
-def _moved(index: tuple[e.Expression, ...], axis: int, by: int) -> tuple[e.Expression, ...]:
-    index_part = index[axis]
-    kind = index_part.type
-    assert isinstance(kind, DType)
-    moved = e.Binary("add", index_part, e.Const(by, kind)) if by else index_part
-    return (*index[:axis], moved, *index[axis + 1 :])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from math import prod
-from typing import Any
+from typing import Any, Final, Literal
 
 from portable.dtypes import DType, bool_, complex64, complex128, float32, int32
+from portable.lang import words
 from portable.lang.frontend import memory
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_type, as_value
@@ -82,7 +83,13 @@ def _sub_group_reduce(builder: Builder, word: str, x: Any) -> Any:
     return _emit(builder, word, x)
 
 
-# Collectives: which helper of `portable.lang.library.collectives` each word inlines.
+# -- collectives -----------------------------------------------------------------------------------
+
+_WHOLE: Final[tuple[tuple[Any, Literal["add", "min", "max"]], ...]] = (
+    (words.add, "add"),
+    (words.minimum, "min"),
+    (words.maximum, "max"),
+)
 
 
 @handles("workgroup_reduce")
@@ -94,7 +101,17 @@ def _reduce(builder: Builder, op: Any, x: Any, width: Any) -> Any:
     span = prod(builder.workgroup) if width is None else _width(builder, "workgroup_reduce", width)
     if span == 1:
         return value
+    if width is None and builder.options.whole_reductions and _is_float(value):
+        for word, name in _WHOLE:
+            if op is word:
+                var = builder.bind("reduced", value.type)
+                builder.emit(s.WorkgroupReduce(var, name, value.expr, builder.location))
+                return Value(var)
     return builder.inline(collectives.reduced, [op, value, *_group(builder, value, span)], {})
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Value) and value.dtype.is_float
 
 
 def _width(builder: Builder, word: str, width: Any) -> int:

@@ -18,6 +18,7 @@ from portable.lang.frontend.values import Value, View, describe
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Interval
+from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Layout
 
@@ -36,12 +37,13 @@ def _pipeline(
     valid: Any,
     transposed: Any,
     rotated: Any,
+    after: Any,
 ) -> None:
     from portable.lang.library import pipeline
 
     total = fragment_of(builder, accumulator, "kl.pipeline")
     stages = _stages(builder, tiles)
-    _check(builder, stages, ahead, (read, valid), (transposed, rotated))
+    _check(builder, stages, ahead, (read, valid, after), (transposed, rotated))
     var, first, last = _steps(builder, start, stop)
     builder.scratch_used = True  # what a later round begins with
     step = Value(var)
@@ -53,9 +55,25 @@ def _pipeline(
     here = builder.location
     multiply = product.pop()
     assert isinstance(multiply, s.Multiply)
-    product.append(replace(multiply, loc=here))  # the user's, not the helper's
+    # The location is the user's, not the helper's.
+    product.append(replace(multiply, loc=here, anew=after is not None))
+    if after is not None:
+        with builder.block() as following:
+            builder.inline(pipeline.follow, [after, step], {})
+        _check_no_meeting(builder, tuple(following))
+        product += following
     whole = tuple(copies), tuple(product)
     builder.emit(Pipeline(var, first, last, *whole, stages, ahead, rotated, here))
+
+
+def _check_no_meeting(builder: Builder, following: s.Block) -> None:
+    """Refuses what work-items that only copy would have to take part in."""
+    for x in all_statements(following):
+        if x.together() != "work_item" and not isinstance(x, s.FragmentFill | s.ForElements):
+            builder.fail(
+                f"after of kl.pipeline holds {type(x).__name__}, for which work-items meet",
+                "it may map and fill matrices, and do what a work-item does alone",
+            )
 
 
 def _stages(builder: Builder, tiles: Any) -> int:
@@ -77,7 +95,7 @@ def _check(
     builder: Builder,
     stages: int,
     ahead: Any,
-    functions: tuple[Any, Any],
+    functions: tuple[Any, Any, Any],
     flags: tuple[Any, Any],
 ) -> None:
     """Refuses what is no constant, no function, or copies that would overtake products."""
@@ -86,9 +104,8 @@ def _check(
             f"ahead of kl.pipeline is {describe(ahead)} for {stages} slots",
             f"a constant from 0 to {stages - 1}: a slot more is multiplied meanwhile",
         )
-    read, valid = functions
-    for name, given in (("read", read), ("valid", valid)):
-        if not is_callable(given) and not (name == "valid" and given is None):
+    for name, given in zip(("read", "valid", "after"), functions, strict=True):
+        if not is_callable(given) and (name == "read" or given is not None):
             builder.fail(f"{name} of kl.pipeline is a function, not {describe(given)}")
     for name, flag in zip(("transposed", "rotated"), flags, strict=True):
         if not isinstance(flag, bool):
@@ -113,7 +130,7 @@ def _steps(
     return var, first, last
 
 
-# Copies between global and local memory.
+# -- copies ----------------------------------------------------------------------------------------
 
 
 @handles("copy_async", "copy")

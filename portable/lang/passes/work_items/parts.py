@@ -66,7 +66,7 @@ def _renamed(x: e.Expression, names: Mapping[str, str]) -> e.Expression:
     return map_expression(x, rename)
 
 
-# A kernel's body in parts: what each work-item does by itself, and what all go through together.
+# -- parts -----------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False, slots=True)

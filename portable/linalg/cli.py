@@ -15,9 +15,6 @@ import click
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from portable import registry
 from portable.backend import Device
@@ -27,8 +24,9 @@ from portable.errors import PortableError
 from portable.linalg.singular_values.svdvals import Progress as Follow
 from portable.linalg.singular_values.svdvals import svdvals
 from portable.linalg.spectral.decompositions import svd as decomposed
-from portable.system.console import printable, show
+from portable.system.console import Progress, printable
 from portable.system.files import write_whole
+from portable.system.tables import Table, show
 
 _DTYPES: Final = (float16, float32, float64)
 _LISTED: Final = 20
@@ -213,17 +211,8 @@ def _followed(a: _Array) -> Iterator[Follow | None]:
     if a.ndim > 2 or min(a.shape) < _LARGE:
         yield None
         return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        tasks = {stage: bar.add_task(text, total=1.0) for stage, text in _STAGES.items()}
-        yield lambda stage, done: bar.update(tasks[stage], completed=done)
+    with Progress() as line:
+        yield lambda stage, done: line.update(f"{_STAGES[stage]}, {done:.0%}")
 
 
 def _write(out: Path, save: Callable[[io.BytesIO], object]) -> None:
@@ -247,8 +236,7 @@ def _table(values: _Array, shape: tuple[int, ...]) -> Table:
 
 def _listed(values: _Array, size: str) -> Table:
     table = Table(title=f"Singular values of {size}")
-    table.add_column("number", justify="right")
-    table.add_column("value", justify="right")
+    table.add_columns("number", "value", right=True)
     for i, value in enumerate(values, 1):
         table.add_row(str(i), _number(value))
     return table
@@ -257,8 +245,8 @@ def _listed(values: _Array, size: str) -> Table:
 def _summary(rows: _Array, shape: tuple[int, ...], size: str) -> Table:
     """A row for each matrix, up to so many."""
     table = Table(title=f"Singular values of {size}")
-    for heading in ("matrix", "count", "largest", "median", "smallest", "condition", "rank"):
-        table.add_column(heading, justify="right")
+    headings = "matrix", "count", "largest", "median", "smallest", "condition", "rank"
+    table.add_columns(*headings, right=True)
     for i, values in enumerate(rows[:_LISTED], 1):
         table.add_row(str(i), str(values.size), *_described(values, shape))
     if len(rows) > _LISTED:
