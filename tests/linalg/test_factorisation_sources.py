@@ -51,7 +51,7 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
         ),
         program(
             eliminate_in_registers, can, items, a, whole, counts, moves, np.stack([a, a]),
-            (board, whole[0]), (0, 16, 2, 1), HOLDING=holding, TEAMS=256 // can.sub_group_size,
+            (board, whole[0]), (0, 16, 2, 1), HOLDING=holding,
         ),
         program(
             exchange_and_solve, can, items, a, moves, a, (0, 16, 0, 99),

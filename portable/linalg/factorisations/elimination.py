@@ -274,14 +274,14 @@ class _Elimination:
         assert share is not None
         assert held is not None
         panel, moves = share.holding.panel, held.moves[first // self.layout.wide % 2]
-        triangles, teams = held.triangles[:, :, :panel, :panel], max(share.teams(self.device), 1)
+        triangles = held.triangles[:, :, :panel, :panel]
 
         def make(start: int, stop: int) -> None:
             eliminate_in_registers[groups(batch * share.groups), share.holding.items](
                 lu, pivots, failures, moves[:, :, : 2 * panel], triangles,
                 (held.board, held.counts),
                 (start, stop, share.groups, (start - first) // panel),
-                HOLDING=share.holding, TEAMS=teams,
+                HOLDING=share.holding,
             )  # fmt: skip
 
         def change(start: int, stop: int, begin: int, end: int) -> None:

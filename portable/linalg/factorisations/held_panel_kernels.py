@@ -1,14 +1,10 @@
 """Panels of LU that workgroups eliminate in registers, and what they leave to the other columns.
 
 Rows stay where they are, and each work-item holds some, all columns of the panel: which row a pivot
-is of is kept beside them, so that a panel moves each row once, in the end. Each team of work-items
-finds the best of its rows, and lets its workgroup know that row. Where there are several
-workgroups, each puts its best one on a board, in one of two places in turn, since who has seen the
-others' next rows knows that they have read the last ones; all read all, and take the best. They
-have to run at the same time.
-
-What a pivot leaves of the next column is worked out first, so that the next one is on its way to
-the others while the rest of the columns are eliminated.
+is of is kept beside them, so that a panel moves each row once, in the end. A workgroup finds the
+best of its rows. Where there are several workgroups, each puts this row on a board, in one of two
+places in turn, since who has seen the others' next rows knows that they have read the last ones;
+all read all, and take the best. They have to run at the same time.
 
 What the panel before leaves of a panel is done to it when it is loaded, so that nothing is launched
 between them.
@@ -17,7 +13,7 @@ between them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -28,9 +24,6 @@ from portable.linalg.factorisations.triangle_kernels import SEGMENT, substitute
 
 _NONE: Final = -2
 """The rank of a row where there is none."""
-
-_TOGETHER: Final = 8
-"""Rows whose sizes are compared together."""
 
 MOST_GROUPS: Final = 32
 """Workgroups that hold a panel at most."""
@@ -82,46 +75,19 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Pending:
-    """What is still to be taken from all columns but the first one that a work-item holds.
-
-    Attributes
-    ----------
-    row : array, shape (panel,)
-        The last pivot's, from its own column on.
-    multiples : array, shape (rows,)
-        Of it, which belong to the work-item's rows.
-    """
-
-    row: Any
-    multiples: Any
-
-
-@dataclass(frozen=True)
 class Known:
-    """The best rows of workgroups, or of a workgroup's teams, in local memory.
+    """What a workgroup knows of workgroups' best rows, in local memory.
 
     Attributes
     ----------
-    rows : array, shape (workgroups or teams, panel)
-        Their elements; of teams as they are with what is pending, the next column first.
-    sizes : array, shape (workgroups or teams,)
-        What pivots are chosen by.
-    places : array of i32, shape (workgroups or teams,)
-        Where exchanges have brought them; beyond the matrix where there is none.
+    rows : array, shape (groups + 1, panel)
+        Their elements; behind them the workgroup's own until it is told.
+    places : array of i32, shape (groups,)
+        Where exchanges have brought them; beyond the matrix where a workgroup has none.
     """
 
     rows: Any
-    sizes: Any
     places: Any
-
-
-class Pivot(NamedTuple):
-    """The best of some rows: which of these, its size, and its place."""
-
-    chosen: Any
-    size: Any
-    place: Any
 
 
 @function
@@ -141,7 +107,6 @@ def eliminate_in_registers(
     where: tuple[kl.Scalar, ...],
     *,
     HOLDING: Holding,
-    TEAMS: int,
 ) -> None:
     """``P A = L U`` of up to `panel` columns of each matrix, from the diagonal at `first` down.
 
@@ -168,8 +133,6 @@ def eliminate_in_registers(
         The panel's first row, which is its first column, the column behind its last, how many
         workgroups hold it, and its number among those of `moves`: the one before it, if there is
         one, is taken into account.
-    TEAMS : int
-        Sub-groups; 1 where there are none.
     """
     (first, stop, groups, number), (board, counts) = where, told
     batch, group, PANEL = kl.group_id(0) // groups, kl.group_id(0) % groups, HOLDING.panel
@@ -183,40 +146,26 @@ def eliminate_in_registers(
         kl.barrier()
         if kl.local_id(0) == 0:
             kl.atomic_add(counts, slot, 1, order="release")
-    teams = Known(
-        kl.local((TEAMS, PANEL), a.dtype),
-        kl.local(TEAMS, a.dtype.real),
-        kl.local(TEAMS, kl.i32),
-    )
-    team_multiples = kl.local(TEAMS, a.dtype)
-    rows_in_turn = kl.local((2, MOST_GROUPS, PANEL), a.dtype)
-    sizes_in_turn = kl.local((2, MOST_GROUPS), a.dtype.real)
+    rows_in_turn = kl.local((2, MOST_GROUPS + 1, PANEL), a.dtype)
     places_in_turn = kl.local((2, MOST_GROUPS), kl.i32)
-    multiples, chosen = kl.private(HOLDING.rows, a.dtype, fill=0), 0
-    for j in kl.workgroup_range(PANEL):
-        rows_in_turn[1, 0, j] = 0
-    kl.barrier()
     count = kl.minimum(width, m)
     for k in range(count):
-        pending = Pending(rows_in_turn[(k + 1) % 2, chosen], multiples)
-        known = Known(rows_in_turn[k % 2], sizes_in_turn[k % 2], places_in_turn[k % 2])
+        best = largest(held, k, m, HOLDING)
+        known = Known(rows_in_turn[k % 2], places_in_turn[k % 2])
         where_told = 2 * batch + k % 2, group, groups
-        step = first + k + 1, k, m, *where_told
-        tell_team(held, pending, (teams, team_multiples), (k, m), HOLDING, TEAMS)
-        pivot = best_of(teams, TEAMS, m)
-        tell_workgroup(pending, (teams, team_multiples), pivot, known, board, step, HOLDING)
-        eliminate(held, pending, HOLDING)
-        if groups > 1:
-            hear(known, board, step, HOLDING)
-        kl.barrier()
-        pivot = best_of(known, groups, m)
-        chosen = pivot.chosen
+        hand_over(held, best, known, board, (first + k + 1, k, *where_told), HOLDING)
+        chosen, size, pivot = 0, kl.cast(_NONE, best.size.dtype), m
+        for other in kl.range(groups, unroll=4):
+            found, place = rank(known.rows[other, 0]), known.places[other]
+            is_better = place < m and (found > size or (found == size and place < pivot))
+            chosen = kl.where(is_better, other, chosen)
+            size = kl.where(is_better, found, size)
+            pivot = kl.where(is_better, place, pivot)
         if group == 0 and kl.local_id(0) == 0:
-            pivots[batch, first + k] = first + pivot.place
-            if pivot.size == 0 and failures[batch] == 0:
+            pivots[batch, first + k] = first + pivot
+            if size == 0 and failures[batch] == 0:
                 failures[batch] = first + k + 1
-        divide(held, multiples, known.rows[chosen, 0], (k, pivot), HOLDING)
-    eliminate(held, Pending(rows_in_turn[(count + 1) % 2, chosen], multiples), HOLDING)
+        eliminate(held, known.rows[chosen], size, (k, pivot), HOLDING)
     if groups > 1:  # rows go where others may have loaded from
         if kl.local_id(0) == 0:
             while kl.atomic_load(counts, slot, order="acquire") < groups:
@@ -255,15 +204,14 @@ def loaded_after(
                     sources[target] = moves[PANEL + index, 0] - first
         solve_above(matrix, upper, before, (first, width), HOLDING)
         kl.barrier()
-    held = loaded(matrix, first, extents, HOLDING, 1, sources)
+    held = loaded(matrix, first, extents, HOLDING, sources)
     if follows:
         for k in kl.range(PANEL, unroll=4):
             for i in kl.static_range(HOLDING.rows):
                 # Without a branch, loads are under way together; nobody asks for rows beyond.
                 factor = matrix[first + kl.minimum(held.row(i), m - 1), first - PANEL + k]
                 for j in kl.static_range(PANEL):
-                    to = (j + 1) % PANEL
-                    held.values[i, to] = held.values[i, to] - factor * upper[k, j]
+                    held.values[i, j] = held.values[i, j] - factor * upper[k, j]
     return held
 
 
@@ -300,13 +248,11 @@ def loaded(
     first: kl.Scalar,
     extents: tuple[kl.Scalar, ...],
     HOLDING: Holding,
-    BEFORE: int = 0,
     sources: kl.Array | None = None,
 ) -> Any:
     """The rows of a work-item, zeros beyond the matrix and the panel.
 
-    So many of the last columns stand before the first one. `sources` are rows that are loaded
-    instead of those of a workgroup.
+    `sources` are rows that are loaded instead of those of a workgroup.
     """
     group, width, m = extents
     values = kl.private((HOLDING.rows, HOLDING.panel), matrix.dtype)
@@ -316,10 +262,9 @@ def loaded(
         if sources is not None:
             source = sources[kl.local_id(0) + i * kl.local_size(0)]
         for j in kl.static_range(HOLDING.panel):
-            to = (j + BEFORE) % HOLDING.panel
             value = matrix[first + kl.minimum(source, m - 1), first + kl.minimum(j, width - 1)]
             is_inside = (held.row(i) < m) & (j < width)
-            values[i, to] = kl.where(is_inside, value, kl.cast(0, matrix.dtype))
+            values[i, j] = kl.where(is_inside, value, kl.cast(0, matrix.dtype))
     return held
 
 
@@ -331,145 +276,82 @@ def rank(x: kl.Scalar) -> Any:
 
 
 @function
-def tell_workgroup(
-    pending: Pending,
-    told: tuple[Any, ...],
-    pivot: Pivot,
+def largest(held: Held, k: kl.Scalar, m: kl.Scalar, HOLDING: Holding) -> Any:
+    """The best pivot among the rows of a workgroup; its place is m where all rows are done.
+
+    Of equal ones that in the first place, as LAPACK takes.
+    """
+    best = Candidate(kl.cast(_NONE, held.values.dtype.real), m)
+    for i in kl.static_range(HOLDING.rows):
+        if held.places[i] >= k and held.row(i) < m:
+            best = larger(best, Candidate(rank(held.values[i, 0]), held.places[i]))
+    return kl.workgroup_reduce(larger, best)
+
+
+@function
+def hand_over(
+    held: Held,
+    best: Candidate,
     known: Known,
     board: kl.Array,
     step: tuple[kl.Scalar, ...],
     HOLDING: Holding,
 ) -> None:
-    """A workgroup's best row, without what is pending; of columns that are done zeros.
+    """All workgroups' best rows and their places become known to each.
 
-    It is put on the board by many, or into its place where the workgroup is alone.
+    Of columns that are done there are zeros. The row that its own work-item hands on is put on the
+    board by many.
     """
-    (teams, team_multiples), (mark, k, m, turn, group, groups), PANEL = told, step, HOLDING.panel
-    begin, kind = (turn * groups + group) * (PANEL + 1), known.rows.dtype
-    for j in kl.workgroup_range(PANEL + 1):
-        value = kl.cast(pivot.place, kind)
-        if j < PANEL:
-            value = kl.cast(float("nan"), kind)
-            if pivot.place < m:
-                value = teams.rows[pivot.chosen, j]
-                if j < PANEL - 1:
-                    value = value - team_multiples[pivot.chosen] * pending.row[j + 1]
-                value = kl.where(j < PANEL - k, value, kl.cast(0, kind))
-        if groups > 1:
-            publish(board, begin + j, value, mark)
-        else:
-            take(known, (0, j), value, HOLDING)
-
-
-@function
-def take(known: Known, index: tuple[kl.Scalar, ...], value: kl.Scalar, HOLDING: Holding) -> None:
-    """A number of what a workgroup told, to where it is known."""
-    other, j = index
-    if j < HOLDING.panel:
-        known.rows[other, j] = value
-        if j == 0:
-            known.sizes[other] = rank(value)
-    else:
-        known.places[other] = kl.cast(kl.real(value), kl.i32)
-
-
-@function
-def hear(known: Known, board: kl.Array, step: tuple[kl.Scalar, ...], HOLDING: Holding) -> None:
-    """The best rows of all workgroups, which are waited for."""
-    (mark, _, _, turn, _, groups), WORDS = step, HOLDING.panel + 1
-    for index in kl.workgroup_range(groups * WORDS):
-        value = awaited(board, turn * groups * WORDS + index, mark, known.rows.dtype)
-        take(known, (index // WORDS, index % WORDS), value, HOLDING)
-
-
-@function
-def largest(
-    held: Held, pending: Pending, step: tuple[kl.Scalar, ...], HOLDING: Holding, TEAMS: int
-) -> Any:
-    """The best pivot among the rows of a team; its place is m where all rows are done.
-
-    Of equal ones that in the first place, as LAPACK takes.
-    """
-    k, m = step
-    best = Candidate(kl.cast(_NONE, held.values.dtype.real), m)
-    for i in kl.static_range(HOLDING.rows):
-        head = held.values[i, 1] - pending.multiples[i] * pending.row[1]
-        is_left = (held.places[i] >= k) & (held.row(i) < m)
-        size = kl.where(is_left, rank(head), best.size.dtype(_NONE))
-        best = larger(best, Candidate(size, kl.where(is_left, held.places[i], m)))
-    if TEAMS > 1:
-        return kl.workgroup_reduce(larger, best, width=kl.target.sub_group_size)
-    return kl.workgroup_reduce(larger, best)
-
-
-@function
-def tell_team(
-    held: Held,
-    pending: Pending,
-    told: tuple[Any, ...],
-    step: tuple[kl.Scalar, ...],
-    HOLDING: Holding,
-    TEAMS: int,
-) -> None:
-    """A team's best row becomes known to its workgroup."""
-    (teams, team_multiples), PANEL, values = told, HOLDING.panel, held.values
-    best, items = largest(held, pending, step, HOLDING, TEAMS), kl.local_size(0) // TEAMS
-    team = kl.local_id(0) // items
-    if kl.local_id(0) % items == 0:
-        teams.sizes[team] = best.size
-        teams.places[team] = best.row
+    mark, k, turn, group, groups = step
+    PANEL, rows = HOLDING.panel, known.rows
+    begin, zero = turn * groups * (PANEL + 1), kl.cast(0, rows.dtype)
+    own = kl.where(groups > 1, MOST_GROUPS, 0)
     for i in kl.static_range(HOLDING.rows):
         if held.places[i] == best.row:
-            team_multiples[team] = pending.multiples[i]
             for j in kl.static_range(PANEL):
-                teams.rows[team, j] = values[i, (j + 1) % PANEL]
+                rows[own, j] = kl.where(j < PANEL - k, held.values[i, j], zero)
+    if groups > 1:
+        kl.barrier()
+        for j in kl.workgroup_range(PANEL + 1):
+            value = kl.cast(best.row, rows.dtype)
+            if j < PANEL and best.size > _NONE:
+                value = rows[own, j]
+            publish(board, begin + group * (PANEL + 1) + j, value, mark)
+        for index in kl.workgroup_range(groups * (PANEL + 1)):
+            other, j = index // (PANEL + 1), index % (PANEL + 1)
+            value = awaited(board, begin + index, mark, rows.dtype)
+            if j < PANEL:
+                rows[other, j] = value
+            else:
+                known.places[other] = kl.cast(kl.real(value), kl.i32)
+    elif kl.local_id(0) == 0:
+        known.places[0] = best.row
     kl.barrier()
 
 
 @function
-def best_of(known: Known, count: kl.Scalar, m: kl.Scalar) -> Any:
-    """The best of so many rows that are known, which are read together."""
-    best = Pivot(0, kl.cast(_NONE, known.sizes.dtype), m)
-    for start in range(0, count, _TOGETHER):
-        for i in kl.static_range(_TOGETHER):
-            other = kl.minimum(start + i, count - 1)
-            size, place = known.sizes[other], known.places[other]
-            is_better = kl.where(size == best.size, place < best.place, size > best.size)
-            best = kl.where(is_better, Pivot(other, size, place), best)
-    return best
-
-
-@function
-def divide(
-    held: Held,
-    multiples: kl.Array,
-    head: kl.Scalar,
-    step: tuple[kl.Scalar, ...],
-    HOLDING: Holding,
+def eliminate(
+    held: Held, row: kl.Array, size: kl.Scalar, step: tuple[kl.Scalar, ...], HOLDING: Holding
 ) -> None:
-    """The column of L that belongs to a pivot, which changes places with the first row left."""
-    (k, pivot), values = step, held.values
-    zero, (up, inverse) = kl.cast(0, values.dtype), reciprocal_of(head, pivot.size)
-    for i in kl.static_range(HOLDING.rows):
-        place = held.places[i]
-        held.places[i] = kl.where(place == pivot.place, k, kl.where(place == k, pivot.place, place))
-        below, value = held.places[i] > k, values[i, 0]
-        factor = kl.where(below, value * up * inverse, value)
-        multiples[i] = kl.where(below, factor, zero)
-        values[i, 0] = factor
-
-
-@function
-def eliminate(held: Held, pending: Pending, HOLDING: Holding) -> None:
     """Rows that are no pivots less their multiples of the latest one's, a column further.
 
     The last columns are those of L, which are done.
     """
-    values = held.values
+    (k, pivot), values = step, held.values
+    zero, head = kl.cast(0, values.dtype), row[0]
+    up, inverse = reciprocal_of(head, size)
+    multiples = kl.private(HOLDING.rows, values.dtype)
+    for i in kl.static_range(HOLDING.rows):
+        place = held.places[i]
+        held.places[i] = kl.where(place == pivot, k, kl.where(place == k, pivot, place))
+        below, value = held.places[i] > k, values[i, 0]
+        factor = kl.where(below, value * up * inverse, value)
+        multiples[i] = kl.where(below, factor, zero)
+        values[i, 0] = factor
     for i in kl.static_range(HOLDING.rows):
         factor = values[i, 0]
         for j in kl.static_range(1, HOLDING.panel):
-            values[i, j - 1] = values[i, j] - pending.multiples[i] * pending.row[j]
+            values[i, j - 1] = values[i, j] - multiples[i] * row[j]
         values[i, HOLDING.panel - 1] = factor
 
 

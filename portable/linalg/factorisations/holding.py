@@ -11,10 +11,7 @@ from portable.linalg.factorisations.held_panel_kernels import MOST_GROUPS, NARRO
 from portable.sim.launch import current
 
 _ITEMS: Final = (64, 256)
-"""Work-items that hold a panel: few sizes, of which each is a program.
-
-They hold as many rows as they can, or one each: other numbers would be programs too.
-"""
+"""Work-items that hold a panel: few sizes, of which each is a program."""
 
 _HELD_BYTES: Final = 512
 """What each of them holds of it: half of the registers of an H200's compute unit."""
@@ -59,10 +56,10 @@ def share_for(device: Device, batch: int, rows: int, kind: DType) -> Share | Non
     sizes = [size for size in _ITEMS if size <= most]
     if can.lone_work_items or not sizes:
         return None
-    panel = panel_of(kind)
-    most = max(_HELD_BYTES // (panel * kind.itemsize), 1)
-    items = next((size for size in sizes if size * most >= rows), sizes[-1])
-    held = 1 if items >= rows else most
+    items = next((size for size in sizes if size >= rows), sizes[-1])
+    panel, held = panel_of(kind), 1
+    while held * items < rows and 2 * held * panel * kind.itemsize <= _HELD_BYTES:
+        held *= 2
     groups = -(-rows // (held * items))
     at_once = current().resident if device.interprets else can.compute_units
     waits = can.forward_progress and can.memory_orders == "acq_rel"
