@@ -21,8 +21,8 @@ active: int = 0
 class Recorder(Protocol):
     """What is told."""
 
-    def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> None:
-        """A kernel is about to be launched."""
+    def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> Any:
+        """A kernel is about to be launched, unless this gives something true."""
 
     def operation(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """An operation is called; gives what it gives."""

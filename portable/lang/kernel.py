@@ -86,7 +86,7 @@ class Kernel(Launchable, Marked):
         self.state: _State = _State()
         self._states = [self.state]
         self._lock = fork_safe_lock()
-        self._compiling: defaultdict[str, RLock] = defaultdict(fork_safe_lock)
+        self._compiling: defaultdict[Any, RLock] = defaultdict(fork_safe_lock)
 
     @property
     def reads(self) -> Mapping[Any, Any]:
@@ -153,15 +153,16 @@ class Kernel(Launchable, Marked):
     def compiled(self, wanted: Specialisation, device: Device) -> Compiled:
         """The compiled program of a specialisation on a device.
 
-        One device does not wait for another: a driver may finish all work before it loads a
-        program, and that work may be a collective which the other device has yet to join.
+        Others do not wait for it, as those of another device must not: a driver may finish all work
+        before it loads a program, and that may be a collective which the other has yet to join.
         """
         key = (device.name, wanted, perturbation(), checking())
         with self._lock:
             state = self.state
-            program, compiling = state.compiled.get(key), self._compiling[device.name]
-        if program is not None:
-            return program
+            program = state.compiled.get(key)
+            if program is not None:
+                return program
+            compiling = self._compiling[key]
         with compiling:
             with self._lock:
                 program, refusal = state.compiled.get(key), state.refused.get(key)
@@ -180,6 +181,7 @@ class Kernel(Launchable, Marked):
                     raise too_deep(ir) from None
                 with self._lock:
                     _keep(state.compiled, key, program)
+                    self._compiling.pop(key, None)
         return program
 
     def _compile(self, wanted: Specialisation, device: Device) -> Compiled:

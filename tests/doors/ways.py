@@ -261,8 +261,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
     "copy_alone eliminate_in_registers exchange_and_solve eliminate_panel "
-    "exchange_rows order_rows "
-    "gather_rows narrow_product part_rows part_squares add_parts solve_strips solve_segments "
+    "exchange_rows "
+    "narrow_product part_rows part_squares add_parts solve_strips solve_segments "
     "diagonal_products": "tests/linalg/test_lu.py",
     "factor_columns reflect_in_registers start_factor small_diagonals sum_squares "
     "deviations": "tests/linalg/test_qr.py",

@@ -35,7 +35,7 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
     layout = layout_of(kind, can)
     a, whole = np.empty((2, 99, 99), kind.numpy), np.empty((2, 99), np.int32)
     counts, factors = np.empty(99, np.int32), np.empty((2, 2, 64, 64), kind.numpy)
-    holding = Holding(4 if kind.itemsize == 4 else 2, 16 if kind.is_complex else 32)
+    holding = Holding(4 if kind.itemsize == 4 else 2, 16 if kind.is_complex else 32, 256)
     moves, board = np.empty((2, 2, 2 * holding.panel, 2), np.int32), np.empty(99, np.uint64)
     many, items = (512, 1, 1), (256, 1, 1)
     which = Triangle(backward=True, turned=True, conjugate=True, unit=False)
@@ -50,8 +50,8 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
             WHICH=which, EDGE=layout.solved, STRIP=layout.items * 8 // layout.solved,
         ),
         program(
-            eliminate_in_registers, can, items, a, whole, counts, moves[0], a, board,
-            (0, 16, 2), HOLDING=holding,
+            eliminate_in_registers, can, items, a, whole, counts, moves, np.stack([a, a]),
+            (board, whole[0]), (0, 16, 2, 1), HOLDING=holding,
         ),
         program(
             exchange_and_solve, can, items, a, moves, a, (0, 16, 0, 99),

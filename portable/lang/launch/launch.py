@@ -164,8 +164,12 @@ class Launcher:
             For arrays of different devices.
         """
         try:
-            if recording.active and (recorder := recording.current()) is not None:
-                recorder.launched(self, args, constants)
+            if (
+                recording.active
+                and (recorder := recording.current()) is not None
+                and recorder.launched(self, args, constants)
+            ):
+                return
             if self._reads or self._kernel.state is not self._state:
                 self._renew()
             for again in self._familiar:

@@ -105,9 +105,10 @@ def cholesky_rows(
 
     Each workgroup has a strip of columns, and factors the block for itself, which spares a launch
     and its wait; the first one of each matrix keeps the factor. What is done to the block is done
-    to the strip as well, by work-items that hold a square tile each in registers. They meet once a
-    row: who holds it hands it to all, in one of two places in turn. Without columns right of the
-    block, `STRIP` is 0. Work-items: ``block (block + STRIP) / TILE^2``.
+    to the strip as well, by work-items that hold a square tile each in registers. They meet once
+    for as many rows as a tile has: who holds these hands them to all, in one of two places in turn,
+    and each factors the square on their diagonal for itself. Without columns right of the block,
+    `STRIP` is 0. Work-items: ``block (block + STRIP) / TILE^2``.
     """
     EDGE, kind = LAYOUT.block, a.dtype
     batch, strip, first = kl.group_id(0) // strips, kl.group_id(0) % strips, number * LAYOUT.block
@@ -122,9 +123,10 @@ def cholesky_rows(
             tile.values[i, j] = 0
             if start + column - EDGE < a.shape[1]:
                 tile.values[i, j] = a[batch, first + row, start + column - EDGE]
-    handed = kl.local((2, EDGE + STRIP), kind)
-    for k in range(kl.minimum(a.shape[1] - first, EDGE)):
-        eliminate_row(tile, handed[k % 2], k, (failures, batch, first + k, strip == 0))
+    handed = kl.local((2, TILE, EDGE + STRIP), kind)
+    for band in range(kl.cdiv(kl.minimum(a.shape[1] - first, EDGE), TILE)):
+        told = failures, batch, first, strip == 0
+        eliminate_rows(tile, handed[band % 2], band * TILE, told)
     for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
         row, column = tile.row + i, tile.column(j)
         if column < EDGE:
@@ -136,24 +138,56 @@ def cholesky_rows(
 
 
 @function
-def eliminate_row(tile: Tile, handed: kl.Array, k: kl.Scalar, told: tuple[Any, ...]) -> None:
-    """A row of U, and what it leaves of those below."""
-    (failures, batch, number, tells), values = told, tile.values
-    zero = kl.cast(0, values.dtype)
-    if tile.row <= k and k < tile.row + TILE:
+def eliminate_rows(tile: Tile, handed: kl.Array, k: kl.Scalar, told: tuple[Any, ...]) -> None:
+    """The rows of U from the `k`-th on that a tile has, and what they leave of those below."""
+    values, kind = tile.values, tile.values.dtype
+    if tile.row == k:
         for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
-            if tile.row + i == k:
-                handed[tile.column(j)] = values[i, j]
+            handed[i, tile.column(j)] = values[i, j]
     kl.barrier()
-    scale = kl.rsqrt(checked(kl.real(handed[k]), failures, batch, number, tells))
-    if tile.row + TILE > k:
-        above = kl.private(TILE, values.dtype)
+    corner = corner_of(handed, k, told)
+    if tile.row >= k:
+        above = kl.private((TILE, TILE), kind)
         for j in kl.static_range(TILE):
-            above[j] = scale * handed[tile.column(j)]
+            column = solved_column(handed, tile.column(j), corner)
+            for i in kl.static_range(TILE):
+                above[i, j] = column[i]
         for i in kl.static_range(TILE):
-            left = zero
-            if tile.row + i > k:
-                left = scale * conjugate(handed[tile.row + i])
+            left = solved_column(handed, tile.row + i, corner)
             for j in kl.static_range(TILE):
-                rest = values[i, j] - left * above[j]
-                values[i, j] = kl.where(tile.row + i == k, above[j], rest)
+                rest = values[i, j]
+                for row in kl.static_range(TILE):
+                    rest = rest - conjugate(left[row]) * above[row, j]
+                values[i, j] = kl.where(tile.row == k, above[i, j], rest)
+
+
+@function
+def corner_of(handed: kl.Array, k: kl.Scalar, told: tuple[Any, ...]) -> Any:
+    """The factor of the square at column `k` of rows that are handed on.
+
+    Reciprocals stand on its diagonal.
+    """
+    failures, batch, first, tells = told
+    rows = kl.private((TILE, TILE), handed.dtype)
+    for i in kl.static_range(TILE):
+        for j in kl.static_range(i, TILE):
+            rows[i, j] = handed[i, k + j]
+            for above in kl.static_range(i):
+                rows[i, j] = rows[i, j] - conjugate(rows[above, i]) * rows[above, j]
+        pivot = checked(kl.real(rows[i, i]), failures, batch, first + k + i, tells)
+        rows[i, i] = kl.cast(kl.rsqrt(pivot), handed.dtype)
+        for j in kl.static_range(i + 1, TILE):
+            rows[i, j] = rows[i, i] * rows[i, j]
+    return rows
+
+
+@function
+def solved_column(handed: kl.Array, column: kl.Scalar, corner: kl.Array) -> Any:
+    """A column of U in rows that are handed on."""
+    x = kl.private(TILE, handed.dtype)
+    for i in kl.static_range(TILE):
+        x[i] = handed[i, column]
+        for above in kl.static_range(i):
+            x[i] = x[i] - conjugate(corner[above, i]) * x[above]
+        x[i] = corner[i, i] * x[i]
+    return x

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType, dtype
+from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
 from portable.linalg.factorisations.held_panel_kernels import (
+    NARROWEST,
     eliminate_in_registers,
     exchange_and_solve,
 )
-from portable.linalg.factorisations.holding import NARROWEST, board_for, panel_of, share_for
+from portable.linalg.factorisations.holding import board_for, panel_of, share_for
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
@@ -30,8 +30,6 @@ from portable.linalg.factorisations.matrices import (
 from portable.linalg.factorisations.panel_kernels import (
     eliminate_panel,
     exchange_rows,
-    gather_rows,
-    order_rows,
 )
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.right_sides import RightSides
@@ -44,10 +42,6 @@ _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=Fals
 _LINE: Final = 64
 _STRIP: Final = 16
 """Columns that a workgroup exchanges rows in."""
-
-_TILE: Final = (32, 8, 1)
-_TILE_ALONE: Final = (64, 1, 1)
-_ORDERED_BYTES: Final = 32 * 1024
 
 
 class Eliminated(NamedTuple):
@@ -152,44 +146,37 @@ def _system(device: Device, size: tuple[int, int, int], kind: DType, columns: in
     return System(factors, sides, repeated(device, run))
 
 
-def factored_system(
-    device: Device, size: tuple[int, int], kind: DType, columns: int
-) -> tuple[System, Any]:
-    """Room for factors of so many matrices of an order, and solutions; and for right-hand sides."""
+def factored_system(device: Device, size: tuple[int, int], kind: DType, columns: int) -> System:
+    """Room for factors of so many matrices of an order, and right-hand sides, to be solved for."""
     batch, n = size
-    key, room = ("factored", size, kind, columns), batch * n * (n + 2 * columns) * kind.itemsize
+    key, room = ("factored", size, kind, columns), batch * n * (n + columns) * kind.itemsize
     return kept_plan(device, key, lambda: _factored(device, size, kind, columns), room)
 
 
-def _factored(
-    device: Device, size: tuple[int, int], kind: DType, columns: int
-) -> tuple[System, Any]:
+def _factored(device: Device, size: tuple[int, int], kind: DType, columns: int) -> System:
     batch, n = size
-    pivots, orders = (device.empty((batch, n), kl.i32) for _ in range(2))
+    pivots = device.empty((batch, n), kl.i32)
     factors = Eliminated(workspace(device, batch, n, n, kind), pivots, None)
-    given, sides = (workspace(device, batch, n, columns, kind) for _ in range(2))
-    run = partial(_substitute, device, factors, (given, sides, orders))
-    return System(factors, sides, repeated(device, run)), given
+    sides = workspace(device, batch, n, columns, kind)
+    layout = layout_of(kind, device.capabilities)
+
+    def run() -> None:
+        _exchange(device, sides, pivots, ((0, n), (0, 0)), layout)
+        for which in (_UNIT_LOWER, _UPPER):
+            solved_in_place(device, factors.lu, sides, which, layout)
+
+    return System(factors, sides, repeated(device, run))
 
 
-def _substitute(device: Device, factors: Eliminated, arrays: tuple[Any, Any, Any]) -> None:
-    given, sides, orders = arrays
-    batch, n, columns = (int(x) for x in sides.shape)
-    _order(device, factors.pivots, orders)
-    can = device.capabilities
-    gather_rows[(columns, n, batch), _TILE_ALONE if can.lone_work_items else _TILE](
-        given, orders, sides
+def _exchange(
+    device: Device, a: Any, pivots: Any, where: tuple[tuple[int, int], ...], layout: Layout
+) -> None:
+    """Rows change places as pivots of some columns have it, in all columns but some."""
+    strip = layout.strip if device.capabilities.lone_work_items else 1
+    strips = -(-int(a.shape[2]) // strip)
+    exchange_rows[int(a.shape[0]) * strips, layout.items](
+        a, pivots, *where, strips, STRIP=strip, LANES=layout.lanes
     )
-    for which in (_UNIT_LOWER, _UPPER):
-        solved_in_place(device, factors.lu, sides, which, layout_of(dtype(sides.dtype), can))
-
-
-def _order(device: Device, pivots: Any, orders: Any) -> None:
-    """Which row stands where after all exchanges: `orders` of i32, shape (batch, m)."""
-    can = device.capabilities
-    items = 1 if can.lone_work_items else min(64, can.max_workgroup)
-    held = min(_ORDERED_BYTES, can.local_memory) // 8
-    order_rows[groups(int(orders.shape[0])), items](pivots, orders, HELD=held)
 
 
 # -- the factorisation ----------------------------------------------------------------------------
@@ -230,6 +217,8 @@ class _InRegisters(_Elimination):
     ----------
     board : array of u64
         Where workgroups tell each other rows.
+    counts : array of i32, shape (batch * panels of all columns,)
+        How many workgroups have loaded panels.
     moves : array of i32, shape (2, batch, panels, 2 * panel, 2)
         Which rows are to go where, of the panels of two blocks.
     triangles : array, shape (2, batch, panel, panel)
@@ -237,6 +226,7 @@ class _InRegisters(_Elimination):
     """
 
     board: Any
+    counts: Any
     moves: Any
     triangles: Any
 
@@ -253,6 +243,7 @@ class _InRegisters(_Elimination):
             kind,
             layout,
             board_for(device, batch, m, kind),
+            device.empty((batch * -(-m // NARROWEST),), kl.i32),
             device.empty((2, batch, *moves), kl.i32),
             device.empty((2, batch, panel, panel), kind),
         )
@@ -262,6 +253,7 @@ class _InRegisters(_Elimination):
         batch, _, n = (int(x) for x in self.factors.lu.shape)
         clear[batch, _LINE](self.factors.failures)
         clear[int(self.board.shape[0]), _LINE](self.board)
+        clear[int(self.counts.shape[0]), _LINE](self.counts)
 
         def far(first: int, last: int, following: int) -> None:
             self._exchange_block(first, last, 0, first)
@@ -276,13 +268,14 @@ class _InRegisters(_Elimination):
         share = share_for(self.device, batch, int(lu.shape[1]) - first, self.kind)
         assert share is not None
         panel, moves = share.holding.panel, self.moves[first // self.layout.wide % 2]
+        triangles = self.triangles[:, :, :panel, :panel]
 
         def make(start: int, stop: int) -> None:
-            number = (start - first) // panel
-            triangles = self.triangles[number % 2, :, :panel, :panel]
-            eliminate_in_registers[groups(batch * share.groups), share.items](
-                lu, pivots, failures, moves[:, number, : 2 * panel], triangles, self.board,
-                (start, stop, share.groups), HOLDING=share.holding,
+            eliminate_in_registers[groups(batch * share.groups), share.holding.items](
+                lu, pivots, failures, moves[:, :, : 2 * panel], triangles,
+                (self.board, self.counts),
+                (start, stop, share.groups, (start - first) // panel),
+                HOLDING=share.holding,
             )  # fmt: skip
 
         def change(start: int, stop: int, begin: int, end: int) -> None:
@@ -291,14 +284,11 @@ class _InRegisters(_Elimination):
             self._exchange_held(one, (start, stop, begin, end), panel, number % 2)
             self.change((start, stop), (max(begin, stop), end))
 
-        def near(start: int, stop: int, following: int) -> None:
-            change(start, stop, start, following)
-
         def far(start: int, stop: int, following: int) -> None:
-            change(start, stop, first, start if stop < last else stop)
+            change(start, stop, first, start)
             change(start, stop, following, last)
 
-        look_ahead(self.device, (first, last), panel, make, (near, far))
+        look_ahead(self.device, (first, last), panel, make, (_nothing, far))
 
     def _exchange_held(
         self, moves: Any, where: tuple[int, int, int, int], panel: int, turn: int = 0
@@ -375,12 +365,11 @@ class _ByHalves(_Elimination):
         eliminate_panel[groups(int(lu.shape[0])), layout.items](
             lu, self.room, pivots, failures, first, stop, LAYOUT=layout
         )
-        alone = self.device.capabilities.lone_work_items
-        strip = layout.strip if alone else 1
-        strips = -(-int(lu.shape[2]) // strip)
-        exchange_rows[int(lu.shape[0]) * strips, layout.items](
-            lu, pivots, first, stop, strips, STRIP=strip, LANES=layout.lanes
-        )
+        _exchange(self.device, lu, pivots, ((first, stop), (first, stop)), layout)
+
+
+def _nothing(*_: int) -> None:
+    """What panels in registers do to the next one: it takes them into account when it is loaded."""
 
 
 def _factors(device: Device, lu: Any, count: int) -> Eliminated:

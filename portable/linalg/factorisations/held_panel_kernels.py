@@ -5,6 +5,9 @@ is of is kept beside them, so that a panel moves each row once, in the end. A wo
 best of its rows. Where there are several workgroups, each puts this row on a board, in one of two
 places in turn, since who has seen the others' next rows knows that they have read the last ones;
 all read all, and take the best. They have to run at the same time.
+
+What the panel before leaves of a panel is done to it when it is loaded, so that nothing is launched
+between them.
 """
 
 from __future__ import annotations
@@ -16,17 +19,17 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.boards import awaited, publish
-from portable.linalg.factorisations.panel_kernels import Candidate, larger, size_of
+from portable.linalg.factorisations.panel_kernels import Candidate, larger, reciprocal_of, size_of
 from portable.linalg.factorisations.triangle_kernels import SEGMENT, substitute
-
-_SMALLEST: Final = 2.0**-120
-"""Pivots from which on reciprocals do not overflow, in all precisions."""
 
 _NONE: Final = -2
 """The rank of a row where there is none."""
 
 MOST_GROUPS: Final = 32
 """Workgroups that hold a panel at most."""
+
+NARROWEST: Final = 8
+"""Columns of a panel at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,13 @@ class Holding:
         Rows of each.
     panel : int
         Columns.
+    items : int
+        Work-items of a workgroup.
     """
 
     rows: int
     panel: int
+    items: int
 
 
 @dataclass(frozen=True)
@@ -97,14 +103,14 @@ def eliminate_in_registers(
     failures: kl.Array,
     moves: kl.Array,
     triangles: kl.Array,
-    board: kl.Array,
+    told: tuple[kl.Array, ...],
     where: tuple[kl.Scalar, ...],
     *,
     HOLDING: Holding,
 ) -> None:
     """``P A = L U`` of up to `panel` columns of each matrix, from the diagonal at `first` down.
 
-    Rows are not moved: `exchange_and_solve` does that.
+    Rows of other columns are not moved: `exchange_and_solve` does that.
 
     Parameters
     ----------
@@ -114,22 +120,32 @@ def eliminate_in_registers(
         With which row each has changed places.
     failures : array of i32, shape (batch,)
         The first column whose pivots are all 0, counted from 1.
-    moves : array of i32, shape (batch, 2 * panel, 2)
-        Which rows are to go where: those that come to the first `panel` rows, and those that leave
-        them; -1 where there is none.
-    triangles : array, shape (batch, panel, panel)
-        L of the pivots' rows, of which only what is below the diagonal counts.
-    board : array of u64
-        For a row of each workgroup and its place, in one of two places in turn; its words have
-        smaller marks than those of these columns, whose numbers, counted from 1, are theirs.
-    where : (int, int, int)
-        The panel's first row, which is its first column, the column behind its last, and how many
-        workgroups hold it.
+    moves : array of i32, shape (batch, panels, 2 * panel, 2)
+        Which rows are to go where, of one panel after the other: those that come to the first
+        `panel` rows, and those that leave them; -1 where there is none.
+    triangles : array, shape (2, batch, panel, panel)
+        L of the pivots' rows, of panels in turn, of which only what is below the diagonal counts.
+    told : (array of u64, array of i32, shape (batch * panels,))
+        A board, for a row of each workgroup and its place, in one of two places in turn; its words
+        have smaller marks than those of these columns, whose numbers, counted from 1, are theirs.
+        And how many workgroups have loaded a panel; zeros before.
+    where : (int, int, int, int)
+        The panel's first row, which is its first column, the column behind its last, how many
+        workgroups hold it, and its number among those of `moves`: the one before it, if there is
+        one, is taken into account.
     """
-    first, stop, groups = where
+    (first, stop, groups, number), (board, counts) = where, told
     batch, group, PANEL = kl.group_id(0) // groups, kl.group_id(0) % groups, HOLDING.panel
     width, m = stop - first, a.shape[1] - first
-    held = loaded(a[batch], first, (group, width, m), HOLDING)
+    before = moves[batch, kl.maximum(number - 1, 0)], triangles[(number + 1) % 2, batch]
+    upper = kl.local((PANEL, PANEL), a.dtype)
+    extents = group, width, m
+    held = loaded_after(a[batch], upper, before, (first, extents, number > 0), HOLDING)
+    slot = counts.shape[0] // a.shape[0] * batch + first // NARROWEST
+    if groups > 1:
+        kl.barrier()
+        if kl.local_id(0) == 0:
+            kl.atomic_add(counts, slot, 1, order="release")
     rows_in_turn = kl.local((2, MOST_GROUPS + 1, PANEL), a.dtype)
     places_in_turn = kl.local((2, MOST_GROUPS), kl.i32)
     count = kl.minimum(width, m)
@@ -150,23 +166,105 @@ def eliminate_in_registers(
             if size == 0 and failures[batch] == 0:
                 failures[batch] = first + k + 1
         eliminate(held, known.rows[chosen], size, (k, pivot), HOLDING)
-    store(held, a[batch], triangles[batch], moves[batch], (first, width, m, count), HOLDING)
+    if groups > 1:  # rows go where others may have loaded from
+        if kl.local_id(0) == 0:
+            while kl.atomic_load(counts, slot, order="acquire") < groups:
+                pass
+        kl.barrier()
+    if number > 0 and group == 0:
+        for index in kl.workgroup_range(PANEL * PANEL):
+            i, j = index % PANEL, index // PANEL
+            if j < width:
+                a[batch, first - PANEL + i, first + j] = upper[i, j]
+    done = first, width, m, count
+    store(held, a[batch], triangles[number % 2, batch], moves[batch, number], done, HOLDING)
+
+
+@function
+def loaded_after(
+    matrix: kl.Array,
+    upper: kl.Array,
+    before: tuple[kl.Array, ...],
+    where: tuple[Any, ...],
+    HOLDING: Holding,
+) -> Any:
+    """The rows of a work-item as the panel before leaves them, whose U goes to `upper`."""
+    moves, (first, extents, follows), PANEL = before[0], where, HOLDING.panel
+    group, width, m = extents
+    SIZE = HOLDING.rows * HOLDING.items
+    sources, base = kl.local(SIZE, kl.i32), group * SIZE
+    for index in kl.workgroup_range(SIZE):
+        sources[index] = base + index
+    if follows:
+        kl.barrier()
+        for index in kl.workgroup_range(PANEL):
+            if moves[PANEL + index, 0] >= 0:
+                target = moves[PANEL + index, 1] - first - base
+                if target >= 0 and target < SIZE:
+                    sources[target] = moves[PANEL + index, 0] - first
+        solve_above(matrix, upper, before, (first, width), HOLDING)
+        kl.barrier()
+    held = loaded(matrix, first, extents, HOLDING, sources)
+    if follows:
+        for k in kl.range(PANEL, unroll=4):
+            for i in kl.static_range(HOLDING.rows):
+                # Without a branch, loads are under way together; nobody asks for rows beyond.
+                factor = matrix[first + kl.minimum(held.row(i), m - 1), first - PANEL + k]
+                for j in kl.static_range(PANEL):
+                    held.values[i, j] = held.values[i, j] - factor * upper[k, j]
+    return held
+
+
+@function
+def solve_above(
+    matrix: kl.Array,
+    upper: kl.Array,
+    before: tuple[kl.Array, ...],
+    where: tuple[kl.Scalar, ...],
+    HOLDING: Holding,
+) -> None:
+    """U of the panel before in the columns of this one; as `exchange_and_solve` does."""
+    (moves, triangle), (first, width), PANEL, kind = before, where, HOLDING.panel, matrix.dtype
+    STRIP = min(PANEL, HOLDING.items * SEGMENT // PANEL)
+    lower, x = kl.local((PANEL, PANEL), kind), kl.private(SEGMENT, kind)
+    for index in kl.workgroup_range(PANEL * PANEL, unroll=4):
+        lower[index % PANEL, index // PANEL] = triangle[index // PANEL, index % PANEL]
+    for start in kl.static_range(0, PANEL, STRIP):
+        row, column = kl.local_id(0) // STRIP * SEGMENT, start + kl.local_id(0) % STRIP
+        for i in kl.static_range(SEGMENT):
+            x[i] = 0
+            if row + i < PANEL and column < width:
+                x[i] = matrix[moves[row + i, 0], first + column]
+        kl.barrier()
+        substitute(lower, x, PANEL, True, STRIP)
+        for i in kl.static_range(SEGMENT):
+            if row + i < PANEL:
+                upper[row + i, column] = x[i]
 
 
 @function
 def loaded(
-    matrix: kl.Array, first: kl.Scalar, extents: tuple[kl.Scalar, ...], HOLDING: Holding
+    matrix: kl.Array,
+    first: kl.Scalar,
+    extents: tuple[kl.Scalar, ...],
+    HOLDING: Holding,
+    sources: kl.Array | None = None,
 ) -> Any:
-    """The rows of a work-item, zeros beyond the matrix and the panel."""
+    """The rows of a work-item, zeros beyond the matrix and the panel.
+
+    `sources` are rows that are loaded instead of those of a workgroup.
+    """
     group, width, m = extents
     values = kl.private((HOLDING.rows, HOLDING.panel), matrix.dtype)
     held = Held(values, kl.private(HOLDING.rows, kl.i32), first_row(group, HOLDING.rows))
     for i in kl.static_range(HOLDING.rows):
-        held.places[i] = held.row(i)
+        held.places[i] = source = held.row(i)
+        if sources is not None:
+            source = sources[kl.local_id(0) + i * kl.local_size(0)]
         for j in kl.static_range(HOLDING.panel):
-            values[i, j] = 0
-            if held.row(i) < m and j < width:
-                values[i, j] = matrix[first + held.row(i), first + j]
+            value = matrix[first + kl.minimum(source, m - 1), first + kl.minimum(j, width - 1)]
+            is_inside = (held.row(i) < m) & (j < width)
+            values[i, j] = kl.where(is_inside, value, kl.cast(0, matrix.dtype))
     return held
 
 
@@ -241,16 +339,13 @@ def eliminate(
     """
     (k, pivot), values = step, held.values
     zero, head = kl.cast(0, values.dtype), row[0]
-    is_small = size < kl.cast(_SMALLEST, size.dtype)
-    inverse = 1 / kl.where(is_small, kl.cast(1, values.dtype), head)
+    up, inverse = reciprocal_of(head, size)
     multiples = kl.private(HOLDING.rows, values.dtype)
     for i in kl.static_range(HOLDING.rows):
         place = held.places[i]
         held.places[i] = kl.where(place == pivot, k, kl.where(place == k, pivot, place))
         below, value = held.places[i] > k, values[i, 0]
-        factor = kl.where(below, value * inverse, value)
-        if below and size > 0 and is_small:
-            factor = value / head
+        factor = kl.where(below, value * up * inverse, value)
         multiples[i] = kl.where(below, factor, zero)
         values[i, 0] = factor
     for i in kl.static_range(HOLDING.rows):
@@ -269,7 +364,7 @@ def store(
     extents: tuple[kl.Scalar, ...],
     HOLDING: Holding,
 ) -> None:
-    """Stores rows where they were, L of pivots, and which rows are to move."""
+    """Stores rows where they belong, L of pivots, and which rows are to move."""
     first, width, m, count = extents
     PANEL = HOLDING.panel
     for i in kl.static_range(HOLDING.rows):
@@ -277,7 +372,7 @@ def store(
         for j in kl.static_range(PANEL):
             column = (j + count) % PANEL
             if row < m and column < width:
-                matrix[first + row, first + column] = held.values[i, j]
+                matrix[first + place, first + column] = held.values[i, j]
             if place < PANEL:
                 triangle[place, column] = held.values[i, j]
         moved = kl.where(place < PANEL, place, PANEL + row)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType
-from portable.linalg.factorisations.held_panel_kernels import MOST_GROUPS, Holding
+from portable.linalg.factorisations.held_panel_kernels import MOST_GROUPS, NARROWEST, Holding
 from portable.sim.launch import current
 
 _ITEMS: Final = (64, 256)
@@ -17,8 +17,6 @@ _HELD_BYTES: Final = 512
 """What each of them holds of it: half of the registers of an H200's compute unit."""
 
 _PANEL: Final = 32
-NARROWEST: Final = 8
-"""Columns of a panel at least."""
 
 
 class Share(NamedTuple):
@@ -28,15 +26,17 @@ class Share(NamedTuple):
     ----------
     holding : Holding
         What a work-item holds.
-    items : int
-        Work-items of a workgroup.
     groups : int
         Workgroups, which run at the same time.
     """
 
     holding: Holding
-    items: int
     groups: int
+
+    def teams(self, device: Device) -> int:
+        """Sub-groups of a workgroup; 0 where there are none."""
+        width = int(device.capabilities.sub_group_size)
+        return -(-self.holding.items // width) if width > 1 else 0
 
 
 def panel_of(kind: DType) -> int:
@@ -71,7 +71,7 @@ def share_for(device: Device, batch: int, rows: int, kind: DType) -> Share | Non
             panel //= 2
     if panel < NARROWEST or held * panel * kind.itemsize > _HELD_BYTES:
         return None
-    return Share(Holding(held, panel), items, groups)
+    return Share(Holding(held, panel, items), groups)
 
 
 def board_for(device: Device, batch: int, rows: int, kind: DType) -> Any:

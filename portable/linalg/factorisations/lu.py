@@ -129,10 +129,10 @@ def lu_solve(factors: LUFactors, b: ArrayT) -> ArrayT:
     sides = right_sides("lu_solve", lu, b)
     if not sides.size:
         return device.empty(sides.shape, kind)  # type: ignore[no-any-return]
-    made, given = factored_system(device, (sides.batch, n), kind, sides.columns)
+    made = factored_system(device, (sides.batch, n), kind, sides.columns)
     moved(device, lu, made.factors.lu, from_lead=sides.lead)
     copied(device, pivots[..., None, :], made.factors.pivots[:, None], from_lead=sides.lead)
-    copied(device, b[:, None] if sides.is_vector else b, given, from_lead=sides.lead)
+    copied(device, b[:, None] if sides.is_vector else b, made.sides, from_lead=sides.lead)
     made.run()
     return sides.result(device, made.sides)  # type: ignore[no-any-return]
 

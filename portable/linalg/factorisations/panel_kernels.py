@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.factorisations.layout import Layout
+
+_SMALL: Final = 2.0**-120
+_UP: Final = 2.0**100
+"""Pivots below the first are multiplied by the second, so that reciprocals do not overflow."""
 
 
 class Candidate(NamedTuple):
@@ -20,8 +24,27 @@ class Candidate(NamedTuple):
 @function
 def larger(x: Candidate, y: Candidate) -> Any:
     """The larger of two candidates; of equal ones the one above, as LAPACK takes."""
-    first = x.size > y.size or (x.size == y.size and x.row <= y.row)
+    first = kl.where(x.size == y.size, x.row <= y.row, x.size > y.size)
     return kl.where(first, x, y)
+
+
+@function
+def with_next(x: Candidate, size: kl.Scalar, row: kl.Scalar) -> Any:
+    """The larger of a candidate and one of a row below; never NaN."""
+    is_larger = size > x.size
+    return Candidate(kl.where(is_larger, size, x.size), kl.where(is_larger, row, x.row))
+
+
+@function
+def reciprocal_of(head: kl.Scalar, size: kl.Scalar) -> Any:
+    """``(up, inverse)``: a number over a pivot of a size is its product with both, in this order.
+
+    If the pivot is 0, it is the number itself.
+    """
+    one = kl.cast(1, head.dtype)
+    up = kl.where(size < kl.cast(_SMALL, size.dtype), kl.cast(_UP, head.dtype), one)
+    up = kl.where(size > 0, up, one)
+    return up, 1 / kl.where(size > 0, head * up, one)
 
 
 @function
@@ -65,7 +88,7 @@ def eliminate_panel(
     best = Candidate(kl.cast(-1, w.dtype.real), 0)
     for r in kl.workgroup_range(m):
         fetch_row(matrix, w, first, r, width, LAYOUT)
-        best = larger(best, Candidate(size_of(w[r, 0]), r))
+        best = with_next(best, size_of(w[r, 0]), r)
     for k in range(kl.minimum(width, m)):
         pivot = kl.workgroup_reduce(larger, best)
         if kl.local_id(0) == 0:
@@ -80,9 +103,11 @@ def eliminate_panel(
         kl.barrier()
         best = Candidate(kl.cast(-1, w.dtype.real), k + 1)
         after = kl.minimum(k + 1, PANEL - 1)
+        up, inverse = reciprocal_of(w[k, k], pivot.size)
         for r in kl.workgroup_range(k + 1, m):
-            eliminate_row(w, r, k, pivot.size, PANEL, LANES)
-            best = larger(best, Candidate(size_of(w[r, after]), r))
+            factor = w[r, k] * up * inverse
+            eliminate_row(w, r, k, factor, PANEL, LANES)
+            best = with_next(best, size_of(w[r, after]), r)
     kl.barrier()
     for r in kl.workgroup_range(m):
         store_row(matrix, w, first, r, width, LAYOUT)
@@ -123,12 +148,9 @@ def store_row(
 
 @function
 def eliminate_row(
-    w: kl.Array, r: kl.Scalar, k: kl.Scalar, size: kl.Scalar, PANEL: int, LANES: int
+    w: kl.Array, r: kl.Scalar, k: kl.Scalar, factor: kl.Scalar, PANEL: int, LANES: int
 ) -> None:
     """A row less its multiple of the pivot's row; the multiple takes its place in the column."""
-    factor = w[r, k]
-    if size > 0:
-        factor = factor / w[k, k]
     if LANES > 1:
         for part in kl.static_range(0, PANEL, LANES):
             numbers = kl.vector(*[part + lane for lane in range(LANES)])
@@ -147,18 +169,18 @@ def eliminate_row(
 def exchange_rows(
     a: kl.Array,
     pivots: kl.Array,
-    first: kl.Scalar,
-    stop: kl.Scalar,
+    panel: tuple[kl.Scalar, ...],
+    left_out: tuple[kl.Scalar, ...],
     strips: kl.Scalar,
     *,
     STRIP: int,
     LANES: int,
 ) -> None:
-    """Brings rows where a panel's pivots want them, in all columns but the panel's own.
+    """Brings rows where the pivots of a panel of columns want them, in all columns but some.
 
-    A work-item exchanges them in turn, by vectors, in a strip of columns. The panel is that of
-    columns from `first` to `stop`.
+    A work-item exchanges them in turn, by vectors, in a strip of columns.
     """
+    first, stop = panel
     batch, strip = kl.global_id(0) // strips, kl.global_id(0) % strips
     if batch < a.shape[0]:
         matrix, swaps = a[batch], pivots[batch]
@@ -167,8 +189,8 @@ def exchange_rows(
         for k in range(first, kl.minimum(stop, pivots.shape[1])):
             other = swaps[k]
             if other != k:
-                swap_parts(matrix, (k, other), begin, kl.minimum(end, first), LANES)
-                swap_parts(matrix, (k, other), kl.maximum(begin, stop), end, LANES)
+                swap_parts(matrix, (k, other), begin, kl.minimum(end, left_out[0]), LANES)
+                swap_parts(matrix, (k, other), kl.maximum(begin, left_out[1]), end, LANES)
 
 
 @function
@@ -181,45 +203,3 @@ def swap_parts(
         lower = kl.vload(matrix, rows[1], column, lanes=lanes)
         kl.vstore(matrix, rows[0], column, lower)
         kl.vstore(matrix, rows[1], column, upper)
-
-
-@kernel
-def order_rows(pivots: kl.Array, orders: kl.Array, *, HELD: int) -> None:
-    """``orders[batch, i]``: the row that exchanges in turn bring to place i.
-
-    A work-item of each workgroup follows the exchanges of a matrix, in local memory where up to
-    `HELD` rows have room there.
-    """
-    batch, m = kl.group_id(0), orders.shape[1]
-    order = kl.local(HELD, kl.i32)
-    if m <= HELD:
-        for i in kl.workgroup_range(m):
-            order[i] = i
-        kl.barrier()
-        if kl.local_id(0) == 0:
-            for k in range(pivots.shape[1]):
-                other = pivots[batch, k]
-                kept = order[k]
-                order[k] = order[other]
-                order[other] = kept
-        kl.barrier()
-        for i in kl.workgroup_range(m):
-            orders[batch, i] = order[i]
-    else:
-        for i in kl.workgroup_range(m):
-            orders[batch, i] = i
-        kl.barrier()
-        if kl.local_id(0) == 0:
-            for k in range(pivots.shape[1]):
-                other = pivots[batch, k]
-                kept = orders[batch, k]
-                orders[batch, k] = orders[batch, other]
-                orders[batch, other] = kept
-
-
-@kernel
-def gather_rows(b: kl.Array, orders: kl.Array, out: kl.Array) -> None:
-    """``out[batch, i] = b[batch, orders[batch, i]]``."""
-    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    if column < out.shape[2] and row < out.shape[1] and batch < out.shape[0]:
-        out[batch, row, column] = b[batch, orders[batch, row], column]

@@ -128,7 +128,8 @@ def reflect_in_registers(
         apply(held, shared, k, HOLDING)
     store(held, a[batch], v[batch], (first, width, m), field, HOLDING)
     if group == 0:
-        join_factors(shared.factor, width)
+        join_column(shared.factor, width - 1)
+        kl.barrier()
         for entry in kl.workgroup_range(PANEL * PANEL):
             i, j = entry // PANEL, entry % PANEL
             if i <= j and j < width:
@@ -194,12 +195,15 @@ def add_up(
             elif group == 0:
                 number = begin + groups * PANEL + index - PANEL
                 publish(board, number, shared.top[index - PANEL], mark)
+        if group == 0:
+            join_column(shared.factor, kl.maximum(k - 1, 0))
         for index in kl.workgroup_range((groups + 1) * PANEL):
             other = awaited(board, begin + index, mark, kind)
             shared.others[index // PANEL, index % PANEL] = other
         kl.barrier()
         make_reflector(shared, shared.others, (groups, k), shared.others[groups])
     else:
+        join_column(shared.factor, kl.maximum(k - 1, 0))
         make_reflector(shared, shared.parts, (shared.parts.shape[0], k), shared.top)
     kl.barrier()
 
@@ -307,18 +311,16 @@ def store(
 
 
 @function
-def join_factors(factor: kl.Array, width: kl.Scalar) -> None:
-    """T, a row a work-item, of its diagonal and the products below it.
+def join_column(factor: kl.Array, k: kl.Scalar) -> None:
+    """Column `k` of T, of its diagonal and the products below it.
 
-    A column is ``-tau T y``, of the products y of the reflectors before with this one.
+    It is ``-tau T y``, of the products y of the reflectors before with this one.
     """
-    for i in kl.workgroup_range(width):
-        for k in range(i + 1, width):
-            product = kl.cast(0, factor.dtype)
-            for j in kl.range(i, k, unroll=4):
-                product = product + factor[i, j] * factor[k, j]
-            factor[i, k] = -factor[k, k] * product
-    kl.barrier()
+    for i in kl.workgroup_range(k):
+        product = kl.cast(0, factor.dtype)
+        for j in kl.range(i, k, unroll=4):
+            product = product + factor[i, j] * factor[k, j]
+        factor[i, k] = -factor[k, k] * product
 
 
 @kernel
@@ -478,11 +480,10 @@ class _InRegisters(Triangularisation):
         reflectors, (batch, m) = self.reflectors, self.work.shape[:2]
         share = share_for(reflectors.device, int(batch), int(m) - first, reflectors.kind)
         assert share is not None
-        panel, width = share.holding.panel, int(reflectors.device.capabilities.sub_group_size)
-        teams = -(-share.items // width) if width > 1 else 0
+        panel, teams = share.holding.panel, share.teams(reflectors.device)
 
         def make(start: int, last: int) -> None:
-            reflect_in_registers[groups(int(batch) * share.groups), share.items](
+            reflect_in_registers[groups(int(batch) * share.groups), share.holding.items](
                 self.work, reflectors.v, reflectors.t, self.board,
                 (start, last, start % reflectors.wide, share.groups),
                 HOLDING=share.holding, TEAMS=teams,

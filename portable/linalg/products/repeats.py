@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from threading import local
 from typing import Any, Final, TypeVar
 
 from portable import recording
 from portable.backend import Device
 from portable.dtypes import DType
+from portable.errors import PortableError
 from portable.lang.launch.launch import Launcher
 from portable.linalg.products.gemm import gemm, prepare_gemm
 
@@ -90,7 +94,10 @@ def repeated(device: Device, work: Callable[[], object]) -> Callable[[], object]
         finally:
             _rooms.reset(token)
 
-    return device.replay(run) if device.capabilities.replays else _Repeated(run)
+    if not device.capabilities.replays:
+        return _Repeated(run)
+    _build_together(device, run)
+    return device.replay(run)
 
 
 def room_for(device: Device, role: str, shape: tuple[int, int, int], kind: DType) -> Any:
@@ -119,13 +126,40 @@ def room_for(device: Device, role: str, shape: tuple[int, int, int], kind: DType
     return whole[:, : shape[1], : shape[2]]
 
 
+_MOST_THREADS: Final = 16
+_built: Final[set[Hashable]] = set()
+"""What programs were built for, unless it is much: then it begins anew."""
+
+_MOST_BUILT: Final = 1 << 14
+
+
+def _build_together(device: Device, work: Callable[[], object]) -> None:
+    """Builds the programs of work that is to be done, in many threads: a compiler takes seconds.
+
+    Where that fails, or a program is missed, the work itself will build it, or tell why not.
+    """
+    if len(_built) > _MOST_BUILT:
+        _built.clear()
+    builder = _Builder()
+    with recording.watching(builder):
+        work()
+
+    def build(step: Callable[[], object]) -> None:
+        with suppress(PortableError), device.stream_scope():
+            step()
+
+    with ThreadPoolExecutor(min(_MOST_THREADS, len(builder.steps) or 1)) as pool:
+        for _ in pool.map(build, builder.steps):
+            pass
+
+
 class _Repeated:
     """Work that is done, then recorded, and then repeated by prepared launches."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._work: Final = work
         self._calls = 0
-        self._steps: tuple[Callable[[], None], ...] | None = None
+        self._steps: tuple[Callable[[], object], ...] | None = None
 
     def __call__(self) -> None:
         """Enqueue it."""
@@ -146,21 +180,26 @@ class _Recorder:
     """Prepares launches and products while they are made."""
 
     def __init__(self) -> None:
-        self.steps: list[Callable[[], None]] = []
+        self.steps: list[Callable[[], object]] = []
 
-    def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> None:
+    def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> bool:
         """Prepares a launch that is about to be made."""
         assert isinstance(launcher, Launcher)
         self.steps.append(launcher.prepare(*args, **constants))
+        return False
 
     def operation(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Prepares a product, and makes it."""
+        """Goes on with what an operation does, if it is no product."""
         if function is not gemm:
             return getattr(function, "__wrapped__", function)(*args, **kwargs)
+        self.product(args, kwargs)
+        return kwargs["out"]
+
+    def product(self, args: Any, kwargs: Any) -> None:
+        """Prepares a product, and makes it."""
         step = prepare_gemm(*args, **kwargs)
         self.steps.append(step)
         step()
-        return kwargs["out"]
 
     def applied(self, function: Any, name: str, operands: Sequence[Any], result: Any) -> None:
         """Nobody applies functions of numbers here."""
@@ -169,3 +208,32 @@ class _Recorder:
     def unseen(self, reads: Sequence[Any], writes: Sequence[Any]) -> None:
         """Nobody makes arrays that are not known by name here."""
         raise AssertionError("arrays are made")
+
+
+class _Builder(_Recorder):
+    """Gathers what builds programs, each once, instead of launching them."""
+
+    def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> bool:
+        """Notes a kernel, its constants, and what its arrays are."""
+        given = tuple(_form(x) for x in args)
+        key = launcher.kernel, launcher.key[1], tuple(constants.values()), given
+        self._note(key, partial(launcher.prepare, *args, **constants))
+        return True
+
+    def product(self, args: Any, kwargs: Any) -> None:
+        """Notes a product, whose extents decide on what is launched."""
+        extents = tuple(kwargs["out"].shape), args[0].shape[-1]
+        key = _form(args[0]), _form(args[1]), extents, kwargs["beta"] != 0
+        self._note(key, partial(prepare_gemm, *args, **kwargs))
+
+    def _note(self, key: Hashable, step: Callable[[], object]) -> None:
+        if key not in _built:
+            _built.add(key)
+            self.steps.append(step)
+
+
+def _form(x: Any) -> Any:
+    """What of an argument programs are made for, more or less."""
+    if not hasattr(x, "strides"):
+        return type(x)
+    return x.dtype, tuple(step == x.itemsize for step in x.strides)

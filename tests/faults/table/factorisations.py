@@ -16,7 +16,7 @@ BOARDS: Final = "portable.linalg.base.boards:"
 
 FACTORISATIONS: Final = (
     without_barrier(
-        DEFINITE + "eliminate_row",
+        DEFINITE + "eliminate_rows",
         0,
         1,
         "a row is read before it is handed over",
@@ -25,7 +25,7 @@ FACTORISATIONS: Final = (
     fault(
         "rows that are handed over have one place",
         DEFINITE + "cholesky_rows",
-        "handed[k % 2]",
+        "handed[band % 2]",
         "handed[0]",
         "positive_definite_by_tiles",
         "race",
@@ -60,6 +60,28 @@ FACTORISATIONS: Final = (
         "a_system_of_equations_through_memory",
     ),
     without_barrier(
+        HELD + "eliminate_in_registers",
+        0,
+        2,
+        "a workgroup says that it has loaded a panel before all have",
+        "panels_of_pivots_by_several_workgroups",
+    ),
+    without_barrier(
+        HELD + "eliminate_in_registers",
+        1,
+        2,
+        "rows are stored before all workgroups have loaded theirs",
+        "panels_of_pivots_by_several_workgroups",
+    ),
+    fault(
+        "rows are stored where others load, who said nothing",
+        HELD + "eliminate_in_registers",
+        "kl.atomic_load(counts, slot, order='acquire') < groups",
+        "kl.atomic_load(counts, slot) < groups",
+        "panels_of_pivots_by_several_workgroups",
+        "race",
+    ),
+    without_barrier(
         HELD + "hand_over",
         0,
         2,
@@ -71,6 +93,27 @@ FACTORISATIONS: Final = (
         1,
         2,
         "a pivot's row is read before it is handed over",
+        "a_system_of_equations",
+    ),
+    without_barrier(
+        HELD + "loaded_after",
+        0,
+        2,
+        "rows that a panel has moved are overwritten by others",
+        "a_system_of_equations",
+    ),
+    without_barrier(
+        HELD + "loaded_after",
+        1,
+        2,
+        "rows of U are taken before they are solved for",
+        "a_system_of_equations",
+    ),
+    without_barrier(
+        HELD + "solve_above",
+        0,
+        1,
+        "a panel's triangle is solved with before it is there",
         "a_system_of_equations",
     ),
     fault(
@@ -140,7 +183,7 @@ FACTORISATIONS: Final = (
         "panels_of_reflectors_by_several_workgroups",
     ),
     without_barrier(
-        REFLECTORS + "join_factors",
+        REFLECTORS + "reflect_in_registers",
         0,
         1,
         "factors of reflectors are stored before they are joined",
