@@ -46,7 +46,7 @@ def test_questions_are_found() -> None:
     }
     for text, what in asked.items():
         assert what in [found for _, found in questions(text)], text
-    assert not list(questions('x.dtype.kind == "f" and can.lone_work_items'))
+    assert not list(questions('x.dtype.kind == "f" and can.single_work_items'))
 
 
 def test_operations_ask_for_capabilities() -> None:

@@ -370,7 +370,7 @@ def _capabilities() -> Capabilities:
         vector_bytes=vector_bytes,
         vector_registers=processor.vector_registers(),
         vectorizes_work_items=True,
-        lone_work_items=True,
+        single_work_items=True,
         streaming_stores=True,
         compressed_bytes=64 if vector_bytes == 64 else 0,
         float_atomics=True,

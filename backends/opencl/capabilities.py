@@ -23,11 +23,11 @@ from portable.dtypes import float32, float64, int32
 from portable.lang.emit.avx512 import compress_definition, count_definition
 from portable.lang.emit.opencl import COVER
 from portable.lang.ir.types import Vector
-from portable_backends.common.compiled_apart import Apart
+from portable_backends.common.isolated_compiler import IsolatedCompiler
 from portable_backends.opencl.probes import (
     ITEMS,
     answer,
-    asked_apart,
+    asked_isolated,
     copies_in_bulk,
     largest_array,
     output_of,
@@ -85,7 +85,7 @@ def compresses(device: cl.Device, source: str) -> bool:
     pyopencl.Error
         If there is no room for a context, or a kernel that was compiled cannot be run.
     """
-    if not Apart(device).takes(source, _OPTIONS):
+    if not IsolatedCompiler(device).takes(source, _OPTIONS):
         return False
     out = output_of(cl.Context([device]), source, 1, _OPTIONS)
     x, chosen = np.arange(1, 17, dtype=np.uint32), np.arange(16) * 5 % 7 < 3
@@ -129,7 +129,7 @@ void probe(__global const uint *x, __global uint *out) {{
 @kept_in_process
 def has_warpgroups(device: cl.Device) -> bool:
     """Whether a device's driver takes programs with warpgroup instructions, and they multiply."""
-    return bool(remembered(device, _SOURCE, lambda: asked_apart(__name__, device), 0))
+    return bool(remembered(device, _SOURCE, lambda: asked_isolated(__name__, device), 0))
 
 
 def multiplies(device: cl.Device) -> bool:
@@ -214,7 +214,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         compute_units=int(device.max_compute_units),
         vector_bytes=vector_bytes,
         vectorizes_work_items=cpu and platform_word(device) == "intel",
-        lone_work_items=cpu,
+        single_work_items=cpu,
         cache_line=int(device.global_mem_cacheline_size) or _FALLBACK_LINE,
         streaming_stores=cpu,
         compressed_bytes=partial(compressed_bytes, device) if cpu else 0,

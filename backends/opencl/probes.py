@@ -21,7 +21,7 @@ import pyopencl as cl
 
 from portable.lang.emit.opencl import COVER
 from portable.system import cache
-from portable_backends.common.compiled_apart import described, in_process, named
+from portable_backends.common.isolated_compiler import described, in_process, named
 
 # Programs with instructions of one generation of NVIDIA's GPUs alone, those of ``sm_90a``.
 #
@@ -120,7 +120,7 @@ def remembered(
     return result
 
 
-def asked_apart(module: str, device: cl.Device) -> bool | None:
+def asked_isolated(module: str, device: cl.Device) -> bool | None:
     """What a module answers of a device in a process of its own, which drivers may end.
 
     None if there can be no such process, or if it does not get that far.

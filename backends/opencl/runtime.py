@@ -25,9 +25,9 @@ from portable.errors import (
 from portable.profiling import timeline
 from portable.system import cache
 from portable_backends.common import drivers
-from portable_backends.common.compiled_apart import Apart
 from portable_backends.common.devices import check
 from portable_backends.common.gate import Gate, wait_listening
+from portable_backends.common.isolated_compiler import IsolatedCompiler
 from portable_backends.opencl.capabilities import is_cpu
 from portable_backends.opencl.executable import OpenCLExecutable
 from portable_backends.opencl.probes import is_covered, quiet, uncovered
@@ -355,7 +355,7 @@ class Runtime:
         What GPUs' drivers call a binary may be intermediate code, which is compiled once more.
         """
         if program.hazards:
-            binary, options = Apart(self.device).compile(program, options)
+            binary, options = IsolatedCompiler(self.device).compile(program, options)
             loaded = self._load(binary) if binary else None
             if loaded is not None:
                 cache.store(name, binary)

@@ -261,8 +261,8 @@ class SYCLDevice(Device):
 
     def compile(self, program: Program) -> Executable:
         """Compile by SYCL, in each process anew; an error carries the OpenCL driver's log."""
-        from portable_backends.common.compiled_apart import Apart
         from portable_backends.common.devices import check
+        from portable_backends.common.isolated_compiler import IsolatedCompiler
         from portable_backends.opencl.runtime import options_for
 
         _GATE.pass_through()
@@ -270,7 +270,7 @@ class SYCLDevice(Device):
         check(program, self.capabilities)
         options = options_for(self._twin, self.capabilities, program.flags)
         if program.hazards:
-            options = Apart(self._twin).options(program, options)
+            options = IsolatedCompiler(self._twin).options(program, options)
         try:
             built = _create(self.sycl_queue, program.source, " ".join(options))
         except Exception as error:  # noqa: BLE001  (its name differs among versions)

@@ -21,6 +21,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.operands import kind_of, number_for, with_scalar
 from portable.primitives.base.recipe import Launch, Plans, Recipe, repeatable
 from portable.primitives.base.storage import Storage
+from portable.primitives.maps.elementwise import check_arrays, check_operands
 from portable.primitives.maps.elementwise_kernel import (
     ABOVE,
     BELOW,
@@ -31,7 +32,6 @@ from portable.primitives.maps.elementwise_kernel import (
     spaced,
     triangle,
 )
-from portable.primitives.maps.engine import check_arrays, check_operands
 from portable.primitives.maps.work import vector_lanes, work_of
 from portable.primitives.moves.copying import copy_in
 from portable.recording import taped
@@ -113,7 +113,7 @@ def _progression(
 ) -> Launch:
     """The launch for arithmetic progressions alike."""
     lanes = 1
-    if device.capabilities.lone_work_items:
+    if device.capabilities.single_work_items:
         lanes = vector_lanes((kind, stored), shape[0], device.capabilities)
     chunk, _, ndrange, group = work_of(shape, lanes, device.capabilities, strided=False)
     number = number_for(0, kind)

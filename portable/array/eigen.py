@@ -13,7 +13,7 @@ import numpy as np
 from portable.array.array import Array
 from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
-from portable.primitives.maps.engine import check_arrays
+from portable.primitives.maps.elementwise import check_arrays
 from portable.recording import taped
 
 

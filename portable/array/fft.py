@@ -24,7 +24,7 @@ from portable.array.functions.joining import roll
 from portable.array.functions.manipulation import astype
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.operands import normalized_axes, normalized_axis
-from portable.primitives.maps.engine import check_arrays, check_operands
+from portable.primitives.maps.elementwise import check_arrays, check_operands
 
 __all__ = [
     "fft",

@@ -35,7 +35,7 @@ from portable.linalg.spectral import by_values, decompositions
 from portable.primitives.base.operands import normalized_axes, promoted_on, reduced_shape
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
-from portable.primitives.maps.engine import check_arrays, check_operands, recorded
+from portable.primitives.maps.elementwise import check_arrays, check_operands, recorded
 from portable.primitives.maps.work import Operation
 from portable.primitives.moves.copying import converted
 from portable.recording import taped

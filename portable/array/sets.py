@@ -15,7 +15,7 @@ from portable.errors import DTypeError
 from portable.primitives.base.operands import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage
-from portable.primitives.maps.engine import check_arrays, check_operands
+from portable.primitives.maps.elementwise import check_arrays, check_operands
 from portable.primitives.moves.copying import converted, reshaped
 from portable.primitives.sorts.distinct import Distinct, Wanted, distinct_of
 from portable.primitives.sorts.sorting_kernels import member

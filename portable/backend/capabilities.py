@@ -83,7 +83,7 @@ class Capabilities:
         where nobody says (`most_vectors` tells then what to reckon with).
     vectorizes_work_items : bool
         Whether the compiler spreads a CPU's vector lanes over work-items by itself.
-    lone_work_items : bool
+    single_work_items : bool
         How work-items are best used. True: few of them, each a workgroup of its own with long loops
         over vectors, as on processors. False: many that share a workgroup's work, neighbours
         reading neighbouring memory, as on GPUs.
@@ -143,7 +143,7 @@ class Capabilities:
     vector_bytes: int = 16
     vector_registers: int = 0
     vectorizes_work_items: bool = False
-    lone_work_items: bool = False
+    single_work_items: bool = False
     cache_line: int = 64
     streaming_stores: bool = False
     compressed_bytes: Asked = Asked()

@@ -66,7 +66,7 @@ def _precisions(can: Capabilities) -> str:
 FORMAT: Final = 1
 """Counts changes after which older files can no longer be read."""
 
-_OF_PROCESSORS: Final = {"lone_work_items": True, "streaming_stores": True}
+_OF_PROCESSORS: Final = {"single_work_items": True, "streaming_stores": True}
 """What files on processors lack that were written before there were such capabilities."""
 
 _FOLDER: Final = "PORTABLE_PROFILES"

@@ -155,7 +155,7 @@ def _plane(x: Any, w: Any, stride: int, padding: int) -> Any:
 
 
 def _sizes(capabilities: Capabilities) -> Sequence[Size]:
-    if capabilities.lone_work_items:
+    if capabilities.single_work_items:
         return [(64, 112, 112, 64, 1), (256, 50, 50, 256, 1), (192, 12, 12, 256, 1)]
     return [(128, 112, 112, 128, 64), (256, 50, 50, 512, 64), (64, 112, 112, 64, 64)]
 

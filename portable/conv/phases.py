@@ -188,7 +188,7 @@ def make_from_phases(
 
 def _is_one_product(device: Device, shape: Geometry, epilogue: Epilogue) -> bool:
     """Whether windows go together as one product, and nothing else is done to their sums."""
-    crowd = not device.capabilities.lone_work_items
+    crowd = not device.capabilities.single_work_items
     return crowd and goes_by_windows(shape) and epilogue == Epilogue()
 
 
@@ -213,7 +213,7 @@ def _make_by_windows(
 
 def _pays_to_turn(device: Device, shape: Geometry, given: Settings, count: int) -> bool:
     """Whether phases are made with channels last: each would copy all gradients by itself."""
-    crowd = not device.capabilities.lone_work_items
+    crowd = not device.capabilities.single_work_items
     deep = min(shape.channels, shape.filters) // shape.groups >= _FEWEST_TURNED
     return crowd and deep and count > 1 and given.layout == "NCHW"
 

@@ -105,7 +105,7 @@ def chosen(
         if known in _ACCURATE:
             return cast(Algorithm, known)
         by_windows = layout == "NCHW" and not weights and goes_by_windows(shape, written=True)
-        if by_windows and not capabilities.lone_work_items:
+        if by_windows and not capabilities.single_work_items:
             return "direct"
         return _best(capabilities, shape, kind)
     if algorithm.startswith("winograd") and not suits_winograd(shape, int(algorithm[-1])):
@@ -125,7 +125,7 @@ def _best(capabilities: Capabilities, shape: Geometry, kind: DType) -> Algorithm
 
     So do few channels a group, which are bound by memory.
     """
-    few = has_few_channels(shape, not capabilities.lone_work_items)
+    few = has_few_channels(shape, not capabilities.single_work_items)
     if kind.itemsize == 2 or few or not suits_winograd(shape):
         return "direct"
     by = _DEDICATED if capabilities.local_memory_dedicated else _CACHED
@@ -293,7 +293,7 @@ class Asked(NamedTuple):
     @property
     def alone(self) -> bool:
         """Whether work-items have a processor's core to themselves."""
-        return self.device.capabilities.lone_work_items
+        return self.device.capabilities.single_work_items
 
     @property
     def wide(self) -> bool:

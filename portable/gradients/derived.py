@@ -184,7 +184,7 @@ def in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
         capabilities,
         matrix_units=frozenset(),
         async_copy=frozenset(),
-        lone_work_items=False,
+        single_work_items=False,
         vector_bytes=1,
     )
     made = lower(kernel, plain)

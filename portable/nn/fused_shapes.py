@@ -91,7 +91,7 @@ def _require(holds: bool, what: str) -> None:
 
 def _on_processor(can: Capabilities) -> bool:
     """Whether a workgroup is one work-item with wide registers."""
-    return can.lone_work_items
+    return can.single_work_items
 
 
 def products(layout: Layout) -> int:

@@ -52,7 +52,7 @@ class _CrossEntropy(LossPass):
 
     def __init__(self, device: Device, loss: CrossEntropyLoss, kind: DType) -> None:
         self._smoothing = float(loss.label_smoothing)
-        self._lone = device.capabilities.lone_work_items
+        self._lone = device.capabilities.single_work_items
         self._losses, self._hits = (device.empty((_MAX_GROUPS,), kind.register) for _ in range(2))
 
     def __call__(self, batch: Batch) -> Sums:

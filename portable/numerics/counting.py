@@ -362,7 +362,7 @@ def _counted(x: Any, edges: Any, weights: Any, bins: int, scale: float | None = 
     if not bins or not x.shape[0]:
         return totals
     n, can = int(x.shape[0]), device.capabilities
-    items = 1 if can.lone_work_items else _WORKGROUP
+    items = 1 if can.single_work_items else _WORKGROUP
     groups_wanted = max(can.compute_units, 1) * _GROUPS_A_UNIT
     each = max(-(-n // (groups_wanted * items)), _FEWEST_EACH)
     count[groups(-(-n // (each * items))), items](

@@ -19,7 +19,7 @@ from portable.primitives.base.operands import normalized_axes, operation, promot
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Borrowed, Storage, released, stored
 from portable.primitives.elements import Elements, How, map_elements
-from portable.primitives.maps.engine import applied
+from portable.primitives.maps.elementwise import applied
 from portable.primitives.maps.work import conversion_to
 
 _CHUNK: Final = 4096
@@ -75,7 +75,7 @@ def _write_map(
     out = tuple(recipe.empty(arrays[0].shape, kind) for kind in kinds)
     size = arrays[0].size
     if size:
-        alone = arrays[0].device.capabilities.lone_work_items
+        alone = arrays[0].device.capabilities.single_work_items
         chunk, group = (_CHUNK, 1) if alone else (1, _GROUP)
         recipe.launch(map_elements, -(-size // chunk), group, arrays, out, HOW=how, CHUNK=chunk)
     return recipe.finish(*out)

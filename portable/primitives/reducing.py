@@ -471,7 +471,7 @@ def segmented_reduce(
     if not count:
         return out
     how = {"OP": totals.op, "KIND": kind.register, "NEUTRAL": totals.neutral.item()}
-    if device.capabilities.lone_work_items:
+    if device.capabilities.single_work_items:
         items = min(max(device.capabilities.compute_units, 1) * 8, count)
         segments_by_item[items, 1](x, offsets, out, -(-count // items), **how)
     elif int(x.shape[0]) < _LONG * count:

@@ -163,7 +163,7 @@ def _by_elements(
     x = arrays[0]
     how, lead = totals.how(x.ndim - 1), x.shape[:-1]
     capabilities = x.device.capabilities
-    ahead = 1 if capabilities.lone_work_items else _AHEAD
+    ahead = 1 if capabilities.single_work_items else _AHEAD
     section, fields = _section(prod(lead), x.shape[-1], capabilities), (*arrays, *out)
     vectors = ahead > 1 and all(
         a.dtype.kind in "iuf" and a.strides[-1] == a.dtype.itemsize for a in fields
@@ -185,7 +185,7 @@ def _by_elements(
 def _launch(recipe: Recipe, args: tuple[Any, ...], how: How, scan: Scan) -> None:
     x = args[0][0]
     capabilities = x.device.capabilities
-    group = 1 if capabilities.lone_work_items else _width(x.shape[-1], scan.ahead, capabilities)
+    group = 1 if capabilities.single_work_items else _width(x.shape[-1], scan.ahead, capabilities)
     groups = prod(x.shape[:-1]) * -(-x.shape[-1] // scan.section)
     recipe.launch(scan_elements, groups * group, group, *args, HOW=how, SCAN=scan)
 
@@ -199,7 +199,7 @@ def _section(rows: int, length: int, capabilities: Capabilities) -> int:
     """Elements of a row for a workgroup: such that all compute units have work."""
     wanted = -(-capabilities.compute_units * _GROUPS_PER_UNIT // rows)
     section = max(power_of_two(-(-length // wanted)), _SHORTEST)
-    if capabilities.lone_work_items:
+    if capabilities.single_work_items:
         return section
     return min(section, _MOST_TILES * _width(length, _AHEAD, capabilities) * _AHEAD)
 

@@ -20,8 +20,8 @@ def _by(alone: T, together: T, whole: int | None = 1) -> Callable[[Capabilities]
 
     @lru_cache(maxsize=256)
     def suited(capabilities: Capabilities) -> T:
-        if capabilities.lone_work_items or whole is None:
-            return alone if capabilities.lone_work_items else together
+        if capabilities.single_work_items or whole is None:
+            return alone if capabilities.single_work_items else together
         shares: Any = together
         group = min(shares.group, capabilities.max_workgroup) // whole * whole
         return shares._replace(group=group)  # type: ignore[no-any-return]

@@ -215,7 +215,7 @@ class CSR:
     def _starts(self) -> Any:
         """Where even shares begin if rows are uneven, found at the first product; None else."""
         longest = longest_shared(self.shape[0], self.nnz)
-        if self.nnz <= longest or self.device.capabilities.lone_work_items:
+        if self.nnz <= longest or self.device.capabilities.single_work_items:
             return None
         xp = namespace_of(self.offsets)
         uneven = bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))

@@ -361,7 +361,7 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any
     if not rows:
         return out
     a, acc = Rows(data, columns, offsets), kind.register
-    if device.capabilities.lone_work_items:
+    if device.capabilities.single_work_items:
         items, share = _shares(device, rows + numbers)
         csr_share_by_vector[items, 1](a, x, out, share, ACC=acc)
         return out
@@ -439,7 +439,7 @@ def by_matrix(data: Any, columns: Any, offsets: Any, x: Any) -> Any:
     if not rows or not width:
         return out
     a, acc = Rows(data, columns, offsets), kind.register
-    if device.capabilities.lone_work_items:
+    if device.capabilities.single_work_items:
         items, share = _shares(device, rows + int(data.shape[0]))
         lanes = 1 if kind.is_complex else max(device.capabilities.vector_bytes // acc.itemsize, 1)
         csr_share_by_matrix[items, 1](a, x, out, share, ACC=acc, LANES=lanes)

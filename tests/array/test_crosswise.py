@@ -13,7 +13,7 @@ import portable
 import portable.array as xp
 from portable.backend import Device
 from portable.primitives.maps import work
-from portable.primitives.maps.engine import _plans
+from portable.primitives.maps.elementwise import _plans
 
 RNG = np.random.default_rng(0)
 SHAPES = [(40, 70), (17, 16), (131, 83), (600, 37), (1, 20), (20, 1), (0, 20), (20, 0)]

@@ -17,8 +17,8 @@ import portable.array as xp
 from portable.array.base.operations import OPERATIONS
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
-from portable.primitives.maps import engine, work
-from portable.primitives.maps.engine import _lies_crosswise
+from portable.primitives.maps import elementwise, work
+from portable.primitives.maps.elementwise import _lies_crosswise
 from portable_backends.simulator.backend import ArraySimulatorDevice
 
 QUICK = settings(
@@ -142,7 +142,7 @@ def test_results_that_pass_the_caches_by(
     monkeypatch.setattr(work, "_STREAMED", 0)
     a = np.random.default_rng(0).integers(-9, 9, (5, 139)).astype(dtype)
     x = ours.from_numpy(a)
-    engine._plans.clear()
+    elementwise._plans.clear()
     close(x + x[0], a + a[0])
     close(x[:, 3:] * 2, a[:, 3:] * 2)
     y = xp.zeros((5, 141), dtype=x.dtype, device=ours)
@@ -150,7 +150,7 @@ def test_results_that_pass_the_caches_by(
     close(y, np.pad(a, ((0, 0), (1, 1))))
     y += 1
     close(portable.fuse(lambda u: 2 * (u + 1))(y), 2 * (np.pad(a, ((0, 0), (1, 1))) + 2))
-    engine._plans.clear()
+    elementwise._plans.clear()
 
 
 def test_python_numbers_are_weak(ours: Device) -> None:

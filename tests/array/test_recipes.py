@@ -14,7 +14,7 @@ from portable.array.base.operations import OPERATIONS
 from portable.backend import Device
 from portable.dtypes import float32
 from portable.primitives.base.recipe import Number, Recipe, repeatable
-from portable.primitives.maps.engine import applied, recorded
+from portable.primitives.maps.elementwise import applied, recorded
 
 
 class Line(NamedTuple):

@@ -328,8 +328,8 @@ def test_who_asks_for_warpgroups_lives_on(monkeypatch: pytest.MonkeyPatch, openc
     device = opencl._runtime.device
     offered = "wgmma.f16" in opencl.capabilities.matrix_units
     name = opencl_warpgroups.__name__
-    assert opencl_probes.asked_apart(name, device) is offered
+    assert opencl_probes.asked_isolated(name, device) is offered
     for status, answer in ((0, True), (1, None), (-6, False)):
         ended = SimpleNamespace(returncode=status)
         monkeypatch.setattr(opencl_probes, "in_process", lambda *given, x=ended: x)
-        assert opencl_probes.asked_apart(name, device) is answer
+        assert opencl_probes.asked_isolated(name, device) is answer

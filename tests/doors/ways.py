@@ -66,11 +66,11 @@ def _any(_: Device) -> bool:
 
 
 def _alone(device: Device) -> bool:
-    return device.capabilities.lone_work_items
+    return device.capabilities.single_work_items
 
 
 def _crowd(device: Device) -> bool:
-    return not device.capabilities.lone_work_items
+    return not device.capabilities.single_work_items
 
 
 def _compiled_alone(device: Device) -> bool:
@@ -260,7 +260,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
-    "copy_alone eliminate_in_registers exchange_and_solve eliminate_panel "
+    "copy_single eliminate_in_registers exchange_and_solve eliminate_panel "
     "exchange_rows "
     "narrow_product part_rows part_squares add_parts solve_strips solve_segments "
     "diagonal_products": "tests/linalg/test_lu.py",

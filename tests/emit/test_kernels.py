@@ -202,7 +202,7 @@ def test_options_become_flags() -> None:
     assert set(generate(kernel, HIP).flags) >= {"-ffp-contract=off", "-ffast-math"}
 
 
-def test_intel_compiles_lone_work_items_of_processors_once() -> None:
+def test_intel_compiles_single_work_items_of_processors_once() -> None:
     processor, gpu = (portable.device(f"simulator:{x}").capabilities for x in ("intel-cpu", "arc"))
     lone, crowd = (replace(loop_kernel(1), workgroup=(items, 1, 1)) for items in (1, 64))
     hint = "__attribute__((intel_vec_len_hint(1)))"

@@ -36,7 +36,7 @@ def panels(capabilities: Capabilities, dtype: str, *, turned: bool) -> list[Prog
     shape = dense_shape(choice, choice["BANDWIDTH"], kind, capabilities)
     a, v = np.empty((9, 9), kind.numpy), np.empty((9, shape.panel), kind.numpy)
     t, counts = np.empty((9, shape.panel, shape.panel), kind.numpy), np.empty(9, np.int32)
-    how = {"SHAPE": shape, "UNIT": shape.panel, "TURNED": turned}
+    how = {"SHAPE": shape, "UNIT": shape.panel, "TRANSPOSED": turned}
     arrays, place, level = (a, Reflectors(v, t, counts)), Panel(0, 0, 8), Level(0, 2, 1)
     items, workgroup = (*shape.items, 1), (shape.workgroup, 1, 1)
     return [
@@ -59,12 +59,14 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
     )
     search = Search(30, left=2, split=3, lanes=1, vectors=1, integer=integer)
     return [
-        program(load_dense, capabilities, TILE, given, d, a, None, None, TARGET=20, TURNED=True),
+        program(
+            load_dense, capabilities, TILE, given, d, a, None, None, TARGET=20, TRANSPOSED=True
+        ),
         program(clear_below, capabilities, TILE, a),
         program(store_band, capabilities, TILE, a, d, a, d, 8.0, TARGET=20),
         program(store_values, capabilities, LINE, a, d, a, TARGET=20, REVERSED=True),
         program(jacobi_svdvals, capabilities, (20, 1, 1), batch, a, d, SHAPE=small),
-        program(load_dense, capabilities, TILE, given, d, a, d, 8.0, TARGET=20, TURNED=True),
+        program(load_dense, capabilities, TILE, given, d, a, d, 8.0, TARGET=20, TRANSPOSED=True),
         program(bidiagonalize, capabilities, LINE, a, scratch, d, d, 0, 1, SHAPE=direct),
         program(bisect, capabilities, LINE, a, table, d, d, SEARCH=search),
     ]

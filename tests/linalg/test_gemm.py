@@ -599,7 +599,7 @@ def test_calls_alike_whose_sums_are_in_parts(
     device: Device, monkeypatch: pytest.MonkeyPatch, in_place: bool
 ) -> None:
     """Launched again without a plan, what adds the parts up too; an overlap is still refused."""
-    if device.interprets or not device.capabilities.lone_work_items:
+    if device.interprets or not device.capabilities.single_work_items:
         pytest.skip("the simulator recognises no launches, and others cut such sums by a model")
     checked = products_checked(monkeypatch)
     rng = np.random.default_rng(0)

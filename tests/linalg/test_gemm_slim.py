@@ -81,7 +81,7 @@ def test_views_and_results_that_are_given(device: Device) -> None:
 
 def test_which_products_are_slim() -> None:
     alone = replace(load("intel-cpu").capabilities, compute_units=2)
-    crowd = replace(alone, lone_work_items=False)
+    crowd = replace(alone, single_work_items=False)
     small = slim_for(alone, float32, (10_000, 8, 8), 8)
     assert small is not None
     assert small[0].lanes == 8

@@ -26,11 +26,11 @@ CUT = {
 @pytest.mark.parametrize("kernel", CUT)
 @pytest.mark.parametrize("alone", [False, True])
 def test_every_device_has_a_choice(kernel: str, alone: bool) -> None:
-    found = CUT[kernel](made_up(lone_work_items=alone, max_workgroup=1024))
+    found = CUT[kernel](made_up(single_work_items=alone, max_workgroup=1024))
     assert (found.group == 1) == alone
 
 
 def test_workgroups_are_no_larger_than_a_device_has_them() -> None:
-    small = made_up(lone_work_items=False, max_workgroup=64)
+    small = made_up(single_work_items=False, max_workgroup=64)
     for found in (tuning.shares_for, tuning.columns_for, tuning.rows_for, tuning.row_shares_for):
         assert found(small).group == 64

@@ -74,7 +74,7 @@ def test_profiles_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_files_of_processors_may_leave_out_how_work_items_are_used() -> None:
     found = json.loads(written("--json", "simulator:intel-cpu"))
-    for name in ("lone_work_items", "streaming_stores", "cache_line"):
+    for name in ("single_work_items", "streaming_stores", "cache_line"):
         del found["devices"][0]["capabilities"][name]
     (older,) = profiles.read(json.dumps(found), "the file")
     assert older.capabilities == profiles.load("intel-cpu").capabilities

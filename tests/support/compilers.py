@@ -224,7 +224,7 @@ class OpenCLDevice:
             local_memory=device.local_mem_size,
             local_memory_opt_in=device.local_mem_size,
             local_memory_dedicated=False,
-            lone_work_items=True,
+            single_work_items=True,
             streaming_stores=True,
             max_workgroup=device.max_work_group_size,
             max_workgroup_shape=tuple(device.max_work_item_sizes),

@@ -11,7 +11,7 @@ from portable.dtypes import DType, float64
 from portable.lang.function import function
 from portable.primitives.base.operands import WORDS_OF_UFUNCS
 from portable.primitives.base.storage import Storage
-from portable.primitives.maps import engine
+from portable.primitives.maps import elementwise
 from portable.primitives.maps.work import Expression, Operation
 
 # What element-wise operations on real numbers mean to a kernel, where no word says it.
@@ -122,8 +122,8 @@ class _Apply(Protocol):
     ) -> ArrayT: ...
 
 
-apply: Final[_Apply] = engine.apply
-"""`portable.primitives.maps.engine.apply`, whose results are of its operands' class."""
+apply: Final[_Apply] = elementwise.apply
+"""`portable.primitives.maps.elementwise.apply`, whose results are of its operands' class."""
 
 
 def is_expression(x: object) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.array.base.operations import OPERATIONS
 from portable.primitives.base.storage import Storage
-from portable.primitives.maps.engine import apply
+from portable.primitives.maps.elementwise import apply
 from portable.primitives.maps.work import Expression, Operation
 
 

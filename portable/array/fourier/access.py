@@ -221,7 +221,7 @@ def element(
         first, end = x[*row, 2 * j], x.shape[x.ndim - 1]
         second = x[*row, kl.minimum(2 * j + 1, end - 1)]
         return kl.complex(first, kl.where(2 * j + 1 < end, second, second * 0))
-    if FORM in (WITHIN, BESIDE) and not x.dtype.is_complex and not kl.target.lone_work_items:
+    if FORM in (WITHIN, BESIDE) and not x.dtype.is_complex and not kl.target.single_work_items:
         both = kl.vload(x, *pair_of(row, j, 0, FORM), lanes=2, axis=-1 if FORM == WITHIN else -2)
         return kl.complex(both[0], both[1])
     if FORM is not None and not x.dtype.is_complex:
@@ -493,7 +493,7 @@ def put(
     elif FORM == HALVED:
         x[*row, k] = z.real
         x[*row, extent(x, FORM) + k] = z.imag
-    elif FORM in (WITHIN, BESIDE) and not kl.target.lone_work_items:
+    elif FORM in (WITHIN, BESIDE) and not kl.target.single_work_items:
         pair = kl.vector(z.real, z.imag)
         kl.vstore(x, *pair_of(row, k, 0, FORM), pair, axis=-1 if FORM == WITHIN else -2)
     elif FORM is not None:

@@ -69,7 +69,7 @@ class Halves(NamedTuple):
 
 def halves_for(capabilities: Capabilities) -> Halves:
     """How a device recombines rows."""
-    alone = capabilities.lone_work_items
+    alone = capabilities.single_work_items
     return Halves(1, 1024) if alone else Halves(min(256, capabilities.max_workgroup), 1)
 
 
@@ -308,7 +308,7 @@ def transform_to_real(
     """
     half, target = n // 2, as_pairs(out)
     last = PassOptions(scale=options.scale, parts=PAIRED)
-    if not x.device.capabilities.lone_work_items or (
+    if not x.device.capabilities.single_work_items or (
         is_smooth(half) and is_one_pass(x, target, half, kind)
     ):
         turns = _turns(recipe, x, kind, half)

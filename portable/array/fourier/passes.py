@@ -314,7 +314,7 @@ PASSES: Final = Ways[Device, Passes](
         "in vectors",
         "transform_in_vectors",
         lambda _: iter((Passes(parts_in_vectors, launch_in_vectors),)),
-        lambda x: x.capabilities.lone_work_items,
+        lambda x: x.capabilities.single_work_items,
     ),
     Way(
         "by workgroup",

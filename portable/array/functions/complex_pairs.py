@@ -19,7 +19,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.primitives.base.operands import accumulator
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.maps.engine import applied, recorded
+from portable.primitives.maps.elementwise import applied, recorded
 from portable.primitives.maps.work import Operation, conversion_to
 from portable.primitives.reductions.axis import reduced
 from portable.primitives.reductions.merging import Merge
@@ -122,7 +122,7 @@ def sum_of_pairs(recipe: Recipe, x: Any, axes: tuple[int, ...]) -> Any:
     axes : tuple of int
         Which go, counted from the front.
     """
-    if not (x.dtype.is_complex and x.device.capabilities.lone_work_items):
+    if not (x.dtype.is_complex and x.device.capabilities.single_work_items):
         return None
     size, half, real = x.dtype.itemsize, x.dtype.itemsize // 2, x.dtype.real
     merge = Merge(kl.add, accumulator(real), 0)

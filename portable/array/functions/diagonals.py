@@ -7,7 +7,7 @@ from typing import Any
 from portable.array.base.operations import ArrayT
 from portable.array.functions.statistics import sum as summed
 from portable.errors import ShapeError
-from portable.primitives.maps.engine import check_arrays
+from portable.primitives.maps.elementwise import check_arrays
 from portable.recording import taped
 
 

@@ -13,7 +13,7 @@ from portable.dtypes import DType, bool_
 from portable.errors import DTypeError
 from portable.primitives.base.operands import kind_of, promoted
 from portable.primitives.base.storage import Storage
-from portable.primitives.maps.engine import check_operands
+from portable.primitives.maps.elementwise import check_operands
 from portable.primitives.maps.work import Expression, Operation
 
 _REAL: Final = Operation("real", "c", kl.real, result="real")

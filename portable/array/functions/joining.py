@@ -23,7 +23,7 @@ from portable.primitives.base.operands import (
 )
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage
-from portable.primitives.maps.engine import check_arrays, check_operands, recorded
+from portable.primitives.maps.elementwise import check_arrays, check_operands, recorded
 from portable.primitives.maps.work import conversion_to
 from portable.primitives.moves.copying import copy_in, reshaped
 from portable.primitives.moves.gathering import gathered

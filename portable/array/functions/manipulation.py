@@ -21,7 +21,7 @@ from portable.primitives.base.operands import (
     whole_numbers,
 )
 from portable.primitives.base.storage import Storage, contiguous_strides
-from portable.primitives.maps.engine import check_arrays, check_operands
+from portable.primitives.maps.elementwise import check_arrays, check_operands
 from portable.primitives.maps.work import conversion_to
 from portable.recording import taped
 

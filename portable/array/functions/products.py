@@ -38,8 +38,8 @@ from portable.primitives.base.operands import (
 )
 from portable.primitives.base.recipe import Plans, Recipe, repeatable
 from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.maps.elementwise import check_arrays, check_operands, recorded
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.maps.engine import check_arrays, check_operands, recorded
 from portable.primitives.moves.copying import converted, reshaped
 from portable.primitives.reductions.axis import lies_crosswise
 from portable.primitives.reductions.dots import dotted
@@ -228,7 +228,7 @@ def _as_real(asked: _Asked) -> Iterator[Any]:
 
 
 def _pays_as_real(asked: _Asked) -> bool:
-    small = 1 if asked.capabilities.lone_work_items else _SMALL
+    small = 1 if asked.capabilities.single_work_items else _SMALL
     return asked.kind.is_complex and prod(asked.shape[-2:]) * asked.depth >= small
 
 
@@ -236,7 +236,7 @@ def _element_by_element(asked: _Asked) -> Iterator[Any]:
     """For the dtypes that `gemm` does not take."""
     kind, out = asked.kind, asked.empty()
     *lead, rows, columns = asked.shape
-    edge = 1 if asked.capabilities.lone_work_items else _EDGE
+    edge = 1 if asked.capabilities.single_work_items else _EDGE
     ndrange, group = (columns, rows, prod(lead)), (_EDGE * _EDGE // edge, edge, 1)
     accumulator = kind if kind.is_complex else kind.register
     asked.recipe.launch(plain_product, ndrange, group, asked.a, asked.b, out, ACC=accumulator)
@@ -267,7 +267,7 @@ def _lies_along(asked: _Asked) -> bool:
 
 
 def _is_alone_by_vector(asked: _Asked) -> bool:
-    return asked.capabilities.lone_work_items and asked.kind.is_float and _is_by_vector(asked)
+    return asked.capabilities.single_work_items and asked.kind.is_float and _is_by_vector(asked)
 
 
 def _by_vector_alone(asked: _Asked) -> Iterator[Any]:
@@ -285,7 +285,7 @@ def _by_vector_alone(asked: _Asked) -> Iterator[Any]:
 
 
 def _are_pairs_by_vector(asked: _Asked) -> bool:
-    alone = asked.capabilities.lone_work_items and asked.kind.is_complex
+    alone = asked.capabilities.single_work_items and asked.kind.is_complex
     return alone and _is_by_vector(asked) and _lies_along(asked)
 
 
@@ -302,7 +302,7 @@ def _pairs_by_vector(asked: _Asked) -> Iterator[Any]:
 
 
 def _are_rows_by_vector(asked: _Asked) -> bool:
-    crowd = asked.kind.is_float and not asked.capabilities.lone_work_items
+    crowd = asked.kind.is_float and not asked.capabilities.single_work_items
     return crowd and asked.depth >= _SHORT and _is_by_vector(asked) and _lies_along(asked)
 
 

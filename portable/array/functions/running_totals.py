@@ -13,7 +13,7 @@ from portable.array.functions.manipulation import astype, moveaxis
 from portable.array.functions.statistics import check_kind, sum_dtype
 from portable.primitives.base.operands import accumulator, normalized_axis
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.maps.engine import check_operands, recorded
+from portable.primitives.maps.elementwise import check_operands, recorded
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
 from portable.recording import taped

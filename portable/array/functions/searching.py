@@ -18,7 +18,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.operands import normalized_axis, promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.maps.engine import check_arrays, check_operands
+from portable.primitives.maps.elementwise import check_arrays, check_operands
 from portable.primitives.masks.compaction import true_indices
 from portable.primitives.moves.copying import converted, reshaped
 from portable.primitives.moves.gathering import Selection, gathered_along, taken

@@ -27,7 +27,7 @@ from portable.primitives.base.operands import (
 )
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
-from portable.primitives.maps.engine import applied, check_operands, recorded
+from portable.primitives.maps.elementwise import applied, check_operands, recorded
 from portable.primitives.maps.work import conversion_to
 from portable.primitives.moves.copying import converted
 from portable.primitives.reductions import axis as k

@@ -323,9 +323,9 @@ def _work(
     lanes = _lanes(can, trace, operands, extents, kept)
     pieces = prod(extents[kept:-1]) * (extents[-1] // lanes)
     rows = max(prod(extents[:kept]), 1)
-    width = 1 if can.lone_work_items else min(_GROUP, can.max_workgroup, power_of_two(pieces))
+    width = 1 if can.single_work_items else min(_GROUP, can.max_workgroup, power_of_two(pieces))
     wanted = -(-can.compute_units * _GROUPS_PER_UNIT // rows)
-    if can.lone_work_items and any(r.merge.rounds for r in trace.reductions):
+    if can.single_work_items and any(r.merge.rounds for r in trace.reductions):
         wanted = max(wanted, -(-pieces // _MOST_PIECES))
     sections = max(1, min(wanted, pieces // (width * _FEWEST_PIECES)))
     return _Work(extents, kept, sections, width, lanes)

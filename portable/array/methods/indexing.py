@@ -15,7 +15,7 @@ from portable.backend import Device
 from portable.errors import BadIndexError, DTypeError, ShapeError
 from portable.primitives.base.operands import broadcast_shapes, kind_of
 from portable.primitives.base.storage import Storage, expanded_index
-from portable.primitives.maps.engine import check_operands, result_type
+from portable.primitives.maps.elementwise import check_operands, result_type
 from portable.primitives.maps.work import Operation
 from portable.primitives.masks.compaction import compacted
 from portable.primitives.masks.mask_assignment import assigned, filled

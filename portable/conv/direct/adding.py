@@ -98,14 +98,14 @@ def add_up(device: Device, parts: Any, out: Any, filters: int = 1) -> None:
     """
     count, most = prod(out.shape), int(parts.shape[0])
     rows = 1
-    if not device.capabilities.lone_work_items:
+    if not device.capabilities.single_work_items:
         idle = _ENOUGH * max(1, device.capabilities.compute_units) // max(1, count)
         while rows < min(_ITEMS // 4, idle, most // _FEWEST_PARTS):
             rows *= 2
     if rows == 1 and _taps_are_neighbours(device, out):
         enqueue(add_up_taps[prod(out.shape[2:]), None], parts, out, filters)
         return
-    items = _ITEMS if rows > 1 or not device.capabilities.lone_work_items else 1
+    items = _ITEMS if rows > 1 or not device.capabilities.single_work_items else 1
     launcher = add_up_filters[groups(-(-count * rows // items)), (items, 1, 1)]
     enqueue(launcher, parts, out, filters, ROWS=rows)
 
@@ -114,7 +114,7 @@ def _taps_are_neighbours(device: Device, out: Any) -> bool:
     """Whether the first two dimensions are neighbours in memory, of enough others."""
     view, taps = device.view(out), prod(out.shape[:2])
     crowd = prod(out.shape[2:]) >= _CROWD * max(1, device.capabilities.compute_units)
-    lone = device.capabilities.lone_work_items
+    lone = device.capabilities.single_work_items
     return not lone and crowd and taps > 1 and view.strides[3] == taps * view.dtype.itemsize
 
 

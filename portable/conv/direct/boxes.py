@@ -116,7 +116,7 @@ def _worth_copying(device: Device, shape: Geometry) -> bool:
     On an H200 3 x 3 with stride 2 of 128 channels took 0.36 of the time so, 5 x 5 of 48 channels
     0.7; few channels are gathered as they are.
     """
-    crowd = not device.capabilities.lone_work_items
+    crowd = not device.capabilities.single_work_items
     return crowd and shape.channels >= _FEWEST_CHANNELS and shape.window.count > 1
 
 
@@ -407,7 +407,7 @@ class Boxes(Method):
     def _parts(self, choice: Parameters, tiles: int, steps: int) -> int:
         """Into how many parts sums are cut, where there are too few tiles for all units."""
         capabilities = self.device.capabilities
-        if capabilities.lone_work_items:
+        if capabilities.single_work_items:
             return 1
         room = max(1, _AT_WORK // int(choice["WORKGROUP"])) * capabilities.compute_units
         return max(1, min(room // max(1, tiles), steps // _FEWEST_STEPS))
@@ -415,7 +415,7 @@ class Boxes(Method):
     def _slots(self, choice: Parameters, workgroups: int) -> int:
         """Of the ring: as many as fit where a unit has one workgroup, whose copies come late."""
         can = self.device.capabilities
-        if not choice["APART"] or workgroups > can.compute_units:
+        if not choice["SPECIALISED"] or workgroups > can.compute_units:
             return int(choice["STAGES"])
         slot = int(choice["BM"] + choice["BN"]) * choice["BK"] * self.kind.itemsize
         most: int = (can.local_memory_most - _KEPT) // slot

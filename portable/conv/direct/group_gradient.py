@@ -233,11 +233,11 @@ def sum_groups(device: Device, shape: Geometry, layout: Layout, x: Any, dy: Any,
 def _by_channels(device: Device, shape: Geometry, x: Any, dy: Any, dw: Any) -> None:
     can, space, depth = device.capabilities, device.namespace(), shape.channels // shape.groups
     depthwise = depth == 1 and shape.filters == shape.groups
-    room = can.vector_bytes if can.lone_work_items else _PER_ITEM
+    room = can.vector_bytes if can.single_work_items else _PER_ITEM
     lanes = max(1, min(16, room // dtype(dy.dtype).itemsize))
     lanes = gcd(lanes, shape.filters if depthwise else shape.filters // shape.groups)
     vectors = shape.filters // lanes * depth * shape.window.taps[0]
-    wanted = can.compute_units * (1 if can.lone_work_items else _ITEMS)
+    wanted = can.compute_units * (1 if can.single_work_items else _ITEMS)
     parts = max(1, min(shape.images * shape.result[0], wanted // vectors))
     kind = dtype(dw.dtype).register
     sums = device.empty((parts, *shape.window.taps, depth, shape.filters), kind)
@@ -249,7 +249,7 @@ def _by_channels(device: Device, shape: Geometry, x: Any, dy: Any, dw: Any) -> N
 def _by_pixels(device: Device, shape: Geometry, x: Any, dy: Any, dw: Any) -> None:
     kind = dtype(dw.dtype).register
     can, depth = device.capabilities, shape.channels // shape.groups
-    alone = can.lone_work_items
+    alone = can.single_work_items
     vectors = alone and shape.window.stride[1] == 1
     lanes = min(16, can.vector_bytes // kind.itemsize) if vectors else 1
     wanted = can.compute_units * _GROUPS

@@ -280,7 +280,7 @@ class Grouped(Method):
         places = zip(self.shape.result, plan.tile, strict=True)
         tiles = prod(-(-n // extent) for n, extent in places)
         panels = self.shape.filters // (plan.filters * plan.lanes)
-        alone = self.device.capabilities.lone_work_items
+        alone = self.device.capabilities.single_work_items
         items = self.shape.images * tiles * panels
         launcher = convolve_groups[items, None if alone else _WORKGROUP]
         enqueue(launcher, x, filters, out, epilogue.bias, residual, self.shape.groups, PLAN=plan)
@@ -303,7 +303,7 @@ class Grouped(Method):
     def _lanes(self, filters: int) -> int:
         """Neighbouring filters of a vector, which divide those that there are."""
         can = self.device.capabilities
-        room = can.vector_bytes if can.lone_work_items else _PER_ITEM
+        room = can.vector_bytes if can.single_work_items else _PER_ITEM
         most = max(1, min(16, room // self.kind.itemsize))
         return gcd(filters, most)
 

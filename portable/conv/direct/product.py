@@ -49,7 +49,7 @@ def merges(device: Device, shape: Geometry, layout: Layout) -> bool:
         Of one tap.
     layout : {"NCHW", "NHWC"}
     """
-    if layout == "NHWC" or shape.images == 1 or device.capabilities.lone_work_items:
+    if layout == "NHWC" or shape.images == 1 or device.capabilities.single_work_items:
         return False
     if shape.window.stride != (1, 1):
         return True
@@ -91,7 +91,7 @@ class Product(Method):
         On an H200 160 to 960 channels of 32 images of 7 x 7 took 37.7 us from rows of 49.
         """
         shape, wide = self.shape, self.layout == "NCHW" and self.kind.itemsize > 2
-        crowd = not self.device.capabilities.lone_work_items
+        crowd = not self.device.capabilities.single_work_items
         many = shape.images > 1 and shape.filters >= _MANY_FILTERS
         return wide and crowd and many and prod(shape.result) * self.kind.itemsize % ALIGNMENT > 0
 

@@ -226,7 +226,7 @@ def _run_waves(work: Any, n: int, stage: Stage, layout: Layout) -> None:
         sweeps = groups(last - first + 1)
         match stage.residency:
             case "panels":
-                panels = {"SHAPE": stage.panel_shape, "TURNED": wave % 2 == 1}
+                panels = {"SHAPE": stage.panel_shape, "TRANSPOSED": wave % 2 == 1}
                 panel_wave[sweeps, stage.items](work, n, wave, first, **panels)
             case _:
                 shape = stage.item_shape(layout)

@@ -159,22 +159,28 @@ def panel_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, *, SHAPE: PanelShape)
 
 @kernel
 def panel_wave(
-    w: kl.Array, n: kl.Scalar, wave: kl.Scalar, first: kl.Scalar, *, SHAPE: PanelShape, TURNED: bool
+    w: kl.Array,
+    n: kl.Scalar,
+    wave: kl.Scalar,
+    first: kl.Scalar,
+    *,
+    SHAPE: PanelShape,
+    TRANSPOSED: bool,
 ) -> None:
-    """The halves of hops of one wave, on rows or, `TURNED`, on columns, from sweep `first` on."""
+    """The halves of hops of one wave, on rows or, `TRANSPOSED`, columns, from sweep `first`."""
     kl.static_assert(SHAPE.size == kl.sub_group_size(), "a strip is a sub-group's")
     shared = reflectors(kl.accumulator(w.dtype), SHAPE)
     sweep = first + kl.group_id(0)
     k = wave // 2 - SHAPE.lag * sweep
     s = sweep * SHAPE.count + SHAPE.narrow + k * SHAPE.bandwidth
-    above = 0 if TURNED else kl.where(k == 0, SHAPE.narrow, SHAPE.bandwidth)
+    above = 0 if TRANSPOSED else kl.where(k == 0, SHAPE.narrow, SHAPE.bandwidth)
     start = corner_of(s, SHAPE) - rows_up(above, SHAPE)
-    stop = ((SHAPE.bandwidth if TURNED else above) + SHAPE.length) // SHAPE.strip
+    stop = ((SHAPE.bandwidth if TRANSPOSED else above) + SHAPE.length) // SHAPE.strip
     if k >= 0 and s <= n - 2:
-        panel(w, start, shared, SHAPE, TURNED)
+        panel(w, start, shared, SHAPE, TRANSPOSED)
         kl.barrier()
         numbers = SHAPE.makers + own_sub_group(), stop, SHAPE.sub_groups
-        reflect(w, start, numbers, shared, SHAPE, TURNED)
+        reflect(w, start, numbers, shared, SHAPE, TRANSPOSED)
 
 
 @function
@@ -194,9 +200,9 @@ def make(
     half: Half,
     both: Any,
     SHAPE: PanelShape,
-    TURNED: bool,
+    TRANSPOSED: bool,
 ) -> None:
-    """Half a hop, on rows or, `TURNED`, on columns; then the wait for the next one.
+    """Half a hop, on rows or, `TRANSPOSED`, on columns; then the wait for the next one.
 
     `both` are the panel's reflectors, made before, and room for the next ones. What the next panel
     is in goes first, so that some make that one's reflectors while the others go on.
@@ -207,11 +213,11 @@ def make(
         publish(sync, sweep, half.number)
     end = half.lines // SHAPE.strip
     middle = end - SHAPE.length // SHAPE.strip
-    reflect(w, half.first, (middle + member, end, GROUPS), now, SHAPE, TURNED)
+    reflect(w, half.first, (middle + member, end, GROUPS), now, SHAPE, TRANSPOSED)
     kl.barrier()
-    panel(w, half.then, then, SHAPE, not TURNED)
+    panel(w, half.then, then, SHAPE, not TRANSPOSED)
     others = kl.where(member < MAKERS, middle, member)
-    reflect(w, half.first, (others, middle, GROUPS - MAKERS), now, SHAPE, TURNED)
+    reflect(w, half.first, (others, middle, GROUPS - MAKERS), now, SHAPE, TRANSPOSED)
     if kl.local_id(0) == 0:
         follow(sync, sweep, half.number + 1 + 2 * SHAPE.lag)
     kl.barrier()
@@ -224,26 +230,28 @@ def reflect(
     numbers: tuple[kl.Scalar, ...],
     shared: Shared,
     SHAPE: PanelShape,
-    TURNED: bool,
+    TRANSPOSED: bool,
 ) -> None:
     """Applies all reflectors to strips of a block."""
     start, stop, step = numbers
     strip = own_strip(w, SHAPE)
     for number in range(start, stop, step):
-        fetch(w, strip, first, number, SHAPE, TURNED)
+        fetch(w, strip, first, number, SHAPE, TRANSPOSED)
         combine(strip, shared, SHAPE)
-        keep(w, strip, first, number, SHAPE, TURNED)
+        keep(w, strip, first, number, SHAPE, TRANSPOSED)
 
 
 @function
-def panel(w: kl.Array, first: kl.Scalar, shared: Shared, SHAPE: PanelShape, TURNED: bool) -> None:
+def panel(
+    w: kl.Array, first: kl.Scalar, shared: Shared, SHAPE: PanelShape, TRANSPOSED: bool
+) -> None:
     """Makes the reflectors of a panel; all sub-groups come here."""
     strip, member = own_strip(w, SHAPE), own_sub_group()
     if member < SHAPE.makers:
-        fetch(w, strip, first, member, SHAPE, TURNED)
+        fetch(w, strip, first, member, SHAPE, TRANSPOSED)
     factor(strip, shared, member, SHAPE)
     if member < SHAPE.makers:
-        keep(w, strip, first, member, SHAPE, TURNED)
+        keep(w, strip, first, member, SHAPE, TRANSPOSED)
 
 
 # -- strips --------------------------------------------------------------------------------------
@@ -276,53 +284,63 @@ def rows_up(rows: kl.Scalar, SHAPE: PanelShape) -> Any:
 
 
 @function
-def steps(SHAPE: PanelShape, TURNED: bool) -> Any:
+def steps(SHAPE: PanelShape, TRANSPOSED: bool) -> Any:
     """Places from a line to the next in the next tile and in the same one, and so for elements."""
     EDGE = SHAPE.edge
     row, column = (EDGE * EDGE, 1), (EDGE * EDGE * (SHAPE.pitch - 1), EDGE)
-    return (column, row) if TURNED else (row, column)
+    return (column, row) if TRANSPOSED else (row, column)
 
 
 @function
 def start_of(
-    strip: Strip, first: kl.Scalar, number: kl.Scalar, SHAPE: PanelShape, TURNED: bool
+    strip: Strip, first: kl.Scalar, number: kl.Scalar, SHAPE: PanelShape, TRANSPOSED: bool
 ) -> Any:
     """Where the work-item's first element of a strip is, in a block that begins at `first`."""
     EDGE = SHAPE.edge
-    LINE, ELEMENT = steps(SHAPE, TURNED)
+    LINE, ELEMENT = steps(SHAPE, TRANSPOSED)
     tiles = number * (SHAPE.strip // EDGE * LINE[0]) + strip.across // EDGE * ELEMENT[0]
     return first + tiles + strip.down * LINE[1] + strip.across % EDGE * ELEMENT[1]
 
 
 @function
-def offset(a: int, b: int, SHAPE: PanelShape, TURNED: bool) -> Any:
+def offset(a: int, b: int, SHAPE: PanelShape, TRANSPOSED: bool) -> Any:
     """How far its element `b` of its line `a` is from its first."""
     EDGE, line = SHAPE.edge, a * SHAPE.down
-    LINE, ELEMENT = steps(SHAPE, TURNED)
+    LINE, ELEMENT = steps(SHAPE, TRANSPOSED)
     within = line // EDGE * LINE[0] + line % EDGE * LINE[1]
     return within + b * (SHAPE.across // EDGE) * ELEMENT[0]
 
 
 @function
 def fetch(
-    w: kl.Array, strip: Strip, first: kl.Scalar, number: kl.Scalar, SHAPE: PanelShape, TURNED: bool
+    w: kl.Array,
+    strip: Strip,
+    first: kl.Scalar,
+    number: kl.Scalar,
+    SHAPE: PanelShape,
+    TRANSPOSED: bool,
 ) -> None:
     """Loads a strip."""
-    start = start_of(strip, first, number, SHAPE, TURNED)
+    start = start_of(strip, first, number, SHAPE, TRANSPOSED)
     for a in kl.static_range(SHAPE.rows):
         for b in kl.static_range(SHAPE.columns):
-            strip.x[a, b] = w[start + offset(a, b, SHAPE, TURNED)]
+            strip.x[a, b] = w[start + offset(a, b, SHAPE, TRANSPOSED)]
 
 
 @function
 def keep(
-    w: kl.Array, strip: Strip, first: kl.Scalar, number: kl.Scalar, SHAPE: PanelShape, TURNED: bool
+    w: kl.Array,
+    strip: Strip,
+    first: kl.Scalar,
+    number: kl.Scalar,
+    SHAPE: PanelShape,
+    TRANSPOSED: bool,
 ) -> None:
     """Stores what `fetch` loads."""
-    start = start_of(strip, first, number, SHAPE, TURNED)
+    start = start_of(strip, first, number, SHAPE, TRANSPOSED)
     for a in kl.static_range(SHAPE.rows):
         for b in kl.static_range(SHAPE.columns):
-            w[start + offset(a, b, SHAPE, TURNED)] = strip.x[a, b]
+            w[start + offset(a, b, SHAPE, TRANSPOSED)] = strip.x[a, b]
 
 
 @function

@@ -44,7 +44,7 @@ from portable.linalg.bands.kernels import FINISHED, Kept, publish, taken_pack
 from portable.linalg.bands.tiles import Tile, TileShape, made_of
 from portable.linalg.reflectors.householder import mirror_beside
 
-_APART: Final = 3
+_DISTANCE: Final = 3
 _TURN, _LOADED = 0, 1
 
 
@@ -85,7 +85,7 @@ class Ring:
     @property
     def slots(self) -> int:
         """Blocks that the ring has room for: one is asked for when another is done with."""
-        return _APART * self.sweeps // 2 + 1 + self.spare
+        return _DISTANCE * self.sweeps // 2 + 1 + self.spare
 
     @property
     def first(self) -> int:
@@ -191,14 +191,14 @@ def ring_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, kept: Kept, *, RING: R
             kl.barrier(sub_groups=WORKING)
         if member == 0:
             kl.atomic_store(progress, _TURN, turn, order="release", scope="workgroup")
-        step = turn - _APART * sweep
+        step = turn - _DISTANCE * sweep
         hop = hop_of(step // 2, sweep, pack, n, works, RING)
         if step % 2 == 0:
             right_reflectors(memory, tile, hop, upper, kept, RING)
         else:
             left_reflectors(memory, tile, hop, upper, kept, RING)
         if (turn - SWEEPS) % 2 == 0:
-            done = (turn + 2 - _APART * SWEEPS) // 2 + 1
+            done = (turn + 2 - _DISTANCE * SWEEPS) // 2 + 1
             block = done - 1 + RING.slots
             if loads and block < pack.blocks:
                 wait_for(progress, _TURN, turn)
@@ -227,7 +227,7 @@ def pack_of(number: kl.Scalar, n: kl.Scalar, RING: Ring) -> Any:
     begin = number * RING.sweeps + 1
     last_hop = (n - 2 - begin) // RING.tile.order
     blocks = last_hop + (3 if RING.sweeps > 1 else 2)
-    return Pack(number, begin, blocks, 2 * last_hop + _APART * RING.sweeps)
+    return Pack(number, begin, blocks, 2 * last_hop + _DISTANCE * RING.sweeps)
 
 
 @function
@@ -402,16 +402,16 @@ def keep(
     edge: kl.Scalar,
     origin: int,
     RING: Ring,
-    TURNED: bool,
+    TRANSPOSED: bool,
 ) -> None:
     """Keeps a block for the next sweep, and sends to global memory what that one does not change.
 
-    It is the first row or column (`TURNED`), which those have who are at the `edge`; or all of it,
-    where there is no next sweep in the pack or none that comes here (`alone`).
+    It is the first row or column (`TRANSPOSED`), which those have who are at the `edge`; or all of
+    it, where there is no next sweep in the pack or none that comes here (`alone`).
     """
     SHAPE, STEP = RING.tile, RING.pitch - 1
     last = hop.sweep + 1 == RING.sweeps
-    left = TURNED and last and tile.has_first_column
+    left = TRANSPOSED and last and tile.has_first_column
     start = hop.row * RING.pitch + origin
     if RING.direct:
         tile.keep(memory.w, hop.first, origin, left, RING)
@@ -421,7 +421,7 @@ def keep(
         tile.send(memory.w, start, left, RING)
     elif not RING.direct and edge:
         at = start + tile.down + tile.column(0, SHAPE) * STEP
-        for a in kl.static_range(SHAPE.rows if TURNED else 1):
-            for b in kl.static_range(1 if TURNED else SHAPE.columns):
+        for a in kl.static_range(SHAPE.rows if TRANSPOSED else 1):
+            for b in kl.static_range(1 if TRANSPOSED else SHAPE.columns):
                 further = SHAPE.down * a + tile.beyond_first(b, SHAPE) * STEP
                 memory.w[at + further] = tile.x[a, b]

@@ -83,7 +83,7 @@ def plan_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Plan:
     persistent = capabilities.forward_progress and ordered
     if u < 2:
         return Plan((), persistent, dtype)
-    if capabilities.lone_work_items and persistent:
+    if capabilities.single_work_items and persistent:
         return Plan(_alone(u, n, dtype.register, capabilities), persistent, dtype.register)
     stages = _stages(u, dtype, capabilities, persistent)
     kind = dtype.register if stages[-1].in_blocks else dtype

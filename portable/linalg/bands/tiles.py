@@ -161,16 +161,18 @@ class Tile:
                 if b > 0 or not left:
                     w[at + (self.beyond_first(b, SHAPE) * STEP + SHAPE.down * a)] = self.x[a, b]
 
-    def combine(self, v: kl.Array, corner: kl.Scalar | None, SHAPE: TileShape, TURNED: bool) -> Any:
-        """Applies the reflector made of `v` to the rows of the block, or `TURNED` to its columns.
+    def combine(
+        self, v: kl.Array, corner: kl.Scalar | None, SHAPE: TileShape, TRANSPOSED: bool
+    ) -> Any:
+        """Applies the reflector of `v` to the rows of the block; `TRANSPOSED`, to its columns.
 
         The products go on beside a root and a division: what the first number of `v` and the
         `corner`, a value to be put in, give is added to them. Returns beta.
         """
-        lines, (has_first, has_last) = self.lines(TURNED), self.ends(SHAPE, TURNED)
-        factors, sums = self.numbers(v, SHAPE, TURNED), kl.private(lines.shape[0], v.dtype)
+        lines, (has_first, has_last) = self.lines(TRANSPOSED), self.ends(SHAPE, TRANSPOSED)
+        factors, sums = self.numbers(v, SHAPE, TRANSPOSED), kl.private(lines.shape[0], v.dtype)
         firsts = kl.private(sums.shape[0], v.dtype)
-        self.multiply(factors, sums, firsts, SHAPE, TURNED)
+        self.multiply(factors, sums, firsts, SHAPE, TRANSPOSED)
         beta, head, scale = made_of(v, SHAPE)
         factors[0] = kl.where(has_first, head, factors[0])
         if corner is not None:
@@ -185,73 +187,80 @@ class Tile:
                     lines[line, i] -= share * factors[i]
         return beta
 
-    def numbers(self, v: kl.Array, SHAPE: TileShape, TURNED: bool) -> Any:
+    def numbers(self, v: kl.Array, SHAPE: TileShape, TRANSPOSED: bool) -> Any:
         """Its numbers of a reflector's vector, zero for the first one."""
-        has_first, _ = self.ends(SHAPE, TURNED)
-        factors = kl.private(SHAPE.rows if TURNED else SHAPE.columns, v.dtype)
+        has_first, _ = self.ends(SHAPE, TRANSPOSED)
+        factors = kl.private(SHAPE.rows if TRANSPOSED else SHAPE.columns, v.dtype)
         for i in kl.static_range(factors.shape[0]):
-            factors[i] = v[self.number(i, SHAPE, TURNED)]
+            factors[i] = v[self.number(i, SHAPE, TRANSPOSED)]
         factors[0] = kl.where(has_first, 0, factors[0])
         return factors
 
     def multiply(
-        self, factors: kl.Array, sums: kl.Array, firsts: kl.Array, SHAPE: TileShape, TURNED: bool
+        self,
+        factors: kl.Array,
+        sums: kl.Array,
+        firsts: kl.Array,
+        SHAPE: TileShape,
+        TRANSPOSED: bool,
     ) -> None:
         """The products of rows or columns with a vector, and their first numbers."""
-        lines = self.lines(TURNED)
+        lines = self.lines(TRANSPOSED)
         for line in kl.static_range(sums.shape[0]):
             sums[line] = 0
             for i in kl.static_range(factors.shape[0] - 1, -1, -1):
                 sums[line] += factors[i] * lines[line, i]
-            source = self.across * SHAPE.down if TURNED else self.down
+            source = self.across * SHAPE.down if TRANSPOSED else self.down
             firsts[line] = kl.sub_group_shuffle(lines[line, 0], source)
-        self.add_up(sums, SHAPE, TURNED)
+        self.add_up(sums, SHAPE, TRANSPOSED)
 
-    def eliminate(self, beta: kl.Scalar, pivot: kl.Scalar, SHAPE: TileShape, TURNED: bool) -> None:
+    def eliminate(
+        self, beta: kl.Scalar, pivot: kl.Scalar, SHAPE: TileShape, TRANSPOSED: bool
+    ) -> None:
         """Makes a row, the first or the last, or the first column what a reflector makes of it."""
-        lines, (has_first, _) = self.lines(TURNED), self.ends(SHAPE, TURNED)
-        for line in (0,) if TURNED else (0, SHAPE.rows - 1):
-            if self.number(line, SHAPE, not TURNED) == pivot:
+        lines, (has_first, _) = self.lines(TRANSPOSED), self.ends(SHAPE, TRANSPOSED)
+        for line in (0,) if TRANSPOSED else (0, SHAPE.rows - 1):
+            if self.number(line, SHAPE, not TRANSPOSED) == pivot:
                 for i in kl.static_range(lines.shape[1]):
                     lines[line, i] = 0
                 if has_first:
                     lines[line, 0] = beta
 
-    def leave(self, values: kl.Array, vector: kl.Array, SHAPE: TileShape, TURNED: bool) -> Any:
-        """Leaves the first row or, `TURNED`, column for a reflector, which `values` are of.
+    def leave(self, values: kl.Array, vector: kl.Array, SHAPE: TileShape, TRANSPOSED: bool) -> Any:
+        """Leaves the first row or, `TRANSPOSED`, column for a reflector, which `values` are of.
 
         Behind it stands the sum of the squares of all but its first number, which is returned.
         """
-        has_first, _ = self.ends(SHAPE, TURNED)
+        has_first, _ = self.ends(SHAPE, TRANSPOSED)
         tail = kl.private(1, self.x.dtype, fill=kl.where(has_first, 0, values[0] * values[0]))
         for i in kl.static_range(1, values.shape[0]):
             tail[0] += values[i] * values[i]
-        self.add_up(tail, SHAPE, TURNED)
-        if self.across == 0 if TURNED else self.down == 0:
+        self.add_up(tail, SHAPE, TRANSPOSED)
+        if self.across == 0 if TRANSPOSED else self.down == 0:
             for i in kl.static_range(values.shape[0]):
-                vector[self.number(i, SHAPE, TURNED)] = values[i]
+                vector[self.number(i, SHAPE, TRANSPOSED)] = values[i]
             if self.down == 0 and self.across == 0:
                 vector[SHAPE.order] = tail[0]
         return tail[0]
 
-    def lines(self, TURNED: bool) -> Any:
-        """Its part as rows, or `TURNED` as columns."""
-        return self.x.T if TURNED else self.x
+    def lines(self, TRANSPOSED: bool) -> Any:
+        """Its part as rows, or `TRANSPOSED` as columns."""
+        return self.x.T if TRANSPOSED else self.x
 
-    def number(self, i: int, SHAPE: TileShape, TURNED: bool) -> Any:
-        """The number in the block of element `i` of a row or, `TURNED`, of a column."""
-        return self.row(i, SHAPE) if TURNED else self.column(i, SHAPE)
+    def number(self, i: int, SHAPE: TileShape, TRANSPOSED: bool) -> Any:
+        """The number in the block of element `i` of a row or, `TRANSPOSED`, of a column."""
+        return self.row(i, SHAPE) if TRANSPOSED else self.column(i, SHAPE)
 
-    def ends(self, SHAPE: TileShape, TURNED: bool) -> Any:
+    def ends(self, SHAPE: TileShape, TRANSPOSED: bool) -> Any:
         """Whether it has the first elements of its rows (columns), and the last row (column)."""
-        if TURNED:
+        if TRANSPOSED:
             return self.down == 0, self.across == SHAPE.across - 1
         return self.has_first_column, self.down == SHAPE.down - 1
 
-    def add_up(self, sums: kl.Array, SHAPE: TileShape, TURNED: bool) -> None:
-        """Sums over those who share a row, or `TURNED` a column."""
+    def add_up(self, sums: kl.Array, SHAPE: TileShape, TRANSPOSED: bool) -> None:
+        """Sums over those who share a row, or `TRANSPOSED` a column."""
         which = tuple(i for i in range(sums.shape[0]))
-        if TURNED:
+        if TRANSPOSED:
             add_up_neighbours(sums, which, SHAPE.down)
         else:
             add_up_neighbours(sums, which, SHAPE.items, SHAPE.down)

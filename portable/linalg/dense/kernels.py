@@ -16,13 +16,13 @@ def load_dense(
     bound: kl.Scalar | None,
     *,
     TARGET: int,
-    TURNED: bool,
+    TRANSPOSED: bool,
 ) -> None:
     """The matrix, or its transpose, scaled by a power of two; zeros in further rows and columns.
 
     ``most[0]`` becomes the `bound` of its singular values then, unless `most` is None.
     """
-    column, row, matrix = kl.global_id(0), kl.global_id(1), a.T if TURNED else a
+    column, row, matrix = kl.global_id(0), kl.global_id(1), a.T if TRANSPOSED else a
     if row < out.shape[0] and column < out.shape[1]:
         value = kl.cast(0, out.dtype)
         if row < matrix.shape[0] and column < matrix.shape[1]:

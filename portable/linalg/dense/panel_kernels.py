@@ -1,9 +1,9 @@
 """The kernel that turns a panel into a triangle and the reflectors that do it.
 
-A panel is `width` columns (or, `TURNED`, rows) of the matrix from a row on. Each node of its tree
-(`reflector_tree`) leaves ``Q = I - V T V^T``: `v` holds its rows of V below each other, `t` the
-transposed T. Columns of V beyond `width` are zeros. The first chunk of a node is overwritten with
-the triangle, the others keep what is of no more use.
+A panel is `width` columns (or, `TRANSPOSED`, rows) of the matrix from a row on. Each node of its
+tree (`reflector_tree`) leaves ``Q = I - V T V^T``: `v` holds its rows of V below each other, `t`
+the transposed T. Columns of V beyond `width` are zeros. The first chunk of a node is overwritten
+with the triangle, the others keep what is of no more use.
 
 There are two algorithms. Work-items that share a node hold its rows in registers, so that every
 loop over them is unrolled; one alone has thousands of elements, which it goes through by vectors
@@ -21,7 +21,7 @@ from portable.linalg.base.sums import add_up_neighbours
 from portable.linalg.dense.reflector_tree import Level, Node, Panel, Reflectors
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.reflectors.householder import reflector
-from portable.linalg.reflectors.vector_panels import eliminate_alone
+from portable.linalg.reflectors.vector_panels import eliminate_single
 
 
 @kernel
@@ -33,10 +33,10 @@ def factor_panel(
     *,
     SHAPE: DenseShape,
     UNIT: int,
-    TURNED: bool,
+    TRANSPOSED: bool,
 ) -> None:
     """Factors a panel, which begins at so many times `UNIT`, from one level of its tree on."""
-    node, matrix = Node(kl.group_id(0), level), a.T if TURNED else a
+    node, matrix = Node(kl.group_id(0), level), a.T if TRANSPOSED else a
     panel = Panel(panel.row * UNIT, panel.column * UNIT, panel.width)
     going = node.number < level.nodes
     while going:
@@ -249,7 +249,7 @@ def node_in_vectors(
     made, factors = kl.private((P, P), kind), kl.private(P, kind)
     used = fetch(a, w, panel, node, SHAPE)
     steps = kl.minimum(panel.width, used)
-    eliminate_alone(w, made, factors, (steps, used), LANES)
+    eliminate_single(w, made, factors, (steps, used), LANES)
     store_vectors(a, q.v, w, factors, panel, node, used, SHAPE)
     for j in range(P):
         for i in kl.static_range(0, P, LANES):

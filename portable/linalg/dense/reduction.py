@@ -157,7 +157,7 @@ def reduced(
     room = shape.room(m, n)
     work = device.empty(room, kind)
     turned = a.shape[0] < a.shape[1]
-    load_dense[room[::-1], _TILE](a, largest, work, None, None, TARGET=SCALED_TO, TURNED=turned)
+    load_dense[room[::-1], _TILE](a, largest, work, None, None, TARGET=SCALED_TO, TRANSPOSED=turned)
     sweep = Sweep(device, work, (m, n), bandwidth, shape)
     if m > _TALL * n:
         for k in range(0, n, shape.panel):
@@ -310,7 +310,7 @@ class Sweep:
             level,
             SHAPE=shape,
             UNIT=self._unit,
-            TURNED=panel.turned,
+            TRANSPOSED=panel.turned,
         )
 
     def _apply(self, panel: _Panel, level: Level, strips: int) -> None:
@@ -323,7 +323,7 @@ class Sweep:
             strips,
             SHAPE=shape,
             UNIT=self._unit,
-            TURNED=panel.turned,
+            TRANSPOSED=panel.turned,
         )
 
 

@@ -9,7 +9,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.dense.reflector_tree import Level, Node, Panel, Reflectors
 from portable.linalg.dense.shapes import DenseShape
-from portable.linalg.reflectors.vector_reflectors import combine_alone
+from portable.linalg.reflectors.vector_reflectors import combine_single
 
 
 @kernel
@@ -22,9 +22,9 @@ def apply_reflectors(
     *,
     SHAPE: DenseShape,
     UNIT: int,
-    TURNED: bool,
+    TRANSPOSED: bool,
 ) -> None:
-    """``Q^T A`` (`TURNED`: ``A Q``) for the Q of a tree, `STRIP` columns (rows) to a workgroup.
+    """``Q^T A`` (`TRANSPOSED`: ``A Q``) for the Q of a tree, `STRIP` columns (rows) to a workgroup.
 
     A workgroup reads its block of the matrix once, into local memory, and writes it once. The last
     one to arrive among a node's children goes on with it, unless each level is a launch.
@@ -36,25 +36,27 @@ def apply_reflectors(
     going = node.number < level.nodes
     while going:
         if SHAPE.lanes > 1:
-            combine_alone(a, q, (row, start), node, SHAPE, TURNED)
+            combine_single(a, q, (row, start), node, SHAPE, TRANSPOSED)
         else:
-            combine(a, q, (row, start), node, SHAPE, TURNED)
+            combine(a, q, (row, start), node, SHAPE, TRANSPOSED)
         node, going = node.climbed(q.counts, strip, strips, SHAPE)
 
 
 @function
-def block_of(a: kl.Array, at: kl.Scalar, start: kl.Scalar, SHAPE: DenseShape, TURNED: bool) -> Any:
+def block_of(
+    a: kl.Array, at: kl.Scalar, start: kl.Scalar, SHAPE: DenseShape, TRANSPOSED: bool
+) -> Any:
     """The rows of the matrix from `at` on in a strip; its columns where it is turned."""
     P, STRIP = SHAPE.panel, SHAPE.strip
-    if TURNED:
+    if TRANSPOSED:
         return a[start : start + STRIP, at : at + P]
     return a[at : at + P, start : start + STRIP]
 
 
 @function
-def add_product(total: Any, left: kl.Array, right: kl.Array, TURNED: bool) -> None:
-    """``total += left @ right``; `TURNED` where `total` and `right` stand transposed."""
-    if TURNED:
+def add_product(total: Any, left: kl.Array, right: kl.Array, TRANSPOSED: bool) -> None:
+    """``total += left @ right``; `TRANSPOSED` where `total` and `right` stand transposed."""
+    if TRANSPOSED:
         kl.mma(total, right, left.T)
     else:
         kl.mma(total, left, right)
@@ -67,27 +69,27 @@ def combine(
     column: tuple[kl.Scalar, ...],
     node: Node,
     SHAPE: DenseShape,
-    TURNED: bool,
+    TRANSPOSED: bool,
 ) -> None:
     """``A -= V (T^T (V^T A))`` for the rows of a node and the columns of a strip.
 
-    `TURNED`: ``A -= ((A V) T) V^T`` for the columns of a node and the rows of a strip. `column` is
-    where the tree and the strip begin.
+    `TRANSPOSED`: ``A -= ((A V) T) V^T`` for the columns of a node and the rows of a strip. `column`
+    is where the tree and the strip begin.
     """
     P, FAN, PAD, kind = SHAPE.panel, SHAPE.fan, SHAPE.padding, a.dtype
-    HEIGHT, WIDTH = (SHAPE.strip, P) if TURNED else (P, SHAPE.strip)
-    PITCH = WIDTH + PAD if TURNED else WIDTH
+    HEIGHT, WIDTH = (SHAPE.strip, P) if TRANSPOSED else (P, SHAPE.strip)
+    PITCH = WIDTH + PAD if TRANSPOSED else WIDTH
     row, start = column
     blocks = kl.local((FAN, HEIGHT, PITCH), kind)
     reflectors = kl.local((FAN, P, P + PAD), kind)
     factor = kl.local((P, P), kind)
     room = kl.local((HEIGHT, PITCH), kind)
     product = room[0:HEIGHT, 0:WIDTH]
-    chunks = node.chunks((a.shape[1] if TURNED else a.shape[0]) - row, SHAPE)
+    chunks = node.chunks((a.shape[1] if TRANSPOSED else a.shape[0]) - row, SHAPE)
     first = node.index * SHAPE.height
     kl.copy_async(factor, q.t[node.index, 0:P, 0:P])
     for chunk in range(chunks):
-        block = block_of(a, row + node.line(chunk, SHAPE), start, SHAPE, TURNED)
+        block = block_of(a, row + node.line(chunk, SHAPE), start, SHAPE, TRANSPOSED)
         kl.copy_async(blocks[chunk, 0:HEIGHT, 0:WIDTH], block)
         from_row = first + chunk * P
         kl.copy_async(reflectors[chunk, 0:P, 0:P], q.v[from_row : from_row + P, 0:P])
@@ -98,17 +100,17 @@ def combine(
     total.fill(0)
     for chunk in range(chunks):
         block = blocks[chunk, 0:HEIGHT, 0:WIDTH]
-        add_product(total, reflectors[chunk, 0:P, 0:P].T, block, TURNED)
+        add_product(total, reflectors[chunk, 0:P, 0:P].T, block, TRANSPOSED)
     for i, j, value in kl.elements(total):
         product[i, j] = value
     kl.barrier()
     total.fill(0)
-    add_product(total, factor, product, TURNED)
+    add_product(total, factor, product, TRANSPOSED)
     kl.barrier()
     for i, j, value in kl.elements(total):
         product[i, j] = -value
     kl.barrier()
     for chunk in range(chunks):
         total.load(blocks[chunk, 0:HEIGHT, 0:WIDTH])
-        add_product(total, reflectors[chunk, 0:P, 0:P], product, TURNED)
-        total.store(block_of(a, row + node.line(chunk, SHAPE), start, SHAPE, TURNED))
+        add_product(total, reflectors[chunk, 0:P, 0:P], product, TRANSPOSED)
+        total.store(block_of(a, row + node.line(chunk, SHAPE), start, SHAPE, TRANSPOSED))

@@ -103,10 +103,10 @@ def _padding(dtype: DType, capabilities: Capabilities) -> int:
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     panel, fan, strip = choice["PANEL"], choice["FAN"], choice["STRIP"]
-    if choice["BANDWIDTH"] % panel or (choice["WORKGROUP"] == 1) != capabilities.lone_work_items:
+    if choice["BANDWIDTH"] % panel or (choice["WORKGROUP"] == 1) != capabilities.single_work_items:
         return False
     room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
-    if capabilities.lone_work_items:
+    if capabilities.single_work_items:
         return elements_alone(panel, fan, strip) * dtype.itemsize <= room
     needed = local_elements(panel, fan, strip, _padding(dtype, capabilities)) * dtype.itemsize
     items = min(_GROUP_ROWS, capabilities.sub_group_size) * panel // choice["COLUMNS"]
@@ -181,7 +181,7 @@ def _shape(
     climb = capabilities.memory_orders == "acq_rel"
     padding = _padding(dtype, capabilities)
     strip, fan = choice["STRIP"], choice["FAN"]
-    if capabilities.lone_work_items:
+    if capabilities.single_work_items:
         lanes = min(panel, max(capabilities.vector_bytes // dtype.itemsize, 2))
         return DenseShape(panel, fan, lanes, 1, (1, 1), strip, 1, padding, climb)
     columns = min(choice["COLUMNS"], panel)

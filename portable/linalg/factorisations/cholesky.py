@@ -30,7 +30,7 @@ from portable.linalg.factorisations.matrices import (
 )
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
-from portable.linalg.products.repeats import kept_plan, repeated
+from portable.linalg.products.repeats import cached_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.tune.ways import Way, Ways
 from portable.typing import ArrayT
@@ -95,13 +95,13 @@ def cholesky(a: ArrayT, *, upper: bool = False) -> ArrayT:
         return out  # type: ignore[no-any-return]
     room = batch * n * n * kind.itemsize
     key, lead = ("cholesky", batch, n, kind), lead_of(a.shape)
-    plan = kept_plan(device, key, lambda: _made(device, batch, n, kind), room)
+    plan = cached_plan(device, key, lambda: _made(device, batch, n, kind), room)
     copied(device, a, plan.work, from_lead=lead, turned=not upper)
     plan.run()
     kept = UPPER if upper else LOWER
     copied(device, plan.work, out, to_lead=lead, kept=kept, turned=not upper)
     put_factors[groups(batch * plan.factors.shape[1]), plan.layout.items](
-        plan.factors, out, lead, LAYOUT=plan.layout, TURNED=not upper
+        plan.factors, out, lead, LAYOUT=plan.layout, TRANSPOSED=not upper
     )
     require_success(device, plan.failures, _NOT_DEFINITE)
     return out  # type: ignore[no-any-return]
@@ -218,7 +218,7 @@ def _block_first(asked: Asked) -> Iterator[None]:
 
 BLOCKS: Final = Ways[Asked, None](
     "rows of Cholesky factors",
-    Way("alone", "cholesky_block", _block_first, lambda x: x.device.capabilities.lone_work_items),
+    Way("alone", "cholesky_block", _block_first, lambda x: x.device.capabilities.single_work_items),
     Way("at once", "cholesky_rows", _rows_at_once),
 )
 """How a block of rows is factored."""

@@ -45,11 +45,11 @@ def copy_matrices(
     edge: kl.Scalar,
     *,
     KEPT: str,
-    TURNED: bool,
+    TRANSPOSED: bool,
     EYE: bool,
     TILE: int,
 ) -> None:
-    """Copies matrices, converted; `TURNED`: their conjugate transposes.
+    """Copies matrices, converted; `TRANSPOSED`: their conjugate transposes.
 
     A workgroup copies a square tile by way of local memory, so that neighbours read and write
     neighbouring places.
@@ -76,20 +76,20 @@ def copy_matrices(
     first, start = kl.group_id(1) * TILE, kl.group_id(0) * TILE
     for index in kl.workgroup_range(TILE * TILE):
         i, j = index // TILE, index % TILE
-        if TURNED:
+        if TRANSPOSED:
             row, column = start + i, first + j
         else:
             row, column = first + i, start + j
         value = kl.cast(0, kind)
         if row < matrix.shape[0] and column < matrix.shape[1]:
             value = kl.cast(matrix[row, column], kind)
-        tile[i, j] = conjugate(value) if TURNED else value
+        tile[i, j] = conjugate(value) if TRANSPOSED else value
     kl.barrier()
     for index in kl.workgroup_range(TILE * TILE):
         i, j = index // TILE, index % TILE
         row, column = first + i, start + j
         if row < rows and column < columns:
-            value = tile[j, i] if TURNED else tile[i, j]
+            value = tile[j, i] if TRANSPOSED else tile[i, j]
             kept = row < edge
             if KEPT == UPPER:
                 kept = kept and row <= column
@@ -103,7 +103,7 @@ def copy_matrices(
 
 
 @kernel
-def copy_alone(
+def copy_single(
     source: kl.Array,
     from_lead: tuple[kl.Scalar, ...] | None,
     target: kl.Array,
@@ -111,7 +111,7 @@ def copy_alone(
     edge: kl.Scalar,
     *,
     KEPT: str,
-    TURNED: bool,
+    TRANSPOSED: bool,
     EYE: bool,
     TILE: int,
 ) -> None:
@@ -120,7 +120,7 @@ def copy_alone(
     out = matrix_at(target, to_lead, kl.group_id(1))
     first = kl.group_id(0) * TILE
     rows, columns = out.shape[0], out.shape[1]
-    given = (matrix.shape[1], matrix.shape[0]) if TURNED else (matrix.shape[0], matrix.shape[1])
+    given = (matrix.shape[1], matrix.shape[0]) if TRANSPOSED else (matrix.shape[0], matrix.shape[1])
     last = kl.minimum(first + TILE, rows)
     for start in range(0, columns, TILE):
         stop = kl.minimum(start + TILE, columns)
@@ -131,14 +131,14 @@ def copy_alone(
         if KEPT == LOWER:
             inside = inside and start + TILE <= first
         if TILE > 1 and whole and inside:
-            copy_square(matrix, out, first, start, TURNED, TILE)
+            copy_square(matrix, out, first, start, TRANSPOSED, TILE)
         elif TILE > 1 and whole and not EYE and is_cleared(first, start, edge, given, KEPT, TILE):
             for i in kl.static_range(TILE):
                 kl.vstore(out, first + i, start, kl.splat(kl.cast(0, out.dtype.register), TILE))
         else:
             for row in range(first, last):
                 for column in range(start, stop):
-                    put_element(matrix, out, row, column, edge, KEPT, TURNED, EYE)
+                    put_element(matrix, out, row, column, edge, KEPT, TRANSPOSED, EYE)
 
 
 @function
@@ -161,18 +161,18 @@ def is_cleared(
 
 @function
 def copy_square(
-    matrix: kl.Array, out: kl.Array, first: kl.Scalar, start: kl.Scalar, TURNED: bool, TILE: int
+    matrix: kl.Array, out: kl.Array, first: kl.Scalar, start: kl.Scalar, TRANSPOSED: bool, TILE: int
 ) -> None:
     """Copies a square, or its transpose, by vectors."""
     kind = out.dtype.register
     rows = ()
     for i in kl.static_range(TILE):
-        if TURNED:
+        if TRANSPOSED:
             row = kl.cast(kl.vload(matrix, start + i, first, lanes=TILE), kind)
         else:
             row = kl.cast(kl.vload(matrix, first + i, start, lanes=TILE), kind)
         rows = (*rows, row)  # type: ignore[assignment]
-    if TURNED:
+    if TRANSPOSED:
         rows = mixed(rows, TILE, TILE)
     for i in kl.static_range(TILE):
         kl.vstore(out, first + i, start, rows[i])
@@ -186,12 +186,12 @@ def put_element(
     column: kl.Scalar,
     edge: kl.Scalar,
     KEPT: str,
-    TURNED: bool,
+    TRANSPOSED: bool,
     EYE: bool,
 ) -> None:
     """Writes one element, as `copy_matrices` says."""
     kind = out.dtype.register
-    i, j = (column, row) if TURNED else (row, column)
+    i, j = (column, row) if TRANSPOSED else (row, column)
     value = kl.cast(0, kind)
     beyond = i >= matrix.shape[0] or j >= matrix.shape[1]
     kept = row < edge and not beyond
@@ -201,7 +201,7 @@ def put_element(
         kept = kept and row >= column
     if kept:
         value = kl.cast(matrix[i, j], kind)
-        if TURNED:
+        if TRANSPOSED:
             value = conjugate(value)
     if EYE and beyond and row == column:
         value = kl.cast(1, kind)
@@ -210,16 +210,21 @@ def put_element(
 
 @kernel
 def put_factors(
-    factors: kl.Array, out: kl.Array, lead: tuple[kl.Scalar, ...], *, LAYOUT: Layout, TURNED: bool
+    factors: kl.Array,
+    out: kl.Array,
+    lead: tuple[kl.Scalar, ...],
+    *,
+    LAYOUT: Layout,
+    TRANSPOSED: bool,
 ) -> None:
-    """Diagonal blocks of `out` become `factors`; `TURNED`: their conjugate transposes."""
+    """Diagonal blocks of `out` become `factors`; `TRANSPOSED`: their conjugate transposes."""
     EDGE, blocks = LAYOUT.block, factors.shape[1]
     batch, number = kl.group_id(0) // blocks, kl.group_id(0) % blocks
     matrix, first = matrix_at(out, lead, batch), number * EDGE
     for index in kl.workgroup_range(EDGE * EDGE):
         i, j = index // EDGE, index % EDGE
         if first + i < matrix.shape[0] and first + j < matrix.shape[1]:
-            if TURNED:
+            if TRANSPOSED:
                 matrix[first + i, first + j] = conjugate(factors[batch, number, j, i])
             else:
                 matrix[first + i, first + j] = factors[batch, number, i, j]

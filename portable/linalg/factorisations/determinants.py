@@ -110,7 +110,7 @@ def _determinants(name: str, a: Any) -> tuple[Any, Any, Any]:
 def _write(device: Device, a: Any, kind: DType, lead: tuple[int, ...], results: list[Any]) -> None:
     """Writes what is found of matrices; None for empty ones."""
     can = device.capabilities
-    items = 1 if can.lone_work_items else min(_ITEMS, can.max_workgroup)
+    items = 1 if can.single_work_items else min(_ITEMS, can.max_workgroup)
     lu, pivots = None, None
     if a is not None:
         lu, pivots, _ = eliminated(device, a, kind)

@@ -34,7 +34,7 @@ from portable.linalg.factorisations.panel_kernels import (
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.right_sides import RightSides
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
-from portable.linalg.products.repeats import kept_plan, repeated
+from portable.linalg.products.repeats import cached_plan, repeated
 from portable.tune.ways import Way, Ways
 
 _UNIT_LOWER: Final = Triangle(backward=False, turned=False, conjugate=False, unit=True)
@@ -129,7 +129,7 @@ def system(device: Device, size: tuple[int, int, int], kind: DType, columns: int
     batch, m, n = size
     key = "system", size, kind, columns
     room = batch * m * (n + columns) * kind.itemsize
-    return kept_plan(device, key, lambda: _system(device, size, kind, columns), room)
+    return cached_plan(device, key, lambda: _system(device, size, kind, columns), room)
 
 
 def _system(device: Device, size: tuple[int, int, int], kind: DType, columns: int) -> System:
@@ -150,7 +150,7 @@ def factored_system(device: Device, size: tuple[int, int], kind: DType, columns:
     """Room for factors of so many matrices of an order, and right-hand sides, to be solved for."""
     batch, n = size
     key, room = ("factored", size, kind, columns), batch * n * (n + columns) * kind.itemsize
-    return kept_plan(device, key, lambda: _factored(device, size, kind, columns), room)
+    return cached_plan(device, key, lambda: _factored(device, size, kind, columns), room)
 
 
 def _factored(device: Device, size: tuple[int, int], kind: DType, columns: int) -> System:
@@ -172,7 +172,7 @@ def _exchange(
     device: Device, a: Any, pivots: Any, where: tuple[tuple[int, int], ...], layout: Layout
 ) -> None:
     """Rows change places as pivots of some columns have it, in all columns but some."""
-    strip = layout.strip if device.capabilities.lone_work_items else 1
+    strip = layout.strip if device.capabilities.single_work_items else 1
     strips = -(-int(a.shape[2]) // strip)
     exchange_rows[int(a.shape[0]) * strips, layout.items](
         a, pivots, *where, strips, STRIP=strip, LANES=layout.lanes

@@ -54,7 +54,7 @@ def share_for(device: Device, batch: int, rows: int, kind: DType) -> Share | Non
     can = device.capabilities
     most = min(can.max_workgroup, can.max_workgroup_shape[0])
     sizes = [size for size in _ITEMS if size <= most]
-    if can.lone_work_items or not sizes:
+    if can.single_work_items or not sizes:
         return None
     items = next((size for size in sizes if size >= rows), sizes[-1])
     panel, held = panel_of(kind), 1

@@ -72,7 +72,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         block //= 2
     while solved > block and solved * (solved + 2) * kind.itemsize > room // 2:
         solved //= 2
-    if can.lone_work_items:
+    if can.single_work_items:
         lanes = 1 if kind.is_complex else max(1, can.vector_bytes // kind.itemsize)
         return Layout(
             block=block,

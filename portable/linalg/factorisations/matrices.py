@@ -16,8 +16,8 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.base.operands import common_dtype
 from portable.linalg.factorisations.copy_kernels import (
     EVERYTHING,
-    copy_alone,
     copy_matrices,
+    copy_single,
 )
 from portable.linalg.factorisations.layout import room_of
 
@@ -93,23 +93,23 @@ def copied(
     batch = prod(to_lead) if to_lead is not None else int(target.shape[0])
     can, given = device.capabilities, (source, from_lead, target, to_lead)
     last = rows if edge is None else edge
-    if can.lone_work_items:
+    if can.single_work_items:
         tile = _square(can, source, target)
-        copy_alone[groups(-(-rows // tile), batch), 1](
-            *given, last, KEPT=kept, TURNED=turned, EYE=eye, TILE=tile
+        copy_single[groups(-(-rows // tile), batch), 1](
+            *given, last, KEPT=kept, TRANSPOSED=turned, EYE=eye, TILE=tile
         )
         return target
     count = groups(-(-columns // _TILE), -(-rows // _TILE), batch)
     copy_matrices[count, (min(_ITEMS, can.max_workgroup), 1, 1)](
-        *given, last, KEPT=kept, TURNED=turned, EYE=eye, TILE=_TILE
+        *given, last, KEPT=kept, TRANSPOSED=turned, EYE=eye, TILE=_TILE
     )
     return target
 
 
 def moved(device: Device, source: Any, target: Any, **how: Any) -> None:
     """As `copied`, for matrices that may lie in memory by columns."""
-    if is_turned(target) != is_turned(source) and not dtype(target.dtype).is_complex:
-        if is_turned(source):
+    if is_transposed(target) != is_transposed(source) and not dtype(target.dtype).is_complex:
+        if is_transposed(source):
             source = turned(source)
             copied(device, source, target, turned=True, **how)
             return
@@ -132,7 +132,7 @@ def turned(x: Any) -> Any:
     return x.mT if hasattr(x, "mT") else x.swapaxes(-1, -2)
 
 
-def is_turned(x: Any) -> bool:
+def is_transposed(x: Any) -> bool:
     """Whether neighbours in a column are closer in memory than neighbours in a row."""
     return bool(x.shape[-1] > 1 and abs(x.strides[-2]) < abs(x.strides[-1]))
 

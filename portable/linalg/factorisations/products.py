@@ -11,7 +11,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.parts import conjugate
-from portable.linalg.factorisations.matrices import is_turned, turned
+from portable.linalg.factorisations.matrices import is_transposed, turned
 from portable.linalg.products.gemm import gemm
 from portable.linalg.products.repeats import room_for
 
@@ -56,14 +56,14 @@ def _product(
     alpha, beta = factors
     left, can = turned(a) if adjoint else a, device.capabilities
     if not dtype(out.dtype).is_complex:
-        if can.lone_work_items and out.shape[2] <= _NARROW:
+        if can.single_work_items and out.shape[2] <= _NARROW:
             bands = -(-int(out.shape[1]) // _BAND)
             lanes = max(1, can.vector_bytes // dtype(out.dtype).itemsize)
             narrow_product[groups(bands, int(out.shape[0])), 1](
                 alpha, left, b, out, LANES=lanes, KEEP=beta != 0
             )
             return
-        if is_turned(out):
+        if is_transposed(out):
             out, left, b = turned(out), turned(b), turned(left)
         if out.shape[0] == 1:
             out, left, b = out[0], left[0], b[0]
@@ -84,7 +84,7 @@ def _complex_product(
     Real and imaginary parts lie beside each other: of `a` in rows, of `b` in squares of four, as
     complex numbers are matrices.
     """
-    if is_turned(out):
+    if is_transposed(out):
         (left, conjugated), (right, other) = a, b
         out, a, b = turned(out), (turned(right), other), (turned(left), conjugated)
     kind, batch = dtype(out.dtype).real, int(out.shape[0])
@@ -92,7 +92,7 @@ def _complex_product(
     left = room_for(device, "left", (batch, m, 2 * depth), kind)
     right = room_for(device, "right", (batch, 2 * depth, 2 * n), kind)
     product = room_for(device, "product", (batch, m, 2 * n), kind)
-    tile = _TILE_ALONE if device.capabilities.lone_work_items else _TILE
+    tile = _TILE_ALONE if device.capabilities.single_work_items else _TILE
     part_rows[(depth, m, batch), tile](a[0], left, CONJUGATE=a[1])
     part_squares[(n, depth, batch), tile](b[0], right, CONJUGATE=b[1])
     gemm(left, right, out=product)

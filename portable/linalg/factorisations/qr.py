@@ -30,7 +30,7 @@ from portable.linalg.factorisations.matrices import (
     batch_of,
     checked_dtype,
     copied,
-    is_turned,
+    is_transposed,
     lead_of,
     moved,
     turned,
@@ -39,7 +39,7 @@ from portable.linalg.factorisations.matrices import (
 from portable.linalg.factorisations.products import multiplied
 from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
-from portable.linalg.products.repeats import kept_plan, repeated
+from portable.linalg.products.repeats import cached_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.tune.ways import Way, Ways
 from portable.typing import ArrayT
@@ -105,7 +105,7 @@ def orthonormalised(device: Device, a: Any, kind: DType) -> Tall | None:
     batch, (m, n) = batch_of(a.shape), (int(x) for x in a.shape[-2:])
     room = batch * m * (n * kind.itemsize + (n * 8 if kind is not float64 else 0))
     key = "tall", (batch, m, n), kind
-    tall = kept_plan(device, key, lambda: _tall_plan(device, (batch, m, n), kind), room)
+    tall = cached_plan(device, key, lambda: _tall_plan(device, (batch, m, n), kind), room)
     copied(device, a, tall.work, from_lead=lead_of(a.shape))
     tall.run()
     flags = [device.to_numpy(x) for x in (*tall.failures, tall.far)]
@@ -139,7 +139,7 @@ def _tall_plan(device: Device, size: tuple[int, int, int], kind: DType) -> Tall:
 
 def _measure(device: Device, gram: Any, far: Any) -> None:
     """How far from the identity Gram matrices are."""
-    items = 1 if device.capabilities.lone_work_items else _ITEMS
+    items = 1 if device.capabilities.single_work_items else _ITEMS
     count = min(items, device.capabilities.max_workgroup)
     deviations[groups(int(gram.shape[0])), count](gram, far)
 
@@ -149,7 +149,7 @@ def _divide(device: Device, work: Any, gram: Factoring, r: Any, rounded: Any, ki
     copied(device, gram.work, r, kept=UPPER)
     batch = int(r.shape[0])
     put_factors[groups(batch * gram.factors.shape[1]), gram.layout.items](
-        gram.factors, r, (batch,), LAYOUT=gram.layout, TURNED=False
+        gram.factors, r, (batch,), LAYOUT=gram.layout, TRANSPOSED=False
     )
     if rounded is not None:
         copied(device, r, rounded)
@@ -325,7 +325,7 @@ def _plan(device: Device, size: tuple[int, int, int], kind: DType, columns: int)
     batch, m, n = size
     room = batch * m * (n + min(m, n) + columns) * kind.itemsize
     key = "qr", size, kind, columns
-    return kept_plan(device, key, lambda: _made(device, size, kind, columns), room)
+    return cached_plan(device, key, lambda: _made(device, size, kind, columns), room)
 
 
 def _made(device: Device, size: tuple[int, int, int], kind: DType, columns: int) -> _Plan:
@@ -333,7 +333,7 @@ def _made(device: Device, size: tuple[int, int, int], kind: DType, columns: int)
     if not columns:
         return _Plan(triangle.work, None, repeated(device, triangle.run))
     square = workspace(device, size[0], size[1], columns, kind)
-    if is_turned(triangle.work):
+    if is_transposed(triangle.work):
         square = turned(workspace(device, size[0], columns, size[1], kind))
 
     def run() -> None:

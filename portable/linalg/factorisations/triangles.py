@@ -26,7 +26,7 @@ from portable.linalg.factorisations.triangle_kernels import (
     solve_segments,
     solve_strips,
 )
-from portable.linalg.products.repeats import kept_plan, repeated
+from portable.linalg.products.repeats import cached_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
@@ -93,7 +93,7 @@ def solve_triangular(
     size = sides.batch, n, sides.columns
     room = sides.batch * n * (n + sides.columns) * kind.itemsize
     key = "triangles", size, kind, which
-    plan = kept_plan(device, key, lambda: _made(device, size, kind, which), room)
+    plan = cached_plan(device, key, lambda: _made(device, size, kind, which), room)
     copied(device, a, plan.triangles, from_lead=sides.lead)
     copied(device, b[:, None] if sides.is_vector else b, plan.work, from_lead=sides.lead)
     plan.run()
@@ -144,7 +144,7 @@ def solved_in_place(device: Device, t: Any, b: Any, which: Triangle, layout: Lay
         subtract_product(device, b[:, after], block, b[:, before], adjoint=which.turned)
         solved_in_place(device, t[:, after, after], b[:, after], which, layout)
         return
-    if device.capabilities.lone_work_items:
+    if device.capabilities.single_work_items:
         strips = -(-columns // layout.strip)
         solve_strips[groups(batch * strips), 1](t[:, :n, :n], b, strips, LAYOUT=layout, WHICH=which)
         return

@@ -40,7 +40,7 @@ _Rooms = dict[Any, Any]
 _rooms: Final[ContextVar[_Rooms | None]] = ContextVar("rooms", default=None)
 
 
-def kept_plan(device: Device, key: Hashable, make: Callable[[], _Plan], size: int = 0) -> _Plan:
+def cached_plan(device: Device, key: Hashable, make: Callable[[], _Plan], size: int = 0) -> _Plan:
     """What was made for a key before by this thread, for the queue that it launches on.
 
     Parameters

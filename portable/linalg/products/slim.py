@@ -94,7 +94,7 @@ def slim_for(
         The extent that is summed over.
     """
     *lead, m, n = shape
-    if not capabilities.lone_work_items or not accumulator.is_float or n < 2 or not k:
+    if not capabilities.single_work_items or not accumulator.is_float or n < 2 or not k:
         return None
     lanes = min(capabilities.vector_bytes // accumulator.itemsize, 1 << n.bit_length() - 1)
     lanes = max(lanes, _CLAMPED) if n < _CLAMPED else lanes

@@ -47,7 +47,7 @@ class _Product:
 
 
 def _sizes(capabilities: Capabilities) -> Sequence[Size]:
-    edges = (1024, 384, 128) if capabilities.lone_work_items else (4096, 1024, 256)
+    edges = (1024, 384, 128) if capabilities.single_work_items else (4096, 1024, 256)
     return [(n, n, n) for n in edges]
 
 

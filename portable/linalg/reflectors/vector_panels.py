@@ -14,7 +14,7 @@ long sums make reflectors less orthogonal than all else does."""
 
 
 @function
-def eliminate_alone(
+def eliminate_single(
     w: kl.Array, made: kl.Array, factors: kl.Array, extents: tuple[kl.Scalar, ...], LANES: int
 ) -> None:
     """The reflectors of so many columns of a panel, of which so many rows are not zeros.

@@ -10,13 +10,13 @@ from portable.linalg.reflectors.vector_products import add_product, subtract_pro
 
 
 @function
-def combine_alone(
+def combine_single(
     a: kl.Array,
     q: Any,
     column: tuple[kl.Scalar, ...],
     node: Any,
     SHAPE: Any,
-    TURNED: bool,
+    TRANSPOSED: bool,
     BACK: bool = False,
 ) -> None:
     """As `reflector_kernels.combine`, of a matrix with zeros behind it, so that blocks are whole.
@@ -28,22 +28,22 @@ def combine_alone(
     """
     P, STRIP, LANES, kind = SHAPE.panel, SHAPE.strip, SHAPE.lanes, a.dtype
     kl.static_assert(STRIP % LANES == 0 and P % LANES == 0, "blocks are whole vectors")
-    HEIGHT, WIDTH = (STRIP, P) if TURNED else (P, STRIP)
+    HEIGHT, WIDTH = (STRIP, P) if TRANSPOSED else (P, STRIP)
     products, shares = kl.local((HEIGHT, WIDTH), kind), kl.local((HEIGHT, WIDTH), kind)
     turned, t = kl.local((P, P), kind), q.t[node.index, 0:P, 0:P]
     for r in range(HEIGHT):
         for c in range(0, WIDTH, LANES):
             kl.vstore(products, r, c, kl.splat(kl.cast(0, kind), LANES))
             kl.vstore(shares, r, c, kl.splat(kl.cast(0, kind), LANES))
-    rows = (a.shape[1] if TURNED else a.shape[0]) - SHAPE.beyond - column[0]
+    rows = (a.shape[1] if TRANSPOSED else a.shape[0]) - SHAPE.beyond - column[0]
     chunks = node.chunks(rows, SHAPE)
     for chunk in range(chunks):
-        block, v = parts(a, q, column, (node, chunk), SHAPE, TURNED)
-        if TURNED:
+        block, v = parts(a, q, column, (node, chunk), SHAPE, TRANSPOSED)
+        if TRANSPOSED:
             add_product(products, block, v, LANES)
         else:
             add_product(products, v.T, block, LANES)
-    if TURNED:
+    if TRANSPOSED:
         transpose(t, turned, LANES)
         add_product(shares, products, turned, LANES)
     elif BACK:
@@ -52,8 +52,8 @@ def combine_alone(
     else:
         add_product(shares, t, products, LANES)
     for chunk in range(chunks):
-        block, v = parts(a, q, column, (node, chunk), SHAPE, TURNED)
-        if TURNED:
+        block, v = parts(a, q, column, (node, chunk), SHAPE, TRANSPOSED)
+        if TRANSPOSED:
             transpose(v, turned, LANES)
             subtract_product(block, shares, turned, LANES)
         else:
@@ -62,13 +62,13 @@ def combine_alone(
 
 @function
 def parts(
-    a: kl.Array, q: Any, column: tuple[kl.Scalar, ...], which: Any, SHAPE: Any, TURNED: bool
+    a: kl.Array, q: Any, column: tuple[kl.Scalar, ...], which: Any, SHAPE: Any, TRANSPOSED: bool
 ) -> Any:
     """The block of the matrix that a chunk of a node has in a strip, and its rows of V."""
     P, STRIP = SHAPE.panel, SHAPE.strip
     (row, start), (node, chunk) = column, which
     at, first = row + node.line(chunk, SHAPE), node.index * SHAPE.height + chunk * P
     v = q.v[first : first + P, 0:P]
-    if TURNED:
+    if TRANSPOSED:
         return a[start : start + STRIP, at : at + P], v
     return a[at : at + P, start : start + STRIP], v

@@ -356,7 +356,7 @@ def search_for(n: int, kind: DType, can: Capabilities) -> tuple[Search, int, int
     bits, left = TREE_BITS[kind.short], _LEFT[kind.short]
     integer = kl.i32 if kind is kl.f32 else kl.i64
     levels = max(1, (n - 1).bit_length())
-    if can.lone_work_items:
+    if can.single_work_items:
         lanes = min(can.vector_bytes, 32) // kind.itemsize
         return Search(bits, left, 1, lanes, _VECTORS, integer), levels, 1
     split = _levels_together(n, can)

@@ -14,7 +14,7 @@ from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import load_dense
 from portable.linalg.dense.reduction import SCALED_TO
-from portable.linalg.products.repeats import kept_plan
+from portable.linalg.products.repeats import cached_plan
 from portable.linalg.singular_values.bidiagonal import bisected
 from portable.linalg.singular_values.direct_kernels import (
     DirectShape,
@@ -77,7 +77,7 @@ def direct_layout(m: int, n: int, kind: DType, can: Capabilities) -> Direct | No
         Of the device.
     """
     lanes, size = max(can.vector_bytes // kind.itemsize, 1), m * n * kind.itemsize
-    if can.lone_work_items:
+    if can.single_work_items:
         fits = size <= (_CACHED if m <= _TALL * n else _CACHED_TALL)
         return Direct(DirectShape(lanes, _ROWS, 1, 1), 1) if fits else None
     if m > _TALL * n or not (n <= _ALONE or (can.replays and n * kind.itemsize <= _ROW)):
@@ -128,13 +128,13 @@ def _values_of_some(
     kind = kl.f32 if largest[0].dtype.itemsize == 4 else kl.f64
     shape = len(matrices), m, n
     key = "svdvals", shape, kind, layout
-    plan = kept_plan(device, key, lambda: _new_plan(device, shape, kind, layout))
+    plan = cached_plan(device, key, lambda: _new_plan(device, shape, kind, layout))
     bound = 2.0 ** (SCALED_TO + 1 + (isqrt(m * n) + 1).bit_length())
     turned = matrices[0].shape[0] < matrices[0].shape[1]
     for a, size, arrays in zip(matrices, largest, plan.each, strict=True):
         rows, pitch = arrays.work.shape
         load_dense[(pitch, rows), _TILE](
-            a, size, arrays.work, arrays.most, bound, TARGET=SCALED_TO, TURNED=turned
+            a, size, arrays.work, arrays.most, bound, TARGET=SCALED_TO, TRANSPOSED=turned
         )
     plan.run()
     for arrays in plan.each:

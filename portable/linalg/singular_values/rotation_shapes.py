@@ -116,7 +116,7 @@ def rotation_shape(shape: RotationShape, kind: DType, can: Capabilities) -> Rota
     can : Capabilities
         Of the device.
     """
-    if can.lone_work_items:
+    if can.single_work_items:
         lanes = 1 if kind.is_complex else min(can.vector_bytes, _VECTOR_BYTES) // kind.itemsize
         return _placed(replace(shape, lanes=max(1, lanes)), kind, can)
     parts = min(_PARTS, can.sub_group_size)

@@ -135,7 +135,7 @@ def _by_rotations(asked: Asked) -> Iterator[Callable[..., None]]:
 def _jacobi_shape(asked: Asked) -> RotationShape | None:
     """The layout for rotations; None unless columns are few and a matrix fits into local memory."""
     (batch, m, n), kind, can = asked.shape, asked.kind, asked.device.capabilities
-    most_columns = _FEW_OF_MANY if batch > 1 and not can.lone_work_items else _FEW
+    most_columns = _FEW_OF_MANY if batch > 1 and not can.single_work_items else _FEW
     wanted = RotationShape(max(m, n), min(m, n), 0, squares=False, turned=m < n)
     shape = rotation_shape(wanted, kind, can)
     return shape if shape.held and shape.columns <= most_columns else None
@@ -153,7 +153,7 @@ def _by_jacobi(
     batch = values.shape[0]
     kind = kl.f32 if values.dtype.itemsize == 4 else kl.f64
     largest = device.empty((batch,), kind)
-    lone = device.capabilities.lone_work_items
+    lone = device.capabilities.single_work_items
     items = 1 if lone else shape.pairs * shape.parts
     jacobi_svdvals[groups(batch), items](a, values, largest, SHAPE=shape)
     if check_finite:

@@ -44,7 +44,7 @@ class _Spectrum:
 
 
 def _sizes(capabilities: Capabilities) -> Sequence[Size]:
-    edges = (1024, 256) if capabilities.lone_work_items else (4096, 1024)
+    edges = (1024, 256) if capabilities.single_work_items else (4096, 1024)
     return [(n, n) for n in edges]
 
 

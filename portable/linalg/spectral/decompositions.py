@@ -280,7 +280,7 @@ def _shaped(device: Device, x: Any, lead: tuple[int, ...]) -> Any:
 
 def _small(count: int, longest: int, k: int, can: Capabilities) -> bool:
     """Whether rotations are to be taken."""
-    many = count > 1 and not can.lone_work_items
+    many = count > 1 and not can.single_work_items
     return k <= (_FEW_OF_MANY if many else _FEW) and longest <= _TALL * max(k, 8)
 
 
@@ -347,7 +347,7 @@ class Asked(NamedTuple):
     def banded(self) -> bool:
         """Whether matrices are real, and large enough to go by way of a band."""
         kind, can = dtype(self.a.dtype).register, self.device.capabilities
-        n, alone = int(min(self.a.shape[1:])), can.lone_work_items
+        n, alone = int(min(self.a.shape[1:])), can.single_work_items
         if kind.is_complex:
             return False
         if self.results[1] is None:

@@ -176,7 +176,7 @@ def _padded(device: Device, diagonals: Any, least: int, most: int, *, singular: 
     leaf = max(2, -(-least // leaves))
     size = int(d.shape[0]), leaf * leaves
     more = device.empty(size, dtype(d.dtype)), device.empty(size, dtype(d.dtype))
-    items = 1 if device.capabilities.lone_work_items else _MOST
+    items = 1 if device.capabilities.single_work_items else _MOST
     pad_diagonals[groups(size[0]), items](d, e, *more, SINGULAR=singular)
     return size, leaf, more
 
@@ -218,8 +218,8 @@ def _merged(device: Device, blocks: Blocks, diagonals: Any, singular: bool) -> B
     """Merges blocks until there is one for each matrix."""
     d, e = diagonals
     can, kind = device.capabilities, dtype(d.dtype)
-    lanes = max(1, can.vector_bytes // kind.itemsize) if can.lone_work_items else 1
-    team = 1 if can.lone_work_items else max(1, min(_TEAM, can.max_workgroup))
+    lanes = max(1, can.vector_bytes // kind.itemsize) if can.single_work_items else 1
+    team = 1 if can.single_work_items else max(1, min(_TEAM, can.max_workgroup))
     shape = MergeShape(singular, lanes, team)
     while int(blocks.values.shape[1]) < int(d.shape[1]):
         blocks = _next_level(device, blocks, d, e, shape)
@@ -231,7 +231,7 @@ def _next_level(device: Device, blocks: Blocks, d: Any, e: Any, shape: MergeShap
     kind, (count, h) = dtype(d.dtype), (int(x) for x in blocks.values.shape)
     merges, size = count // 2, 2 * h
     joined, kept, roots = _room(device, merges, size, kind)
-    items = 1 if device.capabilities.lone_work_items else _ITEMS
+    items = 1 if device.capabilities.single_work_items else _ITEMS
     join[(size, merges), (_ITEMS, 1)](blocks, e, d, joined, SHAPE=shape)
     deflate[groups(merges), items](blocks, e, d, joined, kept, SHAPE=shape)
     teams = groups(-(-size * shape.team // (shape.lanes * items)), merges), (items, 1)

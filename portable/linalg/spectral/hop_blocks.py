@@ -25,7 +25,7 @@ from portable.linalg.dense.kernels import clear
 from portable.linalg.dense.reflector_tree import Level, Node, Reflectors
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.products.gemm import gemm
-from portable.linalg.reflectors.vector_reflectors import combine_alone
+from portable.linalg.reflectors.vector_reflectors import combine_single
 from portable.linalg.spectral.reduction_kernels import reflector_triangles
 
 _TILE: Final = (32, 8, 1)
@@ -95,7 +95,7 @@ def _blocks(
     gram, t = device.empty((count, g, g), kind), device.empty((1, count, g, g), kind)
     spread_hops[(g, b + g, count), _TILE](kept, v, last, most, n, B=b)
     gemm(device.namespace().permute_dims(v, (0, 2, 1)), v, out=gram)
-    items = 1 if device.capabilities.lone_work_items else min(_ITEMS, g)
+    items = 1 if device.capabilities.single_work_items else min(_ITEMS, g)
     reflector_triangles[(g, count, 1), (items, 1, 1)](gram[None], None, t)
     return device.namespace().reshape(v, (count * (b + g), g)), t[0]
 
@@ -152,7 +152,7 @@ def apply_hops(
         kl.barrier()
         corner, block = (row + hop * B, column), pack * most + hop
         if SHAPE.lanes > 1:
-            combine_alone(x, q, corner, Node(0, Level(block, 1, 1)), SHAPE, False, BACK=True)
+            combine_single(x, q, corner, Node(0, Level(block, 1, 1)), SHAPE, False, BACK=True)
         else:
             apply_block(x, q, (corner, block), (hop, hops), room, SHAPE)
         kl.barrier()

@@ -137,7 +137,7 @@ def _residuals(device: Device, left: Any, first: int, sides: RightSides, kind: D
     residuals = device.empty(shape, kind.real)
     count = sides.batch * sides.columns
     if count:
-        items = 1 if device.capabilities.lone_work_items else _ITEMS
+        items = 1 if device.capabilities.single_work_items else _ITEMS
         sum_squares[groups(count), items](
             left, first, residuals[None] if not shape else residuals, shape or (1,)
         )
@@ -190,7 +190,7 @@ def _solve(
     work, reflectors = triangle.work, triangle.reflectors
     copied(device, a, work, from_lead=sides.lead, turned=wide)
     triangle.run()
-    items = 1 if device.capabilities.lone_work_items else _ITEMS
+    items = 1 if device.capabilities.single_work_items else _ITEMS
     room = max(m, n) * 2.0 ** (-23 if kind.real.itemsize == 4 else -52)
     small_diagonals[groups(sides.batch), items](work, failures, room)
     if not wide:

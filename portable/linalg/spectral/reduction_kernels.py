@@ -248,19 +248,19 @@ def spread(
 
 
 @kernel
-def collect(x: kl.Array, out: kl.Array, *, TURNED: bool) -> None:
+def collect(x: kl.Array, out: kl.Array, *, TRANSPOSED: bool) -> None:
     """Vectors as columns, or conjugated as rows, of parts that may be real and imaginary in turn.
 
     Dimension 0 is columns of `x`, 2 the matrices.
     """
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     COUNT = 2 if out.dtype.is_complex else 1
-    rows = out.shape[2] if TURNED else out.shape[1]
+    rows = out.shape[2] if TRANSPOSED else out.shape[1]
     if matrix < x.shape[0] and row < rows and column < x.shape[2]:
         value = x[matrix, COUNT * row, column]
         if COUNT == 2:
             value = kl.complex(value, x[matrix, 2 * row + 1, column])
-        if TURNED:
+        if TRANSPOSED:
             out[matrix, column, row] = conjugate(value)
         else:
             out[matrix, row, column] = value

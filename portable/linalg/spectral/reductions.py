@@ -102,7 +102,7 @@ def _step_shape(size: tuple[int, int, int], kind: DType, can: Capabilities) -> S
     """How steps of reductions of so many matrices of m rows and n columns are shared out."""
     count, m, n = size
     lanes = 1 if kind.is_complex else max(can.vector_bytes // kind.itemsize, 1)
-    if can.lone_work_items:
+    if can.single_work_items:
         cores = 1 if m * n * kind.itemsize <= _CACHED else max(1, can.compute_units)
         return StepShape(lanes, lanes, _ROWS, 1, 1, cores, _PANEL_ALONE)
     team = can.sub_group_size if can.sub_group_size > 1 else min(_TEAM, can.max_workgroup)
@@ -128,7 +128,7 @@ def largest_magnitudes(device: Device, a: Any, *, hermitian: bool) -> Any:
     count, m, _ = (int(x) for x in a.shape)
     kind, share = dtype(a.dtype).register.real, min(m, _PARTS)
     parts, largest = device.empty((count, share), kind), device.empty((count,), kind)
-    items = 1 if device.capabilities.lone_work_items else _LINE
+    items = 1 if device.capabilities.single_work_items else _LINE
     largest_parts[groups(share, count), items](a, parts, HERMITIAN=hermitian)
     largest_of_each[count, _LINE](parts, largest)
     return largest
@@ -237,7 +237,7 @@ def _phases(
     """The phases of each launch: all where one workgroup makes them, or several can meet."""
     can = device.capabilities
     at_once = current().resident if device.interprets else can.compute_units
-    meets = can.forward_progress and can.memory_orders == "acq_rel" and not can.lone_work_items
+    meets = can.forward_progress and can.memory_orders == "acq_rel" and not can.single_work_items
     if shape.groups == 1 or (meets and shape.groups * count <= at_once):
         return [(first, last)]
     return ((phase, phase + 1) for phase in range(first, last))
@@ -274,7 +274,7 @@ def reduced_to_bidiagonal(
         How steps in panels are shared out; what suits the device if left out.
     """
     kind, can, count = dtype(a.dtype).register, device.capabilities, int(a.shape[0])
-    if shape is None and can.lone_work_items:
+    if shape is None and can.single_work_items:
         halves = _at_once(device, a, largest)
     else:
         n, m = sorted(int(x) for x in a.shape[1:])

@@ -43,7 +43,7 @@ def chain_of(device: Device, rows: int) -> int:
         Of reflectors.
     """
     least, shortest = isqrt(rows - 1) + 1, _SHORTEST
-    if device.capabilities.lone_work_items:
+    if device.capabilities.single_work_items:
         least, shortest = -(-rows // _PARTS_ALONE), _SHORTEST_ALONE
     return max(shortest, 1 << (least - 1).bit_length())
 
@@ -86,7 +86,7 @@ def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) 
     gram, triangles = (device.empty((count, blocks, BLOCK, BLOCK), kind) for _ in range(2))
     chain = chain_of(device, rows)
     _summed(device, parts, space.permute_dims(parts, (0, 1, 3, 2)), chain, gram)
-    items = 1 if device.capabilities.lone_work_items else _ITEMS
+    items = 1 if device.capabilities.single_work_items else _ITEMS
     reflector_triangles[(BLOCK, blocks, count), (items, 1, 1)](gram, factors, triangles)
     changes = gemm(triangles, parts)
     unit = max(BLOCK, chain)

@@ -443,7 +443,7 @@ def _launched(device: Device, kernel: Any, a: Any, results: Any, wanted: Rotatio
     scratch = device.empty(_UNUSED if shape.held else (count, *shape.room), kind)
     status = device.empty((count,), kl.i32)
     most = min(can.max_workgroup, can.max_workgroup_shape[0])
-    items = 1 if can.lone_work_items else min(shape.pairs * shape.parts, most)
+    items = 1 if can.single_work_items else min(shape.pairs * shape.parts, most)
     kernel[groups(count), items](
         a, Factors(results[0], results[1], results[2], status), scratch, SHAPE=shape
     )

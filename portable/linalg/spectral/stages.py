@@ -12,7 +12,7 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import store_values
 from portable.linalg.factorisations.matrices import copied
-from portable.linalg.products.repeats import kept_plan
+from portable.linalg.products.repeats import cached_plan
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
 from portable.linalg.spectral.reduction_kernels import collect, spread
 from portable.linalg.spectral.reductions import (
@@ -99,7 +99,7 @@ def _replayed(device: Device, a: Any, results: tuple[Any, ...], work: _Work) -> 
         return work(device, a, results)
     extents = tuple(None if x is None else tuple(int(size) for size in x.shape) for x in results)
     key = work, (count, m, n), kind, extents
-    plan = kept_plan(device, key, lambda: _new_plan(device, a, results, work), size)
+    plan = cached_plan(device, key, lambda: _new_plan(device, a, results, work), size)
     copied(device, a, plan.given)
     plan.run()
     for source, target in zip(plan.results, results, strict=True):
@@ -116,7 +116,7 @@ def _new_plan(device: Device, a: Any, results: tuple[Any, ...], work: _Work) -> 
     given, results_alike = alike(a), tuple(alike(x) for x in results)
     count, real = int(a.shape[0]), dtype(results[0].dtype)
     flags = device.empty((count,), real), device.empty((count,), kl.i32)
-    items = 1 if device.capabilities.lone_work_items else _LINE
+    items = 1 if device.capabilities.single_work_items else _LINE
 
     def run() -> None:
         largest, status = work(device, given, results_alike)
@@ -183,4 +183,4 @@ def _lead_back(
     height = int(x.shape[1]) // parts
     spread[(columns, height, count), _TILE](vectors, by.phases, x, n, REVERSED=reverse)
     reflect(device, by.vectors, by.factors, x, by.first)
-    collect[(columns, rows, count), _TILE](x, out, TURNED=turned)
+    collect[(columns, rows, count), _TILE](x, out, TRANSPOSED=turned)

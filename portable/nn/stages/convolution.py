@@ -122,7 +122,7 @@ class ConvolutionStage(Stage):
         if at.activation is not None:
             values, slope = space.reshape(flow.y, shape), at.activation.slope
         if partial is not None or values is not None:
-            items = 1 if at.device.capabilities.lone_work_items else _WORKGROUP
+            items = 1 if at.device.capabilities.single_work_items else _WORKGROUP
             kernels.channel_slopes_back[groups(channels, sections), (items, 1)](
                 space.reshape(flow.dy, shape), values, partial, SLOPE=slope, SECTION=self._section
             )

@@ -197,7 +197,7 @@ def _transposes(device: Device, x: Any, weight: Any) -> bool:
     So it is where many work-items read the operands themselves; half precision goes through matrix
     units, which take either order.
     """
-    if device.capabilities.lone_work_items or dtype(weight.dtype).itemsize == 2:
+    if device.capabilities.single_work_items or dtype(weight.dtype).itemsize == 2:
         return False
     return bool(min(weight.shape) >= _NARROW and x.shape[0] >= _MANY_SAMPLES)
 

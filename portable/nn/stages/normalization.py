@@ -32,10 +32,10 @@ class _NormStage(Stage):
         activation = at.activation
         self._function = None if activation is None else activation.function
         self._slope = None if activation is None else activation.slope
-        lone = at.device.capabilities.lone_work_items
+        lone = at.device.capabilities.single_work_items
         self._items = 1 if lone else min(_WIDE, at.device.capabilities.max_workgroup)
         can = at.device.capabilities
-        widest = can.vector_bytes // at.kind.register.itemsize if can.lone_work_items else 1
+        widest = can.vector_bytes // at.kind.register.itemsize if can.single_work_items else 1
         self._lanes = max(1, min(widest, _MOST_LANES))
         self._kept: Any = None
 

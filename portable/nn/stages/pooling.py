@@ -221,7 +221,7 @@ class GlobalPoolStage(Stage):
         """A workgroup for each channel of an image."""
         rows, columns = self._rows(x), self.place.inputs[1] * self.place.inputs[2]
         reshape = self.place.device.namespace().reshape
-        items = 1 if self.place.device.capabilities.lone_work_items else _WORKGROUP
+        items = 1 if self.place.device.capabilities.single_work_items else _WORKGROUP
         row_means[groups(rows), items](reshape(x, (rows, columns)), reshape(y, (rows,)))
 
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:

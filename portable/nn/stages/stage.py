@@ -200,7 +200,7 @@ class SoftmaxStage(Stage):
 
     def _items(self) -> int:
         can = self.place.device.capabilities
-        return 1 if can.lone_work_items else min(_WORKGROUP, can.max_workgroup)
+        return 1 if can.single_work_items else min(_WORKGROUP, can.max_workgroup)
 
     def _images(self, x: Any) -> Any:
         channels, *pixels = self.place.inputs

@@ -361,7 +361,7 @@ def exchange_launch(
     """
     capabilities = out.device.capabilities
     share = squares_for(capabilities)
-    if capabilities.lone_work_items:
+    if capabilities.single_work_items:
         kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
         vector = operation.takes_vectors(compute)
         lanes = _lanes((*kinds, compute), out.shape, capabilities) if vector else 1

@@ -208,7 +208,7 @@ def vector_lanes(
     streaming : bool
         Whether the result passes the caches by.
     """
-    if capabilities.lone_work_items:
+    if capabilities.single_work_items:
         lanes = _cpu_lanes(
             kinds, capabilities.cache_line if streaming else capabilities.vector_bytes
         )
@@ -255,10 +255,10 @@ def work_of(
     """
     inner, rows = shape[-1], prod(shape[:-1])
     share = row_shares_for(capabilities)
-    if capabilities.lone_work_items and strided and len(shape) > 1:
+    if capabilities.single_work_items and strided and len(shape) > 1:
         tiles = -(-inner // share.tile), -(-rows // share.tile)
         return share.tile, share.tile, tiles, (1, 1)
-    if capabilities.lone_work_items:
+    if capabilities.single_work_items:
         many = max(1, share.chunk // inner)
         return share.chunk, many, (-(-inner // share.chunk), -(-rows // many)), (1, 1)
     wide = -(-inner // lanes)

@@ -275,7 +275,7 @@ def _results(arrays: tuple[Any, ...], out: Any, step: int) -> Results:
 
 def _tables(device: Device) -> tuple[Any, ...]:
     """What the kernel takes besides: for CPUs the places of the bits in each byte."""
-    return (_places(device),) if device.capabilities.lone_work_items else ()
+    return (_places(device),) if device.capabilities.single_work_items else ()
 
 
 @cache

@@ -221,7 +221,7 @@ def _write_fill(arrays: tuple[Any, ...]) -> Callable[..., None]:
     value = number_for(0, x.dtype) if number else arrays[2].at(None, 0)
     constants = {"NUMBER": number, "ROW": row, "CUT": cut}
     by_eight = None
-    if len(shape) == 1 and not row and x.device.capabilities.lone_work_items:
+    if len(shape) == 1 and not row and x.device.capabilities.single_work_items:
         by_eight = in_words(mask.viewed(shape, steps), uint64)
     eights = None if by_eight is None else by_eight.at(None, 0)
     args = (flags, eights, value, target)

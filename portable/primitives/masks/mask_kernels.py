@@ -73,7 +73,7 @@ class Mask(NamedTuple):
     def size(self) -> Any:
         """How many elements it has, or more, of which no bit is set, where only bits are given."""
         if self.flags is None:
-            return self.bits.shape[0] * (64 if kl.target.lone_work_items else 32)
+            return self.bits.shape[0] * (64 if kl.target.single_work_items else 32)
         return self.flags.shape[0]
 
     def chooses(self, i: kl.Scalar) -> Any:

@@ -12,8 +12,8 @@ from portable.lang.kernel import kernel
 from portable.primitives.base.operands import broadcast_strides, collapsed, reshaped_strides
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.maps.elementwise import applied, recorded
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.maps.engine import applied, recorded
 from portable.primitives.maps.work import conversion_of, conversion_to
 
 # Arrays of recipes in other dtypes and shapes.
@@ -114,7 +114,7 @@ def _fewest_dimensions(x: Any, out: Any) -> tuple[Any, Any]:
 def _copy_several(recipe: Recipe, copies: Sequence[tuple[Any, Any]]) -> None:
     sources, targets = zip(*copies, strict=True)
     kinds = tuple(conversion_of(x.dtype, out.dtype) for x, out in copies)
-    cpu = targets[0].device.capabilities.lone_work_items
+    cpu = targets[0].device.capabilities.single_work_items
     chunk, group = (_FEW, 1) if cpu else (1, _GROUP)
     widest = max(out.size for out in targets)
     ndrange = -(-widest // chunk), len(copies)

@@ -187,7 +187,7 @@ def check_in(recipe: Recipe, indices: Sequence[Any], extents: Sequence[int], fla
         return
     if 0 in extents:
         raise BadIndexError("an index into a dimension without elements")
-    chunk, group = (_CHUNK, 1) if flag.device.capabilities.lone_work_items else (1, _GROUP)
+    chunk, group = (_CHUNK, 1) if flag.device.capabilities.single_work_items else (1, _GROUP)
     limits = tuple(int64.numpy.type(n) for n in extents)
     recipe.launch(check, -(-size // chunk), group, tuple(indices), flag, limits, CHUNK=chunk)
 
@@ -455,7 +455,7 @@ def _gather_in(
         capabilities = x.device.capabilities
         rows_alike = target.ndim > axis + 1 and source.strides[-1] == x.dtype.itemsize
         kinds: tuple[DType, ...] = (x.dtype,)
-        if target.ndim == axis + 1 and not capabilities.lone_work_items:
+        if target.ndim == axis + 1 and not capabilities.single_work_items:
             rows_alike = all(i.ndim == 1 and i.strides[0] == i.dtype.itemsize for i in indices)
             kinds = (*(i.dtype for i in indices), x.dtype)
         lanes = vector_lanes(kinds, target.shape[-1], capabilities) if rows_alike else 1

@@ -40,7 +40,7 @@ from portable.primitives.moves.gathering import (
 @function
 def put(x: kl.Array, at: tuple[kl.Scalar, ...], value: kl.Scalar) -> None:
     """Writes an element that others may write too: one of theirs stays."""
-    if kl.target.lone_work_items:
+    if kl.target.single_work_items:
         # A plain store is indivisible there, and compilers make vectors of nothing else.
         x[*at] = value
     else:

@@ -272,7 +272,7 @@ class Asked(NamedTuple):
 
 
 def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> Any:
-    meet = x.device.capabilities.lone_work_items
+    meet = x.device.capabilities.single_work_items
     lanes = lanes_for(x, merge.kind, -2 if lies_crosswise(x) else -1, meet=meet)
     return REDUCTIONS.first(Asked(recipe, x, merge.taking(lanes, first), result))
 

@@ -14,8 +14,8 @@ from portable.dtypes import DType, int32, int64
 from portable.lang.function import function
 from portable.primitives.base.operands import highest, lowest, power_of_two
 from portable.primitives.base.recipe import Recipe
+from portable.primitives.maps.elementwise import recorded
 from portable.primitives.maps.elementwise_kernel import lane_numbers
-from portable.primitives.maps.engine import recorded
 from portable.primitives.maps.work import conversion_to
 from portable.primitives.reductions.axis import (
     Cut,
@@ -295,7 +295,7 @@ def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
 
 def _pays_to_turn(x: Any) -> bool:
     """Whether columns are first made rows: for work-items alone, where columns make no vectors."""
-    alone = x.device.capabilities.lone_work_items and x.shape[-1] >= _LONG
+    alone = x.device.capabilities.single_work_items and x.shape[-1] >= _LONG
     return alone and lies_crosswise(x) and lanes_for(x, int32, -2) == 1
 
 
@@ -313,7 +313,7 @@ def _new(recipe: Recipe, x: Any, sections: int) -> tuple[Any, Any]:
 def _by_workgroup(
     recipe: Recipe, x: Any, places: Any, largest: bool, kind_given: DType
 ) -> tuple[Any, Any]:
-    kind, alone = x.dtype.register, x.device.capabilities.lone_work_items
+    kind, alone = x.dtype.register, x.device.capabilities.single_work_items
     in_blocks = alone and places is None and x.shape[-1] >= _LONG and x.dtype.itemsize < _WIDE
     lanes = lanes_for(x, x.dtype if in_blocks else kind_given, -1) if places is None else 1
     how = cut(x, lanes)
@@ -397,7 +397,7 @@ def _whole(x: Any) -> Cut:
     """Rows in one section each, whatever their length."""
     capabilities = x.device.capabilities
     rows, length = prod(x.shape[:-1]), x.shape[-1]
-    group = 1 if capabilities.lone_work_items else min(_GROUP, capabilities.max_workgroup)
+    group = 1 if capabilities.single_work_items else min(_GROUP, capabilities.max_workgroup)
     width = min(group, power_of_two(length))
     tall = group // width
     return Cut(width, tall, power_of_two(length), 1, -(-rows // tall))

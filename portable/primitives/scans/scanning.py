@@ -262,7 +262,7 @@ SCANS: Final = Ways[Asked, Callable[[], None]](
         "in blocks",
         "chained_block_scan scan_rows",
         _in_blocks,
-        lambda x: x.can.lone_work_items and x.can.atomics64,
+        lambda x: x.can.single_work_items and x.can.atomics64,
     ),
     Way("rows", "scan_by_workgroup", _by_rows, _fits_tile),
     Way(
@@ -322,7 +322,7 @@ def _scan_sections(
 
 def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
     capabilities = x.device.capabilities
-    cpu = capabilities.lone_work_items
+    cpu = capabilities.single_work_items
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     lanes = min(lanes_for(x, merge.kind, -2), lanes_for(out, merge.kind, -2))
     strip = _strip(-(-rows // lanes), capabilities) if cpu else 1

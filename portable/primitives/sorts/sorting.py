@@ -40,7 +40,7 @@ def rank_sorted(
     places = recipe.empty(x.shape, int64) if order else None
     arrays = in_words(x), Line(in_words(out), places)
     keys = order_of(x.dtype, descending)
-    each = _ROW if x.device.capabilities.lone_work_items else 1
+    each = _ROW if x.device.capabilities.single_work_items else 1
     items = prod(x.shape[:-1]) * -(-x.shape[-1] // each)
     recipe.launch(sort_by_rank, items, _GROUP, *arrays, EACH=each, ORDER=keys)
     return out, places
@@ -69,12 +69,12 @@ def method_for(x: Any) -> Callable[..., tuple[Any, Any]]:
 
 
 def _is_short(x: Any) -> bool:
-    few = x.device.capabilities.lone_work_items and not x.dtype.is_complex
+    few = x.device.capabilities.single_work_items and not x.dtype.is_complex
     return bool(x.shape[-1] < (_MANY_ALONE if few else _MANY))
 
 
 def _sweeps(x: Any) -> bool:
-    return not x.device.capabilities.lone_work_items and can_sweep(x)
+    return not x.device.capabilities.single_work_items and can_sweep(x)
 
 
 SORTS: Final = Ways[Any, Callable[..., tuple[Any, Any]]](

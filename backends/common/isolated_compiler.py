@@ -29,7 +29,7 @@ _FINE, _REFUSED = 0, 3
 _EXCEPTIONS: Final = 0x80000000
 
 
-class Apart:
+class IsolatedCompiler:
     """The compiler of one device, called in processes of their own.
 
     Parameters
@@ -149,7 +149,7 @@ def named(wanted: dict[str, str]) -> cl.Device:
     return next(d for d in devices if described(d) == wanted)
 
 
-def compile_apart() -> int:
+def compile_isolated() -> int:
     """Compiles what the standard input holds; the exit status says what came of it."""
     given = json.load(sys.stdin)
     answer = os.dup(1)
@@ -167,4 +167,4 @@ def compile_apart() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(compile_apart())
+    sys.exit(compile_isolated())

@@ -359,7 +359,7 @@ def _with_words(
     arrays = [
         (x, word) for x, word in zip(args, formula.how, strict=True) if isinstance(x, Storage)
     ]
-    alone = out.device.capabilities.lone_work_items
+    alone = out.device.capabilities.single_work_items
     fit = alone and out.dtype in (dtypes.complex64, dtypes.float32)
     fit = fit and any(word in _PAIRED for _, word in arrays)
     if not fit or not all(word == ROW or _are_pairs(x, word) for x, word in arrays):
@@ -388,7 +388,7 @@ def _seen(x: Storage, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple
     if step == -size:
         start = x.offset + (shape[-1] - 1) * step
         return REVERSED, x.viewed(shape, (*strides[:-1], size), start)
-    alone = x.device.capabilities.lone_work_items
+    alone = x.device.capabilities.single_work_items
     if alone and step == 2 * size and shape[-1] > 1:
         return EVERY_OTHER, x.viewed((*shape[:-1], 2 * shape[-1] - 1), (*strides[:-1], size))
     return FULL, x.viewed(shape, strides)

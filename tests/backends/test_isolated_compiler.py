@@ -22,7 +22,7 @@ from portable.lang.ir.kernel import Options
 from tests.support.capabilities import made_up
 from tests.support.launch import run
 
-compiled_apart = pytest.importorskip("portable_backends.common.compiled_apart")
+isolated_compiler = pytest.importorskip("portable_backends.common.isolated_compiler")
 INTEL = made_up(faults=faults.INTEL_CPU, dialect="opencl", vendor="intel", kind="cpu")
 
 
@@ -90,12 +90,12 @@ def intel() -> Any:
         pytest.skip(str(error))
 
 
-def test_what_is_compiled_apart_runs(intel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_compiled_in_isolation_runs(intel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTABLE_CACHE", "0")
     seen = []
-    compile_it = compiled_apart.Apart.compile
+    compile_it = isolated_compiler.IsolatedCompiler.compile
     monkeypatch.setattr(
-        compiled_apart.Apart,
+        isolated_compiler.IsolatedCompiler,
         "compile",
         lambda *given: seen.append(compile_it(*given)) or seen[-1],
     )
@@ -110,7 +110,7 @@ def test_what_is_compiled_apart_runs(intel: Any, monkeypatch: pytest.MonkeyPatch
     assert "-cl-opt-disable" not in options
 
 
-class Crashing(compiled_apart.Apart):  # type: ignore[misc]
+class Crashing(isolated_compiler.IsolatedCompiler):  # type: ignore[misc]
     """A compiler whose processes end as they are told to."""
 
     def __init__(self, *statuses: int) -> None:
