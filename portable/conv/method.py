@@ -51,6 +51,11 @@ class Epilogue(NamedTuple):
     activation: Function = keep
     residual: Any = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether sums are stored as they are."""
+        return self.bias is None and self.activation is keep and self.residual is None
+
     def of_images(self, images: slice) -> Epilogue:
         """The same for some of the images."""
         if self.residual is None:

@@ -189,7 +189,7 @@ def make_from_phases(
 def _is_one_product(device: Device, shape: Geometry, epilogue: Epilogue) -> bool:
     """Whether windows go together as one product, and nothing else is done to their sums."""
     crowd = not device.capabilities.single_work_items
-    return crowd and goes_by_windows(shape) and epilogue == Epilogue()
+    return crowd and goes_by_windows(shape) and epilogue.is_empty
 
 
 def _make_by_windows(

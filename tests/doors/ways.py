@@ -198,7 +198,11 @@ WAYS: Final[tuple[Way, ...]] = (
         "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((60, 60),), _compiled
     ),
     # images
-    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd),
+    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 3, 3)), _crowd),
+    _way(
+        "windows written out", doors.CONVOLUTION, "take_windows", ((1, 1, 9, 8), (2, 1, 3, 3)),
+        _crowd,
+    ),
     _way(
         "by lanes of pixels", doors.CONVOLUTION, "pack_lane_filters convolve_rows",
         ((1, 1, 9, 8), (2, 1, 3, 3)), _alone,

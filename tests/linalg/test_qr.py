@@ -192,6 +192,8 @@ def test_as_other_devices_do_it(profile: str) -> None:
     for dtype, shape in (("float32", (50, 40)), ("complex64", (20, 20))):
         a = random(shape, dtype)
         check(a, *on(device, qr, a))
+    nothing = np.ones((0, 4, 3), np.float32)
+    assert on(device, lstsq, nothing, nothing[..., :2])[0].shape == (0, 3, 2)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])

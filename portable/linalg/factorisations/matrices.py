@@ -91,6 +91,8 @@ def copied(
     """Copies matrices to `target`, and gives it; see `copy_matrices`."""
     rows, columns = (int(x) for x in target.shape[-2:])
     batch = prod(to_lead) if to_lead is not None else int(target.shape[0])
+    if not (batch and rows and columns):
+        return target
     can, given = device.capabilities, (source, from_lead, target, to_lead)
     last = rows if edge is None else edge
     if can.single_work_items:
