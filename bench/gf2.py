@@ -33,7 +33,7 @@ def product_check(a: Array, b: Array, columns: int) -> Callable[[Any], float]:
         How many bits of a row of `b` count.
     """
     rng = np.random.default_rng(5)
-    xs = [_random_row(rng, columns) for _ in range(_VECTORS)]
+    xs = [_packed(rng.random(columns) < 0.5, -(-columns // 64)) for _ in range(_VECTORS)]
     expected = [_times(a, _packed(_times(b, x), a.shape[1])) for x in xs]
 
     def error(c: Any) -> float:
@@ -100,10 +100,6 @@ def _reduced(row: int, known: dict[int, int]) -> int:
 
 def _integer(words: Array) -> int:
     return int.from_bytes(np.ascontiguousarray(words).astype("<u8").tobytes(), "little")
-
-
-def _random_row(rng: np.random.Generator, columns: int) -> Array:
-    return _packed(rng.random(columns) < 0.5, -(-columns // 64))
 
 
 def _packed(bits: Array, width: int) -> Array:

@@ -105,7 +105,7 @@ class Row:
     predicted: float
 
 
-def in_turn(works: Sequence[float], gathers: Sequence[float]) -> float:
+def one_after_the_other(works: Sequence[float], gathers: Sequence[float]) -> float:
     """Seconds until all is gathered, where a result is on its way while the next is worked out.
 
     Gathers go on one after the other, each from when its result is there. What goes on side by side
@@ -165,7 +165,7 @@ def _row(
     gathers = [slowest_median(member, member.replay(job.gather)) for job in jobs]
     works = [slowest_median(member, job.work) for job in jobs]
     share = median_here / sum(works)  # in a row they wait for nobody
-    predicted = in_turn([work * share for work in works], gathers)
+    predicted = one_after_the_other([work * share for work in works], gathers)
     return Row(member.size, scaling, median_here, together, sum(gathers), predicted)
 
 

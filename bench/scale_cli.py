@@ -69,7 +69,10 @@ def scale(
         result |= {"job": "training", **asdict(network)}
         rows = _told(measure_training(groups, network, dtype(kind)), aloud=first)
     else:
-        layers = [_with_images(layer, images) for layer in LAYERS[:count]]
+        layers = [
+            layer if images is None else Layer(layer.c, layer.h, layer.w, layer.k, images)
+            for layer in LAYERS[:count]
+        ]
         result |= {"algorithm": algorithm, "layers": [list(_plain(x)) for x in layers]}
         rows = _told(measure(groups, layers, dtype(kind), algorithm), aloud=first)
     if not first:
@@ -103,10 +106,6 @@ def _told(rows: Iterable[Row], *, aloud: bool) -> list[Row]:
 
 def _plain(layer: Layer) -> tuple[int, ...]:
     return layer.c, layer.h, layer.w, layer.k, layer.n
-
-
-def _with_images(layer: Layer, images: int | None) -> Layer:
-    return layer if images is None else Layer(layer.c, layer.h, layer.w, layer.k, images)
 
 
 def _network(text: str) -> Network:

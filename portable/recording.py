@@ -70,7 +70,7 @@ def operation(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     )
 
 
-def told(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+def taped(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Makes a function tell the recorder of its calls, if there is one."""
 
     @wraps(function)

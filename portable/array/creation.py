@@ -34,7 +34,7 @@ from portable.primitives.maps.elementwise_kernel import (
 from portable.primitives.maps.engine import check_arrays, check_operands
 from portable.primitives.maps.work import vector_lanes, work_of
 from portable.primitives.moves.copying import copy_in
-from portable.recording import told
+from portable.recording import taped
 
 # Numbers evenly apart: `arange` and `linspace`.
 
@@ -391,7 +391,7 @@ def _reachable(k: int, x: Array) -> int:
     return min(max(k, -x.shape[-2]), x.shape[-1])
 
 
-@told
+@taped
 def tril(x: Array, /, *, k: int = 0) -> Array:
     """The lower triangles, up to the diagonal `k`; zeros above it.
 
@@ -416,7 +416,7 @@ def tril(x: Array, /, *, k: int = 0) -> Array:
     return _triangle(x, k, BELOW)  # type: ignore[no-any-return]
 
 
-@told
+@taped
 def triu(x: Array, /, *, k: int = 0) -> Array:
     """The upper triangles, from the diagonal `k` on; zeros below it.
 

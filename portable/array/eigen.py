@@ -14,7 +14,7 @@ from portable.array.array import Array
 from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.maps.engine import check_arrays
-from portable.recording import told
+from portable.recording import taped
 
 
 class EigResult(NamedTuple):
@@ -24,7 +24,7 @@ class EigResult(NamedTuple):
     eigenvectors: Array
 
 
-@told
+@taped
 def eig(x: Array, /) -> EigResult:
     """Eigenvalues and right eigenvectors of square matrices: LAPACK's ?geev, on the host.
 
@@ -56,7 +56,7 @@ def eig(x: Array, /) -> EigResult:
     return EigResult(values, vectors)
 
 
-@told
+@taped
 def eigvals(x: Array, /) -> Array:
     """Eigenvalues of square matrices: LAPACK's ?geev, on the host.
 

@@ -38,7 +38,7 @@ from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
 from portable.primitives.maps.work import Operation
 from portable.primitives.moves.copying import converted
-from portable.recording import told
+from portable.recording import taped
 
 __all__ = [
     "cholesky",
@@ -392,7 +392,7 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
 # -- on the device --------------------------------------------------------------------------
 
 
-@told
+@taped
 def outer(x1: Array, x2: Array, /) -> Array:
     """The products of all pairs of elements of two vectors.
 

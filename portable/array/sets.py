@@ -19,7 +19,7 @@ from portable.primitives.maps.engine import check_arrays, check_operands
 from portable.primitives.moves.copying import converted, reshaped
 from portable.primitives.sorts.distinct import Distinct, Wanted, distinct_of
 from portable.primitives.sorts.sorting_kernels import member
-from portable.recording import told
+from portable.recording import taped
 
 _GROUP: Final = 256
 
@@ -118,7 +118,7 @@ def _write_membership(arrays: tuple[Any, ...], kind: DType, inverted: bool) -> C
 _membership: Final = Plans(_write_membership)
 
 
-@told
+@taped
 def unique_values(x: Array, /) -> Array:
     """The distinct elements.
 
@@ -137,7 +137,7 @@ def unique_values(x: Array, /) -> Array:
     return _found("unique_values", x).values  # type: ignore[no-any-return]
 
 
-@told
+@taped
 def unique_counts(x: Array, /) -> UniqueCounts:
     """The distinct elements, and how often each occurs.
 
@@ -159,7 +159,7 @@ def unique_counts(x: Array, /) -> UniqueCounts:
     return UniqueCounts(distinct.values, distinct.sizes)
 
 
-@told
+@taped
 def unique_inverse(x: Array, /) -> UniqueInverse:
     """The distinct elements, and which of them each element is.
 
@@ -181,7 +181,7 @@ def unique_inverse(x: Array, /) -> UniqueInverse:
     return UniqueInverse(distinct.values, distinct.inverse)
 
 
-@told
+@taped
 def unique_all(x: Array, /) -> UniqueAll:
     """The distinct elements, where each first stands, the inverse, and the counts.
 

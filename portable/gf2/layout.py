@@ -65,19 +65,19 @@ def to_stripes(
             at = kl.local_id(0) * lanes + part
             position = begin + at
             if position >= 0 and position + lanes <= words.shape[1]:
-                values = turned_words(words, row, position, lanes, backward)
+                values = transposed_words(words, row, position, lanes, backward)
                 kl.vstore(work, s, row, at, values)
             else:
                 for i in kl.static_range(lanes):
                     if position + i >= 0:
                         word = kl.cast(0, kl.u64)
                         if position + i < words.shape[1]:
-                            word = turned_words(words, row, position + i, 1, backward)
+                            word = transposed_words(words, row, position + i, 1, backward)
                         work[s, row, at + i] = word
 
 
 @function
-def turned_words(
+def transposed_words(
     words: kl.Array, row: kl.Scalar, position: kl.Scalar, lanes: int, backward: bool
 ) -> Any:
     """The words of a row at some places in the order of elimination."""
@@ -125,16 +125,16 @@ def from_stripes(
             if source >= 0:
                 values = kl.vload(work, held, source, at, lanes=lanes)
             if position >= 0 and position + lanes <= words.shape[1]:
-                put_turned(words, row, position, values, lanes, backward)
+                put_transposed(words, row, position, values, lanes, backward)
             else:
                 for i in kl.static_range(lanes):
                     if position + i >= 0 and position + i < words.shape[1]:
                         word = values[i] if lanes > 1 else values
-                        put_turned(words, row, position + i, word, 1, backward)
+                        put_transposed(words, row, position + i, word, 1, backward)
 
 
 @function
-def put_turned(
+def put_transposed(
     words: kl.Array,
     row: kl.Scalar,
     position: kl.Scalar,
@@ -142,7 +142,7 @@ def put_turned(
     lanes: int,
     backward: bool,
 ) -> None:
-    """Writes what `turned_words` reads."""
+    """Writes what `transposed_words` reads."""
     if backward:
         at = words.shape[1] - lanes - position
         kl.vstore(words, row, at, reversed_lanes(word, lanes))

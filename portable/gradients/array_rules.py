@@ -327,7 +327,7 @@ ARRAY_RULES: Final[dict[Any, Rule]] = {
     products.vecdot: _vecdot,
     outer: _outer,
 }
-"""By the functions, which tell a tape of themselves (`portable.recording.told`)."""
+"""By the functions, which tell a tape of themselves (`portable.recording.taped`)."""
 
 JOINING: Final = (joining.concat, joining.stack)
 """Functions that take several arrays as one argument."""

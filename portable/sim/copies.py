@@ -205,7 +205,7 @@ class Transfer:
             shadow.record(w, access, kind)  # type: ignore[arg-type]
 
 
-class Engine:
+class CopyEngine:
     """What moves the data of a workgroup's copies.
 
     Attributes
@@ -257,9 +257,9 @@ class CopyGroup(MemoryGroup):
     """A workgroup with the engine of its asynchronous copies, and what their proxy sees."""
 
     @cached_property
-    def engine(self) -> Engine:
+    def engine(self) -> CopyEngine:
         """What moves the data of all copies."""
-        return Engine()
+        return CopyEngine()
 
     @cached_property
     def proxies(self) -> Proxies:

@@ -20,7 +20,7 @@ from portable.primitives.scans import scanning
 from portable.primitives.scans.block_kernels import (
     BLOCK_LEVELS,
     Blocks,
-    scan_blocks_in_turn,
+    chained_block_scan,
     scan_rows,
 )
 from portable.primitives.tuning import Lines
@@ -68,7 +68,7 @@ def in_blocks(
     found = []
     for _ in range(1 if lost else 2):
         out = device.empty((*a.shape[:-1], a.shape[-1] + cut.shift), kind)
-        scan_blocks_in_turn[items, 1](x, state, out, BLOCKS=cut)
+        chained_block_scan[items, 1](x, state, out, BLOCKS=cut)
         found.append(device.to_numpy(out))
     return found
 

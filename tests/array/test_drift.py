@@ -26,7 +26,7 @@ from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.lookback_kernels import (
     PUBLISHED,
     Strip,
-    scan_strips_in_turn,
+    chained_strip_scan,
 )
 
 ROUND = 1 << 22
@@ -264,7 +264,7 @@ def test_strips_of_columns_in_turn(ours: Device) -> None:
     state = ours.from_numpy(np.zeros(1 + PUBLISHED * length // 4 * 4, np.uint64))
     out = ours.empty(a.shape, portable.float32)
     given, turned = (xp.permute_dims(x, (1, 0)) for x in (ours.from_numpy(a), out))
-    scan_strips_in_turn[2 * 16, 16](given, state, turned, STRIP=strip, SHIFT=0)
+    chained_strip_scan[2 * 16, 16](given, state, turned, STRIP=strip, SHIFT=0)
     check_running_totals(out, a, 0)
 
 

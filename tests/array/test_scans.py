@@ -17,8 +17,8 @@ from portable.primitives.scans.lookback_kernels import (
     PUBLISHED,
     LookBack,
     Strip,
-    scan_in_turn,
-    scan_strips_in_turn,
+    chained_scan,
+    chained_strip_scan,
 )
 from portable.primitives.scans.scan_kernels import Tile
 
@@ -43,7 +43,7 @@ def in_turn(
     found = []
     for _ in range(2):
         out = device.empty((*a.shape[:-1], a.shape[-1] + shift), kind)
-        scan_in_turn[groups * 16, 16](x, state, out, LOOK=look, SHIFT=shift)
+        chained_scan[groups * 16, 16](x, state, out, LOOK=look, SHIFT=shift)
         found.append(device.to_numpy(out))
     return found
 
@@ -107,7 +107,7 @@ def strips_in_turn(
     for _ in range(2):
         out = device.empty((rows + shift, columns), kind)
         arrays = (xp.permute_dims(x, (1, 0)), state, xp.permute_dims(out, (1, 0)))
-        scan_strips_in_turn[groups * 16, 16](*arrays, STRIP=strip, SHIFT=shift)
+        chained_strip_scan[groups * 16, 16](*arrays, STRIP=strip, SHIFT=shift)
         found.append(device.to_numpy(out))
     return found
 

@@ -46,8 +46,8 @@ from portable.primitives.reductions.stateful import Best
 from portable.primitives.scans.lookback_kernels import (
     LookBack,
     Strip,
-    scan_in_turn,
-    scan_strips_in_turn,
+    chained_scan,
+    chained_strip_scan,
 )
 from portable.primitives.scans.scan_kernels import ColumnScan, Tile, scan_by_workgroup, scan_columns
 from portable.primitives.sorts.distinct import Beginnings, Groups
@@ -313,13 +313,13 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         {"TILE": Tile(SUM, 256, 4), "CUT": SHARED, "SHIFT": 1},
     ),
     "scan in turn": (
-        scan_in_turn,
+        chained_scan,
         (128, 1, 1),
         (MATRIX, WORDS, MATRIX),
         {"LOOK": LookBack(Tile(SUM, 128, 8), 4), "SHIFT": 0},
     ),
     "scan strips in turn": (
-        scan_strips_in_turn,
+        chained_strip_scan,
         (256, 1, 1),
         (CROSSWISE, WORDS, CROSSWISE),
         {"STRIP": Strip(SUM, 16, 16, 8), "SHIFT": 0},

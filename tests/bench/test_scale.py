@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from portable_bench.cli import bench
 from portable_bench.gf2_scale_table import Costs, predicted
-from portable_bench.group_scaling import in_turn
+from portable_bench.group_scaling import one_after_the_other
 from portable_bench.group_scaling import predicted as predicted_step
 
 
@@ -52,9 +52,9 @@ def test_half_of_the_sums_goes_on_beside_the_way_back() -> None:
 
 def test_gathers_go_on_beside_the_next_layers() -> None:
     """A fifth of what goes on beside something else is lost."""
-    assert in_turn([2.0, 2.0], [1.0, 1.0]) == pytest.approx(5 + 1 / 5)
-    assert in_turn([1.0, 1.0], [4.0, 4.0]) == pytest.approx(9 + 1 / 5)
-    assert in_turn([1.0, 5.0], [2.0, 1.0]) == pytest.approx(7 + 2 / 5)
+    assert one_after_the_other([2.0, 2.0], [1.0, 1.0]) == pytest.approx(5 + 1 / 5)
+    assert one_after_the_other([1.0, 1.0], [4.0, 4.0]) == pytest.approx(9 + 1 / 5)
+    assert one_after_the_other([1.0, 5.0], [2.0, 1.0]) == pytest.approx(7 + 2 / 5)
 
 
 @pytest.mark.needs_processor

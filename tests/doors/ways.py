@@ -140,8 +140,8 @@ WAYS: Final[tuple[Way, ...]] = (
     # running sums
     _way("rows", doors.SCAN, "scan_rows", ((50, 40),), _alone),
     _way("by workgroup", doors.SCAN, "scan_by_workgroup", ((50, 40),), _crowd),
-    _way("blocks in turn", doors.SCAN, "scan_blocks_in_turn", ((70000,),), _alone),
-    _way("in turn", doors.SCAN, "scan_in_turn", ((70000,),), _crowd),
+    _way("blocks in turn", doors.SCAN, "chained_block_scan", ((70000,),), _alone),
+    _way("in turn", doors.SCAN, "chained_scan", ((70000,),), _crowd),
     _way("columns", doors.SCAN_OF_COLUMNS, "scan_columns", ((50, 40),)),
     # sorts
     _way("by rank", doors.SORT, "sort_by_rank", ((30,),)),
@@ -285,7 +285,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "map_elements reduce_elements scan_elements": "tests/primitives/test_reduce.py",
     "check": "tests/array/test_gathering.py",
     "pack pack_by_workgroup": "tests/array/test_indexing.py",
-    "scan_strips_in_turn": "tests/array/test_scans.py",
+    "chained_strip_scan": "tests/array/test_scans.py",
     "count_buckets place_in_buckets": "tests/array/test_sorting.py",
     "sizes_of": "tests/array/test_sets.py",
     "count": "tests/numerics/test_numerics.py",

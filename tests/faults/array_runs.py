@@ -23,13 +23,13 @@ from portable.primitives.reductions.kernels import (
 )
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.stateful import Best
-from portable.primitives.scans.block_kernels import BLOCK_LEVELS, Blocks, scan_blocks_in_turn
+from portable.primitives.scans.block_kernels import BLOCK_LEVELS, Blocks, chained_block_scan
 from portable.primitives.scans.lookback_kernels import (
     PUBLISHED,
     LookBack,
     Strip,
-    scan_in_turn,
-    scan_strips_in_turn,
+    chained_scan,
+    chained_strip_scan,
 )
 from portable.primitives.scans.scan_kernels import Tile as TileOfRows
 from portable.primitives.scans.scan_kernels import scan_by_workgroup
@@ -127,7 +127,7 @@ def totals_looked_back_at() -> None:
     look = LookBack(TileOfRows(ONES, 16, 1), 1)
     for a in integers(2, 150):
         out = empty(150, kind=int32)
-        scan_in_turn[3 * 16, 16](a, state, out, LOOK=look, SHIFT=0)
+        chained_scan[3 * 16, 16](a, state, out, LOOK=look, SHIFT=0)
         np.testing.assert_array_equal(out, np.cumsum(a))
 
 
@@ -137,7 +137,7 @@ def totals_of_blocks() -> None:
     blocks = Blocks(PAIRS, 10, shift=0, streaming=False, patience=2)
     for a in integers(2, 95):
         out = empty(95, kind=int32)
-        scan_blocks_in_turn[3, 1](a, state, out, BLOCKS=blocks)
+        chained_block_scan[3, 1](a, state, out, BLOCKS=blocks)
         np.testing.assert_array_equal(out, np.cumsum(a))
 
 
@@ -148,7 +148,7 @@ def totals_of_strips() -> None:
     strip = Strip(ONES, width=4, tall=4, depth=1)
     for a in integers(2, 22, 8):
         out = empty(22, 8, kind=int32)
-        scan_strips_in_turn[3 * 16, 16](a.T, state, out.T, STRIP=strip, SHIFT=0)
+        chained_strip_scan[3 * 16, 16](a.T, state, out.T, STRIP=strip, SHIFT=0)
         np.testing.assert_array_equal(out, np.cumsum(a, axis=0))
 
 

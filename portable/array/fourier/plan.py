@@ -368,7 +368,7 @@ def in_words(x: Any) -> Any:
     return x.viewed(x.shape, x.strides, dtype=uint64)
 
 
-def in_parts(x: Any, form: str) -> Any:
+def as_real_pairs(x: Any, form: str) -> Any:
     """A view of complex numbers as twice as many real ones; None of None."""
     if x is None:
         return None

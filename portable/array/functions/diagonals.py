@@ -8,10 +8,10 @@ from portable.array.base.operations import ArrayT
 from portable.array.functions.statistics import sum as summed
 from portable.errors import ShapeError
 from portable.primitives.maps.engine import check_arrays
-from portable.recording import told
+from portable.recording import taped
 
 
-@told
+@taped
 def diagonal(x: ArrayT, /, *, offset: int = 0) -> ArrayT:
     """The diagonals of matrices, a view.
 
@@ -43,7 +43,7 @@ def diagonal(x: ArrayT, /, *, offset: int = 0) -> ArrayT:
     return x.viewed((*x.shape[:-2], count), (*x.strides[:-2], step), start)
 
 
-@told
+@taped
 def trace(x: ArrayT, /, *, offset: int = 0, dtype: Any = None) -> ArrayT:
     """The sums of diagonals.
 

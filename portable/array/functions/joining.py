@@ -27,10 +27,10 @@ from portable.primitives.maps.engine import check_arrays, check_operands, record
 from portable.primitives.maps.work import conversion_to
 from portable.primitives.moves.copying import copy_in, reshaped
 from portable.primitives.moves.gathering import gathered
-from portable.recording import told
+from portable.recording import taped
 
 
-@told
+@taped
 def concat(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int | None = 0) -> ArrayT:
     """Arrays joined along an axis (None: all flattened), in their common dtype.
 
@@ -54,7 +54,7 @@ def concat(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int | None = 0
     return _joined.run(tuple(items), axis, False)  # type: ignore[no-any-return]
 
 
-@told
+@taped
 def stack(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int = 0) -> ArrayT:
     """Arrays of one shape joined along a new axis.
 
@@ -120,7 +120,7 @@ def joined(recipe: Recipe, parts: Sequence[Any], axis: int) -> Any:
     return out
 
 
-@told
+@taped
 def roll(
     x: ArrayT, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None
 ) -> ArrayT:
@@ -173,7 +173,7 @@ def _pieces(extent: int, shift: int) -> list[tuple[slice, slice]]:
     ]
 
 
-@told
+@taped
 def tile(x: ArrayT, repetitions: int | tuple[int, ...], /) -> ArrayT:
     """The array repeated as a whole along each dimension.
 
@@ -212,7 +212,7 @@ def _write_tile(x: Any, counts: tuple[int, ...]) -> Callable[..., Any]:
 _tiled: Final = Plans(_write_tile)
 
 
-@told
+@taped
 def repeat(x: ArrayT, repeats: int | ArrayT, /, *, axis: int | None = None) -> ArrayT:
     """Each element repeated, a number of times or as an array says, along an axis (None: all).
 

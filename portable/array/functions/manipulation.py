@@ -23,7 +23,7 @@ from portable.primitives.base.operands import (
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands
 from portable.primitives.maps.work import conversion_to
-from portable.recording import told
+from portable.recording import taped
 
 # -- copies ---------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ def astype(x: ArrayT, dtype: Any, /, *, copy: bool = True, device: Any = None) -
 # -- views ----------------------------------------------------------------------------------
 
 
-@told
+@taped
 def reshape(x: ArrayT, /, shape: int | tuple[int, ...], *, copy: bool | None = None) -> ArrayT:
     """The elements in C order in another shape; one extent may be -1.
 
@@ -136,7 +136,7 @@ def _filled_shape(x: ArrayT, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-@told
+@taped
 def permute_dims(x: ArrayT, /, axes: tuple[int, ...]) -> ArrayT:
     """The view with dimensions in another order.
 
@@ -163,7 +163,7 @@ def _permuted(x: ArrayT, order: tuple[int, ...]) -> ArrayT:
     return x.viewed(tuple([x.shape[a] for a in order]), tuple([x.strides[a] for a in order]))
 
 
-@told
+@taped
 def moveaxis(
     x: ArrayT, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
 ) -> ArrayT:
@@ -198,7 +198,7 @@ def _moved(
     return tuple(order)
 
 
-@told
+@taped
 def expand_dims(x: ArrayT, /, axis: int | tuple[int, ...] = 0) -> ArrayT:
     """The view with new dimensions of extent 1.
 
@@ -228,7 +228,7 @@ def expand_dims(x: ArrayT, /, axis: int | tuple[int, ...] = 0) -> ArrayT:
     return x
 
 
-@told
+@taped
 def squeeze(x: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
     """The view without some dimensions of extent 1.
 
@@ -252,7 +252,7 @@ def squeeze(x: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
     return x.viewed(tuple(x.shape[a] for a in kept), tuple(x.strides[a] for a in kept))
 
 
-@told
+@taped
 def flip(x: ArrayT, /, *, axis: int | tuple[int, ...] | None = None) -> ArrayT:
     """The view with the order along axes (None: all) reversed.
 
@@ -274,7 +274,7 @@ def flip(x: ArrayT, /, *, axis: int | tuple[int, ...] | None = None) -> ArrayT:
     return x.part(index)
 
 
-@told
+@taped
 def broadcast_to(x: ArrayT, /, shape: tuple[int, ...]) -> ArrayT:
     """The view in which extents of 1 and missing ones are repeated.
 
@@ -332,7 +332,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return common_shape(extents) if extents else ()
 
 
-@told
+@taped
 def unstack(x: ArrayT, /, *, axis: int = 0) -> tuple[ArrayT, ...]:
     """Views of the slices along an axis.
 

@@ -43,7 +43,7 @@ from portable.primitives.maps.engine import check_arrays, check_operands, record
 from portable.primitives.moves.copying import converted, reshaped
 from portable.primitives.reductions.axis import lies_crosswise
 from portable.primitives.reductions.dots import dotted
-from portable.recording import told
+from portable.recording import taped
 from portable.tune.table import recent_state
 from portable.tune.ways import Way, Ways
 
@@ -105,7 +105,7 @@ def _common(name: str, x1: ArrayT, x2: ArrayT) -> DType:
     return kind
 
 
-@told
+@taped
 def matmul(x1: ArrayT, x2: ArrayT, /) -> ArrayT:
     """The matrix product over the last two dimensions, the others broadcasting.
 
@@ -384,7 +384,7 @@ ARRAY_PRODUCTS: Final = Ways[_Asked, Any](
 """How matrices and vectors that are arrays are multiplied."""
 
 
-@told
+@taped
 def matrix_transpose(x: ArrayT, /) -> ArrayT:
     """The view with the last two dimensions exchanged.
 
@@ -467,7 +467,7 @@ def _write_tensordot(
 _tensordot: Final = Plans(_write_tensordot)
 
 
-@told
+@taped
 def vecdot(x1: ArrayT, x2: ArrayT, /, *, axis: int = -1) -> ArrayT:
     """The sum along an axis of ``conj(x1) * x2``.
 

@@ -16,10 +16,10 @@ from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.maps.engine import check_operands, recorded
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
-from portable.recording import told
+from portable.recording import taped
 
 
-@told
+@taped
 def cumulative_sum(
     x: ArrayT, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> ArrayT:

@@ -25,7 +25,7 @@ from portable.primitives.moves.gathering import Selection, gathered_along, taken
 from portable.primitives.reductions.stateful import best_along_last
 from portable.primitives.sorts.sorting import sorted_along_last
 from portable.primitives.sorts.sorting_kernels import search
-from portable.recording import told
+from portable.recording import taped
 
 # The sorting functions of the Array API.
 
@@ -35,7 +35,7 @@ def ordered(x: Any, descending: bool) -> tuple[Any, Any]:
     return sorted_along_last(x, descending, True, True)  # type: ignore[no-any-return]
 
 
-@told
+@taped
 def sort(x: ArrayT, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> ArrayT:
     """The elements along an axis in order.
 
@@ -221,7 +221,7 @@ def true_positions(mask: ArrayT) -> ArrayT:
     return true_indices(mask)[0]  # type: ignore[no-any-return]
 
 
-@told
+@taped
 def take(x: ArrayT, indices: ArrayT, /, *, axis: int | None = None) -> ArrayT:
     """The elements at positions along an axis.
 
@@ -255,7 +255,7 @@ def take(x: ArrayT, indices: ArrayT, /, *, axis: int | None = None) -> ArrayT:
     return taken(Selection(x, (indices,), dim, False))  # type: ignore[no-any-return]
 
 
-@told
+@taped
 def take_along_axis(x: ArrayT, indices: ArrayT, /, *, axis: int = -1) -> ArrayT:
     """The elements at positions along an axis that differ from row to row.
 

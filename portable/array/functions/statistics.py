@@ -35,7 +35,7 @@ from portable.primitives.reductions.axis import grouped, reduced
 from portable.primitives.reductions.bool_words import counted_in_words, in_words
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.stateful import variance
-from portable.recording import told
+from portable.recording import taped
 
 Axis = int | tuple[int, ...] | None
 
@@ -226,7 +226,7 @@ _OF_SIZES: Final = {
 }
 
 
-@told
+@taped
 def sum(x: ArrayT, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> ArrayT:
     """The sum along axes; 0 of nothing.
 
@@ -307,7 +307,7 @@ def merged_sizes(
     return _reduced(_OF_SIZES[order], x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
-@told
+@taped
 def prod(x: ArrayT, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> ArrayT:
     """The product along axes; 1 of nothing.
 
@@ -330,7 +330,7 @@ def prod(x: ArrayT, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool =
     return _reduced(_PROD, _numbers(x), axis, dtype, keepdims)  # type: ignore[no-any-return]
 
 
-@told
+@taped
 def max(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """The greatest element along axes; NaN if there is one.
 
@@ -353,7 +353,7 @@ def max(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     return _reduced(_MAX, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
-@told
+@taped
 def min(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """The least element along axes; NaN if there is one.
 
@@ -421,7 +421,7 @@ def count_nonzero(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) ->
     return _reduced(_COUNT, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
-@told
+@taped
 def mean(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """The arithmetic mean along axes; NaN of nothing.
 
@@ -468,7 +468,7 @@ def _write_mean(x: Any, axis: Axis, keepdims: bool) -> Callable[[Any], Any]:
 _mean: Final = Plans(_write_mean)
 
 
-@told
+@taped
 def var(
     x: ArrayT, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
 ) -> ArrayT:
@@ -532,7 +532,7 @@ def _as_one_axis(recipe: Recipe, x: Any, axes: tuple[int, ...]) -> Any:
 _spread: Final = Plans(_write_spread)
 
 
-@told
+@taped
 def std(
     x: ArrayT, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
 ) -> ArrayT:

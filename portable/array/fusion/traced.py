@@ -338,7 +338,7 @@ class Traced(Operators, Expression):
         """What stands for the operation's result."""
         self._check(operation, operands)
         shape = broadcast_shapes([x.shape for x in operands if isinstance(x, Traced)])
-        strong = [x for x in operands[operation.plain :] if _is_strong(x)]
+        strong = [x for x in operands[operation.plain :] if isinstance(x, Traced) and not x.weak]
         weak = "" if strong or operation.fixed else _joint_letter(operands[operation.plain :])
         described = [_described(x) for x in operands]
         if weak:
@@ -373,10 +373,6 @@ class Traced(Operators, Expression):
 
 def _is(x: Any) -> bool:
     return isinstance(x, Traced)
-
-
-def _is_strong(x: Any) -> bool:
-    return isinstance(x, Traced) and not x.weak
 
 
 def _described(x: Any) -> DType | str:

@@ -27,7 +27,7 @@ from portable.primitives.moves.gathering import (
     taken,
 )
 from portable.primitives.moves.scattering import scattered
-from portable.recording import told
+from portable.recording import taped
 
 # From an index with arrays in it to what it names.
 
@@ -182,7 +182,7 @@ def _slots(letters: str, ndim: int) -> tuple[tuple[int, ...], int]:
 _A = TypeVar("_A", bound=Storage)
 
 
-@told
+@taped
 def get(x: ArrayT, key: Any) -> ArrayT:
     """``x[key]``: a view for integers, slices, ``...`` and None, a copy for arrays.
 

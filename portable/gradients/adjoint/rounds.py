@@ -65,14 +65,10 @@ def trips(x: Rounds, of: Callable[[e.Expression], e.Expression]) -> e.Expression
     if isinstance(low, e.Const) and isinstance(high, e.Const):
         return e.Const(max(0, -(-(int(high.value) - int(low.value)) // size)), kind)
     low, high = of(low), of(high)
-    length = high if _is_zero(low) else e.Binary("sub", high, low)
+    length = high if isinstance(low, e.Const) and low.value == 0 else e.Binary("sub", high, low)
     some = e.Compare("gt", high, low)
     none = e.Const(0, kind)
     if size == 1:
         return e.Select(some, length, none)
     more = e.Binary("add", e.Select(some, length, none), e.Const(size - 1, kind))
     return e.Binary("floordiv", more, e.Const(size, kind), nonnegative=True)
-
-
-def _is_zero(x: e.Expression) -> bool:
-    return isinstance(x, e.Const) and x.value == 0

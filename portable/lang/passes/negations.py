@@ -137,16 +137,15 @@ _GROUPS: Final = e.WorkItem("num_groups", 0, int32)
 
 def lower_complements(kernel: Kernel) -> Kernel:
     """The kernel with complements written as ``x ^ -1``, the -1 unknown, if it loads integers."""
-    if not any(_loads_integer(x) for x in all_statements(kernel.body)):
+    if not any(
+        isinstance(x, s.Load | s.Atomic) and x.array.dtype.is_integer
+        for x in all_statements(kernel.body)
+    ):
         return kernel
     body = map_block(
         kernel.body, lambda x: (map_operands(x, lambda y: map_expression(y, _hidden)),)
     )
     return replace(kernel, body=body)
-
-
-def _loads_integer(x: s.Statement) -> bool:
-    return isinstance(x, s.Load | s.Atomic) and x.array.dtype.is_integer
 
 
 def _hidden(x: e.Expression) -> e.Expression:

@@ -213,7 +213,7 @@ class Blocks:
 
 
 @kernel
-def scan_blocks_in_turn(x: kl.Array, state: kl.Array, out: kl.Array, *, BLOCKS: Blocks) -> None:
+def chained_block_scan(x: kl.Array, state: kl.Array, out: kl.Array, *, BLOCKS: Blocks) -> None:
     """Running totals of the last axis, in blocks for which work-items draw.
 
     Parameters

@@ -116,7 +116,7 @@ class Strip:
 
 
 @kernel
-def scan_strips_in_turn(
+def chained_strip_scan(
     x: kl.Array, state: kl.Array, out: kl.Array, *, STRIP: Strip, SHIFT: int
 ) -> None:
     """Running totals of the last axis, neighbours lying along another, in tiles.
@@ -341,7 +341,7 @@ class LookBack:
 
 
 @kernel
-def scan_in_turn(
+def chained_scan(
     x: kl.Array, state: kl.Array, out: kl.Array, *, LOOK: LookBack, SHIFT: int
 ) -> None:
     """Running totals of the last axis, in tiles for which workgroups draw tickets.

@@ -32,7 +32,7 @@ from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.block_kernels import (
     BLOCK_LEVELS,
     Blocks,
-    scan_blocks_in_turn,
+    chained_block_scan,
     scan_rows,
 )
 from portable.primitives.scans.board_kernels import kept_state
@@ -40,8 +40,8 @@ from portable.primitives.scans.lookback_kernels import (
     PUBLISHED,
     LookBack,
     Strip,
-    scan_in_turn,
-    scan_strips_in_turn,
+    chained_scan,
+    chained_strip_scan,
 )
 from portable.primitives.scans.scan_kernels import ColumnScan, Tile, scan_by_workgroup, scan_columns
 from portable.primitives.tuning import lines_for, rows_for, scanned_columns_for
@@ -91,7 +91,7 @@ def scan_in_blocks(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     items = min(blocks, capabilities.compute_units)
     ahead = share.ahead // x.dtype.itemsize
     cut = Blocks(merge, block, shift, streaming, _PATIENCE, ahead)
-    recipe.launch(scan_blocks_in_turn, items, 1, x, state, out, BLOCKS=cut)
+    recipe.launch(chained_block_scan, items, 1, x, state, out, BLOCKS=cut)
 
 
 # -- scanning --------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     state = kept_state(recipe, device, PUBLISHED * tiles * width * lanes, kind.itemsize)
     constants = {"STRIP": Strip(merge.taking(lanes), width, tall, depth), "SHIFT": shift}
     items = width * tall
-    recipe.launch(scan_strips_in_turn, groups * items, items, x, state, out, **constants)
+    recipe.launch(chained_strip_scan, groups * items, items, x, state, out, **constants)
 
 
 def scan_in_tiles(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
@@ -171,7 +171,7 @@ def scan_in_tiles(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, la
     groups = min(tiles, device.capabilities.compute_units * share.groups)
     state = kept_state(recipe, device, tiles, kind.itemsize)
     look = LookBack(Tile(merge.taking(lanes), width, strips), share.span)
-    recipe.launch(scan_in_turn, groups * width, width, x, state, out, LOOK=look, SHIFT=shift)
+    recipe.launch(chained_scan, groups * width, width, x, state, out, LOOK=look, SHIFT=shift)
 
 
 def _most_strips(held: int, given: int, size: int, lanes: int, room: int) -> int:
@@ -254,20 +254,20 @@ SCANS: Final = Ways[Asked, Callable[[], None]](
     "scan",
     Way(
         "columns",
-        "scan_columns scan_strips_in_turn",
+        "scan_columns chained_strip_scan",
         lambda x: iter((partial(_scan_columns, *x),)),
         lambda x: lies_crosswise(x.x),
     ),
     Way(
         "in blocks",
-        "scan_blocks_in_turn scan_rows",
+        "chained_block_scan scan_rows",
         _in_blocks,
         lambda x: x.can.lone_work_items and x.can.atomics64,
     ),
     Way("rows", "scan_by_workgroup", _by_rows, _fits_tile),
     Way(
         "in tiles",
-        "scan_in_turn",
+        "chained_scan",
         lambda x: iter((partial(scan_in_tiles, *x, x.lanes),)),
         lambda x: x.can.forward_progress and x.can.atomics64,
     ),

@@ -91,7 +91,7 @@ ARRAYS: Final = (
     ),
     fault(
         "a strip waits for a tile that comes later",
-        LOOKBACK + "scan_strips_in_turn",
+        LOOKBACK + "chained_strip_scan",
         "STRIP.slot(number - higher * strips, total, what)",
         "STRIP.slot(number + strips, total, what)",
         "totals_of_strips",
@@ -99,7 +99,7 @@ ARRAYS: Final = (
         patience=200,
     ),
     without_barrier(
-        LOOKBACK + "scan_strips_in_turn",
+        LOOKBACK + "chained_strip_scan",
         1,
         2,
         "totals above are added up before all are seen",
