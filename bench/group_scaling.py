@@ -324,7 +324,7 @@ def predicted(seconds: float, collectives: float) -> float:
     return seconds + max(0.0, half - seconds / 5) + half
 
 
-class _Apart(Together):
+class _Isolated(Together):
     """Members that share batches out and keep their gradients to themselves."""
 
     def ready(self, gradient: Any, start: int) -> None:
@@ -363,7 +363,7 @@ def _training_row(member: Member, network: Network, dtype: DType, scaling: Scali
     count = network.samples(member.size, scaling)
     if scaling == "strong":
         _verify(member, network, dtype)
-    apart, _ = _trainer(member, network, dtype, count, _Apart(member))
+    apart, _ = _trainer(member, network, dtype, count, _Isolated(member))
     median = slowest_median(member, apart)
     if member.size == 1:
         return Row(1, scaling, median, median, 0.0, median)

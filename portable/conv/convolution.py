@@ -146,8 +146,8 @@ def conv2d(
     if scale is not None:
         return work()  # type: ignore[no-any-return]
     function = None if activation is None else settled(activation)
-    arrays, told_apart = (x, w, bias, workspace, residual), (function, *options.items())
-    return remembered(_CALLS, arrays, out, told_apart, (), recent_state(), work)  # type: ignore[no-any-return]
+    arrays, call_key = (x, w, bias, workspace, residual), (function, *options.items())
+    return remembered(_CALLS, arrays, out, call_key, (), recent_state(), work)  # type: ignore[no-any-return]
 
 
 def prepare(

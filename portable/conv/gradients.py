@@ -65,8 +65,8 @@ def conv2d_input_gradient(
     def work(*_: Any) -> Any:
         return _by_images(dy, w, x_shape, out, options)
 
-    told_apart = "images", x_shape, *options.items()
-    return remembered(_CALLS, (dy, w), out, told_apart, (), recent_state(), work)
+    call_key = "images", x_shape, *options.items()
+    return remembered(_CALLS, (dy, w), out, call_key, (), recent_state(), work)
 
 
 def _by_images(dy: Any, w: Any, x_shape: tuple[int, ...], out: Any, options: Options) -> Any:
@@ -120,8 +120,8 @@ def conv2d_weight_gradient(
     def work(*_: Any) -> Any:
         return _by_filters(x, dy, w_shape, out, options)
 
-    told_apart = "filters", w_shape, *options.items()
-    return remembered(_CALLS, (x, dy), out, told_apart, (), recent_state(), work)
+    call_key = "filters", w_shape, *options.items()
+    return remembered(_CALLS, (x, dy), out, call_key, (), recent_state(), work)
 
 
 def _by_filters(x: Any, dy: Any, w_shape: tuple[int, ...], out: Any, options: Options) -> Any:

@@ -45,7 +45,7 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     alone = choice["WORKGROUP"] == 1
     if alone != capabilities.lone_work_items or choice["WORKGROUP"] > capabilities.max_workgroup:
         return False
-    if choice["APART"] or (choice["SPLIT"] and not _may_split(choice, dtype, capabilities)):
+    if choice["SPECIALISED"] or (choice["SPLIT"] and not _may_split(choice, dtype, capabilities)):
         return False
     room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
     per_item = m * n // choice["WORKGROUP"] * dtype.register.itemsize // 4
@@ -80,13 +80,13 @@ _VALUES: Final = {
     "BK": GEMM.values["BK"],
     "STAGES": GEMM.values["STAGES"],
     "RUN": (1, 4),
-    "APART": (False, True),
+    "SPECIALISED": (False, True),
     "WORKGROUP": GEMM.values["WORKGROUP"],
     "UNITS": (False, True),
     "SPLIT": (False, True),
 }
 
-_USUAL: Final = {"APART": False, "RESIDENT": 0, **_UNUSED, **dict.fromkeys(_SHAPE, 0)}
+_USUAL: Final = {"SPECIALISED": False, "RESIDENT": 0, **_UNUSED, **dict.fromkeys(_SHAPE, 0)}
 
 SPACE: Final = Space("conv", _VALUES, _is_read, _USUAL)
 """Tiles of the product, and by Winograd's method how many tiles of images are in a block, ``T``.
@@ -224,7 +224,7 @@ def direct_choices(
         halves = direct_choices(capabilities, float16, shape, table, blocks=blocks)
         # Of words as many bytes are half as many.
         words = [{**c, "BK": c["BK"] // 2, "SPLIT": "first"} for c in halves]
-        direct = [c for c in words if c["APART"]]
+        direct = [c for c in words if c["SPECIALISED"]]
     more = _of_products(dtype, capabilities, split)
     return tuple(x for listed in (direct, more) for x in _ranked(listed, size, dtype, capabilities))
 

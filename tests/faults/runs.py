@@ -112,17 +112,17 @@ HALVES: Final = {"kind": "float16", "BM": 64, "BN": 64, "BK": 64, "STAGES": 3}
 
 @run
 def products_by_a_warpgroup() -> None:
-    on_h200(64, 68, 300, 128, **HALVES, APART=False)
+    on_h200(64, 68, 300, 128, **HALVES, SPECIALISED=False)
 
 
 @run
 def products_by_a_warpgroup_and_one_that_copies() -> None:
-    on_h200(64, 64, 304, 256, alike=2, **HALVES, APART=True)
+    on_h200(64, 64, 304, 256, alike=2, **HALVES, SPECIALISED=True)
 
 
 @run
 def products_by_a_warpgroup_and_a_copy_engine() -> None:
-    on_h200(64, 64, 304, 256, **HALVES, APART=True)
+    on_h200(64, 64, 304, 256, **HALVES, SPECIALISED=True)
 
 
 @run
@@ -140,18 +140,18 @@ def products_of_eight_bits() -> None:
 
 @run
 def products_by_a_warpgroup_and_a_warp() -> None:
-    on_h200(64, 64, 304, 160, **HALVES, APART=True)
+    on_h200(64, 64, 304, 160, **HALVES, SPECIALISED=True)
 
 
 @run
 def products_in_turn_by_a_warpgroup() -> None:
-    on_h200(128, 64, 136, 160, **HALVES, APART=True, RESIDENT=1)
+    on_h200(128, 64, 136, 160, **HALVES, SPECIALISED=True, RESIDENT=1)
 
 
 @run
 def products_by_warps() -> None:
     sizes = {"BM": 16, "BN": 16, "BK": 8, "STAGES": 3}
-    on_h200(20, 20, 30, 32, "float64", **sizes, APART=False)
+    on_h200(20, 20, 30, 32, "float64", **sizes, SPECIALISED=False)
 
 
 # -- bands -----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from portable.linalg.base.tiling import Tiling
 from portable.linalg.products import launches as gemm_launches
 from portable.linalg.products.kernels import keep, relu
 from portable.linalg.products.launches import (
-    Beside,
+    EpilogueKind,
     Sharing,
     TileLaunch,
     first_launch,
@@ -97,7 +97,7 @@ def test_matrix_units(completion: str, turns: str) -> None:
 def test_calls_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fifth is not taken for one that is a single launch."""
     choice = {"BM": 16, "BN": 16, "BK": 4, "STAGES": 3, "WORKGROUP": 32, "UNITS": False}
-    chosen = (choice | {"APART": False, "RESIDENT": 1, "GROUP": 2}, 1)
+    chosen = (choice | {"SPECIALISED": False, "RESIDENT": 1, "GROUP": 2}, 1)
     monkeypatch.setattr(gemm_launches, "schemes", lambda *_: (chosen,))
     monkeypatch.setattr(gemm_launches, "sharing_for", lambda *x: sharing_for(x[0], x[1], 5, x[3]))
     a, b, bias = whole_numbers(35, 67), whole_numbers(67, 33), whole_numbers(33)
@@ -139,5 +139,7 @@ def test_what_an_h200_shares_out() -> None:
     first = next(tried)
     assert first.sharing is not None
     assert first.sharing.shared == 32 * 32 % 132
-    added = launches(device, float64, (4096, 4096), 4096, "auto", how, False, Beside(added=True))
+    added = launches(
+        device, float64, (4096, 4096), 4096, "auto", how, False, EpilogueKind(added=True)
+    )
     assert all(x.sharing is None for x in added)

@@ -13,7 +13,7 @@ from portable.backend import profiles
 from portable.backend.capabilities import Capabilities
 from portable.dtypes import DType, float16, float32, float64
 from portable.linalg.products.kernels import keep
-from portable.linalg.products.launches import Beside, launches
+from portable.linalg.products.launches import EpilogueKind, launches
 from portable.linalg.products.model import Product
 from portable.linalg.products.tuning import candidates, schemes
 from tests.support.compilers import CUDA
@@ -105,7 +105,9 @@ def test_many_tiles_are_made_in_turn_where_nothing_is_added(
     """Workgroups meet before they store what may be an addend."""
     device: Any = SimpleNamespace(capabilities=H200)
     how = {"ACC": float32, "ACTIVATION": keep}
-    tried = launches(device, float16, (8192, columns), k, "auto", how, False, Beside(added=added))
+    tried = launches(
+        device, float16, (8192, columns), k, "auto", how, False, EpilogueKind(added=added)
+    )
     turns = [launch.constants["TILING"].persistent for launch in tried]
     assert turns[0] != added
     assert any(turns) != added
@@ -154,15 +156,15 @@ def test_tiles_that_are_copied_apart_are_for_warpgroups_alone() -> None:
     """
     warpgroups = profiles.load("nvidia-opencl").capabilities
     units = frozenset(x for x in warpgroups.matrix_units if x.startswith("mma."))
-    assert first(warpgroups, float16)["APART"]
-    assert not first(replace(warpgroups, matrix_units=units), float16)["APART"]
-    assert not first(warpgroups, float16, 4095)["APART"]
-    assert not tried(warpgroups, float16, 4096)[0]["APART"]
+    assert first(warpgroups, float16)["SPECIALISED"]
+    assert not first(replace(warpgroups, matrix_units=units), float16)["SPECIALISED"]
+    assert not first(warpgroups, float16, 4095)["SPECIALISED"]
+    assert not tried(warpgroups, float16, 4096)[0]["SPECIALISED"]
     device: Any = SimpleNamespace(capabilities=warpgroups)
     for plain, b_columns in ((True, False), (True, True), (False, False)):
         found = launches(
             device, float16, (4096, 4096), 4096, "auto", {"ACC": float32, "ACTIVATION": keep},
-            b_columns, Beside(plain=plain),
+            b_columns, EpilogueKind(plain=plain),
         )  # fmt: skip
         apart = [x.constants["TILING"].warp_specialised for x in found]
         assert apart[0] == (plain and not b_columns)

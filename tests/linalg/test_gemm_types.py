@@ -34,10 +34,10 @@ _BYTES = {"wgmma.f8e4m3", "wgmma.f8e5m2", "wgmma.i8"}
 _UNITS = CUDA.matrix_units | {"mma.bf16", "mma.tf32", "wgmma.bf16"} | _BYTES
 HOPPER = replace(CUDA, matrix_units=_UNITS, async_copy=CUDA.async_copy | {"tensor"})
 _TILE: dict[str, Any] = {
-    "BM": 64, "BN": 64, "BK": 64, "STAGES": 3, "APART": True, "WORKGROUP": 256, "GROUP": 8,
+    "BM": 64, "BN": 64, "BK": 64, "STAGES": 3, "SPECIALISED": True, "WORKGROUP": 256, "GROUP": 8,
     "UNITS": True,
 }  # fmt: skip
-_WARPS = _TILE | {"BM": 32, "BK": 32, "APART": False, "WORKGROUP": 64}
+_WARPS = _TILE | {"BM": 32, "BK": 32, "SPECIALISED": False, "WORKGROUP": 64}
 
 
 @pytest.fixture

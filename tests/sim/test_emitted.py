@@ -20,10 +20,16 @@ from portable.sim.errors import FaultError
 from tests.support.faults import Change, planted, without
 
 _CHOICE: dict[str, Any] = {
-    "BM": 64, "BN": 64, "BK": 64, "STAGES": 3, "APART": True, "WORKGROUP": 256, "GROUP": 8,
+    "BM": 64, "BN": 64, "BK": 64, "STAGES": 3, "SPECIALISED": True, "WORKGROUP": 256, "GROUP": 8,
     "UNITS": True,
 }  # fmt: skip
-_SMALL: dict[str, Any] = _CHOICE | {"BM": 32, "BN": 32, "BK": 16, "APART": False, "WORKGROUP": 64}
+_SMALL: dict[str, Any] = _CHOICE | {
+    "BM": 32,
+    "BN": 32,
+    "BK": 16,
+    "SPECIALISED": False,
+    "WORKGROUP": 64,
+}
 
 _WARP: dict[str, Any] = _CHOICE | {"WORKGROUP": 160}
 

@@ -33,7 +33,7 @@ def choice(device: Device, edge: int, **others: Any) -> dict[str, Any]:
     """A choice of gemm's space, of square tiles."""
     workgroup = 1 if device.capabilities.kind == "cpu" else 64
     plain = {"BM": edge, "BN": edge, "BK": 8, "STAGES": 1, "GROUP": 1, "UNITS": False}
-    return {**plain, "APART": False, "RESIDENT": 0, "WORKGROUP": workgroup, **others}
+    return {**plain, "SPECIALISED": False, "RESIDENT": 0, "WORKGROUP": workgroup, **others}
 
 
 def typed(*words: str) -> Result:
@@ -142,7 +142,12 @@ def test_every_device_has_choices(device: Device) -> None:
 def test_no_choice_leaves_nobody_to_multiply() -> None:
     """Work-items that only copy are whole groups; others are needed beside them."""
     hopper = registry.device("simulator:h200").capabilities
-    one = {**choice(registry.device("simulator"), 64), "UNITS": True, "APART": True, "STAGES": 3}
+    one = {
+        **choice(registry.device("simulator"), 64),
+        "UNITS": True,
+        "SPECIALISED": True,
+        "STAGES": 3,
+    }
     assert not TUNABLE.space.fits(one, float16, hopper)
 
 

@@ -415,7 +415,7 @@ class Boxes(Method):
     def _slots(self, choice: Parameters, workgroups: int) -> int:
         """Of the ring: as many as fit where a unit has one workgroup, whose copies come late."""
         can = self.device.capabilities
-        if not choice["APART"] or workgroups > can.compute_units:
+        if not choice["SPECIALISED"] or workgroups > can.compute_units:
             return int(choice["STAGES"])
         slot = int(choice["BM"] + choice["BN"]) * choice["BK"] * self.kind.itemsize
         most: int = (can.local_memory_most - _KEPT) // slot

@@ -380,7 +380,7 @@ def _launch(
 
     def use(choice: Parameters) -> None:
         tiles = -(-m // choice["BM"]) * -(-n // choice["BN"])
-        tiling = Tiling.of({**choice, "STAGES": _SLOTS, "APART": False}, split=split)
+        tiling = Tiling.of({**choice, "STAGES": _SLOTS, "SPECIALISED": False}, split=split)
         gathering = Gathering(product, shape.window, shape.groups, flat, tiling, activation)
         launcher = gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)]
         enqueue(launcher, left, x, out, bias, residual, *others, GATHERING=gathering)

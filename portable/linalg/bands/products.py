@@ -162,23 +162,23 @@ def panel_of_columns(w: kl.Array, first: kl.Scalar, block: Block, SHAPE: Product
 
 
 @function
-def fetch(w: kl.Array, first: kl.Scalar, APART: int, out: kl.Array, SHAPE: ProductShape) -> None:
+def fetch(w: kl.Array, first: kl.Scalar, STRIDE: int, out: kl.Array, SHAPE: ProductShape) -> None:
     """Copies a panel's tiles, which are so far apart, a column of a tile to a row."""
     COUNT, LANES = SHAPE.count, SHAPE.lanes
     for tile in range(SHAPE.tiles):
         for c in range(COUNT):
             for part in kl.static_range(0, COUNT, LANES):
-                value = kl.vload(w, first + tile * APART + c * COUNT + part, lanes=LANES)
+                value = kl.vload(w, first + tile * STRIDE + c * COUNT + part, lanes=LANES)
                 kl.vstore(out, tile * COUNT + c, part, value)
 
 
 @function
-def clear(w: kl.Array, first: kl.Scalar, APART: int, SHAPE: ProductShape) -> None:
+def clear(w: kl.Array, first: kl.Scalar, STRIDE: int, SHAPE: ProductShape) -> None:
     """Makes a panel's tiles zeros."""
     for tile in range(SHAPE.tiles):
         for i in range(0, SHAPE.tile, SHAPE.lanes):
             zeros = kl.splat(kl.cast(0, w.dtype), SHAPE.lanes)
-            kl.vstore(w, first + tile * APART + i, zeros)
+            kl.vstore(w, first + tile * STRIDE + i, zeros)
 
 
 @function

@@ -44,7 +44,7 @@ from portable.linalg.bands.kernels import FINISHED, Kept, publish, taken_pack
 from portable.linalg.bands.tiles import Tile, TileShape, made_of
 from portable.linalg.reflectors.householder import mirror_beside
 
-_APART: Final = 3
+_DISTANCE: Final = 3
 _TURN, _LOADED = 0, 1
 
 
@@ -85,7 +85,7 @@ class Ring:
     @property
     def slots(self) -> int:
         """Blocks that the ring has room for: one is asked for when another is done with."""
-        return _APART * self.sweeps // 2 + 1 + self.spare
+        return _DISTANCE * self.sweeps // 2 + 1 + self.spare
 
     @property
     def first(self) -> int:
@@ -192,14 +192,14 @@ def ring_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, kept: Kept, *, RING: R
             kl.barrier(sub_groups=WORKING)
         if member == 0:
             kl.atomic_store(progress, _TURN, turn, order="release", scope="workgroup")
-        step = turn - _APART * sweep
+        step = turn - _DISTANCE * sweep
         hop = hop_of(step // 2, sweep, pack, n, works, RING)
         if step % 2 == 0:
             right_reflectors(memory, tile, hop, upper, kept, RING)
         else:
             left_reflectors(memory, tile, hop, upper, kept, RING)
         if (turn - SWEEPS) % 2 == 0:
-            done = (turn + 2 - _APART * SWEEPS) // 2 + 1
+            done = (turn + 2 - _DISTANCE * SWEEPS) // 2 + 1
             block = done - 1 + RING.slots
             if loads and block < pack.blocks:
                 wait_for(progress, _TURN, turn)
@@ -228,7 +228,7 @@ def pack_of(number: kl.Scalar, n: kl.Scalar, RING: Ring) -> Any:
     begin = number * RING.sweeps + 1
     last_hop = (n - 2 - begin) // RING.tile.order
     blocks = last_hop + (3 if RING.sweeps > 1 else 2)
-    return Pack(number, begin, last_hop, blocks, 2 * last_hop + _APART * RING.sweeps)
+    return Pack(number, begin, last_hop, blocks, 2 * last_hop + _DISTANCE * RING.sweeps)
 
 
 @function

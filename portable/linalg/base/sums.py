@@ -45,8 +45,8 @@ def lane_sums(x: kl.Array, COUNT: int, LANES: int) -> Any:
 
 
 @function
-def add_up_neighbours(sums: kl.Array, WHICH: Sequence[Any], END: int, APART: int = 1) -> None:
-    """Sums over work-items of a sub-group, `APART` from each other, in runs of `END`; for each.
+def add_up_neighbours(sums: kl.Array, WHICH: Sequence[Any], END: int, STRIDE: int = 1) -> None:
+    """Sums over work-items of a sub-group, `STRIDE` from each other, in runs of `END`; for each.
 
     Side by side, since a shuffle takes long to arrive.
 
@@ -56,10 +56,10 @@ def add_up_neighbours(sums: kl.Array, WHICH: Sequence[Any], END: int, APART: int
         What each work-item has.
     WHICH : sequence of indices
         The elements that are summed, in the order in which they are wanted.
-    END, APART : int
+    END, STRIDE : int
         Powers of two, both 1 for work-items that sum nothing.
     """
     for step in kl.static_range(_STAGES):
-        if APART << step < END:
+        if STRIDE << step < END:
             for i in WHICH:
-                sums[i] = sums[i] + kl.sub_group_shuffle_xor(sums[i], APART << step)
+                sums[i] = sums[i] + kl.sub_group_shuffle_xor(sums[i], STRIDE << step)

@@ -71,10 +71,10 @@ class Tiling(NamedTuple):
             choice["STAGES"],
             choice["UNITS"],
             choice.get("SPLIT", split),
-            choice.get("APART", False),
+            choice.get("SPECIALISED", False),
             choice.get("GROUP", 8),
             split_k,
-            bool(choice.get("APART", False) and choice.get("RESIDENT", 0)),
+            bool(choice.get("SPECIALISED", False) and choice.get("RESIDENT", 0)),
         )
 
 

@@ -170,7 +170,7 @@ class TileLaunch(NamedTuple):
     sharing: Sharing | None = None
 
 
-class Beside(NamedTuple):
+class EpilogueKind(NamedTuple):
     """What is done to sums of products.
 
     Attributes
@@ -189,7 +189,7 @@ class Beside(NamedTuple):
     biased: bool = False
 
 
-_NOTHING: Final = Beside()
+_NOTHING: Final = EpilogueKind()
 
 
 def launches(
@@ -200,7 +200,7 @@ def launches(
     algorithm: str,
     constants: dict[str, Any],
     b_columns: bool,
-    beside: Beside = _NOTHING,
+    beside: EpilogueKind = _NOTHING,
 ) -> Iterator[TileLaunch]:
     """What to try for a result of a shape, the best first.
 
@@ -216,7 +216,7 @@ def launches(
         ``ACC`` and ``ACTIVATION``.
     b_columns : bool
         Whether the columns of `b` are contiguous, not its rows.
-    beside : Beside
+    beside : EpilogueKind
         What is done to sums of products.
     """
     asked = Asked(device, kind, shape, k, algorithm, constants, b_columns, beside)
@@ -233,7 +233,7 @@ class Asked(NamedTuple):
     algorithm: str
     constants: dict[str, Any]
     b_columns: bool
-    beside: Beside
+    beside: EpilogueKind
 
     @property
     def best(self) -> bool:
@@ -284,7 +284,7 @@ def _tiles(asked: Asked) -> Iterator[TileLaunch]:
     by_blocks = algorithm == "blocks"
     least = 1 if by_blocks else _parts_against_drift(device, kind, product, constants["ACC"])
     for choice, parts in schemes(device, kind, algorithm, product, b_columns):
-        if (beside.added and choice.get("RESIDENT")) or (choice["APART"] and not usual):
+        if (beside.added and choice.get("RESIDENT")) or (choice["SPECIALISED"] and not usual):
             continue
         if by_blocks:
             most = max(choice["BM"], choice["BN"])

@@ -46,7 +46,7 @@ _MOST_ITEMS: Final = 2048
 """Of a compute unit, which workgroups share."""
 
 _OTHER_REGISTERS: Final = 64
-_OTHER_REGISTERS_APART: Final = 28
+_OTHER_REGISTERS_SPECIALISED: Final = 28
 """What a work-item has beside its part of the result."""
 
 _LATENCY: Final = 0.5
@@ -64,13 +64,13 @@ _SHARED: Final = 40 * 2**20
 _LEAVING: Final = 0.05
 """Of the time, what it costs where they do not: on an H200 0.03 to 0.09 in double precision."""
 
-_STORED_IN_TURN: Final = 1.74
+_STORED_PERSISTENTLY: Final = 1.74
 """How much faster tiles are stored while the next one's operands come; fitted like the rates."""
 
 _BIASED: Final = 0.006
 """Microseconds of a tile for each of its columns where a bias is added, of warpgroups."""
 
-_IN_TURN: Final = 1.02
+_PERSISTENT: Final = 1.02
 """What it costs that tiles are handed out beforehand."""
 
 _DEEPEST: Final = 4
@@ -124,7 +124,7 @@ class Rates:
 def multiplying(choice: Parameters) -> int:
     """The work-items that share a tile of the result out."""
     items = int(choice["WORKGROUP"])
-    return (items - 1) // _WARPGROUP * _WARPGROUP if choice["APART"] else items
+    return (items - 1) // _WARPGROUP * _WARPGROUP if choice["SPECIALISED"] else items
 
 
 def rates_of(choice: Parameters, dtype: DType, capabilities: Capabilities) -> Rates:
@@ -142,8 +142,8 @@ def rates_of(choice: Parameters, dtype: DType, capabilities: Capabilities) -> Ra
     units = capabilities.matrix_units if choice["UNITS"] else ()
     kind = "tf32" if dtype is float32 else dtype.short
     way = "units" if f"mma.{kind}" in units else "plain"
-    if choice["APART"] and f"wgmma.{kind}" in units:
-        way = "apart"
+    if choice["SPECIALISED"] and f"wgmma.{kind}" in units:
+        way = "specialised"
     return _rates_of(capabilities, dtype, way)
 
 
@@ -221,12 +221,12 @@ def _unit_time(
     step = area * k / (rates.arithmetic * filled) + (m + n) * k / rates.traffic
     step = max(step, _LATENCY / _ahead(choice) / beside)
     end = rates.round + area / rates.stored
-    if product.biased and choice["APART"]:
+    if product.biased and choice["SPECIALISED"]:
         end += _BIASED * n
     if choice.get("RESIDENT"):
-        others = end - rates.round - area / rates.stored * (1 - 1 / _STORED_IN_TURN)
+        others = end - rates.round - area / rates.stored * (1 - 1 / _STORED_PERSISTENTLY)
         ends = end + max(0, each - 1) * others
-        return float(each * steps * step + ends) * _IN_TURN
+        return float(each * steps * step + ends) * _PERSISTENT
     return float(each * steps * step + -(-each // beside) * end)
 
 
@@ -235,7 +235,7 @@ def _ahead(choice: Parameters) -> int:
 
     Where multiplications run on their own, one more is held until the next has begun.
     """
-    return int(max(1, choice["STAGES"] - (2 if choice["APART"] else 1)))
+    return int(max(1, choice["STAGES"] - (2 if choice["SPECIALISED"] else 1)))
 
 
 def _memory_time(
@@ -256,7 +256,7 @@ def _resident(choice: Parameters, dtype: DType, capabilities: Capabilities) -> i
     room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
     local = stages * (m + n) * k * dtype.itemsize
     held = m * n // multiplying(choice) * dtype.register.itemsize // 4
-    registers = held + (_OTHER_REGISTERS_APART if choice["APART"] else _OTHER_REGISTERS)
+    registers = held + (_OTHER_REGISTERS_SPECIALISED if choice["SPECIALISED"] else _OTHER_REGISTERS)
     items = choice["WORKGROUP"]
     fitting = room // local, _REGISTERS // (registers * items), _MOST_ITEMS // items
     return int(max(1, min(fitting)))
@@ -264,7 +264,7 @@ def _resident(choice: Parameters, dtype: DType, capabilities: Capabilities) -> i
 
 def shares_out(choice: Parameters) -> bool:
     """Whether the last round of tiles is shared out among all workgroups."""
-    return bool(choice.get("RESIDENT")) and not choice["APART"]
+    return bool(choice.get("RESIDENT")) and not choice["SPECIALISED"]
 
 
 def parts_of(choice: Parameters, product: Product, capabilities: Capabilities) -> Iterator[int]:

@@ -80,8 +80,8 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
         return False
     if not single and m % _CROWDS_ROWS:
         return False
-    apart = choice["APART"]
-    if apart and not _may_be_apart(choice, dtype, capabilities):
+    specialised = choice["SPECIALISED"]
+    if specialised and not _may_specialise(choice, dtype, capabilities):
         return False
     if choice.get("RESIDENT") and (single or stages == 1):
         return False
@@ -101,10 +101,10 @@ def _is_possible(
     there is what those want that are copied apart: a driver may lack what another has.
     """
     m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
-    if choice["APART"]:
+    if choice["SPECIALISED"]:
         vector = _VECTOR // dtype.itemsize
         in_vectors = not (product.n % vector or product.k % vector)
-        if not _may_be_apart(choice, dtype, capabilities):
+        if not _may_specialise(choice, dtype, capabilities):
             return False
         if not (in_vectors or has_tensor_copies(capabilities)):
             return False
@@ -112,7 +112,7 @@ def _is_possible(
     return bool(held or capabilities.lone_work_items)
 
 
-def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+def _may_specialise(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     """Where multiplications run on their own, in a ring with slots to run ahead in."""
     units = choice["UNITS"] and f"wgmma.{dtype.short}" in capabilities.matrix_units
     return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > multiplying(choice) > 0)
@@ -123,13 +123,13 @@ _VALUES: Final = {
     "BN": (32, 64, 128, 192, 256, 384, 512),
     "BK": (8, 16, 32, 48, 64, 96, 128),
     "STAGES": (1, 2, 3, 4, 6, 8),
-    "APART": (False, True),
+    "SPECIALISED": (False, True),
     "WORKGROUP": (1, 64, 128, 160, 256, 288, 384, 512),
     "GROUP": (1, 4, 8),
     "UNITS": (False, True),
 }
 
-_LEFT_OUT: Final = {"APART": False, "RESIDENT": 0}
+_LEFT_OUT: Final = {"SPECIALISED": False, "RESIDENT": 0}
 """RESIDENT: workgroups of a compute unit that make tiles in turn; 0 for one for each tile."""
 
 SPACE: Final = Space("gemm", _VALUES, _fits, _LEFT_OUT)
@@ -173,7 +173,7 @@ def candidates(
     product = Product(m, n, _USUAL_DEPTH, batch)
     ranked = schemes(device, dtype, algorithm, product, b_columns)
     can = has_tensor_copies(device.capabilities)
-    return tuple(x for x, parts in ranked if parts == 1 and (can or not x["APART"]))
+    return tuple(x for x, parts in ranked if parts == 1 and (can or not x["SPECIALISED"]))
 
 
 def has_tensor_copies(capabilities: Capabilities) -> bool:
@@ -262,7 +262,7 @@ def _ranked_of_bytes(
     return tuple(
         ({**choice, "BK": 2 * choice["BK"], "GROUP": 2 * choice["GROUP"]}, parts)
         for choice, parts in ranked
-        if choice["APART"] and (not apart or _holds_twice(choice))
+        if choice["SPECIALISED"] and (not apart or _holds_twice(choice))
     )
 
 

@@ -171,9 +171,9 @@ class Board:
 
 
 @function
-def opened(state: kl.Array, draws: kl.Scalar, KIND: Any, APART: int = 1) -> Any:
+def opened(state: kl.Array, draws: kl.Scalar, KIND: Any, STRIDE: int = 1) -> Any:
     """The board of a launch, and the number on this workgroup's first ticket."""
     ticket = drawn(state)
     mark = ((kl.workgroup_uniform(ticket) >> 32) + 1) & _LOW
-    board = Board(state, draws, mark, KIND, APART)
+    board = Board(state, draws, mark, KIND, STRIDE)
     return board, board.number_on(ticket)

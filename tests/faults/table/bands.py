@@ -81,8 +81,8 @@ BANDS: Final = (
     fault(
         "the ring is one slot too short",
         RING + "Ring.slots",
-        "_APART * self.sweeps // 2 + 1 + self.spare",
-        "_APART * self.sweeps // 2 + self.spare",
+        "_DISTANCE * self.sweeps // 2 + 1 + self.spare",
+        "_DISTANCE * self.sweeps // 2 + self.spare",
         "band_in_a_ring",
         "copy",
     ),

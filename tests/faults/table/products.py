@@ -9,7 +9,7 @@ from tests.faults.fault import fault, without_barrier
 LINALG: Final = "portable.linalg."
 GEMM: Final = LINALG + "products.kernels:"
 PIPELINE: Final = "portable.lang.ir.pipeline:"
-APART: Final = "portable.lang.tiles.warp_specialisation:"
+WARPS: Final = "portable.lang.tiles.warp_specialisation:"
 BULK: Final = "portable.lang.tiles.bulk:"
 SETTLE: Final = "portable.lang.tiles.wgmma:"
 
@@ -107,7 +107,7 @@ UNITS: Final = (
     ),
     fault(
         "the multiplying warpgroup does not fence what another copied",
-        APART + "_multiplying",
+        WARPS + "_multiplying",
         'code.emit(s.Instruction("proxy.fence", (), (), (), code.loc))',
         "pass",
         "products_by_a_warpgroup_and_one_that_copies",
@@ -115,7 +115,7 @@ UNITS: Final = (
     ),
     fault(
         "slots are freed a round early, and the first one never",
-        APART + "_multiplying",
+        WARPS + "_multiplying",
         'ring.arrive(code, "mbarrier.arrive", ring.freed, after, 1)',
         'ring.arrive(code, "mbarrier.arrive", ring.freed, after, 0)',
         "products_by_a_warpgroup_and_a_copy_engine",
@@ -123,7 +123,7 @@ UNITS: Final = (
     ),
     fault(
         "the product before is not waited for",
-        APART + "_multiplying",
+        WARPS + "_multiplying",
         'code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))',
         "pass",
         "products_by_a_warpgroup_and_a_copy_engine",
@@ -139,7 +139,7 @@ UNITS: Final = (
     ),
     fault(
         "the phase of a ring is off by one",
-        APART + "_Ring.wait",
+        WARPS + "_Ring.wait",
         "add(divided(turn, self.slots), ahead)",
         "add(divided(turn, self.slots), ahead + 1)",
         "products_by_a_warpgroup_and_a_copy_engine",
@@ -147,7 +147,7 @@ UNITS: Final = (
     ),
     fault(
         "a slot counts as filled before its copies have ended",
-        APART + "_copying",
+        WARPS + "_copying",
         'ring.arrive(code, "mbarrier.arrive.copied", ring.filled, turn, 0)',
         'ring.arrive(code, "mbarrier.arrive", ring.filled, turn, 0)',
         "products_by_a_warpgroup_and_one_that_copies",
@@ -155,7 +155,7 @@ UNITS: Final = (
     ),
     fault(
         "a slot is asked for before it is free",
-        APART + "_asking",
+        WARPS + "_asking",
         "ring.wait(code, ring.freed, turn, 1)",
         "pass",
         "products_by_a_warpgroup_and_a_copy_engine",
@@ -163,7 +163,7 @@ UNITS: Final = (
     ),
     fault(
         "mbarriers are used before they are made",
-        APART + "_Ring.begin",
+        WARPS + "_Ring.begin",
         "code.emit(s.Barrier(code.loc))",
         "pass",
         "products_by_a_warpgroup_and_a_copy_engine",
@@ -219,7 +219,7 @@ UNITS: Final = (
     ),
     fault(
         "a slot counts as filled when half of the copies were asked for",
-        APART + "cut_loop",
+        WARPS + "cut_loop",
         "1 if pieces.tensor_copies else 2 * copiers",
         "1 if pieces.tensor_copies else copiers",
         "products_by_a_warpgroup_and_one_that_copies",
@@ -227,7 +227,7 @@ UNITS: Final = (
     ),
     fault(
         "TMA is expected to bring half of the bytes",
-        APART + "_asking",
+        WARPS + "_asking",
         "(code.index(size),)",
         "(code.index(size // 2),)",
         "products_by_a_warpgroup_and_a_copy_engine",
@@ -236,7 +236,7 @@ UNITS: Final = (
     ),
     fault(
         "the last slot of a tile stays taken",
-        APART + "_multiplying",
+        WARPS + "_multiplying",
         "if pieces.around is not None: free(end)",
         "pass",
         "products_in_turn_by_a_warpgroup",
