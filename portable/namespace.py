@@ -307,12 +307,18 @@ def device_for_numpy() -> Device:
     BackendUnavailableError
         If neither is there.
     """
-    current = registry.device()
-    if takes_numpys(current):
-        return current
+    # Where nothing was chosen no backend of GPUs is loaded to learn that it does not.
+    chosen = registry.registry.chosen_device()
+    if chosen is None and registry.registry.others:
+        chosen = registry.device()
+    if chosen is not None and takes_numpys(chosen):
+        return chosen
     try:
         return registry.device("cpu")
     except BackendUnavailableError as error:
+        current = registry.device()
+        if takes_numpys(current):
+            return current
         raise BackendUnavailableError(
             f"a NumPy array runs on the processor unless it is moved, for instance with "
             f"portable.asarray(x, device={current.name!r}); {error}"

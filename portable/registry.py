@@ -14,6 +14,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple, TypeVar
 
@@ -187,7 +188,6 @@ class Registry:
         self._lock = fork_safe_lock()
         self._loaded: dict[str, _Loaded] | None = None
         self._best: Device | None = None
-        self._named_best = False
         self._known: dict[str, Device] = {}
         self._at_work: dict[Device, None] = {}
         self._claims: tuple[_Claim, ...] = ()
@@ -260,8 +260,17 @@ class Registry:
             used = self._used()
             if used is not None:
                 return used
-        best = self._best or self._found_default()
-        return best if self._named_best else None
+        return (self._best or self._found_default()) if self._wanted else None
+
+    @cached_property
+    def _wanted(self) -> str:
+        """What the environment variable held when it was first asked for."""
+        return os.environ.get(_VARIABLE, "").strip()
+
+    @property
+    def others(self) -> list[str]:
+        """The backends of other packages."""
+        return [name for name in self.backends if name not in _BEST_FIRST + _LAST]
 
     def _used(self) -> Device | None:
         """The device that `use` chose."""
@@ -274,9 +283,7 @@ class Registry:
         return claims[-1].device if claims else None
 
     def _found_default(self) -> Device:
-        best = self._default()
-        self._named_best = bool(os.environ.get(_VARIABLE, "").strip())
-        self._best = best
+        self._best = best = self._default()
         return best
 
     def claim(self, by: use) -> None:
@@ -293,7 +300,7 @@ class Registry:
             self._claims = tuple(c for c in self._claims if c.by() is not by)
 
     def _default(self) -> Device:
-        name = os.environ.get(_VARIABLE, "").strip()
+        name = self._wanted
         if not name:
             return self._best_found()
         try:
@@ -303,7 +310,7 @@ class Registry:
 
     def _best_found(self) -> Device:
         """The first suitable device, loading no more backends than needed to find it."""
-        others = [n for n in self.backends if n not in _BEST_FIRST + _LAST]
+        others = self.others
         for name in (*_BEST_FIRST, *others, *_LAST):
             loaded = self.backends.get(name)
             for result in loaded.devices if loaded else ():

@@ -1,47 +1,32 @@
-"""How the primitives' work is cut on a device; what ``portable tune`` searches of them.
+"""How the primitives' work is cut on a device.
 
-A record says what its numbers mean, a space which of them are tried, in the order of the fields.
+Each is cut in one of two ways: as suits work-items that have cores to themselves, or workgroups. No
+device that was searched, processors or GPUs, kept other numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 from portable.backend import Capabilities
-from portable.tune.in_use import InUse
-from portable.tune.space import Parameters, Space
 
 T = TypeVar("T")
-_Fits = Callable[[Parameters, Any, Capabilities], bool]
 
 
-def _in_use(space: Space, record: Callable[..., T], *, capped: bool = True) -> InUse[T]:
-    """A space's choices as records; no group, which comes first, is larger than a device allows."""
+def _by(alone: T, together: T, whole: int | None = 1) -> Callable[[Capabilities], T]:
+    """What suits a device, in groups that it allows of so many `whole` parts; None: as given."""
 
-    def made(choice: Parameters, capabilities: Capabilities) -> T:
-        group, *others = (choice[name] for name in space.values)
-        return record(min(group, capabilities.max_workgroup) if capped else group, *others)
+    @lru_cache(maxsize=256)
+    def suited(capabilities: Capabilities) -> T:
+        if capabilities.lone_work_items or whole is None:
+            return alone if capabilities.lone_work_items else together
+        shares: Any = together
+        group = min(shares.group, capabilities.max_workgroup) // whole * whole
+        return shares._replace(group=group)  # type: ignore[no-any-return]
 
-    return InUse(space, made)
-
-
-def _suits(choice: Parameters, dtype: Any, capabilities: Capabilities) -> bool:
-    """Whether a choice leaves work-items to themselves just where they are best used so."""
-    del dtype
-    return bool((choice["GROUP"] == 1) == capabilities.lone_work_items)
-
-
-def _suits_with(alone: Mapping[str, int], together: Mapping[str, int]) -> _Fits:
-    """The same, and what does not count for work-items alone, or together, has one value there."""
-
-    def fits(choice: Parameters, dtype: Any, capabilities: Capabilities) -> bool:
-        settled = alone if choice["GROUP"] == 1 else together
-        return _suits(choice, dtype, capabilities) and all(
-            choice[name] == value for name, value in settled.items()
-        )
-
-    return fits
+    return suited
 
 
 # Element-wise work, and matrices whose elements change places.
@@ -72,20 +57,7 @@ class RowShares(NamedTuple):
     loaded: int
 
 
-row_shares_for: Final = _in_use(
-    Space(
-        "map",
-        {
-            "GROUP": (1, 64, 128, 256, 512),
-            "CHUNK": (4096, 8192, 16384, 32768, 65536),
-            "TILE": (32, 64, 128),
-            "VECTOR": (8, 16, 32),
-            "LOADED": (32, 64, 128),
-        },
-        _suits_with({"VECTOR": 16, "LOADED": 64}, {"CHUNK": 4096, "TILE": 32}),
-    ),
-    RowShares,
-)
+row_shares_for: Final = _by(RowShares(1, 16384, 64, 16, 64), RowShares(256, 4096, 32, 16, 64))
 """How a device shares element-wise work."""
 
 
@@ -114,29 +86,7 @@ class Squares(NamedTuple):
     size: int
 
 
-def _square(choice: Parameters, dtype: Any, capabilities: Capabilities) -> bool:
-    if choice["GROUP"] == 1:
-        others = choice["BYTES"] == 4 and choice["TILE"] <= choice["EDGE"]
-    else:
-        others = choice["EDGE"] <= 256 and choice["TILE"] == 32
-    return _suits(choice, dtype, capabilities) and others
-
-
-squares_for: Final = _in_use(
-    Space(
-        "transpose",
-        {
-            "GROUP": (1, 128, 256, 512),
-            "TILE": (32, 64, 128),
-            "EDGE": (64, 128, 256, 512, 1024),
-            "GROUPS": (1, 2, 4, 8),
-            "BYTES": (4, 8, 16),
-        },
-        _square,
-    ),
-    Squares,
-    capped=False,
-)
+squares_for: Final = _by(Squares(1, 64, 512, 8, 4), Squares(256, 32, 128, 2, 8), None)
 """How a device cuts matrices."""
 
 
@@ -167,20 +117,7 @@ class Shares(NamedTuple):
     vectors: int
 
 
-shares_for: Final = _in_use(
-    Space(
-        "reduce",
-        {
-            "GROUP": (1, 64, 128, 256, 512),
-            "GROUPS": (4, 8, 16, 32, 64),
-            "AT_ONCE": (1, 2, 4, 8, 16),
-            "AHEAD": (2, 4, 8, 16),
-            "VECTORS": (1024, 4096, 16384),
-        },
-        _suits,
-    ),
-    Shares,
-)
+shares_for: Final = _by(Shares(1, 8, 8, 4, 4096), Shares(256, 32, 4, 8, 4096))
 """How a device shares a reduction along neighbours."""
 
 
@@ -205,36 +142,13 @@ class Columns(NamedTuple):
     groups: int
 
 
-columns_for: Final = _in_use(
-    Space(
-        "reduce_columns",
-        {
-            "GROUP": (1, 128, 256, 512),
-            "WIDTH": (16, 32, 64, 128, 256, 512, 1024),
-            "DEPTH": (4, 8, 16, 64, 128, 256, 512),
-            "GROUPS": (2, 4, 8),
-        },
-        _suits,
-    ),
-    Columns,
-)
+columns_for: Final = _by(Columns(1, 512, 256, 4), Columns(256, 32, 8, 4))
 """How a device shares a reduction of columns."""
 
 
-def _stateful(kernel: str) -> InUse[Columns]:
-    """Reductions of columns that remember more than a number, a vector for each work-item."""
-    values = {
-        "GROUP": (1, 64, 128, 256),
-        "WIDTH": (1, 64, 128, 256, 512),
-        "DEPTH": (32, 64, 128, 256, 512, 1024, 2048),
-        "GROUPS": (4, 8, 16),
-    }
-    return _in_use(Space(kernel, values, _suits_with({}, {"WIDTH": 1})), Columns)
-
-
-moments_for: Final = _stateful("variance_columns")
+moments_for: Final = _by(Columns(1, 128, 256, 8), Columns(64, 1, 32, 8))
 """How a device shares variances of columns."""
-best_for: Final = _stateful("argmax_columns")
+best_for: Final = _by(Columns(1, 256, 1024, 8), Columns(64, 1, 32, 8))
 """How a device shares a search for the greatest elements of columns."""
 
 
@@ -271,32 +185,7 @@ class Lines(NamedTuple):
     shortest: int
 
 
-def _line(choice: Parameters, dtype: Any, capabilities: Capabilities) -> bool:
-    """Whether what counts for others alone is left at its first value, and caches are caches."""
-    if choice["GROUP"] == 1:
-        fit = choice["SPAN"] == 1 and choice["BYTES"] > 4096
-    else:
-        fit = choice["AHEAD"] == 0 and choice["SHORTEST"] == 4096
-        fit = fit and choice["BYTES"] < 4096 and choice["GROUP"] >= 8 * choice["SPAN"]
-    return _suits(choice, dtype, capabilities) and fit
-
-
-lines_for: Final = _in_use(
-    Space(
-        "scan",
-        {
-            "GROUP": (1, 64, 128, 256),
-            "GROUPS": (1, 2, 3, 4, 8, 16),
-            "BYTES": (64, 128, 224, 1 << 18, 1 << 19, 1 << 20, 1 << 21),
-            "SPAN": (1, 2, 3, 4),
-            "AHEAD": (0, 4096, 8192, 16384),
-            "SHORTEST": (4096, 16384, 65536),
-        },
-        _line,
-    ),
-    Lines,
-    capped=False,
-)
+lines_for: Final = _by(Lines(1, 8, 1 << 20, 1, 8192, 16384), Lines(128, 3, 224, 3, 0, 4096), None)
 """How a device shares long rows."""
 
 
@@ -318,14 +207,7 @@ class Rows(NamedTuple):
     neighbours: int
 
 
-rows_for: Final = _in_use(
-    Space(
-        "scan_rows",
-        {"GROUP": (64, 128, 256, 512), "BYTES": (32, 64, 128, 256), "NEIGHBOURS": (4, 8, 16, 32)},
-        lambda choice, dtype, capabilities: choice["GROUP"] >= choice["NEIGHBOURS"],
-    ),
-    Rows,
-)
+rows_for: Final = _by(Rows(256, 128, 8), Rows(256, 128, 8))
 """How a device's workgroups hold whole rows."""
 
 
@@ -350,25 +232,7 @@ class ScannedColumns(NamedTuple):
     size: int
 
 
-def _scanned(choice: Parameters, dtype: Any, capabilities: Capabilities) -> bool:
-    alone = choice["GROUP"] == 1
-    fit = choice["BYTES"] == 64 if alone else 2 * choice["WIDTH"] <= choice["GROUP"]
-    return _suits(choice, dtype, capabilities) and fit
-
-
-scanned_columns_for: Final = _in_use(
-    Space(
-        "scan_columns",
-        {
-            "GROUP": (1, 128, 256, 512),
-            "WIDTH": (8, 16, 32, 64, 128, 256, 512),
-            "GROUPS": (1, 2, 3, 4),
-            "BYTES": (64, 128, 256),
-        },
-        _scanned,
-    ),
-    ScannedColumns,
-)
+scanned_columns_for: Final = _by(ScannedColumns(1, 256, 2, 64), ScannedColumns(256, 16, 2, 256))
 """How a device shares running totals of columns."""
 
 
@@ -399,24 +263,7 @@ class Sections(NamedTuple):
     few: int
 
 
-def _section(group: int, *others: int) -> Sections:
-    return Sections(group if group == 1 else group // 32 * 32, *others)
-
-
-sections_for: Final = _in_use(
-    Space(
-        "compact",
-        {
-            "GROUP": (1, 64, 128, 256, 512),
-            "GROUPS": (2, 4, 8, 16),
-            "SHORTEST": (4096, 16384, 65536),
-            "AHEAD": (4, 8, 16),
-            "FEW": (2, 4, 8, 16, 32),
-        },
-        _suits_with({"AHEAD": 4}, {"GROUPS": 8, "SHORTEST": 4096}),
-    ),
-    _section,
-)
+sections_for: Final = _by(Sections(1, 8, 16384, 4, 16), Sections(256, 8, 4096, 8, 2), 32)
 """How a device cuts masks."""
 
 
@@ -444,19 +291,5 @@ class Pieces(NamedTuple):
     digit: int
 
 
-pieces_for: Final = _in_use(
-    Space(
-        "sort",
-        {
-            "GROUP": (1, 256),
-            "EACH": (3, 7, 11, 15),
-            "GROUPS": (1, 2, 4, 8, 16),
-            "BYTES": (1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20),
-            "DIGIT": (8, 9, 10, 11, 12),
-        },
-        _suits_with({"EACH": 3}, {"BYTES": 1 << 16, "DIGIT": 8}),
-    ),
-    Pieces,
-    capped=False,
-)
+pieces_for: Final = _by(Pieces(1, 3, 1, 1 << 18, 10), Pieces(256, 15, 8, 1 << 16, 8), None)
 """How a device cuts long rows."""

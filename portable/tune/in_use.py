@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar
@@ -36,24 +34,11 @@ class InUse(Generic[T]):
     def __init__(self, space: Space, make: Callable[[Parameters, Capabilities], T]) -> None:
         self.space: Final = space
         self._make = make
-        self._tried: ContextVar[Parameters | None] = ContextVar(space.kernel, default=None)
         self._tabled = lru_cache(maxsize=256)(self._looked_up)
 
     def __call__(self, capabilities: Capabilities) -> T:
-        """What the table says of a device, or what is being tried."""
-        tried = self._tried.get()
-        if tried is not None:
-            return self._make(tried, capabilities)
+        """What the table says of a device."""
         return self._tabled(capabilities, state())
-
-    @contextmanager
-    def trying(self, choice: Parameters) -> Iterator[None]:
-        """A context in which plans are made with a choice, whatever the table says."""
-        token = self._tried.set(choice)
-        try:
-            yield
-        finally:
-            self._tried.reset(token)
 
     def _looked_up(self, capabilities: Capabilities, table: Any) -> T:
         """As of one state of the user's table."""

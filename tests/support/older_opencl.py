@@ -1,15 +1,22 @@
-"""The smoke test on PoCL told to be an OpenCL 1.2 device, as Apple's GPUs are.
+"""Tests on an OpenCL device told to be one of OpenCL 1.2, as Apple's GPUs are.
 
-Run as ``python -m tests.support.older_opencl``: programs are compiled for OpenCL C 1.2, and the
-device has neither 64-bit atomics nor any order of memory between workgroups.
+Programs are compiled for OpenCL C 1.2, and the device has neither 64-bit atomics, nor sub-groups,
+nor halves to compute with, nor any order of memory between workgroups. The smoke test, or what
+pytest is given::
+
+    python -m tests.support.older_opencl opencl:intel
+    python -m tests.support.older_opencl opencl:intel -q tests/primitives
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from portable.backend.capabilities import Capabilities
 from portable_backends.opencl import capabilities as opencl_capabilities
@@ -30,6 +37,8 @@ def _older_capabilities(device: Any) -> Capabilities:
         _capabilities_of(device),
         atomics64=False,
         float_atomics=False,
+        native_half=False,
+        sub_group_size=1,
         memory_orders="relaxed",
         forward_progress=False,
         compressed_bytes=0,
@@ -37,10 +46,14 @@ def _older_capabilities(device: Any) -> Capabilities:
 
 
 def main() -> int:
-    """Makes PoCL older for this process, then runs the smoke test there."""
+    """Makes the drivers older for this process, then runs tests on the device that is named."""
     opencl_runtime.options_for = _older_options
     opencl_capabilities.capabilities_of = _older_capabilities
-    sys.argv = ["smoke", "--device", "opencl:pocl"]
+    device, *chosen = sys.argv[1:]
+    if chosen:
+        os.environ["PORTABLE_TEST_DEVICES"] = device
+        return pytest.main(chosen)
+    sys.argv = ["smoke", "--device", device]
     return smoke.main()
 
 

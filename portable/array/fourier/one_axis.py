@@ -47,13 +47,9 @@ from portable.dtypes import DType, complex64, complex128, float32, float64
 from portable.lang.function import function
 from portable.lang.kernel import Kernel, kernel
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import Storage
-from portable.primitives.tunables import recorded_task, tunable_of
-from portable.tune.in_use import InUse
-from portable.tune.space import Parameters, Space
-from portable.tune.tunable import Tunable
+from portable.tune.ways import Way, Ways
 
-# How rows of reals are recombined; what ``portable tune rfft`` searches.
+# How rows of reals are recombined.
 
 
 class Halves(NamedTuple):
@@ -71,21 +67,10 @@ class Halves(NamedTuple):
     chunk: int
 
 
-SPACE: Final = Space(
-    "rfft",
-    {"GROUP": (1, 64, 128, 256, 512), "CHUNK": (1, 256, 512, 1024, 2048, 4096)},
-    lambda choice, dtype, capabilities: (
-        (choice["GROUP"] == 1) == (choice["CHUNK"] > 1) == capabilities.lone_work_items
-    ),
-)
-
-
-def _halves(choice: Parameters, capabilities: Capabilities) -> Halves:
-    return Halves(min(choice["GROUP"], capabilities.max_workgroup), choice["CHUNK"])
-
-
-halves_for: Final = InUse(SPACE, _halves)
-"""How a device recombines rows."""
+def halves_for(capabilities: Capabilities) -> Halves:
+    """How a device recombines rows."""
+    alone = capabilities.lone_work_items
+    return Halves(1, 1024) if alone else Halves(min(256, capabilities.max_workgroup), 1)
 
 
 # Transforms of any length as a convolution with a chirp, which takes lengths of small factors.
@@ -125,8 +110,7 @@ def transform_of_any_length(
     options : PassOptions
         Scale, conjugation and what else a pass does on the way.
     """
-    way = transform if is_smooth(n) else _chirp_transform
-    way(recipe, x, out, n, kind, options)
+    TRANSFORMS.first(n)(recipe, x, out, n, kind, options)
 
 
 def _chirp_transform(
@@ -140,6 +124,14 @@ def _chirp_transform(
     transform(recipe, x, held, m, kind, first)
     last = replace(options.last(), conjugate_before=True, factors=chirp)
     transform(recipe, held, out, m, kind, last)
+
+
+TRANSFORMS: Final = Ways[int, Callable[..., None]](
+    "Fourier transform",
+    Way("in passes", "", lambda _: iter((transform,)), is_smooth),
+    Way("by a chirp", "", lambda _: iter((_chirp_transform,))),
+)
+"""How lines of any length are transformed."""
 
 
 # Transforms of an even number of reals, or into them, as complex ones of half the length.
@@ -565,18 +557,3 @@ transformed = Plans(_written)
 Called with the array, which is not empty; `COMPLEX`, `FROM_REAL` or `TO_REAL`; the length; the
 axis; whether the exponent's sign is plus; and what to multiply by.
 """
-
-
-# What ``portable tune rfft`` runs: transforms of reals that take several passes.
-
-
-def _write(recipe: Recipe, x: Storage) -> Any:
-    kind, n = COMPLEX_OF[x.dtype], x.shape[-1]
-    out = recipe.empty((*x.shape[:-1], n // 2 + 1), kind)
-    transform_from_real(recipe, x, out, n, kind, PassOptions())
-    return out
-
-
-TUNABLE: Final[Tunable] = tunable_of(
-    halves_for, recorded_task(_write, np.fft.rfft, mixes=True), (2, 1 << 21), (4, 1 << 24)
-)

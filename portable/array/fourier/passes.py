@@ -8,9 +8,10 @@ at 0.76 (`complex64`) and 1.06 (`complex128`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -40,9 +41,10 @@ from portable.array.fourier.plan import (
     with_few_dimensions,
 )
 from portable.array.fourier.vector_kernels import transform_in_vectors
-from portable.backend import Capabilities
+from portable.backend import Capabilities, Device
 from portable.dtypes import DType, complex64, complex128
 from portable.primitives.base.recipe import Recipe
+from portable.tune.ways import Way, Ways
 
 # How lines are shared among the workers and vector lanes of a processor.
 
@@ -291,6 +293,38 @@ def _is_fitting(x: Any, out: Any, step: Pass) -> bool:
     return bool(numbers_in >= wanted_in and numbers_out >= wanted_out)
 
 
+class Passes(NamedTuple):
+    """How lines are transformed.
+
+    Attributes
+    ----------
+    parts : callable
+        The lengths of the passes, of two arrays, a length and a dtype.
+    launch : callable
+        Launches one.
+    """
+
+    parts: Callable[[Any, Any, int, DType], tuple[int, ...]]
+    launch: Callable[[Recipe, Any, Any, Pass, DType], None]
+
+
+PASSES: Final = Ways[Device, Passes](
+    "passes of a Fourier transform",
+    Way(
+        "in vectors",
+        "transform_in_vectors",
+        lambda _: iter((Passes(parts_in_vectors, launch_in_vectors),)),
+        lambda x: x.capabilities.lone_work_items,
+    ),
+    Way(
+        "by workgroup",
+        "transform_by_workgroup",
+        lambda _: iter((Passes(parts_by_workgroups, launch_by_workgroups),)),
+    ),
+)
+"""How lines of lengths with small factors are transformed."""
+
+
 def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions) -> None:
     """The transform of `n` numbers along the last axis of `x` into that of `out`.
 
@@ -310,9 +344,8 @@ def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: Pa
     options : PassOptions
         What else is to be done.
     """
-    together = not x.device.capabilities.lone_work_items
-    launch = launch_by_workgroups if together else launch_in_vectors
-    parts = _parts(x, out, n, kind)
+    passes = PASSES.first(x.device)
+    parts, launch = passes.parts(x, out, n, kind), passes.launch
     inner = _rows_side_by_side(x, out)
     if len(parts) == 1:
         launch(recipe, x, out, Pass(n, 1, 1, inner, False, options), kind)
@@ -344,7 +377,7 @@ def is_one_pass(x: Any, out: Any, n: int, kind: DType) -> bool:
     kind : DType
         Of the complex numbers, or of their parts.
     """
-    return len(_parts(x, out, n, kind)) == 1
+    return len(PASSES.first(x.device).parts(x, out, n, kind)) == 1
 
 
 def rows_beside_each_other(recipe: Recipe, x: Any, n: int, kind: DType) -> Any:
@@ -364,11 +397,6 @@ def rows_beside_each_other(recipe: Recipe, x: Any, n: int, kind: DType) -> Any:
     rows = prod(x.shape[:-1])
     inner = _rows_side_by_side(x, x)
     return _rows_like(recipe.empty((rows * n,), kind), rows // inner, inner, n)
-
-
-def _parts(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
-    together = not x.device.capabilities.lone_work_items
-    return (parts_by_workgroups if together else parts_in_vectors)(x, out, n, kind)
 
 
 def _rows_side_by_side(x: Any, out: Any) -> int:

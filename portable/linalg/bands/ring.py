@@ -110,11 +110,10 @@ class Ring:
 
 
 class Pack(NamedTuple):
-    """A pack, the first row that its hops combine, and its blocks, last hop and turns."""
+    """A pack, the first row that its hops combine, and how many blocks and turns it has."""
 
     number: Any
     begin: Any
-    last_hop: Any
     blocks: Any
     turns: Any
 
@@ -228,7 +227,7 @@ def pack_of(number: kl.Scalar, n: kl.Scalar, RING: Ring) -> Any:
     begin = number * RING.sweeps + 1
     last_hop = (n - 2 - begin) // RING.tile.order
     blocks = last_hop + (3 if RING.sweeps > 1 else 2)
-    return Pack(number, begin, last_hop, blocks, 2 * last_hop + _DISTANCE * RING.sweeps)
+    return Pack(number, begin, blocks, 2 * last_hop + _DISTANCE * RING.sweeps)
 
 
 @function

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
@@ -32,6 +32,7 @@ from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
+from portable.tune.ways import Way, Ways
 from portable.typing import ArrayT
 
 _NOT_DEFINITE = (
@@ -175,20 +176,52 @@ def _factor_rows(
     device: Device, work: Any, results: tuple[Any, Any], first: int, layout: Layout
 ) -> None:
     """A diagonal block, and the rows right of it."""
-    (batch, n), number = (int(x) for x in work.shape[:2]), first // layout.block
-    block, right = layout.block, max(n - first - layout.block, 0)
-    if not device.capabilities.lone_work_items:
-        strip = layout.strip if right else 0
-        strips = -(-right // layout.strip) if right else 1
-        items = block * (block + strip) // TILE**2
-        cholesky_rows[groups(batch * strips), items](
-            work, *results, number, strips, LAYOUT=layout, STRIP=strip
-        )
-        return
-    cholesky_block[groups(batch), 1](work, *results, number, LAYOUT=layout)
-    if right:
+    next(BLOCKS.of(Asked(device, work, results, first, layout)))
+
+
+class Asked(NamedTuple):
+    """What ways of factoring a block of rows are told."""
+
+    device: Device
+    work: Any
+    results: tuple[Any, Any]
+    first: int
+    layout: Layout
+
+    @property
+    def right(self) -> int:
+        """Columns right of the block."""
+        return max(int(self.work.shape[1]) - self.first - self.layout.block, 0)
+
+
+def _rows_at_once(asked: Asked) -> Iterator[None]:
+    _, work, results, first, layout = asked
+    block, right = layout.block, asked.right
+    strip = layout.strip if right else 0
+    strips = -(-right // layout.strip) if right else 1
+    items = block * (block + strip) // TILE**2
+    cholesky_rows[groups(int(work.shape[0]) * strips), items](
+        work, *results, first // block, strips, LAYOUT=layout, STRIP=strip
+    )
+    yield
+
+
+def _block_first(asked: Asked) -> Iterator[None]:
+    device, work, results, first, layout = asked
+    number, block = first // layout.block, layout.block
+    cholesky_block[groups(int(work.shape[0])), 1](work, *results, number, LAYOUT=layout)
+    if asked.right:
         rows, factor = work[:, first : first + block, first + block :], results[0][:, number]
         solved_in_place(device, factor, rows, Triangle(False, True, True, False), layout)
+    yield
+
+
+BLOCKS: Final = Ways[Asked, None](
+    "rows of Cholesky factors",
+    Way("alone", "cholesky_block", _block_first, lambda x: x.device.capabilities.lone_work_items),
+    Way("at once", "cholesky_rows", _rows_at_once),
+)
+"""How a block of rows is factored."""
 
 
 def _change_rest(device: Device, work: Any, above: tuple[int, int], first: int) -> None:

@@ -37,6 +37,7 @@ from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.right_sides import RightSides
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import kept_plan, repeated
+from portable.tune.ways import Way, Ways
 
 _UNIT_LOWER: Final = Triangle(backward=False, turned=False, conjugate=False, unit=True)
 _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
@@ -85,9 +86,7 @@ class System(NamedTuple):
     run: Callable[[], object]
 
 
-def eliminated(
-    device: Device, a: Any, kind: DType, lead: tuple[int, ...] | None = None
-) -> Eliminated:
+def eliminated(device: Device, a: Any, kind: DType) -> Eliminated:
     """The factors of matrices that are not empty.
 
     Parameters
@@ -98,10 +97,8 @@ def eliminated(
         The matrices.
     kind : DType
         What is computed in.
-    lead : tuple of int, optional
-        Leading dimensions that those of `a` broadcast to.
     """
-    lead = lead_of(a.shape) if lead is None else lead
+    lead = lead_of(a.shape)
     m, n = (int(x) for x in a.shape[-2:])
     made = system(device, (batch_of((*lead, m, n)), m, n), kind)
     moved(device, a, made.factors.lu, from_lead=lead)
@@ -143,7 +140,7 @@ def system(device: Device, size: tuple[int, int, int], kind: DType, columns: int
 
 def _system(device: Device, size: tuple[int, int, int], kind: DType, columns: int) -> System:
     n = size[2]
-    elimination = _Elimination.of(device, size, kind, columns)
+    elimination = ELIMINATIONS.first(Asked(device, size, kind, columns))
     lu, pivots, failures = elimination.factors
     factors, sides = Eliminated(lu[:, :, :n], pivots, failures), lu[:, :, n:] if columns else None
 
@@ -199,8 +196,35 @@ def _order(device: Device, pivots: Any, orders: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Held:
-    """What panels in registers are worked on with.
+class _Elimination:
+    """A factorisation, and what it works with."""
+
+    device: Device
+    factors: Eliminated
+    kind: DType
+    layout: Layout
+
+    def run(self) -> None:
+        """Enqueues it."""
+        raise NotImplementedError
+
+    def solve(self, first: int, last: int, begin: int, end: int) -> None:
+        """U right of a triangle of L, in some columns."""
+        lu = self.factors.lu
+        triangle, rows = lu[:, first:last, first:last], lu[:, first:last, begin:end]
+        solved_in_place(self.device, triangle, rows, _UNIT_LOWER, self.layout)
+
+    def change(self, done: tuple[int, int], columns: tuple[int, int]) -> None:
+        """What columns that are done leave of some right of them, below their U."""
+        ((first, last), (begin, end)), lu = (done, columns), self.factors.lu
+        if begin < end:
+            above = lu[:, first:last, begin:end]
+            subtract_product(self.device, lu[:, last:, begin:end], lu[:, last:, first:last], above)
+
+
+@dataclass(frozen=True)
+class _InRegisters(_Elimination):
+    """By panels of columns that registers hold.
 
     Attributes
     ----------
@@ -217,77 +241,47 @@ class _Held:
     triangles: Any
 
     @staticmethod
-    def of(device: Device, size: tuple[int, int], kind: DType, wide: int) -> _Held:
-        """That for blocks of so many columns."""
-        (batch, rows), panel = size, panel_of(kind)
-        return _Held(
-            board_for(device, batch, rows, kind),
-            device.empty((2, batch, -(-wide // NARROWEST), 2 * panel, 2), kl.i32),
+    def of(asked: Asked) -> _InRegisters:
+        """That of matrices of a size."""
+        device, (batch, m, n), kind, further = asked
+        layout, panel = layout_of(kind, device.capabilities), panel_of(kind)
+        lu = turned(workspace(device, batch, n + further, m, kind))
+        moves = -(-min(layout.wide, m, n) // NARROWEST), 2 * panel, 2
+        return _InRegisters(
+            device,
+            _factors(device, lu, min(m, n)),
+            kind,
+            layout,
+            board_for(device, batch, m, kind),
+            device.empty((2, batch, *moves), kl.i32),
             device.empty((2, batch, panel, panel), kind),
         )
-
-
-@dataclass(frozen=True)
-class _Elimination:
-    """A factorisation, and what it works with."""
-
-    device: Device
-    factors: Eliminated
-    kind: DType
-    layout: Layout
-    room: Any
-    held: _Held | None
-
-    @staticmethod
-    def of(
-        device: Device, size: tuple[int, int, int], kind: DType, further: int = 0
-    ) -> _Elimination:
-        """That of matrices of a size, which have so many further columns behind these."""
-        (batch, m, n), columns = size, size[2] + further
-        layout = layout_of(kind, device.capabilities)
-        held = None
-        if share_for(device, batch, m, kind) is not None:
-            held = _Held.of(device, (batch, m), kind, min(layout.wide, m, n))
-        lu = workspace(device, batch, *((m, columns) if held is None else (columns, m)), kind)
-        factors = Eliminated(
-            lu if held is None else turned(lu),
-            device.empty((batch, min(m, n)), kl.i32),
-            device.empty((batch,), kl.i32),
-        )
-        room = device.empty((batch, m, layout.panel), kind) if held is None else None
-        return _Elimination(device, factors, kind, layout, room, held)
 
     def run(self) -> None:
         """Enqueues it."""
         batch, _, n = (int(x) for x in self.factors.lu.shape)
         clear[batch, _LINE](self.factors.failures)
-        least, wide = int(self.factors.pivots.shape[1]), self.layout.wide
-        if self.held is None:
-            self._columns(0, least)
-            if n > least:
-                self._solve(0, least, n)
-            return
-        clear[int(self.held.board.shape[0]), _LINE](self.held.board)
+        clear[int(self.board.shape[0]), _LINE](self.board)
 
         def far(first: int, last: int, following: int) -> None:
             self._exchange_block(first, last, 0, first)
             self._change_right(first, last, following, n)
 
-        look_ahead(self.device, (0, least), wide, self._block, (self._change_next, far))
+        columns = 0, int(self.factors.pivots.shape[1])
+        look_ahead(self.device, columns, self.layout.wide, self._block, (self._change_next, far))
 
     def _block(self, first: int, last: int) -> None:
         """Factors some columns by panels in registers; rows change places in these alone."""
-        (lu, pivots, failures), batch, held = self.factors, int(self.factors.lu.shape[0]), self.held
+        (lu, pivots, failures), batch = self.factors, int(self.factors.lu.shape[0])
         share = share_for(self.device, batch, int(lu.shape[1]) - first, self.kind)
         assert share is not None
-        assert held is not None
-        panel, moves = share.holding.panel, held.moves[first // self.layout.wide % 2]
+        panel, moves = share.holding.panel, self.moves[first // self.layout.wide % 2]
 
         def make(start: int, stop: int) -> None:
             number = (start - first) // panel
-            triangles = held.triangles[number % 2, :, :panel, :panel]
+            triangles = self.triangles[number % 2, :, :panel, :panel]
             eliminate_in_registers[groups(batch * share.groups), share.items](
-                lu, pivots, failures, moves[:, number, : 2 * panel], triangles, held.board,
+                lu, pivots, failures, moves[:, number, : 2 * panel], triangles, self.board,
                 (start, stop, share.groups), HOLDING=share.holding,
             )  # fmt: skip
 
@@ -295,7 +289,7 @@ class _Elimination:
             number = (start - first) // panel
             one = moves[:, number : number + 1]
             self._exchange_held(one, (start, stop, begin, end), panel, number % 2)
-            _change(self.device, lu, (start, stop), (max(begin, stop), end))
+            self.change((start, stop), (max(begin, stop), end))
 
         def near(start: int, stop: int, following: int) -> None:
             change(start, stop, start, following)
@@ -310,8 +304,7 @@ class _Elimination:
         self, moves: Any, where: tuple[int, int, int, int], panel: int, turn: int = 0
     ) -> None:
         """Rows change places in some columns, as panels have it, and U is solved for."""
-        assert self.held is not None
-        lu, triangles = self.factors.lu, self.held.triangles[turn, :, :panel, :panel]
+        lu, triangles = self.factors.lu, self.triangles[turn, :, :panel, :panel]
         strips = -(-(where[3] - where[2]) // _STRIP)
         if strips > 0:
             exchange_and_solve[groups(int(lu.shape[0]) * strips), self.layout.items](
@@ -325,20 +318,42 @@ class _Elimination:
         """What a block of columns that is done does to some right of it."""
         if begin < end:
             self._exchange_block(first, last, begin, end)
-            lu = self.factors.lu
-            triangle, rows = lu[:, first:last, first:last], lu[:, first:last, begin:end]
-            solved_in_place(self.device, triangle, rows, _UNIT_LOWER, self.layout)
-            _change(self.device, lu, (first, last), (begin, end))
+            self.solve(first, last, begin, end)
+            self.change((first, last), (begin, end))
 
     def _exchange_block(self, first: int, last: int, begin: int, end: int) -> None:
         """Rows change places in some columns, as all panels of a block have it."""
         batch, m, n = (int(x) for x in self.factors.lu.shape)
         share = share_for(self.device, batch, m - first, self.kind)
         assert share is not None
-        assert self.held is not None
         panel = share.holding.panel
-        moves = self.held.moves[first // self.layout.wide % 2]
+        moves = self.moves[first // self.layout.wide % 2]
         self._exchange_held(moves[:, : -(-(last - first) // panel)], (n, n, begin, end), panel)
+
+
+@dataclass(frozen=True)
+class _ByHalves(_Elimination):
+    """By halves of the columns, of which `room` holds the narrowest, (batch, m, panel)."""
+
+    room: Any
+
+    @staticmethod
+    def of(asked: Asked) -> _ByHalves:
+        """That of matrices of a size."""
+        device, (batch, m, n), kind, further = asked
+        layout = layout_of(kind, device.capabilities)
+        lu = workspace(device, batch, m, n + further, kind)
+        room = device.empty((batch, m, layout.panel), kind)
+        return _ByHalves(device, _factors(device, lu, min(m, n)), kind, layout, room)
+
+    def run(self) -> None:
+        """Enqueues it."""
+        batch, _, n = (int(x) for x in self.factors.lu.shape)
+        clear[batch, _LINE](self.factors.failures)
+        least = int(self.factors.pivots.shape[1])
+        self._columns(0, least)
+        if n > least:
+            self.solve(0, least, least, n)
 
     def _columns(self, first: int, stop: int) -> None:
         """Factors columns from the diagonal down: the left half, then what it leaves of the right.
@@ -351,15 +366,9 @@ class _Elimination:
             return
         middle = first + panel * -(-(stop - first) // (2 * panel))
         self._columns(first, middle)
-        self._solve(first, middle, stop)
-        _change(self.device, self.factors.lu, (first, middle), (middle, stop))
+        self.solve(first, middle, middle, stop)
+        self.change((first, middle), (middle, stop))
         self._columns(middle, stop)
-
-    def _solve(self, first: int, middle: int, stop: int) -> None:
-        """U right of a triangle of L."""
-        triangle = self.factors.lu[:, first:middle, first:middle]
-        rows = self.factors.lu[:, first:middle, middle:stop]
-        solved_in_place(self.device, triangle, rows, _UNIT_LOWER, self.layout)
 
     def _panel(self, first: int, stop: int) -> None:
         layout, (lu, pivots, failures) = self.layout, self.factors
@@ -374,9 +383,32 @@ class _Elimination:
         )
 
 
-def _change(device: Device, lu: Any, done: tuple[int, int], columns: tuple[int, int]) -> None:
-    """What columns that are done leave of some right of them, below their U."""
-    (first, last), (begin, end) = done, columns
-    if begin < end:
-        above = lu[:, first:last, begin:end]
-        subtract_product(device, lu[:, last:, begin:end], lu[:, last:, first:last], above)
+def _factors(device: Device, lu: Any, count: int) -> Eliminated:
+    """Room for exchanges, beside that for matrices."""
+    batch = int(lu.shape[0])
+    return Eliminated(lu, device.empty((batch, count), kl.i32), device.empty((batch,), kl.i32))
+
+
+class Asked(NamedTuple):
+    """What ways of eliminating are told: where, of which size (batch, m, n), computed in what.
+
+    There are so many further columns behind these.
+    """
+
+    device: Device
+    size: tuple[int, int, int]
+    kind: DType
+    further: int
+
+
+ELIMINATIONS: Final = Ways[Asked, _Elimination](
+    "elimination",
+    Way(
+        "in registers",
+        "eliminate_in_registers exchange_and_solve",
+        lambda x: iter((_InRegisters.of(x),)),
+        lambda x: share_for(x.device, x.size[0], x.size[1], x.kind) is not None,
+    ),
+    Way("by halves", "eliminate_panel exchange_rows", lambda x: iter((_ByHalves.of(x),))),
+)
+"""How matrices are eliminated with pivots."""

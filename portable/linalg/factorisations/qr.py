@@ -11,7 +11,7 @@ where that is too far, reflectors do the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -41,6 +41,7 @@ from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import kept_plan, repeated
 from portable.namespace import device_of_arrays
+from portable.tune.ways import Way, Ways
 from portable.typing import ArrayT
 
 _TALL: Final = 8
@@ -254,28 +255,61 @@ def qr(a: ArrayT, *, mode: Mode = "reduced") -> Any:
 
 def _factor(device: Device, a: Any, kind: DType, q: Any, r: Any) -> None:
     """Writes the factors of matrices; `q` may be None."""
-    lead, batch = lead_of(a.shape), batch_of(a.shape)
-    m, n = (int(x) for x in a.shape[-2:])
-    if 0 in (m, n):
+    lead = lead_of(a.shape)
+    if 0 in a.shape[-2:]:
         for out in (r, q):
             if out is not None and 0 not in out.shape:
                 copied(device, a, out, from_lead=lead, to_lead=lead, eye=out is q)
         return
-    if r.shape[-2] == n and is_tall((m, n), kind, device):
-        tall = orthonormalised(device, a, kind)
-        if tall is not None:
-            copied(device, tall.triangle, r, to_lead=lead, kept=UPPER)
-            if q is not None:
-                copied(device, tall.work, q, to_lead=lead)
-            return
+    next(FACTORISATIONS.of(Asked(device, a, kind, q, r)))
+
+
+class Asked(NamedTuple):
+    """What ways of factoring are told: where, matrices, what in, and where factors go."""
+
+    device: Device
+    a: Any
+    kind: DType
+    q: Any
+    r: Any
+
+    @property
+    def tall(self) -> bool:
+        """Whether a Gram matrix is to be tried."""
+        m, n = (int(x) for x in self.a.shape[-2:])
+        return int(self.r.shape[-2]) == n and is_tall((m, n), self.kind, self.device)
+
+
+def _by_gram_matrices(asked: Asked) -> Iterator[None]:
+    device, a, kind, q, r = asked
+    tall, lead = orthonormalised(device, a, kind), lead_of(a.shape)
+    if tall is not None:
+        copied(device, tall.triangle, r, to_lead=lead, kept=UPPER)
+        if q is not None:
+            copied(device, tall.work, q, to_lead=lead)
+        yield
+
+
+def _by_reflectors(asked: Asked) -> Iterator[None]:
+    device, a, kind, q, r = asked
+    lead, (m, n) = lead_of(a.shape), (int(x) for x in a.shape[-2:])
     columns = 0 if q is None else int(q.shape[-1])
-    plan = _plan(device, (batch, m, n), kind, columns)
+    plan = _plan(device, (batch_of(a.shape), m, n), kind, columns)
     moved(device, a, plan.work, from_lead=lead)
     plan.run()
     if r.shape[-2]:
         moved(device, plan.work, r, to_lead=lead, kept=UPPER, edge=min(m, n))
     if q is not None:
         moved(device, plan.square, q, to_lead=lead)
+    yield
+
+
+FACTORISATIONS: Final = Ways[Asked, None](
+    "QR",
+    Way("of Gram matrices", "deviations put_factors", _by_gram_matrices, lambda x: x.tall),
+    Way("by reflectors", "", _by_reflectors),
+)
+"""How matrices are made orthonormal and triangular."""
 
 
 class _Plan(NamedTuple):

@@ -13,8 +13,9 @@ what is left of the column becomes the last.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
@@ -46,6 +47,7 @@ from portable.linalg.factorisations.reflector_panel_kernels import (
     scaled,
 )
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.tune.ways import Way, Ways
 
 _STAGES = 6
 """Shuffles that a sum over a sub-group takes at most."""
@@ -403,76 +405,76 @@ class Triangularisation:
         The matrices; what is below the diagonal is of no more use afterwards.
     reflectors : Reflectors
         Of which they are Q R.
-    room : array, shape (batch, m, panel), or None
-        Where panels lie meanwhile; None where registers hold them.
-    grams : array, shape (batch, wide, wide), or None
-        Products of a block's reflectors, where registers hold panels.
     layout : Layout
         The layout.
-    board : array of u64 or None
-        Where workgroups tell each other sums, where registers hold panels.
     """
 
     work: Any
     reflectors: Reflectors
-    room: Any
-    grams: Any
     layout: Layout
-    board: Any
 
     @staticmethod
     def of(
         device: Device, size: tuple[int, int, int], kind: DType, columns: int = 0
     ) -> Triangularisation:
         """That of matrices of a size; the reflectors may be applied to so many columns."""
-        batch, m, n = size
-        layout, count = layout_of(kind, device.capabilities), min(m, n)
-        wide = layout.panel
-        while wide < min(layout.wide, count):
-            wide *= 2
-        held = share_for(device, batch, m, kind) is not None
-        work = _room(device, (batch, m, n), kind, held)
-        v = _room(device, (batch, m, count), kind, held)
-        copied(device, work[:, :0, :0], v)
-        t = workspace(device, batch, count, wide, kind)
-        across = max(n, columns, 1)
-        rooms = [workspace(device, batch, wide, across, kind) for _ in range(6)]
-        reflectors = Reflectors(device, v, t, kind, wide, tuple(rooms))
-        board = board_for(device, batch, m, kind) if held else None
-        room = None if held else device.empty((batch, m, layout.panel), kind)
-        grams = workspace(device, batch, wide, wide, kind) if held else None
-        return Triangularisation(work, reflectors, room, grams, layout, board)
+        return PANELS.first(Asked(device, size, kind, columns))
+
+    def block(self, first: int, stop: int) -> None:
+        """Makes the reflectors of a block of columns, and their T."""
+        raise NotImplementedError
 
     def run(self) -> None:
         """Enqueues it."""
         reflectors = self.reflectors
         copied(reflectors.device, self.work[:, :0, :0], reflectors.t)
-        if self.board is not None:
-            clear[int(self.board.shape[0]), _LINE](self.board)
         n, count = int(self.work.shape[2]), int(reflectors.v.shape[2])
 
         def near(first: int, stop: int, following: int) -> None:
-            self._change(first, stop, (stop, following), 0)
+            self.change(first, stop, (stop, following), 0)
 
         def far(first: int, stop: int, following: int) -> None:
-            self._change(first, stop, (following, n), 1)
+            self.change(first, stop, (following, n), 1)
 
         look_ahead(reflectors.device, (0, count), reflectors.wide, self.block, (near, far))
 
-    def _change(self, first: int, stop: int, columns: tuple[int, int], pair: int) -> None:
+    def change(self, first: int, stop: int, columns: tuple[int, int], pair: int) -> None:
         """What reflectors do to some columns."""
         c = self.work[:, first:, columns[0] : columns[1]]
         self.reflectors.apply_block(first, stop, c, adjoint=True, pair=pair)
 
-    def block(self, first: int, stop: int) -> None:
-        """Makes the reflectors of a block of columns, and their T."""
-        if self.room is None:
-            self.by_panels(first, stop)
-        else:
-            self.columns(first, stop)
 
-    def by_panels(self, first: int, stop: int) -> None:
-        """Columns of one block by panels in registers, of which each changes those after it."""
+@dataclass(frozen=True)
+class _InRegisters(Triangularisation):
+    """By panels that registers hold.
+
+    Attributes
+    ----------
+    grams : array, shape (batch, wide, wide)
+        Products of a block's reflectors.
+    board : array of u64
+        Where workgroups tell each other sums.
+    """
+
+    grams: Any
+    board: Any
+
+    @staticmethod
+    def made(asked: Asked) -> _InRegisters:
+        """That of matrices of a size."""
+        common = _common(asked, _by_columns)
+        device, (batch, m, _), kind, _ = asked
+        wide = common[1].wide
+        grams = workspace(device, batch, wide, wide, kind)
+        return _InRegisters(*common, grams, board_for(device, batch, m, kind))
+
+    def run(self) -> None:
+        """Enqueues it."""
+        clear[int(self.board.shape[0]), _LINE](self.board)
+        super().run()
+
+    def block(self, first: int, stop: int) -> None:
+        """Makes the reflectors of a block by panels, of which each changes those after it."""
         reflectors, (batch, m) = self.reflectors, self.work.shape[:2]
         share = share_for(reflectors.device, int(batch), int(m) - first, reflectors.kind)
         assert share is not None
@@ -487,10 +489,10 @@ class Triangularisation:
             )  # fmt: skip
 
         def near(start: int, last: int, following: int) -> None:
-            self._change(start, last, (last, following), 0)
+            self.change(start, last, (last, following), 0)
 
         def far(start: int, last: int, following: int) -> None:
-            self._change(start, last, (following, stop), 2)
+            self.change(start, last, (following, stop), 2)
 
         look_ahead(reflectors.device, (first, stop), panel, make, (near, far))
         if stop - first > panel:
@@ -509,17 +511,31 @@ class Triangularisation:
         start_factor[(width, width, int(t.shape[0])), _TILE](gram, t)
         solved_in_place(reflectors.device, gram, t, _UPPER, self.layout)
 
-    def columns(self, first: int, stop: int) -> None:
-        """Columns of one block: the left half, what it leaves of the right one, both T in one."""
+
+@dataclass(frozen=True)
+class _ByHalves(Triangularisation):
+    """By halves of the columns, of which `room` holds the narrowest, (batch, m, panel)."""
+
+    room: Any
+
+    @staticmethod
+    def made(asked: Asked) -> _ByHalves:
+        """That of matrices of a size."""
+        device, (batch, m, _), kind, _ = asked
+        layout = layout_of(kind, device.capabilities)
+        return _ByHalves(*_common(asked, workspace), device.empty((batch, m, layout.panel), kind))
+
+    def block(self, first: int, stop: int) -> None:
+        """The left half, what it leaves of the right one, and both T in one."""
         panel = self.layout.panel
         if stop - first <= panel:
             self._panel(first, stop)
             return
         middle = first + panel * -(-(stop - first) // (2 * panel))
-        self.columns(first, middle)
+        self.block(first, middle)
         right = self.work[:, first:, middle:stop]
         self.reflectors.apply_block(first, middle, right, adjoint=True)
-        self.columns(middle, stop)
+        self.block(middle, stop)
         self._join(first, middle, stop)
 
     def _join(self, first: int, middle: int, stop: int) -> None:
@@ -544,9 +560,45 @@ class Triangularisation:
         )  # fmt: skip
 
 
-def _room(device: Device, size: tuple[int, int, int], kind: DType, held: bool) -> Any:
-    """Room for matrices, by columns where work-items hold rows of them."""
-    batch, m, n = size
-    if held:
-        return turned(workspace(device, batch, n, m, kind))
-    return workspace(device, batch, m, n, kind)
+def _by_columns(device: Device, batch: int, m: int, n: int, kind: DType) -> Any:
+    """Room for matrices whose columns lie together: work-items hold rows of them."""
+    return turned(workspace(device, batch, n, m, kind))
+
+
+class Asked(NamedTuple):
+    """What ways of making reflectors are told: where, of which size (batch, m, n), made in what.
+
+    They may be applied to so many columns.
+    """
+
+    device: Device
+    size: tuple[int, int, int]
+    kind: DType
+    columns: int
+
+
+def _common(asked: Asked, room: Callable[..., Any]) -> tuple[Any, Reflectors, Layout]:
+    """What all ways have, of matrices in such room."""
+    device, (batch, m, n), kind, columns = asked
+    layout, count = layout_of(kind, device.capabilities), min(m, n)
+    wide = layout.panel
+    while wide < min(layout.wide, count):
+        wide *= 2
+    work, v = (room(device, batch, m, width, kind) for width in (n, count))
+    copied(device, work[:, :0, :0], v)
+    t = workspace(device, batch, count, wide, kind)
+    rooms = [workspace(device, batch, wide, max(n, columns, 1), kind) for _ in range(6)]
+    return work, Reflectors(device, v, t, kind, wide, tuple(rooms)), layout
+
+
+PANELS: Final = Ways[Asked, Triangularisation](
+    "panels of reflectors",
+    Way(
+        "in registers",
+        "reflect_in_registers start_factor",
+        lambda x: iter((_InRegisters.made(x),)),
+        lambda x: share_for(x.device, x.size[0], x.size[1], x.kind) is not None,
+    ),
+    Way("by halves", "factor_columns", lambda x: iter((_ByHalves.made(x),))),
+)
+"""How the reflectors of matrices are made."""

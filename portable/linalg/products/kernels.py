@@ -145,7 +145,7 @@ def gemm_naive(
     ACTIVATION : Function
         Of an element, before it is rounded.
     """
-    batch, row, column = tile_of_workgroup(out, kl.local_size(1), kl.local_size(0), 1)
+    batch, row, column = tile_of_workgroup(out, kl.local_size(1), kl.local_size(0))
     row, column = row + kl.local_id(1), column + kl.local_id(0)
     left, right, result = matrices(a, b, out, batch)
     if row < result.shape[0] and column < result.shape[1]:

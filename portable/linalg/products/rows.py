@@ -209,7 +209,7 @@ def copy_into_rows(x: kl.Array, out: kl.Array, *, EDGE: int) -> None:
     EDGE : int
         Of a tile.
     """
-    batch, row, column = tile_of_workgroup(out, EDGE, EDGE, 1)
+    batch, row, column = tile_of_workgroup(out, EDGE, EDGE)
     source, target = matrix_of(x, out, batch), matrix_of(out, out, batch)
     room = kl.local((EDGE, EDGE + ALIGNMENT // x.dtype.itemsize), x.dtype)
     tile = room[0:EDGE, 0:EDGE]

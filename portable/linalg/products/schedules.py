@@ -154,12 +154,12 @@ def tiles_of(out: kl.Array, FROM: int, BM: int, BN: int) -> Any:
 
 
 @function
-def tile_of_workgroup(out: kl.Array, BM: int, BN: int, GROUP: int) -> Any:
+def tile_of_workgroup(out: kl.Array, BM: int, BN: int) -> Any:
     """The place of the tile that is this workgroup's (`tile_place`).
 
     Tiles and matrices share the one dimension in which every device takes any number of workgroups.
     """
-    return tile_place(kl.group_id(0), out, BM, BN, GROUP)
+    return tile_place(kl.group_id(0), out, BM, BN, 1)
 
 
 @function
