@@ -39,61 +39,11 @@ def _sizes(text: str, images: tuple[int, ...]) -> str:
 LAYERS: Final = _sizes(_FULL, (1, 8, 32))
 """Of ResNet-50, MobileNetV3, EfficientNet-B0, ConvNeXt-T, a diffusion U-Net; 1, 8 and 32 images."""
 
-_PLANES: Final = 4
-
 
 def window_of(size: tuple[int, ...]) -> tuple[int, int, int, int]:
     """Taps, stride, padding and groups; as many zeros as leave odd filters their middle."""
     taps, stride, groups = size[5:]
     return taps, stride, (taps - 1) // 2 if taps % 2 else 0, groups
-
-
-class LayerPlanes:
-    """Some planes of results, by the sums of the definition in double precision.
-
-    Parameters
-    ----------
-    x, w : ndarray
-        Images (N, C, H, W) and filters (K, C / groups, R, R).
-    window : (int, int, int, int)
-        As of `window_of`.
-    allowed : float
-        The error that is allowed, relative to ``|w| * |x|``.
-    """
-
-    def __init__(self, x: Any, w: Any, window: tuple[int, int, int, int], allowed: float) -> None:
-        random = np.random.default_rng(7)
-        self._window, each = window, w.shape[0] // window[3]
-        self._at = [
-            (random.integers(x.shape[0]), random.integers(w.shape[0])) for _ in range(_PLANES)
-        ]
-        seen = [x[n, k // each * w.shape[1] :][: w.shape[1]] for n, k in self._at]
-        pairs = [(image, w[k]) for image, (_, k) in zip(seen, self._at, strict=True)]
-        self._planes = [self._plane(image, taps) for image, taps in pairs]
-        self._allowed = [
-            allowed * float(self._plane(np.abs(image), np.abs(taps)).max()) for image, taps in pairs
-        ]
-
-    def _plane(self, x: Any, w: Any) -> Any:
-        taps, stride, padding, _ = self._window
-        wide = np.pad(x.astype(np.float64), [(0, 0), (padding, padding), (padding, padding)])
-        height, width = ((n - taps) // stride + 1 for n in wide.shape[1:])
-        rows, columns = stride * (height - 1) + 1, stride * (width - 1) + 1
-        return sum(
-            np.tensordot(
-                w[:, r, s].astype(np.float64),
-                wide[:, r : r + rows : stride, s : s + columns : stride],
-                1,
-            )
-            for r in range(taps)
-            for s in range(taps)
-        )
-
-    def error(self, planes: Any) -> float:
-        """The largest error of the planes as a multiple of what is allowed."""
-        pairs = zip(self._at, self._planes, self._allowed, strict=True)
-        errors = [float(np.abs(planes[at] - plane).max()) / most for at, plane, most in pairs]
-        return max(errors) if np.isfinite(errors).all() else float("inf")
 
 
 # Convolutions by NumPy as a peer.

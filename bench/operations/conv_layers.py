@@ -2,7 +2,8 @@
 
 from typing import Any, ClassVar
 
-from portable_bench.convolutions import LAYERS, LayerPlanes, prepared_layer, window_of
+from portable.conv.conv_tunable import Planes
+from portable_bench.convolutions import LAYERS, prepared_layer, window_of
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Work
 from portable_bench.peers import Peers
 from portable_bench.torch_peers import torch_conv
@@ -40,7 +41,8 @@ class ConvLayers(Operation):
 
     def verifier(self, case: Case, x: Any, w: Any) -> Verifier:
         allowed = 2e-5 if case.dtype.itemsize >= 4 else 2e-3
-        return LayerPlanes(x, w, self.window(case.size), allowed).error
+        _, stride, padding, _ = self.window(case.size)
+        return Planes(x, w, allowed, stride, padding).error
 
     def prepare(self, case: Case, x: Any, w: Any, algorithm: Any = "auto") -> Run:
         return prepared_layer(case, x, w, self.window(case.size), algorithm)

@@ -58,7 +58,7 @@ class _Convolution(_Problem):
 
     def __init__(self, device: Device, dtype: DType, size: Size) -> None:
         super().__init__(device, dtype, size)
-        self._check = _Planes(self._x, self._w, _ALLOWED[dtype])
+        self._check = Planes(self._x, self._w, _ALLOWED[dtype])
         self._images, self._filters = self._there(self._x), device.from_numpy(self._w)
         self._unset = np.full_like(self._dy, np.nan)
         self._out = self._there(self._unset)
@@ -86,7 +86,7 @@ class _Gradient(_Problem):
     def __init__(self, device: Device, dtype: DType, size: Size) -> None:
         super().__init__(device, dtype, size)
         images, filters = (a.transpose(1, 0, 2, 3) for a in (self._x, self._dy))
-        self._check = _Planes(images, filters, _ALLOWED[dtype])  # sums over images, not channels
+        self._check = Planes(images, filters, _ALLOWED[dtype])  # sums over images, not channels
         self._images, self._gradient = self._there(self._x), self._there(self._dy)
         self._unset = np.full_like(self._w, np.nan)
         self._out = device.from_numpy(self._unset)
@@ -104,15 +104,28 @@ class _Gradient(_Problem):
         return self._check.error(result.transpose(1, 0, 2, 3))
 
 
-class _Planes:
-    """Some planes of results, by the sums of the definition in double precision."""
+class Planes:
+    """Some planes of results, by the sums of the definition in double precision.
 
-    def __init__(self, x: Any, w: Any, allowed: float) -> None:
+    Parameters
+    ----------
+    x, w : ndarray
+        Images (N, C, H, W) and filters (K, C / groups, R, S).
+    allowed : float
+        The error that is allowed, relative to ``|w| * |x|``.
+    stride, padding : int
+        Of the convolution.
+    """
+
+    def __init__(self, x: Any, w: Any, allowed: float, stride: int = 1, padding: int = 0) -> None:
         random = np.random.default_rng(2)
-        counts = x.shape[0], w.shape[0]
+        (filters, depth), counts = w.shape[:2], (x.shape[0], w.shape[0])
+        each = filters * depth // x.shape[1]
         self._at = [tuple(int(random.integers(n)) for n in counts) for _ in range(_PLANES)]
-        self._expected = [_plane(x[n], w[k]) for n, k in self._at]
-        self._most = [allowed * float(_plane(abs(x[n]), abs(w[k])).max()) for n, k in self._at]
+        pairs = [(x[n, k // each * depth :][:depth], w[k]) for n, k in self._at]
+        self._expected = [_plane(*pair, stride, padding) for pair in pairs]
+        most = [_plane(abs(image), abs(taps), stride, padding).max() for image, taps in pairs]
+        self._most = [allowed * float(bound) for bound in most]
 
     def error(self, planes: Any) -> float:
         """The largest error over what is allowed."""
@@ -123,24 +136,22 @@ class _Planes:
         return max(errors) if np.isfinite(errors).all() else float("inf")
 
 
-def _plane(x: Any, w: Any) -> Any:
+def _plane(x: Any, w: Any, stride: int, padding: int) -> Any:
     """The sum over channels of correlations of an image with a filter, of any extents."""
-    wide = x.astype(np.float64)
-    height, width = (x.shape[d] - w.shape[d] + 1 for d in (1, 2))
-    if height * width > w.shape[1] * w.shape[2]:
+    wide = np.pad(x.astype(np.float64), [(0, 0), (padding, padding), (padding, padding)])
+    narrow, (down, across) = w.astype(np.float64), w.shape[1:]
+    rows, columns = (n - t + 1 for n, t in zip(wide.shape[1:], w.shape[1:], strict=True))
+    if rows * columns > down * across:
         return sum(
-            np.tensordot(w[:, r, s].astype(np.float64), wide[:, r : r + height, s : s + width], 1)
-            for r in range(w.shape[1])
-            for s in range(w.shape[2])
+            np.tensordot(
+                narrow[:, r, s], wide[:, r : r + rows : stride, s : s + columns : stride], 1
+            )
+            for r in range(down)
+            for s in range(across)
         )
-    down, across = w.shape[1:]
-    narrow = w.astype(np.float64)
-    return np.array(
-        [
-            [np.vdot(narrow, wide[:, r : r + down, s : s + across]) for s in range(width)]
-            for r in range(height)
-        ]
-    )
+    starts = [(r, s) for r in range(0, rows, stride) for s in range(0, columns, stride)]
+    plane = [np.vdot(narrow, wide[:, r : r + down, s : s + across]) for r, s in starts]
+    return np.reshape(plane, (-(-rows // stride), -(-columns // stride)))
 
 
 def _sizes(capabilities: Capabilities) -> Sequence[Size]:

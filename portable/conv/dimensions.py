@@ -31,10 +31,36 @@ class _Way(TypedDict, total=False):
     precision: Precision
 
 
-class _More(_Way, total=False):
+class _LineOptions(_Way, total=False):
+    """Keyword arguments of gradients of lines, where they are documented."""
+
+    stride: int
+    padding: int | tuple[int, int] | Literal["same"]
+    dilation: int
+    layout: Literal["NCW", "NWC"]
+
+
+class _VolumeOptions(_Way, total=False):
+    """The same of volumes."""
+
+    stride: int | Three
+    padding: int | Three
+    dilation: int | Three
+    layout: Literal["NCDHW", "NDHWC"]
+
+
+class _Activated(TypedDict, total=False):
     """What goes to `conv2d` as it is."""
 
     activation: Literal["relu"] | Function | Callable[..., Any] | None
+
+
+class _Lines(_LineOptions, _Activated, total=False):
+    """Keyword arguments of `conv1d`."""
+
+
+class _Volumes(_VolumeOptions, _Activated, total=False):
+    """Keyword arguments of `conv3d`."""
 
 
 class _Along(NamedTuple):
@@ -52,11 +78,7 @@ def conv1d(
     w: Any,
     *,
     bias: Any = None,
-    stride: int = 1,
-    padding: int | tuple[int, int] | Literal["same"] = 0,
-    dilation: int = 1,
-    layout: Literal["NCW", "NWC"] = "NCW",
-    **more: Unpack[_More],
+    **options: Unpack[_Lines],
 ) -> Any:
     """The correlation of lines with filters, ``torch.nn.functional.conv1d``.
 
@@ -87,11 +109,9 @@ def conv1d(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d`.
     """
-    last = _channels_last(layout, "NCW", "NWC")
-    space = _checked("conv1d", (x, w, bias), 3).namespace()
+    space, last, how = _of_lines("conv1d", (x, w, bias), options)
     images, filters = _as_images(space, x, last), _as_images(space, w, False)
-    how = _of_images(stride, padding, dilation, last)
-    return _as_lines(space, conv2d(images, filters, bias=bias, **how, **more), last)
+    return _as_lines(space, conv2d(images, filters, bias=bias, **how), last)
 
 
 @takes_other_libraries
@@ -99,12 +119,7 @@ def conv1d_input_gradient(
     dy: Any,
     w: Any,
     x_shape: tuple[int, int, int],
-    *,
-    stride: int = 1,
-    padding: int | tuple[int, int] | Literal["same"] = 0,
-    dilation: int = 1,
-    layout: Literal["NCW", "NWC"] = "NCW",
-    **way: Unpack[_Way],
+    **options: Unpack[_LineOptions],
 ) -> Any:
     """The gradient of a loss by the lines of `conv1d`, from that by its results.
 
@@ -129,12 +144,10 @@ def conv1d_input_gradient(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d_input_gradient`.
     """
-    last = _channels_last(layout, "NCW", "NWC")
-    space = _checked("conv1d_input_gradient", (dy, w), 3).namespace()
+    space, last, how = _of_lines("conv1d_input_gradient", (dy, w), options)
     slopes, filters = _as_images(space, dy, last), _as_images(space, w, False)
     shape = _image_shape(tuple(x_shape), last)
-    how = _of_images(stride, padding, dilation, last)
-    return _as_lines(space, conv2d_input_gradient(slopes, filters, shape, **how, **way), last)
+    return _as_lines(space, conv2d_input_gradient(slopes, filters, shape, **how), last)
 
 
 @takes_other_libraries
@@ -142,12 +155,7 @@ def conv1d_weight_gradient(
     x: Any,
     dy: Any,
     w_shape: tuple[int, int, int],
-    *,
-    stride: int = 1,
-    padding: int | tuple[int, int] | Literal["same"] = 0,
-    dilation: int = 1,
-    layout: Literal["NCW", "NWC"] = "NCW",
-    **way: Unpack[_Way],
+    **options: Unpack[_LineOptions],
 ) -> Any:
     """The gradient of a loss by the filters of `conv1d`, from that by its results.
 
@@ -172,12 +180,10 @@ def conv1d_weight_gradient(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d_weight_gradient`.
     """
-    last = _channels_last(layout, "NCW", "NWC")
-    space = _checked("conv1d_weight_gradient", (x, dy), 3).namespace()
+    space, last, how = _of_lines("conv1d_weight_gradient", (x, dy), options)
     images, slopes = (_as_images(space, a, last) for a in (x, dy))
     shape = _image_shape(tuple(w_shape), False)
-    how = _of_images(stride, padding, dilation, last)
-    return _as_lines(space, conv2d_weight_gradient(images, slopes, shape, **how, **way), False)
+    return _as_lines(space, conv2d_weight_gradient(images, slopes, shape, **how), False)
 
 
 def _image_shape(lines: tuple[int, ...], last: bool) -> tuple[int, ...]:
@@ -196,13 +202,15 @@ def _as_lines(space: Any, x: Any, last: bool) -> Any:
     return space.reshape(x, (n, rest[1], rest[2]) if last else (n, rest[0], rest[2]))
 
 
-def _of_images(stride: int, padding: Any, dilation: int, last: bool) -> dict[str, Any]:
-    """Settings of `conv2d` for lines as images of one row."""
-    sides = padding if padding == "same" else ((0, 0), _sides(padding))
-    layout = "NHWC" if last else "NCHW"
-    return {
-        "stride": (1, stride), "padding": sides, "dilation": (1, dilation), "layout": layout,
-    }  # fmt: skip
+def _of_lines(name: str, arrays: Any, options: Any) -> tuple[Any, bool, dict[str, Any]]:
+    """The namespace, whether channels are last, and settings of `conv2d` for images of one row."""
+    how = {"stride": 1, "padding": 0, "dilation": 1, "layout": "NCW", **options}
+    last = _channels_last(how["layout"], "NCW", "NWC")
+    padding = how["padding"]
+    how["padding"] = padding if padding == "same" else ((0, 0), _sides(padding))
+    how |= {along: (1, how[along]) for along in ("stride", "dilation")}
+    how["layout"] = "NHWC" if last else "NCHW"
+    return _checked(name, arrays, 3).namespace(), last, how
 
 
 @takes_other_libraries
@@ -211,11 +219,7 @@ def conv3d(
     w: Any,
     *,
     bias: Any = None,
-    stride: int | Three = 1,
-    padding: int | Three = 0,
-    dilation: int | Three = 1,
-    layout: Literal["NCDHW", "NDHWC"] = "NCDHW",
-    **more: Unpack[_More],
+    **options: Unpack[_Volumes],
 ) -> Any:
     """The correlation of volumes with filters, ``torch.nn.functional.conv3d``.
 
@@ -247,11 +251,10 @@ def conv3d(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d`.
     """
-    last = _channels_last(layout, "NCDHW", "NDHWC")
-    space = _checked("conv3d", (x, w, bias), 5).namespace()
-    along, how = _of_planes(int(w.shape[2]), stride, padding, dilation, last)
+    device, last, along, how = _of_volumes("conv3d", (x, w, bias), w.shape, options)
+    space = device.namespace()
     images = _side_by_side(space, x, last, along)
-    result = conv2d(images, _flat(space, w), bias=bias, **how, **more)
+    result = conv2d(images, _flat(space, w), bias=bias, **how)
     whole = space.reshape(result, (x.shape[0], -1, *result.shape[1:]))
     if last:
         return whole
@@ -264,12 +267,7 @@ def conv3d_input_gradient(
     dy: Any,
     w: Any,
     x_shape: tuple[int, int, int, int, int],
-    *,
-    stride: int | Three = 1,
-    padding: int | Three = 0,
-    dilation: int | Three = 1,
-    layout: Literal["NCDHW", "NDHWC"] = "NCDHW",
-    **way: Unpack[_Way],
+    **options: Unpack[_VolumeOptions],
 ) -> Any:
     """The gradient of a loss by the volumes of `conv3d`, from that by its results.
 
@@ -295,16 +293,14 @@ def conv3d_input_gradient(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d_input_gradient`.
     """
-    last = _channels_last(layout, "NCDHW", "NDHWC")
-    device = _checked("conv3d_input_gradient", (dy, w), 5)
-    space, deep = device.namespace(), int(w.shape[2])
-    along, how = _of_planes(deep, stride, padding, dilation, last)
+    device, last, along, how = _of_volumes("conv3d_input_gradient", (dy, w), w.shape, options)
+    space, deep = device.namespace(), along.taps
     n, channels, depth, height, width = _volume(tuple(x_shape), last)
     planes = _planes(along, depth)
     slopes = _plane_by_plane(space, dy, (n, planes), last)
     stacked = channels * deep
     images = (height, width, stacked) if last else (stacked, height, width)
-    gradient = conv2d_input_gradient(slopes, _flat(space, w), (n * planes, *images), **how, **way)
+    gradient = conv2d_input_gradient(slopes, _flat(space, w), (n * planes, *images), **how)
     out = device.empty(tuple(x_shape), dtype(dy.dtype))
     if last:
         parts = space.reshape(gradient, (n, planes, height * width, channels, deep))
@@ -324,12 +320,7 @@ def conv3d_weight_gradient(
     x: Any,
     dy: Any,
     w_shape: tuple[int, int, int, int, int],
-    *,
-    stride: int | Three = 1,
-    padding: int | Three = 0,
-    dilation: int | Three = 1,
-    layout: Literal["NCDHW", "NDHWC"] = "NCDHW",
-    **way: Unpack[_Way],
+    **options: Unpack[_VolumeOptions],
 ) -> Any:
     """The gradient of a loss by the filters of `conv3d`, from that by its results.
 
@@ -354,15 +345,14 @@ def conv3d_weight_gradient(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d_weight_gradient`.
     """
-    last = _channels_last(layout, "NCDHW", "NDHWC")
-    space = _checked("conv3d_weight_gradient", (x, dy), 5).namespace()
     filters, channels, deep, *taps = _volume(tuple(w_shape), False)
-    along, how = _of_planes(deep, stride, padding, dilation, last)
+    device, last, along, how = _of_volumes("conv3d_weight_gradient", (x, dy), w_shape, options)
+    space = device.namespace()
     images = _side_by_side(space, x, last, along)
     planes = _planes(along, int(x.shape[1 if last else 2]))
     slopes = _plane_by_plane(space, dy, (int(x.shape[0]), planes), last)
     shape = filters, channels * deep, *taps
-    gradient = conv2d_weight_gradient(images, slopes, shape, **how, **way)
+    gradient = conv2d_weight_gradient(images, slopes, shape, **how)
     return space.reshape(gradient, tuple(w_shape))
 
 
@@ -381,17 +371,17 @@ def fold_depths(parts: kl.Array, out: kl.Array, *, ALONG: _Along) -> None:
         out[n, c, d, p] = total
 
 
-def _of_planes(
-    deep: int, stride: Any, padding: Any, dilation: Any, last: bool
-) -> tuple[_Along, dict[str, Any]]:
-    """What filters see along the depth, and settings of `conv2d` for planes."""
-    steps, zeros = numbers("stride", stride, 1, 3), numbers("padding", padding, 0, 3)
-    spread = numbers("dilation", dilation, 1, 3)
-    how = {
-        "stride": steps[1:], "padding": zeros[1:], "dilation": spread[1:],
-        "layout": "NHWC" if last else "NCHW",
-    }  # fmt: skip
-    return _Along(deep, steps[0], zeros[0], spread[0]), how
+def _of_volumes(
+    name: str, arrays: Any, filters: tuple[int, ...], options: Any
+) -> tuple[Device, bool, _Along, dict[str, Any]]:
+    """The device, whether channels are last, what filters see along the depth, and settings."""
+    how = {"stride": 1, "padding": 0, "dilation": 1, "layout": "NCDHW", **options}
+    last = _channels_last(how["layout"], "NCDHW", "NDHWC")
+    device = _checked(name, arrays, 5)
+    given = [numbers(x, how[x], n, 3) for x, n in (("stride", 1), ("padding", 0), ("dilation", 1))]
+    how |= zip(("stride", "padding", "dilation"), (sides[1:] for sides in given), strict=True)
+    how["layout"] = "NHWC" if last else "NCHW"
+    return device, last, _Along(int(filters[2]), *(sides[0] for sides in given)), how
 
 
 def _volume(shape: tuple[int, ...], last: bool) -> tuple[int, ...]:

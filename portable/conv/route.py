@@ -15,6 +15,7 @@ from portable.conv.direct.direct import Gathered
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
 from portable.conv.direct.product import MergedProduct, Product, is_product, merges
+from portable.conv.direct.windows import Windows, goes_by_windows
 from portable.conv.geometry import Geometry, Layout, suits_winograd
 from portable.conv.method import Method, Split
 from portable.conv.settings import Algorithm, Precision
@@ -76,6 +77,7 @@ def chosen(
     shape: Geometry,
     kind: DType,
     weights: bool = False,
+    layout: Layout = "NCHW",
 ) -> Algorithm:
     """The algorithm itself; for "auto" the table's, or where it has none that of a model.
 
@@ -91,6 +93,7 @@ def chosen(
         Of its arrays.
     weights : bool
         Whether its gradient by filters is wanted.
+    layout : {"NCHW", "NHWC"}
 
     Raises
     ------
@@ -99,7 +102,12 @@ def chosen(
     """
     if algorithm == "auto":
         known = best_known(capabilities, kind, shape, state(), weights)
-        return cast(Algorithm, known) if known in _ACCURATE else _best(capabilities, shape, kind)
+        if known in _ACCURATE:
+            return cast(Algorithm, known)
+        by_windows = layout == "NCHW" and not weights and goes_by_windows(shape, written=True)
+        if by_windows and not capabilities.lone_work_items:
+            return "direct"
+        return _best(capabilities, shape, kind)
     if algorithm.startswith("winograd") and not suits_winograd(shape, int(algorithm[-1])):
         window = shape.window
         raise UnsupportedError(
@@ -234,7 +242,7 @@ def route(
     """
     if precision == "tf32" and kind is not float32:
         raise DTypeError(f'precision="tf32" is for float32, not {kind.name}')
-    algorithm = chosen(asked, device.capabilities, shape, kind, weights)
+    algorithm = chosen(asked, device.capabilities, shape, kind, weights, layout)
     split = _split_of(shape, precision)
     return Route(algorithm, method_of(device, shape, kind, layout, algorithm, split=split))
 
@@ -286,6 +294,14 @@ class Asked(NamedTuple):
     def alone(self) -> bool:
         """Whether work-items have a processor's core to themselves."""
         return self.device.capabilities.lone_work_items
+
+    @property
+    def wide(self) -> bool:
+        """Whether no matrix units multiply what lies with channels first as it is."""
+        usual = self.layout == "NCHW" and self.choice is None and self.split != "first"
+        return (
+            usual and self.kind.itemsize > 2 and 0 not in (self.shape.channels, self.shape.images)
+        )
 
     @property
     def flat(self) -> bool:
@@ -356,6 +372,12 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         "pack_lane_filters convolve_rows",
         _one(Lanes),
         lambda x: x.alone and x.choice is None and x.shape.channels > 0,
+    ),
+    Way(
+        "windows written out",
+        "take_windows",
+        _one(Windows),
+        lambda x: not x.alone and x.wide and goes_by_windows(x.shape, written=True),
     ),
     Way("boxes", "arrange_filters gather_patches multiply_boxes add_parts", _in_boxes),
     Way("gathered", "gathered_product", _one(Gathered)),

@@ -8,10 +8,12 @@ from typing import Any
 from portable.conv.direct import direct
 from portable.conv.direct.adding import add_up
 from portable.conv.direct.box_gradient import BoxGradient
-from portable.conv.direct.boxes import Boxes
+from portable.conv.direct.boxes import Boxes, boxes
+from portable.conv.direct.direct import Gathered
 from portable.conv.direct.group_gradient import MOST_TAPS, sum_groups
 from portable.conv.direct.grouped import has_few_channels
 from portable.conv.direct.product import Product, is_product
+from portable.conv.direct.windows import Windows
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Method
 from portable.conv.winograd.blocks import WinogradBlocks
@@ -31,8 +33,10 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
     dw : array, shape (K, C / groups, R, S)
         Where to put the gradient.
     """
-    device = method.device
-    shape = method.shape
+    device, shape = method.device, method.shape
+    if isinstance(method, Windows):
+        given = shape, method.kind, method.layout, None, method.split
+        method = boxes(device, *given) or Gathered(device, *given)
     if has_few_channels(shape) and shape.window.count <= MOST_TAPS and dy.size:
         sum_groups(device, shape, method.layout, x, dy, dw)
         return

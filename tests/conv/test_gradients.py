@@ -10,6 +10,7 @@ import pytest
 import portable as pt
 from portable.backend import Device
 from portable.conv import conv2d_input_gradient, conv2d_weight_gradient
+from portable.conv.direct.adding import add_up
 
 from .reference import Case, gradients, results
 
@@ -65,6 +66,16 @@ def test_by_filters_by_winograds_method(device: Device, algorithm: Any, layout: 
 
 
 @pytest.mark.needs_processor
+def test_parts_of_many_filters(device: Device) -> None:
+    """Taps that are neighbours in memory are added up by one work-item, if there are enough."""
+    filters, channels = 40, 1536 * device.capabilities.compute_units // 40 + 1
+    parts = np.random.default_rng(3).integers(-9, 9, (3, 2, 2, filters, channels))
+    there = pt.asarray(parts.astype(np.float32), device=device)
+    out = pt.asarray(np.zeros((filters, channels, 2, 2), np.float32), device=device)
+    add_up(device, there, device.namespace().permute_dims(out, (2, 3, 0, 1)))
+    assert np.array_equal(pt.to_numpy(out), parts.sum(0).transpose(2, 3, 0, 1))
+
+
 def test_mistakes() -> None:
     x, dy = np.zeros((1, 2, 5, 5), np.float32), np.zeros((1, 3, 3, 3), np.float32)
     w = np.zeros((3, 2, 3, 3), np.float32)

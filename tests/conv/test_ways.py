@@ -31,6 +31,9 @@ CASES = {
     "one tap, small images": Case((2, 80, 7, 7), (96, 80, 1, 1)),
     "one tap, small images, strides": Case((2, 96, 9, 14), (96, 96, 1, 1), (2, 2)),
     "phases of strides": Case((1, 6, 20, 80), (10, 6, 3, 3), (3, 2), (2, 4), (2, 1)),
+    "windows apart": Case((2, 6, 12, 9), (10, 6, 2, 2), (2, 2)),
+    "three channels": Case((2, 3, 9, 11), (16, 3, 3, 3), (1, 2), (1, 1)),
+    "rows of odd pixels": Case((2, 5, 5, 5), (128, 5, 1, 1)),
     "only behind": Case((1, 2, 7, 8), (3, 2, 3, 3), padding=((0, 2), (0, 1))),
 }
 LAYOUTS = ("NCHW", "NHWC")
@@ -145,6 +148,8 @@ def test_paddings_that_there_are_not(padding: Any) -> None:
 
 
 GRADIENTS = [
+    Case((2, 3, 13, 11), (8, 3, 4, 4), (4, 4)),
+    Case((2, 3, 9, 11), (16, 3, 3, 3), padding=(1, 1)),
     Case((2, 4, 9, 11), (6, 4, 3, 3), (2, 2), (1, 1)),
     Case((1, 3, 20, 17), (5, 3, 7, 7), (2, 2), (3, 3)),
     Case((2, 4, 8, 9), (6, 4, 1, 1), (2, 2)),

@@ -270,11 +270,10 @@ ELSEWHERE: Final[dict[str, str]] = {
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
     "add_parts": "tests/conv/test_plans.py",
-    "add_up_filters clear_pixels sum_boxes": "tests/conv/test_gradients.py",
+    "add_up_filters add_up_taps clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",
-    "add_windows convolve_channels convolve_groups sum_group_channels sum_group_pixels": (
-        "tests/conv/test_ways.py"
-    ),
+    "add_windows take_windows convolve_channels convolve_groups sum_group_channels "
+    "sum_group_pixels": "tests/conv/test_ways.py",
     # transforms
     "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
     # matrices of bits

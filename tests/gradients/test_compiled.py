@@ -103,6 +103,7 @@ def _adjoint(
 
     device = pt.device("cpu:native")
     wanted = kernel[key].specialised(device, args, views_of(device, flattened(args)), constants)
+    wanted = replace(wanted, options=replace(wanted.options, whole_reductions=True))
     ir = in_plain_words(kernel.translated(wanted, capabilities), capabilities)
     names = Names(ir)
     gradients = []

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Device
+from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
@@ -15,6 +16,9 @@ from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 _ITEMS: Final = 128
 _ENOUGH: Final = 1024
 """Work-items for each compute unit beside which no element takes several of them."""
+
+_CROWD: Final = 1536
+"""The same of which each may take several elements."""
 
 _FEWEST_PARTS: Final = 4
 """That a work-item adds up."""
@@ -32,13 +36,10 @@ def add_up_filters(parts: kl.Array, out: kl.Array, filters: kl.Scalar, *, ROWS: 
     item, row = kl.local_id(0) % WIDTH, kl.local_id(0) // WIDTH
     at = kl.group_id(0) * WIDTH + item
     exists = at < product_of(out.shape)
-    a, b, c, d = unravelled(kl.where(exists, at, 0), out.shape)
-    depth = out.shape[3]
-    channel = c // filters % (parts.shape[4] // depth) * depth + d
+    place = unravelled(kl.where(exists, at, 0), out.shape)
     total = parts.dtype.register(0)
     if exists:
-        for p in range(row, parts.shape[0], ROWS):
-            total += parts[p, a, b, c, channel]
+        total = added(parts, place, out.shape[3], filters, row, ROWS)
     if ROWS > 1:
         sums = kl.local((ROWS, WIDTH), total.dtype)
         sums[row, item] = total
@@ -47,7 +48,37 @@ def add_up_filters(parts: kl.Array, out: kl.Array, filters: kl.Scalar, *, ROWS: 
             for i in kl.static_range(1, ROWS):
                 total += sums[i, item]
     if exists and row == 0:
+        a, b, c, d = place
         out[a, b, c, d] = total
+
+
+@function
+def added(
+    parts: kl.Array,
+    place: tuple[kl.Scalar, ...],
+    depth: kl.Scalar,
+    filters: kl.Scalar,
+    row: kl.Scalar,
+    ROWS: int,
+) -> Any:
+    """The sum of every `ROWS`-th part from one on of an element."""
+    a, b, c, d = place
+    channel = c // filters % (parts.shape[4] // depth) * depth + d
+    total = parts.dtype.register(0)
+    for p in range(row, parts.shape[0], ROWS):
+        total += parts[p, a, b, c, channel]
+    return total
+
+
+@kernel
+def add_up_taps(parts: kl.Array, out: kl.Array, filters: kl.Scalar) -> None:
+    """As `add_up_filters` does, all a and b by one work-item, which are neighbours of `out`."""
+    extents = out.shape[2], out.shape[3]
+    if kl.global_id(0) < product_of(extents):
+        c, d = unravelled(kl.global_id(0), extents)
+        for a in range(out.shape[0]):
+            for b in range(out.shape[1]):
+                out[a, b, c, d] = added(parts, (a, b, c, d), out.shape[3], filters, 0, 1)
 
 
 def add_up(device: Device, parts: Any, out: Any, filters: int = 1) -> None:
@@ -71,9 +102,20 @@ def add_up(device: Device, parts: Any, out: Any, filters: int = 1) -> None:
         idle = _ENOUGH * max(1, device.capabilities.compute_units) // max(1, count)
         while rows < min(_ITEMS // 4, idle, most // _FEWEST_PARTS):
             rows *= 2
+    if rows == 1 and _taps_are_neighbours(device, out):
+        enqueue(add_up_taps[prod(out.shape[2:]), None], parts, out, filters)
+        return
     items = _ITEMS if rows > 1 or not device.capabilities.lone_work_items else 1
     launcher = add_up_filters[groups(-(-count * rows // items)), (items, 1, 1)]
     enqueue(launcher, parts, out, filters, ROWS=rows)
+
+
+def _taps_are_neighbours(device: Device, out: Any) -> bool:
+    """Whether the first two dimensions are neighbours in memory, of enough others."""
+    view, taps = device.view(out), prod(out.shape[:2])
+    crowd = prod(out.shape[2:]) >= _CROWD * max(1, device.capabilities.compute_units)
+    lone = device.capabilities.lone_work_items
+    return not lone and crowd and taps > 1 and view.strides[3] == taps * view.dtype.itemsize
 
 
 @kernel

@@ -24,6 +24,9 @@ from portable.tune.table import state
 _ENOUGH: Final = 4
 """Workgroups for each compute unit above which sums are not cut further."""
 
+_FEWEST_STEPS: Final = 4
+"""Of a part."""
+
 
 @dataclass(frozen=True)
 class BoxGradient:
@@ -106,7 +109,8 @@ class BoxGradient:
         products = taps * -(-rows // choice["BM"]) * -(-columns // choice["BN"])
         units = self.forward.device.capabilities.compute_units
         places = images * prod(self.forward.shape.result)
-        return max(1, min(_ENOUGH * units // int(products), -(-places // int(choice["BK"]))))
+        most = places // (_FEWEST_STEPS * int(choice["BK"]))
+        return max(1, min(_ENOUGH * units // int(products), most))
 
     def _sum(self, x: Any, dy: Any, sums: Any) -> None:
         places, window = tuple(dy.shape[:3]), self.forward.window

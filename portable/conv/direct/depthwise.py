@@ -23,9 +23,9 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
-from portable.linalg.base.lanes import mixed
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.rows import copy_into
+from portable.primitives.base.lanes import mixed
 
 _FEWEST: Final = 4
 """Channels of a vector."""

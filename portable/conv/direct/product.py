@@ -13,12 +13,16 @@ from portable.conv.direct.boxes import channels_last
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.layouts import in_c_order
 from portable.conv.method import Epilogue, Method
+from portable.lang.arguments.arguments import ALIGNMENT
 from portable.linalg.products.gemm import gemm
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.rows import copy_into
 
 _TILE: Final = 128
 """Pixels of a tile of a product, about."""
+
+_MANY_FILTERS: Final = 128
+"""From which on pixels are copied to aligned rows."""
 
 _COPIED: Final = 250
 """Products that copying an element has to save."""
@@ -74,16 +78,34 @@ class Product(Method):
         return room
 
     def workspace(self) -> tuple[int, int]:
-        """Elements of workspace: the pixels that strides meet."""
+        """Elements of workspace: the pixels that strides meet, or in aligned rows."""
         shape = self.shape
-        if shape.window.stride == (1, 1):
+        if shape.window.stride == (1, 1) and not self._pays_to_align:
             return 0, 0
-        return (shape.images * shape.channels * prod(shape.result),) * 2
+        return (shape.images * shape.channels * self._row,) * 2
+
+    @cached_property
+    def _pays_to_align(self) -> bool:
+        """Whether pixels are copied to rows that vectors are copied from, for many filters.
+
+        On an H200 160 to 960 channels of 32 images of 7 x 7 took 37.7 us from rows of 49.
+        """
+        shape, wide = self.shape, self.layout == "NCHW" and self.kind.itemsize > 2
+        crowd = not self.device.capabilities.lone_work_items
+        many = shape.images > 1 and shape.filters >= _MANY_FILTERS
+        return wide and crowd and many and prod(shape.result) * self.kind.itemsize % ALIGNMENT > 0
+
+    @property
+    def _row(self) -> int:
+        """Elements from one channel's pixels to the next one's, where they are copied."""
+        places = prod(self.shape.result)
+        each = ALIGNMENT // self.kind.itemsize if self._pays_to_align else 1
+        return -(-places // each) * each
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results."""
         space, bias, residual = self.device.namespace(), epilogue.bias, epilogue.residual
-        pixels = self.matrices(self._gathered(x, workspace))
+        pixels = self._pixels(x, workspace)
         target = out if in_c_order(self.device, out) else self.device.empty(out.shape, self.kind)
         given: dict[str, Any] = {"activation": epilogue.activation, "out": self.matrices(target)}
         if epilogue.activation is keep:
@@ -103,6 +125,16 @@ class Product(Method):
     @property
     def _precision(self) -> dict[str, Any]:
         return {"precision": "tf32"} if self.split == "first" else {}
+
+    def _pixels(self, x: Any, workspace: Any) -> Any:
+        """The pixels that a stride meets as matrices."""
+        if not self._pays_to_align:
+            return self.matrices(self._gathered(x, workspace))
+        shape, space = self.shape, self.device.namespace()
+        extents = shape.images, shape.channels, self._row
+        room = space.reshape(workspace[: prod(extents)], extents)[..., : prod(shape.result)]
+        copy_into(self.matrices(self._gathered(x, None)), room)
+        return room
 
     def _gathered(self, x: Any, workspace: Any) -> Any:
         """The pixels that a stride meets, in their layout."""
@@ -143,6 +175,9 @@ class Product(Method):
             images, slopes = 1, space.permute_dims(slopes, (1, 0))
         else:
             pixels = space.permute_dims(pixels, (*range(pixels.ndim - 2), -1, -2))
+        if images == 1 and in_c_order(self.device, dw):
+            gemm(slopes, pixels, out=space.reshape(dw, lying), **self._precision)
+            return
         each = self.device.empty((images, *lying), self.kind)
         target = each[0] if images == 1 else each
         gemm(slopes, pixels, out=target, **self._precision)

@@ -23,7 +23,7 @@ from portable.lang.ir.kernel import (
     sub_group_id,
     sub_group_local_id,
 )
-from portable.lang.ir.types import Array, Layout
+from portable.lang.ir.types import Array, Layout, ValueType
 
 _IN_SUB_GROUPS: Final[dict[str, s.SubGroupOp]] = {
     "add": "reduce_add",
@@ -74,7 +74,6 @@ class _Reductions:
             return (s.Let(x.var, x.value, x.loc),)
         if self._parts == 1:
             return self._of_sub_group(x, x.var, x.value)
-        assert isinstance(x.var.type, DType)
         out: list[s.Statement] = []
         value = x.value
         if self._width > 1:
@@ -87,7 +86,8 @@ class _Reductions:
         each = self._width > 1 and self._items % self._width == 0 and self._parts <= self._width
         return (*out, *(self._by_each(x) if each else self._by_first(x)))
 
-    def _room(self, kind: DType) -> Array:
+    def _room(self, kind: ValueType) -> Array:
+        assert isinstance(kind, DType)
         room = self._rooms.get(kind)
         if room is None:
             shape = (self._parts,)
@@ -101,7 +101,6 @@ class _Reductions:
 
     def _by_each(self, x: s.WorkgroupReduce) -> s.Block:
         """Every sub-group combines the parts; lanes beyond have the last one, or nought of sums."""
-        assert isinstance(x.var.type, DType)
         held, parts = self._names.variable("held", x.var.type), e.Const(self._parts, self._kind)
         last = e.Const(self._parts - 1, self._kind)
         place = e.Binary("min", self._lane, last)
@@ -116,7 +115,6 @@ class _Reductions:
 
         Parts that lie so far apart are combined first, then what is left of them.
         """
-        assert isinstance(x.var.type, DType)
         room, nought = self._room(x.var.type), zero(self._kind)
         apart = _AT_ONCE if self._parts % _AT_ONCE == 0 else 1
         first, lane = (self._names.variable("number", self._kind) for _ in range(2))
@@ -134,7 +132,6 @@ class _Reductions:
 
     def _combined(self, x: s.WorkgroupReduce, to: e.Expression, more: e.Expression) -> s.Block:
         """Combines one part with another one, where the first is."""
-        assert isinstance(x.var.type, DType)
         room = self._room(x.var.type)
         low, high = (self._names.variable("held", x.var.type) for _ in range(2))
         return (

@@ -7,9 +7,9 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.base.lanes import mixed
 from portable.linalg.base.parts import conjugate
 from portable.linalg.factorisations.layout import Layout
+from portable.primitives.base.lanes import mixed
 
 EVERYTHING = "everything"
 UPPER = "upper"

@@ -35,13 +35,13 @@ few work-items then keep many waiting."""
 _LIKE: Final = {bfloat16: float16, int8: float32, float8_e4m3fn: float32, float8_e5m2: float32}
 """Types of which the table knows nothing, and those whose tiles they take."""
 
-_COPIED: Final = 10
+_COPIED: Final = 14
 """Multiplications in whose time a work-item that has a core to itself copies an element."""
 
 _FINISHED: Final = 12
 """The same for clearing, finishing and storing an element of a tile."""
 
-_KEPT: Final = 4
+_KEPT: Final = 2
 """The same for bringing an unfinished element to memory and back."""
 
 _CROWD: Final = 4
@@ -80,13 +80,14 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
         return False
     if not single and m % _CROWDS_ROWS:
         return False
+    width = max(dtype.itemsize, 4) if single else dtype.itemsize
     specialised = choice["SPECIALISED"]
     if specialised and not _may_specialise(choice, dtype, capabilities):
         return False
     if choice.get("RESIDENT") and (single or stages == 1):
         return False
-    needed = stages * (m + n) * k * dtype.itemsize
-    room = (1 + single) * capabilities.local_memory_most
+    needed = stages * (m + n) * k * width
+    room = capabilities.local_memory_most
     per_item = m * n // multiplying(choice)
     registers = per_item * dtype.register.itemsize // 4
     return bool(needed * 17 // 16 <= room and (single or 16 <= registers <= 160))
@@ -97,8 +98,7 @@ def _is_possible(
 ) -> bool:
     """Whether local memory holds a choice's tiles, rows one after another, which is the least.
 
-    A work-item that has a core to itself has other memory for what that does not hold. And whether
-    there is what those want that are copied apart: a driver may lack what another has.
+    And whether there is what those want that are copied apart: a driver may lack what another has.
     """
     m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
     if choice["SPECIALISED"]:
@@ -108,8 +108,7 @@ def _is_possible(
             return False
         if not (in_vectors or has_tensor_copies(capabilities)):
             return False
-    held = stages * (m + n) * k * dtype.itemsize <= capabilities.local_memory_most
-    return bool(held or capabilities.lone_work_items)
+    return bool(stages * (m + n) * k * dtype.itemsize <= capabilities.local_memory_most)
 
 
 def _may_specialise(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -279,10 +278,10 @@ def _cost(choice: Parameters, product: Product, units: int) -> float:
     """Multiplications of the busiest core at each of the sum's steps, or what takes as long.
 
     A work-item alone leaves out what a tile holds beyond the result, but for clearing and finishing
-    it, and for bringing sums to memory and back with each tile of operands.
+    it, and for bringing sums to memory and back with each tile of operands but one.
     """
     rows, columns = _lengths(product.m, choice["BM"]), _lengths(product.n, choice["BN"])
-    kept = 1 + _KEPT / choice["BK"]
+    kept = 1 + _KEPT * max(0.0, 1 / choice["BK"] - 1 / max(1, product.k))
     each = float(_FINISHED * choice["BM"] * choice["BN"] / max(1, product.k))
     tiles = [kept * m * n + _COPIED * (m + n) + each for m in rows for n in columns]
     tiles *= product.batch

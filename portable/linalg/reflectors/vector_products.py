@@ -8,7 +8,7 @@ from typing import Final
 
 from portable import lang as kl
 from portable.lang.function import function
-from portable.linalg.base.lanes import mixed
+from portable.primitives.base.lanes import mixed
 
 _ROWS: Final = 8
 _VECTORS: Final = 2

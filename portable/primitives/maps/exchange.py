@@ -17,6 +17,7 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.primitives.base.lanes import mixed
 from portable.primitives.base.recipe import Launch, repeatable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import Formula, taken, unravelled
@@ -72,31 +73,6 @@ def along_column(x: kl.Array, how: str, row: kl.Scalar, lanes: int) -> Any:
 
 
 @function
-def turned(vectors: Any, LANES: int) -> Any:
-    """As many vectors as they have lanes, lane `r` of vector `k` now being lane `k` of vector `r`.
-
-    Blocks of half the edge change places, then blocks of a quarter within each, and so on.
-    """
-    half = LANES
-    for _ in kl.static_range(4):
-        if half > 1:
-            half = half // 2
-            vectors = [mixed(vectors, i, half) for i in kl.static_range(LANES)]
-    return vectors
-
-
-@function
-def mixed(vectors: tuple[kl.Scalar, ...], i: int, half: int) -> Any:
-    """Vector `i` after blocks of half the edge have changed places."""
-    LANES = len(vectors)
-    # The upper of two vectors takes what is behind the middle of their blocks.
-    upper = i // half % 2
-    lower = i - half * upper
-    lanes = [k + half * upper + k // half % 2 * (LANES - half) for k in kl.static_range(LANES)]
-    return kl.shuffle2(vectors[lower], vectors[lower + half], lanes)
-
-
-@function
 def rows_of(
     x: kl.Array,
     how: str,
@@ -115,7 +91,7 @@ def rows_of(
         kl.vload(x, *outer, first, column + k, lanes=LANES, axis=x.ndim - 2, ahead=ahead)
         for k in kl.static_range(LANES)
     ]
-    rows = turned([converted(vector, kind) for vector in columns], LANES)
+    rows = mixed([converted(vector, kind) for vector in columns], LANES, LANES)
     if how == CROSSWISE:
         return rows
     return [rows[LANES - 1 - r] for r in kl.static_range(LANES)]

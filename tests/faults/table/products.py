@@ -245,8 +245,8 @@ UNITS: Final = (
     fault(
         "the ring begins anew with each tile",
         GEMM + "make_tile",
-        "multiply(acc, tiles, reader, (done, done + steps), TILING)",
-        "multiply(acc, tiles, reader, (0, steps), TILING)",
+        "multiply(total, tiles, reader, (done, done + steps), TILING)",
+        "multiply(total, tiles, reader, (0, steps), TILING)",
         "products_in_turn_by_a_warpgroup",
         "result",
     ),
