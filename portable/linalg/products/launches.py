@@ -216,7 +216,7 @@ def launches(
         ``ACC`` and ``ACTIVATION``.
     b_columns : bool
         Whether the columns of `b` are contiguous, not its rows.
-    beside : Beside
+    beside : EpilogueKind
         What is done to sums of products.
     """
     asked = Asked(device, kind, shape, k, algorithm, constants, b_columns, beside)
