@@ -96,6 +96,7 @@ def test_a_driver_that_was_not_opened_is_not_spoilt() -> None:
 
 
 @pytest.mark.needs_compiler
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_ctrl_c_ends_a_program_whose_kernel_does_not_end(device: Device) -> None:
     if device.backend != "cpu":
         pytest.skip(f"launches on {device.name} return before they are done")

@@ -40,6 +40,7 @@ def cells_in(path: Path) -> int:
         return 0
 
 
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_what_is_finished_is_kept_however_a_run_ends(tmp_path: Path) -> None:
     folders = {name: tmp_path / name for name in SIGNALS}
     for folder in folders.values():
