@@ -164,7 +164,10 @@ def pack_pixels(
     for p in range(start + whole, stop):
         for k in kl.static_range(L):
             places[to, k] = places.dtype(x[n, first + k, 0, p])
+        z += 1
         to += 1
+        if z == sizes.image[1]:
+            z, to = 0, to + between
 
 
 @function
