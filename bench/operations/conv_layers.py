@@ -33,9 +33,8 @@ class ConvLayers(Operation):
         """Operations as of direct convolution, which Winograd's does with fewer."""
         c, h, w, k, n = case.size[:5]
         taps, stride, padding, groups = self.window(case.size)
-        results = n * k
-        for extent in (h, w):
-            results *= (extent + 2 * padding - taps) // stride + 1
+        down, across = ((extent + 2 * padding - taps) // stride + 1 for extent in (h, w))
+        results = n * k * down * across
         sums = c // groups * taps * taps
         return Work(2.0 * sums * results, case.bytes(n * c * h * w + sums * k + results))
 
