@@ -20,6 +20,9 @@ from .reference import Case, Host, bounds, gradients, results
 
 CASES = {
     "depthwise": Case((2, 8, 9, 13), (8, 1, 3, 3), padding=(1, 1), groups=8),
+    "depthwise, rows narrower than vectors": Case(
+        (2, 8, 7, 2), (8, 1, 3, 3), padding=(1, 1), groups=8
+    ),
     "depthwise, strides": Case((1, 8, 11, 9), (8, 1, 5, 5), (2, 2), (2, 2), groups=8),
     "depthwise, seven taps": Case((1, 4, 17, 19), (4, 1, 7, 7), padding=(3, 3), groups=4),
     "two filters a group": Case((2, 6, 9, 9), (12, 1, 3, 2), (1, 1), (1, 0), (2, 1), groups=6),

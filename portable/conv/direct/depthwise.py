@@ -150,24 +150,25 @@ def pack_pixels(
 ) -> None:
     """Copies whole rows of pixels, whose channels are far apart, by squares."""
     n, first, _, _ = block
-    L, between, z = PLAN.lanes, sizes.width - sizes.image[1], 0
+    L, z = PLAN.lanes, 0
     whole = kl.maximum(stop - start, 0) // L * L
     for p in range(start, start + whole, L):
         lines = tuple(kl.vload(x, n, first + k, 0, p, lanes=L) for k in range(L))
         pixels = mixed(lines, L, L)
         for k in kl.static_range(L):
             kl.vstore(places, to, 0, pixels[k])
-            z += 1
-            to += 1
-            if z == sizes.image[1]:
-                z, to = 0, to + between
+            to, z = next_place(to, z, sizes)
     for p in range(start + whole, stop):
         for k in kl.static_range(L):
             places[to, k] = places.dtype(x[n, first + k, 0, p])
-        z += 1
-        to += 1
-        if z == sizes.image[1]:
-            z, to = 0, to + between
+        to, z = next_place(to, z, sizes)
+
+
+@function
+def next_place(to: kl.Scalar, z: kl.Scalar, sizes: Sizes) -> Any:
+    """Where the pixel behind the one of column `z` goes, and its column: the next row's is 0."""
+    last, between = z + 1 == sizes.image[1], sizes.width - sizes.image[1]
+    return to + 1 + kl.where(last, between, 0), kl.where(last, 0, z + 1)
 
 
 @function
