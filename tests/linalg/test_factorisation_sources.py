@@ -13,8 +13,8 @@ from portable.linalg.factorisations.held_panel_kernels import (
     eliminate_in_registers,
     exchange_and_solve,
 )
+from portable.linalg.factorisations.held_reflector_kernels import reflect_in_registers
 from portable.linalg.factorisations.layout import layout_of
-from portable.linalg.factorisations.reflectors import reflect_in_registers
 from portable.linalg.factorisations.triangle_kernels import Triangle, solve_segments
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -183,7 +184,7 @@ def _exchange(
 
 
 @dataclass(frozen=True)
-class _Elimination:
+class _Elimination(ABC):
     """A factorisation, and what it works with."""
 
     device: Device
@@ -191,9 +192,9 @@ class _Elimination:
     kind: DType
     layout: Layout
 
+    @abstractmethod
     def run(self) -> None:
         """Enqueues it."""
-        raise NotImplementedError
 
     def solve(self, first: int, last: int, begin: int, end: int) -> None:
         """U right of a triangle of L, in some columns."""
