@@ -31,6 +31,7 @@ from portable.lang.frontend.conversion import (
     constant_truth,
     unify,
 )
+from portable.lang.frontend.handlers.matrices import element_variables, partner_value
 from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.syntax import (
@@ -455,7 +456,7 @@ class Translator(BindingTranslator):
             self.builder.fail("kl.elements gives three names: for row, column, value in ...")
         here = self.builder.location
         self._promote_in_loop(assigned(node.body), counted(node.body))
-        row, column, value = self._element_variables(fragment)
+        row, column, value = element_variables(self.builder, fragment)
         before = dict(self.frame.env)
         bound = {x.id: Value(v) for x, v in zip(names, (row, column, value), strict=True)}  # type: ignore[attr-defined]
         self.frame.env = {**before, **bound}
@@ -464,22 +465,17 @@ class Translator(BindingTranslator):
         self._after_loop(before, here.line, set(bound))
         self.builder.emit(s.ForElements(fragment, row, column, value, tuple(body), False, here))
 
-    def _element_variables(self, fragment: Fragment) -> tuple[e.Variable, e.Variable, e.Variable]:
-        row, column = (self.builder.bind(n, self.builder.index_type) for n in ("row", "column"))
-        for var, extent in zip((row, column), fragment.shape, strict=True):
-            self.builder.intervals[var] = Interval(0, extent - 1)
-        return row, column, self._held_value(fragment)
-
     def map_fragment(self, fragment: Fragment, function: Any, *more: Any) -> None:
         """``matrix.map(function, *more)``."""
         if not structs.is_callable(function):
             self.builder.fail(f"map takes a function, not {describe(function)}")
         here = self.builder.location
-        row, column, value = self._element_variables(fragment)
+        row, column, value = element_variables(self.builder, fragment)
         places = [Value(row), Value(column)]
         if arity(function) == 1 + len(more):
             places = []
-        partners = {x: self._partner(fragment, x) for x in more if isinstance(x, Fragment)}
+        others = [x for x in more if isinstance(x, Fragment)]
+        partners = {x: partner_value(self.builder, fragment, x) for x in others}
         given = [Value(partners[x]) if isinstance(x, Fragment) else x for x in more]
         with self.builder.block() as body:
             result = self.call(function, [Value(value), *places, *given], {})
@@ -488,24 +484,6 @@ class Translator(BindingTranslator):
         beside = tuple(partners), tuple(partners.values())
         whole = fragment, row, column, value, tuple(body), True, here
         self.builder.emit(s.ForElements(*whole, *beside))
-
-    def _partner(self, fragment: Fragment, other: Fragment) -> e.Variable:
-        """What stands for the elements of a matrix that lies as the one that is mapped."""
-        one, two = ((x.shape, x.dtype, x.scope, x.use) for x in (fragment, other))
-        if other is fragment or one != two:
-            self.builder.fail(
-                f"map of a matrix of shape {fragment.shape} takes others that are like it, not "
-                f"{'itself' if other is fragment else describe(other)}",
-                "give them the same shape, dtype, scope and use",
-            )
-        return self._held_value(other)
-
-    def _held_value(self, fragment: Fragment) -> e.Variable:
-        """A variable for one of its elements in registers."""
-        native = self.builder.options.native_half
-        return self.builder.declare(
-            "element", fragment.dtype if native else fragment.dtype.register
-        )
 
     # -- functions -------------------------------------------------------------------------
 

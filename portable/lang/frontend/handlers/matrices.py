@@ -13,6 +13,7 @@ from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.values import View, describe
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.facts import Interval
 from portable.lang.ir.types import Fragment, Region
 
 
@@ -116,3 +117,34 @@ def _check_region(builder: Builder, fragment: Fragment, part: Region) -> None:
 
 FRAGMENT_METHODS = {"fill": _fill, "load": _load, "store": _store}
 """Methods of a matrix that take one argument; ``map`` needs the translator and lives there."""
+
+
+# Elements of matrices, for the loops and functions that go over them.
+
+
+def element_variables(
+    builder: Builder, fragment: Fragment
+) -> tuple[e.Variable, e.Variable, e.Variable]:
+    """New names for the row, the column and the value of an element."""
+    row, column = (builder.bind(name, builder.index_type) for name in ("row", "column"))
+    for var, extent in zip((row, column), fragment.shape, strict=True):
+        builder.intervals[var] = Interval(0, extent - 1)
+    return row, column, _held_value(builder, fragment)
+
+
+def partner_value(builder: Builder, fragment: Fragment, other: Fragment) -> e.Variable:
+    """What stands for the elements of a matrix that lies as the one that is mapped."""
+    one, two = ((x.shape, x.dtype, x.scope, x.use) for x in (fragment, other))
+    if other is fragment or one != two:
+        builder.fail(
+            f"map of a matrix of shape {fragment.shape} takes others that are like it, not "
+            f"{'itself' if other is fragment else describe(other)}",
+            "give them the same shape, dtype, scope and use",
+        )
+    return _held_value(builder, other)
+
+
+def _held_value(builder: Builder, fragment: Fragment) -> e.Variable:
+    """A variable for an element in registers."""
+    native = builder.options.native_half
+    return builder.declare("element", fragment.dtype if native else fragment.dtype.register)
