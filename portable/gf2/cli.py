@@ -9,8 +9,6 @@ from typing import Any, Final
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from portable import registry
 from portable.backend import Device
@@ -20,6 +18,7 @@ from portable.gf2.batches import Stages
 from portable.gf2.files import eliminate_file, read_matrix, write_matrix
 from portable.gf2.made_up import ELIMINATOR_DENSITY, ROW_DENSITY, random_problem
 from portable.parallel.meeting import world
+from portable.system.console import stages_bar
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _STAGES: Final = {
@@ -187,16 +186,8 @@ def _followed() -> Iterator[Stages | None]:
     if not _is_first():
         yield None
         return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
     tasks: dict[str, Any] = {}
-    with bar:
+    with stages_bar() as bar:
 
         def follow(stage: str, done: float) -> None:
             if stage not in tasks:

@@ -15,8 +15,6 @@ import click
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from portable import registry
@@ -27,7 +25,7 @@ from portable.errors import PortableError
 from portable.linalg.singular_values.svdvals import Progress as Follow
 from portable.linalg.singular_values.svdvals import svdvals
 from portable.linalg.spectral.decompositions import svd as decomposed
-from portable.system.console import printable, show
+from portable.system.console import printable, show, stages_bar
 from portable.system.files import write_whole
 
 _DTYPES: Final = (float16, float32, float64)
@@ -213,15 +211,7 @@ def _followed(a: _Array) -> Iterator[Follow | None]:
     if a.ndim > 2 or min(a.shape) < _LARGE:
         yield None
         return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
+    with stages_bar() as bar:
         tasks = {stage: bar.add_task(text, total=1.0) for stage, text in _STAGES.items()}
         yield lambda stage, done: bar.update(tasks[stage], completed=done)
 

@@ -1,4 +1,4 @@
-"""How commands print tables."""
+"""How commands print tables, and how far they are."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from io import StringIO
 from threading import Event, Thread
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _PLAIN_WIDTH: Final = 240
 
@@ -55,6 +58,26 @@ def _tell(what: str, done: Event) -> None:
     if told:
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
+
+
+def stages_bar() -> Progress:
+    """A bar for each stage of some work, on the error output, which is wiped out at the end."""
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
 
 
 def printable(text: str) -> str:
