@@ -355,7 +355,7 @@ def product_with_factors(
     b: Any,
     factors: tuple[Any, Any],
     out: Any,
-    precision: Precision = "full",
+    precision: Precision | Literal["blocks"] = "full",
 ) -> None:
     """Puts into `out` ``factors[0] * (a @ b) * factors[1]``, on its way to memory.
 
@@ -364,11 +364,12 @@ def product_with_factors(
     a, b : array
         As in `gemm`.
     factors : (array, array)
-        Of float32, of shapes that broadcast to (..., M, 1) and (..., 1, N).
+        Of float32, of shapes that broadcast to (..., M, 1) and (..., 1, N); with "blocks" of those
+        that `gemm_tiles` has.
     out : array, shape (..., M, N)
         The result; its dtype may be any that `gemm` gives of operands like these.
     precision : str
-        As in `gemm`.
+        As in `gemm`; "blocks": each block of the sum has factors of its own.
     """
     given = _Given(None, a, b, factors, None, None, out)
     wanted = Wanted(False, keep, None, "auto", precision)

@@ -21,10 +21,10 @@ Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix",
 ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")
 """What ``algorithm=`` takes: "auto", the rungs of the ladder from the plainest up, "vendor"."""
 
-Precision = Literal["full", "tf32x3", "tf32", "fast", "blocks"]
+Precision = Literal["full", "tf32x3", "tf32", "fast"]
 
 PRECISIONS: Final = ("full", "tf32x3", "tf32", "fast")
-"""What ``precision=`` takes; "blocks" is for products with factors alone (`Tiling.by_blocks`)."""
+"""What ``precision=`` takes."""
 
 _DTYPES: Final = (kl.f16, kl.bf16, kl.f32, kl.f64, kl.i8, kl.f8e4m3, kl.f8e5m2)
 
@@ -56,14 +56,14 @@ class Wanted(NamedTuple):
     algorithm : str
         One of `ALGORITHMS`.
     precision : str
-        One of `PRECISIONS`.
+        One of `PRECISIONS`, or "blocks" where factors are of blocks (`Tiling.by_blocks`).
     """
 
     reads_c: bool
     activation: Function
     accumulate: DType | None
     algorithm: Algorithm
-    precision: Precision = "full"
+    precision: Precision | Literal["blocks"] = "full"
 
 
 @dataclass(frozen=True, slots=True)
