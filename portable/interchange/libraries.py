@@ -379,6 +379,6 @@ def stream_of(arguments: Sequence[Any]) -> int | None:
 
 def like(sample: Any, host: np.ndarray[Any, Any]) -> Any:
     """A host's array in the library, and on the device, of another array."""
-    from array_api_compat import array_namespace, device
+    from array_api_compat import device
 
-    return array_namespace(sample).asarray(host, device=device(sample))
+    return _namespace(sample).asarray(host, device=device(sample))

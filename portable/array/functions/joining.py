@@ -46,12 +46,7 @@ def concat(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int | None = 0
     ValueError, ShapeError, DTypeError, BadIndexError
         If there are no arrays; if shapes, dtypes or the axis do not fit.
     """
-    items = list(arrays)
-    if not items:
-        raise ValueError("concat needs at least one array")
-    check_arrays("concat", *items)
-    check_operands("concat", items)
-    return _joined.run(tuple(items), axis, False)  # type: ignore[no-any-return]
+    return _checked_join("concat", arrays, axis, False)  # type: ignore[no-any-return]
 
 
 @taped
@@ -70,12 +65,16 @@ def stack(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int = 0) -> Arr
     ValueError, ShapeError, DTypeError, BadIndexError
         If there are no arrays; if shapes, dtypes or the axis do not fit.
     """
+    return _checked_join("stack", arrays, axis, True)  # type: ignore[no-any-return]
+
+
+def _checked_join(name: str, arrays: Sequence[Any], axis: int | None, stacked: bool) -> Any:
     items = list(arrays)
     if not items:
-        raise ValueError("stack needs at least one array")
-    check_arrays("stack", *items)
-    check_operands("stack", items)
-    return _joined.run(tuple(items), axis, True)  # type: ignore[no-any-return]
+        raise ValueError(f"{name} needs at least one array")
+    check_arrays(name, *items)
+    check_operands(name, items)
+    return _joined.run(tuple(items), axis, stacked)
 
 
 def _write_join(arrays: tuple[Any, ...], axis: int | None, stacked: bool) -> Callable[..., Any]:

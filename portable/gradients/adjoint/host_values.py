@@ -11,6 +11,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Vector
+from portable.sim.values import COMPARE, UNARY
 
 Known = Any
 """A number, or one for each work-item; None where it is not known."""
@@ -28,14 +29,6 @@ _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "shl": np.left_shift,
     "shr": np.right_shift,
 }
-_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
 
 
 def value_of(x: e.Expression, leaf: Callable[[e.Expression], Known]) -> Known:
@@ -49,7 +42,7 @@ def value_of(x: e.Expression, leaf: Callable[[e.Expression], Known]) -> Known:
             inner = value_of(x.x, leaf)
             if inner is None:
                 return None
-            return {"neg": np.negative, "not": np.logical_not, "invert": np.invert}[x.op](inner)
+            return UNARY[x.op](inner)
         case e.Binary() | e.Compare():
             return _binary(x, value_of(x.x, leaf), value_of(x.y, leaf))
         case e.Select():
@@ -63,7 +56,7 @@ def _binary(x: e.Binary | e.Compare, a: Known, b: Known) -> Known:
     if a is None or b is None:
         return None
     if isinstance(x, e.Compare):
-        return _COMPARE[x.op](a, b)
+        return COMPARE[x.op](a, b)
     if x.op in ("floordiv", "mod") and np.all(b != 0):
         return a // b if x.op == "floordiv" else a % b
     return _BINARY[x.op](a, b) if x.op in _BINARY else None
