@@ -11,7 +11,7 @@ DEFINITE: Final = FACTORS + "definite_kernels:"
 TRIANGLES: Final = FACTORS + "triangle_kernels:"
 PANELS: Final = FACTORS + "panel_kernels:"
 HELD: Final = FACTORS + "held_panel_kernels:"
-REFLECTORS: Final = FACTORS + "reflectors:"
+REFLECTORS: Final = FACTORS + "held_reflector_kernels:"
 BOARDS: Final = "portable.linalg.base.boards:"
 
 FACTORISATIONS: Final = (
