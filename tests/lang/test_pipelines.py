@@ -110,6 +110,16 @@ def test_a_pipeline_goes_on_where_one_before_ended(
     np.testing.assert_array_equal(device.to_numpy(given[2]), a @ b)
 
 
+@pt.function
+def meeting(step: Any) -> None:
+    kl.barrier()
+
+
+@pt.function
+def added(value: Any, other: Any) -> Any:
+    return value + other
+
+
 @kernel
 def refused(a: Any, b: Any, *, WHAT: str) -> None:
     tile_a, tile_b = kl.local((2, TILE, TILE), a.dtype), kl.local((2, TILE, TILE), b.dtype)
@@ -128,6 +138,14 @@ def refused(a: Any, b: Any, *, WHAT: str) -> None:
         kl.pipeline(acc, tiles, reader.start, 0, 3.5, ahead=1)
     if WHAT == "rotated":
         kl.pipeline(acc, tiles, reader.start, 0, 3, ahead=1, rotated=2)
+    if WHAT == "after":
+        kl.pipeline(acc, tiles, reader.start, 0, 3, ahead=1, after=3)
+    if WHAT == "meeting":
+        kl.pipeline(acc, tiles, reader.start, 0, 3, ahead=1, after=meeting)
+    if WHAT == "partner":
+        acc.map(added, kl.matrix((TILE, 2 * TILE), a.dtype, scope="workgroup"))
+    if WHAT == "itself":
+        acc.map(added, acc)
     if WHAT == "uniform":
         kl.pipeline(acc, tiles, reader.start, 0, kl.local_id(0), ahead=1)
 
@@ -141,6 +159,10 @@ def refused(a: Any, b: Any, *, WHAT: str) -> None:
         ("read", "read of kl.pipeline is a function"),
         ("steps", "the steps of kl.pipeline are integers"),
         ("rotated", "rotated of kl.pipeline is a constant"),
+        ("after", "after of kl.pipeline is a function"),
+        ("meeting", "after of kl.pipeline holds Barrier, for which work-items meet"),
+        ("partner", r"takes others that are like it(?s:.*)same shape, dtype, scope and use"),
+        ("itself", "takes others that are like it, not itself"),
         ("uniform", "may not be reached by the whole workgroup"),
     ],
 )

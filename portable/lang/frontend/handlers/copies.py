@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable.dtypes import uint64
 from portable.lang.frontend import memory
@@ -25,6 +25,16 @@ from portable.lang.ir.types import Array, Layout
 # Pipelines of tiles.
 
 
+class _How(NamedTuple):
+    """What `portable.lang.pipeline` is told by name."""
+
+    ahead: Any
+    valid: Any
+    transposed: Any
+    rotated: Any
+    after: Any
+
+
 @handles("pipeline")
 def _pipeline(
     builder: Builder,
@@ -33,17 +43,14 @@ def _pipeline(
     read: Any,
     start: Any,
     stop: Any,
-    ahead: Any,
-    valid: Any,
-    transposed: Any,
-    rotated: Any,
-    after: Any,
+    **how: Any,
 ) -> None:
     from portable.lang.library import pipeline
 
     total = fragment_of(builder, accumulator, "kl.pipeline")
     stages = _stages(builder, tiles)
-    _check(builder, stages, ahead, (read, valid, after), (transposed, rotated))
+    ahead, valid, transposed, rotated, after = told = _How(**how)
+    _check(builder, stages, read, told)
     var, first, last = _steps(builder, start, stop)
     builder.scratch_used = True  # what a later round begins with
     step = Value(var)
@@ -91,14 +98,9 @@ def _stages(builder: Builder, tiles: Any) -> int:
     return left
 
 
-def _check(
-    builder: Builder,
-    stages: int,
-    ahead: Any,
-    functions: tuple[Any, Any, Any],
-    flags: tuple[Any, Any],
-) -> None:
+def _check(builder: Builder, stages: int, read: Any, told: _How) -> None:
     """Refuses what is no constant, no function, or copies that would overtake products."""
+    ahead, functions = told.ahead, (read, told.valid, told.after)
     if not isinstance(ahead, int) or not 0 <= ahead < stages:
         builder.fail(
             f"ahead of kl.pipeline is {describe(ahead)} for {stages} slots",
@@ -107,7 +109,7 @@ def _check(
     for name, given in zip(("read", "valid", "after"), functions, strict=True):
         if not is_callable(given) and (name == "read" or given is not None):
             builder.fail(f"{name} of kl.pipeline is a function, not {describe(given)}")
-    for name, flag in zip(("transposed", "rotated"), flags, strict=True):
+    for name, flag in (("transposed", told.transposed), ("rotated", told.rotated)):
         if not isinstance(flag, bool):
             builder.fail(f"{name} of kl.pipeline is a constant, not {describe(flag)}")
 
