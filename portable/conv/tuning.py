@@ -37,6 +37,21 @@ _USUAL_ALONE: Final = {"BM": 48, "BN": 32, "BK": 64, "STAGES": 1, "RUN": 1, "UNI
 """What an entry has that is found by images with channels first, for those with channels last."""
 
 
+_PARTED: Final[tuple[Parameters, ...]] = tuple(
+    {
+        **{"BM": rows, "BN": columns, "BK": 32, "STAGES": stages, "WORKGROUP": items},
+        **{"RESIDENT": resident, "GROUP": 8, "UNITS": True, "SPECIALISED": True, "C": 0, "T": 1},
+    }
+    for rows, columns, stages, items, resident in (
+        (128, 128, 6, 384, 1),
+        (256, 64, 4, 384, 1),
+        (128, 64, 4, 288, 0),
+        (64, 64, 6, 160, 0),
+    )
+)
+"""Tiles whose sums work-items hold twice, those of a step beside those of all."""
+
+
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     if choice["ALGORITHM"] == "direct":
         unused = all(choice[name] == value for name, value in _UNUSED.items())
@@ -227,6 +242,21 @@ def direct_choices(
         direct = [c for c in words if c["SPECIALISED"]]
     more = _of_products(dtype, capabilities, split)
     return tuple(x for listed in (direct, more) for x in _ranked(listed, size, dtype, capabilities))
+
+
+@lru_cache(maxsize=1024)
+def parted_choices(
+    capabilities: Capabilities, shape: Geometry, table: Any
+) -> tuple[Parameters, ...]:
+    """Choices of tiles of places by filters for parts of single precision, the best first.
+
+    Parameters
+    ----------
+    capabilities, shape, table
+        As of `winograd_choices`.
+    """
+    size = (shape.images * prod(shape.result), shape.filters, 1)
+    return tuple(_ranked(list(_PARTED), size, float16, capabilities))
 
 
 @lru_cache(maxsize=1024)

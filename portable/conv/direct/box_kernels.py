@@ -34,6 +34,9 @@ class BoxPlan(NamedTuple):
         Into how many sums are cut.
     blocks : int
         Of as many channels and filters each, which see each other alone.
+    terms : int
+        Products of a tap's channels: 3 where pixels and filters are sums of two numbers, the high
+        ones in the first of two blocks of channels, or half of the taps, the low ones in the other.
     """
 
     window: Window
@@ -41,6 +44,12 @@ class BoxPlan(NamedTuple):
     tiling: Tiling
     parts: int = 1
     blocks: int = 1
+    terms: int = 1
+
+    @property
+    def seen_blocks(self) -> int:
+        """Blocks of the channels of images."""
+        return self.blocks if self.terms == 1 else 2
 
 
 class Corner(NamedTuple):
@@ -103,16 +112,22 @@ class Products(NamedTuple):
     def start(self, tile_x: kl.Array, tile_w: kl.Array, step: kl.Scalar) -> None:
         """Starts to copy what a step multiplies, channels of one tap."""
         (BK, BN), TAPS, first = tile_w.shape, self.PLAN.window.count, self.first
+        TERMS, corner, block = self.PLAN.terms, self.corner, self.corner.block
         step += self.begin
-        tap, channel = step % TAPS, step // TAPS * BK
-        kl.copy_async(tile_x, self.corner.pixels(self.x, self.PLAN, tap, channel, BK))
-        filters = self.w[tap, channel : channel + BK, self.corner.block, first : first + BN]
+        tap, channel = step // TERMS % TAPS, step // (TERMS * TAPS) * BK
+        tap_of_filters = tap
+        if TERMS > 1:  # both high, then either low
+            term = step % TERMS
+            corner = Corner(corner.image, corner.row, corner.column, term // 2)
+            tap_of_filters = tap + term % 2 * TAPS
+        kl.copy_async(tile_x, corner.pixels(self.x, self.PLAN, tap, channel, BK))
+        filters = self.w[tap_of_filters, channel : channel + BK, block, first : first + BN]
         kl.copy_async(tile_w, filters)
 
     def valid(self, step: kl.Scalar) -> Any:
         """All places of the box, and the filters and channels that there are."""
-        BM, _, BK = self.PLAN.tiling[0:3]
-        left = channels_of(self.x, self.PLAN) - (step + self.begin) // self.PLAN.window.count * BK
+        (BM, _, BK), each = self.PLAN.tiling[0:3], self.PLAN.terms * self.PLAN.window.count
+        left = channels_of(self.x, self.PLAN) - (step + self.begin) // each * BK
         return BM, self.filters - self.first, left
 
 
@@ -140,7 +155,7 @@ def multiply_boxes(
     the box's places, and padding.
     """
     index, target, TILING = kl.group_id(0), out, PLAN.tiling
-    steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), TILING.depth)
+    steps = PLAN.terms * PLAN.window.count * kl.cdiv(channels_of(x, PLAN), TILING.depth)
     span = Span(0, steps, 0)
     if PLAN.parts > 1:
         index, part = kl.group_id(0) // PLAN.parts, kl.group_id(0) % PLAN.parts
@@ -224,7 +239,7 @@ def channels_of(x: kl.Array, PLAN: BoxPlan) -> Any:
     """How many channels images have, in phases or not, or a block of them."""
     if PLAN.window.stride == (1, 1):
         return x.shape[x.ndim - 1]
-    return x.shape[4] // (PLAN.window.stride[1] * PLAN.blocks)
+    return x.shape[4] // (PLAN.window.stride[1] * PLAN.seen_blocks)
 
 
 @function

@@ -122,8 +122,8 @@ _SUMS: Final = {
     int8: int32,
 }
 """What operands are summed in; single precision where its factors may lose all bits but 11."""
-_DROPPING: Final = (float8_e4m3fn, float8_e5m2)
-"""Operands whose sums the units round towards 0, to some 14 bits, at each instruction.
+_DROPPING: Final = (float8_e4m3fn, float8_e5m2, float32)
+"""Operands whose sums the units round towards 0 at each instruction, those of bytes to some 14 bits.
 
 Of 16384 products of one sign the sum was off by 0.07 of it on an H200. So the units sum up a tile,
 four instructions, and work-items add these sums up, unless a fragment's `split` is "first".
@@ -280,7 +280,7 @@ class Wgmma(Strategy):
         (kind,) = kinds
         if any(f.dtype is not _SUMS.get(kind) or not f.units for f in part.fragments):
             return False
-        if kind is float32 and any(f.split != "first" for f in part.fragments):
+        if kind is float32 and any(f.split not in ("first", "given") for f in part.fragments):
             return False
         if not all(_fits(tile) for tile in part.tiles.values()):
             return False

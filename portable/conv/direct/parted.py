@@ -1,0 +1,215 @@
+"""Single precision by Hopper's matrix units: products of parts of pixels and of filters.
+
+A number is the sum of a high part of 11 bits and what is left, a low one. Warpgroups read factors
+from local memory, 11 bits of each, so the parts lie there one after the other: what copies images
+so that channels are neighbours writes both. Of the four products of parts the least is left out (H.
+Ootomo, R. Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the FP32
+theoretical peak performance", IJHPCA 36, 2022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, ClassVar, Final
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.conv.direct.box_kernels import arrange_filters
+from portable.conv.direct.boxes import Boxes
+from portable.conv.geometry import Geometry, Layout, Window
+from portable.conv.layouts import as_nchw
+from portable.conv.method import Epilogue
+from portable.conv.tuning import parted_choices
+from portable.dtypes import DType, float32
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.lang.launch.enqueued import enqueue
+from portable.lang.launch.geometry import groups
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.tune.space import Parameters
+from portable.tune.table import state
+
+_EDGE: Final = 32
+"""Channels and places of a square that is turned in local memory."""
+
+_ITEMS: Final = 256
+
+_DEPTH: Final = 32
+"""Channels of a step."""
+
+_FEWEST_USES: Final = 128
+"""Products of an element that its copy has to save."""
+
+_FEWEST_FILTERS: Final = 48
+
+_DROPPED: Final = 0x1FFF
+"""The bits of a number that matrix units leave out."""
+
+_POINT: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
+
+
+def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Parted | None:
+    """The method, or None where there are no such units, or it does not pay.
+
+    Parameters
+    ----------
+    device, shape, kind, layout
+        As of `Method`.
+    """
+    can = device.capabilities
+    if kind is not float32 or "wgmma.tf32" not in can.matrix_units or shape.groups > 1:
+        return None
+    if "tensor" not in can.async_copy or 0 in (*shape.result, shape.images, shape.filters):
+        return None
+    patches = 0 if _goes_by_phases(shape) else shape.window.taps[0]
+    seen = shape.depth if patches else shape.channels
+    written = prod(shape.result) if patches else shape.height * shape.width
+    uses = shape.depth * shape.filters * prod(shape.result) // max(1, written * seen)
+    if shape.depth < _DEPTH or shape.filters < _FEWEST_FILTERS or uses < _FEWEST_USES:
+        return None
+    return Parted(device, shape, kind, layout, None, "given", patches=patches, rows=True)
+
+
+def _goes_by_phases(shape: Geometry) -> bool:
+    """Whether pixels are copied as they are, for windows of any taps."""
+    window = shape.window
+    if window.stride == (1, 1):
+        return shape.channels >= _DEPTH
+    apart = all(taps <= step for taps, step in zip(window.taps, window.stride, strict=True))
+    extents = zip((shape.height, shape.width), window.stride, strict=True)
+    return not apart and shape.channels % _DEPTH == 0 and not any(n % s for n, s in extents)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parted(Boxes):
+    """The product of `portable.conv.direct.box_kernels` whose images and filters are parts."""
+
+    terms: ClassVar[int] = 3
+
+    @property
+    def seen(self) -> Geometry:  # type: ignore[override]
+        """The convolution as it is multiplied."""
+        return self.shape
+
+    @cached_property
+    def window(self) -> Window:
+        """What filters see of images as they are multiplied."""
+        return _POINT if self.patches else self.shape.window
+
+    def filters(self, w: Any, turned: bool = False) -> Any:
+        """Parts of filters (2 taps, C, 1, K), along channels; patches are channels of a tap."""
+        shape, space, count = self.shape, self.device.namespace(), self.shape.filters
+        taps = shape.window.count
+        room = self.device.empty((taps, shape.channels, 1, count), self.kind)
+        launcher = arrange_filters[(count, shape.channels), None]
+        enqueue(launcher, w, room, count, 1, TAPS=tuple(w.shape[2:]), TURNED=turned)
+        taps = self.window.count
+        depth = shape.depth // taps
+        laid_out = self.device.empty((2 * taps, 1, count, self.padded(depth)), self.kind)
+        arranged = space.reshape(room, (taps, depth, count))
+        enqueue(part_filters[taps * count * depth, None], arranged, laid_out)
+        return space.permute_dims(laid_out[..., :depth], (0, 3, 1, 2))
+
+    def in_phases(self, x: Any) -> Any:
+        """Parts of images (N, H, W, 2, C) as they are, or apart in phases of the stride."""
+        down, across = self.window.stride
+        if (down, across) == (1, 1):
+            return x
+        shape = self.shape
+        extents = shape.height // down, down, shape.width // across, across * 2 * shape.channels
+        return self.device.namespace().reshape(x, (x.shape[0], *extents))
+
+    def _batch(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
+        if self.layout == "NCHW":
+            out = self.device.namespace().permute_dims(out, (0, 2, 3, 1))
+        self._multiply(self._rearrange(x, workspace)[0], filters, out, epilogue)
+
+    def _rearrange(self, x: Any, workspace: Any) -> tuple[Any, int]:
+        """Parts of images (N, H, W, 2, C), or of what windows see of them."""
+        x = as_nchw(self.device, x, self.layout)
+        size = x.shape[0] * self.rearranged_elements[0]
+        height, width, depth = self._rearranged()
+        extents = x.shape[0], height, width, 2, self.padded(depth)
+        room = self.device.namespace().reshape(workspace[:size], extents)
+        seen = self.patch if self.patches else _POINT
+        squares = -(-height * width // _EDGE) * -(-extents[4] // _EDGE)
+        launcher = part_pixels[groups(x.shape[0] * squares), (_ITEMS, 1, 1)]
+        enqueue(launcher, x, room, WINDOW=seen, EDGE=_EDGE, TURNED=self.layout == "NCHW")
+        return room[..., :depth], size
+
+    @cached_property
+    def rearranged_elements(self) -> tuple[int, int]:
+        """Elements of workspace for the parts of an image."""
+        height, width, depth = self._rearranged()
+        return 2 * height * width * self.padded(depth), 0
+
+    @cached_property
+    def _choices(self) -> tuple[Parameters, ...]:
+        return parted_choices(self.device.capabilities, self.shape, state())
+
+
+@function
+def high_part(x: kl.Scalar) -> Any:
+    """The first 11 bits of a number, rounded."""
+    bits = kl.bitcast(x, kl.u32)
+    return kl.bitcast((bits + kl.u32((_DROPPED + 1) // 2)) & ~kl.u32(_DROPPED), kl.f32)
+
+
+@function
+def seen_by(
+    x: kl.Array, n: kl.Scalar, at: kl.Scalar, d: kl.Scalar, columns: kl.Scalar, WINDOW: Window
+) -> Any:
+    """What the window of a place, counted in rows of so many columns, sees as (tap, channel) d."""
+    (DOWN, ACROSS), (TOP, LEFT), ALONG = WINDOW.stride, WINDOW.padding, WINDOW.dilation
+    tap, c = d // x.shape[1], d % x.shape[1]
+    i = at // columns * DOWN + tap // WINDOW.taps[1] * ALONG[0] - TOP
+    j = at % columns * ACROSS + tap % WINDOW.taps[1] * ALONG[1] - LEFT
+    inside = i >= 0 and i < x.shape[2] and j >= 0 and j < x.shape[3]
+    value = x[n, c, kl.clip(i, 0, x.shape[2] - 1), kl.clip(j, 0, x.shape[3] - 1)]
+    return kl.where(inside, value, value.dtype(0))
+
+
+@kernel
+def part_pixels(x: kl.Array, out: kl.Array, *, WINDOW: Window, EDGE: int, TURNED: bool) -> None:
+    """``out[n, y, z, :, (r S + s) C + c]``: parts of what windows see of images (N, C, H, W).
+
+    Zeros beyond the last tap: rows are read whole. A workgroup makes a square of places by channels
+    of all taps; where it is `TURNED`, neighbouring work-items read neighbouring pixels, and it
+    passes through local memory: ``EDGE (EDGE + 1)`` elements.
+    """
+    LINES = kl.local_size(0) // EDGE
+    columns, depth = out.shape[2], out.shape[4]
+    places, down = out.shape[1] * columns, WINDOW.count * x.shape[1]
+    across = kl.cdiv(depth, EDGE)
+    squares = kl.cdiv(places, EDGE) * across
+    n, square = kl.group_id(0) // squares, kl.group_id(0) % squares
+    first, channel = square // across * EDGE, square % across * EDGE
+    lane, line = kl.local_id(0) % EDGE, kl.local_id(0) // EDGE
+    room = kl.local((EDGE, EDGE + 1), x.dtype)
+    if TURNED:
+        for i in kl.static_range(0, EDGE, LINES):
+            d, at = channel + line + i, first + lane
+            if d < down and at < places:
+                room[line + i, lane] = seen_by(x, n, at, d, columns, WINDOW)
+        kl.barrier()
+    for i in kl.static_range(0, EDGE, LINES):
+        d, at = channel + lane, first + line + i
+        if d < depth and at < places:
+            value = x.dtype(0)
+            if d < down:
+                value = room[lane, line + i] if TURNED else seen_by(x, n, at, d, columns, WINDOW)
+            high = high_part(value)
+            out[n, at // columns, at % columns, 0, d] = high
+            out[n, at // columns, at % columns, 1, d] = value - high
+
+
+@kernel
+def part_filters(w: kl.Array, out: kl.Array) -> None:
+    """``out[t, 0, k, d]`` is the high part of ``w[t, d, k]``; low parts follow all of these."""
+    if kl.global_id(0) < product_of(w.shape):
+        t, k, d = unravelled(kl.global_id(0), (w.shape[0], w.shape[2], w.shape[1]))
+        high = high_part(w[t, d, k])
+        out[t, 0, k, d] = high
+        out[w.shape[0] + t, 0, k, d] = w[t, d, k] - high
