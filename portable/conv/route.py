@@ -14,6 +14,7 @@ from portable.conv.direct.depthwise import Depthwise, is_depthwise
 from portable.conv.direct.direct import Gathered
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
+from portable.conv.direct.parted import parted
 from portable.conv.direct.product import MergedProduct, Product, is_product, merges
 from portable.conv.direct.windows import Windows, goes_by_windows
 from portable.conv.geometry import Geometry, Layout, suits_winograd
@@ -243,8 +244,9 @@ def route(
     if precision == "tf32" and kind is not float32:
         raise DTypeError(f'precision="tf32" is for float32, not {kind.name}')
     algorithm = chosen(asked, device.capabilities, shape, kind, weights, layout)
-    split = _split_of(shape, precision)
-    return Route(algorithm, method_of(device, shape, kind, layout, algorithm, split=split))
+    split, usual = _split_of(shape, precision), precision == "usual" and not weights
+    method = method_of(device, shape, kind, layout, algorithm, split=split, usual=usual)
+    return Route(algorithm, method)
 
 
 def _split_of(shape: Geometry, precision: Precision) -> Split:
@@ -266,6 +268,7 @@ def method_of(
     algorithm: Algorithm,
     choice: Parameters | None = None,
     split: Split = False,
+    usual: bool = False,
 ) -> Method:
     """The method of an algorithm.
 
@@ -275,8 +278,10 @@ def method_of(
         As of `Method`.
     algorithm : str
         Any but "auto".
+    usual : bool
+        Whether numbers may be multiplied in parts wherever it pays.
     """
-    return CONVOLUTIONS.first(Asked(device, shape, kind, layout, algorithm, choice, split))
+    return CONVOLUTIONS.first(Asked(device, shape, kind, layout, algorithm, choice, split, usual))
 
 
 class Asked(NamedTuple):
@@ -289,6 +294,7 @@ class Asked(NamedTuple):
     algorithm: Algorithm
     choice: Parameters | None
     split: Split
+    usual: bool
 
     @property
     def alone(self) -> bool:
@@ -323,6 +329,12 @@ def _thin(x: Asked) -> Iterator[Boxes]:
         yield from (tiles for tiles in _in_boxes(x) if not tiles.rows)
 
 
+def _in_parts(x: Asked) -> Iterator[Boxes]:
+    method = parted(x.device, x.shape, x.kind, x.layout)
+    if method:
+        yield method
+
+
 def _in_boxes(x: Asked) -> Iterator[Boxes]:
     tiles = boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split)
     if tiles:
@@ -352,6 +364,12 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         "transform_results",
         _by_winograd,
         lambda x: x.algorithm.startswith("winograd"),
+    ),
+    Way(
+        "parts of numbers",
+        "part_pixels arrange_filters part_filters multiply_boxes add_parts",
+        _in_parts,
+        lambda x: x.usual and x.choice is None,
     ),
     Way(
         "channels of a filter each",
