@@ -39,8 +39,15 @@ _USUAL_ALONE: Final = {"BM": 48, "BN": 32, "BK": 64, "STAGES": 1, "RUN": 1, "UNI
 
 _PARTED: Final[tuple[Parameters, ...]] = tuple(
     {
-        **{"BM": rows, "BN": columns, "BK": 32, "STAGES": stages, "WORKGROUP": items},
-        **{"RESIDENT": resident, "GROUP": 8, "UNITS": True, "SPECIALISED": True, "C": 0, "T": 1},
+        "BM": rows,
+        "BN": columns,
+        "BK": 32,
+        "STAGES": stages,
+        "WORKGROUP": items,
+        "RESIDENT": resident,
+        "UNITS": True,
+        "SPECIALISED": True,
+        "C": 0,
     }
     for rows, columns, stages, items, resident in (
         (128, 128, 6, 384, 1),

@@ -45,6 +45,14 @@ CASES: dict[str, tuple[Case, str, str, Any, str]] = {
         Case((2, 40, 6, 8), (24, 40, 3, 3), stride=(2, 2), padding=(1, 1)), "direct", "NCHW",
         np.float32, "mma.tf32.m16n8k8",
     ),
+    "parts of numbers in phases": (
+        Case((1, 64, 6, 8), (64, 64, 3, 3), stride=(2, 2), padding=(1, 1)), "direct", "NCHW",
+        np.float32, "wgmma.tf32.m64n64k8.anew",
+    ),
+    "parts of numbers in patches": (
+        Case((2, 40, 6, 8), (136, 40, 1, 1), stride=(2, 2)), "direct", "NHWC", np.float32,
+        "wgmma.tf32.m64n64k8.anew",
+    ),
     "windows side by side": (
         Case((2, 32, 6, 8), (24, 32, 2, 2), stride=(2, 2)), "direct", "NHWC", np.float16,
         "tensor.load.5",

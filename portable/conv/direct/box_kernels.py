@@ -361,6 +361,19 @@ def arrange_filters(
             out[tap, c, block, k] = value
 
 
+@function
+def seen_by(
+    x: kl.Array, n: kl.Scalar, c: kl.Scalar, tap: kl.Scalar, y: kl.Scalar, z: kl.Scalar, WINDOW: Any
+) -> Any:
+    """What a tap of the window of result (y, z) sees of images (N, C, H, W), zero outside."""
+    (DOWN, ACROSS), (TOP, LEFT), ALONG = WINDOW.stride, WINDOW.padding, WINDOW.dilation
+    i = y * DOWN + tap // WINDOW.taps[1] * ALONG[0] - TOP
+    j = z * ACROSS + tap % WINDOW.taps[1] * ALONG[1] - LEFT
+    inside = i >= 0 and i < x.shape[2] and j >= 0 and j < x.shape[3]
+    value = x[n, c, kl.clip(i, 0, x.shape[2] - 1), kl.clip(j, 0, x.shape[3] - 1)]
+    return kl.where(inside, value, value.dtype(0))
+
+
 @kernel
 def gather_patches(x: kl.Array, out: kl.Array, *, WINDOW: Window, RUN: int) -> None:
     """``out[n, y, z, (r S + s) C + c]``: what a window sees of images (N, C, H, W), or zero.

@@ -393,7 +393,9 @@ class Boxes(Method):
             box = box_of(choice["BM"], places, window.taps)
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * self.blocks * -(-self.shape.filters // self.blocks // choice["BN"])
-            parts = self._parts(choice, count, self.terms * window.count * -(-depth // choice["BK"]))
+            parts = self._parts(
+                choice, count, self.terms * window.count * -(-depth // choice["BK"])
+            )
             resident = choice.get("RESIDENT", 0) if alone and parts == 1 else 0
             slots = self._slots(choice, count * parts)
             given = {**choice, "RESIDENT": resident, "STAGES": slots}

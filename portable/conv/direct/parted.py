@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.conv.direct.box_kernels import arrange_filters
+from portable.conv.direct.box_kernels import arrange_filters, seen_by
 from portable.conv.direct.boxes import Boxes
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.layouts import as_nchw
@@ -89,7 +89,7 @@ class Parted(Boxes):
     terms: ClassVar[int] = 3
 
     @property
-    def seen(self) -> Geometry:  # type: ignore[override]
+    def seen(self) -> Geometry:
         """The convolution as it is multiplied."""
         return self.shape
 
@@ -157,20 +157,6 @@ def high_part(x: kl.Scalar) -> Any:
     return kl.bitcast((bits + kl.u32((_DROPPED + 1) // 2)) & ~kl.u32(_DROPPED), kl.f32)
 
 
-@function
-def seen_by(
-    x: kl.Array, n: kl.Scalar, at: kl.Scalar, d: kl.Scalar, columns: kl.Scalar, WINDOW: Window
-) -> Any:
-    """What the window of a place, counted in rows of so many columns, sees as (tap, channel) d."""
-    (DOWN, ACROSS), (TOP, LEFT), ALONG = WINDOW.stride, WINDOW.padding, WINDOW.dilation
-    tap, c = d // x.shape[1], d % x.shape[1]
-    i = at // columns * DOWN + tap // WINDOW.taps[1] * ALONG[0] - TOP
-    j = at % columns * ACROSS + tap % WINDOW.taps[1] * ALONG[1] - LEFT
-    inside = i >= 0 and i < x.shape[2] and j >= 0 and j < x.shape[3]
-    value = x[n, c, kl.clip(i, 0, x.shape[2] - 1), kl.clip(j, 0, x.shape[3] - 1)]
-    return kl.where(inside, value, value.dtype(0))
-
-
 @kernel
 def part_pixels(x: kl.Array, out: kl.Array, *, WINDOW: Window, EDGE: int, TURNED: bool) -> None:
     """``out[n, y, z, :, (r S + s) C + c]``: parts of what windows see of images (N, C, H, W).
@@ -179,9 +165,8 @@ def part_pixels(x: kl.Array, out: kl.Array, *, WINDOW: Window, EDGE: int, TURNED
     of all taps; where it is `TURNED`, neighbouring work-items read neighbouring pixels, and it
     passes through local memory: ``EDGE (EDGE + 1)`` elements.
     """
-    LINES = kl.local_size(0) // EDGE
-    columns, depth = out.shape[2], out.shape[4]
-    places, down = out.shape[1] * columns, WINDOW.count * x.shape[1]
+    LINES, channels, (columns, depth) = kl.local_size(0) // EDGE, x.shape[1], out.shape[2::2]
+    places, down = out.shape[1] * columns, WINDOW.count * channels
     across = kl.cdiv(depth, EDGE)
     squares = kl.cdiv(places, EDGE) * across
     n, square = kl.group_id(0) // squares, kl.group_id(0) % squares
@@ -192,17 +177,21 @@ def part_pixels(x: kl.Array, out: kl.Array, *, WINDOW: Window, EDGE: int, TURNED
         for i in kl.static_range(0, EDGE, LINES):
             d, at = channel + line + i, first + lane
             if d < down and at < places:
-                room[line + i, lane] = seen_by(x, n, at, d, columns, WINDOW)
+                y, z = at // columns, at % columns
+                room[line + i, lane] = seen_by(x, n, d % channels, d // channels, y, z, WINDOW)
         kl.barrier()
     for i in kl.static_range(0, EDGE, LINES):
         d, at = channel + lane, first + line + i
         if d < depth and at < places:
-            value = x.dtype(0)
+            value, y, z = x.dtype(0), at // columns, at % columns
             if d < down:
-                value = room[lane, line + i] if TURNED else seen_by(x, n, at, d, columns, WINDOW)
+                if TURNED:
+                    value = room[lane, line + i]
+                else:
+                    value = seen_by(x, n, d % channels, d // channels, y, z, WINDOW)
             high = high_part(value)
-            out[n, at // columns, at % columns, 0, d] = high
-            out[n, at // columns, at % columns, 1, d] = value - high
+            out[n, y, z, 0, d] = high
+            out[n, y, z, 1, d] = value - high
 
 
 @kernel

@@ -123,7 +123,7 @@ _SUMS: Final = {
 }
 """What operands are summed in; single precision where its factors may lose all bits but 11."""
 _DROPPING: Final = (float8_e4m3fn, float8_e5m2, float32)
-"""Operands whose sums the units round towards 0 at each instruction, those of bytes to some 14 bits.
+"""Operands whose sums the units round towards 0 at each instruction, of bytes to some 14 bits.
 
 Of 16384 products of one sign the sum was off by 0.07 of it on an H200. So the units sum up a tile,
 four instructions, and work-items add these sums up, unless a fragment's `split` is "first".

@@ -51,6 +51,13 @@ ARRAYS: Final = (
         "parts_added_up",
     ),
     without_barrier(
+        "portable.conv.direct.parted:part_pixels",
+        0,
+        1,
+        "parts of pixels are written before these are there",
+        "parts_of_pixels",
+    ),
+    without_barrier(
         LOOKBACK + "LookBack.added_in_parts",
         0,
         1,
