@@ -132,12 +132,14 @@ class Parted(Boxes):
         size = x.shape[0] * self.rearranged_elements[0]
         height, width, depth = self._rearranged()
         extents = x.shape[0], height, width, 2, self.padded(depth)
-        room = self.device.namespace().reshape(workspace[:size], extents)
+        space, room = self.device.namespace(), workspace[:size]
+        places = space.reshape(room, (extents[0], height * width, *extents[3:]))
         seen = self.patch if self.patches else _POINT
         squares = -(-height * width // _EDGE) * -(-extents[4] // _EDGE)
         launcher = part_pixels[groups(x.shape[0] * squares), (_ITEMS, 1, 1)]
-        enqueue(launcher, x, room, WINDOW=seen, EDGE=_EDGE, TURNED=self.layout == "NCHW")
-        return room[..., :depth], size
+        turned = self.layout == "NCHW"
+        enqueue(launcher, x, places, width, WINDOW=seen, EDGE=_EDGE, TURNED=turned)
+        return space.reshape(room, extents)[..., :depth], size
 
     @cached_property
     def rearranged_elements(self) -> tuple[int, int]:
@@ -158,16 +160,17 @@ def high_part(x: kl.Scalar) -> Any:
 
 
 @kernel
-def part_pixels(x: kl.Array, out: kl.Array, *, WINDOW: Window, EDGE: int, TURNED: bool) -> None:
-    """``out[n, y, z, :, (r S + s) C + c]``: parts of what windows see of images (N, C, H, W).
+def part_pixels(
+    x: kl.Array, out: kl.Array, columns: kl.Scalar, *, WINDOW: Window, EDGE: int, TURNED: bool
+) -> None:
+    """``out[n, y columns + z, :, (r S + s) C + c]``: parts of what windows see of (N, C, H, W).
 
     Zeros beyond the last tap: rows are read whole. A workgroup makes a square of places by channels
     of all taps; where it is `TURNED`, neighbouring work-items read neighbouring pixels, and it
     passes through local memory: ``EDGE (EDGE + 1)`` elements.
     """
-    LINES, channels, (columns, depth) = kl.local_size(0) // EDGE, x.shape[1], out.shape[2::2]
-    places, down = out.shape[1] * columns, WINDOW.count * channels
-    across = kl.cdiv(depth, EDGE)
+    LINES, channels, (places, _, depth) = kl.local_size(0) // EDGE, x.shape[1], out.shape[1:4]
+    across, down = kl.cdiv(depth, EDGE), WINDOW.count * channels
     squares = kl.cdiv(places, EDGE) * across
     n, square = kl.group_id(0) // squares, kl.group_id(0) % squares
     first, channel = square // across * EDGE, square % across * EDGE
@@ -177,21 +180,26 @@ def part_pixels(x: kl.Array, out: kl.Array, *, WINDOW: Window, EDGE: int, TURNED
         for i in kl.static_range(0, EDGE, LINES):
             d, at = channel + line + i, first + lane
             if d < down and at < places:
-                y, z = at // columns, at % columns
-                room[line + i, lane] = seen_by(x, n, d % channels, d // channels, y, z, WINDOW)
+                room[line + i, lane] = seen_at(x, n, at, d, columns, WINDOW)
         kl.barrier()
     for i in kl.static_range(0, EDGE, LINES):
         d, at = channel + lane, first + line + i
         if d < depth and at < places:
-            value, y, z = x.dtype(0), at // columns, at % columns
+            value = x.dtype(0)
             if d < down:
-                if TURNED:
-                    value = room[lane, line + i]
-                else:
-                    value = seen_by(x, n, d % channels, d // channels, y, z, WINDOW)
+                value = room[lane, line + i] if TURNED else seen_at(x, n, at, d, columns, WINDOW)
             high = high_part(value)
-            out[n, y, z, 0, d] = high
-            out[n, y, z, 1, d] = value - high
+            out[n, at, 0, d] = high
+            out[n, at, 1, d] = value - high
+
+
+@function
+def seen_at(
+    x: kl.Array, n: kl.Scalar, at: kl.Scalar, d: kl.Scalar, columns: kl.Scalar, WINDOW: Window
+) -> Any:
+    """What the window of the `at`-th place sees as (tap, channel) d."""
+    tap = 0 if WINDOW.count == 1 else d // x.shape[1]
+    return seen_by(x, n, d - tap * x.shape[1], tap, at // columns, at % columns, WINDOW)
 
 
 @kernel
