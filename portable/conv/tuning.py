@@ -41,7 +41,7 @@ _PARTED: Final[tuple[Parameters, ...]] = tuple(
     {
         "BM": rows,
         "BN": columns,
-        "BK": 32,
+        "BK": 64,
         "STAGES": stages,
         "WORKGROUP": items,
         "RESIDENT": resident,
@@ -50,10 +50,10 @@ _PARTED: Final[tuple[Parameters, ...]] = tuple(
         "C": 0,
     }
     for rows, columns, stages, items, resident in (
-        (128, 128, 6, 384, 1),
-        (256, 64, 4, 384, 1),
-        (128, 64, 4, 288, 0),
-        (64, 64, 6, 160, 0),
+        (128, 128, 3, 384, 1),
+        (128, 64, 4, 384, 1),
+        (64, 128, 4, 288, 0),
+        (64, 64, 3, 160, 0),
     )
 )
 """Tiles whose sums work-items hold twice, those of a step beside those of all."""

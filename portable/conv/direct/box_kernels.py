@@ -34,9 +34,6 @@ class BoxPlan(NamedTuple):
         Into how many sums are cut.
     blocks : int
         Of as many channels and filters each, which see each other alone.
-    terms : int
-        Products of a tap's channels: 3 where pixels and filters are sums of two numbers, the high
-        ones in the first of two blocks of channels, or half of the taps, the low ones in the other.
     """
 
     window: Window
@@ -44,12 +41,6 @@ class BoxPlan(NamedTuple):
     tiling: Tiling
     parts: int = 1
     blocks: int = 1
-    terms: int = 1
-
-    @property
-    def seen_blocks(self) -> int:
-        """Blocks of the channels of images."""
-        return self.blocks if self.terms == 1 else 2
 
 
 class Corner(NamedTuple):
@@ -112,22 +103,16 @@ class Products(NamedTuple):
     def start(self, tile_x: kl.Array, tile_w: kl.Array, step: kl.Scalar) -> None:
         """Starts to copy what a step multiplies, channels of one tap."""
         (BK, BN), TAPS, first = tile_w.shape, self.PLAN.window.count, self.first
-        TERMS, corner, block = self.PLAN.terms, self.corner, self.corner.block
         step += self.begin
-        tap, channel = step // TERMS % TAPS, step // (TERMS * TAPS) * BK
-        tap_of_filters = tap
-        if TERMS > 1:  # both high, then either low
-            term = step % TERMS
-            corner = Corner(corner.image, corner.row, corner.column, term // 2)
-            tap_of_filters = tap + term % 2 * TAPS
-        kl.copy_async(tile_x, corner.pixels(self.x, self.PLAN, tap, channel, BK))
-        filters = self.w[tap_of_filters, channel : channel + BK, block, first : first + BN]
+        tap, channel = step % TAPS, step // TAPS * BK
+        kl.copy_async(tile_x, self.corner.pixels(self.x, self.PLAN, tap, channel, BK))
+        filters = self.w[tap, channel : channel + BK, self.corner.block, first : first + BN]
         kl.copy_async(tile_w, filters)
 
     def valid(self, step: kl.Scalar) -> Any:
         """All places of the box, and the filters and channels that there are."""
-        (BM, _, BK), each = self.PLAN.tiling[0:3], self.PLAN.terms * self.PLAN.window.count
-        left = channels_of(self.x, self.PLAN) - (step + self.begin) // each * BK
+        BM, _, BK = self.PLAN.tiling[0:3]
+        left = channels_of(self.x, self.PLAN) - (step + self.begin) // self.PLAN.window.count * BK
         return BM, self.filters - self.first, left
 
 
@@ -155,7 +140,7 @@ def multiply_boxes(
     the box's places, and padding.
     """
     index, target, TILING = kl.group_id(0), out, PLAN.tiling
-    steps = PLAN.terms * PLAN.window.count * kl.cdiv(channels_of(x, PLAN), TILING.depth)
+    steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), TILING.depth)
     span = Span(0, steps, 0)
     if PLAN.parts > 1:
         index, part = kl.group_id(0) // PLAN.parts, kl.group_id(0) % PLAN.parts
@@ -239,7 +224,7 @@ def channels_of(x: kl.Array, PLAN: BoxPlan) -> Any:
     """How many channels images have, in phases or not, or a block of them."""
     if PLAN.window.stride == (1, 1):
         return x.shape[x.ndim - 1]
-    return x.shape[4] // (PLAN.window.stride[1] * PLAN.seen_blocks)
+    return x.shape[4] // (PLAN.window.stride[1] * PLAN.blocks)
 
 
 @function
@@ -385,14 +370,8 @@ def gather_patches(x: kl.Array, out: kl.Array, *, WINDOW: Window, RUN: int) -> N
     n, y, run, d = unravelled(kl.global_id(0), (out.shape[0], out.shape[1], runs, out.shape[3]))
     if n < out.shape[0]:
         tap, c = d // x.shape[1], d % x.shape[1]
-        down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
-        i = y * WINDOW.stride[0] + down * WINDOW.dilation[0] - WINDOW.padding[0]
-        start = across * WINDOW.dilation[1] - WINDOW.padding[1]
-        inside, line = i >= 0 and i < x.shape[2], kl.clip(i, 0, x.shape[2] - 1)
         for k in kl.static_range(RUN):
             z = run * RUN + k
-            j = z * WINDOW.stride[1] + start
-            value = x[n, c, line, kl.clip(j, 0, x.shape[3] - 1)]
-            seen = inside and j >= 0 and j < x.shape[3] and down < WINDOW.taps[0]
             if z < out.shape[2]:
-                out[n, y, z, d] = kl.where(seen, value, value.dtype(0))
+                value = seen_by(x, n, c, tap, y, z, WINDOW)
+                out[n, y, z, d] = kl.where(tap < WINDOW.count, value, value.dtype(0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from portable.backend import Device
 from portable.conv.direct.adding import clear
@@ -223,7 +223,6 @@ class Boxes(Method):
 
     patches: int
     rows: bool
-    terms: ClassVar[int] = 1
 
     @cached_property
     def seen(self) -> Geometry:
@@ -393,14 +392,12 @@ class Boxes(Method):
             box = box_of(choice["BM"], places, window.taps)
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * self.blocks * -(-self.shape.filters // self.blocks // choice["BN"])
-            parts = self._parts(
-                choice, count, self.terms * window.count * -(-depth // choice["BK"])
-            )
+            parts = self._parts(choice, count, window.count * -(-depth // choice["BK"]))
             resident = choice.get("RESIDENT", 0) if alone and parts == 1 else 0
             slots = self._slots(choice, count * parts)
             given = {**choice, "RESIDENT": resident, "STAGES": slots}
             tiling = Tiling.of(given, split=self.splits)
-            plan = BoxPlan(window, box, tiling, parts, self.blocks, self.terms)
+            plan = BoxPlan(window, box, tiling, parts, self.blocks)
             most = resident * self.device.capabilities.compute_units
             count = min(count, most) if tiling.persistent else count * parts
             workgroup = (choice["WORKGROUP"], 1, 1)

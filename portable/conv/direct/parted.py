@@ -9,10 +9,10 @@ theoretical peak performance", IJHPCA 36, 2022).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Device
@@ -31,13 +31,13 @@ from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.tune.space import Parameters
 from portable.tune.table import state
 
-_EDGE: Final = 32
-"""Channels and places of a square that is turned in local memory."""
+PART: Final = 32
+"""Channels whose high parts are neighbours; their low ones follow, both of a step of sums."""
+
+_PLACES: Final = 64
+"""Places of a tile that is turned in local memory."""
 
 _ITEMS: Final = 256
-
-_DEPTH: Final = 32
-"""Channels of a step."""
 
 _FEWEST_USES: Final = 128
 """Products of an element that its copy has to save."""
@@ -67,7 +67,7 @@ def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Part
     seen = shape.depth if patches else shape.channels
     written = prod(shape.result) if patches else shape.height * shape.width
     uses = shape.depth * shape.filters * prod(shape.result) // max(1, written * seen)
-    if shape.depth < _DEPTH or shape.filters < _FEWEST_FILTERS or uses < _FEWEST_USES:
+    if shape.depth < PART or shape.filters < _FEWEST_FILTERS or uses < _FEWEST_USES:
         return None
     return Parted(device, shape, kind, layout, None, "given", patches=patches, rows=True)
 
@@ -76,22 +76,25 @@ def _goes_by_phases(shape: Geometry) -> bool:
     """Whether pixels are copied as they are, for windows of any taps."""
     window = shape.window
     if window.stride == (1, 1):
-        return shape.channels >= _DEPTH
+        return shape.channels >= PART
     apart = all(taps <= step for taps, step in zip(window.taps, window.stride, strict=True))
     extents = zip((shape.height, shape.width), window.stride, strict=True)
-    return not apart and shape.channels % _DEPTH == 0 and not any(n % s for n, s in extents)
+    return not apart and shape.channels % PART == 0 and not any(n % s for n, s in extents)
+
+
+def doubled(depth: int) -> int:
+    """Elements of a row of parts of so many channels."""
+    return -(-depth // PART) * 2 * PART
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parted(Boxes):
-    """The product of `portable.conv.direct.box_kernels` whose images and filters are parts."""
+    """The product of `portable.conv.direct.box_kernels` of parts of images and of filters."""
 
-    terms: ClassVar[int] = 3
-
-    @property
+    @cached_property
     def seen(self) -> Geometry:
         """The convolution as it is multiplied."""
-        return self.shape
+        return replace(self.shape, channels=doubled(self.shape.channels))
 
     @cached_property
     def window(self) -> Window:
@@ -99,27 +102,16 @@ class Parted(Boxes):
         return _POINT if self.patches else self.shape.window
 
     def filters(self, w: Any, turned: bool = False) -> Any:
-        """Parts of filters (2 taps, C, 1, K), along channels; patches are channels of a tap."""
+        """Parts of filters (taps, 2 C, 1, K), along channels; patches are channels of a tap."""
         shape, space, count = self.shape, self.device.namespace(), self.shape.filters
-        taps = shape.window.count
-        room = self.device.empty((taps, shape.channels, 1, count), self.kind)
+        room = self.device.empty((shape.window.count, shape.channels, 1, count), self.kind)
         launcher = arrange_filters[(count, shape.channels), None]
         enqueue(launcher, w, room, count, 1, TAPS=tuple(w.shape[2:]), TURNED=turned)
         taps = self.window.count
-        depth = shape.depth // taps
-        laid_out = self.device.empty((2 * taps, 1, count, self.padded(depth)), self.kind)
-        arranged = space.reshape(room, (taps, depth, count))
-        enqueue(part_filters[taps * count * depth, None], arranged, laid_out)
-        return space.permute_dims(laid_out[..., :depth], (0, 3, 1, 2))
-
-    def in_phases(self, x: Any) -> Any:
-        """Parts of images (N, H, W, 2, C) as they are, or apart in phases of the stride."""
-        down, across = self.window.stride
-        if (down, across) == (1, 1):
-            return x
-        shape = self.shape
-        extents = shape.height // down, down, shape.width // across, across * 2 * shape.channels
-        return self.device.namespace().reshape(x, (x.shape[0], *extents))
+        arranged = space.reshape(room, (taps, -1, count))
+        laid_out = self.device.empty((taps, 1, count, doubled(arranged.shape[1])), self.kind)
+        enqueue(part_filters[prod(laid_out.shape) // 2, None], arranged, laid_out)
+        return space.permute_dims(laid_out, (0, 3, 1, 2))
 
     def _batch(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         if self.layout == "NCHW":
@@ -127,25 +119,21 @@ class Parted(Boxes):
         self._multiply(self._rearrange(x, workspace)[0], filters, out, epilogue)
 
     def _rearrange(self, x: Any, workspace: Any) -> tuple[Any, int]:
-        """Parts of images (N, H, W, 2, C), or of what windows see of them."""
-        x = as_nchw(self.device, x, self.layout)
-        size = x.shape[0] * self.rearranged_elements[0]
-        height, width, depth = self._rearranged()
-        extents = x.shape[0], height, width, 2, self.padded(depth)
-        space, room = self.device.namespace(), workspace[:size]
-        places = space.reshape(room, (extents[0], height * width, *extents[3:]))
+        """Parts of images (N, H, W, 2 C), or of what windows see of them."""
+        x, space = as_nchw(self.device, x, self.layout), self.device.namespace()
+        (height, width, depth), size = self._rearranged(), x.shape[0] * self.rearranged_elements[0]
+        places = space.reshape(workspace[:size], (x.shape[0], height * width, doubled(depth)))
         seen = self.patch if self.patches else _POINT
-        squares = -(-height * width // _EDGE) * -(-extents[4] // _EDGE)
-        launcher = part_pixels[groups(x.shape[0] * squares), (_ITEMS, 1, 1)]
-        turned = self.layout == "NCHW"
-        enqueue(launcher, x, places, width, WINDOW=seen, EDGE=_EDGE, TURNED=turned)
-        return space.reshape(room, extents)[..., :depth], size
+        tiles = x.shape[0] * -(-height * width // _PLACES) * -(-depth // PART)
+        launcher, turned = part_pixels[groups(tiles), (_ITEMS, 1, 1)], self.layout == "NCHW"
+        enqueue(launcher, x, places, width, WINDOW=seen, PLACES=_PLACES, TURNED=turned)
+        return space.reshape(places, (x.shape[0], height, width, places.shape[2])), size
 
     @cached_property
     def rearranged_elements(self) -> tuple[int, int]:
         """Elements of workspace for the parts of an image."""
         height, width, depth = self._rearranged()
-        return 2 * height * width * self.padded(depth), 0
+        return height * width * doubled(depth), 0
 
     @cached_property
     def _choices(self) -> tuple[Parameters, ...]:
@@ -161,36 +149,38 @@ def high_part(x: kl.Scalar) -> Any:
 
 @kernel
 def part_pixels(
-    x: kl.Array, out: kl.Array, columns: kl.Scalar, *, WINDOW: Window, EDGE: int, TURNED: bool
+    x: kl.Array, out: kl.Array, columns: kl.Scalar, *, WINDOW: Window, PLACES: int, TURNED: bool
 ) -> None:
-    """``out[n, y columns + z, :, (r S + s) C + c]``: parts of what windows see of (N, C, H, W).
+    """``out[n, y columns + z]``: parts of what windows see of images (N, C, H, W).
 
-    Zeros beyond the last tap: rows are read whole. A workgroup makes a square of places by channels
-    of all taps; where it is `TURNED`, neighbouring work-items read neighbouring pixels, and it
-    passes through local memory: ``EDGE (EDGE + 1)`` elements.
+    High parts of `PART` of (tap, channel), then their low ones, zero beyond the last. A workgroup
+    makes those of a tile of places; where it is `TURNED`, neighbouring work-items read neighbouring
+    pixels, and they pass through local memory: ``PART (PLACES + 1)`` elements.
     """
-    LINES, channels, (places, _, depth) = kl.local_size(0) // EDGE, x.shape[1], out.shape[1:4]
-    across, down = kl.cdiv(depth, EDGE), WINDOW.count * channels
-    squares = kl.cdiv(places, EDGE) * across
-    n, square = kl.group_id(0) // squares, kl.group_id(0) % squares
-    first, channel = square // across * EDGE, square % across * EDGE
-    lane, line = kl.local_id(0) % EDGE, kl.local_id(0) // EDGE
-    room = kl.local((EDGE, EDGE + 1), x.dtype)
+    down, places = WINDOW.count * x.shape[1], out.shape[1]
+    across = out.shape[2] // (2 * PART)
+    tiles = kl.cdiv(places, PLACES) * across
+    n, tile = kl.group_id(0) // tiles, kl.group_id(0) % tiles
+    first, channel = tile // across * PLACES, tile % across * PART
+    room = kl.local((PART, PLACES + 1), x.dtype)
     if TURNED:
-        for i in kl.static_range(0, EDGE, LINES):
+        lane, line = kl.local_id(0) % PLACES, kl.local_id(0) // PLACES
+        for i in kl.static_range(0, PART, kl.local_size(0) // PLACES):
             d, at = channel + line + i, first + lane
             if d < down and at < places:
                 room[line + i, lane] = seen_at(x, n, at, d, columns, WINDOW)
         kl.barrier()
-    for i in kl.static_range(0, EDGE, LINES):
-        d, at = channel + lane, first + line + i
-        if d < depth and at < places:
+    lane, line = kl.local_id(0) % PART, kl.local_id(0) // PART
+    d = channel + lane
+    for i in kl.static_range(0, PLACES, kl.local_size(0) // PART):
+        at = first + line + i
+        if at < places:
             value = x.dtype(0)
             if d < down:
                 value = room[lane, line + i] if TURNED else seen_at(x, n, at, d, columns, WINDOW)
             high = high_part(value)
-            out[n, at, 0, d] = high
-            out[n, at, 1, d] = value - high
+            out[n, at, channel + d] = high
+            out[n, at, channel + d + PART] = value - high
 
 
 @function
@@ -204,9 +194,13 @@ def seen_at(
 
 @kernel
 def part_filters(w: kl.Array, out: kl.Array) -> None:
-    """``out[t, 0, k, d]`` is the high part of ``w[t, d, k]``; low parts follow all of these."""
-    if kl.global_id(0) < product_of(w.shape):
-        t, k, d = unravelled(kl.global_id(0), (w.shape[0], w.shape[2], w.shape[1]))
-        high = high_part(w[t, d, k])
-        out[t, 0, k, d] = high
-        out[w.shape[0] + t, 0, k, d] = w[t, d, k] - high
+    """``out[t, 0, k]``: parts of ``w[t, :, k]`` as of `part_pixels`."""
+    extents = out.shape[0], out.shape[2], out.shape[3] // 2
+    if kl.global_id(0) < product_of(extents):
+        t, k, d = unravelled(kl.global_id(0), extents)
+        value = w.dtype(0)
+        if d < w.shape[1]:
+            value = w[t, d, k]
+        high, at = high_part(value), d // PART * PART + d
+        out[t, 0, k, at] = high
+        out[t, 0, k, at + PART] = value - high

@@ -195,7 +195,7 @@ class Fragment:
     split : bool, "first", "exact" or "given"
         Of ``float32``: whether factors may be split into two numbers of 11 bits for matrix units,
         or only the first of these numbers be taken; "exact": added up outside of these units;
-        "given": likewise, factors being such numbers already.
+        "given": likewise, of factors that are such numbers, half of them high, then half low.
     """
 
     name: str
