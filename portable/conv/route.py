@@ -23,6 +23,7 @@ from portable.conv.settings import Algorithm, Precision
 from portable.conv.tuning import best_known
 from portable.conv.vendor import Vendor
 from portable.conv.winograd.blocks import WinogradBlocks
+from portable.conv.winograd.parted import PartedWinograd, suits
 from portable.conv.winograd.winograd import Winograd
 from portable.dtypes import DType, float32
 from portable.errors import DTypeError, UnsupportedError
@@ -342,8 +343,11 @@ def _in_boxes(x: Asked) -> Iterator[Boxes]:
 
 
 def _by_winograd(x: Asked) -> Iterator[Method]:
-    winograd = WinogradBlocks if x.alone and x.layout == "NCHW" else Winograd
-    yield winograd(*x[:4], x.choice, results=int(x.algorithm[-1]))
+    by_blocks, results = x.alone and x.layout == "NCHW", int(x.algorithm[-1])
+    method = (WinogradBlocks if by_blocks else Winograd)(*x[:4], x.choice, results=results)
+    if x.usual and x.choice is None and not by_blocks and suits(method):
+        method = PartedWinograd(*x[:4], results=results)
+    yield method
 
 
 def _as_products(x: Asked) -> Iterator[Method]:

@@ -253,16 +253,17 @@ def direct_choices(
 
 @lru_cache(maxsize=1024)
 def parted_choices(
-    capabilities: Capabilities, shape: Geometry, table: Any
+    capabilities: Capabilities, size: tuple[int, int, int], table: Any
 ) -> tuple[Parameters, ...]:
-    """Choices of tiles of places by filters for parts of single precision, the best first.
+    """Choices of tiles for parts of single precision, the best first.
 
     Parameters
     ----------
-    capabilities, shape, table
+    capabilities, table
         As of `winograd_choices`.
+    size : (int, int, int)
+        Rows and columns of the matrices, and how many there are.
     """
-    size = (shape.images * prod(shape.result), shape.filters, 1)
     return tuple(_ranked(list(_PARTED), size, float16, capabilities))
 
 

@@ -58,10 +58,7 @@ def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Part
     device, shape, kind, layout
         As of `Method`.
     """
-    can = device.capabilities
-    if kind is not float32 or "wgmma.tf32" not in can.matrix_units or shape.groups > 1:
-        return None
-    if "tensor" not in can.async_copy or 0 in (*shape.result, shape.images, shape.filters):
+    if not has_parted_products(device, shape, kind):
         return None
     patches = 0 if _goes_by_phases(shape) else shape.window.taps[0]
     seen = shape.depth if patches else shape.channels
@@ -70,6 +67,13 @@ def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Part
     if shape.depth < PART or shape.filters < _FEWEST_FILTERS or uses < _FEWEST_USES:
         return None
     return Parted(device, shape, kind, layout, None, "given", patches=patches, rows=True)
+
+
+def has_parted_products(device: Device, shape: Geometry, kind: DType) -> bool:
+    """Whether a device has instructions and copies for products of parts, and there are some."""
+    can, alone = device.capabilities, kind is float32 and shape.groups == 1
+    units = "wgmma.tf32" in can.matrix_units and "tensor" in can.async_copy
+    return alone and units and 0 not in (*shape.result, shape.images, shape.filters)
 
 
 def _goes_by_phases(shape: Geometry) -> bool:
@@ -137,7 +141,8 @@ class Parted(Boxes):
 
     @cached_property
     def _choices(self) -> tuple[Parameters, ...]:
-        return parted_choices(self.device.capabilities, self.shape, state())
+        size = self.shape.images * prod(self.shape.result), self.shape.filters, 1
+        return parted_choices(self.device.capabilities, size, state())
 
 
 @function

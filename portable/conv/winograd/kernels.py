@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from portable import lang as kl
+from portable.conv.direct.parted import high_part
 from portable.conv.geometry import Pair
 from portable.conv.winograd.points import Transforms
 from portable.lang.function import function
@@ -104,11 +105,15 @@ class TilePlan(NamedTuple):
         Of a block.
     channels_fast : bool
         Whether neighbouring work-items take neighbouring channels, or neighbouring tiles.
+    part : int
+        Channels whose high parts are kept before their low ones (`portable.conv.direct.parted`); 0
+        where numbers are whole.
     """
 
     by: Transforms
     tiles: int
     channels_fast: bool
+    part: int = 0
 
     def own(self, channels: kl.Scalar) -> Any:
         """This work-item's tile, its channel, and whether it has one."""
@@ -121,10 +126,18 @@ class TilePlan(NamedTuple):
 
     def keep(self, full: kl.Array, out: kl.Array, p: kl.Scalar, channel: kl.Scalar) -> None:
         """Writes the elements of tile p of a channel, as `transform_images` has them."""
-        S, T = self.by.inputs, self.tiles
-        g, c = channel // out.shape[3], channel % out.shape[3]
-        for e in kl.static_range(S * S):
-            out[p // T, e, g, c, p % T] = full[e // S, e % S]
+        S, T, PART = self.by.inputs, self.tiles, self.part
+        if PART:
+            at = channel // PART * PART + channel
+            for e in kl.static_range(S * S):
+                value = full[e // S, e % S]
+                high = high_part(value)
+                out[p // T, e, 0, at, p % T] = high
+                out[p // T, e, 0, at + PART, p % T] = value - high
+        else:
+            g, c = channel // out.shape[3], channel % out.shape[3]
+            for e in kl.static_range(S * S):
+                out[p // T, e, g, c, p % T] = full[e // S, e % S]
 
 
 @function
