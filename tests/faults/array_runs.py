@@ -9,7 +9,7 @@ import numpy as np
 import portable as pt
 import portable.array as xp
 from portable import lang as kl
-from portable.conv.direct.adding import add_up_filters
+from portable.conv.direct.adding import add_up_filters, add_up_taps
 from portable.conv.direct.parted import part_pixels
 from portable.conv.geometry import Window
 from portable.dtypes import int32, int64, uint8, uint64
@@ -111,6 +111,15 @@ def parts_added_up() -> None:
     out = empty(2, 3, 5, 1)
     add_up_filters[4 * 64, 64](a, out, 1, ROWS=8)
     np.testing.assert_array_equal(out, a.sum(0))
+
+
+@run
+def parts_of_taps_added_up() -> None:
+    """Of five filters' three channels, by eight work-items."""
+    a = np.random.default_rng(1).integers(-9, 9, (2, 3, 2, 5, 3)).astype(np.float32)
+    out = empty(5 * 3 * 6)
+    add_up_taps[2 * 8, 8](a, out, 3, 1, TAPS=(3, 2))
+    np.testing.assert_array_equal(out, a.sum(0).transpose(2, 3, 0, 1).reshape(-1))
 
 
 @run

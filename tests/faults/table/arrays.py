@@ -51,6 +51,13 @@ ARRAYS: Final = (
         "parts_added_up",
     ),
     without_barrier(
+        "portable.conv.direct.adding:add_up_taps",
+        0,
+        1,
+        "taps are written before they are added up",
+        "parts_of_taps_added_up",
+    ),
+    without_barrier(
         "portable.conv.direct.parted:part_pixels",
         0,
         1,
