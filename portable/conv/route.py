@@ -343,11 +343,13 @@ def _in_boxes(x: Asked) -> Iterator[Boxes]:
 
 
 def _by_winograd(x: Asked) -> Iterator[Method]:
-    by_blocks, results = x.alone and x.layout == "NCHW", int(x.algorithm[-1])
-    method = (WinogradBlocks if by_blocks else Winograd)(*x[:4], x.choice, results=results)
-    if x.usual and x.choice is None and not by_blocks and suits(method):
-        method = PartedWinograd(*x[:4], results=results)
-    yield method
+    results = int(x.algorithm[-1])
+    if x.alone and x.layout == "NCHW":
+        yield WinogradBlocks(*x[:4], x.choice, results=results)
+        return
+    method = Winograd(*x[:4], x.choice, results=results)
+    parted = x.usual and x.choice is None and suits(method)
+    yield PartedWinograd(*x[:4], results=results) if parted else method
 
 
 def _as_products(x: Asked) -> Iterator[Method]:
