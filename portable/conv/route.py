@@ -15,7 +15,7 @@ from portable.conv.direct.direct import Gathered
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
 from portable.conv.direct.parted import parted
-from portable.conv.direct.product import MergedProduct, Product, is_product, merges
+from portable.conv.direct.product import Product, is_product
 from portable.conv.direct.windows import Windows, goes_by_windows
 from portable.conv.geometry import Geometry, Layout, suits_winograd
 from portable.conv.method import Method, Split
@@ -352,11 +352,6 @@ def _by_winograd(x: Asked) -> Iterator[Method]:
     yield PartedWinograd(*x[:4], results=results) if parted else method
 
 
-def _as_products(x: Asked) -> Iterator[Method]:
-    method = MergedProduct if merges(x.device, x.shape, x.layout) else Product
-    yield method(*x[:4], x.choice, x.split)
-
-
 def _one(method: type[Method]) -> Callable[[Asked], Iterator[Method]]:
     return lambda x: iter((method(*x[:4], x.choice, x.split),))
 
@@ -390,7 +385,7 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         _thin,
         lambda x: x.flat and x.layout == "NHWC" and x.shape.filters <= _FEW_FILTERS,
     ),
-    Way("product", "", _as_products, lambda x: x.flat),
+    Way("product", "", _one(Product), lambda x: x.flat),
     Way(
         "lanes of pixels",
         "pack_lane_filters convolve_rows",

@@ -39,8 +39,11 @@ _PLACES: Final = 64
 
 _ITEMS: Final = 256
 
-_FEWEST_USES: Final = 128
+_FEWEST_USES: Final = 384
 """Products of an element that its copy has to save."""
+
+_FEWEST_PRODUCTS: Final = 2e8
+"""Beside which a launch and a ring to fill more are little."""
 
 _FEWEST_FILTERS: Final = 48
 
@@ -64,7 +67,10 @@ def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Part
     seen = shape.depth if patches else shape.channels
     written = prod(shape.result) if patches else shape.height * shape.width
     uses = shape.depth * shape.filters * prod(shape.result) // max(1, written * seen)
-    if shape.depth < PART or shape.filters < _FEWEST_FILTERS or uses < _FEWEST_USES:
+    products = shape.images * prod(shape.result) * shape.depth * shape.filters
+    if shape.depth < PART or shape.filters < _FEWEST_FILTERS:
+        return None
+    if uses < _FEWEST_USES or products < _FEWEST_PRODUCTS:
         return None
     return Parted(device, shape, kind, layout, None, "given", patches=patches, rows=True)
 
