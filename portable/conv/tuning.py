@@ -143,10 +143,15 @@ def accurate(choice: Parameters, shape: Geometry, capabilities: Capabilities) ->
     F(4 x 4) had 1.7 to 2.6 times their error on an H200, of more than 512 channels or beside sums
     of few results, which are cut into parts, up to 6 times; exactly added 0.5 to 1.2 times.
     """
+    return exact(choice) if adds_exactly(capabilities, shape) else choice
+
+
+def adds_exactly(capabilities: Capabilities, shape: Geometry) -> bool:
+    """Whether matrix units are to add no more than a few products up (`accurate`)."""
     results = shape.images * prod(shape.result) * shape.filters
     few = results < capabilities.compute_units * _RESULTS
     deep = shape.channels // shape.groups > _MOST_INEXACT
-    return exact(choice) if few or deep or shape.window.taps != (3, 3) else choice
+    return few or deep or shape.window.taps != (3, 3)
 
 
 def best_known(

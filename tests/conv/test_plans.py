@@ -9,10 +9,9 @@ import pytest
 
 import portable as pt
 from portable import sim
-from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, prepare
+from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, costs, prepare
 from portable.conv.direct import parted
 from portable.conv.direct.box_kernels import arrange_filters
-from portable.conv.winograd import parted as parted_winograd
 from portable.dtypes import bfloat16
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import all_statements
@@ -118,9 +117,9 @@ def test_parts_of_numbers_by_warpgroups(
 ) -> None:
     """Their errors are no larger than those of sums of numbers, term after term."""
     case, algorithm, layout = PARTS[name]
-    for fewest in ("_FEWEST_USES", "_FEWEST_PRODUCTS"):
-        monkeypatch.setattr(parted, fewest, 1)
-    monkeypatch.setattr(parted_winograd, "_FEWEST", 1)
+    for fewest in ("USES", "OF_STRIDES", "PRODUCTS", "WITH_TAPS", "FILTERS", "DEPTH"):
+        monkeypatch.setattr(parted, f"_FEWEST_{fewest}", 1)
+    monkeypatch.setattr(costs, "_BEGUN", -1e9)
     x, w = case.images(np.float32)
     images = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
     with pt.use("simulator:h200"), sim.checks(completion="early"):

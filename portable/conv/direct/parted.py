@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, Final
 
 from portable import lang as kl
-from portable.backend import Device
+from portable.backend import Capabilities, Device
 from portable.conv.direct.box_kernels import arrange_filters, seen_by
 from portable.conv.direct.boxes import Boxes
 from portable.conv.geometry import Geometry, Layout, Window
@@ -40,12 +40,16 @@ _PLACES: Final = 64
 _ITEMS: Final = 256
 
 _FEWEST_USES: Final = 384
-"""Products of an element that its copy has to save."""
+_FEWEST_OF_STRIDES: Final = 160
+"""Products of an element that its copy has to save; strides take images apart anyway."""
 
 _FEWEST_PRODUCTS: Final = 2e8
-"""Beside which a launch and a ring to fill more are little."""
+_FEWEST_WITH_TAPS: Final = 1e8
+"""Beside which further launches, and rings to be filled, are little: of one tap, and of others."""
 
 _FEWEST_FILTERS: Final = 48
+_FEWEST_DEPTH: Final = 64
+"""Of fewer, tiles are left empty."""
 
 _DROPPED: Final = 0x1FFF
 """The bits of a number that matrix units leave out."""
@@ -61,25 +65,27 @@ def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Part
     device, shape, kind, layout
         As of `Method`.
     """
-    if not has_parted_products(device, shape, kind):
+    if not pays(device.capabilities, shape, kind):
         return None
     patches = 0 if _goes_by_phases(shape) else shape.window.taps[0]
-    seen = shape.depth if patches else shape.channels
-    written = prod(shape.result) if patches else shape.height * shape.width
-    uses = shape.depth * shape.filters * prod(shape.result) // max(1, written * seen)
-    products = shape.images * prod(shape.result) * shape.depth * shape.filters
-    if shape.depth < PART or shape.filters < _FEWEST_FILTERS:
-        return None
-    if uses < _FEWEST_USES or products < _FEWEST_PRODUCTS:
-        return None
     return Parted(device, shape, kind, layout, None, "given", patches=patches, rows=True)
 
 
-def has_parted_products(device: Device, shape: Geometry, kind: DType) -> bool:
-    """Whether a device has instructions and copies for products of parts, and there are some."""
-    can, alone = device.capabilities, kind is float32 and shape.groups == 1
-    units = "wgmma.tf32" in can.matrix_units and "tensor" in can.async_copy
-    return alone and units and 0 not in (*shape.result, shape.images, shape.filters)
+def pays(capabilities: Capabilities, shape: Geometry, kind: DType) -> bool:
+    """Whether a device has instructions and copies for products of parts, and they pay."""
+    units = "wgmma.tf32" in capabilities.matrix_units and "tensor" in capabilities.async_copy
+    if kind is not float32 or shape.groups > 1 or not units:
+        return False
+    strided, places = shape.window.stride != (1, 1), shape.images * prod(shape.result)
+    copied = shape.images * shape.height * shape.width * shape.channels
+    if not _goes_by_phases(shape):
+        copied = places * shape.depth
+    products = float(places * shape.depth * shape.filters)
+    uses = _FEWEST_OF_STRIDES if strided else _FEWEST_USES
+    plain = shape.window.count == 1 and not strided
+    fewest = _FEWEST_PRODUCTS if plain else _FEWEST_WITH_TAPS
+    deep = shape.depth >= _FEWEST_DEPTH and shape.filters >= _FEWEST_FILTERS
+    return deep and products >= max(fewest, uses * copied)
 
 
 def _goes_by_phases(shape: Geometry) -> bool:

@@ -8,7 +8,7 @@ seen as (N, C, H, W), however they lie.
 from __future__ import annotations
 
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.conv.direct.parted import high_part
@@ -92,6 +92,10 @@ class Tiles(NamedTuple):
         return image, row, inside - row * self.across
 
 
+_CHANNELS: Final = 8
+"""Of a workgroup that makes parts: a sector of memory each, of tiles that lie side by side."""
+
+
 class TilePlan(NamedTuple):
     """How workgroups transform tiles, a constant of kernels.
 
@@ -118,6 +122,10 @@ class TilePlan(NamedTuple):
     def own(self, channels: kl.Scalar) -> Any:
         """This work-item's tile, its channel, and whether it has one."""
         item, group = kl.local_id(0), kl.group_id(0)
+        if self.part:
+            each, chunks = kl.local_size(0) // _CHANNELS, kl.cdiv(channels, _CHANNELS)
+            tile = group // chunks * each + item // _CHANNELS
+            return tile, group % chunks * _CHANNELS + item % _CHANNELS, True
         if self.channels_fast:
             chunks = kl.cdiv(channels, kl.local_size(0))
             channel = group % chunks * kl.local_size(0) + item

@@ -5,26 +5,20 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Final
 
-from portable.conv.direct.parted import PART, doubled, has_parted_products, part_filters
+from portable.conv.direct.parted import PART, doubled, part_filters
 from portable.conv.tuning import parted_choices
 from portable.conv.winograd.kernels import TilePlan, transform_filters, transform_images
 from portable.conv.winograd.winograd import Winograd
 from portable.lang.launch.enqueued import enqueue
+from portable.lang.launch.geometry import groups
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import tiles_launch
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state
 
-_FEWEST: Final = 128
-"""Channels, and filters, from which on products take longer than what is written twice."""
-
-
-def suits(method: Winograd) -> bool:
-    """Whether products of parts pay for a convolution by Winograd's method."""
-    shape = method.shape
-    deep = shape.channels % PART == 0 and min(shape.channels, shape.filters) >= _FEWEST
-    return deep and has_parted_products(method.device, method.shape, method.kind)
+_ITEMS: Final = 256
+"""Of a workgroup, for eight channels each: a sector of memory, of tiles that lie side by side."""
 
 
 class PartedWinograd(Winograd):
@@ -60,9 +54,8 @@ class PartedWinograd(Winograd):
 
     def transform_images(self, x: Any, v: Any, first: int) -> None:
         """Transforms the blocks from tile `first` on, as many as `v` has."""
-        items = min(128, self.shape.channels)
-        many = v.shape[0] * self.block * -(-self.shape.channels // items)
-        launcher = transform_images[many * items, (items, 1, 1)]
+        count = v.shape[0] * self.block * self.shape.channels
+        launcher = transform_images[groups(count // _ITEMS), (_ITEMS, 1, 1)]
         tiles, padding = self.tiles_from(first), self.shape.window.padding
         enqueue(launcher, x, v, tiles, PLAN=self._parts_plan, PADDING=padding)
 
