@@ -89,10 +89,10 @@ def _unfolded(x: e.WorkItem, kernel: Kernel) -> e.Expression:
 # PoCL itself ends each round of a loop with barriers in one, but puts it before the last branch
 # where nothing follows what that branch skips: all work-items then go where the first one goes. A
 # barrier of ours at a round's end follows it. The step of a loop that counts stands there too, but
-# not where there is one round at most, which LLVM sees (of ``range(0, min(n, 8), 8)``). The same was seen of a branch with barriers that ends in a branch without one, so that its
-# sides end in one, and of loops without any in kernels with barriers, to which PoCL adds its own
-# where all work-items go round as often: there a fence, which work-items may reach apart, is
-# enough.
+# not where there is one round at most, as of ``range(0, min(n, 8), 8)``, which LLVM sees. The same
+# was seen of a branch with barriers that ends in a branch without one, so that its sides end in
+# one, and of loops without any in kernels with barriers, to which PoCL adds its own where all
+# work-items go round as often: there a fence, which work-items may reach apart, is enough.
 
 
 def meet_after_barriers(kernel: Kernel) -> Kernel:
