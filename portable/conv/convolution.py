@@ -43,7 +43,7 @@ def conv2d(
     workspace: ArrayT | None = None,
     **options: Unpack[Options],
 ) -> ArrayT:
-    """The correlation of images with filters, as networks have it, where the images live.
+    """The convolution of networks, a correlation of images with filters, on the images' device.
 
     ``out[n, k, y, z] = activation(scale[k] sum + bias[k] + residual[n, k, y, z])``, the sum over c,
     r, s of ``w[k, c, r, s] x[n, c, i, j]``, ``i = y stride + r dilation - padding``, `j` likewise.
@@ -123,7 +123,7 @@ def prepare(
     workspace: Any = None,
     **options: Unpack[Options],
 ) -> Convolution:
-    """A convolution for images of one shape: filters are transformed, workspace is there.
+    """A convolution prepared for images of one shape: filters transformed, workspace allocated.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Room(NamedTuple):
 def load_rows(
     x: kl.Array, chosen: tuple[Any, ...], count: kl.Scalar, values: kl.Array, SHAPE: Shape
 ) -> None:
-    """Samples into columns of `values`, zeros beyond `count`; `chosen`: in which order, from where."""
+    """Samples into columns of `values`, zeros beyond `count`; `chosen`: their order, and where."""
     order, first = chosen
     for r in kl.workgroup_range(SHAPE.rows):
         if r < count:

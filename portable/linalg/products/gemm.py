@@ -85,7 +85,7 @@ def gemm(
     out: ArrayT | None = None,
     **options: Unpack[Options],
 ) -> ArrayT:
-    """``activation(alpha a @ b + beta c + bias)``, where `a` and `b` live.
+    """``activation(alpha a @ b + beta c + bias)``, on the device of `a` and `b`.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def prepare_gemm(
     activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
     **options: Unpack[Options],
 ) -> Callable[[], None]:
-    """The cheapest product of the same arrays again and again, as a function.
+    """A function that repeats the product of the same arrays at the least cost.
 
     The arguments are those of `gemm`, so that a call is prepared by changing its name.
 
