@@ -103,7 +103,7 @@ def scaled_matmul(
     precision: Literal["full", "fast"] = "full",
     out: ArrayT | None = None,
 ) -> ArrayT:
-    """The product of the rows of two matrices, each block of a row by a factor of its own.
+    """The product of quantised matrices, each block of a row with a factor of its own.
 
     What ``jax.nn.scaled_matmul`` gives: with ``s = K // K_a`` and ``t = K // K_b`` it is
     ``out[m, n] = sum over k of a[m, k] a_scales[m, k // s] b[n, k] b_scales[n, k // t]``.
