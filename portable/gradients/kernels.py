@@ -232,8 +232,8 @@ class AdjointLauncher:
         for number in range(len(adjoint.gathers)):
             self._gather(plan, number, given)
         groups = plan.items // prod(adjoint.kernel.workgroup)
-        copies = _copies(plan, adjoint.strips, groups, given.gradients)
-        launcher = plan.launcher
+        copied = _copied(plan, adjoint.strips, groups, given.gradients)
+        copies, launcher = tuple(x for x, _ in copied), plan.launcher
         if copies:
             groups, wide = len(copies[0]), adjoint.kernel.workgroup
             strips = self._adjoint.kernel(plan.dims, STRIPS, thrifty=plan.thrifty)
@@ -243,8 +243,7 @@ class AdjointLauncher:
         others = (None,) * (len(adjoint.gathers) + (adjoint.strips is not None))
         launcher(*given[:2], (*kept, *shares, *sizes, *(copies or others)), **given.constants)
         _add_sums(adjoint.shared, shares, given.gradients, plan.device)
-        into_copied = _copied(adjoint.strips, given.gradients) if copies else []
-        for x, into in zip(copies, into_copied, strict=True):
+        for x, into in copied:
             _add_rows[into.size](x, into.reshape(-1))
 
     def _heights(self, plan: _Plan, given: _Given) -> tuple[int, ...]:
@@ -329,24 +328,22 @@ def _add_rows(rows: kl.Array, out: kl.Array) -> None:
     out[i] = total
 
 
-def _copied(strips: Strips | None, gradients: Any) -> list[Any]:
-    """The arrays of gradients of which strips have copies."""
-    into = [x for x in flattened(gradients) if x is not None]
-    return [] if strips is None else [into[i] for i in strips.gradients]
-
-
-def _copies(plan: _Plan, strips: Strips | None, groups: int, gradients: Any) -> tuple[Any, ...]:
-    """Nought for each strip, where that costs less than atomic additions; nothing elsewhere."""
-    arrays, count = _copied(strips, gradients), plan.device.capabilities.compute_units
-    if strips is None or groups < count:
-        return ()
+def _copied(
+    plan: _Plan, strips: Strips | None, groups: int, gradients: Any
+) -> list[tuple[Any, Any]]:
+    """Nought for each strip, and the gradients to add it to; nothing where atomics cost less."""
+    if strips is None:
+        return []
+    given = [x for x in flattened(gradients) if x is not None]
+    arrays = [given[i] for i in strips.gradients]
+    count = min(groups, plan.device.capabilities.compute_units)
     saved = plan.items * strips.additions
     if saved < _FEWEST_SAVED or count * sum(x.size for x in arrays) > _DEAREST * saved:
-        return ()
+        return []
     views = [x for x in views_of(plan.device, arrays) if x is not None]
     if any(x.strides != contiguous_strides(x.shape, x.dtype.itemsize) for x in views):
-        return ()
-    return tuple(fill(plan.room((count, x.size), dtype(x.dtype)), 0) for x in arrays)
+        return []
+    return [(fill(plan.room((count, x.size), dtype(x.dtype)), 0), x) for x in arrays]
 
 
 @kernel

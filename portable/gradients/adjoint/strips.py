@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Final
 
 from portable.gradients.adjoint.gathers import within
