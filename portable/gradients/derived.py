@@ -186,7 +186,7 @@ class Derived(Kernel):
             self._dims,
             thrifty=thrifty,
             deterministic=deterministic,
-            strips=capabilities.workgroup_atomics,
+            workgroup_atomics=capabilities.workgroup_atomics,
         )
 
 

@@ -48,8 +48,15 @@ _MOST_KEPT: Final = 1 << 28
 _FEWEST_SAVED: Final = 1 << 14
 """Atomic additions that cost as much as it does to make copies of gradients, however small."""
 
-_DEAREST: Final = 4
-"""Elements of copies that cost as much as an atomic addition."""
+_DEAREST: Final = {True: 4.0, False: 0.25}
+"""Elements of copies that cost as much as an atomic addition, where one thread runs a workgroup and
+where many do."""
+
+_BESIDE: Final = 2048
+"""Work-items that run side by side on a unit of a GPU."""
+
+_FEW_ROWS: Final = 16
+"""Rows that a work-item each adds up for an element."""
 
 _WIDEST: Final = 1024
 _LARGE: Final = 512
@@ -244,7 +251,8 @@ class AdjointLauncher:
         launcher(*given[:2], (*kept, *shares, *sizes, *(copies or others)), **given.constants)
         _add_sums(adjoint.shared, shares, given.gradients, plan.device)
         for x, into in copied:
-            _add_rows[into.size](x, into.reshape(-1))
+            rows = x if groups <= _FEW_ROWS else reduce(x, axis=0).reshape(1, into.size)
+            _add_rows[into.size](rows, into.reshape(-1))
 
     def _heights(self, plan: _Plan, given: _Given) -> tuple[int, ...]:
         """How much each work-item keeps at most, as a run of the kernel tells, or told before."""
@@ -336,9 +344,12 @@ def _copied(
         return []
     given = [x for x in flattened(gradients) if x is not None]
     arrays = [given[i] for i in strips.gradients]
-    count = min(groups, plan.device.capabilities.compute_units)
+    capabilities = plan.device.capabilities
+    one_thread = capabilities.workgroup_atomics
+    beside = 1 if one_thread else max(1, _BESIDE * groups // plan.items)
+    count = min(groups, capabilities.compute_units * beside)
     saved = plan.items * strips.additions
-    if saved < _FEWEST_SAVED or count * sum(x.size for x in arrays) > _DEAREST * saved:
+    if saved < _FEWEST_SAVED or count * sum(x.size for x in arrays) > _DEAREST[one_thread] * saved:
         return []
     views = [x for x in views_of(plan.device, arrays) if x is not None]
     if any(x.strides != contiguous_strides(x.shape, x.dtype.itemsize) for x in views):

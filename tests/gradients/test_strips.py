@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from tests.gradients import test_loops as loops
 from tests.gradients.field import layer_norm, numbers
 from tests.support.differences import assert_gradients, small_strips
 
-DEVICES = ["cpu:native", "simulator:native-cpu"]
+ONE_THREAD = ["cpu:native", "simulator:native-cpu"]
+"""Devices on which one thread runs a workgroup."""
 
 
 @pt.kernel
@@ -62,8 +64,10 @@ CASES: dict[str, tuple[Any, Any, tuple[Any, ...], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("where", DEVICES)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "where"),
+    [*product(CASES, ONE_THREAD), ("meeting", "simulator:h200"), ("tiles", "simulator:mi300")],
+)
 def test_beside_differences(case: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, key, args, constants = CASES[case]
     launched = strips_launched(monkeypatch)

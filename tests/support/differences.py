@@ -19,7 +19,10 @@ _STEP = 1e-6
 @contextmanager
 def small_strips() -> Iterator[None]:
     """Has processors add to copies of gradients even where that does not pay."""
-    with patch.object(kernels, "_FEWEST_SAVED", 0), patch.object(kernels, "_DEAREST", 1 << 40):
+    with (
+        patch.object(kernels, "_FEWEST_SAVED", 0),
+        patch.object(kernels, "_DEAREST", {True: 1e9, False: 1e9}),
+    ):
         yield
 
 

@@ -164,7 +164,7 @@ def adjoint_of(
     *,
     thrifty: bool = False,
     deterministic: bool = False,
-    strips: bool = False,
+    workgroup_atomics: bool = False,
 ) -> Adjoint:
     """The adjoint of a kernel that the front end gave.
 
@@ -179,15 +179,15 @@ def adjoint_of(
         Whether long loops keep little, and are run once more.
     deterministic : bool
         Whether sums that depend on the order of work-items are refused.
-    strips : bool
-        Whether there shall be `Strips`, too.
+    workgroup_atomics : bool
+        As `Capabilities` says.
 
     Raises
     ------
     KernelError
         With the line of what has no gradient.
     """
-    how = _How(dims, thrifty, deterministic, strips)
+    how = _How(dims, thrifty, deterministic, workgroup_atomics)
     return _Assembly(kernel, gradients, how, Names(kernel)).made()
 
 
@@ -198,7 +198,7 @@ class _How:
     dims: int
     thrifty: bool
     deterministic: bool
-    strips: bool
+    workgroup_atomics: bool
 
 
 def _refuse_sums(body: s.Block) -> None:
@@ -286,7 +286,7 @@ class _Assembly:
         steady = measure is not None and not any(
             isinstance(x, s.Load) for x in all_statements(measure.body)
         )
-        strips = self._in_strips(inner, shares) if self.how.strips else None
+        strips = self._in_strips(inner, shares)
         return Adjoint(kernel, measure, kept, gathers, tuple(shared), bool(sizes), steady, strips)
 
     def _sizes(self) -> tuple[e.Variable, ...]:
@@ -481,7 +481,8 @@ class _Assembly:
 
     def _in_strips(self, inner: Kernel, shares: Sequence[Array]) -> Strips | None:
         """The adjoint in strips, where atomic additions are left."""
-        counts = additions(inner.body, [x.array for x in self.gradients])
+        arrays = [x.array for x in self.gradients]
+        counts = additions(inner, arrays, any_element=self.how.workgroup_atomics)
         if not counts:
             return None
         sizes, dims = self._sizes(), max(self.dims, self.flat.dimensions)

@@ -1,8 +1,10 @@
 """Workgroups that run many others in turn, and add to copies of gradients that are theirs alone.
 
-Atomic additions between threads cost a processor ten times as much as others do. Where one thread
-runs a workgroup, as many workgroups are launched as there are threads. Each goes through a strip of
-the kernel's own ones and adds to its copy of an array of gradients; the copies are added up later.
+Atomic additions between threads cost a processor ten times as much as others do, and a GPU many
+times if all workgroups add to the same elements. As many workgroups are then launched as run side
+by side. Each goes through a strip of the kernel's own ones and adds to its copy of an array of
+gradients, plainly where its work-items add to elements of their own or one thread runs them all;
+the copies are added up later.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Final
 
 from portable.gradients.adjoint.gathers import within
 from portable.gradients.adjoint.names import Names
+from portable.gradients.adjoint.own_elements import own_in_workgroup
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import (
@@ -28,19 +31,24 @@ _ROUNDS: Final = 8
 """What a loop whose rounds nobody knows is taken to have."""
 
 
-def additions(body: s.Block, arrays: Sequence[Array]) -> dict[Array, int]:
-    """The arrays to which a body only adds atomically, and how often each work-item may.
+def additions(kernel: Kernel, arrays: Sequence[Array], *, any_element: bool) -> dict[Array, int]:
+    """The arrays to which an adjoint only adds atomically, and how often each work-item may.
 
     Parameters
     ----------
-    body : Block
-        Of an adjoint.
+    kernel : Kernel
+        The adjoint.
     arrays : sequence of Array
         Those of gradients.
+    any_element : bool
+        Whether work-items of one workgroup may add to the same element.
     """
-    other = {y for x in all_statements(body) if not _is_addition(x) for y in x.touched()}
+    other = {y for x in all_statements(kernel.body) if not _is_addition(x) for y in x.touched()}
     counts = dict.fromkeys(arrays, 0)
-    _count(body, 1, counts)
+    _count(kernel.body, 1, counts)
+    if not any_element:
+        own = own_in_workgroup(kernel)
+        counts = {x: n for x, n in counts.items() if x in own}
     return {x: n for x, n in counts.items() if n and x not in other}
 
 
@@ -95,6 +103,7 @@ class _Strips:
         self._kind: Final = kernel.index_type
         self._sizes: Final = sizes
         self._copies: Final = copies
+        self._own: Final = own_in_workgroup(kernel)
         self._names: Final = names
         self._made: list[s.Statement] = []
         self._words: dict[tuple[str, int], e.Expression] = {}
@@ -153,9 +162,18 @@ class _Strips:
 
         made = map_operands(x, lambda y: map_expression(y, place))
         if isinstance(made, s.Atomic) and made.array in self._copies:
-            index = (self._strip(), self._number(made))
-            made = replace(made, array=self._copies[made.array], index=index, scope="workgroup")
+            return self._added(made)
         return (made,)
+
+    def _added(self, x: s.Atomic) -> s.Block:
+        """An addition to a copy, a plain one to elements of the work-item's own."""
+        array, index = self._copies[x.array], (self._strip(), self._number(x))
+        if x.array not in self._own:
+            return (replace(x, array=array, index=index, scope="workgroup"),)
+        assert x.value is not None
+        before = self._names.variable("sum", x.value.type)
+        total = e.Binary("add", before, x.value)
+        return s.Load(before, array, index, x.loc), s.Store(array, index, total, x.loc)
 
     def _number(self, x: s.Atomic) -> e.Expression:
         """The number of an element, in C order."""
