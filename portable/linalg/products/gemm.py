@@ -34,7 +34,7 @@ from portable.interchange.libraries import (
     is_other,
 )
 from portable.lang.function import Function, settled
-from portable.lang.launch.again import Calls, remembered
+from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import attempted, enqueue, repeated
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
@@ -152,10 +152,10 @@ def gemm(
         (alpha, beta),
         (beta != 0, function, *options.items()),
     )
-    return remembered(_CALLS, arrays, out, call_key, factors, recent_state(), _made)  # type: ignore[no-any-return]
+    return cached_call(_CALLS, arrays, out, call_key, factors, recent_state(), _made)  # type: ignore[no-any-return]
 
 
-_CALLS: Final = Calls(alike=((0, 1), (2, 4)))
+_CALLS: Final = CallTraits(alike=((0, 1), (2, 4)))
 
 
 def prepare_gemm(
