@@ -88,7 +88,7 @@ def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) 
     _summed(device, parts, space.permute_dims(parts, (0, 1, 3, 2)), chain, gram)
     items = 1 if device.capabilities.single_work_items else _ITEMS
     reflector_triangles[(BLOCK, blocks, count), (items, 1, 1)](gram, factors, triangles)
-    changes = gemm(triangles, parts)
+    changes = gemm(triangles, parts, out=device.empty(parts.shape, kind))
     unit = max(BLOCK, chain)
     step = unit * -(-rows // (unit * _SHAPES))
     shares = device.empty((count, BLOCK, int(x.shape[2])), kind)
@@ -105,10 +105,18 @@ def _summed(device: Device, a: Any, b: Any, chain: int, out: Any) -> None:
     """``a @ b``, whose sums are added up in parts of so many terms."""
     space, (*lead, m, k), n = device.namespace(), (int(x) for x in a.shape), int(b.shape[-1])
     parts, axes = k // chain, range(len(lead))
+    if parts <= _PARTS_ALONE:
+        for start in range(0, k, chain):
+            left, right = a[..., start : start + chain], b[..., start : start + chain, :]
+            if start == 0:
+                gemm(left, right, out=out)
+            else:
+                gemm(left, right, beta=1, c=out, out=out)
+        return
     left = space.reshape(a, (*lead, m, parts, chain))
     left = space.permute_dims(left, (len(lead) + 1, *axes, len(lead), len(lead) + 2))
     right = space.reshape(b, (*lead, parts, chain, n))
     right = space.permute_dims(right, (len(lead), *axes, len(lead) + 1, len(lead) + 2))
-    sums = gemm(left, right)
+    sums = gemm(left, right, out=device.empty((parts, *lead, m, n), dtype(a.dtype)))
     count = prod(int(x) for x in out.shape)
     gemm_sums[count, _ITEMS](sums, 1.0, 0.0, None, None, out, ACTIVATION=keep)
