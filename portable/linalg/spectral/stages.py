@@ -22,7 +22,7 @@ from portable.linalg.spectral.reductions import (
     reduced_to_bidiagonal,
     reduced_to_tridiagonal,
 )
-from portable.linalg.spectral.reflections import reflect, whole_rows
+from portable.linalg.spectral.reflections import reflect, strip_of, whole_rows
 
 _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
@@ -183,8 +183,10 @@ def _lead_back(
     count, rows, columns = (int(x) for x in out.shape)
     rows, columns = (columns, rows) if turned else (rows, columns)
     parts = 2 if kind.is_complex else 1
-    x = device.empty((count, whole_rows(device, parts * rows), columns), kind.real)
+    strip = strip_of(device, columns, kind.real)
+    width = -(-columns // strip) * strip
+    x = device.empty((count, whole_rows(device, parts * rows), width), kind.real)
     height = int(x.shape[1]) // parts
-    spread[(columns, height, count), _TILE](vectors, by.phases, x, n, REVERSED=reverse)
+    spread[(width, height, count), _TILE](vectors, by.phases, x, n, REVERSED=reverse)
     reflect(device, by.vectors, by.factors, x, by.first)
     collect[(columns, rows, count), _TILE](x, out, TRANSPOSED=turned)
