@@ -355,7 +355,8 @@ def product_with_factors(
     b: Any,
     factors: tuple[Any, Any],
     out: Any,
-    precision: Precision | Literal["blocks"] = "full",
+    precision: Precision = "full",
+    block: int = 0,
 ) -> None:
     """Puts into `out` ``factors[0] * (a @ b) * factors[1]``, on its way to memory.
 
@@ -364,15 +365,17 @@ def product_with_factors(
     a, b : array
         As in `gemm`.
     factors : (array, array)
-        Of float32, of shapes that broadcast to (..., M, 1) and (..., 1, N); with "blocks" of those
-        that `gemm_tiles` has.
+        Of float32, of shapes that broadcast to (..., M, 1) and (..., 1, N); where a
+        `block` is given of those that `gemm_tiles` has.
     out : array, shape (..., M, N)
         The result; its dtype may be any that `gemm` gives of operands like these.
     precision : str
-        As in `gemm`; "blocks": each block of the sum has factors of its own.
+        As in `gemm`.
+    block : int
+        Products of a sum that have factors together, a divisor of `BLOCK`; 0: all of a row.
     """
     given = _Given(None, a, b, factors, None, None, out)
-    wanted = Wanted(False, keep, None, "auto", precision)
+    wanted = Wanted(False, keep, None, "auto", precision, block)
     _, plan = _checked(given, wanted)
     if 0 not in plan.shape:
         _run(*_in_rows(plan, given, out, wanted))
