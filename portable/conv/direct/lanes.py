@@ -154,8 +154,8 @@ class Lanes(Method):
 
     def _count(self, blocks: RowBlocks) -> int:
         """Blocks of all images and groups, each of a part of the filters."""
-        shape = self.shape
-        return shape.images * -(-self._rows[0] // blocks.rows) * shape.groups * blocks.parts
+        down = -(-self._rows[0] // blocks.rows)
+        return int(self.shape.images * down * self.shape.groups * blocks.parts)
 
     def _tiles(self) -> list[LanePlan]:
         """Tiles of filters by vectors whose sums fill the registers, or most of them."""
