@@ -213,10 +213,12 @@ FAMILIES: Final[dict[str, Callable[[Random], Case]]] = {
     "functions": _functions,
     "names": lambda random: Case(random_names(random), _check_names),
     "adjoints": lambda random: Case(random_adjoint(random), _check_adjoints),
+    "shuffles": lambda random: Case(random_adjoint(random, shuffles=True), _check_adjoints),
 }
 """Of scalars of each work-item; of vectors and complex numbers; of work-items that meet; of
 branches and loops around barriers; of tiles copied and multiplied; of functions that round; of
-names whose sources change; of floats whose gradients are those of finite differences."""
+names whose sources change; of floats whose gradients are those of finite differences, and of those
+that sub-groups exchange."""
 
 PROGRAMS: Final[dict[str, Callable[[Random], Case]]] = {"arrays": _arrays}
 """Of functions of arrays."""
