@@ -53,7 +53,8 @@ def _emit(builder: Builder, word: str, x: Any, argument: Any = None) -> Any:
     if lacks_shuffles(builder):
         return _by_local_memory(builder, op, value, index)
     var = builder.bind(op, value.type)
-    builder.emit(s.SubGroup(var, op, value.expr, index and index.expr, builder.location))
+    taken = None if index is None else index.expr
+    builder.emit(s.SubGroup(var, op, value.expr, taken, builder.location))
     return Value(var)
 
 
