@@ -36,7 +36,7 @@ def conv2d_input_gradient(
     out: Any = None,
     **options: Unpack[Options],
 ) -> Any:
-    """The gradient of a loss by the images of `conv2d`, from that by its results.
+    """The gradient of a loss by the images of `conv2d`, given its gradient by the results.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def conv2d_weight_gradient(
     out: Any = None,
     **options: Unpack[Options],
 ) -> Any:
-    """The gradient of a loss by the filters of `conv2d`, from that by its results.
+    """The gradient of a loss by the filters of `conv2d`, given its gradient by the results.
 
     Parameters
     ----------

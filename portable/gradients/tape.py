@@ -32,7 +32,7 @@ from portable.primitives import copy
 
 
 class Tape:
-    """Takes down launches of kernels and operations, for the gradient of what they lead to.
+    """Records launches of kernels and operations, to differentiate what they compute.
 
     It sees launches by ``kernel[...](...)``, the functions of `portable.primitives`, `gemm`,
     convolutions, and those of `portable.array` and `portable.linalg` that have a rule. What else of

@@ -292,7 +292,7 @@ def shifted(launch: Launch, shifts: Sequence[int]) -> Launch:
 
 @dataclass(frozen=True, slots=True)
 class _Shifted:
-    """What `shifted` gives."""
+    """The result of `shifted`."""
 
     launch: Launch
     shifts: tuple[int, ...]

@@ -108,7 +108,7 @@ class Atomics:
         pointer = self._memory.addresses.pointer(x.array, x.index)
         given = [None if y is None else self._given(x.array, y) for y in (x.value, x.expected)]
         value, expected = given
-        if x.array.space == "local":
+        if x.array.space == "local" or x.scope == "workgroup":
             old = self._plain(x, pointer, value, expected)
         else:
             old = self._atomic(x, pointer, value, expected)
