@@ -19,7 +19,7 @@ from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
 from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
 from portable.lang.function import Function, settled
-from portable.lang.launch.again import Calls, remembered
+from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import repeated
 from portable.linalg.base.operands import common_dtype, same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
@@ -27,7 +27,7 @@ from portable.namespace import device_of_arrays, elsewhere, on_device
 from portable.tune.table import recent_state, state
 from portable.typing import ArrayT
 
-_CALLS: Final = Calls(alike=((4, 5),), written=(3,), whole=True)
+_CALLS: Final = CallTraits(alike=((4, 5),), written=(3,), whole=True)
 
 
 @takes_other_libraries
@@ -110,7 +110,7 @@ def conv2d(
         return work()  # type: ignore[no-any-return]
     function = None if activation is None else settled(activation)
     arrays, call_key = (x, w, bias, workspace, residual), (function, *options.items())
-    return remembered(_CALLS, arrays, out, call_key, (), recent_state(), work)  # type: ignore[no-any-return]
+    return cached_call(_CALLS, arrays, out, call_key, (), recent_state(), work)  # type: ignore[no-any-return]
 
 
 def prepare(

@@ -26,7 +26,7 @@ from portable.lang.arguments.structs import flattened
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import all_statements
 from portable.lang.kernel import Kernel
-from portable.lang.launch.filling import owners_of
+from portable.lang.launch.packing import owners_of
 from portable.namespace import device_of, elsewhere, synchronize
 from portable.primitives import copy
 

@@ -34,7 +34,7 @@ from portable.interchange.libraries import (
     is_other,
 )
 from portable.lang.function import Function, settled
-from portable.lang.launch.again import Calls, remembered
+from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import attempted, enqueue, repeated
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
@@ -152,10 +152,10 @@ def gemm(
         (alpha, beta),
         (beta != 0, function, *options.items()),
     )
-    return remembered(_CALLS, arrays, out, call_key, factors, recent_state(), _made)  # type: ignore[no-any-return]
+    return cached_call(_CALLS, arrays, out, call_key, factors, recent_state(), _made)  # type: ignore[no-any-return]
 
 
-_CALLS: Final = Calls(alike=((0, 1), (2, 4)))
+_CALLS: Final = CallTraits(alike=((0, 1), (2, 4)))
 
 
 def prepare_gemm(
@@ -344,8 +344,7 @@ def product_with_factors(
     b: Any,
     factors: tuple[Any, Any],
     out: Any,
-    precision: Precision = "full",
-    block: int = 0,
+    precision: Precision | Literal["blocks"] = "full",
 ) -> None:
     """Puts into `out` ``factors[0] * (a @ b) * factors[1]``, on its way to memory.
 
@@ -354,17 +353,15 @@ def product_with_factors(
     a, b : array
         As in `gemm`.
     factors : (array, array)
-        Of float32, of shapes that broadcast to (..., M, 1) and (..., 1, N); where a
-        `block` is given of those that `gemm_tiles` has.
+        Of float32, of shapes that broadcast to (..., M, 1) and (..., 1, N); with "blocks" of those
+        that `gemm_tiles` has.
     out : array, shape (..., M, N)
         The result; its dtype may be any that `gemm` gives of operands like these.
     precision : str
-        As in `gemm`.
-    block : int
-        Products of a sum that have factors together, a divisor of `BLOCK`; 0: all of a row.
+        As in `gemm`; "blocks": each block of the sum has factors of its own.
     """
     given = _Given(None, a, b, factors, None, None, out)
-    wanted = Wanted(False, keep, None, "auto", precision, block)
+    wanted = Wanted(False, keep, None, "auto", precision)
     _, plan = _checked(given, wanted)
     if 0 not in plan.shape:
         _run(*_in_rows(plan, given, out, wanted))
