@@ -224,7 +224,7 @@ def launches(
 
 
 class Asked(NamedTuple):
-    """What the ways of a product are told: the arguments of `launches`."""
+    """What is asked of the ways of a product: the arguments of `launches`."""
 
     device: Device
     kind: DType

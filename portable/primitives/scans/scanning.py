@@ -211,7 +211,7 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
 
 
 class Asked(NamedTuple):
-    """What the ways of a scan are told: the arguments of `scanned`."""
+    """What is asked of the ways of a scan: the arguments of `scanned`."""
 
     recipe: Recipe
     x: Any
