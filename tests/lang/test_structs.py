@@ -286,6 +286,42 @@ def test_launches_with_structs_are_recognised() -> None:
             launcher(Points(longer, []), Shift(1))
 
 
+@dataclass(frozen=True)
+class Step:
+    by: float
+
+
+@pt.kernel
+def add_step(x: kl.Array, *, STEP: Step) -> None:
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        x[i] = x[i] + STEP.by
+
+
+@pytest.mark.needs_processor
+def test_constants_that_are_structs_made_anew_are_recognised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pt.use("cpu"):
+        x = np.zeros(4, np.float32)
+        launcher: Launcher = add_step[4]
+        for _ in range(6):
+            launcher(x, STEP=Step(2))
+        resolved = []
+        monkeypatch.setattr(
+            Launcher,
+            "_resolve",
+            lambda *given, resolve=Launcher._resolve: resolved.append(0) or resolve(*given),
+        )
+        launcher(x, STEP=Step(2))
+        assert not resolved
+        launcher(x, STEP=Step(3))
+        launcher(x, STEP=Step(2.5))
+        launcher(x, STEP=Step(2.0))
+    assert len(resolved) == 3
+    np.testing.assert_array_equal(x, [21.5] * 4)
+
+
 def test_structs_in_source() -> None:
     x = np.zeros(4, np.float32)
     in_c = [d for d in pt.devices() if d.capabilities.dialect in ("opencl", "cuda", "hip")]

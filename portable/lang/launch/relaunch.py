@@ -212,10 +212,10 @@ class Text(Names):
         """The same number."""
         self._same.append(f"{x} == {self.named(given)}")
 
-    def _does_the_same(self, x: str, function: str, given: FunctionType) -> str:
-        """A function that finds what it names as it was: it may do something else by now."""
+    def _does_the_same(self, x: str, text: str, given: object) -> str:
+        """A constant of the same key: a function may find something else in its names by now."""
         self.values |= {"key_of": constant_key, f"{x}_key": constant_key(given)}
-        return f"key_of({function}) == {x}_key"
+        return f"key_of({text}) == {x}_key"
 
     def require_array(self, x: str, code: ViewCode, view: ArrayView) -> None:
         """An array of the same type, layout, writability and alignment."""
@@ -248,6 +248,8 @@ class Text(Names):
         if isinstance(given, FunctionType):
             return self._does_the_same(x, text, given)
         self.values[x] = given
+        if is_composite(type(given)):  # operations make structs of plans anew in each call
+            return f"({text} is {x} or {self._does_the_same(x, text, given)})"
         if type(given) is not int:
             return f"{text} is {x}"
         return f"(({x}_now := {text}) is {x} or type({x}_now) is int and {x}_now == {x})"
