@@ -100,9 +100,10 @@ LATER = """
 import sys
 import portable
 
-assert "portable.array" not in sys.modules
+assert not {"portable.array", "portable.linalg"} & set(sys.modules)
 assert {"fuse", "use"} <= set(dir(portable))
 assert portable.array.concat
+assert portable.linalg.gemm
 assert portable.numerics.interp
 assert portable.fuse.__module__ == "portable.array.fuse"
 """

@@ -21,8 +21,8 @@ from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array
 from portable.lang.kernel import Kernel
 from portable.lang.launch.definition import Parameters
-from portable.lang.launch.filling import owners_of
 from portable.lang.launch.launchable import Launchable
+from portable.lang.launch.packing import owners_of
 from portable.lang.tiles import lower
 from portable.system.files import fork_safe_lock
 

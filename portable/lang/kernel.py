@@ -38,10 +38,10 @@ from portable.lang.launch.definition import (
     interpreted_arguments,
     written_positions,
 )
-from portable.lang.launch.filling import owners_of
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
+from portable.lang.launch.packing import owners_of
 from portable.lang.passes.delays import perturbation
 from portable.namespace import device_of, elsewhere, view_on
 from portable.profiling.timeline import on_host
