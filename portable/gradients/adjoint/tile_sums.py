@@ -19,6 +19,7 @@ from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.cells import jumps
 from portable.gradients.adjoint.memory import unravelled
 from portable.gradients.adjoint.names import Names, is_float, zero
+from portable.gradients.adjoint.own_elements import resolved
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import (
@@ -194,21 +195,11 @@ class TileSums:
         return _Counter(x.var, int(bounds[0] or 0), int(bounds[1] or 0))
 
     def _number(self, x: e.Expression) -> float | None:
-        return constant_of(self._resolved(x))
-
-    def _resolved(self, x: e.Expression) -> e.Expression:
-        """An integer in terms of places, parameters and counters."""
-        for _ in range(16):
-            if names_in(x).isdisjoint(self._values):
-                break
-            x = map_expression(
-                x, lambda y: self._values.get(y.name, y) if isinstance(y, e.Variable) else y
-            )
-        return x
+        return constant_of(resolved(x, self._values))
 
     def _part(self, x: e.Expression, inside: set[str]) -> tuple[_Term | None, int, int] | None:
         """The term that an index is, its sign and what is added."""
-        sums = _linear(self._resolved(x))
+        sums = _linear(resolved(x, self._values))
         if sums is None:
             return None
         offset = sums.pop(None, 0)
@@ -497,7 +488,7 @@ class TileSums:
         """By how much a load's address grows with each term."""
         total: dict[_Term | None, int] = {}
         for part, stride in zip(x.index, strides, strict=True):
-            for term, factor in (_linear(self._resolved(part)) or {}).items():
+            for term, factor in (_linear(resolved(part, self._values)) or {}).items():
                 total[term] = total.get(term, 0) + factor * stride
         return total
 
