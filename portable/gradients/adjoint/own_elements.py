@@ -38,6 +38,9 @@ def own_in_workgroup(kernel: Kernel) -> frozenset[Array]:
     )
 
 
+Term = tuple[str, int] | str
+"""A place along a dimension, or a name."""
+
 _Words = set[tuple[str, int] | None]
 
 
@@ -161,3 +164,38 @@ def _shared(x: e.Expression) -> bool:
     return all(
         isinstance(y, e.Const | e.Extent | e.Binary | e.Unary | e.Cast) for y in subexpressions(x)
     )
+
+
+def linear(x: e.Expression) -> dict[Term | None, int] | None:
+    """An integer as a sum of places and names with factors, and a number under None."""
+    match x:
+        case e.Const():
+            return {None: int(x.value)}
+        case e.Variable():
+            return {x.name: 1}
+        case e.WorkItem(word="local_id" | "global_id"):
+            return {(x.word, x.dim): 1}
+        case e.Cast() if not isinstance(x.type, Vector) and x.type.is_integer:
+            return linear(x.x)
+        case e.AssumeUniform():
+            return linear(x.x)
+        case e.Binary(op="add" | "sub" | "mul"):
+            return _combined(x.op, linear(x.x), linear(x.y))
+        case _:
+            return None
+
+
+def _combined(
+    op: str, a: dict[Term | None, int] | None, b: dict[Term | None, int] | None
+) -> dict[Term | None, int] | None:
+    if a is None or b is None:
+        return None
+    if op == "mul":
+        if a.keys() - {None}:
+            a, b = b, a
+        if a.keys() - {None}:
+            return None
+        return {term: factor * a.get(None, 0) for term, factor in b.items()}
+    sign = 1 if op == "add" else -1
+    total = {term: a.get(term, 0) + sign * b.get(term, 0) for term in a.keys() | b.keys()}
+    return {term: factor for term, factor in total.items() if factor or term is None}
