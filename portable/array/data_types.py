@@ -16,6 +16,8 @@ from portable.primitives.base.operands import KINDS, in_single, kind_of, promote
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.work import common_type
 
+__all__ = ["__array_namespace_info__", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
+
 
 def _given(x: Any) -> DType:
     return x.dtype if isinstance(x, Storage) else dtypes.dtype(x)
@@ -190,7 +192,7 @@ class Information:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
-        """The device that creation functions use unless told otherwise."""
+        """The default device of creation functions."""
         return device_for(None)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:

@@ -15,14 +15,12 @@ from portable.gradients.adjoint.host_values import run_on_host
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import CompositeSpec, Specialisation
 from portable.lang.function import Marked
-from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel as KernelIR
-from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array
 from portable.lang.kernel import Kernel
 from portable.lang.launch.definition import Parameters
-from portable.lang.launch.filling import owners_of
 from portable.lang.launch.launchable import Launchable
+from portable.lang.launch.packing import owners_of
 from portable.lang.tiles import lower
 from portable.system.files import fork_safe_lock
 
@@ -66,7 +64,12 @@ class Needs(Exception):  # noqa: N818 - no error: a launch has to do more first
 
 MAIN: Final = -1
 MEASURE: Final = -2
-_PARTS: Final = {MAIN: ("adjoint", "kept"), MEASURE: ("kept", "counts")}
+STRIPS: Final = -3
+_PARTS: Final = {
+    MAIN: ("adjoint", "kept"),
+    MEASURE: ("kept", "counts"),
+    STRIPS: ("adjoint", "kept"),
+}
 
 
 class Way(NamedTuple):
@@ -80,8 +83,8 @@ class Derived(Kernel):
     """A kernel whose IR is made from another one's.
 
     It takes three tuples: the arguments, their gradients, and what belongs to the part that it is:
-    of the adjoint itself the arrays of what is kept and None for each gather that was launched, of
-    the measurement the counts, of a gather the sizes of the ndrange.
+    of the adjoint itself the arrays of what is kept and None for each gather that was launched and
+    for strips that were not, of the measurement the counts, of a gather the sizes of the ndrange.
     """
 
     def __init__(
@@ -129,6 +132,9 @@ class Derived(Kernel):
         elif self._part == MAIN:
             self._refuse_early(adjoint, wanted)
             made = adjoint.kernel
+        elif self._part == STRIPS:
+            assert adjoint.strips is not None
+            made = adjoint.strips.kernel
         else:
             made = adjoint.gathers[self._part].kernel
         return replace(made, ragged=wanted.ragged) if wanted.ragged else made
@@ -138,7 +144,8 @@ class Derived(Kernel):
         given = wanted.parameters[2]
         assert isinstance(given, CompositeSpec)
         parts = (adjoint.kept, adjoint.shared, adjoint.gathers)
-        if len(given.items) == sum(map(len, parts)) + 3 * adjoint.sized:
+        others = 3 * adjoint.sized + (adjoint.strips is not None)
+        if len(given.items) == sum(map(len, parts)) + others:
             return
         owners, written = owners_of(wanted.parameters[:1]), frozenset[int]()
         if adjoint.measure is not None:
@@ -171,14 +178,21 @@ class Derived(Kernel):
         pairs = gradients_of(ir, names, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
         thrifty, deterministic = self._way
-        return adjoint_of(ir, restricted, self._dims, thrifty=thrifty, deterministic=deterministic)
+        return adjoint_of(
+            ir,
+            restricted,
+            self._dims,
+            thrifty=thrifty,
+            deterministic=deterministic,
+            workgroup_atomics=capabilities.workgroup_atomics,
+        )
 
 
 def in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
     """A kernel whose copies and matrix fragments are loads, stores and loops.
 
-    Sums over all work-items, which its adjoint has beside what it has, are made of shuffles only
-    where these can be trusted.
+    It has no sub-groups where shuffles cannot be trusted: its own go by local memory then, and so
+    do the sums over all work-items of its adjoint.
     """
     plain = replace(
         capabilities,
@@ -188,6 +202,6 @@ def in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
         vector_bytes=1,
     )
     made = lower(kernel, plain)
-    shuffles = any(isinstance(x, s.SubGroup) for x in all_statements(made.body))
-    trusted = shuffles or Fault.LOST_LANES not in capabilities.faults
-    return made if trusted else replace(made, sub_group_size=1)
+    if Fault.LOST_LANES in capabilities.faults:
+        return replace(made, sub_group_size=1)
+    return made

@@ -39,7 +39,7 @@ def fit(
     group: Group | None = None,
     **settings: Unpack[Settings],
 ) -> History:
-    """Trains a network where it lives; nothing but losses comes back to the host.
+    """Trains a network on its device; only losses come back to the host.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def _on_host(x: Any) -> Any:
 def agree(
     member: Member, model: Network, plan: Plan, x: Any, y: Any, validation: Validation
 ) -> None:
-    """Refuses a training that members were told different things of, on each of them.
+    """Refuses, on each member, a training that they were given different settings for.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ from portable.primitives.sorting import argsort
 
 
 class TopK(NamedTuple):
-    """What `topk` gives.
+    """The result of `topk`.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class Totals:
 
     @property
     def indexed(self) -> bool:
-        """Whether `each` is told positions."""
+        """Whether `each` takes positions."""
         return self.each is not None and arity(self.each) > 1
 
     @cached_property

@@ -7,6 +7,7 @@ same launches on them again.
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -48,7 +49,7 @@ def cached_plan(device: Device, key: Hashable, make: Callable[[], _Plan], size: 
     device : Device
         Where.
     key : hashable
-        What tells the plan from all others.
+        What identifies the plan.
     make : callable
         Makes it, with arrays of its own: a later call overwrites them.
     size : int
@@ -108,7 +109,7 @@ def room_for(device: Device, role: str, shape: tuple[int, int, int], kind: DType
     device : Device
         Where.
     role : str
-        What tells it from others that are used at the same time.
+        What identifies it among others that are used at the same time.
     shape : (int, int, int)
         Its extents.
     kind : DType
@@ -148,7 +149,8 @@ def _build_together(device: Device, work: Callable[[], object]) -> None:
         with suppress(PortableError), device.stream_scope():
             step()
 
-    with ThreadPoolExecutor(min(_MOST_THREADS, len(builder.steps) or 1)) as pool:
+    threads = min(_MOST_THREADS, os.cpu_count() or 1, len(builder.steps) or 1)
+    with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(build, builder.steps):
             pass
 
