@@ -326,7 +326,7 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
     Way(
         "winograd",
         "pack_filters convolve_blocks transform_filters transform_images multiply_many "
-        "transform_results",
+        "part_filters gemm_tiles transform_results",
         _by_winograd,
         lambda x: x.algorithm.startswith("winograd"),
     ),
