@@ -199,7 +199,8 @@ def test_as_other_devices_do_it(profile: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_panels_of_several_workgroups(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a GPU shares them, with races and endless waits looked for."""
-    monkeypatch.setattr(holding, "_ITEMS", (32,))
+    monkeypatch.setattr(holding, "_ITEMS", 32)
+    monkeypatch.setattr(holding, "_ALONE_BYTES", 0)
     device = portable.device("simulator:h200")
     for shape in ((2, 140, 18), (200, 20)):
         a = random(shape, dtype)

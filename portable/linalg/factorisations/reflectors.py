@@ -7,22 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
-from portable.linalg.factorisations.held_reflector_kernels import (
-    reflect_in_registers,
-    start_factor,
-)
-from portable.linalg.factorisations.holding import board_for, share_for
+from portable.linalg.factorisations.holding import Share, share_for
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import copied, turned, workspace
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflector_panel_kernels import (
     factor_columns,
 )
+from portable.linalg.factorisations.reflector_slice_kernels import reflect_slices, start_factor
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.tune.ways import Way, Ways
 
@@ -135,54 +133,55 @@ class Triangularisation(ABC):
 
 @dataclass(frozen=True)
 class _InRegisters(Triangularisation):
-    """By panels that registers hold.
+    """By panels whose columns registers hold, a slice of them a workgroup.
 
     Attributes
     ----------
+    share : Share
+        How columns are held.
     grams : array, shape (batch, wide, wide)
         Products of a block's reflectors.
-    board : array of u64
-        Where workgroups tell each other sums.
+    counts : array of i32, shape (batch * panels of all columns,)
+        How many slices of panels are done.
     """
 
+    share: Share
     grams: Any
-    board: Any
+    counts: Any
 
     @staticmethod
     def made(asked: Asked) -> _InRegisters:
         """That of matrices of a size."""
         common = _common(asked, _by_columns)
-        device, (batch, m, _), kind, _ = asked
-        wide = common[1].wide
+        device, (batch, m, n), kind, _ = asked
+        wide, share = common[1].wide, share_for(device, batch, m, kind)
+        assert share is not None
+        panels = -(-min(m, n) // wide) * -(-wide // share.panel)
         grams = workspace(device, batch, wide, wide, kind)
-        return _InRegisters(*common, grams, board_for(device, batch, m, kind))
+        return _InRegisters(*common, share, grams, device.empty((batch * panels,), kl.i32))
 
     def run(self) -> None:
         """Enqueues it."""
-        clear[int(self.board.shape[0]), _LINE](self.board)
+        clear[int(self.counts.shape[0]), _LINE](self.counts)
         super().run()
 
     def block(self, first: int, stop: int) -> None:
         """Makes the reflectors of a block by panels, of which each changes those after it."""
-        reflectors, (batch, m) = self.reflectors, self.work.shape[:2]
-        share = share_for(reflectors.device, int(batch), int(m) - first, reflectors.kind)
-        assert share is not None
-        panel, teams = share.holding.panel, share.teams(reflectors.device)
-
-        def make(start: int, last: int) -> None:
-            reflect_in_registers[groups(int(batch) * share.groups), share.holding.items](
-                self.work, reflectors.v, reflectors.t, self.board,
-                (start, last, start % reflectors.wide, share.groups),
-                HOLDING=share.holding, TEAMS=teams,
+        reflectors, (batch, m) = self.reflectors, (int(x) for x in self.work.shape[:2])
+        panel, wide = self.share.panel, reflectors.wide
+        can = reflectors.device.capabilities
+        for start in range(first, stop, panel):
+            last, holding = min(start + panel, stop), self.share.holding(m - start)
+            slices, number = -(-(last - start) // holding.columns), (start - first) // panel
+            teams = holding.items // can.sub_group_size if can.sub_group_size > 1 else 0
+            reflect_slices[groups(batch * slices), holding.items](
+                self.work, reflectors.v, reflectors.t, self.counts,
+                (start, last, start % wide, first // wide * -(-wide // panel) + number),
+                HOLDING=holding, TEAMS=teams,
             )  # fmt: skip
-
-        def near(start: int, last: int, following: int) -> None:
-            self.change(start, last, (last, following), 0)
-
-        def far(start: int, last: int, following: int) -> None:
-            self.change(start, last, (following, stop), 2)
-
-        look_ahead(reflectors.device, (first, stop), panel, make, (near, far))
+            if slices > 1:
+                self._factor(start, last)
+            self.change(start, last, (last, stop), 0)
         if stop - first > panel:
             self._factor(first, stop)
 
@@ -192,9 +191,9 @@ class _InRegisters(Triangularisation):
         Its inverse has these above the diagonal, and reciprocals on it (T. Joffrain et al.,
         "Accumulating Householder transformations, revisited", ACM Trans. Math. Softw. 32 (2006)).
         """
-        reflectors, width = self.reflectors, stop - first
+        reflectors, width, base = self.reflectors, stop - first, first % self.reflectors.wide
         v, gram = reflectors.v[:, first:, first:stop], self.grams[:, :width, :width]
-        t = reflectors.t[:, first:stop, :width]
+        t = reflectors.t[:, first:stop, base : base + width]
         multiplied(reflectors.device, gram, v, v, adjoint=True)
         start_factor[(width, width, int(t.shape[0])), _TILE](gram, t)
         solved_in_place(reflectors.device, gram, t, _UPPER, self.layout)
@@ -283,7 +282,7 @@ PANELS: Final = Ways[Asked, Triangularisation](
     "panels of reflectors",
     Way(
         "in registers",
-        "reflect_in_registers start_factor",
+        "reflect_slices start_factor",
         lambda x: iter((_InRegisters.made(x),)),
         lambda x: share_for(x.device, x.size[0], x.size[1], x.kind) is not None,
     ),
