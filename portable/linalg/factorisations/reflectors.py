@@ -42,17 +42,20 @@ class Reflectors:
         The V side by side, zeros above their diagonals.
     t : array, shape (batch, k, wide)
         The T below each other.
+    w : array, shape (batch, m, k)
+        V T of each block.
     kind : DType
         Of the elements.
     wide : int
         Columns of a block.
-    rooms : six arrays, shape (batch, wide, most columns)
-        Where products lie meanwhile, in pairs: for what is done at the same time.
+    rooms : three arrays, shape (batch, wide, most columns)
+        Where products lie meanwhile, of what is done at the same time and of parts of a block.
     """
 
     device: Device
     v: Any
     t: Any
+    w: Any
     kind: DType
     wide: int
     rooms: tuple[Any, ...]
@@ -69,17 +72,30 @@ class Reflectors:
             left = first if unit else 0
             self.apply_block(first, stop, c[:, first:, left:], adjoint=adjoint)
 
-    def apply_block(self, first: int, stop: int, c: Any, *, adjoint: bool, pair: int = 0) -> None:
-        """The reflectors of some columns of a block, applied to rows from `first` on."""
+    def join(self, first: int, stop: int) -> None:
+        """Makes V T of a block, which spares a product whenever it is applied."""
+        t = self.t[:, first:stop, : stop - first]
+        multiplied(self.device, self.w[:, first:, first:stop], self.v[:, first:, first:stop], t)
+
+    def apply_block(self, first: int, stop: int, c: Any, *, adjoint: bool, room: int = 0) -> None:
+        """The reflectors of a block, applied to rows from `first` on."""
+        left, right = (x[:, first:, first:stop] for x in (self.w, self.v))
+        if adjoint:
+            left, right = right, left
+        if 0 not in c.shape:
+            products = self.rooms[room][:, : stop - first, : int(c.shape[2])]
+            multiplied(self.device, products, right, c, adjoint=True)
+            subtract_product(self.device, c, left, products)
+
+    def apply_part(self, first: int, stop: int, c: Any) -> None:
+        """The adjoint of reflectors of a part of a block, applied to rows from `first` on."""
         v, base = self.v[:, first:, first:stop], first % self.wide
         t = self.t[:, first:stop, base : base + stop - first]
-        width, columns = stop - first, int(c.shape[2])
-        if columns == 0:
-            return
-        products, shares = (x[:, :width, :columns] for x in self.rooms[2 * pair : 2 * pair + 2])
-        multiplied(self.device, products, v, c, adjoint=True)
-        multiplied(self.device, shares, t, products, adjoint=adjoint)
-        subtract_product(self.device, c, v, shares)
+        if 0 not in c.shape:
+            products, shares = (x[:, : stop - first, : int(c.shape[2])] for x in self.rooms[::2])
+            multiplied(self.device, products, v, c, adjoint=True)
+            multiplied(self.device, shares, t, products, adjoint=True)
+            subtract_product(self.device, c, v, shares)
 
 
 @dataclass(frozen=True)
@@ -123,12 +139,16 @@ class Triangularisation(ABC):
         def far(first: int, stop: int, following: int) -> None:
             self.change(first, stop, (following, n), 1)
 
-        look_ahead(reflectors.device, (0, count), reflectors.wide, self.block, (near, far))
+        def make(first: int, stop: int) -> None:
+            self.block(first, stop)
+            reflectors.join(first, stop)
 
-    def change(self, first: int, stop: int, columns: tuple[int, int], pair: int) -> None:
+        look_ahead(reflectors.device, (0, count), reflectors.wide, make, (near, far))
+
+    def change(self, first: int, stop: int, columns: tuple[int, int], room: int) -> None:
         """What reflectors do to some columns."""
         c = self.work[:, first:, columns[0] : columns[1]]
-        self.reflectors.apply_block(first, stop, c, adjoint=True, pair=pair)
+        self.reflectors.apply_block(first, stop, c, adjoint=True, room=room)
 
 
 @dataclass(frozen=True)
@@ -181,7 +201,7 @@ class _InRegisters(Triangularisation):
             )  # fmt: skip
             if slices > 1:
                 self._factor(start, last)
-            self.change(start, last, (last, stop), 0)
+            reflectors.apply_part(start, last, self.work[:, start:, last:stop])
         if stop - first > panel:
             self._factor(first, stop)
 
@@ -221,7 +241,7 @@ class _ByHalves(Triangularisation):
         middle = first + panel * -(-(stop - first) // (2 * panel))
         self.block(first, middle)
         right = self.work[:, first:, middle:stop]
-        self.reflectors.apply_block(first, middle, right, adjoint=True)
+        self.reflectors.apply_part(first, middle, right)
         self.block(middle, stop)
         self._join(first, middle, stop)
 
@@ -230,7 +250,7 @@ class _ByHalves(Triangularisation):
         reflectors = self.reflectors
         device, base = reflectors.device, first % reflectors.wide
         width, rest = middle - first, stop - middle
-        gram, shares = (x[:, :width, :rest] for x in reflectors.rooms[:2])
+        gram, shares = (x[:, :width, :rest] for x in reflectors.rooms[::2])
         left, right = reflectors.v[:, middle:, first:middle], reflectors.v[:, middle:, middle:stop]
         multiplied(device, gram, left, right, adjoint=True)
         upper, lower = reflectors.t[:, first:middle, base:], reflectors.t[:, middle:stop, base:]
@@ -273,9 +293,9 @@ def _common(asked: Asked, room: Callable[..., Any]) -> tuple[Any, Reflectors, La
         wide *= 2
     work, v = (room(device, batch, m, width, kind) for width in (n, count))
     copied(device, work[:, :0, :0], v)
-    t = workspace(device, batch, count, wide, kind)
-    rooms = [workspace(device, batch, wide, max(n, columns, 1), kind) for _ in range(6)]
-    return work, Reflectors(device, v, t, kind, wide, tuple(rooms)), layout
+    t, w = room(device, batch, count, wide, kind), room(device, batch, m, count, kind)
+    rooms = tuple(room(device, batch, wide, max(n, columns, 1), kind) for _ in range(3))
+    return work, Reflectors(device, v, t, w, kind, wide, rooms), layout
 
 
 PANELS: Final = Ways[Asked, Triangularisation](

@@ -114,8 +114,9 @@ def eliminate_slices(
             pivots[batch, first + begin + k] = first + best.row
             if best.size == 0 and failures[batch] == 0:
                 failures[batch] = first + begin + k + 1
-        hand_over(held, best, rows[k % 2], k, HOLDING)
-        eliminate(held, rows[k % 2], best.size, (begin + k, best.row), HOLDING)
+        row = rows[k % 2]
+        hand_over(held, best, row, k, HOLDING)
+        eliminate(held, row, best.size, (begin + k, best.row), HOLDING)
     for i in kl.static_range(HOLDING.rows):
         for j in kl.static_range(WIDTH):
             column = (j + width) % WIDTH
