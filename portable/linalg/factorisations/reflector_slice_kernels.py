@@ -185,12 +185,17 @@ def reflect(
 ) -> None:
     """Applies the reflectors of a slice that is done: ``A - V T^H (V^H A)``."""
     (first, start, m), WIDTH, kind = where, HOLDING.columns, values.dtype
-    PIECE = min(_PIECE, WIDTH)
+    PIECE, vectors = min(_PIECE, WIDTH), kl.private((HOLDING.rows, WIDTH), kind)
+    for i in kl.static_range(HOLDING.rows):
+        row = first + kl.minimum(row_of(i), m - 1)
+        for k in kl.static_range(WIDTH):
+            x = v[row, first + start + k]
+            vectors[i, k] = kl.where(row_of(i) < m, x, kl.cast(0, kind))
     for piece in kl.static_range(WIDTH // PIECE):
         sums = kl.private(PIECE * WIDTH, kind, fill=0)
         for i in kl.static_range(HOLDING.rows):
             for k in kl.static_range(PIECE):
-                head = conjugate(below(v, first, start + piece * PIECE + k, i, m))
+                head = conjugate(vectors[i, piece * PIECE + k])
                 for j in kl.static_range(WIDTH):
                     sums[k * WIDTH + j] = sums[k * WIDTH + j] + head * values[i, j]
         put_sums(sums, block.parts[piece], PIECE * WIDTH, TEAMS)
@@ -209,16 +214,8 @@ def reflect(
     kl.barrier()
     for i in kl.static_range(HOLDING.rows):
         for k in kl.static_range(WIDTH):
-            head = below(v, first, start + k, i, m)
             for j in kl.static_range(WIDTH):
-                values[i, j] = values[i, j] - head * block.shares[k, j]
-
-
-@function
-def below(v: kl.Array, first: kl.Scalar, column: kl.Scalar, i: int, m: kl.Scalar) -> Any:
-    """What a work-item's i-th row has of a reflector; zero beyond the matrix."""
-    x = v[first + kl.minimum(row_of(i), m - 1), first + column]
-    return kl.where(row_of(i) < m, x, kl.cast(0, v.dtype))
+                values[i, j] = values[i, j] - vectors[i, k] * block.shares[k, j]
 
 
 @function

@@ -171,6 +171,11 @@ def take_over(
     """
     (tops, corner), (first, start, m) = known, where
     values, WIDTH, zero = held.values, HOLDING.columns, kl.cast(0, matrix.dtype)
+    multiples = kl.private((HOLDING.rows, WIDTH), matrix.dtype)
+    for i in kl.static_range(HOLDING.rows):
+        row = first + kl.minimum(row_of(i), m - 1)
+        for k in kl.static_range(WIDTH):
+            multiples[i, k] = matrix[row, first + start + k]
     for k in kl.static_range(WIDTH):
         exchange_places(held, pivots[first + start + k] - first, start + k, HOLDING)
     for i in kl.static_range(HOLDING.rows):
@@ -178,7 +183,7 @@ def take_over(
         if place >= 0 and place < WIDTH and row_of(i) < m:
             for k in kl.static_range(WIDTH):
                 tops[place, k] = values[i, k]
-                corner[place, k] = matrix[first + row_of(i), first + start + k]
+                corner[place, k] = multiples[i, k]
     kl.barrier()
     for j in kl.workgroup_range(WIDTH):
         column = kl.private(WIDTH, matrix.dtype)
@@ -189,10 +194,9 @@ def take_over(
             tops[k, j] = column[k]
     kl.barrier()
     for i in kl.static_range(HOLDING.rows):
-        row = first + kl.minimum(row_of(i), m - 1)
         for k in kl.static_range(WIDTH):
             below = held.places[i] > start + k
-            multiple = kl.where(below, matrix[row, first + start + k], zero)
+            multiple = kl.where(below, multiples[i, k], zero)
             for j in kl.static_range(WIDTH):
                 values[i, j] = values[i, j] - multiple * tops[k, j]
 
