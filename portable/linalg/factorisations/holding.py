@@ -18,7 +18,7 @@ _ALONE_BYTES: Final = 512
 _ALONE_COLUMNS: Final = 32, 8
 """Columns of such a panel, at most and at least."""
 
-_ITEMS: Final = 1024
+_ITEMS: Final = 512
 """Work-items that hold a slice of a panel."""
 
 _BYTES: Final = 128
