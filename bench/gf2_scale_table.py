@@ -18,7 +18,7 @@ from rich.table import Table
 from portable import gf2
 from portable.errors import PortableError
 from portable.gf2.eliminate import checked_owners
-from portable.gf2.elimination import Elimination
+from portable.gf2.elimination import Elimination, Part
 from portable.gf2.layout import Order, Turn
 from portable.gf2.made_up import random_problem
 from portable.gf2.shared_out import room_for_told, run_stripes
@@ -159,11 +159,11 @@ def _row(member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, whole: float
     costs = member.exchange(alone)[0]
     if member.size > 1:
         costs = replace(costs, tells=_told(member, rows.shape[0]))
-    turn = Turn(member.rank, member.size)
     told = room_for_told(member, shape_for(member.device.capabilities), rows.shape[0])
+    part = Part(Turn(member.rank, member.size), told=told.array)
     times = []
     for _ in range(_ROUNDS):
-        work = _begun(member, *matrices, owners, turn, told.array)
+        work = _begun(member, *matrices, owners, part)
         count = work.layout.stripes
         times.append(_together(member, partial(run_stripes, work, member, told, 0, count)))
     return Row(member.size, whole, median(times), predicted(count, member.size, costs), costs)
@@ -174,19 +174,16 @@ def _begun(
     known: gf2.BitMatrix,
     rows: gf2.BitMatrix,
     owners: Any,
-    turn: Turn,
-    told: Any = None,
+    part: Part,
 ) -> Elimination:
     order = Order(rows.shape[1], backward=True)
     shape = shape_for(member.device.capabilities)
-    return Elimination.of(
-        rows, order, eliminators=known, owners=owners, shape=shape, turn=turn, told=told
-    )
+    return Elimination.of(rows, order, eliminators=known, owners=owners, shape=shape, part=part)
 
 
 def _alone(member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, owners: Any) -> Costs:
     """What the parts cost where one has all stripes, by the device's clock."""
-    work = _begun(member, known, rows, owners, Turn())
+    work = _begun(member, known, rows, owners, Part())
     count, mark = work.layout.stripes, member.device.mark
     seen = []
     for stripe in range(count):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Self
 
@@ -16,6 +17,12 @@ from portable.primitives.base.storage import Storage
 
 Index = Any
 """An integer, slice, ``...``, None, an array of integers or bools, or a tuple of them."""
+
+
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    """The method of an operator that writes to the array."""
+    operation = OPERATIONS[name]
+    return lambda self, other, /: indexing.updated(operation, self, other)
 
 
 class Array(Operators, Methods, NumPyFunctions, Storage):
@@ -144,41 +151,18 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
 
     # -- operators in place ----------------------------------------------------------------
 
-    def __iadd__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["add"], self, other)
-
-    def __isub__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["subtract"], self, other)
-
-    def __imul__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["multiply"], self, other)
-
-    def __itruediv__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["divide"], self, other)
-
-    def __ifloordiv__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["floor_divide"], self, other)
-
-    def __imod__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["remainder"], self, other)
-
-    def __ipow__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["pow"], self, other)
-
-    def __iand__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["bitwise_and"], self, other)
-
-    def __ior__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["bitwise_or"], self, other)
-
-    def __ixor__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["bitwise_xor"], self, other)
-
-    def __ilshift__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["bitwise_left_shift"], self, other)
-
-    def __irshift__(self, other: Any, /) -> Self:
-        return indexing.updated(OPERATIONS["bitwise_right_shift"], self, other)
+    __iadd__ = _in_place("add")
+    __isub__ = _in_place("subtract")
+    __imul__ = _in_place("multiply")
+    __itruediv__ = _in_place("divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __imod__ = _in_place("remainder")
+    __ipow__ = _in_place("pow")
+    __iand__ = _in_place("bitwise_and")
+    __ior__ = _in_place("bitwise_or")
+    __ixor__ = _in_place("bitwise_xor")
+    __ilshift__ = _in_place("bitwise_left_shift")
+    __irshift__ = _in_place("bitwise_right_shift")
 
     def __imatmul__(self, other: Any, /) -> Self:
         indexing.put(self, ..., self @ other)

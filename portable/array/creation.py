@@ -36,6 +36,25 @@ from portable.primitives.maps.work import vector_lanes, work_of
 from portable.primitives.moves.copying import copy_in
 from portable.recording import taped
 
+__all__ = [
+    "arange",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "linspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]
+
 # Numbers evenly apart: `arange` and `linspace`.
 
 

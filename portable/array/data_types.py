@@ -16,6 +16,8 @@ from portable.primitives.base.operands import KINDS, in_single, kind_of, promote
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.work import common_type
 
+__all__ = ["__array_namespace_info__", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
+
 
 def _given(x: Any) -> DType:
     return x.dtype if isinstance(x, Storage) else dtypes.dtype(x)

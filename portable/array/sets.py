@@ -21,6 +21,8 @@ from portable.primitives.sorts.distinct import Distinct, Wanted, distinct_of
 from portable.primitives.sorts.sorting_kernels import member
 from portable.recording import taped
 
+__all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
+
 _GROUP: Final = 256
 
 

@@ -11,6 +11,7 @@ all rows after.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
@@ -85,19 +86,52 @@ class Transform(NamedTuple):
     columns: Any
 
 
-class Panel(NamedTuple):
+@dataclass(frozen=True)
+class Panel:
     """64 columns that are eliminated together.
 
     Attributes
     ----------
+    state : State
+        The elimination.
+    shape : Shape
+        How the work is cut up.
     number : int
         Among the panels of the whole matrix.
     own : int
-        The place of its stripe among those that are held.
+        The place of its stripe among those that are held; None where nobody asks for it.
     """
 
+    state: State
+    shape: Shape
     number: Any
-    own: Any
+    own: Any = None
+
+    @property
+    def slot(self) -> Any:
+        """Where its pivots are kept, which is used again and again."""
+        return self.number % (2 * self.shape.width)
+
+    @property
+    def word(self) -> Any:
+        """Which word of its stripe its columns are."""
+        return self.number % self.shape.width
+
+    def source(self, c: kl.Scalar) -> Any:
+        """The source of the pivot of a column."""
+        return kl.cast(self.state.told[self.slot, c], kl.i32)
+
+    def sum_of(self, row: kl.Scalar) -> Any:
+        """Which of its pivots a row takes on."""
+        return self.state.told[self.slot, WORD + row]
+
+    def note_sum(self, row: kl.Scalar, named: kl.Scalar) -> None:
+        """Writes what `sum_of` reads."""
+        self.state.told[self.slot, WORD + row] = named
+
+    def own_word(self, x: kl.Array, row: kl.Scalar) -> Any:
+        """What a row of stripes has in its columns."""
+        return x[self.own, row, self.word]
 
 
 class Rows(NamedTuple):
@@ -155,50 +189,18 @@ def eliminator_source(number: kl.Scalar) -> Any:
 
 
 @function
-def slot_of(panel: kl.Scalar, shape: Shape) -> Any:
-    """Where a panel's pivots are kept, which is used again and again."""
-    return panel % (2 * shape.width)
-
-
-@function
-def source_of(state: State, panel: kl.Scalar, c: kl.Scalar, shape: Shape) -> Any:
-    """The source of the pivot of a column of a panel."""
-    return kl.cast(state.told[slot_of(panel, shape), c], kl.i32)
-
-
-@function
-def sum_of(state: State, panel: kl.Scalar, row: kl.Scalar, shape: Shape) -> Any:
-    """Which pivots of a panel a row takes on."""
-    return state.told[slot_of(panel, shape), WORD + row]
-
-
-@function
-def note_sum(
-    state: State, panel: kl.Scalar, row: kl.Scalar, named: kl.Scalar, shape: Shape
-) -> None:
-    """Writes what `sum_of` reads."""
-    state.told[slot_of(panel, shape), WORD + row] = named
-
-
-@function
-def own_word(x: kl.Array, row: kl.Scalar, panel: Panel, shape: Shape) -> Any:
-    """What a row of stripes has in the columns of a panel."""
-    return x[panel.own, row, panel.number % shape.width]
-
-
-@function
-def fresh_word(state: State, ahead: Any, row: kl.Scalar, panel: Panel, shape: Shape) -> Any:
+def fresh_word(panel: Panel, ahead: Any, row: kl.Scalar) -> Any:
     """What a row has in the columns of a panel when all panels before it are eliminated."""
-    if shape.alone:
-        return own_word(state.work, row, panel, shape)
-    offset = panel.number % shape.width
+    if panel.shape.alone:
+        return panel.own_word(panel.state.work, row)
+    offset = panel.word
     word = kl.cast(0, kl.u64)
     if offset == 0:
-        word = own_word(state.work, row, panel, shape)
+        word = panel.own_word(panel.state.work, row)
     else:
         words, slot = ahead.rows
         named = words[slot, row, offset - 1] & ahead.columns[0]
-        word = words[slot, row, offset] ^ combination(ahead.tables, named, 0, shape.names)
+        word = words[slot, row, offset] ^ combination(ahead.tables, named, 0, panel.shape.names)
     return word
 
 
@@ -222,13 +224,7 @@ def spread(words: kl.Scalar, c: kl.Scalar) -> Any:
 
 @function
 def elect(
-    state: State,
-    transform: Transform,
-    known: Known,
-    raw: kl.Array,
-    ahead: Ahead | None,
-    panel: Panel,
-    shape: Shape,
+    panel: Panel, transform: Transform, known: Known, raw: kl.Array, ahead: Ahead | None
 ) -> None:
     """Chooses the pivots of a panel, by the workgroup, and what becomes of them.
 
@@ -236,77 +232,69 @@ def elect(
     `raw`, a batch of words, are local memory for it. `ahead` is of no matter where a lone work-item
     chooses.
     """
-    columns, absent = bring_eliminators(state, known, panel, shape)
-    columns = scan(state, known, raw, columns, absent, ahead, panel, shape)
-    settle(known.tails, transform, columns, shape)
+    columns, absent = bring_eliminators(panel, known)
+    columns = scan(panel, known, raw, columns, absent, ahead)
+    settle(known.tails, transform, columns, panel.shape)
 
 
 # -- rows one by one ------------------------------------------------------------------------------
 
 
 @function
-def bring_eliminators(state: State, known: Known, panel: Panel, shape: Shape) -> Any:
+def bring_eliminators(panel: Panel, known: Known) -> Any:
     """The first pivots known; returns their columns, and the bits that are none of the matrix."""
-    columns, absent = kl.cast(0, kl.u64), kl.cast(0, kl.u64)
-    for c in kl.workgroup_range(WORD, unroll=shape.copies):
+    state, columns, absent = panel.state, kl.cast(0, kl.u64), kl.cast(0, kl.u64)
+    for c in kl.workgroup_range(WORD, unroll=panel.shape.copies):
         owner = state.owners[panel.number * WORD + c]
         source = kl.cast(NO_SOURCE, kl.i32)
         word, lead = kl.cast(0, kl.u64), kl.cast(0, kl.u64)
         if owner >= 0:
-            word, lead = own_word(state.eliminators, owner, panel, shape), bit(c)
+            word, lead = panel.own_word(state.eliminators, owner), bit(c)
             source = eliminator_source(owner)
         elif owner == NO_COLUMN:
             absent = absent | bit(c)
         known.basis[c] = word
         known.tails[c] = word ^ lead
         columns = columns | lead
-        state.told[slot_of(panel.number, shape), c] = kl.cast(source, kl.u64)
+        state.told[panel.slot, c] = kl.cast(source, kl.u64)
     kl.barrier()
     return kl.workgroup_reduce(either, (columns, absent))
 
 
 @function
 def scan(
-    state: State,
-    known: Known,
-    raw: kl.Array,
-    columns: kl.Scalar,
-    absent: kl.Scalar,
-    ahead: Ahead | None,
-    panel: Panel,
-    shape: Shape,
+    panel: Panel, known: Known, raw: kl.Array, columns: kl.Scalar, absent: kl.Scalar, ahead: Any
 ) -> Any:
     """Goes through the rows until each column has a pivot; returns the columns that have one.
 
     Of a batch `raw` are the words as they are, `left` what is left of them.
     """
+    state, shape = panel.state, panel.shape
     left = kl.local(shape.batch, kl.u64)
     begin = kl.workgroup_uniform(state.cursor[0])
     start = begin
     pivots = columns | absent
     while start < state.work.shape[1] and pivots != ALL:
-        if kl.workgroup_any(bring_batch(state, ahead, raw, start, panel, shape)):
+        if kl.workgroup_any(bring_batch(panel, ahead, raw, start)):
             take_pivots(raw, left, known.basis, pivots, shape)
-            pivots = promote_batch(state, raw, left, known, pivots, start, panel, shape)
+            pivots = promote_batch(panel, raw, left, known, pivots, start)
         elif start == begin:
             begin = begin + shape.batch
         start = start + shape.batch
         if pivots != ALL and not shape.alone:
-            start = next_left(state, ahead, known.basis, start, panel, shape)
+            start = next_left(panel, ahead, known.basis, start)
     if kl.local_linear_id() == 0:
         state.cursor[0] = begin
     return pivots ^ absent
 
 
 @function
-def next_left(
-    state: State, ahead: Ahead | None, basis: kl.Array, start: kl.Scalar, panel: Panel, shape: Shape
-) -> Any:
+def next_left(panel: Panel, ahead: Ahead | None, basis: kl.Array, start: kl.Scalar) -> Any:
     """The first row from `start` on of which something is left; else their number.
 
     Where rows depend on those before, most of them are passed over here, many at a time.
     """
-    rows = state.work.shape[1]
+    rows = panel.state.work.shape[1]
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
     words = kl.private(AT_ONCE, kl.u64)
     start_row = start
@@ -315,8 +303,8 @@ def next_left(
         for k in kl.static_range(AT_ONCE):
             row = start_row + k * items + item
             words[k] = kl.cast(0, kl.u64)
-            if row < rows and state.rests[row] < 0:
-                words[k] = fresh_word(state, ahead, row, panel, shape)
+            if row < rows and panel.state.rests[row] < 0:
+                words[k] = fresh_word(panel, ahead, row)
         for step in kl.range(WORD, unroll=1):
             c = WORD - 1 - step
             for k in kl.static_range(AT_ONCE):
@@ -331,19 +319,17 @@ def next_left(
 
 
 @function
-def bring_batch(
-    state: State, ahead: Ahead | None, raw: kl.Array, start: kl.Scalar, panel: Panel, shape: Shape
-) -> Any:
+def bring_batch(panel: Panel, ahead: Ahead | None, raw: kl.Array, start: kl.Scalar) -> Any:
     """The panel's words of rows from `start` on, zeros of pivots; returns whether others are here.
 
     They are for the work-items that bring them.
     """
-    rows = state.work.shape[1]
+    rows = panel.state.work.shape[1]
     any_left = False
-    for i in kl.workgroup_range(shape.batch, unroll=shape.copies):
+    for i in kl.workgroup_range(panel.shape.batch, unroll=panel.shape.copies):
         word = kl.cast(0, kl.u64)
-        if start + i < rows and state.rests[start + i] < 0:
-            word = fresh_word(state, ahead, start + i, panel, shape)
+        if start + i < rows and panel.state.rests[start + i] < 0:
+            word = fresh_word(panel, ahead, start + i)
             any_left = True
         raw[i] = word
     return any_left
@@ -371,20 +357,19 @@ def take_pivots(
 
 @function
 def promote_batch(
-    state: State,
+    panel: Panel,
     raw: kl.Array,
     left: kl.Array,
     known: Known,
     columns: kl.Scalar,
     start: kl.Scalar,
-    panel: Panel,
-    shape: Shape,
 ) -> Any:
     """Rows of which something is left become pivots, in order; returns all columns that have one.
 
     They are gone through a few at a time, as the search for the next one takes as long. What need
     not be known for the next one is noted afterwards.
     """
+    state, shape = panel.state, panel.shape
     chosen = kl.local(WORD, kl.i32)
     for c in kl.workgroup_range(WORD, unroll=shape.copies):
         chosen[c] = -1
@@ -408,7 +393,7 @@ def promote_batch(
         if chosen[c] >= 0:
             row = start + chosen[c]
             known.tails[c] = raw[chosen[c]] ^ bit(c)
-            state.told[slot_of(panel.number, shape), c] = kl.cast(row, kl.u64)
+            state.told[panel.slot, c] = kl.cast(row, kl.u64)
             state.rests[row] = panel.number * WORD + c
     kl.barrier()
     return pivots
@@ -462,7 +447,7 @@ def settle(tails: kl.Array, transform: Transform, columns: kl.Scalar, shape: Sha
 
 @function
 def settle_by_sub_group(tails: kl.Array, transform: Transform, columns: kl.Scalar) -> None:
-    """A work-item keeps every so manieth word, and what it is the sum of, in registers."""
+    """A work-item keeps its words, and what each is the sum of, in registers."""
     SIZE = kl.sub_group_size()
     EACH = WORD // SIZE
     lane = kl.cast(kl.sub_group_local_id(), kl.i32)
@@ -504,32 +489,15 @@ def settle_by_items(
                 transform.finals[d] = more
             first, apart = item * shape.abreast, items * shape.abreast
             for i in kl.range(first, WORD, apart, unroll=shape.copies):
-                add_if_hit(tails, sums, i, d, pivot, more, shape)
+                # The pivot has not its own column, so that nobody writes what others still read.
+                words = kl.vload(tails, i, lanes=shape.abreast)
+                hit = spread(words, d)
+                if shape.alone:
+                    kl.vstore(tails, i, words ^ hit & pivot)
+                    kl.vstore(sums, i, kl.vload(sums, i, lanes=shape.abreast) ^ hit & more)
+                elif hit != 0:
+                    tails[i] = words ^ pivot
+                    sums[i] = sums[i] ^ more
             kl.barrier()
     for c in kl.workgroup_range(WORD, unroll=shape.copies):
         transform.reduced[c] = sums[c]
-
-
-@function
-def add_if_hit(
-    tails: kl.Array,
-    sums: kl.Array,
-    i: kl.Scalar,
-    d: kl.Scalar,
-    pivot: kl.Scalar,
-    more: kl.Scalar,
-    shape: Shape,
-) -> None:
-    """Adds a pivot to the words from `i` on that have its column `d`, and what it is the sum of.
-
-    The pivot has not, so that nobody writes what the others of a workgroup still read.
-    """
-    words = kl.vload(tails, i, lanes=shape.abreast)
-    hit = spread(words, d)
-    if shape.alone:
-        kl.vstore(tails, i, words ^ hit & pivot)
-        known = kl.vload(sums, i, lanes=shape.abreast)
-        kl.vstore(sums, i, known ^ hit & more)
-    elif hit != 0:
-        tails[i] = words ^ pivot
-        sums[i] = sums[i] ^ more

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,6 +168,24 @@ class Layout:
         return slice(*(len(range(self.held.start, x, self.held.step)) for x in (first, last)))
 
 
+class Part(NamedTuple):
+    """What a member of a group holds of an elimination.
+
+    Attributes
+    ----------
+    turn : Turn
+        Which stripes.
+    room : array of uint64, shape (stripes, rows, words), optional
+        Where to hold them.
+    told : array of uint64, optional
+        As of `Elimination`.
+    """
+
+    turn: Turn = Turn()
+    room: Any = None
+    told: Any = None
+
+
 class Elimination:
     """The state of an elimination, and the launches that bring it forward; none waits for another.
 
@@ -212,9 +230,7 @@ class Elimination:
         beside: BitMatrix | None = None,
         reduced: bool = False,
         shape: Shape | None = None,
-        turn: Turn = Turn(),  # noqa: B008 - a tuple of numbers
-        room: Any = None,
-        told: Any = None,
+        part: Part = Part(),  # noqa: B008 - a tuple
     ) -> Elimination:
         """The elimination of a matrix, or of the stripes of it whose turn it is.
 
@@ -234,26 +250,22 @@ class Elimination:
             Whether pivots' columns are eliminated from earlier pivots too.
         shape : Shape, optional
             The layout; the tuned one if left out.
-        turn : Turn, optional
-            Which stripes are to be held.
-        room : array of uint64, shape (stripes, rows, words), optional
-            Where to hold them.
-        told : array of uint64, optional
-            As of `Elimination`.
+        part : Part, optional
+            What a member of a group holds of it; all if left out.
         """
-        device = rows.device
+        device, turn = rows.device, part.turn
         form = shape or shape_for(device.capabilities)
         if owners is None:
             owners = no_owners(order, device)
         with registry.use(device):
-            work = striped(rows, order, form, beside, turn, room)
+            work = striped(rows, order, form, beside, turn, part.room)
             if eliminators is None or not eliminators.shape[0]:
                 held = device.empty((1, 1, form.width), kl.u64)
             else:
                 held = striped(eliminators, order, form, turn=turn)
         stripes = range(turn.first, turn.first + int(work.shape[0]) * turn.size, turn.size)
         layout = Layout(order, device, form, stripes)
-        return cls(layout, work, held, owners, told=told, reduced=reduced)
+        return cls(layout, work, held, owners, told=part.told, reduced=reduced)
 
     def _begun(self, work: Any, eliminators: Any, owners: Any, told: Any) -> State:
         """All that kernels take, with room for what is told of two stripes."""

@@ -17,12 +17,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from portable import lang as kl
-from portable.gf2.blocks import (
-    WORD,
-    build_tables,
-    combination,
-    nothing,
-)
+from portable.gf2.blocks import WORD, build_tables, combination, nothing
 from portable.gf2.election_kernels import (
     NO_SOURCE,
     Ahead,
@@ -34,10 +29,6 @@ from portable.gf2.election_kernels import (
     bit,
     elect,
     eliminator_source,
-    note_sum,
-    own_word,
-    source_of,
-    sum_of,
 )
 from portable.gf2.tuning import Shape
 from portable.lang.function import function
@@ -62,26 +53,24 @@ def pivot_words(state: State, source: kl.Scalar, s: kl.Scalar, at: kl.Scalar, la
 
 
 @function
-def bring_pivots(
-    state: State, pivots: kl.Array, panel: kl.Scalar, s: kl.Scalar, shape: Shape
-) -> None:
+def bring_pivots(panel: Panel, pivots: kl.Array, s: kl.Scalar) -> None:
     """A stripe's words of the rows that are pivots of a panel, by the workgroup."""
+    shape = panel.shape
     parts = shape.width // shape.lanes
     for x in kl.workgroup_range(WORD * parts, unroll=shape.copies):
         c, at = x // parts, x % parts * shape.lanes
-        words = pivot_words(state, source_of(state, panel, c, shape), s, at, shape.lanes)
+        words = pivot_words(panel.state, panel.source(c), s, at, shape.lanes)
         kl.vstore(pivots, c, at, words)
     kl.barrier()
 
 
 @function
 def sum_for(
+    panel: Panel,
     transform: Transform,
     names: kl.Array,
     rest: kl.Scalar,
     word: kl.Scalar,
-    panel: Panel,
-    shape: Shape,
     reduced: bool,
 ) -> Any:
     """Which pivots of a panel a row takes on that came to rest there, or nowhere (-1).
@@ -94,7 +83,7 @@ def sum_for(
         c = rest % WORD
         sums = (transform.reduced[c] if reduced else transform.finals[c]) ^ bit(c)
     elif reduced or rest < 0:
-        sums = combination(names, word & transform.columns[0], 0, shape.names)
+        sums = combination(names, word & transform.columns[0], 0, panel.shape.names)
     return sums
 
 
@@ -130,22 +119,21 @@ def advance_stripes(
         for number in range((stripe + 1) * shape.width, last_panel(state, stripe + 1, shape)):
             known = Known(kl.local(WORD, kl.u64), kl.local(WORD, kl.u64))
             raw = kl.local(shape.batch, kl.u64)
-            elect(state, transform, known, raw, None, Panel(number, stripe_number), shape)
-            note_sums(state, transform, Panel(number, stripe_number), shape, reduced)
+            panel = Panel(state, shape, number, stripe_number)
+            elect(panel, transform, known, raw, None)
+            note_sums(panel, transform, reduced)
             advance(state, tables, pivots, stripe_number, number, number + 1, shape)
 
 
 @function
-def note_sums(
-    state: State, transform: Transform, panel: Panel, shape: Shape, reduced: bool
-) -> None:
+def note_sums(panel: Panel, transform: Transform, reduced: bool) -> None:
     """Notes which pivots of a panel all rows take on."""
+    state, shape = panel.state, panel.shape
     names = kl.local((shape.tables, 1 << shape.bits, 1), kl.u64)
     build_name_tables(names, transform, shape)
     for row in kl.workgroup_range(state.work.shape[1]):
-        word = own_word(state.work, row, panel, shape)
-        sums = sum_for(transform, names, state.rests[row], word, panel, shape, reduced)
-        note_sum(state, panel.number, row, sums, shape)
+        word = panel.own_word(state.work, row)
+        panel.note_sum(row, sum_for(panel, transform, names, state.rests[row], word, reduced))
     kl.barrier()
 
 
@@ -174,9 +162,9 @@ def advance(
     Rows are gone through once for all these panels, as there may be more of them than caches hold.
     """
     for panel in range(begin, end):
-        bring_pivots(state, pivots, panel, s, shape)
+        bring_pivots(Panel(state, shape, panel), pivots, s)
         for c in range(WORD):
-            source = source_of(state, panel, c, shape)
+            source = Panel(state, shape, panel).source(c)
             if source >= 0:
                 add_sums(state, pivots, (c,), source, tables, begin, panel, shape)
         build_tables(tables[panel - begin, :, :, :], pivots, shape)
@@ -198,13 +186,13 @@ def add_sums(
     """Adds to the words at a place what a row takes on of panels of which there are tables."""
     named = kl.cast(0, kl.u64)
     for panel in range(begin, end):
-        named = named | sum_of(state, panel, row, shape)
+        named = named | Panel(state, shape, panel).sum_of(row)
     if named != 0:
         for at in kl.static_range(0, shape.width, shape.lanes):
             words = kl.vload(x, *position, at, lanes=shape.lanes)
             for panel in range(begin, end):
-                entries = tables[panel - begin, :, :, :]
-                words = words ^ combination(entries, sum_of(state, panel, row, shape), at, shape)
+                entries, sums = tables[panel - begin, :, :, :], Panel(state, shape, panel)
+                words = words ^ combination(entries, sums.sum_of(row), at, shape)
             kl.vstore(x, *position, at, words)
 
 
@@ -244,14 +232,14 @@ def take_step(
         if number < last:
             after = Transform(*(x[1 - rows.slot, :] for x in transform))
             room = Room(names, pivots, sums)
-            elect_ahead(state, before, after, rows, room, Panel(number, index), shape)
+            elect_ahead(Panel(state, shape, number, index), before, after, rows, room)
         if kl.local_linear_id() == 0:
             state.cursor[2 - odd] = taken + 1
     elif step == 0:
-        copy_rows(state, rows, index, shape)
+        copy_rows(Panel(state, shape, number, index), rows)
     else:
-        room, panel = Room(names, pivots, sums), Panel(number - 1, index)
-        advance_rows(state, before, rows, tables, room, panel, number == last, shape, reduced)
+        room, panel = Room(names, pivots, sums), Panel(state, shape, number - 1, index)
+        advance_rows(panel, before, rows, tables, room, number == last, reduced)
 
 
 class Room(NamedTuple):
@@ -273,25 +261,17 @@ class Room(NamedTuple):
 
 
 @function
-def elect_ahead(
-    state: State,
-    before: Transform,
-    after: Transform,
-    rows: Rows,
-    room: Room,
-    panel: Panel,
-    shape: Shape,
-) -> None:
+def elect_ahead(panel: Panel, before: Transform, after: Transform, rows: Rows, room: Room) -> None:
     """Chooses the pivots of a panel while the one before is eliminated, by one workgroup.
 
     `before` and `after` are the transforms of the two.
     """
-    if panel.number % shape.width != 0:
+    shape = panel.shape
+    if panel.word != 0:
         lost = room.pivots[:, 0:1]
         for c in kl.workgroup_range(WORD):
-            source = source_of(state, panel.number - 1, c, shape)
-            at = panel.number % shape.width
-            lost[c, 0] = pivot_words_of(state, rows, source, panel.own, at, 1)
+            source = Panel(panel.state, shape, panel.number - 1).source(c)
+            lost[c, 0] = pivot_words_of(panel, rows, source, panel.word, 1)
         kl.barrier()
         build_tables(room.names, lost, shape.names)
         for c in kl.workgroup_range(WORD):
@@ -300,44 +280,42 @@ def elect_ahead(
         build_tables(room.names, lost, shape.names)
     known = Known(room.pivots[:, 0], room.pivots[:, 1])
     ahead = Ahead(rows, room.names, before.columns)
-    elect(state, after, known, room.sums, ahead, panel, shape)
+    elect(panel, after, known, room.sums, ahead)
 
 
 @function
-def pivot_words_of(
-    state: State, rows: Rows, source: kl.Scalar, number: kl.Scalar, at: kl.Scalar, lanes: int
-) -> Any:
+def pivot_words_of(panel: Panel, rows: Rows, source: kl.Scalar, at: kl.Scalar, lanes: int) -> Any:
     """A pivot's words of its own stripe as they were before its panel."""
     words = nothing(lanes)
     if source >= 0:
         words = kl.vload(rows.words, rows.slot, source, at, lanes=lanes)
     elif source != NO_SOURCE:
-        words = kl.vload(state.eliminators, number, eliminator_source(source), at, lanes=lanes)
+        held = panel.state.eliminators
+        words = kl.vload(held, panel.own, eliminator_source(source), at, lanes=lanes)
     return words
 
 
 @function
-def copy_rows(state: State, rows: Rows, number: kl.Scalar, shape: Shape) -> None:
+def copy_rows(panel: Panel, rows: Rows) -> None:
     """Some rows of a stripe to where the next step reads them, by a workgroup."""
+    state, shape = panel.state, panel.shape
     top = (kl.group_id(0) - 1) * shape.batch
     last = kl.minimum(top + shape.batch, state.work.shape[1])
     for row in range(top + kl.local_id(1), last, kl.local_size(1)):
         for part in kl.static_range(0, shape.width, kl.local_size(0) * shape.lanes):
             at = kl.local_id(0) * shape.lanes + part
-            words = kl.vload(state.work, number, row, at, lanes=shape.lanes)
+            words = kl.vload(state.work, panel.own, row, at, lanes=shape.lanes)
             kl.vstore(rows.words, 1 - rows.slot, row, at, words)
 
 
 @function
 def advance_rows(
-    state: State,
+    panel: Panel,
     transform: Transform,
     rows: Rows,
     tables: kl.Array,
     room: Room,
-    panel: Panel,
     is_last: kl.Scalar,
-    shape: Shape,
     reduced: bool,
 ) -> None:
     """Eliminates a panel's columns from some rows of its stripe, by a workgroup.
@@ -345,6 +323,7 @@ def advance_rows(
     It notes which pivots rows take on, for other stripes. What the last panel leaves goes to the
     stripe itself.
     """
+    state, shape = panel.state, panel.shape
     names, pivots, sums = room
     build_name_tables(names, transform, shape)
     top = (kl.group_id(0) - 1) * shape.batch
@@ -352,18 +331,18 @@ def advance_rows(
     parts = shape.width // shape.lanes
     for x in kl.workgroup_range(WORD * parts):
         c, at = x // parts, x % parts * shape.lanes
-        source = source_of(state, panel.number, c, shape)
+        source = panel.source(c)
         if at == 0 and source >= top and source < top + count:
             state.settled[source] = panel.number * WORD + c
-        words = pivot_words_of(state, rows, source, panel.own, at, shape.lanes)
+        words = pivot_words_of(panel, rows, source, at, shape.lanes)
         kl.vstore(pivots, c, at, words)
     kl.barrier()
     build_tables(tables, pivots, shape)
     for i in kl.workgroup_range(count):
-        word = rows.words[rows.slot, top + i, panel.number % shape.width]
+        word = rows.words[rows.slot, top + i, panel.word]
         rest = state.settled[top + i]
-        sums[i] = sum_for(transform, names, rest, word, panel, shape, reduced)
-        note_sum(state, panel.number, top + i, sums[i], shape)
+        sums[i] = sum_for(panel, transform, names, rest, word, reduced)
+        panel.note_sum(top + i, sums[i])
     kl.barrier()
     for i in range(kl.local_id(1), count, kl.local_size(1)):
         for part in kl.static_range(0, shape.width, kl.local_size(0) * shape.lanes):
@@ -382,7 +361,7 @@ def place_pivots(state: State, stripe: kl.Scalar, *, shape: Shape) -> None:
     """Notes where the rows rest that were chosen elsewhere, by one workgroup."""
     first = stripe * shape.width * WORD
     for position in kl.workgroup_range(first, last_panel(state, stripe, shape) * WORD):
-        source = source_of(state, position // WORD, position % WORD, shape)
+        source = Panel(state, shape, position // WORD).source(position % WORD)
         if source >= 0:
             state.rests[source] = position
             state.settled[source] = position
@@ -405,7 +384,7 @@ def solve_pivots(
     at, s = kl.group_id(0) * part.width, first + kl.group_id(1)
     count = (end - begin) * WORD
     for x in kl.workgroup_range(count):
-        sources[x] = source_of(state, begin + x // WORD, x % WORD, shape)
+        sources[x] = Panel(state, shape, begin + x // WORD).source(x % WORD)
         words = pivot_words(state, sources[x], s, at, part.lanes)
         kl.vstore(rows, x, 0, words)
     kl.barrier()
@@ -418,7 +397,7 @@ def solve_pivots(
             x = first_row + k * shape.batch
             names[k] = kl.cast(0, kl.u64)
             if x < count and sources[kl.minimum(x, count - 1)] >= 0:
-                names[k] = sum_of(state, panel, sources[x], shape)
+                names[k] = Panel(state, shape, panel).sum_of(sources[x])
         build_tables(tables, rows[top : top + WORD, :], part)
         for k in kl.static_range(EACH):
             x = first_row + k * shape.batch

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from portable import lang as kl
 from portable import registry
 from portable.backend import Device
-from portable.gf2.elimination import Elimination, Layout, Progress, owners_of
+from portable.gf2.elimination import Elimination, Layout, Part, Progress, owners_of
 from portable.gf2.layout import WORD, Order, Turn, count_of_turn, striped, unstriped
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packed_file import Words
@@ -301,16 +301,8 @@ def eliminated_everywhere(
     held = member.device.empty((member.size * each, rows.shape[0], shape.width), kl.u64)
     parts = [held[i * each : (i + 1) * each] for i in range(member.size)]
     told = room_for_told(member, shape, rows.shape[0])
-    work = Elimination.of(
-        given,
-        order,
-        eliminators=known,
-        owners=owners,
-        shape=shape,
-        turn=turn,
-        room=parts[member.rank],
-        told=told.array,
-    )
+    part = Part(turn, parts[member.rank], told.array)
+    work = Elimination.of(given, order, eliminators=known, owners=owners, shape=shape, part=part)
     del known, given
     stripes = work.layout.stripes
     tell = progress if member.rank == 0 else None

@@ -191,8 +191,8 @@ WAYS: Final[tuple[Way, ...]] = (
     _way("by rotations", doors.SINGULAR_VECTORS, "svd_by_rotations", ((20, 20),)),
     _way("by rotations", doors.EIGENVECTORS, "hermitian_by_rotations", ((20, 20),)),
     _way(
-        "in stages", doors.SINGULAR_VECTORS, "bidiagonalize_keeping solve_secular", ((60, 60),),
-        _compiled_alone,
+        "in stages", doors.SINGULAR_VECTORS, "bidiagonalize_keeping solve_secular apply_blocks",
+        ((60, 60),), _compiled_alone,
     ),
     _way(
         "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((60, 60),), _compiled

@@ -270,7 +270,7 @@ def test_launches_with_structs_are_recognised() -> None:
         launcher: Launcher = shifts[4]
         for k in range(8):
             launcher(Points(x, 3), Shift(k))
-        assert launcher._familiar is not None
+        assert launcher._relaunches is not None
         np.testing.assert_array_equal(x, [28, 28, 28, 0])
         longer = np.zeros(6, np.float32)
         launcher(Points(longer, 2), Shift(1.5))
@@ -284,6 +284,42 @@ def test_launches_with_structs_are_recognised() -> None:
             launcher(Points(x, 4), Shift(1))
         with pytest.raises(errors.LaunchError, match=r"given a list as points\.n"):
             launcher(Points(longer, []), Shift(1))
+
+
+@dataclass(frozen=True)
+class Step:
+    by: float
+
+
+@pt.kernel
+def add_step(x: kl.Array, *, STEP: Step) -> None:
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        x[i] = x[i] + STEP.by
+
+
+@pytest.mark.needs_processor
+def test_constants_that_are_structs_made_anew_are_recognised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pt.use("cpu"):
+        x = np.zeros(4, np.float32)
+        launcher: Launcher = add_step[4]
+        for _ in range(6):
+            launcher(x, STEP=Step(2))
+        resolved = []
+        monkeypatch.setattr(
+            Launcher,
+            "_resolve",
+            lambda *given, resolve=Launcher._resolve: resolved.append(0) or resolve(*given),
+        )
+        launcher(x, STEP=Step(2))
+        assert not resolved
+        launcher(x, STEP=Step(3))
+        launcher(x, STEP=Step(2.5))
+        launcher(x, STEP=Step(2.0))
+    assert len(resolved) == 3
+    np.testing.assert_array_equal(x, [21.5] * 4)
 
 
 def test_structs_in_source() -> None:

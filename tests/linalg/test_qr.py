@@ -202,7 +202,7 @@ def test_panels_of_several_workgroups(dtype: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(holding, "_ITEMS", 32)
     monkeypatch.setattr(holding, "_ALONE_BYTES", 0)
     device = portable.device("simulator:h200")
-    for shape in ((2, 140, 18), (200, 20)):
+    for shape in ((2, 140, 6), (200, 10)):
         a = random(shape, dtype)
         with checks(resident=8):
             check(a, *on(device, qr, a))

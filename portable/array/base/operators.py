@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -12,112 +13,22 @@ from portable.primitives.maps.elementwise import apply
 from portable.primitives.maps.work import Expression, Operation
 
 
-class Operators:  # noqa: PLW1641  (arrays and their stand-ins differ in having a hash)
-    """Python's operators, element by element; those in place are not among them."""
+def _of_one(name: str) -> Callable[[Any], Any]:
+    """The method of an operator before its operand."""
+    operation = OPERATIONS[name]
+    return lambda self: apply(operation, self)
 
-    __slots__ = ()
 
-    def __neg__(self) -> Any:
-        return apply(OPERATIONS["negative"], self)
+def _of_two(name: str) -> Callable[[Any, Any], Any]:
+    """The method of an operator between the array and another operand."""
+    operation = OPERATIONS[name]
+    return lambda self, other, /: _operated(operation, self, other)
 
-    def __pos__(self) -> Any:
-        return apply(OPERATIONS["positive"], self)
 
-    def __abs__(self) -> Any:
-        return apply(OPERATIONS["abs"], self)
-
-    def __invert__(self) -> Any:
-        return apply(OPERATIONS["bitwise_invert"], self)
-
-    def __eq__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["equal"], self, other)
-
-    def __ne__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["not_equal"], self, other)
-
-    def __lt__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["less"], self, other)
-
-    def __le__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["less_equal"], self, other)
-
-    def __gt__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["greater"], self, other)
-
-    def __ge__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["greater_equal"], self, other)
-
-    def __add__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["add"], self, other)
-
-    def __radd__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["add"], other, self)
-
-    def __sub__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["subtract"], self, other)
-
-    def __rsub__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["subtract"], other, self)
-
-    def __mul__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["multiply"], self, other)
-
-    def __rmul__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["multiply"], other, self)
-
-    def __truediv__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["divide"], self, other)
-
-    def __rtruediv__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["divide"], other, self)
-
-    def __floordiv__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["floor_divide"], self, other)
-
-    def __rfloordiv__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["floor_divide"], other, self)
-
-    def __mod__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["remainder"], self, other)
-
-    def __rmod__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["remainder"], other, self)
-
-    def __pow__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["pow"], self, other)
-
-    def __rpow__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["pow"], other, self)
-
-    def __and__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["bitwise_and"], self, other)
-
-    def __rand__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["bitwise_and"], other, self)
-
-    def __or__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["bitwise_or"], self, other)
-
-    def __ror__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["bitwise_or"], other, self)
-
-    def __xor__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["bitwise_xor"], self, other)
-
-    def __rxor__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["bitwise_xor"], other, self)
-
-    def __lshift__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["bitwise_left_shift"], self, other)
-
-    def __rlshift__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["bitwise_left_shift"], other, self)
-
-    def __rshift__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["bitwise_right_shift"], self, other)
-
-    def __rrshift__(self, other: Any, /) -> Any:
-        return _operated(OPERATIONS["bitwise_right_shift"], other, self)
+def _both_ways(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """The methods of an operator with the array before and behind it."""
+    operation = OPERATIONS[name]
+    return _of_two(name), lambda self, other, /: _operated(operation, other, self)
 
 
 def _operated(operation: Operation, x: Any, y: Any) -> Any:
@@ -130,3 +41,34 @@ def _operated(operation: Operation, x: Any, y: Any) -> Any:
 
 
 _OPERANDS: Final = (Storage, Expression, int, float, complex)
+
+
+class Operators:  # noqa: PLW1641  (arrays and their stand-ins differ in having a hash)
+    """Python's operators, element by element; those in place are not among them."""
+
+    __slots__ = ()
+
+    __neg__ = _of_one("negative")
+    __pos__ = _of_one("positive")
+    __abs__ = _of_one("abs")
+    __invert__ = _of_one("bitwise_invert")
+
+    __eq__ = _of_two("equal")
+    __ne__ = _of_two("not_equal")
+    __lt__ = _of_two("less")
+    __le__ = _of_two("less_equal")
+    __gt__ = _of_two("greater")
+    __ge__ = _of_two("greater_equal")
+
+    __add__, __radd__ = _both_ways("add")
+    __sub__, __rsub__ = _both_ways("subtract")
+    __mul__, __rmul__ = _both_ways("multiply")
+    __truediv__, __rtruediv__ = _both_ways("divide")
+    __floordiv__, __rfloordiv__ = _both_ways("floor_divide")
+    __mod__, __rmod__ = _both_ways("remainder")
+    __pow__, __rpow__ = _both_ways("pow")
+    __and__, __rand__ = _both_ways("bitwise_and")
+    __or__, __ror__ = _both_ways("bitwise_or")
+    __xor__, __rxor__ = _both_ways("bitwise_xor")
+    __lshift__, __rlshift__ = _both_ways("bitwise_left_shift")
+    __rshift__, __rrshift__ = _both_ways("bitwise_right_shift")

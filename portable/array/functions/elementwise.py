@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from portable import lang as kl
 from portable.array.base.defaults import default_dtype
@@ -16,6 +17,79 @@ from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise import check_operands
 from portable.primitives.maps.work import Expression, Operation
 
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "ceil",
+    "clip",
+    "conj",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "exp",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "imag",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "positive",
+    "pow",
+    "real",
+    "reciprocal",
+    "remainder",
+    "round",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+    "where",
+]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 _REAL: Final = Operation("real", "c", kl.real, result="real")
 _IMAG: Final = Operation("imag", "c", kl.imag, result="real")
 _SELECTION: Final = Operation("where", "biufc", kl.where, plain=1)
@@ -24,324 +98,98 @@ _CLIP_ABOVE: Final = Operation("clip", "iuf", kl.minimum)
 _CLIP: Final = Operation("clip", "iuf", kl.clip)
 
 
-def abs(x: ArrayT, /) -> ArrayT:
-    """The absolute value."""
-    return apply(OPERATIONS["abs"], x)
-
-
-def acos(x: ArrayT, /) -> ArrayT:
-    """The arc cosine."""
-    return apply(OPERATIONS["acos"], x)
-
-
-def acosh(x: ArrayT, /) -> ArrayT:
-    """The inverse hyperbolic cosine."""
-    return apply(OPERATIONS["acosh"], x)
-
-
-def asin(x: ArrayT, /) -> ArrayT:
-    """The arc sine."""
-    return apply(OPERATIONS["asin"], x)
-
-
-def asinh(x: ArrayT, /) -> ArrayT:
-    """The inverse hyperbolic sine."""
-    return apply(OPERATIONS["asinh"], x)
-
-
-def atan(x: ArrayT, /) -> ArrayT:
-    """The arc tangent."""
-    return apply(OPERATIONS["atan"], x)
-
-
-def atanh(x: ArrayT, /) -> ArrayT:
-    """The inverse hyperbolic tangent."""
-    return apply(OPERATIONS["atanh"], x)
-
-
-def bitwise_invert(x: ArrayT, /) -> ArrayT:
-    """``~x``; logical for bools."""
-    return apply(OPERATIONS["bitwise_invert"], x)
-
-
-def ceil(x: ArrayT, /) -> ArrayT:
-    """The least integer not below each element."""
-    return apply(OPERATIONS["ceil"], x)
-
-
-def conj(x: ArrayT, /) -> ArrayT:
-    """The complex conjugate."""
-    return apply(OPERATIONS["conj"], x)
-
-
-def cos(x: ArrayT, /) -> ArrayT:
-    """The cosine."""
-    return apply(OPERATIONS["cos"], x)
-
-
-def cosh(x: ArrayT, /) -> ArrayT:
-    """The hyperbolic cosine."""
-    return apply(OPERATIONS["cosh"], x)
-
-
-def exp(x: ArrayT, /) -> ArrayT:
-    """``e ** x``."""
-    return apply(OPERATIONS["exp"], x)
-
-
-def expm1(x: ArrayT, /) -> ArrayT:
-    """``e ** x - 1``."""
-    return apply(OPERATIONS["expm1"], x)
-
-
-def floor(x: ArrayT, /) -> ArrayT:
-    """The greatest integer not above each element."""
-    return apply(OPERATIONS["floor"], x)
-
-
-def isfinite(x: ArrayT, /) -> ArrayT:
-    """Whether each element is neither infinite nor NaN."""
-    return apply(OPERATIONS["isfinite"], x)
-
-
-def isinf(x: ArrayT, /) -> ArrayT:
-    """Whether each element is infinite."""
-    return apply(OPERATIONS["isinf"], x)
-
-
-def isnan(x: ArrayT, /) -> ArrayT:
-    """Whether each element is NaN."""
-    return apply(OPERATIONS["isnan"], x)
-
-
-def log(x: ArrayT, /) -> ArrayT:
-    """The natural logarithm."""
-    return apply(OPERATIONS["log"], x)
-
-
-def log1p(x: ArrayT, /) -> ArrayT:
-    """``log(1 + x)``."""
-    return apply(OPERATIONS["log1p"], x)
-
-
-def log2(x: ArrayT, /) -> ArrayT:
-    """The logarithm to base 2."""
-    return apply(OPERATIONS["log2"], x)
-
-
-def log10(x: ArrayT, /) -> ArrayT:
-    """The logarithm to base 10."""
-    return apply(OPERATIONS["log10"], x)
-
-
-def logical_not(x: ArrayT, /) -> ArrayT:
-    """``not x``, of bools."""
-    return apply(OPERATIONS["logical_not"], x)
-
-
-def negative(x: ArrayT, /) -> ArrayT:
-    """``-x``."""
-    return apply(OPERATIONS["negative"], x)
-
-
-def positive(x: ArrayT, /) -> ArrayT:
-    """``+x``: a copy."""
-    return apply(OPERATIONS["positive"], x)
-
-
-def reciprocal(x: ArrayT, /) -> ArrayT:
-    """``1 / x``."""
-    return apply(OPERATIONS["reciprocal"], x)
-
-
-def round(x: ArrayT, /) -> ArrayT:
-    """The nearest integer, halves to even."""
-    return apply(OPERATIONS["round"], x)
-
-
-def sign(x: ArrayT, /) -> ArrayT:
-    """-1, 0 or 1; ``x / abs(x)`` of complex numbers; NaN of NaN."""
-    return apply(OPERATIONS["sign"], x)
-
-
-def signbit(x: ArrayT, /) -> ArrayT:
-    """Whether the sign bit is set, also of zeros and NaN."""
-    return apply(OPERATIONS["signbit"], x)
-
-
-def sin(x: ArrayT, /) -> ArrayT:
-    """The sine."""
-    return apply(OPERATIONS["sin"], x)
-
-
-def sinh(x: ArrayT, /) -> ArrayT:
-    """The hyperbolic sine."""
-    return apply(OPERATIONS["sinh"], x)
-
-
-def sqrt(x: ArrayT, /) -> ArrayT:
-    """The square root."""
-    return apply(OPERATIONS["sqrt"], x)
-
-
-def square(x: ArrayT, /) -> ArrayT:
-    """``x * x``."""
-    return apply(OPERATIONS["square"], x)
-
-
-def tan(x: ArrayT, /) -> ArrayT:
-    """The tangent."""
-    return apply(OPERATIONS["tan"], x)
-
-
-def tanh(x: ArrayT, /) -> ArrayT:
-    """The hyperbolic tangent."""
-    return apply(OPERATIONS["tanh"], x)
-
-
-def trunc(x: ArrayT, /) -> ArrayT:
-    """Each element rounded towards zero."""
-    return apply(OPERATIONS["trunc"], x)
-
-
-def add(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 + x2``."""
-    return apply(OPERATIONS["add"], x1, x2)
-
-
-def atan2(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """The angle of the point ``(x2, x1)``."""
-    return apply(OPERATIONS["atan2"], x1, x2)
-
-
-def bitwise_and(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 & x2``."""
-    return apply(OPERATIONS["bitwise_and"], x1, x2)
-
-
-def bitwise_left_shift(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 << x2``; 0 where `x2` is the width or more."""
-    return apply(OPERATIONS["bitwise_left_shift"], x1, x2)
-
-
-def bitwise_or(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 | x2``."""
-    return apply(OPERATIONS["bitwise_or"], x1, x2)
-
-
-def bitwise_right_shift(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 >> x2``, keeping the sign."""
-    return apply(OPERATIONS["bitwise_right_shift"], x1, x2)
-
-
-def bitwise_xor(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 ^ x2``."""
-    return apply(OPERATIONS["bitwise_xor"], x1, x2)
-
-
-def copysign(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """The size of `x1` with the sign of `x2`."""
-    return apply(OPERATIONS["copysign"], x1, x2)
-
-
-def divide(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 / x2``."""
-    return apply(OPERATIONS["divide"], x1, x2)
-
-
-def equal(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 == x2``."""
-    return apply(OPERATIONS["equal"], x1, x2)
-
-
-def floor_divide(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 // x2``, rounded down; integers by zero give 0."""
-    return apply(OPERATIONS["floor_divide"], x1, x2)
-
-
-def greater(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 > x2``."""
-    return apply(OPERATIONS["greater"], x1, x2)
-
-
-def greater_equal(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 >= x2``."""
-    return apply(OPERATIONS["greater_equal"], x1, x2)
-
-
-def hypot(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """The length of the vector ``(x1, x2)``."""
-    return apply(OPERATIONS["hypot"], x1, x2)
-
-
-def less(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 < x2``."""
-    return apply(OPERATIONS["less"], x1, x2)
-
-
-def less_equal(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 <= x2``."""
-    return apply(OPERATIONS["less_equal"], x1, x2)
-
-
-def logaddexp(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``log(exp(x1) + exp(x2))`` without overflow."""
-    return apply(OPERATIONS["logaddexp"], x1, x2)
-
-
-def logical_and(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 and x2``, of bools."""
-    return apply(OPERATIONS["logical_and"], x1, x2)
-
-
-def logical_or(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 or x2``, of bools."""
-    return apply(OPERATIONS["logical_or"], x1, x2)
-
-
-def logical_xor(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """Whether exactly one is true, of bools."""
-    return apply(OPERATIONS["logical_xor"], x1, x2)
-
-
-def maximum(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """The larger; NaN if either is."""
-    return apply(OPERATIONS["maximum"], x1, x2)
-
-
-def minimum(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """The smaller; NaN if either is."""
-    return apply(OPERATIONS["minimum"], x1, x2)
-
-
-def multiply(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 * x2``."""
-    return apply(OPERATIONS["multiply"], x1, x2)
-
-
-def nextafter(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """The next number after `x1` towards `x2`."""
-    return apply(OPERATIONS["nextafter"], x1, x2)
-
-
-def not_equal(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 != x2``."""
-    return apply(OPERATIONS["not_equal"], x1, x2)
-
-
-def pow(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 ** x2``; an integer to a negative power gives 1."""
-    return apply(OPERATIONS["pow"], x1, x2)
-
-
-def remainder(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 % x2``, with the sign of `x2`; integers by zero give 0."""
-    return apply(OPERATIONS["remainder"], x1, x2)
-
-
-def subtract(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
-    """``x1 - x2``."""
-    return apply(OPERATIONS["subtract"], x1, x2)
+def _of_one(name: str, meaning: str) -> Callable[[ArrayT], ArrayT]:
+    """The function of an operation on the elements of one array."""
+
+    def function(x: ArrayT, /) -> ArrayT:
+        return apply(OPERATIONS[name], x)
+
+    return _named(function, name, meaning)
+
+
+def _of_two(name: str, meaning: str) -> Callable[[ArrayT | complex, ArrayT | complex], ArrayT]:
+    """The function of an operation on the elements of two arrays, or of one and a number."""
+
+    def function(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
+        return apply(OPERATIONS[name], x1, x2)
+
+    return _named(function, name, meaning)
+
+
+def _named(function: Function, name: str, meaning: str) -> Function:
+    """The function with the name and the documentation that users see."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = meaning
+    return function
+
+
+abs = _of_one("abs", "The absolute value.")
+acos = _of_one("acos", "The arc cosine.")
+acosh = _of_one("acosh", "The inverse hyperbolic cosine.")
+asin = _of_one("asin", "The arc sine.")
+asinh = _of_one("asinh", "The inverse hyperbolic sine.")
+atan = _of_one("atan", "The arc tangent.")
+atanh = _of_one("atanh", "The inverse hyperbolic tangent.")
+bitwise_invert = _of_one("bitwise_invert", "``~x``; logical for bools.")
+ceil = _of_one("ceil", "The least integer not below each element.")
+conj = _of_one("conj", "The complex conjugate.")
+cos = _of_one("cos", "The cosine.")
+cosh = _of_one("cosh", "The hyperbolic cosine.")
+exp = _of_one("exp", "``e ** x``.")
+expm1 = _of_one("expm1", "``e ** x - 1``.")
+floor = _of_one("floor", "The greatest integer not above each element.")
+isfinite = _of_one("isfinite", "Whether each element is neither infinite nor NaN.")
+isinf = _of_one("isinf", "Whether each element is infinite.")
+isnan = _of_one("isnan", "Whether each element is NaN.")
+log = _of_one("log", "The natural logarithm.")
+log1p = _of_one("log1p", "``log(1 + x)``.")
+log2 = _of_one("log2", "The logarithm to base 2.")
+log10 = _of_one("log10", "The logarithm to base 10.")
+logical_not = _of_one("logical_not", "``not x``, of bools.")
+negative = _of_one("negative", "``-x``.")
+positive = _of_one("positive", "``+x``: a copy.")
+reciprocal = _of_one("reciprocal", "``1 / x``.")
+round = _of_one("round", "The nearest integer, halves to even.")
+sign = _of_one("sign", "-1, 0 or 1; ``x / abs(x)`` of complex numbers; NaN of NaN.")
+signbit = _of_one("signbit", "Whether the sign bit is set, also of zeros and NaN.")
+sin = _of_one("sin", "The sine.")
+sinh = _of_one("sinh", "The hyperbolic sine.")
+sqrt = _of_one("sqrt", "The square root.")
+square = _of_one("square", "``x * x``.")
+tan = _of_one("tan", "The tangent.")
+tanh = _of_one("tanh", "The hyperbolic tangent.")
+trunc = _of_one("trunc", "Each element rounded towards zero.")
+
+add = _of_two("add", "``x1 + x2``.")
+atan2 = _of_two("atan2", "The angle of the point ``(x2, x1)``.")
+bitwise_and = _of_two("bitwise_and", "``x1 & x2``.")
+bitwise_left_shift = _of_two(
+    "bitwise_left_shift", "``x1 << x2``; 0 where `x2` is the width or more."
+)
+bitwise_or = _of_two("bitwise_or", "``x1 | x2``.")
+bitwise_right_shift = _of_two("bitwise_right_shift", "``x1 >> x2``, keeping the sign.")
+bitwise_xor = _of_two("bitwise_xor", "``x1 ^ x2``.")
+copysign = _of_two("copysign", "The size of `x1` with the sign of `x2`.")
+divide = _of_two("divide", "``x1 / x2``.")
+equal = _of_two("equal", "``x1 == x2``.")
+floor_divide = _of_two("floor_divide", "``x1 // x2``, rounded down; integers by zero give 0.")
+greater = _of_two("greater", "``x1 > x2``.")
+greater_equal = _of_two("greater_equal", "``x1 >= x2``.")
+hypot = _of_two("hypot", "The length of the vector ``(x1, x2)``.")
+less = _of_two("less", "``x1 < x2``.")
+less_equal = _of_two("less_equal", "``x1 <= x2``.")
+logaddexp = _of_two("logaddexp", "``log(exp(x1) + exp(x2))`` without overflow.")
+logical_and = _of_two("logical_and", "``x1 and x2``, of bools.")
+logical_or = _of_two("logical_or", "``x1 or x2``, of bools.")
+logical_xor = _of_two("logical_xor", "Whether exactly one is true, of bools.")
+maximum = _of_two("maximum", "The larger; NaN if either is.")
+minimum = _of_two("minimum", "The smaller; NaN if either is.")
+multiply = _of_two("multiply", "``x1 * x2``.")
+nextafter = _of_two("nextafter", "The next number after `x1` towards `x2`.")
+not_equal = _of_two("not_equal", "``x1 != x2``.")
+pow = _of_two("pow", "``x1 ** x2``; an integer to a negative power gives 1.")
+remainder = _of_two("remainder", "``x1 % x2``, with the sign of `x2`; integers by zero give 0.")
+subtract = _of_two("subtract", "``x1 - x2``.")
 
 
 def real(x: ArrayT, /) -> ArrayT:

@@ -29,6 +29,8 @@ from portable.primitives.moves.copying import copy_in, reshaped
 from portable.primitives.moves.gathering import gathered
 from portable.recording import taped
 
+__all__ = ["concat", "repeat", "roll", "stack", "tile"]
+
 
 @taped
 def concat(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int | None = 0) -> ArrayT:

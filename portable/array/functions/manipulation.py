@@ -25,6 +25,20 @@ from portable.primitives.maps.elementwise import check_arrays, check_operands
 from portable.primitives.maps.work import conversion_to
 from portable.recording import taped
 
+__all__ = [
+    "astype",
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "expand_dims",
+    "flip",
+    "moveaxis",
+    "permute_dims",
+    "reshape",
+    "squeeze",
+    "unstack",
+]
+
 # -- copies ---------------------------------------------------------------------------------
 
 

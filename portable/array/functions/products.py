@@ -47,6 +47,8 @@ from portable.recording import taped
 from portable.tune.table import recent_state
 from portable.tune.ways import Way, Ways
 
+__all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
+
 
 @kernel
 def plain_product(a: kl.Array, b: kl.Array, out: kl.Array, *, ACC: Any) -> None:

@@ -18,6 +18,8 @@ from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
 from portable.recording import taped
 
+__all__ = ["cumulative_prod", "cumulative_sum", "diff"]
+
 
 @taped
 def cumulative_sum(

@@ -27,6 +27,17 @@ from portable.primitives.sorts.sorting import sorted_along_last
 from portable.primitives.sorts.sorting_kernels import search
 from portable.recording import taped
 
+__all__ = [
+    "argmax",
+    "argmin",
+    "argsort",
+    "nonzero",
+    "searchsorted",
+    "sort",
+    "take",
+    "take_along_axis",
+]
+
 # The sorting functions of the Array API.
 
 

@@ -37,6 +37,8 @@ from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.stateful import variance
 from portable.recording import taped
 
+__all__ = ["all", "any", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var"]
+
 Axis = int | tuple[int, ...] | None
 
 

@@ -11,7 +11,7 @@ from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
-from portable.lang.launch.again import Calls, remembered
+from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import enqueue, enqueue_call
 from portable.linalg.base.operands import broadcast_shape, common_dtype
 from portable.linalg.products.gemm import gemm, product_with_factors
@@ -29,7 +29,7 @@ _FACTORS: Final = (kl.f32, kl.f16, kl.bf16, kl.f8e4m3, kl.f8e5m2)
 _RESULTS: Final = (kl.f32, kl.bf16, kl.f16)
 _LINE: Final = 256
 _NAME: Final = "scaled"
-_CALLS: Final = Calls(alike=((0, 1), (2, 3)))
+_CALLS: Final = CallTraits(alike=((0, 1), (2, 3)))
 
 
 @kernel
@@ -103,7 +103,7 @@ def scaled_matmul(
     precision: Literal["full", "fast"] = "full",
     out: ArrayT | None = None,
 ) -> ArrayT:
-    """The product of the rows of two matrices, each block of a row by a factor of its own.
+    """The product of quantised matrices, each block of a row with a factor of its own.
 
     What ``jax.nn.scaled_matmul`` gives: with ``s = K // K_a`` and ``t = K // K_b`` it is
     ``out[m, n] = sum over k of a[m, k] a_scales[m, k // s] b[n, k] b_scales[n, k // t]``.
@@ -154,7 +154,7 @@ def scaled_matmul(
     if precision not in ("full", "fast"):
         raise ValueError(f"precision={precision!r}; scaled_matmul has full and fast")
     arrays, options = (a, b, a_scales, b_scales), (_NAME, preferred_element_type, precision)
-    return remembered(_CALLS, arrays, out, options, (), recent_state(), _made)  # type: ignore[no-any-return]
+    return cached_call(_CALLS, arrays, out, options, (), recent_state(), _made)  # type: ignore[no-any-return]
 
 
 def _made(arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from math import isqrt, prod
 from typing import Any, Final
 
+from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import dtype
+from portable.dtypes import DType, dtype
+from portable.lang.kernel import kernel
+from portable.lang.launch.geometry import groups
 from portable.linalg.products.gemm import gemm
 from portable.linalg.products.kernels import gemm_sums, keep
+from portable.linalg.reflectors.vector_products import add_product, subtract_product
 from portable.linalg.spectral.reduction_kernels import reflector_triangles
 
 BLOCK: Final = 64
@@ -21,6 +25,11 @@ _SHAPES: Final = 4
 A quarter more is multiplied for it than would have to be.
 """
 
+
+_VECTORS: Final = 4
+_CHUNK: Final = 32
+"""Vectors across a strip, and rows that are multiplied at a time: what a work-item reads several
+times stays in its innermost cache."""
 
 _SHORTEST: Final = 16
 _SHORTEST_ALONE: Final = 64
@@ -88,7 +97,10 @@ def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) 
     _summed(device, parts, space.permute_dims(parts, (0, 1, 3, 2)), chain, gram)
     items = 1 if device.capabilities.single_work_items else _ITEMS
     reflector_triangles[(BLOCK, blocks, count), (items, 1, 1)](gram, factors, triangles)
-    changes = gemm(triangles, parts)
+    if device.capabilities.single_work_items:
+        _reflect_strips(device, parts, triangles, x, first)
+        return
+    changes = gemm(triangles, parts, out=device.empty(parts.shape, kind))
     unit = max(BLOCK, chain)
     step = unit * -(-rows // (unit * _SHAPES))
     shares = device.empty((count, BLOCK, int(x.shape[2])), kind)
@@ -101,14 +113,85 @@ def reflect(device: Device, vectors: Any, factors: Any, x: Any, first: int = 0) 
             gemm(change, shares, alpha=-1, beta=1, c=rest, out=rest)
 
 
+def _reflect_strips(device: Device, parts: Any, triangles: Any, x: Any, first: int) -> None:
+    """All blocks in one launch, in which a strip of columns stays in a core's cache.
+
+    Many work-items would be a wave of strips, one block after the other: they take products.
+    """
+    space, kind = device.namespace(), dtype(x.dtype)
+    count, blocks, _, rows = (int(n) for n in parts.shape)
+    changes = device.empty((count, blocks, rows, BLOCK), kind)
+    turned = (space.permute_dims(a, (0, 1, 3, 2)) for a in (parts, triangles))
+    gemm(*turned, out=changes)
+    lanes, columns = max(1, device.capabilities.vector_bytes // kind.itemsize), int(x.shape[2])
+    strip = strip_of(device, columns, kind)
+    apply_blocks[groups(columns // strip, count), 1](
+        parts, changes, x, first, LANES=lanes, STRIP=strip
+    )
+
+
+def strip_of(device: Device, columns: int, kind: DType) -> int:
+    """Columns that a work-item has, of which there are to be whole multiples; 1 where all share.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    columns : int
+        How many are needed.
+    kind : DType
+        What they hold.
+    """
+    can = device.capabilities
+    if not can.single_work_items:
+        return 1
+    lanes = max(1, can.vector_bytes // kind.itemsize)
+    wide = _VECTORS * lanes
+    return wide if columns >= 2 * wide * can.compute_units else wide // 2
+
+
+@kernel
+def apply_blocks(
+    v: kl.Array, changes: kl.Array, x: kl.Array, first: kl.Scalar, *, LANES: int, STRIP: int
+) -> None:
+    """Multiplies strips of columns with blocks of reflectors ``I - C V^T``, the last block first.
+
+    A work-item has a strip to itself; dimension 1 is the matrices.
+    """
+    matrix, column = kl.group_id(1), kl.group_id(0) * STRIP
+    shares = kl.local((BLOCK, STRIP), x.dtype)
+    for number in range(v.shape[1]):
+        block = v.shape[1] - 1 - number
+        start = (first + block * BLOCK) // _CHUNK * _CHUNK
+        for i in range(BLOCK):
+            for j in kl.static_range(0, STRIP, LANES):
+                kl.vstore(shares, i, j, kl.splat(kl.cast(0, x.dtype), LANES))
+        for row in range(start, x.shape[1], _CHUNK):
+            left = v[matrix, block, 0:BLOCK, row : row + _CHUNK]
+            rest = x[matrix, row : row + _CHUNK, column : column + STRIP]
+            add_product(shares, left, rest, LANES)
+        for row in range(start, x.shape[1], _CHUNK):
+            rest = x[matrix, row : row + _CHUNK, column : column + STRIP]
+            left = changes[matrix, block, row : row + _CHUNK, 0:BLOCK]
+            subtract_product(rest, left, shares, LANES)
+
+
 def _summed(device: Device, a: Any, b: Any, chain: int, out: Any) -> None:
     """``a @ b``, whose sums are added up in parts of so many terms."""
     space, (*lead, m, k), n = device.namespace(), (int(x) for x in a.shape), int(b.shape[-1])
     parts, axes = k // chain, range(len(lead))
+    if parts <= _PARTS_ALONE:
+        for start in range(0, k, chain):
+            left, right = a[..., start : start + chain], b[..., start : start + chain, :]
+            if start == 0:
+                gemm(left, right, out=out)
+            else:
+                gemm(left, right, beta=1, c=out, out=out)
+        return
     left = space.reshape(a, (*lead, m, parts, chain))
     left = space.permute_dims(left, (len(lead) + 1, *axes, len(lead), len(lead) + 2))
     right = space.reshape(b, (*lead, parts, chain, n))
     right = space.permute_dims(right, (len(lead), *axes, len(lead) + 1, len(lead) + 2))
-    sums = gemm(left, right)
+    sums = gemm(left, right, out=device.empty((parts, *lead, m, n), dtype(a.dtype)))
     count = prod(int(x) for x in out.shape)
     gemm_sums[count, _ITEMS](sums, 1.0, 0.0, None, None, out, ACTIVATION=keep)

@@ -12,7 +12,7 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import store_values
 from portable.linalg.factorisations.matrices import copied
-from portable.linalg.products.repeats import cached_plan
+from portable.linalg.products.repeats import cached_plan, repeated
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
 from portable.linalg.spectral.reduction_kernels import collect, spread
 from portable.linalg.spectral.reductions import (
@@ -22,13 +22,17 @@ from portable.linalg.spectral.reductions import (
     reduced_to_bidiagonal,
     reduced_to_tridiagonal,
 )
-from portable.linalg.spectral.reflections import reflect, whole_rows
+from portable.linalg.spectral.reflections import reflect, strip_of, whole_rows
 
 _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
 
 _KEPT_BYTES: Final = 8 << 20
-"""Bytes of matrices up to which launches take longer to enqueue than to run."""
+"""Bytes of matrices up to which launches take longer to enqueue than to run, and new memory longer
+to come than to be worked on."""
+
+_ARRAYS: Final = 16
+"""How many times the memory of matrices a plan has."""
 
 
 def hermitian_in_stages(device: Device, a: Any, values: Any, vectors: Any) -> tuple[Any, ...]:
@@ -95,11 +99,11 @@ def _replayed(device: Device, a: Any, results: tuple[Any, ...], work: _Work) -> 
     count, m, n = (int(x) for x in a.shape)
     kind = dtype(a.dtype)
     size = count * m * n * kind.itemsize
-    if size > _KEPT_BYTES or not device.capabilities.replays:
+    if size > _KEPT_BYTES:
         return work(device, a, results)
     extents = tuple(None if x is None else tuple(int(size) for size in x.shape) for x in results)
     key = work, (count, m, n), kind, extents
-    plan = cached_plan(device, key, lambda: _new_plan(device, a, results, work), size)
+    plan = cached_plan(device, key, lambda: _new_plan(device, a, results, work), _ARRAYS * size)
     copied(device, a, plan.given)
     plan.run()
     for source, target in zip(plan.results, results, strict=True):
@@ -122,7 +126,7 @@ def _new_plan(device: Device, a: Any, results: tuple[Any, ...], work: _Work) -> 
         largest, status = work(device, given, results_alike)
         keep_flags[groups(1), items](largest, status, *flags)
 
-    return _Plan(given, results_alike, flags, device.replay(run))
+    return _Plan(given, results_alike, flags, repeated(device, run))
 
 
 @kernel
@@ -179,8 +183,10 @@ def _lead_back(
     count, rows, columns = (int(x) for x in out.shape)
     rows, columns = (columns, rows) if turned else (rows, columns)
     parts = 2 if kind.is_complex else 1
-    x = device.empty((count, whole_rows(device, parts * rows), columns), kind.real)
+    strip = strip_of(device, columns, kind.real)
+    width = -(-columns // strip) * strip
+    x = device.empty((count, whole_rows(device, parts * rows), width), kind.real)
     height = int(x.shape[1]) // parts
-    spread[(columns, height, count), _TILE](vectors, by.phases, x, n, REVERSED=reverse)
+    spread[(width, height, count), _TILE](vectors, by.phases, x, n, REVERSED=reverse)
     reflect(device, by.vectors, by.factors, x, by.first)
     collect[(columns, rows, count), _TILE](x, out, TRANSPOSED=turned)
