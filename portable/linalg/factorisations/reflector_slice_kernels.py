@@ -202,8 +202,7 @@ def reflect(
     kl.barrier()
     for entry in kl.workgroup_range(WIDTH * WIDTH):
         k, j = entry // WIDTH, entry % WIDTH
-        parts = block.parts[k // PIECE]
-        block.products[k, j] = total_of(parts, max(TEAMS, 1), k % PIECE * WIDTH + j)
+        block.products[k, j] = total_of(block.parts[k // PIECE], k % PIECE * WIDTH + j)
     kl.barrier()
     for entry in kl.workgroup_range(WIDTH * WIDTH):
         i, j = entry // WIDTH, entry % WIDTH
@@ -233,9 +232,12 @@ def add_up(
         head = conjugate(kl.where(is_below, values[i, 0], kl.cast(0, kind)))
         for j in kl.static_range(WIDTH):
             sums[j] = sums[j] + head * values[i, j]
-        if row_of(i) == begin + k:
-            for j in kl.static_range(WIDTH):
-                shared.top[j] = values[i, j]
+    if kl.local_id(0) == (begin + k) % kl.local_size(0):
+        for j in kl.static_range(WIDTH):
+            top = values[0, j]
+            for i in kl.static_range(1, HOLDING.rows):
+                top = kl.where(row_of(i) == begin + k, values[i, j], top)
+            shared.top[j] = top
     put_sums(sums, shared.parts, WIDTH, TEAMS)
     kl.barrier()
     join_column(shared.factor, kl.maximum(k - 1, 0))
@@ -244,11 +246,11 @@ def add_up(
 
 
 @function
-def total_of(parts: kl.Array, count: kl.Scalar, j: kl.Scalar) -> Any:
-    """The sum of what so many have for a column."""
+def total_of(parts: kl.Array, j: kl.Scalar) -> Any:
+    """The sum of what sub-groups have for a column."""
     total = parts[0, j]
-    for other in kl.range(1, count, unroll=4):
-        total = total + parts[other, j]
+    for team in kl.static_range(1, parts.shape[0]):
+        total = total + parts[team, j]
     return total
 
 
@@ -256,10 +258,9 @@ def total_of(parts: kl.Array, count: kl.Scalar, j: kl.Scalar) -> Any:
 def make_reflector(shared: Shared, k: kl.Scalar) -> None:
     """The reflector of the first column, and shares of the others; some of them are V's by now."""
     parts, top, WIDTH = shared.parts, shared.top, shared.top.shape[0]
-    TEAMS = parts.shape[0]
     for j in kl.workgroup_range(WIDTH):
-        beta, tau, factor = reflector_of(top[0], kl.real(total_of(parts, TEAMS, 0)))
-        share, left = top[j] + conjugate(factor) * total_of(parts, TEAMS, j), WIDTH - k
+        beta, tau, factor = reflector_of(top[0], kl.real(total_of(parts, 0)))
+        share, left = top[j] + conjugate(factor) * total_of(parts, j), WIDTH - k
         shared.shares[j] = kl.where(j < left, share, kl.cast(0, parts.dtype))
         if j >= left:
             shared.factor[k, j - left] = conjugate(share)

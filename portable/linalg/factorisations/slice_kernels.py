@@ -15,10 +15,10 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.factorisations.panel_kernels import Candidate, larger, reciprocal_of, size_of
+from portable.linalg.factorisations.panel_kernels import Candidate, reciprocal_of, size_of
 
 _NONE: Final = -2
-"""The rank of a row where there is none."""
+"""The size of a row that is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Held:
     values : array, shape (rows, columns)
         What it holds: the next column first, those that are done last.
     places : array of i32, shape (rows,)
-        Where exchanges have brought them, counted from the panel's first row.
+        Where exchanges have brought them, counted from the panel's first row; -1 beyond the matrix.
     """
 
     values: Any
@@ -98,7 +98,7 @@ def eliminate_slices(
     values = loaded(matrix, (first, first + begin), (width, m), HOLDING)
     held = Held(values, kl.private(HOLDING.rows, kl.i32))
     for i in kl.static_range(HOLDING.rows):
-        held.places[i] = row_of(i)
+        held.places[i] = kl.where(row_of(i) < m, row_of(i), -1)
     if not HOLDING.alone:
         known = kl.local((WIDTH, WIDTH), a.dtype), kl.local((WIDTH, WIDTH), a.dtype)
         for done in range(begin // WIDTH):
@@ -107,16 +107,21 @@ def eliminate_slices(
                     pass
             kl.barrier()
             take_over(held, matrix, pivots[batch], known, (first, done * WIDTH, m), HOLDING)
-    rows = kl.local((2, WIDTH), a.dtype)
+    rows, firsts = kl.local((2, WIDTH), a.dtype), kl.local(2, kl.i32)
+    if kl.local_id(0) == 0:
+        firsts[0] = m
+    kl.barrier()
     for k in range(width):
-        best = largest(held, begin + k, m, HOLDING)
+        best, own = chosen(held, firsts, (begin + k, k), m, HOLDING)
         if kl.local_id(0) == 0:
             pivots[batch, first + begin + k] = first + best.row
             if best.size == 0 and failures[batch] == 0:
                 failures[batch] = first + begin + k + 1
-        row = rows[k % 2]
-        hand_over(held, best, row, k, HOLDING)
-        eliminate(held, row, best.size, (begin + k, best.row), HOLDING)
+            firsts[(k + 1) % 2] = m
+        if own == best.row:
+            hand_over(held, best, rows[k % 2], k, HOLDING)
+        kl.barrier()
+        eliminate(held, rows[k % 2], best.size, (begin + k, best.row), HOLDING)
     for i in kl.static_range(HOLDING.rows):
         for j in kl.static_range(WIDTH):
             column = (j + width) % WIDTH
@@ -180,7 +185,7 @@ def take_over(
         exchange_places(held, pivots[first + start + k] - first, start + k, HOLDING)
     for i in kl.static_range(HOLDING.rows):
         place = held.places[i] - start
-        if place >= 0 and place < WIDTH and row_of(i) < m:
+        if place >= 0 and place < WIDTH:
             for k in kl.static_range(WIDTH):
                 tops[place, k] = values[i, k]
                 corner[place, k] = multiples[i, k]
@@ -210,31 +215,45 @@ def exchange_places(held: Held, pivot: kl.Scalar, k: kl.Scalar, HOLDING: Holding
 
 
 @function
-def rank(x: kl.Scalar) -> Any:
-    """What pivots are chosen by: NaN only where there is nothing else."""
-    size = size_of(x)
-    return kl.where(size == size, size, kl.cast(-1, size.dtype))
+def greater(x: kl.Scalar, y: kl.Scalar) -> Any:
+    """The greater of two numbers, of which the second may be NaN, by the fewest instructions."""
+    return kl.where(y > x, y, x)
 
 
 @function
-def largest(held: Held, k: kl.Scalar, m: kl.Scalar, HOLDING: Holding) -> Any:
-    """The best pivot; of equal ones that in the first place, as LAPACK takes."""
-    best = Candidate(kl.cast(_NONE, held.values.dtype.real), m)
+def chosen(
+    held: Held, firsts: kl.Array, step: tuple[kl.Scalar, ...], m: kl.Scalar, HOLDING: Holding
+) -> Any:
+    """The best pivot's size and place, and the place of a work-item's own if it is as good.
+
+    Of equal ones the first place is taken, as by LAPACK, NaN only where there is nothing else.
+    Sizes alone are compared by all. Who has the greatest tells its place to ``firsts[k % 2]``,
+    which is beyond all places.
+    """
+    (place, k), none = step, kl.cast(_NONE, held.values.dtype.real)
+    greatest = none
     for i in kl.static_range(HOLDING.rows):
-        if held.places[i] >= k and row_of(i) < m:
-            best = larger(best, Candidate(rank(held.values[i, 0]), held.places[i]))
-    return kl.workgroup_reduce(larger, best)
+        size = kl.where(held.places[i] >= place, size_of(held.values[i, 0]), none)
+        greatest = greater(greatest, size)
+    best, own = kl.workgroup_reduce(greater, greatest), m
+    if greatest == best:
+        for i in kl.static_range(HOLDING.rows):
+            is_best = (size_of(held.values[i, 0]) == best) | (best == none)
+            if is_best and held.places[i] >= place and held.places[i] < own:
+                own = held.places[i]
+        kl.atomic_min(firsts, k % 2, own)
+    kl.barrier()
+    return Candidate(best, firsts[k % 2]), own
 
 
 @function
 def hand_over(held: Held, best: Candidate, row: kl.Array, k: kl.Scalar, HOLDING: Holding) -> None:
-    """The pivot's row becomes known to all; of columns that are done there are zeros."""
-    for i in kl.static_range(HOLDING.rows):
-        if held.places[i] == best.row:
-            for j in kl.static_range(HOLDING.columns):
-                left = j < HOLDING.columns - k
-                row[j] = kl.where(left, held.values[i, j], kl.cast(0, row.dtype))
-    kl.barrier()
+    """Makes the pivot's row known, zeros in columns that are done."""
+    for j in kl.static_range(HOLDING.columns):
+        value = held.values[0, j]
+        for i in kl.static_range(1, HOLDING.rows):
+            value = kl.where(held.places[i] == best.row, held.values[i, j], value)
+        row[j] = kl.where(j < HOLDING.columns - k, value, kl.cast(0, row.dtype))
 
 
 @function
