@@ -107,7 +107,7 @@ def eliminate_slices(
                     pass
             kl.barrier()
             take_over(held, matrix, pivots[batch], known, (first, done * WIDTH, m), HOLDING)
-    rows, firsts = kl.local((2, WIDTH), a.dtype), kl.local(2, kl.i32)
+    row, firsts = kl.local(WIDTH, a.dtype), kl.local(2, kl.i32)
     if kl.local_id(0) == 0:
         firsts[0] = m
     kl.barrier()
@@ -119,9 +119,9 @@ def eliminate_slices(
                 failures[batch] = first + begin + k + 1
             firsts[(k + 1) % 2] = m
         if own == best.row:
-            hand_over(held, best, rows[k % 2], k, HOLDING)
+            hand_over(held, best, row, k, HOLDING)
         kl.barrier()
-        eliminate(held, rows[k % 2], best.size, (begin + k, best.row), HOLDING)
+        eliminate(held, row, best.size, (begin + k, best.row), HOLDING)
     for i in kl.static_range(HOLDING.rows):
         for j in kl.static_range(WIDTH):
             column = (j + width) % WIDTH
