@@ -30,7 +30,7 @@ from tests.doors.ways import ELSEWHERE, PROFILES, STEPS, WAYS, Way
 from tests.support.devices import day, device_names, keep_no_binaries
 
 _ROOMS: Final = ("array", "conv", "gf2", "linalg", "numerics", "primitives", "random", "sparse")
-"""Packages of operations, whose kernels are ways or steps of them."""
+"""Packages and modules of operations, whose kernels are ways or steps of them."""
 
 _EVERY: Final = 8
 """One case in so many runs, others each day, where no devices are named."""
@@ -123,8 +123,9 @@ def _kernels() -> Iterator[tuple[str, str]]:
     """Modules and names of all kernels of operations."""
     for room in _ROOMS:
         package = importlib.import_module(f"portable.{room}")
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            module = importlib.import_module(found.name)
+        inside = pkgutil.walk_packages(getattr(package, "__path__", []), f"{package.__name__}.")
+        for name in (package.__name__, *(found.name for found in inside)):
+            module = importlib.import_module(name)
             for thing in vars(module).values():
                 if not isinstance(thing, Kernel) or thing.__module__ != module.__name__:
                     continue
