@@ -1,4 +1,4 @@
-"""Small kernels that find out what a driver does not tell of, once for each driver.
+"""Small kernels that find out what a driver does not report, once for each driver.
 
 The answers are kept in the cache of compiled programs.
 """
