@@ -27,6 +27,13 @@ rint rsqrt sin sinh sqrt tan tanh trunc
 SAME_NAME: Final = tuple(_SAME_NAME.split())
 """Functions of one operand that OpenCL C and the C library call as the language does."""
 
+
+def printf_formats(long: str) -> dict[str, str]:
+    """How ``printf`` writes register types, 64-bit integers with `long` before the letter."""
+    integers = {"bool": "%d", "i32": "%d", "u32": "%u", "i64": f"%{long}d", "u64": f"%{long}u"}
+    return integers | dict.fromkeys(("f16", "f32", "f64"), "%g")
+
+
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _CALLED = re.compile(r"([A-Za-z_]\w*)(?=\()")
 
