@@ -309,27 +309,15 @@ def _same(x: Value, y: Value) -> bool:
     return x is y or x.tobytes() == y.tobytes()
 
 
-@step.register
-def _(statement: s.Break, b: Builder) -> Step:
+@step.register(s.Break)
+@step.register(s.Continue)
+@step.register(s.Return)
+def _(statement: s.Break | s.Continue | s.Return, b: Builder) -> Step:
     def run(w: Workgroup) -> None:
-        w.loops[-1].leave(w.active)
-        w.active = w.launch.nobody
-
-    return Plain(run)
-
-
-@step.register
-def _(statement: s.Continue, b: Builder) -> Step:
-    def run(w: Workgroup) -> None:
-        w.loops[-1].rest(w.active)
-        w.active = w.launch.nobody
-
-    return Plain(run)
-
-
-@step.register
-def _(statement: s.Return, b: Builder) -> Step:
-    def run(w: Workgroup) -> None:
+        if isinstance(statement, s.Break):
+            w.loops[-1].leave(w.active)
+        elif isinstance(statement, s.Continue):
+            w.loops[-1].rest(w.active)
         w.active = w.launch.nobody
 
     return Plain(run)

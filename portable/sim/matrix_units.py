@@ -5,12 +5,13 @@ After the pictures in the PTX manual, "Matrix Fragments for mma.m16n8k16" and th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 import numpy as np
 
-from portable.dtypes import DType, bfloat16, dtype, float16
+from portable.dtypes import DType, dtype
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
 from portable.sim import report
@@ -47,16 +48,23 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     return Plain(run)
 
 
-@instruction("wgmma.fence")
-def _(statement: s.Instruction, b: Builder) -> Step:
+def _of_warpgroups(
+    statement: s.Instruction, b: Builder, act: Callable[[Workgroup, int], None]
+) -> Step:
+    """What each warpgroup that is here does, all of its work-items together."""
     site = b.site(statement.loc)
 
     def run(w: Workgroup) -> None:
         _meet(w, site, statement.name)
         for warpgroup in _present(w):
-            w.products.fence(warpgroup)
+            act(w, warpgroup)
 
     return Plain(run)
+
+
+@instruction("wgmma.fence")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    return _of_warpgroups(statement, b, lambda w, warpgroup: w.products.fence(warpgroup))
 
 
 def _meet(w: Workgroup, site: Site, what: str) -> None:
@@ -75,28 +83,14 @@ def _present(w: Workgroup) -> list[int]:
 
 @instruction("wgmma.commit")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    site = b.site(statement.loc)
-
-    def run(w: Workgroup) -> None:
-        _meet(w, site, statement.name)
-        for warpgroup in _present(w):
-            w.products.commit(warpgroup)
-
-    return Plain(run)
+    return _of_warpgroups(statement, b, lambda w, warpgroup: w.products.commit(warpgroup))
 
 
 @instruction("wgmma.wait")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    site = b.site(statement.loc)
     last = statement.name.rpartition(".")[2]
     pending = int(last) if last.isdecimal() else 0
-
-    def run(w: Workgroup) -> None:
-        _meet(w, site, statement.name)
-        for warpgroup in _present(w):
-            w.products.wait(w, warpgroup, pending)
-
-    return Plain(run)
+    return _of_warpgroups(statement, b, lambda w, x: w.products.wait(w, x, pending))
 
 
 @instruction("wgmma.descriptor")
@@ -229,14 +223,10 @@ def _halves(registers: list[Value], kind: DType) -> list[Value]:
     return [_warps(pair[:, i].astype(np.float32)) for pair in pairs for i in (0, 1)]
 
 
-@instruction("mma.f16")
+@instruction("mma.f16", "mma.bf16")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    return worked_out(statement, b, WARP, partial(_mma_halves, float16))
-
-
-@instruction("mma.bf16")
-def _(statement: s.Instruction, b: Builder) -> Step:
-    return worked_out(statement, b, WARP, partial(_mma_halves, bfloat16))
+    kind = dtype(statement.name.split(".")[1])
+    return worked_out(statement, b, WARP, partial(_mma_halves, kind))
 
 
 def _mma_halves(kind: DType, c: list[Value], x: list[Value]) -> list[Value]:
