@@ -15,7 +15,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import KernelError, LaunchError
-from portable.gradients.adjoint import Adjoint, Shared, Strips
+from portable.gradients.adjoint.assemble import Adjoint, Shared, Strips
 from portable.gradients.arguments import (
     SeenArguments,
     check_gradients,

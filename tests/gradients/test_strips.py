@@ -10,7 +10,7 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
-from portable.gradients.adjoint import Adjoint
+from portable.gradients.adjoint.assemble import Adjoint
 from portable.gradients.derived import Derived
 from tests.gradients import test_loops as loops
 from tests.gradients.field import layer_norm, numbers
