@@ -31,7 +31,12 @@ from portable.linalg.spectral.reduction_kernels import (
 )
 from portable.linalg.spectral.reflections import BLOCK, whole_rows
 from portable.linalg.spectral.step_kernels import StepShape
-from portable.linalg.spectral.tridiagonal_kernels import CHUNK, Tridiagonal, take_lines, tridiagonalize
+from portable.linalg.spectral.tridiagonal_kernels import (
+    CHUNK,
+    Tridiagonal,
+    take_lines,
+    tridiagonalize,
+)
 from portable.sim.launch import current
 
 SCALED_TO: Final = 10
@@ -362,7 +367,7 @@ def _at_once(device: Device, a: Any, largest: Any) -> _Halves:
         totals=empty(2, cores, pitch),
     )
     kept = KeptReflectors(empty(n, pitch), empty(2, n, of=kind.real), empty(2, n))
-    work, d, e = empty(m + shape.rows - 1, pitch), empty(n), empty(n)
+    work, d, e = empty(m + shape.rows, pitch), empty(n), empty(n)
     _load(a, largest, work, "turned" if rows < columns else "plain")
     launch = bidiagonalize_keeping[groups(cores, count), 1]
     for first in range(-1, n) if cores > 1 else (-1,):

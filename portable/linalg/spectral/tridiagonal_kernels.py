@@ -31,7 +31,6 @@ from portable.linalg.spectral.step_kernels import (
     multiply_rows,
 )
 
-
 CHUNK: Final = 32
 """Rows that lines are taken off at a time; columns are as many, or a part of that, in whole."""
 
@@ -303,15 +302,16 @@ def multiply_triangle(
 ) -> Any:
     """A work-item's part of the product with column `k`, by the upper triangle.
 
-    An element that is read is multiplied for its row and for its column, in blocks of rows. Returns
-    what the column and its part are multiplied.
+    An element that is read is multiplied for its row and for its column, in blocks of rows that are
+    the same work-item's in every step. Returns what the column and its part are multiplied.
     """
     LANES, ROWS, kind, end = SHAPE.lanes, SHAPE.rows, a.dtype, x.shape[0]
     for j in range((k + 1) // LANES * LANES, end, LANES):
         kl.vstore(out, j, kl.splat(kl.cast(0, kind), LANES))
     totals, factors = kl.private(ROWS, kind, lanes=LANES), kl.private(ROWS, kind)
-    begin = (k + 1) // ROWS * ROWS + kl.group_id(0) * ROWS
-    for row in range(begin, first_line(a, SHAPE), SHAPE.groups * ROWS):
+    begun = (k + 1) // ROWS
+    ahead = (kl.group_id(0) + SHAPE.groups - begun % SHAPE.groups) % SHAPE.groups
+    for row in range((begun + ahead) * ROWS, first_line(a, SHAPE), SHAPE.groups * ROWS):
         for r in kl.static_range(ROWS):
             totals[r], factors[r] = kl.splat(kl.cast(0, kind), LANES), x[row + r]
         corner = row // LANES * LANES
