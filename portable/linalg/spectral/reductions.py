@@ -208,7 +208,7 @@ def reduced_to_tridiagonal(
         empty(3, shape.groups, of=kind.real),
     )
     _load(a, largest, work, "hermitian")
-    _clear(device, out.vectors, out.products, counts)
+    _clear(device, out.vectors, out.columns, out.products, counts)
     _tridiagonalize(device, work, out, counts, shape)
     if not kind.is_complex:
         return Reduced(out.d, out.e, Reflectors(out.vectors, out.factors, 1, None), None)

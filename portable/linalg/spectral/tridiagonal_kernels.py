@@ -313,7 +313,8 @@ def multiply_triangle(
     ahead = (kl.group_id(0) + SHAPE.groups - begun % SHAPE.groups) % SHAPE.groups
     for row in range((begun + ahead) * ROWS, first_line(a, SHAPE), SHAPE.groups * ROWS):
         for r in kl.static_range(ROWS):
-            totals[r], factors[r] = kl.splat(kl.cast(0, kind), LANES), x[row + r]
+            totals[r] = kl.splat(kl.cast(0, kind), LANES)
+            factors[r] = kl.where(row + r > k, x[row + r], kl.cast(0, kind))
         corner = row // LANES * LANES
         for part in kl.static_range(max(1, ROWS // LANES)):
             j = corner + part * LANES
