@@ -9,7 +9,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from portable import lang, linalg, random
+from portable import lang, random
 from portable.compiled import load_compiled
 from portable.dtypes import (
     bool_,
@@ -36,6 +36,7 @@ from portable.registry import device, devices, use
 from portable.streams import Event, Stream, Timer
 
 if _TYPE_CHECKING:
+    from portable import linalg
     from portable.array.fuse import fuse
     from portable.gradients import Tape, custom_vjp, vjp
 
@@ -83,7 +84,7 @@ __all__ = [
 ]
 
 _GRADIENTS = ("Tape", "custom_vjp", "vjp")
-_PACKAGES = ("conv", "gf2", "nn", "numerics", "parallel", "primitives", "sparse")
+_PACKAGES = ("conv", "gf2", "linalg", "nn", "numerics", "parallel", "primitives", "sparse")
 
 if not _TYPE_CHECKING:  # checkers would take any name for one of these
 

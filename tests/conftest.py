@@ -17,7 +17,7 @@ import pytest
 
 from portable import registry
 from portable.backend import Device
-from tests.support.devices import compiled_by, device_names, keep_no_binaries, lacks, spared
+from tests.support.devices import compiled_by, day, device_names, keep_no_binaries, lacks, spared
 
 _left_out: Final[Counter[str]] = Counter()
 """Tests that were not collected, by device and reason."""
@@ -57,6 +57,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 # -- what is collected ----------------------------------------------------------------------------
+
+
+def pytest_report_header() -> str:
+    """Which of the processor's devices have which tests, before workers of pytest-xdist begin."""
+    return f"the processor's further devices have the tests of PORTABLE_TEST_DAY={day()}"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -374,6 +374,7 @@ def _capabilities() -> Capabilities:
         streaming_stores=True,
         compressed_bytes=64 if vector_bytes == 64 else 0,
         float_atomics=True,
+        workgroup_atomics=True,
         memory_orders="acq_rel",
         forward_progress=True,
         unified_memory=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,75 +16,9 @@ from portable.backend import Program
 from portable.errors import BackendUnavailableError, CompileError
 from portable.system import cache
 from portable.system.files import fork_safe_lock
-
-# NVRTC and hiprtc, whose interfaces differ by name alone, through ctypes.
+from portable_backends.cuda.runtime_compiler import CompilerError, RuntimeCompiler
 
 _CUDA_MAJORS = (13, 12)
-
-
-class CompilerError(Exception):
-    """What the compiler printed when it refused a source."""
-
-
-class RuntimeCompiler:
-    """A shared library that compiles source in memory.
-
-    Parameters
-    ----------
-    library : str
-        File name or path.
-    prefix : {"nvrtc", "hiprtc"}
-        How its functions' names begin.
-    product : {"CUBIN", "PTX", "Code"}
-        How its functions name what they make.
-    """
-
-    def __init__(self, library: str, prefix: str, product: str) -> None:
-        self._library = ctypes.CDLL(library)
-        self._prefix = prefix
-        self._product = product
-
-    @property
-    def version(self) -> str:
-        """Such as ``"13.0"``."""
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        self._call("Version", ctypes.byref(major), ctypes.byref(minor))
-        return f"{major.value}.{minor.value}"
-
-    def compile(self, source: str, name: str, options: Sequence[str]) -> bytes:
-        """Machine code for `source`.
-
-        Raises
-        ------
-        CompilerError
-            With the compiler's log.
-        """
-        program = ctypes.c_void_p()
-        created = ctypes.byref(program)
-        self._call("CreateProgram", created, source.encode(), name.encode(), 0, None, None)
-        try:
-            texts = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
-            if self._code("CompileProgram", program, len(options), texts):
-                log = self._read("GetProgramLog", program)
-                raise CompilerError(log.rstrip(b"\0").decode(errors="replace"))
-            return self._read(f"Get{self._product}", program)
-        finally:
-            self._call("DestroyProgram", created)
-
-    def _read(self, function: str, program: ctypes.c_void_p) -> bytes:
-        size = ctypes.c_size_t()
-        self._call(f"{function}Size", program, ctypes.byref(size))
-        memory = ctypes.create_string_buffer(size.value)
-        self._call(function, program, memory)
-        return memory.raw
-
-    def _code(self, function: str, *arguments: object) -> int:
-        return int(getattr(self._library, self._prefix + function)(*arguments))
-
-    def _call(self, function: str, *arguments: object) -> None:
-        code = self._code(function, *arguments)
-        if code:
-            raise CompilerError(f"{self._prefix}{function} returned error {code}")
 
 
 @kept_in_process
@@ -161,6 +94,9 @@ _HEADER = "cuda_fp16.h"
 _under_way: Final[WeakValueDictionary[str, RLock]] = WeakValueDictionary()
 """Locks of programs that are compiled just now: threads of several GPUs need the same ones."""
 
+_inside: Final = fork_safe_lock()
+"""Held while a program is compiled in this process."""
+
 
 def cuda_target(major: int, minor: int) -> str:
     """The architecture to compile for: with Hopper's own instructions on 9.0, plain elsewhere."""
@@ -212,9 +148,25 @@ def _compiled(
         code = cache.load(name)
         if code is None:
             try:
-                code = compiler.compile(program.source, f"{program.entry}.cu", options)
+                code = _made(compiler, program.source, f"{program.entry}.cu", options)
             except CompilerError as error:
                 message = f"{title} refused kernel {program.entry} ({' '.join(options)})"
                 raise CompileError(message, program.source, str(error)) from None
             cache.store(name, code)
     return code
+
+
+def _made(compiler: RuntimeCompiler, source: str, name: str, options: Sequence[str]) -> bytes:
+    """Machine code; in a process of its own where one is compiled in this one already.
+
+    Compilers let one thread after the other in.
+    """
+    if not _inside.acquire(blocking=False):
+        code = compiler.compile_apart(source, name, options)
+        if code is not None:
+            return code
+        _inside.acquire()
+    try:
+        return compiler.compile(source, name, options)
+    finally:
+        _inside.release()

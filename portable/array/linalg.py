@@ -260,7 +260,7 @@ def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRRe
 
 
 def slogdet(x: Array, /) -> SlogdetResult:
-    """Signs of determinants and logarithms of their sizes, by `portable.linalg.slogdet`.
+    """Signs of determinants and logarithms of their absolute values, by `portable.linalg.slogdet`.
 
     Parameters
     ----------

@@ -96,6 +96,9 @@ class Capabilities:
         `kl.compress` does; 0 where lanes of 32 and 64 bits are moved one by one.
     atomics64, float_atomics : bool
         Whether 64-bit integers, and floats by addition, have native atomics.
+    workgroup_atomics : bool
+        Whether additions by the work-items of one workgroup cost no more than plain ones, since one
+        thread runs them.
     atomic_pairs : bool
         Whether two neighbouring ``float32`` are added to by one instruction.
     memory_orders : {"relaxed", "acq_rel"}
@@ -149,6 +152,7 @@ class Capabilities:
     compressed_bytes: Asked = Asked()
     atomics64: bool = True
     float_atomics: bool = False
+    workgroup_atomics: bool = False
     atomic_pairs: bool = False
     memory_orders: Literal["relaxed", "acq_rel"] = "relaxed"
     forward_progress: bool = False

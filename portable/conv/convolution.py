@@ -19,7 +19,7 @@ from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
 from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
 from portable.lang.function import Function, settled
-from portable.lang.launch.again import Calls, remembered
+from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import repeated
 from portable.linalg.base.operands import common_dtype, same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
@@ -27,7 +27,7 @@ from portable.namespace import device_of_arrays, elsewhere, on_device
 from portable.tune.table import recent_state, state
 from portable.typing import ArrayT
 
-_CALLS: Final = Calls(alike=((4, 5),), written=(3,), whole=True)
+_CALLS: Final = CallTraits(alike=((4, 5),), written=(3,), whole=True)
 
 
 @takes_other_libraries
@@ -43,98 +43,61 @@ def conv2d(
     workspace: ArrayT | None = None,
     **options: Unpack[Options],
 ) -> ArrayT:
-    """The correlation of images with filters, as networks have it, where the images live.
+    """The convolution of networks, a correlation of images with filters, on the images' device.
 
     ``out[n, k, y, z] = activation(scale[k] sum + bias[k] + residual[n, k, y, z])``, the sum over c,
-    r, s of ``w[k, c, r, s] * x[n, c, i, j]``, where ``i = y stride + r dilation - padding``, `j`
-    likewise; zeros outside of the images.
+    r, s of ``w[k, c, r, s] x[n, c, i, j]``, ``i = y stride + r dilation - padding``, `j` likewise.
 
     Parameters
     ----------
     x : array, shape (N, C, H, W), or (N, H, W, C) for "NHWC"
-        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32`` or ``float64``; any
-        strides.
+        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32``, ``float64``; any strides.
     w : array, shape (K, C / groups, R, S)
         Filters, of the same dtype and device, in this order for both layouts.
-    bias : array, shape (K,), optional
-        Added to the results.
-    scale : array, shape (K,), optional
-        Factors of the sums, by which the filters are multiplied, and rounded, beforehand: with
-        `bias`, a batch normalisation.
+    bias, scale : array, shape (K,), optional
     residual : array of the results' shape and layout, optional
-        Added to the results.
+        `scale` is multiplied with the filters, which rounds them, beforehand.
     activation : "relu" or function, optional
-        A function of one number that kernels can call, such as `portable.lang.tanh`, applied
-        before results are rounded.
-    stride, dilation : int or (int, int)
-        Vertically and horizontally; 1 if left out.
-    padding : int, (int, int), ((int, int), (int, int)) or "same"
-        Rows and columns of zeros on both sides of images, or before and behind them; 0 if left out.
-        "same": for one result for each pixel, or each that a stride meets, the odd one behind.
-    groups : int
-        Parts of the channels, and as many of the filters, which see only each other; 1 if left out.
-    layout : {"NCHW", "NHWC"}
-        Order of the dimensions of images and results; "NCHW" if left out. Half precision is fastest
-        with "NHWC".
-    algorithm : str
-        "winograd2" to "winograd6": F(m x m, r x r) for that m, for filters of 3 x 3, up to 4 of 5
-        x 5 and up to 2 of 7 x 7, with stride and dilation 1. "direct": a product gathered from the
-        images, for all. "vendor": PyTorch's. "auto" or left out: the one that `portable tune conv`
-        found for the shape, else by a model, of "direct" and F(2 x 2) to F(4 x 4), of filters
-        wider than 3 x 3 only F(2 x 2).
-    precision : {"usual", "full", "tf32"}
-        "full": elementwise bounds for all results, also of infinite numbers: without Winograd's
-        method, without matrix units for ``float32``, and without several groups in a tile. "tf32":
-        of ``float32``, directly, by matrix units that cut factors to 11 bits, where a device has
-        such.
+        A function of one number that kernels can call, applied before results are rounded.
     out : array, optional
         Where to put the results, of their shape; it may not overlap the operands.
     workspace : array, shape (n,), optional
-        Of the type that is summed in, or for "direct" that of the images, `workspace_size` bytes or
-        less: tiles, or images, are then taken in batches. It is contiguous and may not overlap the
-        operands.
+        Contiguous, of the type of sums ("direct": of images) and `workspace_size` bytes or less.
+    stride, dilation : int or (int, int)
+        Vertically and horizontally; 1 if left out.
+    padding : int, (int, int), ((int, int), (int, int)) or "same"
+        Rows and columns of zeros around images, or before and behind them; 0 if left out. "same":
+        for one result for each pixel, or each that a stride meets, the odd one behind.
+    groups : int
+        Parts of the channels, and as many of the filters, which see only each other; 1 if left out.
+    layout : {"NCHW", "NHWC"}
+        Order of the dimensions of images and results. Half precision is fastest with "NHWC".
+    algorithm : str
+        "auto" (if left out): as `portable tune conv` found, or a model. "direct": any shape.
+        "winograd2" to "winograd6": F(m x m, r x r) of 3 x 3, up to m = 4 of 5 x 5 and m = 2 of 7 x
+        7 taps, without strides. "vendor": PyTorch's.
+    precision : {"usual", "full", "tf32"}
+        "full" has elementwise bounds, without Winograd's method and matrix units for ``float32``;
+        "tf32", of ``float32``, matrix units that cut factors to 11 bits.
 
     Returns
     -------
     array, shape (N, K, H', W') or (N, H', W', K)
-        `out`, or a new array. Sums of narrower numbers are made in ``float32``. Errors relative to
-        ``|w| * |x|`` are within ``4 u (C / groups) R S`` directly, elementwise, u the roundoff; a
-        `scale` adds ``2 u``, "tf32" 2^-10. By Winograd's method they are relative to the largest of
-        a tile: for F(m x m) within ``g u (C / groups + 4 m + 14)`` times the sum over channels of a
-        tile's largest pixel times a filter's largest tap, g = 64, 249, 752, 4263 and 4579 for m = 2
-        to 6 at worst, 1532, 6637 and 7530 for m = 2 to 4 of 5 x 5 taps, 13200 of 7 x 7. Of
-        unit-normal numbers "auto" has at most 4 times the largest errors of direct sums: F(2 x 2)
-        to F(6 x 6) have 0.4, 1.4, 1.8, 8 and 9 times those of sums in order, of 5 x 5 taps 0.9, 3.8
-        and 3.6, of 7 x 7 2.4. An infinite number makes results NaN that see it, by Winograd's
-        method all of a tile, where pixels may grow by up to 4, 25, 33, 225 and 225 times on the
-        way; by matrix units, and not for "full", those of groups beside its own, too.
+        `out`, or a new array, within ``4 u (C / groups) R S`` of ``|w| * |x|``, u the roundoff, of
+        ``float32`` for narrower sums; a `scale` adds ``2 u``, "tf32" 2^-10. Winograd's method (A.
+        Lavin, S. Gray, CVPR 2016), which "auto" may take, has a few times that: see the chapter.
 
     Raises
     ------
-    ShapeError
-        For shapes that do not fit, or an `out` or a `workspace` that overlaps an operand.
-    DTypeError, DeviceMismatchError
-        For mixed or other dtypes, and arrays of several devices.
-    UnsupportedError
-        For an algorithm that cannot do the shape.
-    ValueError
-        For other arguments out of range.
-
-    Notes
-    -----
-    A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", CVPR 2016.
-
-    NVIDIA's matrix units multiply single-precision tiles as sums of two numbers of 11 bits: H.
-    Ootomo, R. Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the
-    FP32 theoretical peak performance", IJHPCA 36 (2022).
+    ShapeError, DTypeError, DeviceMismatchError
+        For operands that do not fit together, an `out` or a `workspace` that overlaps one.
+    UnsupportedError, ValueError
+        For an algorithm that cannot do the shape, and for other arguments out of range.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from portable.conv import conv2d
-    >>> x = np.ones((1, 2, 4, 4), np.float32)
-    >>> w = np.ones((3, 2, 3, 3), np.float32)
-    >>> conv2d(x, w, padding=1)[0, 0, 0].tolist()
+    >>> conv2d(np.ones((1, 2, 4, 4)), np.ones((3, 2, 3, 3)), padding=1)[0, 0, 0].tolist()
     [8.0, 12.0, 12.0, 8.0]
     """
 
@@ -147,7 +110,7 @@ def conv2d(
         return work()  # type: ignore[no-any-return]
     function = None if activation is None else settled(activation)
     arrays, call_key = (x, w, bias, workspace, residual), (function, *options.items())
-    return remembered(_CALLS, arrays, out, call_key, (), recent_state(), work)  # type: ignore[no-any-return]
+    return cached_call(_CALLS, arrays, out, call_key, (), recent_state(), work)  # type: ignore[no-any-return]
 
 
 def prepare(
@@ -160,7 +123,7 @@ def prepare(
     workspace: Any = None,
     **options: Unpack[Options],
 ) -> Convolution:
-    """A convolution for images of one shape: filters are transformed, workspace is there.
+    """A convolution prepared for images of one shape: filters transformed, workspace allocated.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ def conv1d_input_gradient(
     x_shape: tuple[int, int, int],
     **options: Unpack[_LineOptions],
 ) -> Any:
-    """The gradient of a loss by the lines of `conv1d`, from that by its results.
+    """The gradient of a loss by the lines of `conv1d`, given its gradient by the results.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def conv1d_weight_gradient(
     w_shape: tuple[int, int, int],
     **options: Unpack[_LineOptions],
 ) -> Any:
-    """The gradient of a loss by the filters of `conv1d`, from that by its results.
+    """The gradient of a loss by the filters of `conv1d`, given its gradient by the results.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def conv3d_input_gradient(
     x_shape: tuple[int, int, int, int, int],
     **options: Unpack[_VolumeOptions],
 ) -> Any:
-    """The gradient of a loss by the volumes of `conv3d`, from that by its results.
+    """The gradient of a loss by the volumes of `conv3d`, given its gradient by the results.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ def conv3d_weight_gradient(
     w_shape: tuple[int, int, int, int, int],
     **options: Unpack[_VolumeOptions],
 ) -> Any:
-    """The gradient of a loss by the filters of `conv3d`, from that by its results.
+    """The gradient of a loss by the filters of `conv3d`, given its gradient by the results.
 
     Parameters
     ----------

@@ -18,13 +18,13 @@ from portable.conv.sum_gradient import sum_gradient
 from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
 from portable.interchange.libraries import takes_other_libraries
-from portable.lang.launch.again import Calls, remembered
+from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import repeated
 from portable.linalg.base.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
 from portable.tune.table import recent_state, state
 
-_CALLS: Final = Calls(whole=True)
+_CALLS: Final = CallTraits(whole=True)
 
 
 @takes_other_libraries
@@ -36,7 +36,7 @@ def conv2d_input_gradient(
     out: Any = None,
     **options: Unpack[Options],
 ) -> Any:
-    """The gradient of a loss by the images of `conv2d`, from that by its results.
+    """The gradient of a loss by the images of `conv2d`, given its gradient by the results.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def conv2d_input_gradient(
         return _by_images(dy, w, x_shape, out, options)
 
     call_key = "images", x_shape, *options.items()
-    return remembered(_CALLS, (dy, w), out, call_key, (), recent_state(), work)
+    return cached_call(_CALLS, (dy, w), out, call_key, (), recent_state(), work)
 
 
 def _by_images(dy: Any, w: Any, x_shape: tuple[int, ...], out: Any, options: Options) -> Any:
@@ -90,7 +90,7 @@ def conv2d_weight_gradient(
     out: Any = None,
     **options: Unpack[Options],
 ) -> Any:
-    """The gradient of a loss by the filters of `conv2d`, from that by its results.
+    """The gradient of a loss by the filters of `conv2d`, given its gradient by the results.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def conv2d_weight_gradient(
         return _by_filters(x, dy, w_shape, out, options)
 
     call_key = "filters", w_shape, *options.items()
-    return remembered(_CALLS, (x, dy), out, call_key, (), recent_state(), work)
+    return cached_call(_CALLS, (x, dy), out, call_key, (), recent_state(), work)
 
 
 def _by_filters(x: Any, dy: Any, w_shape: tuple[int, ...], out: Any, options: Options) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from portable.backend import Device
 from portable.conv.geometry import Layout
 from portable.dtypes import bfloat16, dtype, float16, float32, float64
-from portable.lang.launch.again import lies_whole
+from portable.lang.launch.call_cache import lies_whole
 from portable.linalg.products.rows import copy_into
 
 DTYPES: Final = (float16, bfloat16, float32, float64)

@@ -23,7 +23,7 @@ def prepare_shared(
     gather: bool = True,
     **settings: Any,
 ) -> SharedConvolution:
-    """A convolution of which each member of a group makes the results of its own images.
+    """A convolution shared by a group: each member computes the results of its own images.
 
     Parameters
     ----------

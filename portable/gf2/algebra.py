@@ -19,7 +19,7 @@ _TILE = (16, 8)
 
 
 class Echelon(NamedTuple):
-    """What `row_echelon` returns.
+    """The result of `row_echelon`.
 
     Attributes
     ----------

@@ -82,7 +82,7 @@ def eliminate(
     columns: int | None,
     device: Device | None,
 ) -> None:
-    """Reduce each of ROWS in order by ELIMINATORS and by the rows before that came to rest.
+    """Reduce each of ROWS in order by ELIMINATORS and by earlier rows that became such.
 
     Started by mpiexec, the processes share the work out, each on a device of its own. In batches,
     what was ended goes on from the last finished one when the same command is given again.

@@ -447,7 +447,7 @@ def settle(tails: kl.Array, transform: Transform, columns: kl.Scalar, shape: Sha
 
 @function
 def settle_by_sub_group(tails: kl.Array, transform: Transform, columns: kl.Scalar) -> None:
-    """A work-item keeps every so manieth word, and what it is the sum of, in registers."""
+    """A work-item keeps its words, and what each is the sum of, in registers."""
     SIZE = kl.sub_group_size()
     EACH = WORD // SIZE
     lane = kl.cast(kl.sub_group_local_id(), kl.i32)

@@ -1,4 +1,4 @@
-"""The special elimination: rows by eliminators, and by the rows before that came to rest."""
+"""The special elimination: rows by eliminators, and by earlier rows that became such."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LINE: Final = 32
 
 
 class Eliminated(NamedTuple):
-    """What `eliminate` returns.
+    """The result of `eliminate`.
 
     Attributes
     ----------
     rows : BitMatrix
         The reduced rows, in their places.
     promoted : array of bool, shape (rows,)
-        Of each row whether it came to rest and became an eliminator; the others are empty.
+        Whether each row was left with ones and became an eliminator; the others are empty.
     """
 
     rows: BitMatrix
@@ -49,10 +49,10 @@ def eliminate(
     group: Group | None = None,
     comm: Any = None,
 ) -> Eliminated:
-    """The special Gaussian elimination of Groebner bases' computation.
+    """The special Gaussian elimination that computing Groebner bases takes.
 
     Each row in order is reduced by the eliminator of its leading (highest) column for as long as
-    there is one. One that comes to rest is its column's eliminator for all later rows; one that
+    there is one. One that is left becomes its column's eliminator for all later rows; one that
     vanishes stays as an empty row.
 
     Parameters

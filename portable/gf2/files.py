@@ -170,7 +170,7 @@ def read_matrix(
 
 
 def write_matrix(path: Name, matrix: BitMatrix, *, progress: Progress | None = None) -> None:
-    """Writes a matrix whole or not at all.
+    """Writes a matrix to a file, whole or not at all.
 
     Parameters
     ----------

@@ -372,7 +372,7 @@ def unstriped(
         The word of the stripes that the matrix begins with.
     out : array of uint64, shape (rows, words of a row), optional
     parts : int
-        How many parts the stripes are of, one after the other: each has every so manieth stripe.
+        How many parts the stripes are of, one after the other: each of n has every n-th stripe.
     """
     if out is None:
         count = int(work.shape[1]) if rows is None else int(rows.shape[0])

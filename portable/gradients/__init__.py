@@ -1,4 +1,4 @@
-"""Gradients of kernels and of what is made of them: right, or refused by the line.
+"""Gradients of kernels and of programs made of them: right, or refused with the line at fault.
 
 `vjp` is the adjoint of a kernel, itself a kernel; a `Tape` goes back through launches and
 operations; `custom_vjp` gives a kernel or a function an adjoint of one's own.

@@ -21,8 +21,8 @@ from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array
 from portable.lang.kernel import Kernel
 from portable.lang.launch.definition import Parameters
-from portable.lang.launch.filling import owners_of
 from portable.lang.launch.launchable import Launchable
+from portable.lang.launch.packing import owners_of
 from portable.lang.tiles import lower
 from portable.system.files import fork_safe_lock
 
@@ -66,7 +66,12 @@ class Needs(Exception):  # noqa: N818 - no error: a launch has to do more first
 
 MAIN: Final = -1
 MEASURE: Final = -2
-_PARTS: Final = {MAIN: ("adjoint", "kept"), MEASURE: ("kept", "counts")}
+STRIPS: Final = -3
+_PARTS: Final = {
+    MAIN: ("adjoint", "kept"),
+    MEASURE: ("kept", "counts"),
+    STRIPS: ("adjoint", "kept"),
+}
 
 
 class Way(NamedTuple):
@@ -80,8 +85,8 @@ class Derived(Kernel):
     """A kernel whose IR is made from another one's.
 
     It takes three tuples: the arguments, their gradients, and what belongs to the part that it is:
-    of the adjoint itself the arrays of what is kept and None for each gather that was launched, of
-    the measurement the counts, of a gather the sizes of the ndrange.
+    of the adjoint itself the arrays of what is kept and None for each gather that was launched and
+    for strips that were not, of the measurement the counts, of a gather the sizes of the ndrange.
     """
 
     def __init__(
@@ -129,6 +134,9 @@ class Derived(Kernel):
         elif self._part == MAIN:
             self._refuse_early(adjoint, wanted)
             made = adjoint.kernel
+        elif self._part == STRIPS:
+            assert adjoint.strips is not None
+            made = adjoint.strips.kernel
         else:
             made = adjoint.gathers[self._part].kernel
         return replace(made, ragged=wanted.ragged) if wanted.ragged else made
@@ -138,7 +146,8 @@ class Derived(Kernel):
         given = wanted.parameters[2]
         assert isinstance(given, CompositeSpec)
         parts = (adjoint.kept, adjoint.shared, adjoint.gathers)
-        if len(given.items) == sum(map(len, parts)) + 3 * adjoint.sized:
+        others = 3 * adjoint.sized + (adjoint.strips is not None)
+        if len(given.items) == sum(map(len, parts)) + others:
             return
         owners, written = owners_of(wanted.parameters[:1]), frozenset[int]()
         if adjoint.measure is not None:
@@ -171,7 +180,14 @@ class Derived(Kernel):
         pairs = gradients_of(ir, names, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
         thrifty, deterministic = self._way
-        return adjoint_of(ir, restricted, self._dims, thrifty=thrifty, deterministic=deterministic)
+        return adjoint_of(
+            ir,
+            restricted,
+            self._dims,
+            thrifty=thrifty,
+            deterministic=deterministic,
+            workgroup_atomics=capabilities.workgroup_atomics,
+        )
 
 
 def in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:

@@ -16,9 +16,12 @@ from portable.gradients.recorders import TapeLike, unknown
 from portable.gradients.records import Gradients, OperationRecord, UnseenRecord, Value
 from portable.gradients.sums import add_to, flat, nought_for
 from portable.lang.arguments.arguments import is_array
+from portable.lang.arguments.structs import flattened, is_composite
 from portable.lang.function import arity, function
 from portable.lang.kernel import Kernel, kernel
 from portable.primitives import copy
+from portable.primitives.elements import map_elements
+from portable.primitives.mapping import how_to_map
 
 
 @function
@@ -48,6 +51,14 @@ def _each_of_three(a: Any, b: Any, c: Any, y: Any, *, F: Any, NUMBERS: Any) -> N
     """A function of three elements, or of some and numbers."""
     i = kl.global_id(0)
     y[i] = F(_at(a, i, NUMBERS[0]), _at(b, i, NUMBERS[1]), _at(c, i, NUMBERS[2]))
+
+
+@kernel
+def _spread(x: kl.Array, out: kl.Array) -> None:
+    """The one element of an array in all places of another one."""
+    i = kl.global_id(0)
+    if i < out.shape[0]:
+        out[i] = x[0]
 
 
 def elementwise(
@@ -153,12 +164,86 @@ def filled(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def mapped(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
-    """A function of each element of an array."""
-    if len(args) != 2 or not is_array(args[1]) or arity(args[0]) != 1 or kwargs:
-        return unknown(tape, function, args, kwargs, " with positions or several arrays")
+    """A function of each element of an array, or of elements of several."""
+    given = {"dtype": None, **dict(zip(("function", "x"), args, strict=False)), **kwargs}
+    each, x, kind = given["function"], given["x"], given["dtype"]
     with recording.unwatched():
-        result = function(*args)
-    if not is_array(result):
-        return unknown(tape, function, args, kwargs, " to structs")
-    elementwise(tape, args[0], "map", (args[1],), result)
+        result = function(each, x, dtype=kind)
+    if is_array(x) and kind is None and arity(each) == 1:
+        elementwise(tape, each, "map", (x,), result)
+        return result
+    reads = [tape.value(y) for y in flattened((x,))]
+    written = [tape.value(y) for y in flattened((result,))]
+    if any(dtype(y.array.dtype).is_complex for y in (*reads, *written)):
+        tape.record(UnseenRecord("map of several arrays of complex numbers", reads, written))
+    else:
+        how = how_to_map(each, type(x) if is_composite(type(x)) else None, kind)
+        through = _through_map(how, reads, written)
+        tape.record(OperationRecord(through, reads, written, reads))
+    tape.overwrite(written)
     return result
+
+
+def _through_map(
+    how: Any, reads: Sequence[Value], written: Sequence[Value]
+) -> Callable[[Gradients], None]:
+    """What goes back through a function of elements of several arrays."""
+
+    def through(gradients: Gradients) -> None:
+        totals = [gradients.taken(x) if is_real(x.array) else None for x in written]
+        if any(x is not None for x in totals):
+            _back_to_elements(gradients, how, reads, [copy(x.array) for x in written], totals)
+
+    return through
+
+
+def summed_together(
+    tape: TapeLike, function: Any, args: Any, kwargs: Any, x: Any, each: Any
+) -> Any:
+    """The sum of a function of elements of several arrays, or of elements and their positions."""
+    with recording.unwatched():
+        result = function(*args, **kwargs)
+    arrays = flattened((x,))
+    if not is_array(result) or any(dtype(y.dtype).is_complex for y in (*arrays, result)):
+        return unknown(tape, function, args, kwargs, " to structs, or of complex numbers")
+    reads, written = [tape.value(y) for y in arrays], tape.value(result)
+    how = how_to_map(each, type(x) if is_composite(type(x)) else None, result.dtype)
+
+    def through(gradients: Gradients) -> None:
+        total = gradients.taken(written)
+        if total is not None:
+            spread = nought_for(reads[0].array)
+            _spread[max(1, spread.size)](total.reshape(1), flat(spread))
+            _back_to_elements(gradients, how, reads, [copy(spread)], [spread])
+
+    tape.record(OperationRecord(through, reads, [written], reads))
+    tape.overwrite([written])
+    return result
+
+
+def _back_to_elements(
+    gradients: Gradients, how: Any, reads: Sequence[Value], made: Sequence[Any], totals: Any
+) -> None:
+    """Adds to the gradients of arrays those by what a function made of their elements.
+
+    Parameters
+    ----------
+    gradients : Gradients
+    how : How
+        The function.
+    reads : sequence of Value
+        The arrays.
+    made : sequence of array
+        Like what it made; they may be written.
+    totals : sequence of array or None
+        Their gradients.
+    """
+    grown = [gradients.of(x) if is_real(x.array) else None for x in reads]
+    parts = tuple(None if g is None else nought_for(g) for g in grown)
+    if not reads[0].array.size or all(x is None for x in parts):
+        return
+    arrays = tuple(x.array for x in reads), tuple(made)
+    vjp(map_elements)[reads[0].array.size](*arrays, parts, tuple(totals), HOW=how, CHUNK=1)
+    for total, part in zip(grown, parts, strict=True):
+        if total is not None:
+            add_to(total, part)

@@ -13,9 +13,9 @@ import numpy as np
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType
+from portable.dtypes import DType, dtype
 from portable.errors import KernelError, LaunchError
-from portable.gradients.adjoint import Adjoint, Shared
+from portable.gradients.adjoint import Adjoint, Shared, Strips
 from portable.gradients.arguments import (
     SeenArguments,
     check_gradients,
@@ -23,18 +23,40 @@ from portable.gradients.arguments import (
     signature,
     views_of,
 )
-from portable.gradients.derived import MAIN, MEASURE, MOST_ADJOINTS, Derived, Needs, Way
+from portable.gradients.derived import (
+    MAIN,
+    MEASURE,
+    MOST_ADJOINTS,
+    STRIPS,
+    Derived,
+    Needs,
+    Way,
+)
 from portable.lang.arguments.arguments import constant_key, is_array
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.kernel import Kernel, kernel
 from portable.lang.launch.geometry import default_workgroup, groups
 from portable.lang.launch.launch import Launcher
 from portable.namespace import device_of, elsewhere
-from portable.primitives import copy, reduce
+from portable.primitives import copy, fill, reduce
+from portable.primitives.base.storage import contiguous_strides
 
 _MOST_FAMILIAR: Final = 4
 _MOST_KEPT: Final = 1 << 28
 """Bytes that loops keep before they are gone through in chunks."""
+
+_FEWEST_SAVED: Final = 1 << 14
+"""Atomic additions that cost as much as it does to make copies of gradients, however small."""
+
+_DEAREST: Final = {True: 4.0, False: 0.25}
+"""Elements of copies that cost as much as an atomic addition, where one thread runs a workgroup and
+where many do."""
+
+_BESIDE: Final = 2048
+"""Work-items that run side by side on a unit of a GPU."""
+
+_FEW_ROWS: Final = 16
+"""Rows that a work-item each adds up for an element."""
 
 _WIDEST: Final = 1024
 _LARGE: Final = 512
@@ -217,11 +239,20 @@ class AdjointLauncher:
         for number in range(len(adjoint.gathers)):
             self._gather(plan, number, given)
         groups = plan.items // prod(adjoint.kernel.workgroup)
+        copied = _copied(plan, adjoint.strips, groups, given.gradients)
+        copies, launcher = tuple(x for x, _ in copied), plan.launcher
+        if copies:
+            groups, wide = len(copies[0]), adjoint.kernel.workgroup
+            strips = self._adjoint.kernel(plan.dims, STRIPS, thrifty=plan.thrifty)
+            launcher = strips[(groups * wide[0], *wide[1:]), wide]
         shares = tuple(plan.room((groups,), x.dtype) for x in adjoint.shared)
-        sizes = plan.sizes if adjoint.sized else ()
-        more = (*kept, *shares, *sizes, *(None,) * len(adjoint.gathers))
-        plan.launcher(*given[:2], more, **given.constants)
+        sizes = plan.sizes if adjoint.sized or copies else ()
+        others = (None,) * (len(adjoint.gathers) + (adjoint.strips is not None))
+        launcher(*given[:2], (*kept, *shares, *sizes, *(copies or others)), **given.constants)
         _add_sums(adjoint.shared, shares, given.gradients, plan.device)
+        for x, into in copied:
+            rows = x if groups <= _FEW_ROWS else reduce(x, axis=0).reshape(1, into.size)
+            _add_rows[into.size](rows, into.reshape(-1))
 
     def _heights(self, plan: _Plan, given: _Given) -> tuple[int, ...]:
         """How much each work-item keeps at most, as a run of the kernel tells, or told before."""
@@ -293,6 +324,37 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
     """Arguments with copies of those that are written."""
     number = count()
     return mapped(given, lambda x: copy(x) if next(number) in written else x)
+
+
+@kernel
+def _add_rows(rows: kl.Array, out: kl.Array) -> None:
+    """Adds rows of numbers to others."""
+    i = kl.global_id(0)
+    total = out[i]
+    for k in range(rows.shape[0]):
+        total += rows[k, i]
+    out[i] = total
+
+
+def _copied(
+    plan: _Plan, strips: Strips | None, groups: int, gradients: Any
+) -> list[tuple[Any, Any]]:
+    """Nought for each strip, and the gradients to add it to; nothing where atomics cost less."""
+    if strips is None:
+        return []
+    given = [x for x in flattened(gradients) if x is not None]
+    arrays = [given[i] for i in strips.gradients]
+    capabilities = plan.device.capabilities
+    one_thread = capabilities.workgroup_atomics
+    beside = 1 if one_thread else max(1, _BESIDE * groups // plan.items)
+    count = min(groups, capabilities.compute_units * beside)
+    saved = plan.items * strips.additions
+    if saved < _FEWEST_SAVED or count * sum(x.size for x in arrays) > _DEAREST[one_thread] * saved:
+        return []
+    views = [x for x in views_of(plan.device, arrays) if x is not None]
+    if any(x.strides != contiguous_strides(x.shape, x.dtype.itemsize) for x in views):
+        return []
+    return [(fill(plan.room((count, x.size), dtype(x.dtype)), 0), x) for x in arrays]
 
 
 @kernel

@@ -30,7 +30,7 @@ from portable.dtypes import dtype
 from portable.errors import UnsupportedError
 from portable.gradients.array_rules import ARRAY_RULES, JOINING, VIEWS
 from portable.gradients.custom import CustomFunction
-from portable.gradients.elementwise import copied, filled, mapped
+from portable.gradients.elementwise import copied, filled, mapped, summed_together
 from portable.gradients.kernels import vjp
 from portable.gradients.linalg_rules import LINALG_RULES
 from portable.gradients.memory_of import is_real
@@ -96,6 +96,8 @@ def reduced(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
     most = op in (kl.maximum, kl.minimum, np.maximum, np.minimum) and each is None
     plain = is_array(x) and is_real(x) and (axis is None or isinstance(axis, int))
     plain = plain and given["dtype"] is None and (each is None or arity(each) == 1)
+    if sums and each is not None and axis is None and not plain and given["dtype"] is None:
+        return summed_together(tape, function, args, kwargs, x, each)
     if not plain or not (sums or most):
         why = " by this operation, of structs, positions or several axes"
         return unknown(tape, function, args, kwargs, why)

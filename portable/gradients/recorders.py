@@ -11,6 +11,7 @@ from portable.gradients.memory_of import is_real
 from portable.gradients.records import Gradients, OperationRecord, Record, UnseenRecord, Value
 from portable.gradients.sums import add_to, nought_for
 from portable.lang.arguments.arguments import is_array
+from portable.lang.arguments.structs import flattened
 from portable.primitives import copy
 
 
@@ -94,8 +95,8 @@ def unknown(tape: TapeLike, function: Any, args: Any, kwargs: Any, why: str = ""
     """An operation without a gradient here, or in this form."""
     with recording.unwatched():
         result = function(*args, **kwargs)
-    reads = [tape.value(x) for x in (*args, *kwargs.values()) if is_array(x)]
-    written = [tape.value(x) for x in (result,) if is_array(x)]
+    reads = [tape.value(x) for x in flattened((*args, *kwargs.values())) if is_array(x)]
+    written = [tape.value(x) for x in flattened((result,)) if is_array(x)]
     tape.record(UnseenRecord(called(function) + why, reads, written))
     tape.overwrite(written)
     return result

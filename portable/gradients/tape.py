@@ -26,13 +26,13 @@ from portable.lang.arguments.structs import flattened
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import all_statements
 from portable.lang.kernel import Kernel
-from portable.lang.launch.filling import owners_of
+from portable.lang.launch.packing import owners_of
 from portable.namespace import device_of, elsewhere, synchronize
 from portable.primitives import copy
 
 
 class Tape:
-    """Takes down launches of kernels and operations, for the gradient of what they lead to.
+    """Records launches of kernels and operations, to differentiate what they compute.
 
     It sees launches by ``kernel[...](...)``, the functions of `portable.primitives`, `gemm`,
     convolutions, and those of `portable.array` and `portable.linalg` that have a rule. What else of

@@ -25,7 +25,6 @@ from portable.lang.arguments.arguments import Specialisation, is_array
 from portable.lang.arguments.structs import flattened
 from portable.lang.checks.padding import Stray, meeting_place, strays
 from portable.lang.emit import generate
-from portable.lang.emit.statements import perturbation
 from portable.lang.frontend.compile import too_deep, translate
 from portable.lang.frontend.source import LAMBDA, function_source, require_plain
 from portable.lang.frontend.syntax import NamesRead
@@ -39,10 +38,11 @@ from portable.lang.launch.definition import (
     interpreted_arguments,
     written_positions,
 )
-from portable.lang.launch.filling import owners_of
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
+from portable.lang.launch.packing import owners_of
+from portable.lang.passes.delays import perturbation
 from portable.namespace import device_of, elsewhere, view_on
 from portable.profiling.timeline import on_host
 from portable.system.console import waiting

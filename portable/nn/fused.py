@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,16 +31,35 @@ from portable.nn.optimizers import Rule, Step, Trained, rule_of
 from portable.primitives import copy
 
 
+class Room(NamedTuple):
+    """What a workgroup works on.
+
+    Attributes
+    ----------
+    values : array
+        A row for each unit, a column for each sample, in local memory.
+    weights : array
+        All parameters.
+    gradient, kept : array or None
+        For training: the slopes by the parameters, and what the optimizer keeps of each.
+    NET : FusedNet
+    SHAPE : Shape
+    """
+
+    values: Any
+    weights: Any
+    gradient: Any
+    kept: Any
+    NET: FusedNet
+    SHAPE: Shape
+
+
 @function
 def load_rows(
-    x: kl.Array,
-    order: kl.Array | None,
-    first: kl.Scalar,
-    count: kl.Scalar,
-    values: kl.Array,
-    SHAPE: Shape,
+    x: kl.Array, chosen: tuple[Any, ...], count: kl.Scalar, values: kl.Array, SHAPE: Shape
 ) -> None:
-    """Samples into columns of `values`; beyond `count` zeros."""
+    """Samples into columns of `values`, zeros beyond `count`; `chosen`: their order, and where."""
+    order, first = chosen
     for r in kl.workgroup_range(SHAPE.rows):
         if r < count:
             source = first + r
@@ -54,11 +73,12 @@ def load_rows(
 
 
 @function
-def through_layer(weights: kl.Array, values: kl.Array, PASS: Pass, SHAPE: Shape) -> None:
+def through_layer(room: Room, PASS: Pass) -> None:
     """The values of a pass's units, from those of its source.
 
     A work-item does `SHAPE.units` units of `SHAPE.vectors` vectors of samples at a time.
     """
+    values, weights, SHAPE = room.values, room.weights, room.SHAPE
     wide = SHAPE.lanes * SHAPE.vectors
     across = SHAPE.rows // wide
     for item in kl.workgroup_range(kl.cdiv(PASS.units, SHAPE.units) * across):
@@ -110,10 +130,10 @@ def forward_rows(
     if SHAPE.copy:
         weights = kl.local(NET.length, NET.kind)
         copy_by_workgroup(parameters, weights)
-    load_rows(x, None, first, count, values, SHAPE)
+    load_rows(x, (None, first), count, values, SHAPE)
     kl.barrier()
     for layer in NET.layers:
-        through_layer(weights, values, layer.forward, SHAPE)
+        through_layer(Room(values, weights, None, None, NET, SHAPE), layer.forward)
         kl.barrier()
     last = NET.layers[-1]
     for e in kl.workgroup_range(SHAPE.rows * last.outputs):
@@ -127,16 +147,15 @@ def forward_rows(
 
 @function
 def loss_of_rows(
-    values: kl.Array,
+    room: Room,
     goals: kl.Array,
     levels: kl.Array,
     count: kl.Scalar,
     scale: kl.Scalar,
-    LAST: FusedLayer,
     LOSS: FusedLoss,
-    SHAPE: Shape,
 ) -> Any:
     """The slopes of the loss in the place of the outputs; returns this work-item's losses."""
+    values, LAST, SHAPE = room.values, room.NET.layers[-1], room.SHAPE
     total = kl.cast(0, values.dtype)
     for e in kl.workgroup_range(LAST.outputs * SHAPE.rows):
         r, j = e % SHAPE.rows, e // SHAPE.rows
@@ -151,19 +170,14 @@ def loss_of_rows(
 
 
 @function
-def gradients_of_layer(
-    gradient: kl.Array,
-    values: kl.Array,
-    more: kl.Scalar,
-    ones: int,
-    LAYER: FusedLayer,
-    SHAPE: Shape,
-) -> None:
+def gradients_of_layer(room: Room, more: kl.Scalar, LAYER: FusedLayer) -> None:
     """Adds up a layer's gradient over the samples; `more`: on top of what is there.
 
     Neighbouring work-items share the samples of a tile of weights. Biases are weights of an input
-    that is 1, row `ones` of `values`.
+    that is 1, the last row of the values.
     """
+    values, gradient, SHAPE = room.values, room.gradient, room.SHAPE
+    ones = room.NET.rows - 1
     high, wide = SHAPE.tile
     across = kl.cdiv(LAYER.inputs + 1, wide)
     tiles = across * kl.cdiv(LAYER.outputs, high)
@@ -195,36 +209,25 @@ def gradients_of_layer(
 
 
 @function
-def gradients_of_layers(
-    gradient: kl.Array,
-    weights: kl.Array,
-    values: kl.Array,
-    more: kl.Scalar,
-    NET: FusedNet,
-    SHAPE: Shape,
-) -> None:
+def gradients_of_layers(room: Room, more: kl.Scalar) -> None:
     """All gradients, from the slopes of the outputs; `more`: on top of what is there."""
-    for layer in reversed(NET.layers):
-        gradients_of_layer(gradient, values, more, NET.rows - 1, layer, SHAPE)
+    for layer in reversed(room.NET.layers):
+        gradients_of_layer(room, more, layer)
         kl.barrier()
         if layer.below is not None:
-            through_layer(weights, values, layer.backward, SHAPE)
+            through_layer(room, layer.backward)
             kl.barrier()
 
 
 @function
 def step_of_optimizer(
-    weights: kl.Array,
-    kept: kl.Array,
-    gradient: kl.Array,
-    given: tuple[kl.Scalar, ...],
-    limit: kl.Scalar | None,
-    RULE: Rule,
+    room: Room, given: tuple[kl.Scalar, ...], limit: kl.Scalar | None, RULE: Rule
 ) -> None:
     """One step along the gradient, its norm limited first where there is a limit.
 
     No barrier ends it: a work-item alone has what it wrote until the next samples are there.
     """
+    gradient = room.gradient
     factor = kl.cast(1, gradient.dtype)
     if limit is not None:
         square = kl.cast(0, gradient.dtype)
@@ -233,7 +236,7 @@ def step_of_optimizer(
         norm = kl.sqrt(kl.workgroup_reduce(kl.add, square))
         factor = kl.minimum(limit / (norm + 1e-6), factor)
     for i in kl.workgroup_range(gradient.shape[0]):
-        RULE.follow(weights, kept, i, gradient[i] * factor, given)
+        RULE.follow(room.weights, room.kept, i, gradient[i] * factor, given)
 
 
 @kernel
@@ -274,6 +277,7 @@ def train_epochs(
         gradient[i] = 0
     for r in kl.workgroup_range(SHAPE.rows):
         values[NET.rows - 1, r] = 1
+    room = Room(values, weights, gradient, kept, NET, SHAPE)
     steps = kl.cdiv(samples.order.shape[1], batch)
     for epoch in range(lost.shape[0]):
         order, total = samples.order[epoch], kl.cast(0, NET.kind)
@@ -283,15 +287,15 @@ def train_epochs(
             scale = kl.cast(1, NET.kind) / kl.cast(size * last.outputs, NET.kind)
             for piece in range(0, SHAPE.rows if SHAPE.whole else size, SHAPE.rows):
                 first, count = step * batch + piece, kl.minimum(size - piece, SHAPE.rows)
-                load_rows(samples.x, order, first, count, values, SHAPE)
-                load_rows(samples.y, order, first, count, goals, SHAPE)
+                load_rows(samples.x, (order, first), count, values, SHAPE)
+                load_rows(samples.y, (order, first), count, goals, SHAPE)
                 kl.barrier()
                 for layer in NET.layers:
-                    through_layer(weights, values, layer.forward, SHAPE)
+                    through_layer(room, layer.forward)
                     kl.barrier()
-                total += loss_of_rows(values, goals, levels, count, scale, last, LOSS, SHAPE)
-                gradients_of_layers(gradient, weights, values, piece > 0, NET, SHAPE)
-            step_of_optimizer(weights, kept, gradient, given, limit, RULE)
+                total += loss_of_rows(room, goals, levels, count, scale, LOSS)
+                gradients_of_layers(room, piece > 0)
+            step_of_optimizer(room, given, limit, RULE)
         summed = kl.workgroup_reduce(kl.add, total)
         if kl.local_linear_id() == 0:
             lost[epoch] = summed / kl.cast(last.outputs, NET.kind)

@@ -31,7 +31,7 @@ class History:
     Attributes
     ----------
     train : list of float
-        The mean loss over the samples of each epoch, each as it was before the step that it served.
+        The mean loss over the samples of each epoch, each measured before the step it was used for.
     validation : list of float
         The loss on the validation part after each epoch; empty where there is none.
     accuracy, validation_accuracy : list of float

@@ -39,7 +39,7 @@ def fit(
     group: Group | None = None,
     **settings: Unpack[Settings],
 ) -> History:
-    """Trains a network where it lives; nothing but losses comes back to the host.
+    """Trains a network on its device; only losses come back to the host.
 
     Parameters
     ----------

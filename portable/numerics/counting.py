@@ -26,7 +26,7 @@ from portable.primitives.base.operands import power_of_two
 
 @runs_where_chosen
 def digitize(x: Any, bins: Any, /, *, right: bool = False) -> Any:
-    """In which of a row of intervals each element lies.
+    """The index of the bin that each element lies in.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ _FEWEST_EACH: Final = 16
 
 
 class Histogram(NamedTuple):
-    """What `histogram` gives.
+    """The result of `histogram`.
 
     Attributes
     ----------
@@ -277,7 +277,7 @@ def histogram(
     weights: Any = None,
     density: bool = False,
 ) -> Histogram:
-    """How many elements lie in each of a row of intervals.
+    """The number of elements in each bin.
 
     Parameters
     ----------

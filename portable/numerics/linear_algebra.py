@@ -157,7 +157,7 @@ def _complex(xp: Any, x: Any) -> bool:
 
 
 class LeastSquares(NamedTuple):
-    """What `lstsq` gives.
+    """The result of `lstsq`.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class LeastSquares(NamedTuple):
 
 @runs_where_chosen
 def lstsq(a: Any, b: Any, /, *, rcond: float | None = None) -> LeastSquares:
-    """The `x` of least norm among those for which ``a @ x`` is nearest to `b`.
+    """The least-squares solution: the `x` of least norm that minimises ``|b - a @ x|``.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from portable.primitives.reducing import segmented_reduce
 
 
 class Keyed(NamedTuple):
-    """What `reduce_by_key` gives.
+    """The result of `reduce_by_key`.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ def reduce_by_key(
 
 
 class UniqueRows(NamedTuple):
-    """What `unique_rows` gives.
+    """The result of `unique_rows`.
 
     Attributes
     ----------

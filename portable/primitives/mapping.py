@@ -58,13 +58,18 @@ def map(function: Any, x: Any, *, dtype: Any = None) -> Any:
     given = Elements.of("map", x)
     if dtype is None:
         dtype = promoted(*(a.dtype for a in given.arrays))
+    how = how_to_map(function, given.kind, dtype)
+    kinds = tuple(dtypes.dtype(d) for d in (items_of(dtype) if how.total else (dtype,)))
+    result = _mapped.run(given.arrays, how, kinds)
+    return Elements(result if isinstance(result, tuple) else (result,), how.total).given()
+
+
+def how_to_map(function: Any, given: Any, dtype: Any) -> How:
+    """What `map` does to elements of a kind (`Elements`); a constant of `map_elements`."""
     kind = type(dtype) if is_composite(type(dtype)) else None
-    kinds = tuple(dtypes.dtype(d) for d in ((dtype,) if kind is None else items_of(dtype)))
     function = settled(operation(function))
     indexed = word_of(function) is None and arity(function) > 1
-    how = How(None, function, indexed, given.kind, kind, 0)
-    result = _mapped.run(given.arrays, how, kinds)
-    return Elements(result if isinstance(result, tuple) else (result,), kind).given()
+    return How(None, function, indexed, given, kind, 0)
 
 
 def _write_map(

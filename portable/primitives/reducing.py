@@ -44,7 +44,7 @@ from portable.primitives.sorting import argsort
 
 
 class TopK(NamedTuple):
-    """What `topk` gives.
+    """The result of `topk`.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ from portable.primitives.moves.scattering import scattered
 
 @takes_other_libraries
 def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    """Elements, or rows, by their positions along an axis; waits to learn whether all are there.
+    """Elements, or rows, by their positions along an axis; waits for the device to check these.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
 
 @takes_other_libraries
 def scatter(out: Any, indices: Any, values: Any, *, axis: int = 0) -> Any:
-    """Writes values to positions along an axis; waits to learn whether all are there.
+    """Writes values to positions along an axis; waits for the device to check these.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def _selected(name: str, x: Any, indices: Any, axis: int) -> tuple[Selection, St
 
 @takes_other_libraries
 def compact(x: Any, keep: Any) -> Any:
-    """The elements that are to be kept, in C order and in one dimension; waits for their number.
+    """The elements that a mask or a function selects, in C order; waits for their number.
 
     Parameters
     ----------

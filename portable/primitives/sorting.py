@@ -81,7 +81,7 @@ def _moved(x: Storage, source: int, to: int) -> Storage:
 
 @takes_other_libraries
 def sort_by_key(keys: Any, values: Any, *, axis: int = -1, descending: bool = False) -> Any:
-    """Keys in order, and what belongs to them in the same order.
+    """Keys sorted, and their values in the same order.
 
     Parameters
     ----------

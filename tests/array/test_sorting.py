@@ -13,9 +13,8 @@ import portable
 from portable import dtypes, to_numpy
 from portable.backend import Device
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.sorts import bucket_sorting, sweep_sorting
-from portable.primitives.sorts.bucket_sorting import bucket_sorted
-from portable.primitives.sorts.sorting import rank_sorted
+from portable.primitives.sorts import sorting, sweep_sorting
+from portable.primitives.sorts.sorting import bucket_sorted, rank_sorted
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 
 RNG = np.random.default_rng(0)
@@ -107,22 +106,22 @@ def test_on_the_device(ours: Device, method: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint16", "float32", "complex64"])
 def test_buckets(ours: Device, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
-    monkeypatch.setattr(bucket_sorting, "_SHORTEST", 300)
+    monkeypatch.setattr(sorting, "_SHORTEST", 300)
     check(ours, "rows", numbers(dtype, (2, 331)), order=dtype != "uint16")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
 def test_buckets_by_halves(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     """Whole vectors, what is left of them, buckets beyond their room; races are looked for."""
-    monkeypatch.setattr(bucket_sorting, "_SHORTEST", 300)
-    monkeypatch.setattr(bucket_sorting, "_ROOM", 1)
+    monkeypatch.setattr(sorting, "_SHORTEST", 300)
+    monkeypatch.setattr(sorting, "_ROOM", 1)
     processor = portable.device("simulator:intel-cpu").for_arrays()
     check(processor, "rows", numbers(dtype, (2, 331)), order=dtype == "float32", descending=True)
 
 
 def test_lines_that_quicksort_fears(ours: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """All alike but for one, in order, the other way round, and up and down."""
-    monkeypatch.setattr(bucket_sorting, "_SHORTEST", 300)
+    monkeypatch.setattr(sorting, "_SHORTEST", 300)
     line = np.arange(331, dtype=np.float32)
     check(ours, "rows", np.stack([(line == 200) + line * 0, line, -line, -abs(line - 160)]))
 

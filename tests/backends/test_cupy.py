@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from time import sleep
@@ -263,18 +264,47 @@ def test_cuda_is_compiled_without_a_gpu_and_kept(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("with_nvrtc")
 def test_threads_of_two_gpus_compile_a_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler, sources = nvrtc(), []
+    sources = []
 
-    def slow(source: str, *rest: Any) -> bytes:
+    def slow(_compiler: Any, source: str, *_rest: Any) -> bytes:
         sources.append(source)
         sleep(0.05)
         return b"machine code"
 
-    monkeypatch.setattr(compiler, "compile", slow)
+    monkeypatch.setattr(rtc, "_made", slow)
     with ThreadPoolExecutor(3) as pool:
         found = pool.map(lambda text: rtc.compile_cuda(_program(text), "sm_90a"), "aba")
     assert list(found) == [b"machine code"] * 3
     assert len(sources) == 2
+
+
+@pytest.mark.usefixtures("with_nvrtc")
+def test_programs_are_compiled_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["x[0] = 1;", "x[0] = nothing;"]
+    alone = rtc.compile_cuda(_program(texts[0]), "sm_80")
+    monkeypatch.setattr(cache, "load", lambda _name: None)
+    monkeypatch.setattr(nvrtc(), "compile", lambda *_: pytest.fail("waits for the other thread"))
+    with ThreadPoolExecutor(1) as pool, rtc._inside:
+        assert pool.submit(rtc.compile_cuda, _program(texts[0]), "sm_80").result() == alone
+        with pytest.raises(CompileError, match='identifier "nothing" is undefined'):
+            pool.submit(rtc.compile_cuda, _program(texts[1]), "sm_80").result()
+
+
+@pytest.mark.usefixtures("with_nvrtc")
+def test_where_no_process_can_be_started_one_compiles_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "a-program-that-python-is-part-of")
+    compiler = nvrtc()
+    assert compiler.compile_apart("", "f.cu", ()) is None
+    monkeypatch.setattr(compiler, "compile_apart", lambda *_: None)
+    monkeypatch.setattr(cache, "load", lambda _name: None)
+    with ThreadPoolExecutor(1) as pool:
+        with rtc._inside:
+            waits = pool.submit(rtc.compile_cuda, _program("x[0] = 1;"), "sm_80")
+            sleep(0.05)
+            assert not waits.done()
+        assert waits.result().startswith(b"\x7fELF")
 
 
 @pytest.mark.usefixtures("with_nvrtc")

@@ -34,7 +34,7 @@ VARIABLE = "PORTABLE_PERTURB"
 CPU = replace(HIP, dialect="opencl", kind="cpu", vendor="any", local_memory_dedicated=False)
 NVIDIAS_OPENCL = replace(CUDA, dialect="opencl")
 TARGETS = {"cuda": CUDA, "hip": HIP, "cpu": CPU, "nvidia": NVIDIAS_OPENCL}
-OURS = re.compile(r"pt_delay\(|const \w+(?: \w+)? pt_own = |round_* = 0;|\+\+round_*;")
+OURS = re.compile(r"pt_delay\(|const \w+(?: \w+)? delay_own = |delay_round\d+( = |;)")
 
 
 def reversing() -> Kernel:
@@ -85,8 +85,8 @@ def test_delays_surround_what_synchronises(monkeypatch: pytest.MonkeyPatch) -> N
     lines = [line.strip() for line in source("1", CUDA, monkeypatch).splitlines()]
     for i, line in enumerate(lines):
         if line == CUDA_BARRIER or line.startswith("pt_atomic_add"):
-            assert lines[i - 1].startswith("pt_delay(pt_own, ")
-            assert lines[i + 1].startswith("pt_delay(pt_own, ")
+            assert lines[i - 1].startswith("pt_delay(delay_own, ")
+            assert lines[i + 1].startswith("pt_delay(delay_own, ")
     in_loop = [line for line in lines if "(unsigned int)i * 1u" in line]
     assert len(in_loop) == 4
 
@@ -98,7 +98,7 @@ def test_seeds_and_places_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [source(seed, CUDA, monkeypatch) for seed in ("0", "1", "1")]
     assert texts[1] == texts[2]
     assert texts[0] != texts[1]
-    places = re.findall(r"pt_delay\(pt_own, (\d+)u", texts[0])
+    places = re.findall(r"pt_delay\(delay_own, (\d+)u", texts[0])
     assert len(set(places)) == len(places) > 8
 
 

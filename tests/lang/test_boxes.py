@@ -11,7 +11,7 @@ import pytest
 from portable.backend import Argument, ArrayView, Box, Executable
 from portable.dtypes import float16
 from portable.lang.arguments.arguments import array_spec
-from portable.lang.launch.filling import filling_of
+from portable.lang.launch.packing import packing_of
 
 HALF = np.dtype(np.float16)
 
@@ -61,7 +61,7 @@ def test_a_box_is_described_for_each_handle() -> None:
     box = Box((1, 0), (64, 32), 8)
     arguments = [Argument("pointer", 0, 0, float16), Argument("box", 0, 0, float16, box)]
     array = view((40, 24), (48, 2))
-    filling = filling_of(arguments, (array_spec(array),), [array], _Described())
+    packing = packing_of(arguments, (array_spec(array),), [array], _Described())
     for handle in (4096, 8192):
-        filled = filling.fill([handle], [0], [None])
+        filled = packing.pack([handle], [0], [None])
         assert filled == [handle, (handle, box, (40, 24), (48, 2))]

@@ -319,6 +319,30 @@ def test_work_items_branch_each_their_way_as_a_round_ends(device: Device, goes_o
 
 
 @pt.kernel
+def branches_as_the_only_round_ends(out, x):
+    lid = kl.local_id(0)
+    seen = kl.local(8, kl.i32)
+    for first in range(0, min(x.shape[0], 8), 8):
+        seen[lid] = x[first + lid]
+        kl.barrier()
+        if seen[7 - lid] < 4:
+            out[lid] = seen[7 - lid]
+
+
+def test_work_items_branch_each_their_way_as_the_only_round_ends(device: Device) -> None:
+    x = np.arange(8, dtype=np.int32)
+    launcher, out = branches_as_the_only_round_ends[8, 8], np.full(8, -1, np.int32)
+    for given in (x, x[::-1].copy()):
+        found = run(device, launcher, out, given)[0]
+        np.testing.assert_array_equal(found, np.where(given[::-1] < 4, given[::-1], -1))
+    plain, mended = (
+        _program(launcher, capabilities, out, x).source.count("barrier(")
+        for capabilities in (NVIDIAS_OPENCL, replace(NVIDIAS_OPENCL, faults=faults.POCL))
+    )
+    assert mended == plain + 2  # as the round ends, and after the loop
+
+
+@pt.kernel
 def branches_as_a_branch_ends(out, x):
     lid, total = kl.local_id(0), 0
     if kl.workgroup_uniform(x[0]) > 2:

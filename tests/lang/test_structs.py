@@ -270,7 +270,7 @@ def test_launches_with_structs_are_recognised() -> None:
         launcher: Launcher = shifts[4]
         for k in range(8):
             launcher(Points(x, 3), Shift(k))
-        assert launcher._familiar is not None
+        assert launcher._relaunches is not None
         np.testing.assert_array_equal(x, [28, 28, 28, 0])
         longer = np.zeros(6, np.float32)
         launcher(Points(longer, 2), Shift(1.5))

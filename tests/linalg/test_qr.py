@@ -201,7 +201,7 @@ def test_panels_of_several_workgroups(dtype: str, monkeypatch: pytest.MonkeyPatc
     """As a GPU shares them, with races and endless waits looked for."""
     monkeypatch.setattr(holding, "_ITEMS", (32,))
     device = portable.device("simulator:h200")
-    for shape in ((2, 140, 18), (200, 20)):
+    for shape in ((2, 140, 6), (200, 10)):
         a = random(shape, dtype)
         with checks(resident=8):
             check(a, *on(device, qr, a))

@@ -86,8 +86,6 @@ def test_empty_sums_are_zero(device: Device) -> None:
         ("float8_e4m3fn", "full", (7, 1)),
         ("float8_e4m3fn", "full", (1, 7)),
         ("float8_e5m2", "full", (7, 7)),
-        ("float8_e4m3fn", "full", (28, 14)),
-        ("float8_e4m3fn", "full", (7, 14)),
         ("float8_e5m2", "full", (1, 1)),
         ("int8", "full", (1, 1)),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from portable.lang.launch import again
+from portable.lang.launch import call_cache
 
 
 def products_checked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -15,5 +15,5 @@ def products_checked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     module, checked = import_module("portable.linalg.products.gemm"), list[Any]()
     whole = module._checked
     monkeypatch.setattr(module, "_checked", lambda *x: checked.append(x) or whole(*x))
-    again.forget()
+    call_cache.forget()
     return checked

@@ -1,4 +1,8 @@
-"""Compilers and raw OpenCL devices for tests of generated source, launched without a backend."""
+"""Compilers and raw OpenCL devices for tests of generated source, launched without a backend.
+
+What NVRTC made of a program, and that hipcc accepted one, is kept with other compiled programs: the
+same compiler is not given the same text again.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +24,7 @@ import numpy as np
 
 from portable.backend import Capabilities, Program, faults
 from portable.errors import BackendUnavailableError, CompileError
+from portable.system import cache
 from portable_backends.cuda.rtc import CompilerError, include_folder, nvrtc
 
 CUDA = Capabilities(
@@ -75,10 +81,6 @@ def cuda_missing() -> str:
     return "" if include_folder() else "the CUDA headers (nvidia-cuda-runtime) are missing"
 
 
-_QUICK_CUDA = "--Ofast-compile=max"
-"""Acceptance is what is checked, which takes NVRTC a fifth of the time that optimising does."""
-
-
 def compile_cuda(program: Program, architecture: str = "sm_90", *, optimised: bool = False) -> str:
     """Compiles to PTX with NVRTC, which needs no GPU, and returns it.
 
@@ -94,15 +96,37 @@ def compile_cuda(program: Program, architecture: str = "sm_90", *, optimised: bo
     CompileError
         With the log.
     """
-    compiler = nvrtc("PTX")
-    knows = int(compiler.version.partition(".")[0]) >= 13
-    quick = (_QUICK_CUDA,) if knows and not optimised else ()
-    options = (f"-arch={architecture}", f"-I{include_folder()}", *program.flags, *quick)
+    options = (f"-arch={architecture}", *program.flags)
+    if not optimised:
+        options = (*options, *_quick_cuda())
+    name = cache.key("PTX", _nvrtc_versions(), " ".join(options), program.source)
+    ptx = cache.load(name)
+    if ptx is None:
+        ptx = _by_nvrtc(program, options)
+        cache.store(name, ptx)
+    return ptx.rstrip(b"\0").decode()
+
+
+def _quick_cuda() -> tuple[str, ...]:
+    """Acceptance is what is checked, which takes NVRTC a fifth of the time that optimising does."""
+    knows = int(nvrtc("PTX").version.partition(".")[0]) >= 13
+    return ("--Ofast-compile=max",) if knows else ()
+
+
+def _by_nvrtc(program: Program, options: Sequence[str]) -> bytes:
     try:
-        ptx = compiler.compile(program.source, "kernel.cu", options)
+        return nvrtc("PTX").compile(
+            program.source, "kernel.cu", (*options, f"-I{include_folder()}")
+        )
     except CompilerError as error:
         raise CompileError("NVRTC refused the source", program.source, str(error)) from None
-    return ptx.rstrip(b"\0").decode()
+
+
+@functools.cache
+def _nvrtc_versions() -> str:
+    """Of the compiler and of its headers, which lie elsewhere in each environment."""
+    wheels = [d for d in distributions() if d.name.startswith("nvidia-cuda")]
+    return " ".join([nvrtc("PTX").version, *sorted(f"{d.name} {d.version}" for d in wheels)])
 
 
 def compile_cuda_together(programs: Sequence[Program]) -> None:
@@ -113,7 +137,11 @@ def compile_cuda_together(programs: Sequence[Program]) -> None:
     CompileError
         With the log of the first one that is refused.
     """
-    _together(programs, compile_cuda)
+
+    def compiled(program: Program) -> object:
+        return _by_nvrtc(program, ("-arch=sm_90", *program.flags, *_quick_cuda()))
+
+    _together(programs, compiled, _nvrtc_versions())
 
 
 # -- HIP --------------------------------------------------------------------------------------
@@ -126,11 +154,18 @@ def hip_missing() -> str:
 
 def compile_hip(program: Program, architecture: str = "gfx90a") -> None:
     """Compiles with hipcc; raises `CompileError` with the log."""
+    options = [f"--offload-arch={architecture}", *program.flags]
+    name = cache.key("hipcc", _hipcc_version(), " ".join(options), program.source)
+    if cache.load(name) is None:
+        _by_hipcc(program, options)
+        cache.store(name, b"")
+
+
+def _by_hipcc(program: Program, options: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.hip"
         source.write_text("#include <hip/hip_runtime.h>\n" + program.source)
-        command = ["hipcc", "--genco", f"--offload-arch={architecture}", *program.flags]
-        command += ["-o", str(Path(folder) / "kernel.co"), str(source)]
+        command = ["hipcc", "--genco", *options, "-o", str(Path(folder) / "kernel.co"), str(source)]
         done = subprocess.run(
             command,
             # clang leaves a folder of its own behind
@@ -143,6 +178,12 @@ def compile_hip(program: Program, architecture: str = "gfx90a") -> None:
         raise CompileError("hipcc refused the source", program.source, done.stderr)
 
 
+@functools.cache
+def _hipcc_version() -> str:
+    env = os.environ | {"HIP_PLATFORM": "amd"}
+    return subprocess.check_output(["hipcc", "--version"], env=env, text=True)
+
+
 def compile_hip_together(programs: Sequence[Program]) -> None:
     """Compiles many with few calls of hipcc, which takes longer to begin than over most of them.
 
@@ -151,7 +192,11 @@ def compile_hip_together(programs: Sequence[Program]) -> None:
     CompileError
         With the log of the first one that is refused.
     """
-    _together(programs, compile_hip, _QUICK)
+
+    def compiled(program: Program) -> None:
+        _by_hipcc(program, ("--offload-arch=gfx90a", *program.flags))
+
+    _together(programs, compiled, _hipcc_version(), _QUICK)
 
 
 # -- many at once -----------------------------------------------------------------------------
@@ -164,20 +209,36 @@ through local memory."""
 
 
 def _together(
-    programs: Sequence[Program], compiled: Callable[[Program], object], *flags: str
+    programs: Sequence[Program], compiled: Callable[[Program], object], compiler: str, *flags: str
 ) -> None:
-    """Programs that include the same headers, some at a time."""
-    alike: dict[tuple[str, ...], list[Program]] = {}
+    """Programs that include the same headers, some at a time, less those once accepted."""
+    alike: dict[tuple[str, ...], dict[str, Program]] = {}
     for program in programs:
-        alike.setdefault(_includes(program), []).append(program)
+        name = cache.key("accepted", compiler, " ".join(program.flags), program.source)
+        if cache.load(name) is None:
+            alike.setdefault(_includes(program), {})[name] = program
     for found in alike.values():
-        for first in range(0, len(found), _BATCH):
-            some = found[first : first + _BATCH]
-            try:
-                compiled(_joined(some, flags))
-            except CompileError:
-                for program in some:  # to tell which; one may be right that does not bear company
-                    compiled(program)
+        names = list(found)
+        for first in range(0, len(names), _BATCH):
+            some = names[first : first + _BATCH]
+            _accept([found[name] for name in some], compiled, flags)
+            for name in some:
+                cache.store(name, b"")
+
+
+def _accept(
+    programs: Sequence[Program], compiled: Callable[[Program], object], flags: Sequence[str]
+) -> None:
+    """Those that are refused in halves: one may be right that does not bear company, or flags."""
+    if len(programs) == 1:
+        compiled(programs[0])
+        return
+    try:
+        compiled(_joined(programs, flags))
+    except CompileError:
+        middle = len(programs) // 2
+        _accept(programs[:middle], compiled, flags)
+        _accept(programs[middle:], compiled, flags)
 
 
 def _includes(program: Program) -> tuple[str, ...]:

@@ -3,10 +3,11 @@
 ``PORTABLE_TEST_DEVICES`` chooses devices by name, separated by commas; ``all`` is every one. Unset,
 each backend and each compiler is there, but not each with each. Every case of a test runs on the
 simulator, on GPUs and on one of the processor's devices; on the others of the processor the first
-case of each test and one in sixteen of the rest. Tests of the language are on one of those others
-in turn. Tests of operations, whose kernels are large, do with less on processors: of several cases
-that the simulator runs all, every twelfth is compiled there; the first test of a file is on one of
-those others, half of the rest are in turn, and of the others that have the first one's compiler it
+case of each test and one in sixteen of the rest. Tests of the language, of gradients and of
+operations are on one of those others the first of a file every day, the rest on one day of four,
+by ``PORTABLE_TEST_DAY`` (today, where that is unset): all come to all within some days. Tests of
+operations, whose kernels are large, do with less on processors: of several cases that the simulator
+runs all, every twelfth is compiled there; and of the others that have the first one's compiler it
 is the first case alone. Pages and examples run on the simulator and on one
 of the processor's backends in turn. Tests of the printer of programs take runtimes for the
 processor instead, and are chosen as if these were devices.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from functools import cache
 from typing import Final
 from zlib import crc32
@@ -26,12 +28,16 @@ from portable.array.base.defaults import is_ours
 from portable.backend import Capabilities, Device
 from portable.errors import UnsupportedError
 
+_DAY: Final = "PORTABLE_TEST_DAY"
 _EVERY: Final = 16
 """One case in so many of each test runs on the processor's further devices."""
 
 _EVERY_FIRST: Final = 12
 _MANY: Final = 2
 """One case in so many runs on its first device, of operations' tests with at least this many."""
+
+_DAYS: Final = 4
+"""The processor's further devices have a test, not the first of a file, on one day of so many."""
 
 _OTHERS_TURN: Final = "it is the turn of another device of the processor than {}"
 
@@ -41,7 +47,7 @@ _LEAD: Final = "cpu:native-arrays"
 _OF_USERS: Final = ("tests/docs/", "tests/test_examples.py")
 """Tests of which every case runs on one of the processor's backends."""
 
-_OF_LANGUAGE: Final = ("tests/lang/", "tests/emit/")
+_OF_LANGUAGE: Final = ("tests/lang/", "tests/emit/", "tests/gradients/")
 """Tests that all run on the simulator and the processor's first device, and on others in turn."""
 
 _OF_OPERATIONS: Final = tuple(
@@ -141,9 +147,9 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
         simulated = totals[test, _SIMULATOR] >= totals[test, name] >= _MANY
         turn = name
         if name in further and (large or test.startswith(_OF_LANGUAGE)):
-            rarely = large and leading[_file(case)] != test
-            in_turn = [*further, *[first] * len(further)] if rarely else further
-            turn = in_turn[crc32(test.encode()) % len(in_turn)]
+            days = 1 if leading[_file(case)] == test else _DAYS
+            in_turn = [*further, *[first] * (days - 1) * len(further)]
+            turn = in_turn[(crc32(test.encode()) + day()) % len(in_turn)]
         reason = ""
         if test.startswith(_OF_USERS):
             reason = "" if name not in names else _of_users(case, name, backends)
@@ -180,6 +186,11 @@ def _of_users(case: str, name: str, backends: Sequence[str]) -> str:
         return f"{name} is not its backend's first device"
     turn = backends[crc32(case.replace(name, "").encode()) % len(backends)]
     return "" if name == turn else _OTHERS_TURN.format(name)
+
+
+def day() -> int:
+    """Which one it is in the order in which devices have tests, the same for all processes."""
+    return int(os.environ.setdefault(_DAY, str(date.today().toordinal())))
 
 
 def _function(case: str) -> str:

@@ -42,15 +42,23 @@ def adjoint_arguments() -> list[Any]:
     return [0.7, 2, x, y, w, z, rng.uniform(-0.9, 0.9, 3), np.zeros(ITEMS)]
 
 
-def random_adjoint(random: Random) -> str:
-    """A module with ``kernel``, for `ITEMS` work-items in workgroups of `WORKGROUP`."""
-    return _Text(random).whole()
+def random_adjoint(random: Random, *, shuffles: bool = False) -> str:
+    """A module with ``kernel``, for `ITEMS` work-items in workgroups of `WORKGROUP`.
+
+    Parameters
+    ----------
+    random : Random
+    shuffles : bool
+        Whether sub-groups exchange numbers in it.
+    """
+    return _Text(random, shuffles=shuffles).whole()
 
 
 class _Text:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, *, shuffles: bool) -> None:
         self._random = random
-        self._meets = random.random() < 0.4
+        self._shuffles = shuffles
+        self._meets = shuffles or random.random() < 0.4
         self._only_reads = not self._meets and random.random() < 0.4
         self._loops: list[str] = []
         self._count = 0
@@ -58,6 +66,8 @@ class _Text:
     def whole(self) -> str:
         """The text."""
         lines = self._block(1, self._random.randint(2, 4), uniform=True)
+        if self._shuffles:
+            lines = [self._shuffled(1), *lines, self._shuffled(1)]
         used = "tile" in "".join(lines)
         head = _HEAD if used else _HEAD.replace("    tile = kl.local(4, x.dtype)\n", "")
         return (
@@ -74,6 +84,8 @@ class _Text:
 
     def _statement(self, depth: int, uniform: bool) -> list[str]:
         pad, random = "    " * depth, self._random
+        if self._shuffles and uniform and random.random() < 0.3:
+            return [self._shuffled(depth)]
         kind = random.random()
         if kind < 0.3 or depth > 3:
             return [f"{pad}{self._target()} {random.choice(('=', '=', '+='))} {self._bounded()}\n"]
@@ -98,6 +110,14 @@ class _Text:
                 f"{pad}kl.barrier()\n",
             ]
         return self._jump(depth)
+
+    def _shuffled(self, depth: int) -> str:
+        word = self._random.choice((
+            "reduce_add({})", "reduce_max({})", "scan_add({})", "shuffle_xor({}, 1)",
+            "shuffle_xor({}, 2)", "shuffle_up({}, 1)", "shuffle_down({}, 1)", "broadcast({}, 0)",
+        ))  # fmt: skip
+        value = f"kl.sub_group_{word.format(self._bounded())}"
+        return f"{'    ' * depth}{self._random.choice('abc')} = {self._sum()} * {value}\n"
 
     def _if(self, depth: int) -> list[str]:
         pad = "    " * depth

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, prod
+from math import prod
 from typing import Any, Final
 
 from portable.conv.direct.lane_kernels import (
@@ -128,16 +128,34 @@ class Lanes(Method):
         """How images are cut."""
         return self._chosen[1]
 
-    @cached_property
+    @property
     def cost(self) -> float:
         """Cycles of the core that is done last, about."""
-        return self._cost(*self._chosen)
+        return self._chosen[2]
 
     @cached_property
-    def _chosen(self) -> tuple[LanePlan, RowBlocks]:
-        """The plan and blocks by which the last core is done first."""
-        choices = [(plan, blocks) for blocks in self._cuts() for plan in self._tiles()]
-        return min(choices, key=lambda choice: self._cost(*choice))
+    def _chosen(self) -> tuple[LanePlan, RowBlocks, float]:
+        """The plan and blocks by which the last core is done first, and when."""
+        units = max(1, self.device.capabilities.compute_units)
+        shares = [n for n in _SHARES if n <= min(units, self._filters)]
+        tiles = self._tiles()
+        least: tuple[LanePlan, RowBlocks, float] | None = None
+        for blocks in self._cuts():
+            count = self._count(blocks)
+            for plan in tiles:
+                packed, panel = self._costs(plan, blocks)
+                panels = -(-self._filters // plan.filters)
+                for n in shares:
+                    cost = -(-count * n // units) * (packed - (-panels // n) * panel)
+                    if least is None or cost < least[2]:
+                        least = plan, blocks._replace(parts=n), cost
+        assert least is not None
+        return least
+
+    def _count(self, blocks: RowBlocks) -> int:
+        """Blocks of all images and groups, each of a part of the filters."""
+        down = -(-self._rows[0] // blocks.rows)
+        return int(self.shape.images * down * self.shape.groups * blocks.parts)
 
     def _tiles(self) -> list[LanePlan]:
         """Tiles of filters by vectors whose sums fill the registers, or most of them."""
@@ -164,29 +182,23 @@ class Lanes(Method):
         return rows, columns
 
     def _cuts(self) -> list[RowBlocks]:
-        """Blocks of rows that a core's cache holds, and parts of the filters."""
+        """Blocks of rows that a core's cache holds, of all filters."""
         height, width = self._rows
-        units = max(1, self.device.capabilities.compute_units)
         more = self._halo
         each = self._depth * prod(map(len, self._phases)) * self.workspace_kind.itemsize
-        shares = [n for n in _SHARES if n <= units]
         cuts = []
         for rows in sorted({1, *(-(-height // n) for n in _SHARES if n <= height)}):
             seen = (rows + more[0]) * (width + more[1])
             if rows == 1 or seen * each <= _CACHE:
                 seen_rows, seen_columns = rows + more[0], width + more[1]
-                cuts += [
-                    RowBlocks(rows, seen_rows, seen_columns, parts, self._filters, self._rows)
-                    for parts in shares
-                ]
+                cuts.append(RowBlocks(rows, seen_rows, seen_columns, 1, self._filters, self._rows))
         return cuts
 
-    def _cost(self, plan: LanePlan, blocks: RowBlocks) -> float:
-        """Cycles of the core that is done last: packing, products and writing."""
-        shape, units = self.shape, max(1, self.device.capabilities.compute_units)
+    def _costs(self, plan: LanePlan, blocks: RowBlocks) -> tuple[float, float]:
+        """Cycles for a block's pixels, and for products and results of a panel of filters."""
+        shape = self.shape
         pixels = (blocks.rows - 1) * blocks.width + self._rows[1]
         tiles = -(-pixels // plan.pixels)
-        panels = ceil(ceil(self._filters / plan.filters) / blocks.parts)
         sums = plan.filters * plan.vectors
         loads = plan.filters + _UNALIGNED * plan.vectors
         each = max(sums + _LOADED * loads, loads, _LATENCY * 2) / 2
@@ -200,16 +212,13 @@ class Lanes(Method):
         steps = self._depth * shape.window.count
         packed = self._depth * len(plan.planes) * blocks.height * (blocks.width + _ROW) * _PACKED
         written = _WRITTEN_WHOLE if self._flat else _WRITTEN
-        block = packed + panels * tiles * (each * steps + written * sums)
-        count = shape.images * -(-self._rows[0] // blocks.rows) * shape.groups * blocks.parts
-        return float(-(-count // units) * block)
+        return packed, tiles * (each * steps + written * sums)
 
     @cached_property
     def _extents(self) -> tuple[int, int, int]:
         """Of the workspace: work-items, channels, and what is seen of each."""
-        shape, blocks = self.shape, self.blocks
-        count = shape.images * -(-self._rows[0] // blocks.rows) * shape.groups * blocks.parts
-        items = min(count, _ITEMS * max(1, self.device.capabilities.compute_units))
+        blocks = self.blocks
+        items = min(self._count(blocks), _ITEMS * max(1, self.device.capabilities.compute_units))
         line = 64 // self.workspace_kind.itemsize
         seen = len(self.plan.planes) * blocks.height * blocks.width
         seen += self.plan.pixels + blocks.width

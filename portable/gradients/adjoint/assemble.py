@@ -29,6 +29,7 @@ from portable.gradients.adjoint.reexecution import covered, refuse_stale
 from portable.gradients.adjoint.scopes import kept_in_variables
 from portable.gradients.adjoint.shares import summed_up
 from portable.gradients.adjoint.stack import Stack
+from portable.gradients.adjoint.strips import additions, in_strips
 from portable.gradients.adjoint.sweeps import Level, Sweeps
 from portable.gradients.adjoint.tile_sums import TileSums
 from portable.gradients.adjoint.unused import needed
@@ -122,6 +123,8 @@ class Adjoint:
         Whether it is launched in whole workgroups and given the sizes of the ndrange at the end.
     steady : bool
         Whether how much is kept depends on shapes, numbers and the ndrange alone.
+    strips : Strips or None
+        Another way to run `kernel`, where there is one.
     """
 
     kernel: Kernel
@@ -131,6 +134,27 @@ class Adjoint:
     shared: tuple[Shared, ...] = ()
     sized: bool = False
     steady: bool = False
+    strips: Strips | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """An adjoint whose workgroups run many of the kernel's in turn (`in_strips`).
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Its parameters are the kernel's, the gradients', the arrays of `kept` and `shared`, three
+        numbers, the sizes of the ndrange, and arrays for copies of gradients.
+    gradients : tuple of int
+        The numbers of the arrays of gradients, as given, of which there are copies.
+    additions : int
+        How many each work-item makes to them, about.
+    """
+
+    kernel: Kernel
+    gradients: tuple[int, ...]
+    additions: int
 
 
 def adjoint_of(
@@ -140,6 +164,7 @@ def adjoint_of(
     *,
     thrifty: bool = False,
     deterministic: bool = False,
+    workgroup_atomics: bool = False,
 ) -> Adjoint:
     """The adjoint of a kernel that the front end gave.
 
@@ -154,13 +179,15 @@ def adjoint_of(
         Whether long loops keep little, and are run once more.
     deterministic : bool
         Whether sums that depend on the order of work-items are refused.
+    workgroup_atomics : bool
+        As `Capabilities` says.
 
     Raises
     ------
     KernelError
         With the line of what has no gradient.
     """
-    how = _How(dims, thrifty, deterministic)
+    how = _How(dims, thrifty, deterministic, workgroup_atomics)
     return _Assembly(kernel, gradients, how, Names(kernel)).made()
 
 
@@ -171,6 +198,7 @@ class _How:
     dims: int
     thrifty: bool
     deterministic: bool
+    workgroup_atomics: bool
 
 
 def _refuse_sums(body: s.Block) -> None:
@@ -237,13 +265,8 @@ class _Assembly:
         numbers = self._numbers(level)
         shared, shares = ([], []) if chosen else self._handed_on()
         begun = (*self.memory.cleared(loc), *self.stack.empty(loc), *self.sweeps.zeros())
-        body: s.Block = (*begun, *both, *numbers)
-        sizes: tuple[e.Variable, ...] = ()
-        if shares:
-            sizes = self._sizes() if self.flat.exact else ()
-            body = self._with_totals(body, shares, sizes)
-        into = [*(x.array for x in self.gradients), *shares]
-        live = self._lean(needed(body, into), into)
+        totals = [x.name for x in self.memory.totals.values()] if shares else []
+        live = self._lean((*begun, *both, *numbers), totals)
         _refuse_order(live)
         if self.how.deterministic:
             _refuse_sums(live)
@@ -254,16 +277,17 @@ class _Assembly:
             again = _Assembly(self.primal, self.gradients, self.how, Names(self.primal))
             again.gathers = False
             return again.made()
-        more: tuple[Array | e.Variable, ...] = (*self.stack.arrays, *shares, *sizes)
-        kernel = self._kernel(f"{self.primal.name}_adjoint", live, more)
-        refuse_stale(self.flat, kernel, self.sweeps.again)
-        kernel = self._finished(kernel)
+        inner = self._kernel(f"{self.primal.name}_adjoint", live, ())
+        refuse_stale(self.flat, inner, self.sweeps.again)
+        sizes = self._sizes() if shares and self.flat.exact else ()
+        kernel = self._with_totals(inner, self._each_once(live, sizes), shares, sizes)
         measure = self._measure() if kept else None
         gathers = tuple(self._gather(x, first=x is chosen[0]) for x in chosen)
         steady = measure is not None and not any(
             isinstance(x, s.Load) for x in all_statements(measure.body)
         )
-        return Adjoint(kernel, measure, kept, gathers, tuple(shared), bool(sizes), steady)
+        strips = self._in_strips(inner, shares)
+        return Adjoint(kernel, measure, kept, gathers, tuple(shared), bool(sizes), steady, strips)
 
     def _sizes(self) -> tuple[e.Variable, ...]:
         """The sizes of the ndrange, where a kernel is launched over another one."""
@@ -280,18 +304,20 @@ class _Assembly:
             *self.sums.cells,
         )
 
-    def _lean(self, body: s.Block, into: Sequence[Array]) -> s.Block:
+    def _lean(self, body: s.Block, totals: Sequence[str]) -> s.Block:
         """A body whose tiles are summed up without atomic additions, and what that leaves over."""
+        into = [x.array for x in self.gradients]
+        body = needed(body, into, cells=totals)
         body = self.sums.put(settled(body, frozenset(x.name for x in self._cells())))
         known = covered(self.flat, self.sweeps.again)
         known |= {name for name, before in self.sums.again.items() if before in known}
         live, cells = after_loops(
-            needed(body, into, covered=known), self.names, self.flat.sub_group_size
+            needed(body, into, cells=totals, covered=known), self.names, self.flat.sub_group_size
         )
         self.sweeps.cells += cells
         names = frozenset(x.name for x in self._cells())
-        live = without_overwritten(settled(live, names), names)
-        return needed(live, into, covered=known)
+        live = without_overwritten(settled(live, names), names, totals)
+        return needed(live, into, cells=totals, covered=known)
 
     def _gatherable(self) -> list[Moved]:
         """The arrays whose gradients kernels of their own sum up."""
@@ -444,17 +470,44 @@ class _Assembly:
             arrays.append(array)
         return shared, arrays
 
-    def _with_totals(
-        self, body: s.Block, into: Sequence[Array], sizes: Sequence[e.Variable]
-    ) -> s.Block:
-        """A body, and after it the sums over each workgroup, of work-items outside as well."""
-        loc, dims = self.flat.loc, max(self.dims, self.flat.dimensions)
-        first, last = self._summed_up(into)
+    def _each_once(self, body: s.Block, sizes: Sequence[e.Variable]) -> s.Block:
+        """A body; where sizes are given, of the work-items within these alone."""
         if not sizes:
-            return (*first, *body, *last)
+            return body
+        dims = max(self.dims, self.flat.dimensions)
         ids = [e.WorkItem("global_id", dim, self.flat.index_type) for dim in range(3)]
         inside = within(ids[:dims], sizes[:dims])
-        return (*first, s.If(inside, moved_back(body, ids, sizes), (), loc), *last)
+        return (s.If(inside, moved_back(body, ids, sizes), (), self.flat.loc),)
+
+    def _in_strips(self, inner: Kernel, shares: Sequence[Array]) -> Strips | None:
+        """The adjoint in strips, where atomic additions are left."""
+        arrays = [x.array for x in self.gradients]
+        counts = additions(inner, arrays, any_element=self.how.workgroup_atomics)
+        if not counts:
+            return None
+        sizes, dims = self._sizes(), max(self.dims, self.flat.dimensions)
+        copies = {
+            x: replace(
+                x, name=self.names.fresh(f"{x.name}_copies"), ndim=2, strides=("any", "unit")
+            )
+            for x in counts
+        }
+        body = in_strips(inner, dims, sizes, copies, self.names)
+        kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
+        numbers = tuple(i for i, x in enumerate(self.gradients) if x.array in counts)
+        return Strips(kernel, numbers, sum(counts.values()))
+
+    def _with_totals(
+        self,
+        inner: Kernel,
+        body: s.Block,
+        shares: Sequence[Array],
+        more: Sequence[Array | e.Variable],
+    ) -> Kernel:
+        """An adjoint of some body, and after it the sums over each workgroup."""
+        first, last = self._summed_up(shares) if shares else ((), ())
+        parameters = (*self.stack.arrays, *shares, *more)
+        return self._finished(self._kernel(inner.name, (*first, *body, *last), parameters))
 
     def _summed_up(self, into: Sequence[Array]) -> tuple[s.Block, s.Block]:
         """How sums over each workgroup begin, and how they end."""

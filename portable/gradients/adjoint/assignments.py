@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from portable.gradients.adjoint.activity import names_in
@@ -9,7 +10,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import reads
 
 
-def without_overwritten(body: s.Block, cells: frozenset[str]) -> s.Block:
+def without_overwritten(body: s.Block, cells: frozenset[str], after: Iterable[str] = ()) -> s.Block:
     """A kernel's body without them.
 
     Parameters
@@ -18,8 +19,10 @@ def without_overwritten(body: s.Block, cells: frozenset[str]) -> s.Block:
         Without `Continue` and `Return`.
     cells : frozenset of str
         The names of the kernel's variables.
+    after : iterable of str
+        Those that are read after it.
     """
-    return _Liveness(cells).block(body, set())
+    return _Liveness(cells).block(body, set(after))
 
 
 class _Liveness:

@@ -11,7 +11,7 @@ from portable.lang.ir.types import Array
 
 
 def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
-    """Those global arrays of a flat program.
+    """Those global arrays of a flat program, among all work-items.
 
     It is so where for each dimension of the ndrange the same part of all indices tells the
     work-items apart along it: the global id itself, or moved by a number that all share, or group
@@ -19,6 +19,29 @@ def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
     be added to the local id, and whole ndranges to the global one, another number of them each
     time.
     """
+    dims = max(dims, kernel.dimensions)
+    places = _places(kernel)
+    return frozenset(x for x in places if _tell_apart(places[x], kernel, dims))
+
+
+def own_in_workgroup(kernel: Kernel) -> frozenset[Array]:
+    """Those of which no two work-items of one workgroup touch the same element."""
+    sizes = kernel.workgroup
+    return frozenset(
+        array
+        for array, words in _places(kernel).items()
+        if all(
+            n == 1 or ("local_id", dim) in words or ("global_id", dim) in words
+            for dim, n in enumerate(sizes)
+        )
+    )
+
+
+_Words = set[tuple[str, int] | None]
+
+
+def _places(kernel: Kernel) -> dict[Array, _Words]:
+    """By the global arrays: the places that tell work-items apart in all their indices."""
     values = values_of(kernel)
     indices: dict[Array, list[tuple[e.Expression, ...]]] = {}
     for x in all_statements(kernel.body):
@@ -29,11 +52,7 @@ def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
             indices.setdefault(x.array, []).append(
                 _without(index, whole) if vector and whole is not None else index
             )
-    return frozenset(
-        array
-        for array, indices_of in indices.items()
-        if _apart(indices_of, kernel, max(dims, kernel.dimensions))
-    )
+    return {array: _words(indices_of, kernel) for array, indices_of in indices.items()}
 
 
 def values_of(kernel: Kernel) -> dict[str, e.Expression]:
@@ -83,14 +102,18 @@ def _resolved(x: e.Expression, values: dict[str, e.Expression]) -> e.Expression:
     return x
 
 
-def _apart(indices: list[tuple[e.Expression, ...]], kernel: Kernel, dimensions: int) -> bool:
-    words: set[tuple[str, int] | None] = set()
+def _words(indices: list[tuple[e.Expression, ...]], kernel: Kernel) -> _Words:
+    words: _Words = set()
     for parts in zip(*indices, strict=True):
         if all(part == parts[0] for part in parts):
             words.add(_word(parts[0]))
         if not kernel.flat:
             modulo = {_modulo(part, kernel) for part in parts}
             words |= modulo if len(modulo) == 1 else set()
+    return words
+
+
+def _tell_apart(words: _Words, kernel: Kernel, dimensions: int) -> bool:
     return all(
         ("global_id", dim) in words
         or (

@@ -7,14 +7,15 @@ from pathlib import PurePath
 
 from portable.backend import Argument, Capabilities, Program
 from portable.backend.faults import Fault
-from portable.dtypes import DType, bool_, float16
+from portable.dtypes import DType, bool_, float16, int32, uint32
 from portable.lang.emit.context import Context
 from portable.lang.emit.dialect import Dialect
 from portable.lang.emit.statements import Statements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements
+from portable.lang.ir.kernel import Kernel, all_statements, sub_group_id
 from portable.lang.ir.types import Array, Turns, Vector, chunk_bytes
+from portable.lang.passes.delays import delayed
 
 _ALIGNMENT = 128
 _SLOT_BYTES = 8
@@ -38,7 +39,8 @@ def print_kernel(kernel: Kernel, capabilities: Capabilities, dialect: Dialect) -
     dialect : Dialect
         The language that it is printed in.
     """
-    context = Context.of(kernel, capabilities, dialect)
+    sub_group = e.Cast(sub_group_id(kernel, int32), uint32)
+    context = Context.of(delayed(kernel, [sub_group]), capabilities, dialect)
     return _Printer(context).program()
 
 
@@ -174,8 +176,6 @@ class _Printer:
             for variable in self._kernel.variables:
                 name = self._context.names.of(variable.name)
                 self._writer.line(f"{self._statements.type_name(variable.type)} {name};")
-            for line in self._statements.delays.start():
-                self._writer.line(line)
             self._statements.sub_group()
             self._statements.block(self._kernel.body)
         return self._writer.lines

@@ -90,10 +90,10 @@ def enqueue_call(work: Callable[..., object], *args: Any, **more: Any) -> None:
 
 
 def _wrapped(work: Callable[[], object]) -> Repeated:
-    def again() -> None:
+    def relaunch() -> None:
         work()
 
-    return again
+    return relaunch
 
 
 @contextmanager

@@ -32,7 +32,6 @@ from portable.lang.arguments.arguments import (
 )
 from portable.lang.arguments.structs import flattened, is_composite, structure_of
 from portable.lang.launch.definition import Definition
-from portable.lang.launch.filling import filling_of
 from portable.lang.launch.geometry import (
     Groups,
     Three,
@@ -42,26 +41,27 @@ from portable.lang.launch.geometry import (
     group_counts,
     ragged_dims,
 )
+from portable.lang.launch.packing import packing_of
 from portable.lang.launch.plan import (
     BoundProgram,
     Lowered,
     Plan,
     Repeatable,
     disjoint_by,
-    familiar,
     overlap_pairs,
+    relaunch_for,
 )
-from portable.lang.launch.recogniser import Again
+from portable.lang.launch.relaunch import Relaunch
 from portable.namespace import device_for_numpy, device_of, elsewhere, on_device
 
 _MAX_PLANS: Final = 1024
 _TENSORS_AFTER: Final = 8
 """Launches of tensors after which it pays to compile what recognises them."""
 
-_FAMILIAR_AFTER: Final = 4
+_RELAUNCH_AFTER: Final = 4
 """Launches of a plan after which it pays to compile a function that recognises more of them."""
 
-_MOST_FAMILIAR: Final = 4
+_MOST_RELAUNCHES: Final = 4
 """Launches that a launcher recognises, of its latest: loops of operations launch a few in turn."""
 
 _still_used: Final[list[object]] = []
@@ -80,13 +80,13 @@ class Launcher:
     """
 
     __slots__ = (
-        "_familiar",
         "_flat",
         "_kernel",
         "_latest",
         "_ndrange",
         "_plans",
         "_reads",
+        "_relaunches",
         "_state",
         "_tensors",
         "_workgroup",
@@ -106,7 +106,7 @@ class Launcher:
         self._flat = flat
         self._plans: dict[Any, Plan] = {}
         self._latest: Device | None = None
-        self._familiar: tuple[Again, ...] = ()
+        self._relaunches: tuple[Relaunch, ...] = ()
         self._tensors = 0
         self._state = kernel.state
         self._reads = kernel.reads
@@ -115,7 +115,7 @@ class Launcher:
         """Forgets what was made while names in the kernel's text stood for other things."""
         state = self._kernel.renewed()
         if state is not self._state:
-            self._plans, self._familiar, self._state = {}, (), state
+            self._plans, self._relaunches, self._state = {}, (), state
             self._reads = self._kernel.reads
 
     @property
@@ -172,14 +172,14 @@ class Launcher:
                 return
             if self._reads or self._kernel.state is not self._state:
                 self._renew()
-            for again in self._familiar:
-                if again(args, constants):
+            for relaunch in self._relaunches:
+                if relaunch(args, constants):
                     return
             given, viewed = args, tensors_viewed(args)
             if viewed is not None:
                 args = tuple(viewed.values)
                 with viewed.scope:
-                    if any(again(args, constants) for again in self._familiar):
+                    if any(relaunch(args, constants) for relaunch in self._relaunches):
                         self._know_tensors(given, constants)
                         return
                     plan, views, bound = self._launched(args, constants)
@@ -194,13 +194,13 @@ class Launcher:
             _still_used.append((args, constants))
             raise
         bound.uses = uses = bound.uses + 1
-        if uses == _FAMILIAR_AFTER:
-            bound.familiar = familiar(plan, bound, given, constants, views)
-            if bound.familiar is None and viewed is not None:
-                bound.familiar = familiar(plan, bound, args, constants, views)
-        if bound.familiar is not None:
-            others = [x for x in self._familiar if x is not bound.familiar]
-            self._familiar = (bound.familiar, *others[: _MOST_FAMILIAR - 1])
+        if uses == _RELAUNCH_AFTER:
+            bound.relaunch = relaunch_for(plan, bound, given, constants, views)
+            if bound.relaunch is None and viewed is not None:
+                bound.relaunch = relaunch_for(plan, bound, args, constants, views)
+        if bound.relaunch is not None:
+            others = [x for x in self._relaunches if x is not bound.relaunch]
+            self._relaunches = (bound.relaunch, *others[: _MOST_RELAUNCHES - 1])
 
     def _launched(
         self, args: tuple[Any, ...], constants: dict[str, Any]
@@ -209,7 +209,7 @@ class Launcher:
         plan, views, bound, leaves = self._resolve(args, constants)
         stream = stream_of(leaves)
         with nullcontext() if stream is None else plan.device.on_stream(stream):
-            bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
+            bound.executable.launch(plan.groups, bound.packing.pack_views(views, leaves))
         return plan, views, bound
 
     def _know_tensors(self, given: tuple[Any, ...], constants: dict[str, Any]) -> None:
@@ -220,9 +220,9 @@ class Launcher:
         given_tensors = [x for x in given if is_tensor(x)]
         if not given_tensors or not all(x.is_cuda for x in given_tensors):
             return
-        launched = self._again(given, constants)
+        launched = self._relaunch(given, constants)
         if launched is not None:
-            self._familiar = (launched, *self._familiar[: _MOST_FAMILIAR - 1])
+            self._relaunches = (launched, *self._relaunches[: _MOST_RELAUNCHES - 1])
 
     def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
         """Binds the arguments and returns the cheapest launch of them, a function without any.
@@ -238,7 +238,7 @@ class Launcher:
             plan, views, bound, leaves = self._resolve(args, constants)
         except PortableError as error:
             raise without_frames(error) from error.__cause__
-        launch = bound.executable.prepare(plan.groups, bound.filling.fill_views(views, leaves))
+        launch = bound.executable.prepare(plan.groups, bound.packing.pack_views(views, leaves))
         return _keeping(launch, args)
 
     def repeatable(
@@ -261,10 +261,10 @@ class Launcher:
         plan = self._plan(device, args, views, constants)
         return Repeatable(plan.groups, plan.bound(True))
 
-    def _again(self, args: tuple[Any, ...], constants: dict[str, Any]) -> Again | None:
+    def _relaunch(self, args: tuple[Any, ...], constants: dict[str, Any]) -> Relaunch | None:
         """What makes launches of arguments like these again; None where only a call can."""
         plan, views, bound, _ = self._resolve(args, constants)
-        return familiar(plan, bound, args, constants, views)
+        return relaunch_for(plan, bound, args, constants, views)
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
         """What a launch of these arguments would hand to the device; launches nothing.
@@ -274,7 +274,7 @@ class Launcher:
         self._renew()
         plan, views, bound, leaves = self._resolve(args, constants)
         return Lowered(
-            bound.program, bound.executable, plan.groups, bound.filling.fill_views(views, leaves)
+            bound.program, bound.executable, plan.groups, bound.packing.pack_views(views, leaves)
         )
 
     def _sent(
@@ -303,7 +303,7 @@ class Launcher:
             key = (device, "sent", structure_of(args), *keys, *layouts, *fixed)
             plan = self._find(key, device, args, views, constants)
             bound = plan.bound(disjoint_by(plan.pairs, views))
-            bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
+            bound.executable.launch(plan.groups, bound.packing.pack_views(views, leaves))
             sent.fetch([number for number, i in enumerate(places) if i in plan.written])
 
         return launch
@@ -416,8 +416,8 @@ class Launcher:
 
         def build(disjoint: bool) -> BoundProgram:
             made = self._kernel.compiled(replace(wanted, restrict=disjoint), device)
-            filling = filling_of(made.arguments, wanted.parameters, views, made.executable, asked)
-            return BoundProgram(made.executable, made.program, filling, disjoint)
+            packing = packing_of(made.arguments, wanted.parameters, views, made.executable, asked)
+            return BoundProgram(made.executable, made.program, packing, disjoint)
 
         written = self._kernel.written(wanted, device)
         return Plan(device, counts, overlap_pairs(views, written), written, {}, build)

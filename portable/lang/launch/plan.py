@@ -1,4 +1,4 @@
-"""What launches of the same types, shapes and strides share: the program, and how to fill it in."""
+"""What launches of the same types, shapes and strides share: a program and packed arguments."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from portable.backend import ArrayView, Device, Executable, Program
 from portable.lang.arguments.arguments import (
     byte_range,
 )
-from portable.lang.launch.filling import Filling
 from portable.lang.launch.geometry import (
     Three,
 )
-from portable.lang.launch.recogniser import Again, Bound, Pair, recogniser
+from portable.lang.launch.packing import Packing
+from portable.lang.launch.relaunch import Bound, Pair, Relaunch, relaunch_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class BoundProgram:
 
     executable: Executable
     program: Program | None
-    filling: Filling
+    packing: Packing
     disjoint: bool
     uses: int = 0
-    familiar: Again | None = None
+    relaunch: Relaunch | None = None
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Repeatable:
     @property
     def parts(self) -> Bound:
         """What it hands to the device."""
-        return Bound(self.bound.executable.launch, self.groups, self.bound.filling)
+        return Bound(self.bound.executable.launch, self.groups, self.bound.packing)
 
     def __call__(self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]) -> None:
         """Launches it; each sequence has one item per launch argument.
@@ -103,19 +103,19 @@ class Repeatable:
             Of numbers: the numbers.
         """
         bound = self.bound
-        bound.executable.launch(self.groups, bound.filling.fill(handles, offsets, args))
+        bound.executable.launch(self.groups, bound.packing.pack(handles, offsets, args))
 
 
-def familiar(
+def relaunch_for(
     plan: Plan,
     bound: BoundProgram,
     args: tuple[Any, ...],
     constants: dict[str, Any],
     views: list[ArrayView | None],
-) -> Again | None:
-    """What makes launches like this one again, if that is possible."""
-    launch = Bound(bound.executable.launch, plan.groups, bound.filling)
-    return recogniser(plan.device, args, constants, views, plan.pairs, bound.disjoint, launch)
+) -> Relaunch | None:
+    """A function that launches this again for like arguments, where there can be one."""
+    launch = Bound(bound.executable.launch, plan.groups, bound.packing)
+    return relaunch_of(plan.device, args, constants, views, plan.pairs, bound.disjoint, launch)
 
 
 def overlap_pairs(views: Sequence[ArrayView | None], written: frozenset[int]) -> list[Pair]:

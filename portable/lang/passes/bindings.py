@@ -88,17 +88,17 @@ def _unfolded(x: e.WorkItem, kernel: Kernel) -> e.Expression:
 #
 # PoCL itself ends each round of a loop with barriers in one, but puts it before the last branch
 # where nothing follows what that branch skips: all work-items then go where the first one goes. A
-# barrier of ours at a round's end follows it. Loops that count have the step there, which is
-# enough. The same was seen of a branch with barriers that ends in a branch without one, so that its
-# sides end in one, and of loops without any in kernels with barriers, to which PoCL adds its own
-# where all work-items go round as often: there a fence, which work-items may reach apart, is
-# enough.
+# barrier of ours at a round's end follows it. The step of a loop that counts stands there too, but
+# not where there is one round at most, as of ``range(0, min(n, 8), 8)``, which LLVM sees. The same
+# was seen of a branch with barriers that ends in a branch without one, so that its sides end in
+# one, and of loops without any in kernels with barriers, to which PoCL adds its own where all
+# work-items go round as often: there a fence, which work-items may reach apart, is enough.
 
 
 def meet_after_barriers(kernel: Kernel) -> Kernel:
     """The kernel with a barrier after each branch and loop in which there is one.
 
-    The sides of such a branch end in one too, and so do the rounds of such a loop but for ``for``.
+    The sides of such a branch end in one too, and so do the rounds of such a loop.
     """
     if kernel.workgroup == (1, 1, 1) or not _meets(kernel.body):
         return kernel
@@ -119,12 +119,10 @@ def _joined(statement: s.Statement) -> s.Block:
             return (replace(statement, body=_round(statement.body, fence)),)
         return (statement,)
     meeting = s.Barrier(statement.loc)
-    if isinstance(statement, s.Loop):
-        return replace(statement, body=_round(statement.body, meeting)), meeting
     if isinstance(statement, s.If):
         then, orelse = _ended(statement.then, meeting), _ended(statement.orelse, meeting)
         return replace(statement, then=then, orelse=orelse), meeting
-    return statement, meeting
+    return replace(statement, body=_round(statement.body, meeting)), meeting
 
 
 def _round(body: s.Block, end: s.Barrier | s.Fence) -> s.Block:

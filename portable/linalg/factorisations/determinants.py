@@ -67,7 +67,7 @@ def det(a: ArrayT) -> ArrayT:
 
 @takes_other_libraries
 def slogdet(a: ArrayT) -> Slogdet:
-    """Signs of determinants and logarithms of their sizes, by LU with partial pivoting.
+    """Signs of determinants and logarithms of their absolute values, by LU with partial pivoting.
 
     Parameters
     ----------

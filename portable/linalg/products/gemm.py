@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from portable.interchange.libraries import (
     is_other,
 )
 from portable.lang.function import Function, settled
-from portable.lang.launch.again import Calls, remembered
+from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import attempted, enqueue, repeated
 from portable.linalg.base.operands import same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
@@ -65,6 +65,14 @@ __all__ = [
 ]
 
 
+class Options(TypedDict, total=False):
+    """Keyword arguments of `gemm`, where they are documented."""
+
+    accumulate: Any
+    algorithm: Algorithm
+    precision: Precision
+
+
 def gemm(
     a: ArrayT,
     b: ArrayT,
@@ -75,21 +83,16 @@ def gemm(
     bias: ArrayT | None = None,
     activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
     out: ArrayT | None = None,
-    accumulate: Any = None,
-    algorithm: Algorithm = "auto",
-    precision: Precision = "full",
+    **options: Unpack[Options],
 ) -> ArrayT:
-    """``activation(alpha a @ b + beta c + bias)``, where `a` and `b` live.
-
-    The arguments are BLAS' and what is done to a result on its way to memory; all but the operands
-    are given by name.
+    """``activation(alpha a @ b + beta c + bias)``, on the device of `a` and `b`.
 
     Parameters
     ----------
     a : array, shape (..., M, K)
         ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32``, ``float64``; ``int8``,
-        of which all but `b` is ``int32``; ``float8_e4m3fn`` or ``float8_e5m2``, of which it is
-        ``float32``, or as `out`. Any strides, so that a transpose is a view.
+        whose results are ``int32``, or ``float8_e4m3fn`` or ``float8_e5m2``, whose results are
+        ``float32`` or as `out`. Any strides, so that a transpose is a view.
     b : array, shape (..., K, N)
         Of the same dtype and device; leading dimensions broadcast with those of `a`.
     alpha, beta : float
@@ -97,69 +100,62 @@ def gemm(
     c : array, broadcasting to (..., M, N), optional
         Needed if `beta` is not 0.
     bias : array, shape (N,) or broadcasting to (..., M, N), optional
-        Added once.
     activation : "relu" or function, optional
-        A function of one number that kernels can call, such as `portable.lang.tanh`, applied to
-        each element before it is rounded.
+        Applied before rounding: a function of a number for kernels, such as `portable.lang.tanh`.
     out : array, shape (..., M, N), optional
         Where to put the result; may be `c` but may not overlap `a` or `b`.
     accumulate : dtype, optional
         The type to sum in: ``float32`` (the default for all but ``float64``) or ``float64``; of
-        ``int8`` always ``int32``, in which sums wrap. ``float16`` of ``float16`` lets sums be as
-        coarse as that; they are of ``float32`` all the same.
+        ``int8`` always ``int32``, in which sums wrap. ``float16`` of ``float16`` allows coarser
+        sums; they are made in ``float32`` all the same.
     algorithm : str
         "auto": the tuned kernel for the device. "naive", "tiled", "register", "pipelined" and
         "matrix" are the rungs of the ladder towards it, "vendor" is the array library's ``matmul``.
     precision : {"full", "tf32x3", "tf32", "fast"}
-        "fast", of floats of eight bits: matrix units keep the sums themselves, NVIDIA's of Hopper
-        some 14 bits of them. Others are of ``float32``, where a device has matrix units for it.
-        "tf32": these round factors to 11 bits. "tf32x3": they multiply factors as sums of two such
-        numbers, which is three products;
-        it was 1.5 times as fast as "full" on an H200, and an infinite factor gives NaN.
+        Of ``float32`` on devices with matrix units for it: "tf32" rounds factors to 11 bits,
+        "tf32x3" multiplies them as sums of two such numbers (an infinite factor gives NaN). "fast",
+        of floats of eight bits: matrix units keep the sums, on Hopper some 14 bits of them.
 
     Returns
     -------
     array, shape (..., M, N)
-        `out`, or a new array. Elementwise within ``4 (K u_acc + u_out) (|alpha| |A| |B| +
-        |beta C| + |bias|)`` of the exact result, u the unit roundoffs. "auto" adds long sums up in
-        parts: 2048 + K / 1024 stands for a larger K on processors, 16384 + K / 8192 on other
-        devices, but for results of fewer bits than sums, and of more than 8192 rows and columns.
-        K = 0 gives the rest of the formula. "tf32" adds ``|alpha| |A| |B| / 1024``, "tf32x3"
-        ``|alpha| |A| |B| / 2^19``.
+        `out`, or a new array. Each element is within ``4 (K u_acc + u_out) (|alpha| |A| |B| +
+        |beta C| + |bias|)`` of the exact result, u being the unit roundoffs; long sums are added
+        up in parts and are closer. "tf32" adds ``|alpha| |A| |B| / 1024``, "tf32x3"
+        ``|alpha| |A| |B| / 2^19``. K = 0 gives the rest of the formula.
 
     Raises
     ------
     DTypeError, ShapeError, LaunchError, DeviceMismatchError
-        For mixed or other dtypes, or a `precision` that is not theirs; for shapes that do not fit,
-        or an `out` that overlaps an operand; if `out` is read-only; for arrays of two devices.
+        For mixed dtypes, a `precision` that they do not have, shapes that do not fit, an `out` that
+        overlaps an operand or is read-only, and arrays of two devices.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import portable
+    >>> import numpy as np, portable
     >>> a = np.ones((4, 3), np.float32)
     >>> portable.linalg.gemm(a, a.T, alpha=2)[0, 0]
     6.0
     """
     if recording.active and (recorder := recording.current()) is not None:
         told: dict[str, Any] = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
-        told |= {"activation": activation, "accumulate": accumulate}
-        told |= {"algorithm": algorithm, "precision": precision}
-        return recorder.operation(gemm, (a, b), told)  # type: ignore[no-any-return]
+        return recorder.operation(gemm, (a, b), told | {"activation": activation, **options})  # type: ignore[no-any-return]
     if type(a) is np.ndarray and (away := device_elsewhere((a, b, c, bias, out), {})):
         rest: dict[str, Any] = {"beta": beta, "c": c, "bias": bias, "activation": activation}
-        rest |= {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
         moved = MovedCall(away)
-        return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest})  # type: ignore[no-any-return]
+        return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest, **options})  # type: ignore[no-any-return]
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     function = activation if activation is None else settled(activation)
-    options = function, accumulate, algorithm, precision, beta != 0
-    arrays, factors = (a, b, c, bias), (alpha, beta)
-    return remembered(_CALLS, arrays, out, options, factors, recent_state(), _made)  # type: ignore[no-any-return]
+    arrays, factors, call_key = (
+        (a, b, c, bias),
+        (alpha, beta),
+        (beta != 0, function, *options.items()),
+    )
+    return cached_call(_CALLS, arrays, out, call_key, factors, recent_state(), _made)  # type: ignore[no-any-return]
 
 
-_CALLS: Final = Calls(alike=((0, 1), (2, 4)))
+_CALLS: Final = CallTraits(alike=((0, 1), (2, 4)))
 
 
 def prepare_gemm(
@@ -172,17 +168,15 @@ def prepare_gemm(
     c: ArrayT | None = None,
     bias: ArrayT | None = None,
     activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
-    accumulate: Any = None,
-    algorithm: Algorithm = "auto",
-    precision: Precision = "full",
+    **options: Unpack[Options],
 ) -> Callable[[], None]:
-    """The cheapest product of the same arrays again and again, as a function.
+    """A function that repeats the product of the same arrays at the least cost.
 
     The arguments are those of `gemm`, so that a call is prepared by changing its name.
 
     Parameters
     ----------
-    a, b, out, alpha, beta, c, bias, activation, accumulate, algorithm, precision
+    a, b, out, alpha, beta, c, bias, activation, **options
         As in `gemm`. The arrays must stay alive and where they are; what they hold is read at each
         call, the factors now. NumPy's are copied at each call where another device was chosen.
 
@@ -208,19 +202,18 @@ def prepare_gemm(
     """
     if type(a) is np.ndarray and device_elsewhere((a, b, c, bias, out), {}):
         again = partial(gemm, a, b, c=c, bias=bias, out=out, alpha=alpha, beta=beta)
-        how = {"accumulate": accumulate, "algorithm": algorithm, "precision": precision}
-        return partial(_discarded, partial(again, activation=activation, **how))
+        return partial(_discarded, partial(again, activation=activation, **options))
     device = device_of_arrays(a, b, out, *[x for x in (c, bias) if x is not None])
     left, right, *others = (
         None if x is None else on_device(device, x) for x in (a, b, c, bias, out)
     )
     factors = _factor("alpha", alpha), _factor("beta", beta)
     given = _Given(factors[0], left, right, factors[1], *others)
-    wanted = _wanted(given.beta, activation, accumulate, algorithm, precision)
+    wanted = _wanted(given.beta, activation, options)
     device, plan = _checked(given, wanted)
     if 0 in plan.shape:
         return _nothing
-    if algorithm == "vendor":
+    if wanted.algorithm == "vendor":
         return partial(_vendor, device, given, wanted)
     return repeated(lambda: _run(*_in_rows(plan, given, given.out, wanted)), prepares=True)
 
@@ -248,15 +241,6 @@ def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], 
     given = _Given(1.0, a, b, 0.0, None, None, out)
     plan = _plan_of(device_of_arrays(a, b, out), given, Wanted(False, keep, None, "auto"))
     return plan.launches, _arguments(plan, given, out)
-
-
-class _Options(NamedTuple):
-    """What a call asks for beside its operands."""
-
-    activation: Any
-    accumulate: Any
-    algorithm: Algorithm
-    precision: Precision
 
 
 class _Given(NamedTuple):
@@ -293,9 +277,13 @@ def _whole(name: str, x: float) -> int:
 # -- what is asked for ----------------------------------------------------------------------------
 
 
-def _wanted(
-    beta: float, activation: Any, accumulate: Any, algorithm: Algorithm, precision: Precision
-) -> Wanted:
+def _wanted(beta: float, activation: Any, options: Options) -> Wanted:
+    unknown = options.keys() - Options.__annotations__
+    if unknown:
+        names = ", ".join(Options.__annotations__)
+        raise TypeError(f"gemm knows no {', '.join(sorted(unknown))}; its options are {names}")
+    algorithm, precision = options.get("algorithm", "auto"), options.get("precision", "full")
+    accumulate = options.get("accumulate")
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm={algorithm!r}; gemm has {', '.join(ALGORITHMS)}")
     if precision not in PRECISIONS:
@@ -317,16 +305,17 @@ def _factor(name: str, x: Any) -> float:
 
 
 def _made(
-    arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...], alpha: float, beta: float
+    arrays: tuple[Any, ...], out: Any, call_key: tuple[Any, ...], alpha: float, beta: float
 ) -> Any:
     """The product of arrays as `gemm` is given them."""
     a, b, c, bias = arrays
-    given, how = _Given(alpha, a, b, beta, c, bias, out), _Options(*options[:-1])
+    given, (_, activation, *rest) = _Given(alpha, a, b, beta, c, bias, out), call_key
+    options = cast(Options, dict(rest))
     if any(map(is_other, (*arrays, out))):
         by_name = given._asdict()
         left, right = by_name.pop("a"), by_name.pop("b")
-        return exchanged(gemm, (left, right), by_name | how._asdict())
-    wanted = _wanted(beta, *how)
+        return exchanged(gemm, (left, right), by_name | {"activation": activation, **options})
+    wanted = _wanted(beta, activation, options)
     device, plan = _checked(given, wanted)
     if wanted.algorithm == "vendor" and 0 not in plan.shape:
         return _vendor(device, given, wanted)
@@ -355,8 +344,7 @@ def product_with_factors(
     b: Any,
     factors: tuple[Any, Any],
     out: Any,
-    precision: Precision = "full",
-    block: int = 0,
+    precision: Precision | Literal["blocks"] = "full",
 ) -> None:
     """Puts into `out` ``factors[0] * (a @ b) * factors[1]``, on its way to memory.
 
@@ -365,17 +353,15 @@ def product_with_factors(
     a, b : array
         As in `gemm`.
     factors : (array, array)
-        Of float32, of shapes that broadcast to (..., M, 1) and (..., 1, N); where a
-        `block` is given of those that `gemm_tiles` has.
+        Of float32, of shapes that broadcast to (..., M, 1) and (..., 1, N); with "blocks" of those
+        that `gemm_tiles` has.
     out : array, shape (..., M, N)
         The result; its dtype may be any that `gemm` gives of operands like these.
     precision : str
-        As in `gemm`.
-    block : int
-        Products of a sum that have factors together, a divisor of `BLOCK`; 0: all of a row.
+        As in `gemm`; "blocks": each block of the sum has factors of its own.
     """
     given = _Given(None, a, b, factors, None, None, out)
-    wanted = Wanted(False, keep, None, "auto", precision, block)
+    wanted = Wanted(False, keep, None, "auto", precision)
     _, plan = _checked(given, wanted)
     if 0 not in plan.shape:
         _run(*_in_rows(plan, given, out, wanted))

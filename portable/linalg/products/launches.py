@@ -40,10 +40,7 @@ _SQUARES: Final[Parameters] = {
 """Tiles of which each element read serves as many products, each of two loads from local memory."""
 
 BLOCK: Final = 128
-"""Products of a step at most, where blocks of a sum have factors of their own."""
-
-_MOST_STAGES: Final = 8
-"""Of a ring whose steps are as short as the blocks that have factors of their own."""
+"""Products of a step, of which blocks that have factors of their own are multiples."""
 
 MOST_ROWS: Final = 256
 """Rows or columns of a tile, whose factors by blocks are read without looking where they end."""
@@ -185,14 +182,11 @@ class EpilogueKind(NamedTuple):
         turn.
     biased : bool
         Whether a bias is.
-    block : int
-        Products at most that have factors together, a divisor of `BLOCK`; 0: a row's have.
     """
 
     plain: bool = False
     added: bool = False
     biased: bool = False
-    block: int = 0
 
 
 _NOTHING: Final = EpilogueKind()
@@ -287,26 +281,20 @@ def _tiles(asked: Asked) -> Iterator[TileLaunch]:
     device, kind, shape, k, algorithm, _, b_columns, beside = asked
     constants, product = asked.constants, asked.product
     usual = has_tensor_copies(device.capabilities) or (beside.plain and not b_columns)
-    least = 1 if beside.block else _parts_against_drift(device, kind, product, constants["ACC"])
+    by_blocks = algorithm == "blocks"
+    least = 1 if by_blocks else _parts_against_drift(device, kind, product, constants["ACC"])
     for choice, parts in schemes(device, kind, algorithm, product, b_columns):
         if (beside.added and choice.get("RESIDENT")) or (choice["SPECIALISED"] and not usual):
             continue
-        if beside.block:
-            if parts == 1 and not MOST_ROWS % max(choice["BM"], choice["BN"]):
-                steps = _in_blocks(choice, beside.block)
-                yield _split_k(device, steps, 1, shape, constants)
+        if by_blocks:
+            most = max(choice["BM"], choice["BN"])
+            if parts == 1 and choice["BK"] <= BLOCK and not MOST_ROWS % most:
+                yield _split_k(device, choice, 1, shape, constants)
         elif shares_out(choice) and least == 1:
             yield from shared_launch(device, choice, shape, k, constants)
         else:
             settings = {**choice, "RESIDENT": 0} if shares_out(choice) else choice
             yield _split_k(device, settings, max(parts, least), shape, constants)
-
-
-def _in_blocks(choice: Parameters, block: int) -> Parameters:
-    """The same tiles in steps no longer than blocks, and as many more of them on their way."""
-    depth = min(choice["BK"], block)
-    stages = min(_MOST_STAGES, choice["STAGES"] * choice["BK"] // depth)
-    return {**choice, "BK": depth, "STAGES": stages}
 
 
 _RUNGS: Final = "naive", "tiled"

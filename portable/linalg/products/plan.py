@@ -56,17 +56,14 @@ class Wanted(NamedTuple):
     algorithm : str
         One of `ALGORITHMS`.
     precision : str
-        One of `PRECISIONS`.
-    block : int
-        As of `EpilogueKind`.
+        One of `PRECISIONS`, or "blocks" where factors are of blocks (`Tiling.by_blocks`).
     """
 
     reads_c: bool
     activation: Function
     accumulate: DType | None
     algorithm: Algorithm
-    precision: Precision = "full"
-    block: int = 0
+    precision: Precision | Literal["blocks"] = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +128,12 @@ def planned(
     if _splits_factors(device, kind, accumulator, wanted):
         algorithm = "fast" if kind.itemsize == 1 else "tf32"
         constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
-    if wanted.block:
-        constants["SPLIT"] = "blocks"
+    if wanted.precision == "blocks":
+        algorithm = constants["SPLIT"] = wanted.precision
     sums_alike = accumulator in (kind, kind.register)
     summed_as_read = sums_alike and not kind.is_integer and not wanted.reads_c
     plain = summed_as_read and bias is None and wanted.activation is keep
-    beside = EpilogueKind(plain, wanted.reads_c, bias is not None, wanted.block)
+    beside = EpilogueKind(plain, wanted.reads_c, bias is not None)
     tried = launches(device, kind, shape, k, algorithm, constants, b_columns, beside)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
@@ -148,7 +145,7 @@ def planned(
 
 def _splits_factors(device: Device, kind: DType, accumulator: DType, wanted: Wanted) -> bool:
     """Whether matrix units multiply factors of single precision by parts, or sum fewer bits up."""
-    if wanted.precision == "full":
+    if wanted.precision in ("full", "blocks"):
         return False
     if wanted.precision == "fast":
         if kind not in (kl.f8e4m3, kl.f8e5m2):

@@ -7,6 +7,7 @@ same launches on them again.
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -148,7 +149,8 @@ def _build_together(device: Device, work: Callable[[], object]) -> None:
         with suppress(PortableError), device.stream_scope():
             step()
 
-    with ThreadPoolExecutor(min(_MOST_THREADS, len(builder.steps) or 1)) as pool:
+    threads = min(_MOST_THREADS, os.cpu_count() or 1, len(builder.steps) or 1)
+    with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(build, builder.steps):
             pass
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import gcd, prod
+from math import prod
 from typing import Any, Final, Literal
 
 from portable import lang as kl
@@ -11,7 +11,7 @@ from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.kernel import kernel
-from portable.lang.launch.again import Calls, remembered
+from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import enqueue, enqueue_call
 from portable.linalg.base.operands import broadcast_shape, common_dtype
 from portable.linalg.products.gemm import gemm, product_with_factors
@@ -28,10 +28,8 @@ _KINDS: Final = (kl.f8e4m3, kl.f8e5m2, kl.i8, kl.f16, kl.bf16, kl.f32)
 _FACTORS: Final = (kl.f32, kl.f16, kl.bf16, kl.f8e4m3, kl.f8e5m2)
 _RESULTS: Final = (kl.f32, kl.bf16, kl.f16)
 _LINE: Final = 256
-_STEP: Final = 32
-"""Bytes that matrix units multiply at a time, which are the shortest blocks."""
 _NAME: Final = "scaled"
-_CALLS: Final = Calls(alike=((0, 1), (2, 3)))
+_CALLS: Final = CallTraits(alike=((0, 1), (2, 3)))
 
 
 @kernel
@@ -105,7 +103,7 @@ def scaled_matmul(
     precision: Literal["full", "fast"] = "full",
     out: ArrayT | None = None,
 ) -> ArrayT:
-    """The product of the rows of two matrices, each block of a row by a factor of its own.
+    """The product of quantised matrices, each block of a row with a factor of its own.
 
     What ``jax.nn.scaled_matmul`` gives: with ``s = K // K_a`` and ``t = K // K_b`` it is
     ``out[m, n] = sum over k of a[m, k] a_scales[m, k // s] b[n, k] b_scales[n, k // t]``.
@@ -135,10 +133,9 @@ def scaled_matmul(
     array, shape (..., M, N)
         `out`, or a new array. Sums are of ``float32``; of ``int8`` with one factor a row (``K_a =
         K_b = 1``) exact. Large products of bytes with one factor a row, and of ``float8`` with
-        blocks of a multiple of 32, go through matrix units where there are some for them, which
-        sum up a block of ``float8`` at a time, 128 products at most. Where blocks are smaller, or
-        there are no such units, factors are multiplied first, in ``float32`` that takes
-        ``4 (M + N) K`` bytes.
+        blocks of a multiple of 128, go through matrix units where there are some for them, which
+        sum up 128 products at a time of ``float8``. Where blocks are smaller, or there are no such
+        units, factors are multiplied first, in ``float32`` that takes ``4 (M + N) K`` bytes.
 
     Raises
     ------
@@ -157,7 +154,7 @@ def scaled_matmul(
     if precision not in ("full", "fast"):
         raise ValueError(f"precision={precision!r}; scaled_matmul has full and fast")
     arrays, options = (a, b, a_scales, b_scales), (_NAME, preferred_element_type, precision)
-    return remembered(_CALLS, arrays, out, options, (), recent_state(), _made)  # type: ignore[no-any-return]
+    return cached_call(_CALLS, arrays, out, options, (), recent_state(), _made)  # type: ignore[no-any-return]
 
 
 def _made(arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
@@ -208,9 +205,9 @@ def _multiply(rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, precisio
         _multiplied_first(device, (a, a_scales), (b, b_scales), out)
     elif whole:
         product_with_factors(a, columns, factors, out, precision)
-    elif (block := gcd(BLOCK, *(k // x.shape[-1] for x in scales))) >= _STEP:
+    elif all(k // x.shape[-1] % BLOCK == 0 for x in scales):
         lines = (_in_lines(device, a_scales), _in_lines(device, b_scales))
-        product_with_factors(a, columns, lines, out, block=block)
+        product_with_factors(a, columns, lines, out, "blocks")
     else:
         _multiplied_first(device, (a, a_scales), (b, b_scales), out)
 

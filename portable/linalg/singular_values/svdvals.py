@@ -52,7 +52,7 @@ _LINE: Final = 64
 
 @takes_other_libraries
 def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None = None) -> ArrayT:
-    """The singular values of matrices, the largest first, worked out where `a` lives.
+    """The singular values of matrices, the largest first, computed on the device of `a`.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ def make_hermitian(x: kl.Array, out: kl.Array) -> None:
 
 @takes_other_libraries
 def pinv(a: ArrayT, *, rtol: Any = None) -> ArrayT:
-    """Pseudo-inverses of Moore and Penrose, worked out where `a` lives.
+    """Pseudo-inverses of Moore and Penrose, computed on the device of `a`.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def pinv(a: ArrayT, *, rtol: Any = None) -> ArrayT:
 
 @takes_other_libraries
 def matrix_rank(a: ArrayT, *, rtol: Any = None) -> ArrayT:
-    """How many singular values are not negligible, worked out where `a` lives.
+    """Ranks: the number of singular values that are not negligible, computed on the device of `a`.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def matrix_rank(a: ArrayT, *, rtol: Any = None) -> ArrayT:
 
 @takes_other_libraries
 def polar(a: ArrayT, *, side: Literal["right", "left"] = "right") -> PolarResult:
-    """Polar decompositions ``a = U @ P``, or ``a = P @ U``, worked out where `a` lives.
+    """Polar decompositions ``a = U @ P``, or ``a = P @ U``, computed on the device of `a`.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ class EighResult(NamedTuple):
 
 @takes_other_libraries
 def svd(a: ArrayT, *, full_matrices: bool = False) -> SVDResult:
-    """Singular value decompositions ``a = U @ diag(S) @ Vh``, worked out where `a` lives.
+    """Singular value decompositions ``a = U @ diag(S) @ Vh``, computed on the device of `a`.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def svd(a: ArrayT, *, full_matrices: bool = False) -> SVDResult:
 
 @takes_other_libraries
 def eigh(a: ArrayT) -> EighResult:
-    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices, worked out where `a` lives.
+    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices, on the device of `a`.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def eigh(a: ArrayT) -> EighResult:
 
 @takes_other_libraries
 def eigvalsh(a: ArrayT) -> ArrayT:
-    """Eigenvalues of symmetric or Hermitian matrices, worked out where `a` lives.
+    """Eigenvalues of symmetric or Hermitian matrices, computed on the device of `a`.
 
     Parameters
     ----------

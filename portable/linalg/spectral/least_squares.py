@@ -32,7 +32,7 @@ _ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=Fal
 
 
 class LeastSquares(NamedTuple):
-    """What `lstsq` gives.
+    """The result of `lstsq`.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class LeastSquares(NamedTuple):
 
 @takes_other_libraries
 def lstsq(a: ArrayT, b: ArrayT, *, rcond: float | None = None) -> LeastSquares:
-    """The `x` for which ``a @ x`` is nearest to `b`, of those the shortest.
+    """Least-squares solutions: the `x` of least norm that minimises ``|b - a @ x|``.
 
     Parameters
     ----------

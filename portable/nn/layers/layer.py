@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What went through a layer in a batch, and the loss's slopes by it.
+    """Inputs and outputs of a layer for a batch, and the gradients of the loss by both.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class Flow:
 
 
 class Layer(ABC):
-    """What every layer says of itself.
+    """The base class of layers.
 
-    A layer of one's own derives from this class, says its shapes, and has a method that launches
+    A layer of your own derives from this class, says its shapes, and has a method that launches
     kernels, `forward`; training goes back through it by a `portable.Tape`, or by a method
     `backward` of its own. Its parameters are then drawn, trained, kept and shared out as those of
     all other layers.

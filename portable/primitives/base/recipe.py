@@ -18,8 +18,8 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.kernel import Kernel
-from portable.lang.launch.filling import Names, Wording
 from portable.lang.launch.launch import Launcher
+from portable.lang.launch.packing import ArgumentText, Names
 from portable.lang.launch.plan import Repeatable
 from portable.primitives.base.storage import Borrowed, Storage, borrowed, contiguous_strides, new
 
@@ -109,8 +109,8 @@ class RunText(Names):
         def known(number: str) -> tuple[Any, ...]:
             return (self.values[number],) if number in self.values else ()
 
-        words = Wording(handle, offset, numbers.__getitem__, self.named, known)
-        arguments = launch.bound.filling.text(words)
+        words = ArgumentText(handle, offset, numbers.__getitem__, self.named, known)
+        arguments = launch.bound.packing.text(words)
         function = self.named(launch.bound.executable.launch)
         groups = self.named(launch.groups)
         self._lines.append(f"{function}({groups}, {arguments})")
@@ -292,7 +292,7 @@ def shifted(launch: Launch, shifts: Sequence[int]) -> Launch:
 
 @dataclass(frozen=True, slots=True)
 class _Shifted:
-    """What `shifted` gives."""
+    """The result of `shifted`."""
 
     launch: Launch
     shifts: tuple[int, ...]

@@ -15,6 +15,7 @@ from portable.backend import Capabilities, Program
 from portable.lang.emit.llvm.functions import NATIVE
 from portable.lang.emit.llvm.kernels import print_kernel
 from portable.lang.ir.kernel import Kernel
+from portable.lang.passes.delays import delayed
 from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.work_items import in_loops
 
@@ -35,7 +36,7 @@ class _LLVM:
 
     def program(self, kernel: Kernel, capabilities: Capabilities) -> Program:
         """The program of a kernel that `portable.lang.passes.reduced` gave."""
-        return print_kernel(in_loops(kernel), capabilities)
+        return print_kernel(delayed(in_loops(kernel)), capabilities)
 
 
 LLVM: Final = _LLVM()

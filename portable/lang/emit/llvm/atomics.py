@@ -6,9 +6,6 @@ one workgroup what is indivisible elsewhere are plain loads and stores, in the o
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from portable.dtypes import DType
@@ -16,25 +13,19 @@ from portable.lang.emit.atomics import allowed_order
 from portable.lang.emit.llvm.builder import value_type
 from portable.lang.emit.llvm.expressions import Expressions
 from portable.lang.emit.llvm.memory import Memory, element_type
-from portable.lang.emit.llvm.places import GROUPS
-from portable.lang.emit.statements import perturbation
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array
+from portable.lang.passes.delays import FACTORS
 from portable.lang.passes.operators import float_extreme
 
-# Pseudo-random delays around whatever synchronises; see `portable.lang.emit.statements`.
-
-_SYNCHRONISING: Final = (s.Fence, s.Atomic)
-
-_FACTORS: Final = (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35)
+# What delays are calls of; see `portable.lang.passes.delays`.
 
 _DEFINITION: Final = f"""\
 define internal void @pt_delay(i32 %own, i32 %place, i32 %turn) nounwind {{
 start:
 %rounds = alloca i32
-%t0 = mul i32 %turn, {_FACTORS[0]}
+%t0 = mul i32 %turn, {FACTORS[0]}
 %x0 = xor i32 %own, %place
 %x1 = xor i32 %x0, %t0
 %h0 = lshr i32 %x1, 16
@@ -70,63 +61,20 @@ ret void
 """Mostly not at all, often for a moment, now and then for longer than all else takes."""
 
 
-class Delays:
-    """The delays of one kernel.
+def delay(expressions: Expressions, x: s.Instruction) -> None:
+    """A call of the function that waits.
 
     Parameters
     ----------
     expressions : Expressions
         Of the kernel that is printed.
+    x : Instruction
+        What `portable.lang.passes.delays` adds.
     """
-
-    def __init__(self, expressions: Expressions) -> None:
-        self._builder = expressions.builder
-        self._kernel = expressions.context.kernel
-        synchronises = any(isinstance(x, _SYNCHRONISING) for x in all_statements(self._kernel.body))
-        self._seed = perturbation() if synchronises else None
-        self._places = 0
-        self._rounds: list[tuple[str, str]] = []
-
-    @contextmanager
-    def loop(self, counter: str, kind: str) -> Iterator[None]:
-        """The body of a loop whose rounds are counted by a value."""
-        self._rounds.append((counter, kind))
-        yield
-        self._rounds.pop()
-
-    @contextmanager
-    def around(self, x: s.Statement) -> Iterator[None]:
-        """A statement, with delays before and after it where it synchronises."""
-        waits = isinstance(x, _SYNCHRONISING)
-        if waits:
-            self.wait()
-        yield
-        if waits:
-            self.wait()
-
-    def wait(self) -> None:
-        """A delay, if there is a seed for it."""
-        if self._seed is None:
-            return
-        builder = self._builder
-        builder.declare("pt_delay", _DEFINITION)
-        self._places += 1
-        site = zlib.crc32(f"{self._seed} {self._kernel.name} {self._places}".encode())
-        turn = "0"
-        for number, (counter, kind) in enumerate(self._rounds, start=1):
-            narrow = builder.op(f"trunc i64 {counter} to i32") if kind == "i64" else counter
-            scaled = builder.op(f"mul i32 {narrow}, {number}")
-            turn = builder.op(f"add i32 {turn}, {scaled}")
-        builder.do(f"call void @pt_delay(i32 {self._own()}, i32 {site}, i32 {turn})")
-
-    def _own(self) -> str:
-        """A number that tells the workgroup from others."""
-        total = "0"
-        for group, factor in zip(GROUPS, _FACTORS, strict=True):
-            narrow = self._builder.op(f"trunc i64 {group} to i32")
-            scaled = self._builder.op(f"mul i32 {narrow}, {factor}")
-            total = self._builder.op(f"xor i32 {total}, {scaled}")
-        return total
+    builder = expressions.builder
+    builder.declare("pt_delay", _DEFINITION)
+    given = ", ".join(map(expressions.typed, x.inputs))
+    builder.do(f"call void @pt_delay({given})")
 
 
 # -- atomics ---------------------------------------------------------------------------------------
@@ -160,7 +108,7 @@ class Atomics:
         pointer = self._memory.addresses.pointer(x.array, x.index)
         given = [None if y is None else self._given(x.array, y) for y in (x.value, x.expected)]
         value, expected = given
-        if x.array.space == "local":
+        if x.array.space == "local" or x.scope == "workgroup":
             old = self._plain(x, pointer, value, expected)
         else:
             old = self._atomic(x, pointer, value, expected)

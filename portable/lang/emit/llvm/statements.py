@@ -7,7 +7,7 @@ from typing import Final
 
 from portable.dtypes import DType, float64, int32
 from portable.errors import UnsupportedError
-from portable.lang.emit.llvm.atomics import Atomics, Delays
+from portable.lang.emit.llvm.atomics import Atomics, delay
 from portable.lang.emit.llvm.builder import Context, value_type
 from portable.lang.emit.llvm.expressions import Expressions, converted
 from portable.lang.emit.llvm.memory import Apart, Memory
@@ -15,6 +15,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array
+from portable.lang.passes.delays import is_delay
 
 _FORMATS: Final = {
     "bool": "%d",
@@ -110,14 +111,12 @@ class Statements:
         self._apart = Apart(context)
         self.memory = Memory(self.expressions, self._apart)
         self._atomics = Atomics(self.expressions, self.memory)
-        self._delays = Delays(self.expressions)
         self._loops: list[_Loop] = []
         self._closed: list[int] = []
         self._end = NEXT_WORKGROUP
 
     def kernel(self) -> None:
         """What one call does for one workgroup."""
-        self._delays.wait()
         if self.block(self._context.kernel.body):
             self._builder.jump(NEXT_WORKGROUP)
 
@@ -158,8 +157,7 @@ class Statements:
                 self._builder.jump(self._end)
                 return False
             case _:
-                with self._delays.around(x):
-                    self._together(x)
+                self._together(x)
         return True
 
     def _together(self, x: s.Statement) -> None:
@@ -175,6 +173,8 @@ class Statements:
                 pass  # copies are done when their statements are
             case s.CopyVector():
                 self.memory.copy(x)
+            case s.Instruction(name="delay"):
+                delay(self.expressions, x)
             case s.Instruction(name="prefetch", addresses=((array, index),)):
                 self.memory.fetch(array, self.memory.addresses.offset(array, index), 2)
             case _:
@@ -215,9 +215,8 @@ class Statements:
         mark = self.expressions.mark()
         self.expressions.bind(x.var, value)
         self._loops.append(_Loop(following, end))
-        with self._delays.loop(value, counted.kind):
-            if self.block(x.body):
-                self._builder.jump(following)
+        if self.block(x.body):
+            self._builder.jump(following)
         self._loops.pop()
         self.expressions.forget(mark)
         hints, labels = self._unrolled(x.unroll), (head, following, end)
@@ -285,12 +284,11 @@ class Statements:
         builder.start(head)
         count = builder.op(f"phi i32 [ 0, %{before} ], [ %{head}.more, %{head}.next ]")
         self._loops.append(_Loop(f"{head}.next", end))
-        with self._delays.loop(count, "i32"):
-            if self.block(x.body):
-                builder.jump(f"{head}.next")
+        if self.block(x.body):
+            builder.jump(f"{head}.next")
         self._loops.pop()
         builder.start(f"{head}.next")
-        if all(isinstance(y, s.Let | s.Atomic | s.If) for y in x.body):  # it waits
+        if all(isinstance(y, s.Let | s.Atomic | s.If) or is_delay(y) for y in x.body):  # it waits
             builder.declare("portable_linger", "declare void @portable_linger(i32) nounwind")
             builder.do(f"call void @portable_linger(i32 {count})")
         builder.do(f"%{head}.more = add i32 {count}, 1")

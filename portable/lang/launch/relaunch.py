@@ -1,4 +1,4 @@
-"""Functions that launch again what was launched for arguments alike, compiled for these.
+"""Compiled functions that repeat a launch for arguments like those of the first.
 
 A launch describes each of its arguments, makes a key of the descriptions and finds its plan by it;
 an operation checks its arguments, finds its way and makes some launches. What is compiled here
@@ -20,11 +20,11 @@ from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import ALIGNMENT, constant_key, scalar_key
 from portable.lang.arguments.structs import field_names, flattened, is_composite, items_of
 from portable.lang.function import Function
-from portable.lang.launch.filling import Filling, Names, Wording
 from portable.lang.launch.geometry import Three
+from portable.lang.launch.packing import ArgumentText, Names, Packing
 from portable.registry import registry
 
-Again = Callable[[tuple[Any, ...], dict[str, Any]], bool]
+Relaunch = Callable[[tuple[Any, ...], dict[str, Any]], bool]
 """Launches for arguments and constants that are alike; gives False, nothing done, for others."""
 
 _PARTS: Final = ("handle", "address", "offset", "owner")
@@ -71,10 +71,10 @@ class Bound(NamedTuple):
 
     launch: Callable[[Three, list[Any]], None]
     groups: Three
-    filling: Filling
+    packing: Packing
 
 
-def recogniser(
+def relaunch_of(
     device: Device,
     args: tuple[Any, ...],
     constants: Mapping[str, Any],
@@ -82,7 +82,7 @@ def recogniser(
     pairs: Sequence[Pair],
     disjoint: bool,
     bound: Bound,
-) -> Again | None:
+) -> Relaunch | None:
     """A function that makes launches like this one again; None where only the general way can.
 
     Parameters
@@ -102,7 +102,7 @@ def recogniser(
     if text is None:
         return None
     text.require_distances(pairs, disjoint)
-    words = Wording("a{}_handle".format, "a{}_offset".format, "a{}".format, text.named)
+    words = ArgumentText("a{}_handle".format, "a{}_offset".format, "a{}".format, text.named)
     text.launch(bound, words)
     return text.compiled(len(args))
 
@@ -113,7 +113,7 @@ def text_for(
     constants: Mapping[str, Any],
     views: Sequence[ArrayView | None],
 ) -> Text | None:
-    """What tells arguments and constants alike from others, as of `recogniser`."""
+    """What tells arguments and constants alike from others, as of `relaunch_of`."""
     arrays = {i: view for i, view in enumerate(views) if view is not None}
     leaves = flattened(args)
     codes = {i: _code(device, leaves[i]) for i in arrays}
@@ -268,14 +268,14 @@ class Text(Names):
         else:
             self._unlike.append(f"not ({' or '.join(meetings)})")
 
-    def launch(self, bound: Bound, words: Wording) -> None:
+    def launch(self, bound: Bound, words: ArgumentText) -> None:
         """One more launch."""
         launch, groups = self.named(bound.launch), self.named(bound.groups)
-        self._launches.append(f"{launch}({groups}, {bound.filling.text(words)})")
+        self._launches.append(f"{launch}({groups}, {bound.packing.text(words)})")
 
-    def compiled(self, arity: int) -> Again:
+    def compiled(self, arity: int) -> Relaunch:
         """The function."""
-        made: Again = self.function(
+        made: Relaunch = self.function(
             _SOURCE,
             arity=arity,
             constants=" and ".join(self._constants),

@@ -1,9 +1,9 @@
-"""Calls of operations like earlier ones, made again with little more than a look at their arrays.
+"""A cache of calls of operations: one like an earlier call only launches its kernels.
 
-A call of `gemm` or `conv2d` checks its arguments, finds its way, makes room and launches some
-kernels: up to 200 calls of Python. One like a few before is found by its layouts and goes on the
-launches of that one, which a function compiled for them makes (`recogniser`). What kernels leave
-for each other lies in the room of the call before.
+A call of `gemm` or `conv2d` checks its arguments, chooses a way, allocates a workspace and launches
+some kernels: up to 200 calls of Python. A call with the same options and layouts as a few before is
+looked up and repeats their launches by a compiled function (`relaunch`). The workspace is kept and
+used again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import byte_range
 from portable.lang.arguments.structs import flattened
 from portable.lang.launch.enqueued import RECORDING, Launch, Step, recorded
-from portable.lang.launch.filling import Wording
-from portable.lang.launch.recogniser import Again, Pair, Text, text_for
+from portable.lang.launch.packing import ArgumentText
+from portable.lang.launch.relaunch import Pair, Relaunch, Text, text_for
 from portable.namespace import device_of_arrays, on_device
 
 _AFTER: Final = 4
@@ -46,7 +46,7 @@ _still_used: Final[list[object]] = []
 """Arguments of launches that Ctrl-C left running."""
 
 
-class Calls(NamedTuple):
+class CallTraits(NamedTuple):
     """What is known beforehand of an operation's calls.
 
     Attributes
@@ -64,7 +64,7 @@ class Calls(NamedTuple):
     whole: bool = False
 
 
-class _Known(NamedTuple):
+class _CachedCall(NamedTuple):
     """A call that was made a few times.
 
     `queue` is that whose order keeps launches of two calls from using the room at once, where there
@@ -75,7 +75,7 @@ class _Known(NamedTuple):
     device: Device
     queue: Hashable
     make: Callable[[], Any]
-    again: Again
+    relaunch: Relaunch
     kept: tuple[Any, ...]
     size: int
 
@@ -84,17 +84,17 @@ class _Known(NamedTuple):
         if self.kept and self.device.current_queue() != self.queue:
             return False
         try:
-            return self.again(given, _NO_CONSTANTS)
+            return self.relaunch(given, _NO_CONSTANTS)
         except InterruptedLaunchError:
             _still_used.append((given, self.kept))
             raise
 
 
-class _OfThread(threading.local):
+class _ThreadCache(threading.local):
     """What a thread remembers, how often it was called for what it does not, and bytes of room."""
 
     def __init__(self) -> None:
-        self.known: dict[Any, _Known] = {}
+        self.known: dict[Any, _CachedCall] = {}
         self.counts: dict[Any, int] = {}
         self.room = 0
 
@@ -105,11 +105,11 @@ class _OfThread(threading.local):
         self.room = 0
 
 
-_of_thread = _OfThread()
+_of_thread = _ThreadCache()
 
 
-def remembered(
-    calls: Calls,
+def cached_call(
+    calls: CallTraits,
     arrays: tuple[Any, ...],
     out: Any,
     options: tuple[Any, ...],
@@ -163,7 +163,7 @@ def remembered(
     return result
 
 
-def _key(calls: Calls, arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
+def _key(calls: CallTraits, arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
     """What calls alike have in common, as far as it is cheap to say; None where it is not."""
     parts: list[Any] = [options]
     try:
@@ -197,8 +197,8 @@ def _pays_to_learn(key: Any) -> bool:
 
 
 def _learnt(
-    calls: Calls, first: int, given: tuple[Any, ...], table: object, steps: Sequence[Step]
-) -> _Known | None:
+    calls: CallTraits, first: int, given: tuple[Any, ...], table: object, steps: Sequence[Step]
+) -> _CachedCall | None:
     """What makes more calls like one that was right, whose arrays are behind some numbers."""
     device = device_of_arrays(given[-1])
     views = [None if x is None else _seen(device, x) for x in given[first:]]
@@ -208,7 +208,7 @@ def _learnt(
     text = text_for(device, given, _NO_CONSTANTS, views)
     if text is None:
         return None
-    places = _Places(device, text, given, views, first)
+    places = _ArgumentSources(device, text, given, views, first)
     if not all(isinstance(step, Launch) and places.add(step) for step in steps):
         return None
     places.finish()
@@ -216,7 +216,7 @@ def _learnt(
     alike = {frozenset((first + i, first + j)) for i, j in calls.alike}
     same = {x for x in alike if len({id(given[i]) for i in x}) == 1}
     text.require_distances(list(_pairs(views, written, same)), True)
-    return _Known(
+    return _CachedCall(
         table,
         device,
         device.current_queue(),
@@ -241,7 +241,7 @@ def _maker(device: Device, result: Any) -> Callable[[], Any]:
     return device.maker(shape, dtype(result.dtype))
 
 
-def _makes_room(key: Any, known: _Known) -> bool:
+def _makes_room(key: Any, known: _CachedCall) -> bool:
     """Whether the room of a call may be kept; that of the one that it replaces is not."""
     memory = known.device.capabilities.global_memory or _UNKNOWN_MEMORY
     if known.size * _MOST_KEPT > memory:
@@ -282,7 +282,7 @@ def _pairs(
             yield Pair(i, *byte_range(view), j, *byte_range(other))
 
 
-class _Places:
+class _ArgumentSources:
     """Where the arguments of launches come from: what is given, or room.
 
     Attributes
@@ -345,7 +345,7 @@ class _Places:
             self.size += _size(seen)
         return -1, 0
 
-    def _words(self, leaves: Sequence[Any], sources: Sequence[Any]) -> Wording:
+    def _words(self, leaves: Sequence[Any], sources: Sequence[Any]) -> ArgumentText:
         """What the arguments of a launch are called."""
         device, text, values = self._device, self._text, dict[str, Any]()
         offsets = device.capabilities.pointer_offsets
@@ -373,7 +373,7 @@ class _Places:
             values[name] = leaves[arg]
             return name
 
-        return Wording(
+        return ArgumentText(
             handle, offset, number, text.named, lambda x: (values[x],) if x in values else ()
         )
 

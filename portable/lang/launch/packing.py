@@ -1,9 +1,7 @@
-"""From the arguments of a launch to those of its program.
+"""Packs the arguments of a launch into the argument list of its program.
 
-An argument is meant here by its number among all arrays, numbers and constants, those in tuples and
-structs in their place.
-
-Functions that are made of Python text, for what runs at every launch.
+Arguments go by their numbers: tuples and structs are flattened first, so that each array, scalar
+and constant has one. What runs at every launch is a function compiled from generated Python text.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ def _maker_of(text: str) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
+class ArgumentText:
     """How a text that fills in arguments says what they are made of.
 
     Attributes
@@ -90,7 +88,7 @@ class Wording:
 
 
 @dataclass(frozen=True)
-class Filling:
+class Packing:
     """Where the arguments of a launch go in those of its program.
 
     Attributes
@@ -113,7 +111,7 @@ class Filling:
     scalars: list[tuple[int, int, Callable[[Any], Any] | None]] = field(default_factory=list)
     boxes: list[tuple[int, int, Callable[[Any], Any]]] = field(default_factory=list)
 
-    def text(self, words: Wording) -> str:
+    def text(self, words: ArgumentText) -> str:
         """The program's arguments as a list in Python text; whoever fills them in goes by it."""
         texts: dict[int, str] = {}
         for position, arg in self.pointers:
@@ -130,31 +128,31 @@ class Filling:
         return f"[{', '.join(texts[position] for position in range(len(self.template)))}]"
 
     @cached_property
-    def fill(self) -> Callable[[Sequence[Any], Sequence[int], Sequence[Any]], list[Any]]:
+    def pack(self) -> Callable[[Sequence[Any], Sequence[int], Sequence[Any]], list[Any]]:
         """Gives the program's arguments for handles, offsets and numbers by launch argument."""
         return self._function("handles, offsets, numbers", "handles[{}]", "offsets[{}]")
 
     @cached_property
-    def fill_views(self) -> Callable[[Sequence[ArrayView | None], Sequence[Any]], list[Any]]:
+    def pack_views(self) -> Callable[[Sequence[ArrayView | None], Sequence[Any]], list[Any]]:
         """The same for views of the arrays, and numbers."""
         return self._function("views, numbers", "views[{}].handle", "views[{}].offset")
 
     def _function(self, given: str, handle: str, offset: str) -> Callable[..., list[Any]]:
         names = Names()
-        words = Wording(handle.format, offset.format, "numbers[{}]".format, names.named)
+        words = ArgumentText(handle.format, offset.format, "numbers[{}]".format, names.named)
         source = "def make({names}):\n    return lambda {given}: {text}\n"
         made: Callable[..., list[Any]] = names.function(source, given=given, text=self.text(words))
         return made
 
 
-def filling_of(
+def packing_of(
     arguments: Sequence[Argument],
     specs: tuple[ParameterSpec, ...],
     views: Sequence[ArrayView | None],
     executable: Executable,
     asked: Sequence[int] = (),
-) -> Filling:
-    """The filling for a program's arguments and a launch's.
+) -> Packing:
+    """How the arguments of a launch are packed for a program.
 
     Parameters
     ----------
@@ -170,7 +168,7 @@ def filling_of(
         The ndrange in work-items, for programs that ask for it.
     """
     owners, leaves = owners_of(specs), leaf_specs(specs)
-    made = Filling([None] * len(arguments))
+    made = Packing([None] * len(arguments))
     for position, argument in enumerate(arguments):
         if argument.kind == "size":
             made.template[position] = asked[argument.dim]

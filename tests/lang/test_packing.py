@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from portable.backend import ArrayView
-from portable.lang.launch.filling import Filling, Wording
+from portable.lang.launch.packing import ArgumentText, Packing
 
-FILLING = Filling(
+FILLING = Packing(
     [None, 7, None, None, None, None],
     pointers=[(0, 0)],
     offsets=[(2, 0, 4)],
@@ -22,8 +22,8 @@ FILLED = ["memory", 7, 2, 3, "3", ["memory"]]
 def test_handles_offsets_numbers_and_boxes() -> None:
     view = ArrayView(np.dtype(np.float32), (2,), (4,), "memory", 0, offset=8)
     for _ in range(2):
-        assert FILLING.fill(["memory", None], [8, 0], [None, 3]) == FILLED
-        assert FILLING.fill_views([view, None], [None, 3]) == FILLED
+        assert FILLING.pack(["memory", None], [8, 0], [None, 3]) == FILLED
+        assert FILLING.pack_views([view, None], [None, 3]) == FILLED
 
 
 def test_numbers_that_are_known_are_worked_out_once() -> None:
@@ -33,7 +33,7 @@ def test_numbers_that_are_known_are_worked_out_once() -> None:
         names[f"v{len(names)}"] = value
         return f"v{len(names) - 1}"
 
-    words = Wording(
+    words = ArgumentText(
         "a{}".format, "o{}".format, lambda arg: "three", named, lambda text: (names[text],)
     )
     text = FILLING.text(words)

@@ -1,4 +1,8 @@
-"""`Generator`: random arrays of a device's own library."""
+"""Random arrays on every device, the same numbers on each.
+
+`Generator` fills arrays of a device's own library. The method is Philox 4x32-10, whose numbers are
+a function of a seed and a position; kernels draw from it by ``kl.random``.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,9 @@ from portable.lang import words as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.namespace import device_of_arrays, elsewhere, takes_numpys, xp
+
+__all__ = ["Generator"]
+
 
 # Kernels that fill arrays with random numbers: one block of four words a work-item.
 

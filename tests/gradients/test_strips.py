@@ -1,0 +1,109 @@
+"""Adjoints in strips: workgroups that run several of a kernel's and add to copies of their own."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import lang as kl
+from portable.gradients.adjoint import Adjoint
+from portable.gradients.derived import Derived
+from tests.gradients import test_loops as loops
+from tests.gradients.field import layer_norm, numbers
+from tests.support.differences import assert_gradients, small_strips
+
+ONE_THREAD = ["cpu:native", "simulator:native-cpu"]
+"""Devices on which one thread runs a workgroup."""
+
+
+@pt.kernel
+def looked_up(table, at, scale, out):
+    i, j = kl.global_id(1), kl.global_id(0)
+    out[i, j] = table[at[i], j] ** 2 * scale
+
+
+@pt.kernel
+def chained(table, at, out):
+    """Each round needs what the last one left: it is kept for the way back."""
+    i = kl.global_id(0)
+    v = 0.5
+    for k in range(at.shape[1]):
+        v = kl.sin(v) * table[at[i, k]]
+    out[i] = v
+
+
+def places(*shape: int, below: int) -> Any:
+    return np.random.default_rng(3).integers(0, below, shape).astype(np.int32)
+
+
+CASES: dict[str, tuple[Any, Any, tuple[Any, ...], dict[str, Any]]] = {
+    "ragged, and a number": (
+        looked_up,
+        ((5, 13), (4, 2)),
+        (numbers(6, 5), places(13, below=6), 0.7, np.zeros((13, 5))),
+        {},
+    ),
+    "kept": (chained, (11, 4), (numbers(7), places(11, 6, below=7), np.zeros(11)), {}),
+    "meeting": (
+        layer_norm,
+        (pt.groups(5), 8),
+        (numbers(5, 21), numbers(21, seed=1), numbers(21, seed=2), np.zeros((5, 21))),
+        {},
+    ),
+    "tiles": (
+        loops.tiles,
+        ((8, 8), (4, 4)),
+        (numbers(7, 10), numbers(10, 6), np.zeros((7, 6))),
+        {"T": 4},
+    ),
+    "one workgroup": (chained, (3, 4), (numbers(7), places(3, 6, below=7), np.zeros(3)), {}),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "where"),
+    [*product(CASES, ONE_THREAD), ("meeting", "simulator:h200"), ("tiles", "simulator:mi300")],
+)
+def test_beside_differences(case: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, key, args, constants = CASES[case]
+    launched = strips_launched(monkeypatch)
+    with small_strips():
+        assert_gradients(where, kernel, key, *args, count=2, **constants)
+    assert launched
+
+
+def strips_launched(monkeypatch: pytest.MonkeyPatch) -> list[Adjoint]:
+    """A list that grows with each adjoint in strips."""
+    launched: list[Adjoint] = []
+    translated = Derived.translated
+
+    def noted(self: Derived, *given: Any) -> Any:
+        made = translated(self, *given)
+        if any(x.name.endswith("_copies") for x in made.parameters):
+            launched.append(made)
+        return made
+
+    monkeypatch.setattr(Derived, "translated", noted)
+    return launched
+
+
+def test_gradients_that_are_views_are_added_to_one_by_one() -> None:
+    table, at, out = numbers(7), places(11, 6, below=7), np.zeros(11)
+    whole, view, seed = np.zeros(7), np.zeros((7, 2))[:, 0], numbers(11)
+    for into in (whole, view):
+        with small_strips():
+            pt.vjp(chained)[11, 4](table, at, out, into, None, seed.copy())
+    np.testing.assert_allclose(view, whole, rtol=1e-12)
+
+
+def test_a_large_table_that_is_looked_up_seldom_is_not_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launched = strips_launched(monkeypatch)
+    table, at = numbers(100_000), places(64, 6, below=100_000)
+    pt.vjp(chained)[64, 8](table, at, np.zeros(64), np.zeros_like(table), None, np.ones(64))
+    assert not launched
