@@ -171,7 +171,7 @@ SPECTRAL: Final = (
         "left = a[begin + LINES : begin + 2 * LINES, row : row + CHUNK].T",
         "left = a[begin + LINES : begin + 2 * LINES, row + 1 : row + 1 + CHUNK].T",
         "tridiagonal_alone",
-        "result",
+        "bounds",
     ),
     fault(
         "a strip begins in the one before it",
