@@ -280,7 +280,7 @@ def method_of(
 
 
 class Asked(NamedTuple):
-    """What the ways of a convolution are told: the arguments of `method_of`."""
+    """What is asked of the ways of a convolution: the arguments of `method_of`."""
 
     device: Device
     shape: Geometry

@@ -229,7 +229,7 @@ def _on_host(x: Any) -> Any:
 def agree(
     member: Member, model: Network, plan: Plan, x: Any, y: Any, validation: Validation
 ) -> None:
-    """Refuses a training that members were told different things of, on each of them.
+    """Refuses, on each member, a training that they were given different settings for.
 
     Parameters
     ----------

@@ -4,8 +4,8 @@ An accumulator is a private array of micro-tiles; a multiplication takes them in
 one after the other. Operand tiles are rewritten, where nothing but copies and multiplications
 touches them, to the layouts of `panels`, in the accumulator's type: converting once in the copy is
 cheaper than in every micro-tile that reads the element. What the next round of a loop copies is
-asked for while this one multiplies (`ahead`). The sums of a loop that `summations` knows begin in
-registers and are finished and stored from there: between rounds only they lie in memory.
+prefetched while this one multiplies (`prefetching`). The sums of a loop that `summations` knows
+begin in registers and are finished and stored from there: between rounds only they lie in memory.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Space, Use
-from portable.lang.tiles.ahead import fetch_ahead, next_sources
 from portable.lang.tiles.lanes import divided
 from portable.lang.tiles.micro_shape import MicroShape
 from portable.lang.tiles.panels import Panels
 from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
+from portable.lang.tiles.prefetching import next_sources, prefetch
 from portable.lang.tiles.regions import inside, place
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.summations import Summation, for_vector, of_columns, summations
@@ -74,7 +74,7 @@ class Micro(Strategy):
         )
         self._sums: dict[Fragment, Array] = {}
         self._panels: dict[Fragment | Array, Panels] = {}
-        self._next: dict[s.Multiply, list[Region]] = {}
+        self._prefetched: dict[s.Multiply, list[Region]] = {}
         result = summations(work.kernel.body)
         self._fused = {x: result[x] for x in part.accumulators if x in result}
 
@@ -333,7 +333,7 @@ class Micro(Strategy):
         Sums that begin and are finished within rounds have one at least, if only of no products:
         to begin and finish them elsewhere, too, is a quarter of what there is to compile.
         """
-        self._next[x.multiply] = next_sources(x)
+        self._prefetched[x.multiply] = next_sources(x)
         fused = self._fused.get(x.multiply.accumulator)
         if fused is not None:
             x = replace(x, stop=e.Binary("max", x.stop, add(x.start, x.step)))
@@ -358,7 +358,7 @@ class Micro(Strategy):
         with code.loop("j", columns) as j, code.loop("i", rows) as i:
             self._take(code, fused, array, (i, j), registers)
             turn = add(mul(j, array.shape[0]), i)
-            fetch_ahead(code, self._next.get(x, []), turn, array.shape[0] * array.shape[1])
+            prefetch(code, self._prefetched.get(x, []), turn, array.shape[0] * array.shape[1])
             with code.loop("k", steps) as k_at:
                 self._step(code, x, (i, j, k_at), registers)
             self._put(code, fused, array, (i, j), registers)

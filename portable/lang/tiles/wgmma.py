@@ -34,14 +34,16 @@ from portable.lang.tiles.mma_shapes import LANES, SUMS, room
 from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import contiguous_dim
-from portable.lang.tiles.warp_specialisation import GROUP, Cut, cut, cut_loop, cut_of
+from portable.lang.tiles.warp_specialisation import GROUP, Split, specialise, split, split_of
 from portable.lang.tiles.work import Code, Work, add, mul, smaller
 
 _MOST: Final = 256
 """Elements of a box along a dimension."""
 
 
-def boxed(pieces: Cut, panels: Callable[[s.CopyTile], tuple[s.CopyTile, ...]], work: Work) -> Cut:
+def boxed(
+    pieces: Split, panels: Callable[[s.CopyTile], tuple[s.CopyTile, ...]], work: Work
+) -> Split:
     """The loop with its copies made by TMA, if it can make all of them.
 
     Parameters
@@ -80,7 +82,7 @@ def _is_readable(array: Array, work: Work) -> bool:
 #
 # They read local memory through the asynchronous proxy, so every barrier is preceded by the fence
 # that shows it the work-item's own writes. They may be in flight until the next barrier, since only
-# after it may the tiles be overwritten: every barrier waits for them too, unless a loop cut in two
+# after it may the tiles be overwritten: every barrier waits for them too, unless a split pipeline
 # (`warp_specialisation`) has waited for all of them itself. (Letting them pass it, and holding back
 # the copies behind it by a wait and a barrier more, was slower by up to 6% on an H200.)
 
@@ -242,7 +244,7 @@ def _multiplying(work: Work, part: Part) -> int:
     groups, spare = divmod(work.items, GROUP)
     rest = groups - (not spare)
     spared = rest and all(warpgroups(f.shape, rest) for f in part.fragments)
-    if spared and spare in (0, LANES) and cut_of(work, part.multiplies) is not None:
+    if spared and spare in (0, LANES) and split_of(work, part.multiplies) is not None:
         return rest
     return 0 if spare else groups
 
@@ -261,7 +263,7 @@ def _adds_apart(part: Part) -> bool:
 class Wgmma(Strategy):
     """Each warpgroup holds a rectangle of the accumulator and multiplies from the tiles.
 
-    Where a loop can be cut so (`warp_specialisation`), the last work-items hold nothing and make
+    Where a pipeline can be split (`warp_specialisation`), the last work-items hold nothing and make
     the copies.
     """
 
@@ -382,15 +384,15 @@ class Wgmma(Strategy):
         return code.block
 
     def pipeline(self, x: Pipeline) -> s.Block:
-        """Cut in two where a warpgroup is there for the copies."""
+        """Split where a warpgroup is there for the copies."""
         return self._cut(x) or super().pipeline(x)
 
     def loop_over_tiles(self, x: s.For) -> s.Block | None:
-        """Cut in two likewise."""
+        """Split likewise."""
         return self._cut(x)
 
     def _cut(self, x: s.Statement) -> s.Block | None:
-        pieces = cut(x, self.work.kernel.body) if self._specialised else None
+        pieces = split(x, self.work.kernel.body) if self._specialised else None
         if pieces is None:
             return None
         pieces = boxed(pieces, self.copy, self.work)
@@ -401,7 +403,7 @@ class Wgmma(Strategy):
             registers = []
         forgotten = tuple(_on(r, "set", x.loc) for r in registers)
         settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
-        cut_loop(code, pieces, self._group, self._multiplying, forgotten, settled)
+        specialise(code, pieces, self._group, self._multiplying, forgotten, settled)
         return code.block
 
     def _base(
@@ -447,7 +449,7 @@ class Wgmma(Strategy):
         return wait(loc), *(_on(r, "changed", loc) for r in registers)
 
     def _before_use(self, fragment: Fragment, loc: Location) -> s.Block:
-        """Where a loop is cut in two, those that multiply have waited in it.
+        """Where a pipeline is split, its consumers have waited in it.
 
         The others must not: a warp that copies is no warpgroup, and what it does in vain as one is
         undefined.

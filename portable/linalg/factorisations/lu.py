@@ -160,7 +160,7 @@ def solve(a: ArrayT, b: ArrayT) -> ArrayT:
     ShapeError, DTypeError, DeviceMismatchError
         For shapes that do not fit together, other or mixed dtypes, arrays of two devices.
     numpy.linalg.LinAlgError
-        If a matrix is singular: a column has no pivot but 0, which a flag tells that is read in the
+        If a matrix is singular: a column has no pivot but 0, as a flag says that is read in the
         end. It is a ``ValueError``.
 
     Notes

@@ -49,7 +49,7 @@ def cached_plan(device: Device, key: Hashable, make: Callable[[], _Plan], size: 
     device : Device
         Where.
     key : hashable
-        What tells the plan from all others.
+        What identifies the plan.
     make : callable
         Makes it, with arrays of its own: a later call overwrites them.
     size : int
@@ -109,7 +109,7 @@ def room_for(device: Device, role: str, shape: tuple[int, int, int], kind: DType
     device : Device
         Where.
     role : str
-        What tells it from others that are used at the same time.
+        What identifies it among others that are used at the same time.
     shape : (int, int, int)
         Its extents.
     kind : DType
