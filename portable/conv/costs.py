@@ -94,7 +94,8 @@ def direct_cost(capabilities: Capabilities, shape: Geometry, kind: DType, usual:
     places = -(-places // _EMPTY) * _EMPTY
     pixels = shape.images * shape.height * shape.width * shape.channels
     products = (shape.filters + _EMPTY) * places + _FILTER * shape.filters
-    return _BEGUN + shape.depth * products + _PIXEL * pixels
+    depth = shape.window.count * -(-shape.channels // PART) * PART
+    return _BEGUN + depth * products + _PIXEL * pixels
 
 
 def winograd_cost(capabilities: Capabilities, shape: Geometry, results: int) -> float:
