@@ -201,7 +201,8 @@ def test_panels_of_several_workgroups(
     shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a GPU shares them, with races and endless waits looked for."""
-    monkeypatch.setattr(holding, "_ITEMS", (32,))
+    monkeypatch.setattr(holding, "_ITEMS", 32)
+    monkeypatch.setattr(holding, "_ALONE_BYTES", 0)
     device = portable.device("simulator:h200")
     a = random(shape, dtype)
     with checks(resident=8):
