@@ -14,6 +14,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.linalg import det, inv, lu_factor, lu_solve, slogdet, solve, solve_triangular
 from portable.linalg.factorisations import holding
 from tests.linalg.systems import DTYPES, adjoint, crossed, on, random, ratio, square_matrices
+from tests.support.devices import of_today
 
 
 def check_factors(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray) -> None:
@@ -219,7 +220,7 @@ def test_what_is_refused(device: Device) -> None:
             on(device, solve, *arrays)
 
 
-@pytest.mark.parametrize("profile", ["h200", "intel-cpu"])
+@pytest.mark.parametrize("profile", of_today("h200", "intel-cpu"))
 def test_as_other_devices_do_it(profile: str) -> None:
     """With races looked for."""
     device = portable.device(f"simulator:{profile}")

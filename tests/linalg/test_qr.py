@@ -17,6 +17,7 @@ from portable.linalg.factorisations import qr as module
 from portable.sim import checks
 from tests.linalg.systems import DTYPES, adjoint, crossed, on, random, ratio, square_matrices
 from tests.linalg.test_lu import check_factors
+from tests.support.devices import of_today
 
 
 def check(a: np.ndarray, q: np.ndarray, r: np.ndarray, mode: str = "reduced") -> None:
@@ -185,7 +186,7 @@ def test_what_is_refused(device: Device) -> None:
         on(device, lstsq, a, a[:2])
 
 
-@pytest.mark.parametrize("profile", ["h200", "intel-cpu"])
+@pytest.mark.parametrize("profile", of_today("h200", "intel-cpu"))
 def test_as_other_devices_do_it(profile: str) -> None:
     """With races looked for."""
     device = portable.device(f"simulator:{profile}")
