@@ -52,8 +52,8 @@ _DEAREST: Final = {True: 4.0, False: 0.25}
 """Elements of copies that cost as much as an atomic addition, where one thread runs a workgroup and
 where many do."""
 
-_BESIDE: Final = 2048
-"""Work-items that run side by side on a unit of a GPU."""
+_BESIDE: Final = 1024
+"""Work-items of strips for each unit of a GPU."""
 
 _TURNS: Final = 4
 """The most strips of a thread."""
