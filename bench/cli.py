@@ -43,7 +43,7 @@ from portable_bench.tables import (
     tables,
 )
 
-# Ctrl-C, and being told to end: a run keeps what it has, and says by its status what ended it.
+# Ctrl-C, and signals to end: a run keeps what it has, and says by its status what ended it.
 
 _SIGNALS: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)

@@ -88,7 +88,7 @@ class Row:
 def predicted(stripes: int, members: int, costs: Costs) -> float:
     """Seconds for all stripes, by the schedule of `portable.gf2.shared_out.run_stripes`.
 
-    What is told travels while a member works, and is waited for afterwards.
+    Broadcasts travel while a member works, and are waited for afterwards.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def _line(points: list[tuple[int, float]]) -> tuple[float, float]:
 
 
 def _told(member: Member, rows: int) -> float:
-    """Seconds for one broadcast of what is told of a stripe."""
+    """Seconds for one broadcast of a stripe's pivots."""
     told = room_for_told(member, shape_for(member.device.capabilities), rows)
     told.array[...] = 0
     tell = partial(told.start_broadcast, 0, 0)

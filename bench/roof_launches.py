@@ -155,7 +155,7 @@ def by_matrix_units(case: Case, tiles: Parameters, numbers: Any) -> Run:
     tiles : mapping
         A choice of the space "gemm".
     numbers : array
-        What the kernel is told of the factors.
+        What the kernel takes of the factors.
     """
     device, kind = case.device, case.dtype
     m, n, k = (tiles[name] for name in ("BM", "BN", "BK"))

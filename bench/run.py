@@ -57,7 +57,7 @@ class Keeper:
         self._failure: OSError | None = None
 
     def add(self, cell: Cell) -> None:
-        """Keeps one more cell; a file that cannot be written is told once, and tried again."""
+        """Keeps one more cell; a file that cannot be written is reported once, and tried again."""
         self._lines.append(line(cell))
         if self._once:
             return
@@ -156,7 +156,7 @@ _SECONDS: Final = 10.0
 
 
 class Heartbeat:
-    """A block during which what is done is told again and again.
+    """A block during which progress is reported again and again.
 
     Parameters
     ----------

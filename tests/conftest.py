@@ -59,9 +59,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 # -- what is collected ----------------------------------------------------------------------------
 
 
+def pytest_configure() -> None:
+    """One day for all workers of pytest-xdist, which begin after this."""
+    day()
+
+
 def pytest_report_header() -> str:
-    """Which of the processor's devices have which tests, before workers of pytest-xdist begin."""
-    return f"the processor's further devices have the tests of PORTABLE_TEST_DAY={day()}"
+    """What is to be set for the same tests on another day."""
+    return f"tests that take turns are those of PORTABLE_TEST_DAY={day()}"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

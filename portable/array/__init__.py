@@ -104,5 +104,5 @@ def __getattr__(name: str) -> Any:
     raise absent(sys.modules[__name__], name)
 
 
-# The module of arrays, which imports find all the same; NumPy's word for `asarray` is told of.
+# Imports find the module of arrays all the same; the error for NumPy's `array` names `asarray`.
 globals().pop("array")

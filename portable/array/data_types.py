@@ -192,7 +192,7 @@ class Information:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
-        """The device that creation functions use unless told otherwise."""
+        """The default device of creation functions."""
         return device_for(None)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:

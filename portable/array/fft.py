@@ -205,10 +205,7 @@ def fftn(
     ShapeError
         If `s` and `axes` differ in length.
     """
-    _check("fftn", x, COMPLEX)
-    for axis, n in reversed(_lines(x, s, axes)):
-        x = _along("fftn", x, COMPLEX, n, axis, inverse=False, norm=norm)
-    return x if x.dtype.is_complex else astype(x, COMPLEX_OF[x.dtype])
+    return _along_several("fftn", x, _lines(x, s, axes), False, norm)
 
 
 def ifftn(
@@ -232,10 +229,7 @@ def ifftn(
     norm : {"backward", "ortho", "forward"}
         As of `fftn`, axis by axis.
     """
-    _check("ifftn", x, COMPLEX)
-    for axis, n in reversed(_lines(x, s, axes)):
-        x = _along("ifftn", x, COMPLEX, n, axis, inverse=True, norm=norm)
-    return x if x.dtype.is_complex else astype(x, COMPLEX_OF[x.dtype])
+    return _along_several("ifftn", x, _lines(x, s, axes), True, norm)
 
 
 def rfftn(
@@ -262,9 +256,7 @@ def rfftn(
     _check("rfftn", x, FROM_REAL)
     *others, (last, length) = _lines(x, s, axes, at_least_one="rfftn")
     x = _along("rfftn", x, FROM_REAL, length, last, inverse=False, norm=norm)
-    for axis, n in reversed(others):
-        x = _along("rfftn", x, COMPLEX, n, axis, inverse=False, norm=norm)
-    return x
+    return _along_several("rfftn", x, others, False, norm)
 
 
 def irfftn(
@@ -290,8 +282,7 @@ def irfftn(
     """
     _check("irfftn", x, TO_REAL)
     *others, (last, length) = _lines(x, s, axes, at_least_one="irfftn")
-    for axis, n in others:
-        x = _along("irfftn", x, COMPLEX, n, axis, inverse=True, norm=norm)
+    x = _along_several("irfftn", x, others[::-1], True, norm)
     return _along("irfftn", x, TO_REAL, length, last, inverse=True, norm=norm)
 
 
@@ -319,6 +310,16 @@ def _along(
     if form == TO_REAL:
         x = astype(x, COMPLEX_OF[x.dtype], copy=False)
     return transformed(x, form, n, axis, inverse, scale)  # type: ignore[no-any-return]
+
+
+def _along_several(
+    name: str, x: Any, lines: Sequence[tuple[int, int | None]], inverse: bool, norm: str
+) -> Array:
+    """Complex transforms along several axes, the last one first."""
+    _check(name, x, COMPLEX)
+    for axis, n in reversed(lines):
+        x = _along(name, x, COMPLEX, n, axis, inverse=inverse, norm=norm)
+    return x if x.dtype.is_complex else astype(x, COMPLEX_OF[x.dtype])  # type: ignore[no-any-return]
 
 
 def _length(name: str, extent: int, form: str, n: int | None) -> int:

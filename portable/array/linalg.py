@@ -357,7 +357,7 @@ def svdvals(x: Array, /) -> Array:
     Raises
     ------
     ValueError
-        For NaN and infinities, which a flag read from the device tells.
+        For NaN and infinities, as a flag read from the device says.
     """
     _check_matrices("svdvals", x)
     return decompositions.svd(x).S if x.dtype.is_complex else singular_values(x)

@@ -39,14 +39,14 @@ from portable.gf2.unfinished import (
 from portable.parallel.member import Member
 from portable.system.files import locked_folder, put_in_place, writing_whole
 
-# How work from file to file tells how far it is.
+# How work from file to file reports its progress.
 
 Stages = Callable[[str, float], None]
-"""Is told a stage ("eliminators", "rows", "elimination", "result") and which part is done."""
+"""Called with a stage ("eliminators", "rows", "elimination", "result") and the part done."""
 
 
 def stage(stages: Stages | None, name: str) -> Progress | None:
-    """What tells how far one stage is."""
+    """What is called with the part of one stage that is done."""
     return None if stages is None else lambda done: stages(name, done)
 
 
@@ -69,7 +69,7 @@ def eliminate_in_batches(
     member : Member
         One of those who share each batch out; all of them see the same folder.
     stages : callable, optional
-        Is told how far each stage is.
+        Called with a stage and the part of it that is done.
 
     Returns
     -------

@@ -184,7 +184,7 @@ class Known(NamedTuple):
 
 @function
 def eliminator_source(number: kl.Scalar) -> Any:
-    """How an eliminator is told from a row of the matrix, and back."""
+    """How the source of a pivot encodes an eliminator, and back."""
     return -2 - number
 
 

@@ -66,7 +66,7 @@ def eliminate(
     out : BitMatrix, shape (m, n), optional
         Takes the result, on the device that is worked on; it may be `rows`.
     progress : callable, optional
-        Is told which part of the work is done, from 0 to 1.
+        Called with the part of the work that is done, from 0 to 1.
     group : portable.parallel.Group, optional
         Its members share the columns out, each on its device; the result is where the rows are. Of
         several processes each gives the same matrices and gets the whole result.

@@ -129,7 +129,7 @@ def _begun(order: Order, device: Device) -> Any:
 # -- elimination -----------------------------------------------------------------------------------
 
 Progress = Callable[[float], None]
-"""Is told which part of the work is done, from 0 to 1."""
+"""Called with the part of the work that is done, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class Elimination:
     owners : array of int32, shape (64 panels,)
         The eliminator that leads at each place.
     told : array of uint64, shape (2 width, 64 + rows), optional
-        Room for what is told of two stripes, a new array if left out.
+        Room for what two stripes broadcast, a new array if left out.
     reduced : bool
         Whether pivots' columns are eliminated from earlier pivots too.
     """
@@ -268,7 +268,7 @@ class Elimination:
         return cls(layout, work, held, owners, told=part.told, reduced=reduced)
 
     def _begun(self, work: Any, eliminators: Any, owners: Any, told: Any) -> State:
-        """All that kernels take, with room for what is told of two stripes."""
+        """All that kernels take, with room for what two stripes broadcast."""
         device, rows = self.layout.device, int(work.shape[1])
         kept = rows if self.layout.shape.alone else 2 * rows
         marks = device.empty((kept + 3,), kl.i32)
@@ -301,7 +301,7 @@ class Elimination:
     def run(self, progress: Progress | None = None) -> None:
         """Eliminates all columns of a matrix that is held as a whole.
 
-        `progress` is told the part of the work that is done.
+        `progress` is called with the part of the work that is done.
         """
         layout = self.layout
         with registry.use(layout.device):
@@ -399,7 +399,7 @@ class Elimination:
         return self.state.told[slot : slot + len(panels)]
 
     def place(self, stripe: int) -> None:
-        """Notes where rows came to rest, as `told` has it of a stripe that another one chose."""
+        """Notes which rows are pivots of a stripe that another member chose, from its broadcast."""
         with registry.use(self.layout.device):
             place_pivots[groups(1), self.layout.shape.batch if not self.layout.shape.alone else 1](
                 self.state, stripe, shape=self.layout.shape

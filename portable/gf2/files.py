@@ -52,7 +52,7 @@ def eliminate_files_together(
     member : Member
         One of the group.
     stages : callable, optional
-        Is told how far each stage is.
+        Called with a stage and the part of it that is done.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def read_matrix(
     device : str or Device, optional
         Where it goes.
     progress : callable, optional
-        Is told the part of text that has been read.
+        Called with the part of the text that has been read.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def write_matrix(path: Name, matrix: BitMatrix, *, progress: Progress | None = N
     matrix : BitMatrix
         On any device.
     progress : callable, optional
-        Is told the part of text that has been written.
+        Called with the part of the text that has been written.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def eliminate_file(
     device : str or Device, optional
         Where to work; the device in use if left out.
     stages : callable, optional
-        Is told how far each stage is.
+        Called with a stage and the part of it that is done.
     group : portable.parallel.Group, optional
         Its members share the work out: each reads, holds and writes a part, on its device. All
         processes call this with the same files.

@@ -27,17 +27,17 @@ from portable.parallel.member import Member, Opened
 
 
 class Memory(Protocol):
-    """Keeps what is told of stripes' pivots for later batches."""
+    """Keeps what stripes broadcast of their pivots for later batches."""
 
     def read(self, stripe: int) -> Any:
-        """What was told of a stripe of an earlier batch, an array of the host."""
+        """What a stripe of an earlier batch broadcast, an array of the host."""
 
     def write(self, stripe: int, told: Any) -> None:
-        """Keeps what the host's array tells of a stripe that was chosen here."""
+        """Keeps what a stripe that was chosen here broadcasts, an array of the host."""
 
 
 def room_for_told(member: Member, shape: Shape, rows: int) -> Opened:
-    """What is told of two stripes in turn, a part each.
+    """Room for what two stripes broadcast in turn, a part each.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def run_stripes(
     Stripe g is held by member ``(g - first) % size``. While the pivots of a stripe travel, those
     of the stripe before are applied to all but the next one, which goes first. Alone a member waits
     for nobody, and applies pivots to all stripes at once. Pivots' rows are brought up to date once
-    where what is told waits for no kernel, else for the next stripe first.
+    where the broadcast waits for no kernel, else for the next stripe first.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def run_stripes(
     memory : Memory, optional
         Of earlier stripes, and for those of now.
     follow : callable, optional
-        Is told how many stripes are done, which makes it wait for the device.
+        Called with the number of stripes done, which makes it wait for the device.
     """
     for stripe in range(first):
         _recall(work, stripe, memory)
@@ -113,7 +113,7 @@ def run_stripes(
 
 
 def _recall(work: Elimination, stripe: int, memory: Memory | None) -> None:
-    """Brings what was told of a stripe of an earlier batch."""
+    """Brings what a stripe of an earlier batch broadcast."""
     assert memory is not None, "the stripes before the first one are in memory"
     told = work.told(stripe)
     told[...] = work.layout.device.from_numpy(memory.read(stripe))
@@ -260,7 +260,7 @@ def eliminated_together(
     eliminators, rows, leads, shares, member, shape
         As of `Share`.
     progress : callable, optional
-        Is told which part of the work is done.
+        Called with the part of the work that is done.
     """
     share = Share(rows, eliminators, leads, shares, member, shape)
     follow = None if progress is None else lambda done: progress(done / shares.last)
@@ -290,7 +290,7 @@ def eliminated_everywhere(
     wanted : bool
         Whether this member is to have the reduced rows; None stands for them elsewhere.
     progress : callable, optional
-        Is told by the first member which part of the work is done.
+        Called by the first member with the part of the work that is done.
     """
     order, shape = Order(rows.shape[1], backward=True), shape_for_all(member)
     turn = Turn(member.rank, member.size)

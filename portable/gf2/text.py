@@ -87,7 +87,7 @@ def read_text(
     share : (int, int)
         Number and count of equal shares of the file, to read the lines that begin in one.
     progress : callable, optional
-        Is told how much has been read.
+        Called with the part that has been read.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def write_text(
     columns : int
         Of the matrix.
     progress : callable, optional
-        Is told how much has been written.
+        Called with the part that has been written.
 
     Raises
     ------
@@ -376,7 +376,7 @@ def read_rows(
     share : (int, int)
         Number and count of shares of the file, to read the rows of one.
     progress : callable, optional
-        Is told the part of text that has been read.
+        Called with the part of the text that has been read.
 
     Raises
     ------

@@ -34,7 +34,7 @@ def unfinished_folder(out: Name) -> Path:
 
 
 def stamp(path: Name) -> list[Any]:
-    """What tells a file from another, and from itself after it was written again."""
+    """What identifies a file, and what it holds by now."""
     status = Path(path).stat()
     return [str(Path(path).absolute()), status.st_ino, status.st_size, status.st_mtime_ns]
 
@@ -168,7 +168,7 @@ class Unfinished:
     # -- pivots -----------------------------------------------------------------------------------
 
     def read(self, stripe: int) -> Words:
-        """What was told of a stripe's pivots, a row for each panel.
+        """What a stripe broadcast of its pivots, a row for each panel.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class Unfinished:
         return told.reshape(-1, WORD + self.rows)
 
     def write(self, stripe: int, told: Words) -> None:
-        """Keeps what is told of a stripe's pivots."""
+        """Keeps what a stripe broadcasts of its pivots."""
         held = np.ascontiguousarray(told)
         with writing_whole(self._pivots(stripe)) as file:
             file.write(np.array([zlib.crc32(held.data)], np.uint64).data)

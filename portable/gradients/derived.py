@@ -15,9 +15,7 @@ from portable.gradients.adjoint.host_values import run_on_host
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import CompositeSpec, Specialisation
 from portable.lang.function import Marked
-from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel as KernelIR
-from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array
 from portable.lang.kernel import Kernel
 from portable.lang.launch.definition import Parameters
@@ -193,8 +191,8 @@ class Derived(Kernel):
 def in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
     """A kernel whose copies and matrix fragments are loads, stores and loops.
 
-    Sums over all work-items, which its adjoint has beside what it has, are made of shuffles only
-    where these can be trusted.
+    It has no sub-groups where shuffles cannot be trusted: its own go by local memory then, and so
+    do the sums over all work-items of its adjoint.
     """
     plain = replace(
         capabilities,
@@ -204,6 +202,6 @@ def in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:
         vector_bytes=1,
     )
     made = lower(kernel, plain)
-    shuffles = any(isinstance(x, s.SubGroup) for x in all_statements(made.body))
-    trusted = shuffles or Fault.LOST_LANES not in capabilities.faults
-    return made if trusted else replace(made, sub_group_size=1)
+    if Fault.LOST_LANES in capabilities.faults:
+        return replace(made, sub_group_size=1)
+    return made

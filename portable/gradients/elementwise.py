@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from portable import lang as kl
 from portable import recording
@@ -18,7 +18,7 @@ from portable.gradients.sums import add_to, flat, nought_for
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import flattened, is_composite
 from portable.lang.function import arity, function
-from portable.lang.kernel import Kernel, kernel
+from portable.lang.kernel import kernel
 from portable.primitives import copy
 from portable.primitives.elements import map_elements
 from portable.primitives.mapping import how_to_map
@@ -33,24 +33,10 @@ def _at(x: Any, i: kl.Scalar, number: bool) -> Any:
 
 
 @kernel
-def _each_of_one(a: kl.Array, y: kl.Array, *, F: Any, NUMBERS: Any) -> None:
-    """A function of each element."""
+def _each(operands: tuple[Any, ...], y: kl.Array, *, F: Any, NUMBERS: Any) -> None:
+    """A function of elements and numbers."""
     i = kl.global_id(0)
-    y[i] = F(_at(a, i, NUMBERS[0]))
-
-
-@kernel
-def _each_of_two(a: Any, b: Any, y: kl.Array, *, F: Any, NUMBERS: Any) -> None:
-    """A function of two elements, or of one and a number."""
-    i = kl.global_id(0)
-    y[i] = F(_at(a, i, NUMBERS[0]), _at(b, i, NUMBERS[1]))
-
-
-@kernel
-def _each_of_three(a: Any, b: Any, c: Any, y: Any, *, F: Any, NUMBERS: Any) -> None:
-    """A function of three elements, or of some and numbers."""
-    i = kl.global_id(0)
-    y[i] = F(_at(a, i, NUMBERS[0]), _at(b, i, NUMBERS[1]), _at(c, i, NUMBERS[2]))
+    y[i] = F(*[_at(operands[k], i, NUMBERS[k]) for k in range(len(NUMBERS))])
 
 
 @kernel
@@ -84,18 +70,14 @@ def elementwise(
     complexes = any(dtype(x.dtype).is_complex for x in (*arrays, result))
     if not arrays or not is_real(result) or not any(map(is_real, arrays)):
         tape.record(OperationRecord(lambda g: _forget(g, written[0]), reads, written, []))
-    elif len(operands) > len(_EACH) or (spread and complexes):
-        why = " of complex arrays of several shapes" if spread else " of so many arrays"
-        tape.record(UnseenRecord(f"{name}{why}", reads, written))
+    elif spread and complexes:
+        tape.record(UnseenRecord(f"{name} of complex arrays of several shapes", reads, written))
     else:
         values = iter(reads)
         given = [next(values) if is_array(x) else x for x in operands]
         through = _through_each(given, written[0], result, function)
         tape.record(OperationRecord(through, reads, written, reads))
     tape.overwrite(written)
-
-
-_EACH: Final[tuple[Kernel, ...]] = (_each_of_one, _each_of_two, _each_of_three)
 
 
 def _forget(gradients: Gradients, value: Value) -> None:
@@ -133,9 +115,9 @@ def _through_each(
             parts.append(None if grown is None else flat(grown, last))
         last = int(dtype(result.dtype).is_complex)
         like = flat(copy(result))
-        adjoint = vjp(_EACH[len(given) - 1])[like.size]
         numbers = tuple(not isinstance(x, Value) for x in given)
-        adjoint(*arrays, like, *parts, flat(total, last), F=function, NUMBERS=numbers)
+        operands, slopes = (tuple(arrays), like), (tuple(parts), flat(total, last))
+        vjp(_each)[like.size](*operands, *slopes, F=function, NUMBERS=numbers)
         for grown, more in behind:
             add_to(grown, more if more.shape == grown.shape else summed_to(more, grown.shape))
 

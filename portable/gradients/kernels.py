@@ -55,6 +55,9 @@ where many do."""
 _BESIDE: Final = 2048
 """Work-items that run side by side on a unit of a GPU."""
 
+_TURNS: Final = 4
+"""The most strips of a thread."""
+
 _FEW_ROWS: Final = 16
 """Rows that a work-item each adds up for an element."""
 
@@ -344,13 +347,15 @@ def _copied(
         return []
     given = [x for x in flattened(gradients) if x is not None]
     arrays = [given[i] for i in strips.gradients]
-    capabilities = plan.device.capabilities
+    capabilities, saved = plan.device.capabilities, plan.items * strips.additions
     one_thread = capabilities.workgroup_atomics
-    beside = 1 if one_thread else max(1, _BESIDE * groups // plan.items)
-    count = min(groups, capabilities.compute_units * beside)
-    saved = plan.items * strips.additions
-    if saved < _FEWEST_SAVED or count * sum(x.size for x in arrays) > _DEAREST[one_thread] * saved:
+    most = _DEAREST[one_thread] * saved / (capabilities.compute_units * sum(x.size for x in arrays))
+    beside = _BESIDE * groups // plan.items
+    if one_thread:
+        beside = min(_TURNS, int(most / _TURNS))  # a thread that is held up does fewer
+    if saved < _FEWEST_SAVED or most < max(1, beside):
         return []
+    count = min(groups, capabilities.compute_units * max(1, beside))
     views = [x for x in views_of(plan.device, arrays) if x is not None]
     if any(x.strides != contiguous_strides(x.shape, x.dtype.itemsize) for x in views):
         return []

@@ -1,4 +1,4 @@
-"""What goes back through operations that a tape is told of.
+"""Rules for the gradients of recorded operations.
 
 Products of matrices and convolutions come first, then what moves elements (gathered, sorted and
 scattered ones), then reductions and scans; at the end stands the table of all, by their functions.
@@ -487,4 +487,4 @@ OPERATIONS: Final[dict[Any, Callable[[TapeLike, Any, Any, Any], Any]]] = {
     _plain(Fused.__call__): _fused,
     gemm: multiplied,
 }
-"""What is done of operations that a tape is told of."""
+"""The rule of each operation that a tape records."""

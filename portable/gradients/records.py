@@ -75,7 +75,7 @@ def _was_written(shape: tuple[int, ...] | None = None) -> DataError:
 
 
 class Changed:
-    """Looks at samples where they live, and tells in the end."""
+    """Compares samples on their device, and reports at the end."""
 
     def __init__(self) -> None:
         self._flags: dict[Any, Any] = {}

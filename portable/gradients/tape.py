@@ -78,7 +78,7 @@ class Tape:
         self._watch.__exit__(None, None, None)
         self._watch = None
 
-    # -- what it is told -------------------------------------------------------------------
+    # -- what it records -------------------------------------------------------------------
 
     def value(self, x: Any, *, view: bool = False) -> Value:
         """An array as it is now; `view`: it may be a view of another one that is known."""

@@ -1,4 +1,4 @@
-"""What the kernels of small networks are told: constants of a network, arrays of a training."""
+"""Arguments of the kernels of small networks: constants of a network, arrays of a training."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def adam(
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What kernels are told of an optimizer: its step, and how many numbers it keeps and takes."""
+    """An optimizer as kernels take it: its step, and how many numbers it keeps and takes."""
 
     step: Function
     slots: int

@@ -219,7 +219,7 @@ class How:
     each : Function or None
         Makes a total of an element; None where elements are totals already.
     indexed : bool
-        Whether `each` is also told the element's position.
+        Whether `each` also takes the element's position.
     given, total : type or None
         What elements and totals are, as of `portable.primitives.elements.Elements.kind`.
     lead : int

@@ -179,7 +179,7 @@ class Totals:
 
     @property
     def indexed(self) -> bool:
-        """Whether `each` is told positions."""
+        """Whether `each` takes positions."""
         return self.each is not None and arity(self.each) > 1
 
     @cached_property

@@ -108,7 +108,7 @@ def test_nothing_is_copied_to_the_host_unasked(ours: Device) -> None:
         with pytest.raises((BufferError, TypeError, RuntimeError)):
             np.from_dlpack(x)
         with pytest.raises(BufferError, match="copy"):
-            x.__dlpack__(copy=False)
+            x.__dlpack__(copy=False, dl_device=(1, 0))
     else:
         np.from_dlpack(x[:, ::2])[...] = 0
         np.testing.assert_array_equal(portable.to_numpy(x)[:, ::2], 0)
@@ -141,7 +141,7 @@ def test_memory_shared_with_the_host(ours: Device) -> None:
 
 def test_memory_that_there_is_not(ours: Device) -> None:
     x = ours.from_numpy(CUBE)
-    for kind in (2, 4):
+    for kind in {2, 4} - {x.__dlpack_device__()[0]}:
         with pytest.raises(BufferError, match=f"kind {kind}"):
             x.__dlpack__(dl_device=(kind, 0), copy=True)
     for refused in (x.__dlpack__, lambda stream: x.to_device(ours, stream=stream)):

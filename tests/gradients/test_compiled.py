@@ -11,7 +11,7 @@ import pytest
 import portable as pt
 from portable import lang as kl
 from portable.backend.faults import INTEL_CPU
-from portable.errors import PortableError
+from portable.errors import KernelError, PortableError
 from portable.lang.emit import generate
 from tests.gradients import test_loops as loops
 from tests.gradients import test_straight_line as straight
@@ -78,16 +78,32 @@ def times_the_first(s, x, out):
 
 
 def test_adjoints_shuffle_nothing_where_compilers_lose_lanes() -> None:
-    """Their own sums go by local memory; shuffles of the kernel stay."""
+    """Their own sums go by local memory, and what the kernel shuffles."""
     args = loops.numbers(1), x, np.zeros(N)
     sound = replace(CUDA, dialect="opencl", kind="cpu", vendor="intel", pointer_offsets=True)
-    for capabilities in (sound, replace(sound, faults=INTEL_CPU)):
-        programs = _adjoint(times_the_first, (N, 64), args, {}, capabilities)
-        text = "".join(generate(ir, capabilities).source for ir in programs)
-        assert "barrier(" in text
-        assert ("shuffle(" in text) == (capabilities is sound)
-    kernel, key, args, constants = CASES["sub_groups"]
-    assert all(ir.sub_group_size > 1 for ir in _adjoint(kernel, key, args, constants, capabilities))
+    for case in ((times_the_first, (N, 64), args, {}), CASES["sub_groups"]):
+        for capabilities in (sound, replace(sound, faults=INTEL_CPU)):
+            programs = _adjoint(*case, capabilities)
+            text = "".join(generate(ir, capabilities).source for ir in programs)
+            assert ("sub_group_" in text) == (capabilities is sound)
+            assert "barrier(" in text or capabilities is sound
+
+
+@pt.kernel
+def shuffles_in_a_branch(x, out):
+    i = kl.global_id(0)
+    total = x[i]
+    if kl.sub_group_id() == 0:
+        total = kl.sub_group_reduce_add(total * total)
+    out[i] = total
+
+
+def test_shuffles_of_some_sub_groups_are_refused_there() -> None:
+    case = shuffles_in_a_branch, (64, 64), (x[:64], np.zeros(64)), {}
+    capabilities = replace(CUDA, dialect="opencl", kind="cpu", vendor="intel")
+    assert _adjoint(*case, capabilities)
+    with pytest.raises(KernelError, match=r"(?s)may not be reached.*called at .*test_compiled.py"):
+        _adjoint(*case, replace(capabilities, faults=INTEL_CPU))
 
 
 def _adjoint(

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +17,15 @@ from portable.backend import Device
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, all_statements
 from portable_backends.simulator.backend import SimulatorDevice
-from tests.support.item_loops import LoopingSimulator, looping_device, loops_on
+from tests.support.item_loops import (
+    LoopingSimulator,
+    counting,
+    inside_loops,
+    looped,
+    looping_device,
+    loops_of,
+    loops_on,
+)
 from tests.support.launch import run
 from tests.support.random_checks import workgroup_arguments
 from tests.support.random_kernels import imported
@@ -28,44 +33,11 @@ from tests.support.random_workgroups import ITEMS as TOGETHER
 from tests.support.random_workgroups import random_workgroups
 
 ITEMS = 64
-_COUNT = count()
-
-
-def _looped(launcher: Callable[..., None], *args: Any, **constants: Any) -> Kernel:
-    """The kernel of a launch in loops; its results are those of the plain simulator."""
-    plain = replace(pt.device("simulator").capabilities, sub_group_size=1)
-    device = LoopingSimulator(f"loops {next(_COUNT)}", plain)  # programs are kept by device
-    found = run(device, launcher, *args, **constants)
-    wanted = run(SimulatorDevice("plain", plain), launcher, *args, **constants)
-    for ours, theirs in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    return device.made[-1]
 
 
 def _kept(kernel: Kernel) -> dict[str, tuple[int, ...]]:
     """The arrays that values cross in, by the values' names."""
     return {a.name: a.shape for a in kernel.arrays if a.space == "private"}
-
-
-def _loops(block: s.Block) -> list[Any]:
-    """The loops of a block, with those in them: "items", "for", "loop"; branches too."""
-    names = {s.ForItems: "items", s.For: "for", s.Loop: "loop", s.If: "if"}
-    found: list[Any] = []
-    for x in block:
-        if type(x) in names:
-            inner = [y for inside in x.blocks() for y in _loops(inside)]
-            found.append([names[type(x)], *inner] if inner else names[type(x)])
-    return found
-
-
-def _inside(kernel: Kernel, kind: type) -> int:
-    """How many statements of a class are in loops over work-items."""
-    loops = (x for x in all_statements(kernel.body) if isinstance(x, s.ForItems))
-    return sum(isinstance(y, kind) for x in loops for y in all_statements(x.body))
-
-
-def _numbers(count: int = 4 * ITEMS) -> np.ndarray[Any, Any]:
-    return np.arange(count, dtype=np.float32) % 17 + 1
 
 
 # -- what crosses -------------------------------------------------------------------------------
@@ -82,8 +54,8 @@ def _reversed(x, out):
 
 
 def test_a_loaded_value_is_kept_and_places_are_worked_out_again() -> None:
-    kernel = _looped(_reversed[4 * ITEMS, ITEMS], _numbers(), np.zeros(4 * ITEMS, np.float32))
-    assert _loops(kernel.body) == ["items", "items"]
+    kernel = looped(_reversed[4 * ITEMS, ITEMS], counting(), np.zeros(4 * ITEMS, np.float32))
+    assert loops_of(kernel.body) == ["items", "items"]
     assert list(_kept(kernel).values()) == [(ITEMS,)], "x[i], and neither lid nor i"
     assert not any(isinstance(x, s.Barrier) for x in all_statements(kernel.body))
 
@@ -100,8 +72,8 @@ def _no_values_cross(x, out):
 
 
 def test_a_variable_that_starts_anew_is_not_kept() -> None:
-    args = _numbers(), np.zeros(4 * ITEMS, np.float32)
-    assert _kept(_looped(_no_values_cross[4 * ITEMS, ITEMS], *args)) == {}
+    args = counting(), np.zeros(4 * ITEMS, np.float32)
+    assert _kept(looped(_no_values_cross[4 * ITEMS, ITEMS], *args)) == {}
 
 
 @pt.kernel
@@ -120,8 +92,8 @@ def _sometimes_assigned(x, out):
 
 
 def test_what_only_some_assign_is_kept_for_the_others_as_it_was() -> None:
-    args = _numbers(), np.zeros(4 * ITEMS, np.float32)
-    kernel = _looped(_sometimes_assigned[4 * ITEMS, ITEMS], *args)
+    args = counting(), np.zeros(4 * ITEMS, np.float32)
+    kernel = looped(_sometimes_assigned[4 * ITEMS, ITEMS], *args)
     assert _kept(kernel).keys() == {"x_at@items", "value@items"}
 
 
@@ -140,12 +112,12 @@ def _uniform_values(x, out, n):
 
 
 def test_what_is_the_same_for_all_stays_in_plain_variables() -> None:
-    args = _numbers(), np.zeros(4 * ITEMS, np.float32), 5
-    kernel = _looped(_uniform_values[4 * ITEMS, ITEMS], *args)
+    args = counting(), np.zeros(4 * ITEMS, np.float32), 5
+    kernel = looped(_uniform_values[4 * ITEMS, ITEMS], *args)
     kept = _kept(kernel)
     assert not [name for name in kept if name.startswith(("first", "count"))]
     assert len(kept) == 1, "what the first work-item's value is taken from"
-    assert _inside(kernel, s.Assign) == 0, "count is worked out once for all"
+    assert inside_loops(kernel, s.Assign) == 0, "count is worked out once for all"
 
 
 @pt.kernel
@@ -156,10 +128,10 @@ def _uniform_load(weights, x, out):
 
 
 def test_a_load_of_the_same_element_by_all_is_done_once() -> None:
-    args = np.arange(1, 5, dtype=np.float32), _numbers(), np.zeros(4 * ITEMS, np.float32)
-    kernel = _looped(_uniform_load[4 * ITEMS, ITEMS], *args)
-    assert _loops(kernel.body) == ["items"]
-    assert _inside(kernel, s.Load) == 1
+    args = np.arange(1, 5, dtype=np.float32), counting(), np.zeros(4 * ITEMS, np.float32)
+    kernel = looped(_uniform_load[4 * ITEMS, ITEMS], *args)
+    assert loops_of(kernel.body) == ["items"]
+    assert inside_loops(kernel, s.Load) == 1
 
 
 @pt.kernel
@@ -172,7 +144,7 @@ def _load_behind_return(weights, x, out):
 
 def test_no_load_is_done_before_work_items_end_that_would_not_do_it() -> None:
     empty = np.zeros(0, np.float32)
-    kernel = _looped(_load_behind_return[ITEMS, ITEMS], empty, _numbers(ITEMS), _numbers(ITEMS))
+    kernel = looped(_load_behind_return[ITEMS, ITEMS], empty, counting(ITEMS), counting(ITEMS))
     assert not any(isinstance(x, s.Load) for x in kernel.body)
 
 
@@ -192,8 +164,8 @@ def _registers(x, out):
 
 
 def test_private_arrays_that_cross_hold_neighbouring_work_items_side_by_side() -> None:
-    args = _numbers(), np.zeros(4 * ITEMS, np.float32)
-    kernel = _looped(_registers[4 * ITEMS, ITEMS], *args)
+    args = counting(), np.zeros(4 * ITEMS, np.float32)
+    kernel = looped(_registers[4 * ITEMS, ITEMS], *args)
     arrays = {a.name: a for a in kernel.arrays}
     assert arrays["held"].shape == (ITEMS, 4)
     assert arrays["held"].layout is not None
@@ -215,8 +187,8 @@ def _vector_registers(x, out):
 
 
 def test_private_arrays_that_are_read_in_vectors_stay_together() -> None:
-    args = _numbers(), np.zeros(4 * ITEMS, np.float32)
-    kernel = _looped(_vector_registers[4 * ITEMS, ITEMS], *args)
+    args = counting(), np.zeros(4 * ITEMS, np.float32)
+    kernel = looped(_vector_registers[4 * ITEMS, ITEMS], *args)
     held = next(a for a in kernel.arrays if a.name == "held")
     assert held.layout is not None
     assert held.layout.strides == (8, 1)
@@ -246,9 +218,9 @@ def _rounds(x, out, n):
 
 def test_loops_and_branches_with_barriers_stand_around_those_over_work_items() -> None:
     for n in (0, 2, 5):
-        args = _numbers(), np.zeros(4 * ITEMS, np.float32), n
-        kernel = _looped(_rounds[4 * ITEMS, ITEMS], *args)
-    assert _loops(kernel.body) == [
+        args = counting(), np.zeros(4 * ITEMS, np.float32), n
+        kernel = looped(_rounds[4 * ITEMS, ITEMS], *args)
+    assert loops_of(kernel.body) == [
         "items",
         ["for", "if", "items", ["if", "items"], "items"],
         "items",
@@ -272,8 +244,8 @@ def _some_end_late(x, out):
 
 
 def test_work_items_that_have_ended_do_nothing_in_later_loops() -> None:
-    args = _numbers(), np.zeros(4 * ITEMS, np.float32)
-    kernel = _looped(_some_end_late[4 * ITEMS, ITEMS], *args)
+    args = counting(), np.zeros(4 * ITEMS, np.float32)
+    kernel = looped(_some_end_late[4 * ITEMS, ITEMS], *args)
     assert "returned@" in _kept(kernel)
 
 
@@ -289,10 +261,10 @@ def _ends_alike(x, out, n):
 
 
 def test_a_workgroup_that_ends_together_ends_once() -> None:
-    args = _numbers(), np.zeros(4 * ITEMS, np.float32), 2
-    kernel = _looped(_ends_alike[4 * ITEMS, ITEMS], *args)
-    assert _loops(kernel.body) == ["if", "items", "items"]
-    assert _inside(kernel, s.Return) == 0
+    args = counting(), np.zeros(4 * ITEMS, np.float32), 2
+    kernel = looped(_ends_alike[4 * ITEMS, ITEMS], *args)
+    assert loops_of(kernel.body) == ["if", "items", "items"]
+    assert inside_loops(kernel, s.Return) == 0
 
 
 @pt.kernel
@@ -304,8 +276,8 @@ def _alone(x, out):
 
 
 def test_a_workgroup_of_one_needs_no_loop() -> None:
-    kernel = _looped(_alone[5, 1], _numbers(5), np.zeros(5, np.float32))
-    assert _loops(kernel.body) == []
+    kernel = looped(_alone[5, 1], counting(5), np.zeros(5, np.float32))
+    assert loops_of(kernel.body) == []
 
 
 @pt.kernel
@@ -321,7 +293,7 @@ def _in_three_dimensions(x, out):
 
 def test_workgroups_of_several_dimensions() -> None:
     size = 16 * 6 * 4
-    _looped(_in_three_dimensions[(16, 6, 4), (8, 3, 2)], _numbers(size), np.zeros(size, np.float32))
+    looped(_in_three_dimensions[(16, 6, 4), (8, 3, 2)], counting(size), np.zeros(size, np.float32))
 
 
 @pt.kernel
@@ -342,8 +314,8 @@ def _given_by_some(x, out, n):
 
 def test_values_that_only_some_ever_have() -> None:
     size = ITEMS + 5
-    args = _numbers(20 * size).reshape(20, size), np.zeros(size, np.float32), 2
-    kernel = _looped(_given_by_some[size, ITEMS], *args)
+    args = counting(20 * size).reshape(20, size), np.zeros(size, np.float32), 2
+    kernel = looped(_given_by_some[size, ITEMS], *args)
     assert "total@items" in _kept(kernel)
 
 
@@ -370,17 +342,17 @@ def _rows(x, out):
 
 def test_a_loop_down_neighbouring_columns_is_moved_out() -> None:
     for rows in (0, 3, 8, 19):
-        x = _numbers(rows * ITEMS).reshape(rows, ITEMS)
-        kernel = _looped(_columns[ITEMS, ITEMS], x, np.zeros(ITEMS, np.float32))
+        x = counting(rows * ITEMS).reshape(rows, ITEMS)
+        kernel = looped(_columns[ITEMS, ITEMS], x, np.zeros(ITEMS, np.float32))
     around = [["for", ["items", "for"]], ["for", "items"]]
-    assert _loops(kernel.body) == ["items", *around, "items"]
+    assert loops_of(kernel.body) == ["items", *around, "items"]
     assert [shape for name, shape in _kept(kernel).items()] == [(ITEMS,)]
 
 
 def test_a_loop_along_a_row_stays_in() -> None:
-    x = _numbers(20 * ITEMS).reshape(ITEMS, 20)
-    kernel = _looped(_rows[ITEMS, ITEMS], x, np.zeros(ITEMS, np.float32))
-    assert _loops(kernel.body) == [["items", "for"]]
+    x = counting(20 * ITEMS).reshape(ITEMS, 20)
+    kernel = looped(_rows[ITEMS, ITEMS], x, np.zeros(ITEMS, np.float32))
+    assert loops_of(kernel.body) == [["items", "for"]]
 
 
 @pt.kernel
@@ -393,10 +365,10 @@ def _with_strides(x, out):
 
 @pytest.mark.parametrize("size", [1, 100, 128, 1000, 4096])
 def test_rounds_that_some_do_not_have_are_left_out(size: int) -> None:
-    args = _numbers(size), np.zeros(2 * ITEMS, np.float32)
-    kernel = _looped(_with_strides[2 * ITEMS, ITEMS], *args)
-    assert ["for", ["items", "if"]] in _loops(kernel.body), "those that not all go"
-    assert ["for", ["items", "for"]] in _loops(kernel.body), "those that all go, some at once"
+    args = counting(size), np.zeros(2 * ITEMS, np.float32)
+    kernel = looped(_with_strides[2 * ITEMS, ITEMS], *args)
+    assert ["for", ["items", "if"]] in loops_of(kernel.body), "those that not all go"
+    assert ["for", ["items", "for"]] in loops_of(kernel.body), "those that all go, some at once"
 
 
 @pt.kernel
@@ -409,9 +381,9 @@ def _triangle(x, out):
 
 
 def test_loops_of_different_lengths() -> None:
-    x = _numbers(23 * ITEMS).reshape(23, ITEMS)
-    kernel = _looped(_triangle[ITEMS, ITEMS], x, np.zeros(ITEMS, np.float32))
-    assert ["for", ["items", "if"]] in _loops(kernel.body)
+    x = counting(23 * ITEMS).reshape(23, ITEMS)
+    kernel = looped(_triangle[ITEMS, ITEMS], x, np.zeros(ITEMS, np.float32))
+    assert ["for", ["items", "if"]] in loops_of(kernel.body)
 
 
 @pt.kernel
@@ -426,9 +398,9 @@ def _search(x, out):
 
 
 def test_a_loop_that_some_leave_stays_in() -> None:
-    x = _numbers(20 * ITEMS).reshape(20, ITEMS)
-    kernel = _looped(_search[ITEMS, ITEMS], x, np.zeros(ITEMS, np.int32))
-    assert _loops(kernel.body) == [["items", ["for", "if"]]]
+    x = counting(20 * ITEMS).reshape(20, ITEMS)
+    kernel = looped(_search[ITEMS, ITEMS], x, np.zeros(ITEMS, np.int32))
+    assert loops_of(kernel.body) == [["items", ["for", "if"]]]
 
 
 @pt.kernel
@@ -447,137 +419,15 @@ def _product(a, b, c, *, T):
 
 
 def test_a_product_of_tiles() -> None:
-    a = _numbers(32 * 48).reshape(32, 48)
-    kernel = _looped(
+    a = counting(32 * 48).reshape(32, 48)
+    kernel = looped(
         _product[(32, 32), (16, 16)], a, a.T.copy(), np.zeros((32, 32), np.float32), T=16
     )
-    assert _loops(kernel.body) == [
+    assert loops_of(kernel.body) == [
         "items",
         ["for", "items", ["for", ["items", "for"]]],
         "items",
     ]
-
-
-# -- guards -------------------------------------------------------------------------------------
-
-
-@pt.kernel
-def _guarded(x, out):
-    i = kl.global_id(0)
-    if i < out.shape[0]:
-        total = 0.0
-        for k in range(x.shape[0]):
-            total = total * 0.5 + x[k, i]
-        out[i] = total
-
-
-@pt.kernel
-def _ending_early(x, out):
-    i = kl.global_id(0)
-    if i >= out.shape[0]:
-        return
-    total = 0.0
-    for k in range(x.shape[0]):
-        total = total * 0.5 + x[k, i]
-    out[i] = total
-
-
-@pytest.mark.parametrize("launched", [_guarded, _ending_early])
-@pytest.mark.parametrize("size", [1, ITEMS - 1, ITEMS, 2 * ITEMS, 3 * ITEMS - 1])
-def test_guards_are_left_out_where_they_stop_nobody(launched: Any, size: int) -> None:
-    x = _numbers(20 * size).reshape(20, size)
-    kernel = _looped(launched[size, ITEMS], x, np.zeros(size, np.float32))
-    around = [["for", ["items", "for"]], ["for", "items"]]
-    ((choice, *branches),) = _loops(kernel.body)
-    assert (choice, branches[:4]) == ("if", ["items", *around, "items"])
-    assert branches[4:] == [
-        ["items", "if"],
-        ["for", ["items", ["for", "if"]]],
-        ["for", ["items", "if"]],
-        ["items", "if"],
-    ]
-
-
-@pt.kernel
-def _guarded_sums(starts, x, out):
-    i = kl.global_id(0)
-    if i < out.shape[0]:
-        first = starts[i]
-        last = starts[i + 1]
-        total = 0.0
-        for k in range(first, last):
-            total += x[k]
-        half = x[first] * 0.5
-        for k in range(out.shape[0]):
-            if k == i:
-                continue
-            total += half
-        out[i] = total
-
-
-def test_a_guard_stays_around_what_only_those_behind_it_can_do() -> None:
-    size = ITEMS + 5
-    starts = np.arange(size + 1, dtype=np.int32) * 3
-    args = starts, _numbers(3 * size + 1), np.zeros(size, np.float32)
-    _looped(_guarded_sums[size, ITEMS], *args)
-
-
-@pt.kernel
-def _guarded_twice(x, out):
-    tile = kl.local((8, 8), kl.f32)
-    i, j = kl.global_id(0), kl.global_id(1)
-    value = 0.0
-    if i < x.shape[1] and x.shape[0] > j:
-        value = x[j, i]
-    tile[kl.local_id(1), kl.local_id(0)] = value
-    kl.barrier()
-    if i < out.shape[1]:
-        if j < out.shape[0]:
-            out[j, i] = tile[kl.local_id(1), 7 - kl.local_id(0)]
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (8, 8), (9, 16), (16, 7), (20, 21)])
-def test_guards_in_two_dimensions(shape: tuple[int, int]) -> None:
-    rows, columns = shape
-    x = _numbers(rows * columns).reshape(shape)
-    kernel = _looped(_guarded_twice[(columns, rows), (8, 8)], x, np.zeros(shape, np.float32))
-    if min(shape) > 1:
-        choices = [x for x in kernel.body if isinstance(x, s.If)]
-        assert len(choices) == 2
-        assert all(not any(isinstance(y, s.If) for y in all_statements(x.then)) for x in choices)
-
-
-@pt.kernel
-def _inside_edges(x, out):
-    i = kl.global_id(0)
-    j = kl.global_id(1)
-    if i >= 1 and i < x.shape[1] - 1 and 0 < j and not j >= x.shape[0] - 1:
-        out[j, i] = x[j - 1, i] + x[j + 1, i] - x[j, i - 1] - x[j, i + 1]
-
-
-@pytest.mark.parametrize("shape", [(3, 3), (8, 8), (24, 24), (25, 33)])
-def test_guards_of_both_edges(shape: tuple[int, int]) -> None:
-    x = _numbers(shape[0] * shape[1]).reshape(shape)
-    kernel = _looped(_inside_edges[(shape[1], shape[0]), (8, 8)], x, np.zeros(shape, np.float32))
-    whole = all(extent % 8 == 0 for extent in shape)  # else the ndrange's end is a guard, too
-    assert _loops(kernel.body) == [["if", "items", ["items", "if" if whole else ["if", "if"]]]]
-
-
-@pt.kernel
-def _bound_inside(out):
-    i = kl.global_id(0)
-    last = out.shape[0] - 1
-    if i < last:
-        row = i % 7
-        if row < last - 1:
-            out[i] = row
-    elif i == last:
-        out[i] = -1
-
-
-@pytest.mark.parametrize("size", [1, 2, ITEMS, ITEMS + 1, 3 * ITEMS - 1])
-def test_guards_by_what_is_bound_inside_the_end_of_the_ndrange(size: int) -> None:
-    _looped(_bound_inside[size, ITEMS], np.zeros(size, np.int32))
 
 
 # -- everything ---------------------------------------------------------------------------------
@@ -616,10 +466,10 @@ def test_short_rows_are_not_unrolled_before_vectors_are_taken() -> None:
     """LLVM took vectors across the rows of 16 x 16 work-items else, by gathers and scatters."""
     if "cpu:native" not in {device.name for device in pt.devices()}:
         pytest.skip("there is no cpu:native")
-    x = _numbers(16 * 6 * 4)
+    x = counting(16 * 6 * 4)
     with pt.use("cpu:native"):
         rows = _in_three_dimensions[(16, 6, 4), (8, 3, 2)].lower(x, x.copy()).program
-        line = _reversed[4 * ITEMS, ITEMS].lower(_numbers(), _numbers()).program
+        line = _reversed[4 * ITEMS, ITEMS].lower(counting(), counting()).program
     assert rows is not None
     assert line is not None
     assert _not_unrolled(rows.source) == _not_unrolled(line.source) + 2 * 3, (

@@ -143,3 +143,13 @@ def test_what_an_h200_shares_out() -> None:
         device, float64, (4096, 4096), 4096, "auto", how, False, EpilogueKind(added=True)
     )
     assert all(x.sharing is None for x in added)
+
+
+def test_tiles_that_are_not_shared_out_keep_their_order() -> None:
+    """32 rounds of tiles and a short rest: no share of it would be worth its sums."""
+    device: Any = SimpleNamespace(capabilities=profiles.load("h200").capabilities)
+    how = {"ACC": float64, "ACTIVATION": keep}
+    first = next(launches(device, float64, (8192, 8192), 1024, "auto", how, False))
+    assert first.sharing is None
+    shared = next(launches(device, float64, (4096, 4096), 4096, "auto", how, False))
+    assert first.constants["TILING"] == shared.constants["TILING"]

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any
 from unittest import mock
 
+import numpy as np
+
+import portable as pt
 from portable import dtypes as dt
 from portable.backend import Capabilities, Device
 from portable.lang import emit
@@ -23,6 +27,7 @@ from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.work_items import in_loops
 from portable.lang.tiles import lower
 from portable_backends.simulator.backend import SimulatorDevice
+from tests.support.launch import run
 
 _SIMULATED = Semantics(signed_wraps=True, saturating=frozenset())
 
@@ -159,3 +164,39 @@ def loops_on(device: Device) -> Iterator[None]:
 
     with mock.patch.object(emit, "reduced", changed):
         yield
+
+
+_COUNT = count()
+
+
+def looped(launcher: Callable[..., None], *args: Any, **constants: Any) -> Kernel:
+    """The kernel of a launch in loops; its results are those of the plain simulator."""
+    plain = replace(pt.device("simulator").capabilities, sub_group_size=1)
+    device = LoopingSimulator(f"loops {next(_COUNT)}", plain)  # programs are kept by device
+    found = run(device, launcher, *args, **constants)
+    wanted = run(SimulatorDevice("plain", plain), launcher, *args, **constants)
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    return device.made[-1]
+
+
+def loops_of(block: s.Block) -> list[Any]:
+    """The loops of a block, with those in them: "items", "for", "loop"; branches too."""
+    names = {s.ForItems: "items", s.For: "for", s.Loop: "loop", s.If: "if"}
+    found: list[Any] = []
+    for x in block:
+        if type(x) in names:
+            inner = [y for inside in x.blocks() for y in loops_of(inside)]
+            found.append([names[type(x)], *inner] if inner else names[type(x)])
+    return found
+
+
+def inside_loops(kernel: Kernel, kind: type) -> int:
+    """How many statements of a class are in loops over work-items."""
+    loops = (x for x in all_statements(kernel.body) if isinstance(x, s.ForItems))
+    return sum(isinstance(y, kind) for x in loops for y in all_statements(x.body))
+
+
+def counting(size: int = 256) -> np.ndarray[Any, Any]:
+    """Numbers from 1 to 17, over and over."""
+    return np.arange(size, dtype=np.float32) % 17 + 1

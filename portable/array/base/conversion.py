@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from portable import registry
+from portable.array.base.capsule import capsule
 from portable.backend import Device
 from portable.primitives.base.storage import Storage
 from portable.profiling import reports
@@ -135,7 +136,7 @@ def dlpack(
     dl_device: tuple[int, int] | None,
     copy: bool | None,
 ) -> Any:
-    """The memory, where the host has it too; else a copy on the host, for those who ask for one.
+    """The memory itself, or a copy on the host for those who ask for one.
 
     Parameters
     ----------
@@ -146,31 +147,43 @@ def dlpack(
     max_version : tuple of int or None
         The newest version that the caller knows.
     dl_device : tuple of int or None
-        Where the memory is wanted, in the words of DLPack.
+        Where the memory is wanted, in the words of DLPack; None: where it is.
     copy : bool or None
         Whether a copy is wanted; None: where it is needed.
 
     Raises
     ------
     BufferError
-        Where the device's memory is not shared and no copy was asked for, and for memory of another
-        kind than the host's.
+        Where the device's memory is not the host's and a copy was ruled out, and for memory of
+        another kind than the device's and the host's.
     """
     _check_stream(stream)
-    wants_host = dl_device is not None
-    if dl_device is not None and int(dl_device[0]) != _HOST:
+    here = dlpack_device(x)
+    wanted = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+    if wanted[0] != _HOST and wanted != here:
         raise BufferError(
-            f"{x.device.name} gives memory of the host ({_HOST}) only, not of DLPack's kind "
-            f"{int(dl_device[0])}"
+            f"{x.device.name} gives memory of the host ({_HOST}) or of its own ({here[0]}), not of "
+            f"DLPack's kind {wanted[0]}"
         )
+    if wanted[0] != _HOST:
+        own = x.device.from_numpy(_held(x)) if copy else x
+        return _capsule_on_device(own, here, max_version)
     host = None if copy else x.device.shared(x)
-    if host is None and (copy is False or not (copy or wants_host)):
+    if host is None and copy is False:
         raise BufferError(
             f"the memory of {x.device.name} is not shared; ask for a copy on the host with "
             "from_dlpack(x, device='cpu', copy=True), or take portable.to_numpy(x)"
         )
     held = _held(x) if host is None else host
     return held.__dlpack__(max_version=max_version)
+
+
+def _capsule_on_device(x: Storage, here: tuple[int, int], max_version: Any) -> Any:
+    """OpenCL's memory, once the work on it is done: other libraries have queues of their own."""
+    x.device.synchronize()
+    reports.raise_reported(x.device)
+    handle = getattr(x.buffer, "int_ptr", 0)
+    return capsule(handle, x.dtype, (x.shape, x.strides), x.offset, here, x.buffer, max_version)
 
 
 def dlpack_device(x: Storage) -> tuple[int, int]:

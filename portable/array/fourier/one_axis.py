@@ -31,6 +31,7 @@ from portable.array.fourier.plan import (
     TABLES,
     PassOptions,
     Table,
+    Transform,
     as_real_pairs,
     between_halves,
     between_long_halves,
@@ -90,43 +91,24 @@ def chirp_and_its_transform(n: int, m: int) -> tuple[Table, Table]:
     return chirp, np.fft.fft(wrapped) / m
 
 
-def transform_of_any_length(
-    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
-) -> None:
-    """As `passes.transform`, for any `n`.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        The steps.
-    x : Storage
-        Lines along its last axis.
-    out : Storage
-        Where they go.
-    n : int
-        Elements of a transform.
-    kind : DType
-        Of the complex numbers, or of their parts.
-    options : PassOptions
-        Scale, conjugation and what else a pass does on the way.
-    """
-    TRANSFORMS.first(n)(recipe, x, out, n, kind, options)
+def transform_of_any_length(job: Transform) -> None:
+    """As `passes.transform`, for any `n`."""
+    TRANSFORMS.first(job.n)(job)
 
 
-def _chirp_transform(
-    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
-) -> None:
+def _chirp_transform(job: Transform) -> None:
+    recipe, x, _, n, kind, options = job
     m = next_smooth(2 * n - 1)
     find = partial(TABLES, x.device, kind, chirp_and_its_transform, n, m)
     chirp, transformed = found_table(recipe, find, 0), found_table(recipe, find, 1)
     held = recipe.empty((prod(x.shape[:-1]), m), kind)
     first = replace(options.first(), table=chirp, factors=transformed, conjugate_after=True)
-    transform(recipe, x, held, m, kind, first)
+    transform(job._replace(out=held, n=m, options=first))
     last = replace(options.last(), conjugate_before=True, factors=chirp)
-    transform(recipe, held, out, m, kind, last)
+    transform(job._replace(x=held, n=m, options=last))
 
 
-TRANSFORMS: Final = Ways[int, Callable[..., None]](
+TRANSFORMS: Final = Ways[int, Callable[[Transform], None]](
     "Fourier transform",
     Way("in passes", "", lambda _: iter((transform,)), is_smooth),
     Way("by a chirp", "", lambda _: iter((_chirp_transform,))),
@@ -249,63 +231,33 @@ def recombine_rows(
 _WIDTH: Final = 256
 
 
-def transform_from_real(
-    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
-) -> None:
+def transform_from_real(job: Transform) -> None:
     """As `passes.transform`, of an even number `n` of reals into ``n // 2 + 1`` elements.
 
     Of `options`, the conjugation at the end and the scale count.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        The steps.
-    x : Storage
-        Lines along its last axis.
-    out : Storage
-        Where they go.
-    n : int
-        Elements of a transform.
-    kind : DType
-        Of the complex numbers, or of their parts.
-    options : PassOptions
-        Scale, conjugation and what else a pass does on the way.
     """
+    recipe, x, out, n, kind, options = job
     half, source = n // 2, as_pairs(x)
     options = PassOptions(
         conjugate_after=options.conjugate_after, scale=options.scale / 2, parts=PAIRED
     )
     if is_smooth(half) and is_one_pass(source, out, half, kind):
         turns = _turns(recipe, x, kind, half)
-        transform(recipe, source, out, half, kind, replace(options, real=SPLIT, turns=turns))
+        options = replace(options, real=SPLIT, turns=turns)
+        transform(Transform(recipe, source, out, half, kind, options))
         return
     held = rows_beside_each_other(recipe, out, half, kind)
-    transform_of_any_length(recipe, source, held, half, kind, PassOptions(parts=PAIRED))
-    _recombine(recipe, held, out, half, kind, options, -1)
+    pairs = PassOptions(parts=PAIRED)
+    transform_of_any_length(Transform(recipe, source, held, half, kind, pairs))
+    _recombine(Transform(recipe, held, out, half, kind, options), -1)
 
 
-def transform_to_real(
-    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
-) -> None:
+def transform_to_real(job: Transform) -> None:
     """As `passes.transform`, of ``n // 2 + 1`` elements into an even number `n` of reals.
 
     Of `options`, the conjugation at the beginning and the scale count.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        The steps.
-    x : Storage
-        Lines along its last axis.
-    out : Storage
-        Where they go.
-    n : int
-        Elements of a transform.
-    kind : DType
-        Of the complex numbers, or of their parts.
-    options : PassOptions
-        Scale, conjugation and what else a pass does on the way.
     """
+    recipe, x, out, n, kind, options = job
     half, target = n // 2, as_pairs(out)
     last = PassOptions(scale=options.scale, parts=PAIRED)
     if not x.device.capabilities.single_work_items or (
@@ -313,21 +265,21 @@ def transform_to_real(
     ):
         turns = _turns(recipe, x, kind, half)
         both = replace(last, conjugate=options.conjugate, real=MERGED, length=n, turns=turns)
-        transform_of_any_length(recipe, x, target, half, kind, both)
+        transform_of_any_length(Transform(recipe, x, target, half, kind, both))
         return
     held = rows_beside_each_other(recipe, x, half, kind)
-    _recombine(recipe, x, held, half, kind, PassOptions(options.conjugate), 1)
-    transform_of_any_length(recipe, held, target, half, kind, last)
+    first = PassOptions(options.conjugate)
+    _recombine(Transform(recipe, x, held, half, kind, first), 1)
+    transform_of_any_length(Transform(recipe, held, target, half, kind, last))
 
 
 def _turns(recipe: Recipe, x: Any, kind: DType, half: int) -> Any:
     return found_table(recipe, partial(TABLES, x.device, kind, between_halves, half))
 
 
-def _recombine(
-    recipe: Recipe, x: Any, out: Any, half: int, kind: DType, options: PassOptions, sign: int
-) -> None:
+def _recombine(job: Transform, sign: int) -> None:
     """Rows merged or split in a launch of its own."""
+    recipe, x, out, half, kind, options = job
     capabilities = x.device.capabilities
     across, rows = lies_across(out), prod(x.shape[:-1])
     share = halves_for(capabilities)
@@ -420,66 +372,27 @@ def rows_pair_up(x: Any, n: int, kind: DType) -> bool:
     return not (is_smooth(n) and is_one_pass(x, x, n, kind))
 
 
-def pairs_from_real(
-    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
-) -> None:
-    """As `transform_from_real`, of an odd number of reals.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        The steps.
-    x : Storage
-        Lines along its last axis.
-    out : Storage
-        Where they go.
-    n : int
-        Elements of a transform.
-    kind : DType
-        Of the complex numbers, or of their parts.
-    options : PassOptions
-        Scale, conjugation and what else a pass does on the way.
-    """
+def pairs_from_real(job: Transform) -> None:
+    """As `transform_from_real`, of an odd number of reals."""
+    recipe, x, out, n, kind, options = job
     held = recipe.empty((x.shape[0] // 2, n), kind)
-    transform_of_any_length(recipe, _halved(x), held, n, kind, PassOptions(parts=HALVED))
+    pairs = PassOptions(parts=HALVED)
+    transform_of_any_length(job._replace(x=_halved(x), out=held, options=pairs))
     options = PassOptions(conjugate_after=options.conjugate_after, scale=options.scale / 2)
     source = options.source(in_words(held), kind, fitting=FITTING)
-    _launch(
-        recipe,
-        split_row_pairs,
-        source,
-        options.target(in_words(out), kind, fitting=FITTING),
-        n,
-        out.size // 2,
-    )
+    target = options.target(in_words(out), kind, fitting=FITTING)
+    _launch(recipe, split_row_pairs, source, target, n, out.size // 2)
 
 
-def pairs_to_real(
-    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
-) -> None:
-    """As `transform_to_real`, into an odd number of reals.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        The steps.
-    x : Storage
-        Lines along its last axis.
-    out : Storage
-        Where they go.
-    n : int
-        Elements of a transform.
-    kind : DType
-        Of the complex numbers, or of their parts.
-    options : PassOptions
-        Scale, conjugation and what else a pass does on the way.
-    """
+def pairs_to_real(job: Transform) -> None:
+    """As `transform_to_real`, into an odd number of reals."""
+    recipe, x, out, n, kind, options = job
     held = recipe.empty((out.shape[0] // 2, n), kind)
     first = PassOptions(options.conjugate, MIRRORED, n)
     target = first.target(in_words(held), kind, fitting=FITTING)
     _launch(recipe, join_row_pairs, first.source(in_words(x), kind), target, n, held.size)
     last = PassOptions(scale=options.scale, parts=HALVED)
-    transform_of_any_length(recipe, held, _halved(out), n, kind, last)
+    transform_of_any_length(job._replace(x=held, out=_halved(out), options=last))
 
 
 def _halved(x: Any) -> Any:
@@ -530,11 +443,11 @@ def _written(x: Any, form: str, n: int, axis: int, inverse: bool, scale: float) 
         options = replace(options, real=MIRRORED, length=n)
     target = _as_rows(out, axis, extent)
     way = _way(form, n, source if form == FROM_REAL else target, kind)
-    way(recipe, source, target, n, kind, options)
+    way(Transform(recipe, source, target, n, kind, options))
     return recipe.finish(out)
 
 
-def _way(form: str, n: int, real: Any, kind: DType) -> Callable[..., None]:
+def _way(form: str, n: int, real: Any, kind: DType) -> Callable[[Transform], None]:
     """Which transform of rows it is; `real` has the real ones unless all are complex."""
     if form != COMPLEX and n % 2 == 0:
         return transform_from_real if form == FROM_REAL else transform_to_real

@@ -30,6 +30,7 @@ from portable.array.fourier.plan import (
     TABLES,
     Pass,
     PassOptions,
+    Transform,
     as_real_pairs,
     balanced,
     found_table,
@@ -325,25 +326,13 @@ PASSES: Final = Ways[Device, Passes](
 """How lines of lengths with small factors are transformed."""
 
 
-def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions) -> None:
-    """The transform of `n` numbers along the last axis of `x` into that of `out`.
+def transform(job: Transform) -> None:
+    """Writes down a transform of rows whose length has factors with a butterfly alone.
 
     A line too long for one pass is cut as in D. H. Bailey, "FFTs in external or hierarchical
     memory", Journal of Supercomputing 4 (1990).
-
-    Parameters
-    ----------
-    recipe : Recipe
-        What gets the launches.
-    x, out : Storage
-        Of the same shape but for the last axis.
-    n : int
-        Length, all of whose prime factors have a butterfly.
-    kind : DType
-        The complex type to compute in.
-    options : PassOptions
-        What else is to be done.
     """
+    recipe, x, out, n, kind, options = job
     passes = PASSES.first(x.device)
     parts, launch = passes.parts(x, out, n, kind), passes.launch
     inner = _rows_side_by_side(x, out)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import prod
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -300,6 +300,31 @@ class Pass:
 def _count(n: int) -> int | None:
     """As kernels take it."""
     return None if n == 1 else n
+
+
+class Transform(NamedTuple):
+    """A transform of rows, to be written down as launches.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        What gets the launches.
+    x, out : Storage
+        What is read and written, of the same shape but for the last axis, along which rows lie.
+    n : int
+        The length.
+    kind : DType
+        The complex type to compute in.
+    options : PassOptions
+        What else is done to numbers on the way.
+    """
+
+    recipe: Recipe
+    x: Any
+    out: Any
+    n: int
+    kind: DType
+    options: PassOptions
 
 
 def lies_across(x: Any, step: int = 1, inner: int = 1) -> bool:

@@ -29,7 +29,7 @@ from portable.gradients.adjoint.reexecution import covered, refuse_stale
 from portable.gradients.adjoint.scopes import kept_in_variables
 from portable.gradients.adjoint.shares import summed_up
 from portable.gradients.adjoint.stack import Stack
-from portable.gradients.adjoint.strips import additions, in_strips
+from portable.gradients.adjoint.strips import Turns, additions
 from portable.gradients.adjoint.sweeps import Level, Sweeps
 from portable.gradients.adjoint.tile_sums import TileSums
 from portable.gradients.adjoint.unused import needed
@@ -139,7 +139,7 @@ class Adjoint:
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """An adjoint whose workgroups run many of the kernel's in turn (`in_strips`).
+    """An adjoint whose workgroups run many of the kernel's in turn (`strips`).
 
     Attributes
     ----------
@@ -492,7 +492,7 @@ class _Assembly:
             )
             for x in counts
         }
-        body = in_strips(inner, dims, sizes, copies, self.names)
+        body = Turns(inner, dims, sizes, copies, self.names).body()
         kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
         numbers = tuple(i for i, x in enumerate(self.gradients) if x.array in counts)
         return Strips(kernel, numbers, sum(counts.values()))

@@ -15,7 +15,7 @@ from typing import Final
 
 from portable.dtypes import DType, uint32, uint64
 from portable.errors import Location
-from portable.gradients.adjoint.own_elements import resolved_index, values_of
+from portable.gradients.adjoint.own_elements import linear, resolved_index, values_of
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import (
@@ -111,18 +111,12 @@ def _moved(program: Kernel, array: Array, dims: int) -> Moved | None:
 
 def _part(x: e.Expression) -> tuple[int, int] | None:
     """The dimension of the global id that an index is, and by how much it is moved."""
-    match x:
-        case e.WorkItem(word="global_id"):
-            return x.dim, 0
-        case e.Binary(op="add" | "sub", y=e.Const(value=by)):
-            inner = _part(x.x)
-            by = int(by) if x.op == "add" else -int(by)
-            return None if inner is None else (inner[0], inner[1] + by)
-        case e.Binary(op="add", x=e.Const(value=by)):
-            inner = _part(x.y)
-            return None if inner is None else (inner[0], inner[1] + int(by))
-        case _:
-            return None
+    terms = linear(x) or {}
+    by = terms.pop(None, 0)
+    for term, factor in terms.items():
+        if len(terms) == 1 and factor == 1 and isinstance(term, tuple) and term[0] == "global_id":
+            return term[1], by
+    return None
 
 
 def moved_back(

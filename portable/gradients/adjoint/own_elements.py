@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from portable.gradients.adjoint.activity import names_in
+from portable.gradients.adjoint.names import is_float
 from portable.gradients.adjoint.rounds import Rounds, integer_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, all_statements, map_expression, subexpressions
-from portable.lang.ir.types import Array
+from portable.lang.ir.types import Array, Vector
 
 
 def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:
@@ -37,6 +38,9 @@ def own_in_workgroup(kernel: Kernel) -> frozenset[Array]:
     )
 
 
+Term = tuple[str, int] | str
+"""A place along a dimension, or a name."""
+
 _Words = set[tuple[str, int] | None]
 
 
@@ -46,12 +50,11 @@ def _places(kernel: Kernel) -> dict[Array, _Words]:
     indices: dict[Array, list[tuple[e.Expression, ...]]] = {}
     for x in all_statements(kernel.body):
         if isinstance(x, s.Load | s.Store | s.Atomic) and x.array.space == "global":
-            whole = x.axis if not isinstance(x, s.Atomic) else None
             index = resolved_index(x.index, values)
-            vector = not isinstance(x, s.Atomic) and _lanes(x)
-            indices.setdefault(x.array, []).append(
-                _without(index, whole) if vector and whole is not None else index
-            )
+            if not isinstance(x, s.Atomic):
+                moved = x.var if isinstance(x, s.Load) else x.value
+                index = _without(index, x.axis) if isinstance(moved.type, Vector) else index
+            indices.setdefault(x.array, []).append(index)
     return {array: _words(indices_of, kernel) for array, indices_of in indices.items()}
 
 
@@ -59,7 +62,7 @@ def values_of(kernel: Kernel) -> dict[str, e.Expression]:
     """What names of a flat program that are no floats stand for; counters of loops in part."""
     values: dict[str, e.Expression] = {}
     for x in all_statements(kernel.body):
-        if isinstance(x, s.Let) and not _is_float(x.value):
+        if isinstance(x, s.Let) and not is_float(x.value.type):
             values[x.var.name] = x.value
         elif isinstance(x, Rounds) and x.var is not None and x.bounds is not None:
             start, _, step = x.bounds
@@ -72,19 +75,7 @@ def resolved_index(
     index: tuple[e.Expression, ...], values: dict[str, e.Expression]
 ) -> tuple[e.Expression, ...]:
     """An index in terms of places and parameters, as far as names say."""
-    return tuple(_resolved(i, values) for i in index)
-
-
-def _is_float(x: e.Expression) -> bool:
-    from portable.gradients.adjoint.names import is_float
-
-    return is_float(x.type)
-
-
-def _lanes(x: s.Load | s.Store) -> bool:
-    from portable.lang.ir.types import Vector
-
-    return isinstance(x.var.type if isinstance(x, s.Load) else x.value.type, Vector)
+    return tuple(resolved(i, values) for i in index)
 
 
 def _without(index: tuple[e.Expression, ...], axis: int) -> tuple[e.Expression, ...]:
@@ -94,7 +85,8 @@ def _without(index: tuple[e.Expression, ...], axis: int) -> tuple[e.Expression, 
     return (*index[:at], e.Const(0, kind), *index[at + 1 :])  # type: ignore[arg-type]
 
 
-def _resolved(x: e.Expression, values: dict[str, e.Expression]) -> e.Expression:
+def resolved(x: e.Expression, values: dict[str, e.Expression]) -> e.Expression:
+    """An expression in terms of places and parameters, as far as names say."""
     for _ in range(16):
         if names_in(x).isdisjoint(values):
             break
@@ -172,3 +164,38 @@ def _shared(x: e.Expression) -> bool:
     return all(
         isinstance(y, e.Const | e.Extent | e.Binary | e.Unary | e.Cast) for y in subexpressions(x)
     )
+
+
+def linear(x: e.Expression) -> dict[Term | None, int] | None:
+    """An integer as a sum of places and names with factors, and a number under None."""
+    match x:
+        case e.Const():
+            return {None: int(x.value)}
+        case e.Variable():
+            return {x.name: 1}
+        case e.WorkItem(word="local_id" | "global_id"):
+            return {(x.word, x.dim): 1}
+        case e.Cast() if not isinstance(x.type, Vector) and x.type.is_integer:
+            return linear(x.x)
+        case e.AssumeUniform():
+            return linear(x.x)
+        case e.Binary(op="add" | "sub" | "mul"):
+            return _combined(x.op, linear(x.x), linear(x.y))
+        case _:
+            return None
+
+
+def _combined(
+    op: str, a: dict[Term | None, int] | None, b: dict[Term | None, int] | None
+) -> dict[Term | None, int] | None:
+    if a is None or b is None:
+        return None
+    if op == "mul":
+        if a.keys() - {None}:
+            a, b = b, a
+        if a.keys() - {None}:
+            return None
+        return {term: factor * a.get(None, 0) for term, factor in b.items()}
+    sign = 1 if op == "add" else -1
+    total = {term: a.get(term, 0) + sign * b.get(term, 0) for term in a.keys() | b.keys()}
+    return {term: factor for term, factor in total.items() if factor or term is None}

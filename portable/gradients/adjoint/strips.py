@@ -10,7 +10,7 @@ the copies are added up later.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from portable.gradients.adjoint.gathers import within
@@ -65,16 +65,11 @@ def _count(body: s.Block, times: int, counts: dict[Array, int]) -> None:
             _count(part, inner, counts)
 
 
-def in_strips(
-    kernel: Kernel,
-    dims: int,
-    sizes: Sequence[e.Variable],
-    copies: Mapping[Array, Array],
-    names: Names,
-) -> s.Block:
-    """The body of an adjoint, gone through for each workgroup of a strip.
+@dataclass
+class Turns:
+    """An adjoint's body, gone through for each workgroup of a strip in turn.
 
-    Parameters
+    Attributes
     ----------
     kernel : Kernel
         The adjoint, with the body that a workgroup goes through.
@@ -86,34 +81,25 @@ def in_strips(
         By the arrays of gradients: arrays of a row of elements for each strip.
     names : Names
     """
-    return _Strips(kernel, dims, sizes, copies, names).body()
 
+    kernel: Kernel
+    dims: int
+    sizes: Sequence[e.Variable]
+    copies: Mapping[Array, Array]
+    names: Names
+    _made: list[s.Statement] = field(default_factory=list)
+    _words: dict[tuple[str, int], e.Expression] = field(default_factory=dict)
 
-class _Strips:
-    def __init__(
-        self,
-        kernel: Kernel,
-        dims: int,
-        sizes: Sequence[e.Variable],
-        copies: Mapping[Array, Array],
-        names: Names,
-    ) -> None:
-        self._kernel: Final = kernel
-        self._dims: Final = dims
-        self._kind: Final = kernel.index_type
-        self._sizes: Final = sizes
-        self._copies: Final = copies
-        self._own: Final = own_in_workgroup(kernel)
-        self._names: Final = names
-        self._made: list[s.Statement] = []
-        self._words: dict[tuple[str, int], e.Expression] = {}
+    def __post_init__(self) -> None:
+        self._kind = self.kernel.index_type
+        self._own = own_in_workgroup(self.kernel)
 
     def body(self) -> s.Block:
         """The loop over workgroups, and how often it goes round."""
-        loc, number = self._kernel.loc, self._names.variable("workgroup", self._kind)
+        loc, number = self.kernel.loc, self.names.variable("workgroup", self._kind)
         counts = [
             self._let("groups", self._rounded_up(size, e.Const(wide, self._kind)))
-            for size, wide in zip(self._sizes, self._kernel.workgroup, strict=True)
+            for size, wide in zip(self.sizes, self.kernel.workgroup, strict=True)
         ]
         area = self._let("groups", e.Binary("mul", counts[0], counts[1]))
         total = self._let("groups", e.Binary("mul", area, counts[2]))
@@ -128,7 +114,7 @@ class _Strips:
 
     def _round(self, number: e.Variable, counts: Sequence[e.Variable], area: e.Variable) -> s.Block:
         """One workgroup of the kernel's."""
-        loc = self._kernel.loc
+        loc = self.kernel.loc
         rest = self._let("rest", self._divided("mod", number, area))
         places = (
             self._divided("mod", rest, counts[0]),
@@ -137,20 +123,20 @@ class _Strips:
         )
         points: list[e.Expression] = []
         for dim, place in enumerate(places):
-            wide = e.Const(self._kernel.workgroup[dim], self._kind)
+            wide = e.Const(self.kernel.workgroup[dim], self._kind)
             group = self._let("group", place)
             first = self._let("first", e.Binary("mul", group, wide))
             local = e.WorkItem("local_id", dim, self._kind)
             points.append(e.Binary("add", first, local))
             padded = e.Binary("mul", counts[dim], wide)
-            size = self._sizes[dim] if self._kernel.exact else padded
+            size = self.sizes[dim] if self.kernel.exact else padded
             named = {"group_id": group, "num_groups": counts[dim], "global_size": size}
             self._words |= {(word, dim): value for word, value in named.items()}
             self._words["global_id", dim] = points[dim]
         before = self._taken()
-        body = map_block(self._kernel.body, self._moved)
-        if self._kernel.exact:
-            inside = within(points[: self._dims], self._sizes[: self._dims])
+        body = map_block(self.kernel.body, self._moved)
+        if self.kernel.exact:
+            inside = within(points[: self.dims], self.sizes[: self.dims])
             body = (s.If(inside, body, (), loc),)
         return (s.Barrier(loc), *before, *body)
 
@@ -161,17 +147,17 @@ class _Strips:
             return self._words.get((y.word, y.dim), y) if isinstance(y, e.WorkItem) else y
 
         made = map_operands(x, lambda y: map_expression(y, place))
-        if isinstance(made, s.Atomic) and made.array in self._copies:
+        if isinstance(made, s.Atomic) and made.array in self.copies:
             return self._added(made)
         return (made,)
 
     def _added(self, x: s.Atomic) -> s.Block:
         """An addition to a copy, a plain one to elements of the work-item's own."""
-        array, index = self._copies[x.array], (self._strip(), self._number(x))
+        array, index = self.copies[x.array], (self._strip(), self._number(x))
         if x.array not in self._own:
             return (replace(x, array=array, index=index, scope="workgroup"),)
         assert x.value is not None
-        before = self._names.variable("sum", x.value.type)
+        before = self.names.variable("sum", x.value.type)
         total = e.Binary("add", before, x.value)
         return s.Load(before, array, index, x.loc), s.Store(array, index, total, x.loc)
 
@@ -194,8 +180,8 @@ class _Strips:
         return self._divided("floordiv", more, y)
 
     def _let(self, like: str, value: e.Expression) -> e.Variable:
-        made = self._names.variable(like, self._kind)
-        self._made.append(s.Let(made, value, self._kernel.loc))
+        made = self.names.variable(like, self._kind)
+        self._made.append(s.Let(made, value, self.kernel.loc))
         return made
 
     def _taken(self) -> s.Block:

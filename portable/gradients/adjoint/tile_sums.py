@@ -19,6 +19,7 @@ from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.cells import jumps
 from portable.gradients.adjoint.memory import unravelled
 from portable.gradients.adjoint.names import Names, is_float, zero
+from portable.gradients.adjoint.own_elements import Term, linear, resolved
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import (
@@ -39,8 +40,6 @@ _FEWEST: Final = 4
 _MOST_COPIED: Final = 4
 _BANKS: Final = 32
 _UNIFORM: Final = frozenset({"group_id", "num_groups", "global_size", "local_size"})
-_Term = tuple[str, int] | str
-"""A dimension of the local id, or the name of a counter."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class _Addition:
 
     atomic: s.Atomic
     counters: tuple[_Counter, ...]
-    parts: list[tuple[_Term | None, int, int]]
+    parts: list[tuple[Term | None, int, int]]
     steps: tuple[s.Let | s.Load, ...]
     copied: dict[str, e.Variable]
 
@@ -178,7 +177,9 @@ class TileSums:
         terms = [p[0] for p in plain if p[0] is not None]
         if len(plain) < len(parts) or len(set(terms)) < len(terms):
             return None
-        shared = prod(w for dim, w in enumerate(self._kernel.workgroup) if ("l", dim) not in terms)
+        shared = prod(
+            w for dim, w in enumerate(self._kernel.workgroup) if ("local_id", dim) not in terms
+        )
         if shared < _FEWEST or atomic.value is None or isinstance(atomic.value.type, Vector):
             return None
         steps = _leading_to(atomic.value, outer)
@@ -194,28 +195,18 @@ class TileSums:
         return _Counter(x.var, int(bounds[0] or 0), int(bounds[1] or 0))
 
     def _number(self, x: e.Expression) -> float | None:
-        return constant_of(self._resolved(x))
+        return constant_of(resolved(x, self._values))
 
-    def _resolved(self, x: e.Expression) -> e.Expression:
-        """An integer in terms of places, parameters and counters."""
-        for _ in range(16):
-            if names_in(x).isdisjoint(self._values):
-                break
-            x = map_expression(
-                x, lambda y: self._values.get(y.name, y) if isinstance(y, e.Variable) else y
-            )
-        return x
-
-    def _part(self, x: e.Expression, inside: set[str]) -> tuple[_Term | None, int, int] | None:
+    def _part(self, x: e.Expression, inside: set[str]) -> tuple[Term | None, int, int] | None:
         """The term that an index is, its sign and what is added."""
-        sums = _linear(self._resolved(x))
+        sums = linear(resolved(x, self._values))
         if sums is None:
             return None
         offset = sums.pop(None, 0)
         if not sums:
             return None, 1, offset
         ((term, sign),) = sums.items() if len(sums) == 1 else ((None, 0),)
-        fits = isinstance(term, tuple) or term in inside
+        fits = term[0] == "local_id" if isinstance(term, tuple) else term in inside
         return (term, sign, offset) if fits and sign in (1, -1) else None
 
     def _copied(
@@ -347,10 +338,10 @@ class TileSums:
     ) -> s.Block:
         """Adds to an element what all that lead to it would add."""
         loc, tile = x.atomic.loc, x.atomic.array
-        values: dict[_Term, e.Expression] = {}
+        values: dict[Term, e.Expression] = {}
         inside: e.Expression | None = None
-        extents: dict[_Term, tuple[int, int]] = {
-            ("l", d): (0, w) for d, w in enumerate(self._kernel.workgroup)
+        extents: dict[Term, tuple[int, int]] = {
+            ("local_id", d): (0, w) for d, w in enumerate(self._kernel.workgroup)
         }
         ranges = extents | {c.var.name: (c.start, c.stop) for c in x.counters}
         for (term, sign, offset), at, extent in zip(x.parts, index, tile.shape, strict=True):
@@ -374,8 +365,8 @@ class TileSums:
     def _through(
         self,
         x: _Addition,
-        values: dict[_Term, e.Expression],
-        ranges: Mapping[_Term, tuple[int, int]],
+        values: dict[Term, e.Expression],
+        ranges: Mapping[Term, tuple[int, int]],
         index: Sequence[e.Expression],
         copies: Mapping[str, Array],
     ) -> s.Block:
@@ -417,7 +408,7 @@ class TileSums:
         )
 
     def _moved(
-        self, x: _Addition, values: Mapping[_Term, e.Expression], copies: Mapping[str, Array]
+        self, x: _Addition, values: Mapping[Term, e.Expression], copies: Mapping[str, Array]
     ) -> tuple[list[s.Statement], e.Expression]:
         """What another work-item would add, and what it is worked out by."""
         kind, wide = self._kind, self._kernel.workgroup
@@ -428,7 +419,7 @@ class TileSums:
         def place(y: e.Expression) -> e.Expression:
             if not isinstance(y, e.WorkItem) or y.word not in ("local_id", "global_id"):
                 return y
-            number = values[("l", y.dim)]
+            number = values[("local_id", y.dim)]
             if y.word == "global_id":
                 group = e.WorkItem("group_id", y.dim, kind)
                 start = e.Binary("mul", group, e.Const(wide[y.dim], kind))
@@ -449,7 +440,7 @@ class TileSums:
         for dim in (2, 1, 0):
             if wide[dim] > 1:
                 scaled = e.Binary("mul", number, e.Const(wide[dim], kind))
-                number = e.Binary("add", scaled, values[("l", dim)])
+                number = e.Binary("add", scaled, values[("local_id", dim)])
         for name, var in x.copied.items():
             copy = self._names.variable(name, var.type)
             out.append(s.Load(copy, copies[name], (number,), x.atomic.loc))
@@ -473,18 +464,18 @@ class TileSums:
         assert x.atomic.value is not None
         return out, map_expression(x.atomic.value, change)
 
-    def _turns(self, x: _Addition, free: _Term) -> bool:
+    def _turns(self, x: _Addition, free: Term) -> bool:
         """Whether lanes had better begin at different work-items, for the banks of local memory."""
         lane = x.parts[-1][0]
         if self._kernel.sub_group_size == 1 or lane is None:
             return False
         wide = self._kernel.workgroup
-        ids: Mapping[_Term | None, int] = {
-            ("l", 0): 1,
-            ("l", 1): wide[0],
-            ("l", 2): wide[0] * wide[1],
+        ids: Mapping[Term | None, int] = {
+            ("local_id", 0): 1,
+            ("local_id", 1): wide[0],
+            ("local_id", 2): wide[0] * wide[1],
         }
-        strides: list[Mapping[_Term | None, int]] = [ids] * len(x.copied)
+        strides: list[Mapping[Term | None, int]] = [ids] * len(x.copied)
         strides += [
             self._address(step, step.array.layout.strides)
             for step in x.steps
@@ -493,11 +484,11 @@ class TileSums:
         plain = sum(_conflicts(y.get(lane, 0)) for y in strides)
         return sum(_conflicts(y.get(lane, 0) + y.get(free, 0)) for y in strides) < plain
 
-    def _address(self, x: s.Load, strides: Sequence[int]) -> Mapping[_Term | None, int]:
+    def _address(self, x: s.Load, strides: Sequence[int]) -> Mapping[Term | None, int]:
         """By how much a load's address grows with each term."""
-        total: dict[_Term | None, int] = {}
+        total: dict[Term | None, int] = {}
         for part, stride in zip(x.index, strides, strict=True):
-            for term, factor in (_linear(self._resolved(part)) or {}).items():
+            for term, factor in (linear(resolved(part, self._values)) or {}).items():
                 total[term] = total.get(term, 0) + factor * stride
         return total
 
@@ -539,41 +530,6 @@ def _leading_to(value: e.Expression, outer: s.For) -> tuple[s.Let | s.Load, ...]
             for y in reads(x):
                 needed |= names_in(y)
     return tuple(reversed(out))
-
-
-def _linear(x: e.Expression) -> dict[_Term | None, int] | None:
-    """An integer as a sum of local ids and names with factors, and a number under None."""
-    match x:
-        case e.Const():
-            return {None: int(x.value)}
-        case e.Variable():
-            return {x.name: 1}
-        case e.WorkItem(word="local_id"):
-            return {("l", x.dim): 1}
-        case e.Cast() if not isinstance(x.type, Vector) and x.type.is_integer:
-            return _linear(x.x)
-        case e.AssumeUniform():
-            return _linear(x.x)
-        case e.Binary(op="add" | "sub" | "mul"):
-            return _combined(x.op, _linear(x.x), _linear(x.y))
-        case _:
-            return None
-
-
-def _combined(
-    op: str, a: dict[_Term | None, int] | None, b: dict[_Term | None, int] | None
-) -> dict[_Term | None, int] | None:
-    if a is None or b is None:
-        return None
-    if op == "mul":
-        if a.keys() - {None}:
-            a, b = b, a
-        if a.keys() - {None}:
-            return None
-        return {term: factor * a.get(None, 0) for term, factor in b.items()}
-    sign = 1 if op == "add" else -1
-    total = {term: a.get(term, 0) + sign * b.get(term, 0) for term in a.keys() | b.keys()}
-    return {term: factor for term, factor in total.items() if factor or term is None}
 
 
 def _without(x: s.For, dropped: set[int]) -> s.For:

@@ -402,3 +402,79 @@ def broadcast(x: Any, index: Any, group: Any, scratch: Any) -> Any:
         scratch[0] = x
     kl.barrier()
     return kl.assume_uniform(scratch[0])
+
+
+# -- sub-groups by local memory --------------------------------------------------------------------
+#
+# For kernels whose shuffles cannot be trusted: what `sub_group_shuffle` and its like do, by a place
+# in local memory for each work-item of the workgroup.
+
+
+@function
+def numbered(lane: Any, index: Any) -> Any:
+    """The lane that ``sub_group_shuffle`` and ``sub_group_broadcast`` read."""
+    return index
+
+
+@function
+def across(lane: Any, index: Any) -> Any:
+    """That of ``sub_group_shuffle_xor``."""
+    return lane ^ index
+
+
+@function
+def below(lane: Any, index: Any) -> Any:
+    """That of ``sub_group_shuffle_up``."""
+    return lane - index
+
+
+@function
+def above(lane: Any, index: Any) -> Any:
+    """That of ``sub_group_shuffle_down``."""
+    return lane + index
+
+
+@function
+def both(x: Any, y: Any) -> Any:
+    """Bitwise and, or that of two bools."""
+    return x & y
+
+
+@function
+def either(x: Any, y: Any) -> Any:
+    """Bitwise or."""
+    return x | y
+
+
+@function
+def one_of(x: Any, y: Any) -> Any:
+    """Bitwise exclusive or."""
+    return x ^ y
+
+
+@function
+def moved(source: Any, x: Any, index: Any, width: Any, group: Any, scratch: Any) -> Any:
+    """`x` of another work-item of the sub-group; own `x` where there is none."""
+    item = kl.local_linear_id()
+    _begin(group)
+    scratch[item] = x
+    kl.barrier()
+    first = item - item % width
+    lane = source(item % width, index)
+    inside = (lane >= 0) & (lane < width) & (first + lane < group.size)
+    return scratch[kl.where(inside, first + lane, item)]
+
+
+@function
+def combined(op: Any, x: Any, upto: Any, width: Any, group: Any, scratch: Any) -> Any:
+    """`x` of the sub-group combined; of the work-items up to this one if `upto`."""
+    item = kl.local_linear_id()
+    _begin(group)
+    scratch[item] = x
+    kl.barrier()
+    first = item - item % width
+    stop = item + 1 if upto else kl.minimum(first + width, group.size)
+    total = scratch[first]
+    for k in range(first + 1, stop):
+        total = op(total, scratch[k])
+    return total

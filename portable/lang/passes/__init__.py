@@ -29,9 +29,9 @@ from portable.lang.passes.narrow_floats import lower_narrow_floats
 from portable.lang.passes.negations import (
     keep_negations,
     lower_complements,
-    part_sines,
     plain_negations,
     round_constants,
+    separate_sines,
     wrap_signed,
 )
 from portable.lang.passes.operators import lower_functions, lower_operators
@@ -43,7 +43,7 @@ __all__ = ["reduced"]
 _AVOIDING: Final[dict[Fault, Callable[[Kernel], Kernel]]] = {
     Fault.FUSED_NEGATIVES: plain_negations,
     Fault.FORGOTTEN_NEGATIVES: keep_negations,
-    Fault.MERGED_SINES: part_sines,
+    Fault.MERGED_SINES: separate_sines,
     Fault.LOST_COMPLEMENTS: lower_complements,
     Fault.LOST_BRANCHES: meet_after_barriers,
     Fault.ROUNDED_CONSTANTS: round_constants,

@@ -1,4 +1,4 @@
-"""Writes negatives in ways that compilers do not lose.
+"""Rewrites negations, complements and sines that some compilers get wrong.
 
 Intel's OpenCL runtime for CPUs (2026.22.10) runs the work-items of a group in a loop between two
 barriers, and forgets to keep a negated float, though no other value, for each of them across the
@@ -204,13 +204,13 @@ def keep_negations(kernel: Kernel) -> Kernel:
     return _with(kernel, functools.partial(_kept, fastmath=kernel.options.fastmath))
 
 
-def part_sines(kernel: Kernel) -> Kernel:
+def separate_sines(kernel: Kernel) -> Kernel:
     """The kernel with cosines of what its compiler does not know to be a sine's argument."""
     calls = {x.function for x in all_expressions(kernel.body) if isinstance(x, e.Call)}
-    return _with(kernel, _apart) if {"sin", "cos"} <= calls else kernel
+    return _with(kernel, _separated) if {"sin", "cos"} <= calls else kernel
 
 
-def _apart(x: e.Expression) -> e.Expression:
+def _separated(x: e.Expression) -> e.Expression:
     if isinstance(x, e.Call) and x.function == "cos":
         return replace(x, arguments=(_unknown(x.arguments[0]),))
     return x

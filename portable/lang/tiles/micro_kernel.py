@@ -4,8 +4,8 @@ An accumulator is a private array of micro-tiles; a multiplication takes them in
 one after the other. Operand tiles are rewritten, where nothing but copies and multiplications
 touches them, to the layouts of `panels`, in the accumulator's type: converting once in the copy is
 cheaper than in every micro-tile that reads the element. What the next round of a loop copies is
-asked for while this one multiplies (`ahead`). The sums of a loop that `summations` knows begin in
-registers and are finished and stored from there: between rounds only they lie in memory.
+prefetched while this one multiplies (`prefetching`). The sums of a loop that `summations` knows
+begin in registers and are finished and stored from there: between rounds only they lie in memory.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Space, Use
-from portable.lang.tiles.ahead import fetch_ahead, next_sources
 from portable.lang.tiles.lanes import divided
 from portable.lang.tiles.micro_shape import MicroShape
 from portable.lang.tiles.panels import Panels
 from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
+from portable.lang.tiles.prefetching import next_sources, prefetch
 from portable.lang.tiles.regions import inside, place
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.summations import Summation, for_vector, of_columns, summations
@@ -51,7 +51,7 @@ class _Plan(NamedTuple):
 
     name: str
     lead: tuple[int, ...]
-    turned: bool
+    transposed: bool
     lines: int
     lanes: int
     all_lines: int
@@ -74,7 +74,7 @@ class Micro(Strategy):
         )
         self._sums: dict[Fragment, Array] = {}
         self._panels: dict[Fragment | Array, Panels] = {}
-        self._next: dict[s.Multiply, list[Region]] = {}
+        self._prefetched: dict[s.Multiply, list[Region]] = {}
         result = summations(work.kernel.body)
         self._fused = {x: result[x] for x in part.accumulators if x in result}
 
@@ -115,8 +115,8 @@ class Micro(Strategy):
         ((use, rows, columns),) = tile.uses
         shape = (tile.array.shape[rows], tile.array.shape[columns])
         lead = tuple(n for dim, n in enumerate(tile.array.shape) if dim not in (rows, columns))
-        turned = use == "a" and bool(tile.copies) and all(_along(c, rows) for c in tile.copies)
-        return self._plan(tile.array.name, lead, shape, use, turned, (rows, columns))
+        transposed = use == "a" and bool(tile.copies) and all(_along(c, rows) for c in tile.copies)
+        return self._plan(tile.array.name, lead, shape, use, transposed, (rows, columns))
 
     def _plan(
         self,
@@ -124,27 +124,29 @@ class Micro(Strategy):
         lead: tuple[int, ...],
         shape: tuple[int, int],
         use: Use,
-        turned: bool,
+        transposed: bool,
         dims: tuple[int, int],
     ) -> _Plan:
         micro = self._micro
-        lines, lanes = shape[::-1] if turned else shape
-        dims = dims[::-1] if turned else dims
+        lines, lanes = shape[::-1] if transposed else shape
+        dims = dims[::-1] if transposed else dims
         panelled = use == "b"
         width = micro.columns if panelled else micro.lanes
         all_lines, all_lanes = lines, _up(lanes, width)
-        if turned:
+        if transposed:
             all_lanes = _up(_up(lanes, micro.rows), width)
         elif not panelled:
             all_lines = _up(lines, micro.rows)
-        return _Plan(name, lead, turned, lines, lanes, all_lines, all_lanes, width, panelled, dims)
+        return _Plan(
+            name, lead, transposed, lines, lanes, all_lines, all_lanes, width, panelled, dims
+        )
 
     def _made(self, plan: _Plan, space: Space) -> Panels:
         shape, layout = _layout(plan)
         array = self.work.array(plan.name, self._dtype, space, shape, layout)
         return Panels(
             array,
-            plan.turned,
+            plan.transposed,
             plan.lines,
             plan.lanes,
             plan.all_lines,
@@ -278,7 +280,7 @@ class Micro(Strategy):
         held = self._panels.get(fragment)
         if held is not None:
             with self._operand_elements(code, held) as (line, lane):
-                row, column = (lane, line) if held.turned else (line, lane)
+                row, column = (lane, line) if held.transposed else (line, lane)
                 yield row, column, held.element((), line, lane)
             return
         array, micro = self._sums[fragment], self._micro
@@ -320,9 +322,9 @@ class Micro(Strategy):
             return None
         code = self.work.code(x.loc)
         lead = _lead(x.target)
-        turned = kept_dims(x.target)[0] != (held.dims[1] if held.turned else held.dims[0])
+        transposed = kept_dims(x.target)[0] != (held.dims[1] if held.transposed else held.dims[0])
         source = x.source
-        if turned:
+        if transposed:
             source = replace(source, transposed=not source.transposed)
         held.copy(code, lead, source)
         return code.block
@@ -333,7 +335,7 @@ class Micro(Strategy):
         Sums that begin and are finished within rounds have one at least, if only of no products:
         to begin and finish them elsewhere, too, is a quarter of what there is to compile.
         """
-        self._next[x.multiply] = next_sources(x)
+        self._prefetched[x.multiply] = next_sources(x)
         fused = self._fused.get(x.multiply.accumulator)
         if fused is not None:
             x = replace(x, stop=e.Binary("max", x.stop, add(x.start, x.step)))
@@ -358,7 +360,7 @@ class Micro(Strategy):
         with code.loop("j", columns) as j, code.loop("i", rows) as i:
             self._take(code, fused, array, (i, j), registers)
             turn = add(mul(j, array.shape[0]), i)
-            fetch_ahead(code, self._next.get(x, []), turn, array.shape[0] * array.shape[1])
+            prefetch(code, self._prefetched.get(x, []), turn, array.shape[0] * array.shape[1])
             with code.loop("k", steps) as k_at:
                 self._step(code, x, (i, j, k_at), registers)
             self._put(code, fused, array, (i, j), registers)
@@ -510,7 +512,7 @@ class Micro(Strategy):
     ) -> e.Expression:
         held = self._held(a)
         if held is not None:
-            line, lane = (k, row) if held.turned else (row, k)
+            line, lane = (k, row) if held.transposed else (row, k)
             return code.load(held.array, (*_lead_of(a), line, lane), dtype)
         assert isinstance(a, Region)
         return code.load(a.array, place(a, row, k), dtype)

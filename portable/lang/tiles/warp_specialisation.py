@@ -1,7 +1,7 @@
-"""Loops that fill the slots of a ring with tiles and multiply them, cut in two.
+"""Warp specialisation: a pipeline is split between warps that copy and warps that multiply.
 
-The last work-items copy, the others multiply, and neither wait for more than they need: two
-mbarriers for each slot say that it is filled and that it may be filled again. Those that copy are
+The last warps are the producers, the others the consumers, and neither wait for more than they
+need: two mbarriers for each slot of the ring say that it is full and that it is free. Producers are
 up to all slots ahead; where such a loop stands in one over tiles, beyond a tile's end too, while it
 is stored. (M. Bauer, H. Cook and B. Khailany, "CudaDMA: optimizing GPU memory bandwidth
 via warp specialization", SC 2011.) Where TMA takes all copies of a round, one work-item
@@ -48,15 +48,15 @@ _IN_TILES = s.Let, s.Assign, Pipeline, *_OWN
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """The pieces of such a loop.
+class Split:
+    """The producers' and the consumers' parts of a pipeline.
 
     Attributes
     ----------
     loop : For
         The loop, which counts from 0 on, or in a loop over tiles from where it ended before.
     copies, product : tuple of statements
-        What either side does in a round, with the bindings that it needs.
+        What producers and consumers do in a round, with the bindings that each needs.
     slots : int
         Of the ring; each round fills the one whose number is the round's, modulo `slots`.
     tensor_copies : bool
@@ -73,27 +73,27 @@ class Cut:
     around: s.For | None = None
 
 
-def cut(x: s.Statement, body: s.Block) -> Cut | None:
-    """The pieces of a loop, or of the one in a loop over tiles; None where it is of another form.
+def split(x: s.Statement, body: s.Block) -> Split | None:
+    """A pipeline split, or the one in a loop over tiles; None where it has another form.
 
     `body` is the whole kernel's.
     """
     if isinstance(x, Pipeline):
-        return _pieces(x) if _is(x.start, 0) else None
+        return _split(x) if _is(x.start, 0) else None
     if not isinstance(x, s.For) or not all(isinstance(y, _IN_TILES) for y in x.body):
         return None
     within = [y for y in x.body if isinstance(y, Pipeline)]
     if len(within) != 1:
         return None
     (loop,) = within
-    pieces = _pieces(loop) if _goes_on(loop, x, body) else None
+    pieces = _split(loop) if _goes_on(loop, x, body) else None
     return None if pieces is None else replace(pieces, around=x)
 
 
-def cut_of(work: Work, multiplies: list[s.Multiply]) -> Cut | None:
-    """The loop that can be cut in two: passed once, it holds all these multiplications."""
+def split_of(work: Work, multiplies: list[s.Multiply]) -> Split | None:
+    """The pipeline that can be split: passed once, it holds all these multiplications."""
     for x in work.kernel.body:
-        pieces = cut(x, work.kernel.body)
+        pieces = split(x, work.kernel.body)
         if pieces is not None and multiplies == [y for y in pieces.product if y in multiplies]:
             return pieces
     return None
@@ -110,19 +110,19 @@ def _goes_on(loop: Pipeline, around: s.For, body: s.Block) -> bool:
     return moved[1] in after and resolved(moved[1].value, values) == resolved(loop.stop, values)
 
 
-def _pieces(x: Pipeline) -> Cut | None:
+def _split(x: Pipeline) -> Split | None:
     if x.ahead or x.stages < _FEWEST_SLOTS or any(y.blocks() for y in x.copies):
         return None
-    return Cut(rounds_of(x, ()), x.copies, x.product, x.stages)
+    return Split(rounds_of(x, ()), x.copies, x.product, x.stages)
 
 
 def _is(x: e.Expression, value: int) -> bool:
     return isinstance(x, e.Const) and x.value == value
 
 
-def cut_loop(
+def specialise(
     code: Code,
-    pieces: Cut,
+    pieces: Split,
     warpgroup: e.Expression,
     multiplying: int,
     forgotten: s.Block,
@@ -154,14 +154,14 @@ def cut_loop(
         if lends:
             _registers(code, "registers.fewer", _FEWEST_REGISTERS)
         if pieces.tensor_copies:
-            _asking(code, pieces, ring, multiplying * GROUP)
+            _produce_by_tma(code, pieces, ring, multiplying * GROUP)
         else:
-            _copying(code, pieces, ring, (multiplying * GROUP, copiers))
+            _produce(code, pieces, ring, (multiplying * GROUP, copiers))
         code.emit(*forgotten)
     with code.otherwise():
         if lends:
             _registers(code, "registers.more", _MOST_REGISTERS)
-        _multiplying(code, pieces, ring, settled)
+        _consume(code, pieces, ring, settled)
 
 
 def _registers(code: Code, word: str, count: int) -> None:
@@ -170,7 +170,7 @@ def _registers(code: Code, word: str, count: int) -> None:
 
 
 @contextmanager
-def _rounds(code: Code, pieces: Cut, finish: Callable[[], None] | None = None) -> Iterator[None]:
+def _rounds(code: Code, pieces: Split, finish: Callable[[], None] | None = None) -> Iterator[None]:
     """The loop, whose body is built inside, within that over tiles if there is one.
 
     Those who hold the result `finish` after the loop; others leave out what is done to it.
@@ -235,7 +235,7 @@ class _Ring:
         code.emit(s.Instruction(word, (), (), slot, code.loc))
 
 
-def _asking(code: Code, pieces: Cut, ring: _Ring, by: int) -> None:
+def _produce_by_tma(code: Code, pieces: Split, ring: _Ring, by: int) -> None:
     """One work-item asks for a round's copies when its slot is free, and says how many bytes."""
     turn = pieces.loop.var
     item = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
@@ -254,7 +254,7 @@ def _asking(code: Code, pieces: Cut, ring: _Ring, by: int) -> None:
         code.emit(s.Instruction("mbarrier.arrive.expecting", (), inputs, (filled,), code.loc))
 
 
-def _copying(code: Code, pieces: Cut, ring: _Ring, by: tuple[int, int]) -> None:
+def _produce(code: Code, pieces: Split, ring: _Ring, by: tuple[int, int]) -> None:
     """Starts a round's copies when its slot is free, and goes on while they are under way.
 
     A slot is free when the multiplication after the one that read it has begun. Each work-item
@@ -269,7 +269,7 @@ def _copying(code: Code, pieces: Cut, ring: _Ring, by: tuple[int, int]) -> None:
         ring.arrive(code, "mbarrier.arrive", ring.filled, turn, 0)
 
 
-def _multiplying(code: Code, pieces: Cut, ring: _Ring, settled: s.Block) -> None:
+def _consume(code: Code, pieces: Split, ring: _Ring, settled: s.Block) -> None:
     """Starts a round's product when its tiles are there; then the one before is over."""
     turn, begin, end = pieces.loop.var, pieces.loop.start, pieces.loop.stop
     item = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)

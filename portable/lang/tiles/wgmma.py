@@ -6,7 +6,7 @@ or the accumulator is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Self
@@ -34,14 +34,16 @@ from portable.lang.tiles.mma_shapes import LANES, SUMS, room
 from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import contiguous_dim
-from portable.lang.tiles.warp_specialisation import GROUP, Cut, cut, cut_loop, cut_of
+from portable.lang.tiles.warp_specialisation import GROUP, Split, specialise, split, split_of
 from portable.lang.tiles.work import Code, Work, add, mul, smaller
 
 _MOST: Final = 256
 """Elements of a box along a dimension."""
 
 
-def boxed(pieces: Cut, panels: Callable[[s.CopyTile], tuple[s.CopyTile, ...]], work: Work) -> Cut:
+def boxed(
+    pieces: Split, panels: Callable[[s.CopyTile], tuple[s.CopyTile, ...]], work: Work
+) -> Split:
     """The loop with its copies made by TMA, if it can make all of them.
 
     Parameters
@@ -80,7 +82,7 @@ def _is_readable(array: Array, work: Work) -> bool:
 #
 # They read local memory through the asynchronous proxy, so every barrier is preceded by the fence
 # that shows it the work-item's own writes. They may be in flight until the next barrier, since only
-# after it may the tiles be overwritten: every barrier waits for them too, unless a loop cut in two
+# after it may the tiles be overwritten: every barrier waits for them too, unless a split pipeline
 # (`warp_specialisation`) has waited for all of them itself. (Letting them pass it, and holding back
 # the copies behind it by a wait and a barrier more, was slower by up to 6% on an H200.)
 
@@ -122,8 +124,8 @@ _SUMS: Final = {
     int8: int32,
 }
 """What operands are summed in; single precision where its factors may lose all bits but 11."""
-_DROPPING: Final = (float8_e4m3fn, float8_e5m2)
-"""Operands whose sums the units round towards 0, to some 14 bits, at each instruction.
+_DROPPING: Final = (float8_e4m3fn, float8_e5m2, float32)
+"""Operands whose sums the units round towards 0 at each instruction, of bytes to some 14 bits.
 
 Of 16384 products of one sign the sum was off by 0.07 of it on an H200. So the units sum up a tile,
 four instructions, and work-items add these sums up, unless a fragment's `split` is "first".
@@ -242,9 +244,22 @@ def _multiplying(work: Work, part: Part) -> int:
     groups, spare = divmod(work.items, GROUP)
     rest = groups - (not spare)
     spared = rest and all(warpgroups(f.shape, rest) for f in part.fragments)
-    if spared and spare in (0, LANES) and cut_of(work, part.multiplies) is not None:
+    if spared and spare in (0, LANES) and split_of(work, part.multiplies) is not None:
         return rest
     return 0 if spare else groups
+
+
+def _steps(depth: int, each: int, parted: bool) -> Iterator[tuple[int, int]]:
+    """Where a's columns and b's rows of each instruction begin, of so many of them.
+
+    Of parts of numbers, the high ones of which are the first half, the low ones meet high ones.
+    """
+    if not parted:
+        yield from ((k, k) for k in range(0, depth, each))
+        return
+    low = depth // 2
+    for k in range(0, low, each):
+        yield from ((k, k), (k, low + k), (low + k, k))
 
 
 def _has_tensor_copies(work: Work) -> bool:
@@ -261,7 +276,7 @@ def _adds_apart(part: Part) -> bool:
 class Wgmma(Strategy):
     """Each warpgroup holds a rectangle of the accumulator and multiplies from the tiles.
 
-    Where a loop can be cut so (`warp_specialisation`), the last work-items hold nothing and make
+    Where a pipeline can be split (`warp_specialisation`), the last work-items hold nothing and make
     the copies.
     """
 
@@ -280,11 +295,12 @@ class Wgmma(Strategy):
         (kind,) = kinds
         if any(f.dtype is not _SUMS.get(kind) or not f.units for f in part.fragments):
             return False
-        if kind is float32 and any(f.split != "first" for f in part.fragments):
+        if kind is float32 and any(f.split not in ("first", "given") for f in part.fragments):
             return False
         if not all(_fits(tile) for tile in part.tiles.values()):
             return False
-        if any(x.a.shape[1] * kind.itemsize % _DEPTH for x in part.multiplies):
+        halves = 1 + any(f.split == "given" for f in part.fragments)
+        if any(x.a.shape[1] * kind.itemsize % (halves * _DEPTH) for x in part.multiplies):
             return False
         groups = _multiplying(work, part)
         if not groups or not (groups * GROUP < work.items or _has_tensor_copies(work)):
@@ -370,9 +386,9 @@ class Wgmma(Strategy):
         self._base(code, 0, a, a.begin(x.a.starts, row))
         self._base(code, 1, b, b.begin(x.b.starts, column))
         code.emit(s.Instruction("wgmma.fence", (), (), (), x.loc))
-        anew = x.anew or bool(parts)
-        for k in range(0, x.a.shape[1], _DEPTH // a.array.dtype.itemsize):
-            self._step(code, x.accumulator, (a, b), k, anew and not k)
+        anew, each = x.anew or bool(parts), _DEPTH // a.array.dtype.itemsize
+        for k in _steps(x.a.shape[1], each, x.accumulator.split == "given"):
+            self._step(code, x.accumulator, (a, b), k, anew and k == (0, 0))
         code.emit(s.Instruction("wgmma.commit", (), (), (), x.loc))
         if parts:
             code.emit(wait(x.loc), *(_on(r, "changed", x.loc) for r in parts))
@@ -382,15 +398,15 @@ class Wgmma(Strategy):
         return code.block
 
     def pipeline(self, x: Pipeline) -> s.Block:
-        """Cut in two where a warpgroup is there for the copies."""
+        """Split where a warpgroup is there for the copies."""
         return self._cut(x) or super().pipeline(x)
 
     def loop_over_tiles(self, x: s.For) -> s.Block | None:
-        """Cut in two likewise."""
+        """Split likewise."""
         return self._cut(x)
 
     def _cut(self, x: s.Statement) -> s.Block | None:
-        pieces = cut(x, self.work.kernel.body) if self._specialised else None
+        pieces = split(x, self.work.kernel.body) if self._specialised else None
         if pieces is None:
             return None
         pieces = boxed(pieces, self.copy, self.work)
@@ -401,7 +417,7 @@ class Wgmma(Strategy):
             registers = []
         forgotten = tuple(_on(r, "set", x.loc) for r in registers)
         settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
-        cut_loop(code, pieces, self._group, self._multiplying, forgotten, settled)
+        specialise(code, pieces, self._group, self._multiplying, forgotten, settled)
         return code.block
 
     def _base(
@@ -413,7 +429,12 @@ class Wgmma(Strategy):
         code.emit(s.Instruction("wgmma.descriptor", output, (constant,), (address,), code.loc))
 
     def _step(
-        self, code: Code, total: Fragment, tiles: tuple[_Paneled, _Paneled], k: int, anew: bool
+        self,
+        code: Code,
+        total: Fragment,
+        tiles: tuple[_Paneled, _Paneled],
+        k: tuple[int, int],
+        anew: bool,
     ) -> None:
         """Everything that 32 bytes of a's columns and b's rows contribute."""
         a, b = tiles
@@ -426,8 +447,8 @@ class Wgmma(Strategy):
             for j in range(0, columns, n):
                 first = (i // _M * columns + j) // 2
                 inputs = (
-                    _moved(self._bases[0], a.distance(i, k)),
-                    _moved(self._bases[1], b.distance(j, k)),
+                    _moved(self._bases[0], a.distance(i, k[0])),
+                    _moved(self._bases[1], b.distance(j, k[1])),
                     *turned[: 2 if kind.itemsize == 2 else 0],
                 )
                 name = f"{_unit(kind)}.m64n{n}k{_DEPTH // kind.itemsize}{'.anew' * anew}"
@@ -447,7 +468,7 @@ class Wgmma(Strategy):
         return wait(loc), *(_on(r, "changed", loc) for r in registers)
 
     def _before_use(self, fragment: Fragment, loc: Location) -> s.Block:
-        """Where a loop is cut in two, those that multiply have waited in it.
+        """Where a pipeline is split, its consumers have waited in it.
 
         The others must not: a warp that copies is no warpgroup, and what it does in vain as one is
         undefined.

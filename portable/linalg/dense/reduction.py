@@ -26,7 +26,7 @@ from portable.tune.fallback import first_accepted
 from portable.typing import ArrayT
 
 Progress = Callable[[float], None]
-"""Is told which part of the work is done, from 0 to 1."""
+"""Called with the part of the work that is done, from 0 to 1."""
 
 SCALED_TO: Final = 20
 """The exponent that the largest element is scaled to: nothing overflows when squared and summed."""
@@ -145,7 +145,7 @@ def reduced(
         Where to put what the largest element was scaled to, and a bound of the singular values
         then. Given these, the band is not scaled back.
     progress : callable, optional
-        Is told which part of the work is done.
+        Called with the part of the work that is done.
 
     Returns
     -------

@@ -67,8 +67,8 @@ def lu_factor(a: ArrayT) -> LUFactors:
 
     Notes
     -----
-    A workgroup for each matrix eliminates a panel of columns in registers, rows change places in
-    one pass for each panel, and all else is products. Where work-items are alone, or columns too
+    Workgroups eliminate slices of a panel's columns in registers, rows change places in one pass
+    for each panel, and all else is products. Where work-items are alone, or columns too
     long for registers, by halves of the columns (S. Toledo, "Locality of reference in LU
     decomposition with partial pivoting", SIAM J. Matrix Anal. Appl. 18 (1997)).
 
@@ -160,7 +160,7 @@ def solve(a: ArrayT, b: ArrayT) -> ArrayT:
     ShapeError, DTypeError, DeviceMismatchError
         For shapes that do not fit together, other or mixed dtypes, arrays of two devices.
     numpy.linalg.LinAlgError
-        If a matrix is singular: a column has no pivot but 0, which a flag tells that is read in the
+        If a matrix is singular: a column has no pivot but 0, as a flag says that is read in the
         end. It is a ``ValueError``.
 
     Notes

@@ -149,7 +149,7 @@ def require_success(device: Device, failures: Any, message: str) -> None:
     failures : array of i32, shape (matrices,)
         For each matrix 0, or the number of a column, counted from 1.
     message : str
-        What a failure means; it is told the column as ``{}``.
+        What a failure means, ``{}`` standing for the column.
 
     Raises
     ------

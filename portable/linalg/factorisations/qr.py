@@ -265,7 +265,7 @@ def _factor(device: Device, a: Any, kind: DType, q: Any, r: Any) -> None:
 
 
 class Asked(NamedTuple):
-    """What ways of factoring are told: where, matrices, what in, and where factors go."""
+    """What is asked of ways of factoring: where, matrices, what in, and where factors go."""
 
     device: Device
     a: Any

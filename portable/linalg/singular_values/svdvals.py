@@ -38,7 +38,7 @@ Stage = Literal["band", "bidiagonal", "values"]
 STAGES: Final[tuple[Stage, ...]] = ("band", "bidiagonal", "values")
 
 Progress = Callable[[Stage, float], None]
-"""Is told which part of a stage is done, from 0 to 1."""
+"""Called with the part of a stage that is done, from 0 to 1."""
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _FEW: Final = 32
@@ -119,7 +119,7 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
 
 
 class Asked(NamedTuple):
-    """What the ways are told: where, of which matrices (count, m, n), and what is computed in."""
+    """What is asked of the ways: where, of which matrices (count, m, n), and computed in what."""
 
     device: Device
     shape: tuple[int, int, int]

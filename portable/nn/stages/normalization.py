@@ -158,9 +158,9 @@ class BatchNormStage(_NormStage):
         y = None if self._slope is None else shaped(flow.y)
         arrays = shaped(flow.x), y, shaped(flow.dy)
         if self._columns:
-            kernels.column_slope_sums[self._sums_items(partial), (_WORKGROUP, 1)](
+            kernels.slope_sums[self._sums_items(partial), (_WORKGROUP, 1)](
                 *arrays, moments, partial,
-                SLOPE=self._slope, SECTION=self._section, LANES=self._lanes,
+                SLOPE=self._slope, SECTION=self._section, LANES=self._lanes, BY_ROWS=False,
             )  # fmt: skip
             return
         kernels.channel_slope_sums[groups(*partial.shape[:0:-1]), (self._items, 1)](
@@ -219,7 +219,8 @@ class LayerNormStage(_NormStage):
             size = 2 * sections * columns
             partial = self._seen(scratch[:size], (2, sections, columns))
             sums = self._seen(scratch[size : size + 2 * columns], (2, columns))
-            kernels.row_slope_sums[self._sums_items(partial), (_WORKGROUP, 1)](
-                x, dy, moments, partial, SECTION=_SECTION, LANES=self._lanes
-            )
+            kernels.slope_sums[self._sums_items(partial), (_WORKGROUP, 1)](
+                x, None, dy, moments, partial,
+                SLOPE=None, SECTION=_SECTION, LANES=self._lanes, BY_ROWS=True,
+            )  # fmt: skip
             self._merged(partial, sums, gradients)

@@ -447,39 +447,9 @@ def row_slopes(
 
 
 @kernel
-def row_slope_sums(
-    x: kl.Array, dy: kl.Array, moments: kl.Array, partial: kl.Array, *, SECTION: int, LANES: int
-) -> None:
-    """Sums over sections of rows of slopes, and of slopes times numbers normalized by their row.
-
-    Parameters
-    ----------
-    x, dy : array, shape (n, columns)
-    moments : array, shape (2, n)
-    partial : array, shape (2, sections, columns)
-    SECTION : int
-        Rows.
-    LANES : int
-        Columns of a work-item; it divides their number.
-    """
-    column, section = kl.global_id(0) * LANES, kl.global_id(1)
-    first = section * SECTION
-    if column < x.shape[1] and first < x.shape[0]:
-        total = kl.splat(kl.cast(0, kl.accumulator(x.dtype)), LANES)
-        along = total
-        for row in range(first, kl.minimum(first + SECTION, x.shape[0])):
-            slopes = kl.vload(dy, row, column, lanes=LANES)
-            distances = kl.vload(x, row, column, lanes=LANES) - moments[0, row]
-            total += slopes
-            along += slopes * distances * moments[1, row]
-        kl.vstore(partial, 0, section, column, total)
-        kl.vstore(partial, 1, section, column, along)
-
-
-@kernel
-def column_slope_sums(
+def slope_sums(
     x: kl.Array,
-    y: Any,
+    y: kl.Array | None,
     dy: kl.Array,
     moments: kl.Array,
     partial: kl.Array,
@@ -487,32 +457,41 @@ def column_slope_sums(
     SLOPE: Any,
     SECTION: int,
     LANES: int,
+    BY_ROWS: bool,
 ) -> None:
     """As `channel_slope_sums`, of a section of rows of some columns, by a work-item.
 
     Parameters
     ----------
     x, y, dy : array, shape (n, columns)
-    moments : array, shape (2, columns)
+    moments : array, shape (2, columns), or (2, n)
     partial : array, shape (2, sections, columns)
     SLOPE : Function or None
     SECTION : int
         Rows.
     LANES : int
         Columns of a work-item; it divides their number.
+    BY_ROWS : bool
+        Whether numbers are normalized by their row, not by their column.
     """
     column, section = kl.global_id(0) * LANES, kl.global_id(1)
     first = section * SECTION
     if column < x.shape[1] and first < x.shape[0]:
-        mean = kl.vload(moments, 0, column, lanes=LANES)
         total = kl.splat(kl.cast(0, kl.accumulator(x.dtype)), LANES)
-        along = total
+        mean, factor, along = total, total + 1, total
+        if not BY_ROWS:
+            mean = kl.vload(moments, 0, column, lanes=LANES)
+            factor = kl.vload(moments, 1, column, lanes=LANES)
         for row in range(first, kl.minimum(first + SECTION, x.shape[0])):
             slopes = kl.vload(dy, row, column, lanes=LANES)
             if y is not None:
                 slopes = slopes * SLOPE(kl.vload(y, row, column, lanes=LANES))
                 kl.vstore(dy, row, column, slopes)
             total += slopes
-            along += slopes * (kl.vload(x, row, column, lanes=LANES) - mean)
+            values = kl.vload(x, row, column, lanes=LANES)
+            if BY_ROWS:
+                along += slopes * (values - moments[0, row]) * moments[1, row]
+            else:
+                along += slopes * (values - mean)
         kl.vstore(partial, 0, section, column, total)
-        kl.vstore(partial, 1, section, column, along * kl.vload(moments, 1, column, lanes=LANES))
+        kl.vstore(partial, 1, section, column, along * factor)

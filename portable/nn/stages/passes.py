@@ -116,7 +116,7 @@ class Through:
         gradients : sequence of array
             Those of all stages' parameters in order.
         done : callable
-            Is told the index of each layer whose gradients are.
+            Called with the index of each layer whose gradients are.
         """
         if flow.dx is None and not any(self._with_parameters):
             return
@@ -206,7 +206,7 @@ class TrainingPass:
         self._through.forward(flow.x, flow.y)
 
     def backward(self, count: int, done: Callable[[int], None]) -> None:
-        """Enqueues the way back; `done` is told the index of each layer whose gradients are."""
+        """Enqueues the way back; `done` gets the index of each layer whose gradients are there."""
         self._through.backward(self._flow(count), self._gradients, done)
 
     def _flow(self, count: int) -> Flow:

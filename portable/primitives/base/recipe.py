@@ -407,7 +407,7 @@ def _sharing(arrays: tuple[Any, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def _told(work: Callable[..., Any], arrays: tuple[Any, ...]) -> Any:
-    """Does it, and tells the recorder if there is one."""
+    """Does it, and reports it to the recorder if there is one."""
     if not recording.active or (recorder := recording.current()) is None:
         return work(*arrays)
     with recording.unwatched():

@@ -258,7 +258,7 @@ def lies_crosswise(x: Any) -> bool:
 
 
 class Asked(NamedTuple):
-    """What the ways of a pass are told: the array, what is done, and the dtype of totals."""
+    """What is asked of the ways of a pass: the array, what is done, and the dtype of totals."""
 
     recipe: Recipe
     x: Any

@@ -174,15 +174,9 @@ class Merge:
         further. It counts what is left, since positions beyond the end may not fit into an index.
         Totals of totals are taken `LEVELS` times.
         """
-        step, jump = steps
-        total, r, left = self.spread(self.nothing()), first, count
-        while left > (AHEAD - 1) * step:
-            if self.rounds and LEVELS > 0:
-                part, r, left = self.chain(x, outer, r, left, steps, AXIS, AHEAD, LEVELS - 1)
-                total = self(total, part)
-            else:
-                total = self.more(x, outer, r, step, AXIS, total, AHEAD)
-                r, left = r + jump, left - jump
+        levels = LEVELS if self.rounds else 0
+        total, r, left = self.chain(x, outer, first, count, steps, AXIS, AHEAD, levels, None)
+        step = steps[0]
         while left > 0:
             total = self.more(x, outer, r, step, AXIS, total, 1)
             r, left = r + step, left - step
@@ -198,11 +192,12 @@ class Merge:
         AXIS: int,
         AHEAD: int,
         LEVELS: int,
+        MOST: int | None = CHAIN,
     ) -> Any:
-        """What at most `CHAIN` steps, or chains of such, come to; as of `vectors`."""
+        """What at most so many steps, or chains of such, come to; as of `vectors`."""
         step, jump = steps
         total, r, left, done = self.spread(self.nothing()), first, count, 0
-        while (left > (AHEAD - 1) * step) & (done < CHAIN):
+        while (left > (AHEAD - 1) * step) & (MOST is None or done < MOST):
             if LEVELS > 0:
                 part, r, left = self.chain(x, outer, r, left, steps, AXIS, AHEAD, LEVELS - 1)
                 total = self(total, part)

@@ -47,6 +47,45 @@ from portable.primitives.scans.scan_kernels import ColumnScan, Tile, scan_by_wor
 from portable.primitives.tuning import lines_for, rows_for, scanned_columns_for
 from portable.tune.ways import Way, Ways
 
+
+class Asked(NamedTuple):
+    """What is asked of the ways of a scan: the arguments of `scanned`.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        The steps.
+    x, out : Storage
+        Arrays of it, not empty.
+    merge : Merge
+        What is done; `first` does not count.
+    shift : int
+        0, or 1 where ``out[..., 0]`` is the neutral element and the total of ``x[..., i]`` goes to
+        ``out[..., i + 1]``.
+    """
+
+    recipe: Recipe
+    x: Any
+    out: Any
+    merge: Merge
+    shift: int
+
+    @property
+    def can(self) -> Capabilities:
+        """Of the device."""
+        return self.x.device.capabilities  # type: ignore[no-any-return]
+
+    @property
+    def lanes(self) -> int:
+        """Neighbours along the axis that are loaded at a time, both where and from where."""
+        return min(lanes_for(x, self.merge.kind, -1) for x in (self.x, self.out))
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Work-items along a row, and how many vectors each of them holds."""
+        return _tile(self.x.shape[-1], self.lanes, self.merge.kind, self.can)
+
+
 # Running totals along rows on processors, whose caches hold a block of a row for each core.
 #
 # The floor is a copy whose result passes the caches by: each element is read from memory once and
@@ -58,24 +97,13 @@ _PATIENCE: Final = 1 << 13
 _TOGETHER: Final = 1 << 14
 
 
-def scan_in_blocks(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
-    """Running totals along the last axis into `out`: whole rows, or few long ones in blocks.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        The steps.
-    x, out : Storage
-        Arrays of it.
-    merge : Merge
-        What is done.
-    shift : int
-        As of `scanned`.
-    lanes : int
-        Neighbours that are loaded at a time.
-    """
-    capabilities = x.device.capabilities
+def scan_in_blocks(asked: Asked) -> None:
+    """Running totals along the last axis into `out`: whole rows, or few long ones in blocks."""
+    recipe, x, out, merge, shift = asked
+    capabilities = asked.can
     rows, length = prod(x.shape[:-1]), x.shape[-1]
+    read, written = lanes_for(x, merge.kind, -1), lanes_for(out, merge.kind, -1)
+    lanes = read if written >= read else 1
     merge, streaming = merge.taking(lanes), streams(out.nbytes, capabilities)
     share = lines_for(capabilities)
     wanted = capabilities.compute_units * share.groups
@@ -109,25 +137,14 @@ def strips_may_wait(vectors: int, capabilities: Capabilities) -> bool:
     return may and vectors >= _FEWEST * share.width
 
 
-def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
+def scan_in_strips(asked: Asked, lanes: int) -> None:
     """Running totals along the last axis, neighbours lying along the last but one.
 
     Each element is read and written once. `lanes` neighbours at most are loaded at a time. On an
     H200 four strips were at 0.73 of a copy's speed, 16 at 0.86, 128 at 0.93.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        The steps.
-    x, out : Storage
-        Arrays of it.
-    merge : Merge
-        What is done.
-    shift : int
-        As of `scanned`.
-    lanes : int
-        Neighbours that are loaded at a time.
     """
+    recipe, x, out, merge, shift = asked
     device, kind = x.device, merge.kind
     columns, length = prod(x.shape[:-1]), x.shape[-1]
     lanes = min(lanes, max(1, _STORED // kind.itemsize))
@@ -142,25 +159,14 @@ def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     recipe.launch(chained_strip_scan, groups * items, items, x, state, out, **constants)
 
 
-def scan_in_tiles(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
+def scan_in_tiles(asked: Asked) -> None:
     """Running totals along the last axis, by workgroups that wait for those before.
 
     Each element is read and written once. `lanes` neighbours are loaded at a time.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        The steps.
-    x, out : Storage
-        Arrays of it.
-    merge : Merge
-        What is done.
-    shift : int
-        As of `scanned`.
-    lanes : int
-        Neighbours that are loaded at a time.
     """
-    device, kind = x.device, merge.kind
+    recipe, x, out, merge, shift = asked
+    device, kind, lanes = x.device, merge.kind, asked.lanes
     share = lines_for(device.capabilities)
     width, room = share.group, device.capabilities.local_memory // share.group
     most = _most_strips(share.size, x.dtype.itemsize, kind.itemsize, lanes, room)
@@ -197,87 +203,10 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
 
     Parameters
     ----------
-    recipe : Recipe
-        The steps.
-    x, out : Storage
-        Arrays of it, not empty.
-    merge : Merge
-        What is done; `first` does not count.
-    shift : int
-        0, or 1 where ``out[..., 0]`` is the neutral element and the total of ``x[..., i]`` goes to
-        ``out[..., i + 1]``.
+    recipe, x, out, merge, shift
+        As of `Asked`.
     """
     SCANS.first(Asked(recipe, x, out, merge, shift))()
-
-
-class Asked(NamedTuple):
-    """What the ways of a scan are told: the arguments of `scanned`."""
-
-    recipe: Recipe
-    x: Any
-    out: Any
-    merge: Merge
-    shift: int
-
-    @property
-    def can(self) -> Capabilities:
-        """Of the device."""
-        return self.x.device.capabilities  # type: ignore[no-any-return]
-
-    @property
-    def lanes(self) -> int:
-        """Neighbours along the axis that are loaded at a time, both where and from where."""
-        return min(lanes_for(x, self.merge.kind, -1) for x in (self.x, self.out))
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        """Work-items along a row, and how many vectors each of them holds."""
-        return _tile(self.x.shape[-1], self.lanes, self.merge.kind, self.can)
-
-
-def _by_rows(asked: Asked) -> Iterator[Callable[[], None]]:
-    yield partial(_scan_rows, *asked, (asked.lanes, *asked.tile))
-
-
-def _fits_tile(asked: Asked) -> bool:
-    width, strips = asked.tile
-    return bool(asked.x.shape[-1] <= width * strips * asked.lanes)
-
-
-def _in_blocks(asked: Asked) -> Iterator[Callable[[], None]]:
-    x, out, kind = asked.x, asked.out, asked.merge.kind
-    read, written = lanes_for(x, kind, -1), lanes_for(out, kind, -1)
-    yield partial(scan_in_blocks, *asked, read if written >= read else 1)
-
-
-SCANS: Final = Ways[Asked, Callable[[], None]](
-    "scan",
-    Way(
-        "columns",
-        "scan_columns chained_strip_scan",
-        lambda x: iter((partial(_scan_columns, *x),)),
-        lambda x: lies_crosswise(x.x),
-    ),
-    Way(
-        "in blocks",
-        "chained_block_scan scan_rows",
-        _in_blocks,
-        lambda x: x.can.single_work_items and x.can.atomics64,
-    ),
-    Way("rows", "scan_by_workgroup", _by_rows, _fits_tile),
-    Way(
-        "in tiles",
-        "chained_scan",
-        lambda x: iter((partial(scan_in_tiles, *x, x.lanes),)),
-        lambda x: x.can.forward_progress and x.can.atomics64,
-    ),
-    Way(
-        "in sections",
-        "reduce_by_workgroup scan_by_workgroup",
-        lambda x: iter((partial(_scan_sections, *x, x.lanes, x.tile[1]),)),
-    ),
-)
-"""How running totals are made."""
 
 
 def _tile(length: int, lanes: int, kind: DType, capabilities: Capabilities) -> tuple[int, int]:
@@ -289,25 +218,23 @@ def _tile(length: int, lanes: int, kind: DType, capabilities: Capabilities) -> t
     return min(share.group, vectors // strips), strips
 
 
-def _scan_rows(
-    recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, tile: tuple[int, int, int]
-) -> None:
+def _scan_rows(asked: Asked) -> None:
     """A tile for each row, and as many rows for a workgroup as it has work-items for."""
-    lanes, width, strips = tile
+    recipe, x, out, merge, shift = asked
+    width, strips = asked.tile
     rows = prod(x.shape[:-1])
     tall = max(1, rows_for(x.device.capabilities).group // width)
-    held = Tile(merge.taking(lanes), width, strips)
+    held = Tile(merge.taking(asked.lanes), width, strips)
     cut = Sections(held.size, width, tall, one=True)
     constants = {"TILE": held, "CUT": cut, "SHIFT": shift}
     items = width * tall
     recipe.launch(scan_by_workgroup, -(-rows // tall) * items, items, x, None, out, **constants)
 
 
-def _scan_sections(
-    recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int, strips: int
-) -> None:
+def _scan_sections(asked: Asked) -> None:
     """Sums the sections, scans the sums, scans the sections."""
-    how, merge = cut(x, lanes), merge.taking(lanes)
+    recipe, x, out, merge, shift = asked
+    how, merge = cut(x, asked.lanes), merge.taking(asked.lanes)
     starts = None
     if how.sections > 1:
         totals = recipe.empty((*x.shape[:-1], how.sections), merge.kind)
@@ -315,13 +242,14 @@ def _scan_sections(
         starts = recipe.empty(totals.shape, merge.kind)
         scanned(recipe, totals, starts, merge, 0)
     items = prod(x.shape[:-1]) * how.sections * how.width
-    held = Tile(merge, how.width, strips)
+    held = Tile(merge, how.width, asked.tile[1])
     constants = {"TILE": held, "CUT": replace(how.constant, tall=1), "SHIFT": shift}
     recipe.launch(scan_by_workgroup, items, how.width, x, starts, out, **constants)
 
 
-def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
-    capabilities = x.device.capabilities
+def _scan_columns(asked: Asked) -> None:
+    recipe, x, out, merge, shift = asked
+    capabilities = asked.can
     cpu = capabilities.single_work_items
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     lanes = min(lanes_for(x, merge.kind, -2), lanes_for(out, merge.kind, -2))
@@ -332,7 +260,7 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     section = max(_shallowest(length), power_of_two(-(-length // wanted)))
     sections = -(-length // section)
     if sections > 1 and strips_may_wait(rows // lanes, capabilities):
-        scan_in_strips(recipe, x, out, merge, shift, lanes)
+        scan_in_strips(asked, lanes)
         return
     starts = None
     merge, items = merge.taking(lanes), strips * sections
@@ -365,3 +293,42 @@ def _crosswise(recipe: Recipe, x: Any, sections: int, kind: DType) -> Any:
     """A new array for a number per section, neighbours along the last axis but one as in `x`."""
     made = recipe.empty((sections, *x.shape[:-1]), kind)
     return made.viewed((*made.shape[1:], sections), (*made.strides[1:], made.strides[0]))
+
+
+def _fits_tile(asked: Asked) -> bool:
+    width, strips = asked.tile
+    return bool(asked.x.shape[-1] <= width * strips * asked.lanes)
+
+
+def _one(scan: Callable[[Asked], None]) -> Callable[[Asked], Iterator[Callable[[], None]]]:
+    return lambda asked: iter((partial(scan, asked),))
+
+
+SCANS: Final = Ways[Asked, Callable[[], None]](
+    "scan",
+    Way(
+        "columns",
+        "scan_columns chained_strip_scan",
+        _one(_scan_columns),
+        lambda x: lies_crosswise(x.x),
+    ),
+    Way(
+        "in blocks",
+        "chained_block_scan scan_rows",
+        _one(scan_in_blocks),
+        lambda x: x.can.single_work_items and x.can.atomics64,
+    ),
+    Way("rows", "scan_by_workgroup", _one(_scan_rows), _fits_tile),
+    Way(
+        "in tiles",
+        "chained_scan",
+        _one(scan_in_tiles),
+        lambda x: x.can.forward_progress and x.can.atomics64,
+    ),
+    Way(
+        "in sections",
+        "reduce_by_workgroup scan_by_workgroup",
+        _one(_scan_sections),
+    ),
+)
+"""How running totals are made."""

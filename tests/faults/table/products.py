@@ -107,7 +107,7 @@ UNITS: Final = (
     ),
     fault(
         "the multiplying warpgroup does not fence what another copied",
-        WARPS + "_multiplying",
+        WARPS + "_consume",
         'code.emit(s.Instruction("proxy.fence", (), (), (), code.loc))',
         "pass",
         "products_by_a_warpgroup_and_one_that_copies",
@@ -115,7 +115,7 @@ UNITS: Final = (
     ),
     fault(
         "slots are freed a round early, and the first one never",
-        WARPS + "_multiplying",
+        WARPS + "_consume",
         'ring.arrive(code, "mbarrier.arrive", ring.freed, after, 1)',
         'ring.arrive(code, "mbarrier.arrive", ring.freed, after, 0)',
         "products_by_a_warpgroup_and_a_copy_engine",
@@ -123,7 +123,7 @@ UNITS: Final = (
     ),
     fault(
         "the product before is not waited for",
-        WARPS + "_multiplying",
+        WARPS + "_consume",
         'code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))',
         "pass",
         "products_by_a_warpgroup_and_a_copy_engine",
@@ -147,7 +147,7 @@ UNITS: Final = (
     ),
     fault(
         "a slot counts as filled before its copies have ended",
-        WARPS + "_copying",
+        WARPS + "_produce",
         'ring.arrive(code, "mbarrier.arrive.copied", ring.filled, turn, 0)',
         'ring.arrive(code, "mbarrier.arrive", ring.filled, turn, 0)',
         "products_by_a_warpgroup_and_one_that_copies",
@@ -155,7 +155,7 @@ UNITS: Final = (
     ),
     fault(
         "a slot is asked for before it is free",
-        WARPS + "_asking",
+        WARPS + "_produce_by_tma",
         "ring.wait(code, ring.freed, turn, 1)",
         "pass",
         "products_by_a_warpgroup_and_a_copy_engine",
@@ -219,7 +219,7 @@ UNITS: Final = (
     ),
     fault(
         "a slot counts as filled when half of the copies were asked for",
-        WARPS + "cut_loop",
+        WARPS + "specialise",
         "1 if pieces.tensor_copies else 2 * copiers",
         "1 if pieces.tensor_copies else copiers",
         "products_by_a_warpgroup_and_one_that_copies",
@@ -227,7 +227,7 @@ UNITS: Final = (
     ),
     fault(
         "TMA is expected to bring half of the bytes",
-        WARPS + "_asking",
+        WARPS + "_produce_by_tma",
         "(code.index(size),)",
         "(code.index(size // 2),)",
         "products_by_a_warpgroup_and_a_copy_engine",
@@ -236,7 +236,7 @@ UNITS: Final = (
     ),
     fault(
         "the last slot of a tile stays taken",
-        WARPS + "_multiplying",
+        WARPS + "_consume",
         "if pieces.around is not None: free(end)",
         "pass",
         "products_in_turn_by_a_warpgroup",

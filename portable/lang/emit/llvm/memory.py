@@ -13,7 +13,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Turns, ValueType, Vector, chunk_bytes, lanes_of, scalar_of
 
-__all__ = ["Addresses", "Apart", "bytes_of", "element_type", "unit_axis"]
+__all__ = ["Addresses", "AliasScopes", "bytes_of", "element_type", "unit_axis"]
 
 # Where elements lie, and what LLVM is told of which accesses can meet.
 
@@ -137,8 +137,8 @@ def _literal(x: str) -> bool:
     return x.lstrip("-").isdigit()
 
 
-class Apart:
-    """What tells LLVM that accesses of different arrays do not meet, and which rounds are apart.
+class AliasScopes:
+    """Metadata by which LLVM knows accesses that never alias, and rounds that are independent.
 
     Attributes
     ----------
@@ -202,10 +202,10 @@ class Memory:
         Whether a store passed by the caches; such are ordered by a fence alone.
     """
 
-    def __init__(self, expressions: Expressions, apart: Apart) -> None:
+    def __init__(self, expressions: Expressions, apart: AliasScopes) -> None:
         self._expressions = expressions
         self._builder = expressions.builder
-        self._apart = apart
+        self._aliasing = apart
         self.addresses = Addresses(expressions)
         self.streamed = False
 
@@ -242,7 +242,7 @@ class Memory:
 
     def _load(self, typed: str, array: Array, pointer: str) -> str:
         return self._builder.op(
-            f"load {typed}, ptr {pointer}, align {_alignment(array)}{self._apart.text(array)}"
+            f"load {typed}, ptr {pointer}, align {_alignment(array)}{self._aliasing.text(array)}"
         )
 
     def _whole(self, array: Array, offset: str, kind: Vector) -> str:
@@ -299,7 +299,7 @@ class Memory:
     def _store(self, typed: str, value: str, array: Array, pointer: str) -> None:
         self._builder.do(
             f"store {typed} {value}, ptr {pointer}, align {_alignment(array)}"
-            f"{self._apart.text(array)}"
+            f"{self._aliasing.text(array)}"
         )
 
     def to_memory(self, array: Array, value: str, kind: ValueType) -> str:
@@ -329,7 +329,7 @@ class Memory:
         rest = builder.op(f"and i64 {location}, {_LINE - 1}")
         builder.branch(builder.op(f"icmp eq i64 {rest}, 0"), past, plain)
         builder.start(past)
-        hint, apart = builder.metadata.node("i32 1"), self._apart.text(array)
+        hint, apart = builder.metadata.node("i32 1"), self._aliasing.text(array)
         builder.do(
             f"store {typed} {value}, ptr {pointer}, align {_LINE}, !nontemporal {hint}{apart}"
         )
@@ -366,7 +366,7 @@ class Memory:
         at = f"align {_alignment(x.source)} "
         loaded = builder.op(
             f"call {typed} @llvm.{name}(ptr {at}{source}, {mask} {inside}, "
-            f"{typed} zeroinitializer){self._apart.text(x.source)}"
+            f"{typed} zeroinitializer){self._aliasing.text(x.source)}"
         )
         if x.target.space != "global":
             self._store(typed, loaded, x.target, target)
@@ -375,7 +375,7 @@ class Memory:
         at = f"align {_alignment(x.target)} "
         builder.do(
             f"call void @llvm.{name}({typed} {loaded}, ptr {at}{target}, {mask} {inside})"
-            f"{self._apart.text(x.target)}"
+            f"{self._aliasing.text(x.target)}"
         )
 
     # -- vectors ----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from portable.errors import UnsupportedError
 from portable.lang.emit.llvm.atomics import Atomics, delay
 from portable.lang.emit.llvm.builder import Context, value_type
 from portable.lang.emit.llvm.expressions import Expressions, converted
-from portable.lang.emit.llvm.memory import Apart, Memory
+from portable.lang.emit.llvm.memory import AliasScopes, Memory
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import all_statements
@@ -108,8 +108,8 @@ class Statements:
         self._context = context
         self._builder = context.builder
         self.expressions = Expressions(context)
-        self._apart = Apart(context)
-        self.memory = Memory(self.expressions, self._apart)
+        self._aliasing = AliasScopes(context)
+        self.memory = Memory(self.expressions, self._aliasing)
         self._atomics = Atomics(self.expressions, self.memory)
         self._loops: list[_Loop] = []
         self._closed: list[int] = []
@@ -313,11 +313,11 @@ class Statements:
         last = self._builder.labels("item")[0]
         around, self._end = self._end, last
         loops, self._loops = self._loops, []
-        self._apart.group = group = self._builder.metadata.group()
-        self._apart.shared = self._shared(x)
+        self._aliasing.group = group = self._builder.metadata.group()
+        self._aliasing.shared = self._shared(x)
         if self.block(x.body):
             self._builder.jump(last)
-        self._apart.group, self._apart.shared = "", frozenset()
+        self._aliasing.group, self._aliasing.shared = "", frozenset()
         self._loops, self._end, places.local = loops, around, None
         self._builder.start(last)
         apart = self._builder.metadata.node('!"llvm.loop.parallel_accesses"', group)

@@ -11,6 +11,7 @@ from portable.lang import words
 from portable.lang.frontend import memory
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_type, as_value
+from portable.lang.frontend.handlers.places import lacks_shuffles
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.structs import is_callable
 from portable.lang.frontend.values import (
@@ -48,10 +49,41 @@ def _emit(builder: Builder, word: str, x: Any, argument: Any = None) -> Any:
         builder.fail(f"kl.{word} takes {wanted}, not {describe(value)}")
     if op in ("reduce_and", "reduce_or", "reduce_xor") and value.dtype.is_float:
         builder.fail(f"kl.{word} takes integers, not {describe(value)}")
-    index = None if argument is None else as_type(builder, argument, int32).expr
+    index = None if argument is None else as_type(builder, argument, int32)
+    if lacks_shuffles(builder):
+        return _by_local_memory(builder, op, value, index)
     var = builder.bind(op, value.type)
-    builder.emit(s.SubGroup(var, op, value.expr, index, builder.location))
+    taken = None if index is None else index.expr
+    builder.emit(s.SubGroup(var, op, value.expr, taken, builder.location))
     return Value(var)
+
+
+def _by_local_memory(builder: Builder, op: str, value: Value, index: Value | None) -> Any:
+    """The same without shuffles, where all work-items of the workgroup get to it."""
+    from portable.lang.library import collectives
+
+    if prod(builder.workgroup) == 1:
+        return value
+    width = builder.capabilities.sub_group_size
+    who = _group(builder, value)
+    if op in _SHUFFLES:
+        source = {
+            "shuffle_xor": collectives.across,
+            "shuffle_up": collectives.below,
+            "shuffle_down": collectives.above,
+        }.get(op, collectives.numbered)
+        return builder.inline(collectives.moved, [source, value, index, width, *who], {})
+    merge = {
+        "min": words.minimum,
+        "max": words.maximum,
+        "and": collectives.both,
+        "all": collectives.both,
+        "or": collectives.either,
+        "any": collectives.either,
+        "xor": collectives.one_of,
+    }.get(op.removeprefix("reduce_"), words.add)
+    upto = op == "scan_add"
+    return builder.inline(collectives.combined, [merge, value, upto, width, *who], {})
 
 
 @handles(
@@ -220,6 +252,8 @@ def _group(builder: Builder, x: Any, span: int = 0) -> tuple[Struct, View | Stru
     from portable.lang.library.collectives import Workgroup
 
     size, width = prod(builder.workgroup), builder.capabilities.sub_group_size
+    if lacks_shuffles(builder):
+        width = 1
     plan = Workgroup(size, span or size, width, builder.scratch_used)
     scratch = None
     if plan.room:

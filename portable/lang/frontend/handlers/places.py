@@ -6,6 +6,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from portable.backend.faults import Fault
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value
@@ -88,16 +89,28 @@ def _num_sub_groups(builder: Builder) -> int:
 
 
 @handles("sub_group_id")
-def _sub_group_id(builder: Builder) -> Value:
+def _sub_group_id(builder: Builder) -> Any:
+    if lacks_shuffles(builder):
+        return binary(builder, "floordiv", linear_id(builder), builder.capabilities.sub_group_size)
     node = e.WorkItem("sub_group_id", 0, builder.index_type)
     return _bounded(builder, "sub_group_id", node, _sub_groups(builder) - 1)
 
 
 @handles("sub_group_local_id")
-def _sub_group_local_id(builder: Builder) -> Value:
+def _sub_group_local_id(builder: Builder) -> Any:
+    if lacks_shuffles(builder):
+        return binary(builder, "mod", linear_id(builder), builder.capabilities.sub_group_size)
     node = e.WorkItem("sub_group_local_id", 0, builder.index_type)
     high = builder.capabilities.sub_group_size - 1
     return _bounded(builder, "sub_group_local_id", node, high)
+
+
+def lacks_shuffles(builder: Builder) -> bool:
+    """Whether sub-groups go by local memory: an adjoint is made, whose shuffles would lose lanes.
+
+    The program is then compiled without sub-groups.
+    """
+    return builder.options.whole_reductions and Fault.LOST_LANES in builder.capabilities.faults
 
 
 @handles("workgroup_uniform")

@@ -5,6 +5,8 @@ The errors are relative ones of the whole function in exact arithmetic with thes
 
 from typing import Final
 
+__all__ = ["Coefficients"]
+
 Coefficients = tuple[float, ...]
 
 LN2_32: Final[Coefficients] = (
@@ -192,13 +194,22 @@ LOG_64: Final[Coefficients] = (
 )
 """log((1 + s) / (1 - s)) = 2 * s + s ** 3 * P(s ** 2); error 1.4e-18."""
 
-LOG_SHORT_64: Final[Coefficients] = (
-    0.6666666564863842,
-    0.40000334536077736,
-    0.2853734687555774,
-    0.23581473841435888,
+LOG2_64: Final[Coefficients] = (
+    1.4426950408687056,
+    -0.7213475208686655,
+    0.48089836139563646,
+    -0.36067367483655904,
+    0.2885372934650217,
+    -0.24045316524183646,
+    0.20617535941985357,
+    -0.18030060874716644,
+    0.15876980767925233,
+    -0.14315638639329048,
+    0.14474835080351284,
+    -0.14283960275305818,
+    0.07737083514281987,
 )
-"""log((1 + s) / (1 - s)) = 2 * s + s ** 3 * P(s ** 2); error 4.8e-12."""
+"""log2(1 + x) = x * P(x); error 1.6e-11."""
 
 LOG_TAIL_64: Final[Coefficients] = (
     0.4,

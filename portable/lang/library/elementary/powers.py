@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from portable.dtypes import float32, float64, int32, int64
 from portable.lang import words as kl
@@ -46,6 +46,18 @@ def horner(x: Any, coefficients: Any) -> Any:
     for i in kl.static_range(len(coefficients) - 1):
         value = kl.fma(x, value, coefficients[len(coefficients) - 2 - i])
     return value
+
+
+@function
+def in_pairs(x: Any, coefficients: Any) -> Any:
+    """As `horner`, of 6 or 7 coefficients, in half as many steps (G. Estrin, 1960)."""
+    square = x * x
+    first = kl.fma(x, coefficients[1], coefficients[0])
+    middle = kl.fma(x, coefficients[3], coefficients[2])
+    last = kl.fma(x, coefficients[5], coefficients[4])
+    if len(coefficients) == 7:
+        last = kl.fma(square, coefficients[6], last)
+    return kl.fma(square * square, last, kl.fma(square, middle, first))
 
 
 # -- powers of two ------------------------------------------------------------------------------
@@ -371,10 +383,10 @@ def log1p(x: Any) -> Any:
 
 # Powers: ``2 ** (y * log2(x))`` with the logarithm to more digits than the result has.
 #
-# Single precision is worked out in double precision. In double precision the logarithm is a sum
-# of two numbers, by T. J. Dekker's products and sums (1971), good for 65 bits. Zeros and
-# infinities have infinite logarithms and come out right by themselves; the rest of C99's special
-# cases (Annex F) are chosen at the end.
+# In single precision the logarithm is a polynomial in double precision, but for its highest powers;
+# in double precision it is a sum of two numbers, by T. J. Dekker's products and sums (1971), good
+# for 65 bits. Zeros and infinities have infinite logarithms and come out right by themselves; the
+# rest of C99's special cases (Annex F) are chosen at the end.
 
 
 @function
@@ -382,34 +394,42 @@ def pow(x: Any, y: Any) -> Any:
     """`x` to the power of `y`."""
     size = kl.abs(x)
     value = _magnitude32(size, y) if x.dtype == float32 else _magnitude64(size, y)
-    whole = kl.rint(y) == y
-    odd = whole & (kl.rint(0.5 * y) != 0.5 * y)
-    value = kl.where(odd, kl.copysign(value, x), value)
-    value = kl.where((x < 0) & ~whole & (size != math.inf), math.nan, value)
-    one = (x == 1) | (y == 0) | ((x == -1) & (kl.abs(y) == math.inf))
-    return kl.where(one, 1.0, value)
+    below = bits(x) < 0
+    if some(below):
+        whole = kl.rint(y) == y
+        odd = whole & (kl.rint(0.5 * y) != 0.5 * y)
+        value = kl.where(odd, kl.copysign(value, x), value)
+        value = kl.where((x < 0) & ~whole & (size != math.inf), math.nan, value)
+        value = kl.where((x == -1) & (kl.abs(y) == math.inf), 1.0, value)
+    return kl.where((x == 1) | (y == 0), 1.0, value)
 
 
-@function
-def _endless(size: Any, logarithm: Any) -> Any:
-    """The logarithm, also of 0 and infinity; NaN of NaN."""
-    inside = kl.where(size == math.inf, math.inf, kl.where(size == size, logarithm, size))
-    return kl.where(size == 0, -math.inf, inside)
+_LOG2_LOW: Final = c.LOG2_64[:6]
+_LOG2_HIGH: Final = c.LOG2_64[6:]
 
 
 @function
 def _magnitude32(size: Any, y: Any) -> Any:
-    wide = kl.cast(size, float64)
-    m, n = split(wide)
-    f = m - 1
-    s = f / (2 + f)
-    z = s * s
-    ln = kl.fma(s * z, horner(z, c.LOG_SHORT_64), 2 * s)
-    logarithm = kl.fma(ln, c.LOG2_E_64[0], whole_number(n))
-    power = held(kl.cast(y, float64) * _endless(wide, logarithm), -200.0, 200.0)
-    k, n = nearest(power)
-    r = kl.cast((power - k) * c.LN2_64[0], float32)
-    return scaled(1 + expm1_near_0(r), kl.cast(n, int32))
+    """In few steps that wait for each other: these, not operations, are what it takes."""
+    normal, less = size, kl.where(size < 2.0**-126, 64, 0)
+    if some(size < 2.0**-126):
+        normal = kl.where(size < 2.0**-126, size * 2.0**64, size)
+    b = bits(normal)
+    n = (b - 0x3F3504F3) >> 23
+    f = from_bits(b - (n << 23)) - 1
+    twos = kl.where(size < math.inf, whole_number(n - less), size)
+    twos = kl.where(size == 0, -math.inf, twos)
+    high = kl.cast(in_pairs(f, _LOG2_HIGH), float64)
+    wide = kl.cast(f, float64)
+    square = wide * wide
+    ratio = kl.fma(square * square * square, high, in_pairs(wide, _LOG2_LOW))
+    power = kl.cast(y, float64) * kl.fma(wide, ratio, kl.cast(twos, float64))
+    k, whole = nearest(power)
+    r = kl.cast(kl.fma(-k, c.LN2_64[0], power * c.LN2_64[0]), float32)
+    n = kl.cast(whole, int32)
+    half = power_of_two(n >> 1)
+    value = kl.fma(expm1_near_0(r), half, half) * power_of_two(n - (n >> 1))
+    return kl.where(power > 200, math.inf, kl.where(power < -200, 0.0, value))
 
 
 @function
@@ -443,4 +463,5 @@ def _logarithm(x: Any) -> Any:
     binary, binary_low = product(ln, c.LOG2_E_64[0])
     binary_low = binary_low + kl.fma(ln, c.LOG2_E_64[1], ln_low * c.LOG2_E_64[0])
     high, low = quick_sum(whole_number(n), binary)
-    return _endless(x, high), low + binary_low
+    high = kl.where(x < math.inf, high, x)  # of infinity and NaN too
+    return kl.where(x == 0, -math.inf, high), low + binary_low

@@ -1,4 +1,4 @@
-"""Asks memory for what the next round of a loop copies, while this one multiplies.
+"""Prefetches what the next round of a pipeline copies, while this one multiplies.
 
 A processor's own prefetching begins anew with every row of a tile; with this, products of two cores
 of a Xeon took 0.96 of the time. The lines are shared out over the micro-tiles of a multiplication,
@@ -47,8 +47,8 @@ def _in_lines(region: Region) -> bool:
     return array.space == "global" and not region.joined and len(unit) == 1
 
 
-def fetch_ahead(code: Code, regions: list[Region], turn: e.Expression, turns: int) -> None:
-    """Asks for one turn's share of the lines of regions.
+def prefetch(code: Code, regions: list[Region], turn: e.Expression, turns: int) -> None:
+    """Prefetches one turn's share of the cache lines of regions.
 
     Parameters
     ----------
