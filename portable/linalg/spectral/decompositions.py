@@ -35,16 +35,12 @@ _FEW_OF_MANY: Final = 96
 _BANDED: Final = 1500
 """Rows from which on eigenvalues alone take less time by way of a band, where work-items are many.
 
-Processors take as long either way, and much longer where cores that wait for each other are shared.
+Where they are alone, what is led back by narrow blocks takes longer than all of it in stages.
 """
 
 _BANDED_VECTORS: Final = 3500
 _BANDED_EIGENVECTORS: Final = 6000
 """The same with vectors, singular and of symmetric matrices."""
-
-_BANDED_ALONE: Final = range(300, 1000)
-"""Columns for which processors take less time so, with vectors: more are led back by products of
-too many zeros."""
 
 _TALL: Final = 8
 """How many times as tall as wide a matrix may be for rotations."""
@@ -347,14 +343,13 @@ class Asked(NamedTuple):
     def banded(self) -> bool:
         """Whether matrices are real, and large enough to go by way of a band."""
         kind, can = dtype(self.a.dtype).register, self.device.capabilities
-        n, alone = int(min(self.a.shape[1:])), can.single_work_items
-        if kind.is_complex:
+        n = int(min(self.a.shape[1:]))
+        if kind.is_complex or can.single_work_items:
             return False
         if self.results[1] is None:
-            return n >= _BANDED and not alone
+            return n >= _BANDED
         many = _BANDED_VECTORS if len(self.results) == 3 else _BANDED_EIGENVECTORS
-        suits = n in _BANDED_ALONE if alone else n >= many
-        return suits and bool(banded_choices(kind, n, can))
+        return n >= many and bool(banded_choices(kind, n, can))
 
 
 def _rotated(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
