@@ -6,32 +6,12 @@ from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, Final
 
-NUMERICS: Final = frozenset(
-    {
-        "allclose",
-        "bincount",
-        "convolve",
-        "corrcoef",
-        "cov",
-        "digitize",
-        "einsum",
-        "gradient",
-        "histogram",
-        "interp",
-        "isclose",
-        "logspace",
-        "lstsq",
-        "median",
-        "norm",
-        "pad",
-        "percentile",
-        "quantile",
-        "reduce_by_key",
-        "segmented_reduce",
-        "trapezoid",
-        "unique_rows",
-    }
-)
+_NUMERICS: Final = """
+allclose bincount convolve corrcoef cov digitize einsum gradient histogram interp isclose
+logspace lstsq median norm pad percentile quantile reduce_by_key segmented_reduce trapezoid
+unique_rows
+"""
+NUMERICS: Final = frozenset(_NUMERICS.split())
 """What `portable.numerics` has, which is above this module."""
 
 _STANDARD: Final = {

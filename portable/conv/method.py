@@ -17,7 +17,7 @@ from portable.lang.launch.enqueued import enqueue
 from portable.linalg.products.kernels import keep, relu
 from portable.tune.space import Parameters
 
-Split = Literal[False, "first", "exact"]
+Split = Literal[False, "first", "exact", "given"]
 
 _LEAST: Final = 2**28
 _MOST: Final = 2**30
@@ -81,7 +81,7 @@ class Method(ABC):
         Of images and results.
     choice : mapping, optional
         What to use instead of the table of tuned parameters.
-    split : False, "first" or "exact"
+    split : False, "first", "exact" or "given"
         Whether matrix units multiply single precision, as of `Tiling`.
     """
 

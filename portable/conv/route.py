@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import prod
 from typing import Any, Final, NamedTuple, cast
 
 from portable.backend import Capabilities, Device
+from portable.conv.costs import (
+    direct_cost,
+    parted_costs_less,
+    parted_winograd_cost,
+    winograd_cost,
+)
 from portable.conv.direct.boxes import Boxes, boxes, by_matrix_units
 from portable.conv.direct.depthwise import Depthwise, is_depthwise
 from portable.conv.direct.direct import Gathered
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.lanes import Lanes
-from portable.conv.direct.product import MergedProduct, Product, is_product, merges
+from portable.conv.direct.parted import parted
+from portable.conv.direct.product import Product, is_product
 from portable.conv.direct.windows import Windows, goes_by_windows
 from portable.conv.geometry import Geometry, Layout, suits_winograd
 from portable.conv.method import Method, Split
@@ -22,43 +28,13 @@ from portable.conv.settings import Algorithm, Precision
 from portable.conv.tuning import best_known
 from portable.conv.vendor import Vendor
 from portable.conv.winograd.blocks import WinogradBlocks
+from portable.conv.winograd.parted import PartedWinograd
 from portable.conv.winograd.winograd import Winograd
 from portable.dtypes import DType, float32
 from portable.errors import DTypeError, UnsupportedError
 from portable.tune.space import Parameters
 from portable.tune.table import state
 from portable.tune.ways import Way, Ways
-
-
-class _Costs(NamedTuple):
-    """What the model counts, in multiplications and additions of a product.
-
-    Attributes
-    ----------
-    word : float
-        As long as an element of a transformed tile takes to be written and read.
-    made : float
-        As long as it takes to be made, for each element of a tile.
-    filter : float
-        As long as an element of a transformed filter takes to be read.
-    gathered : float
-        As long as an operation takes in a product whose operand is gathered from images.
-    lanes : int
-        Tiles of which blocks are multiples.
-    """
-
-    word: float
-    made: float
-    filter: float
-    gathered: float
-    lanes: int
-
-
-_DEDICATED: Final = _Costs(120.0, 0.0, 60.0, 2.7, 1)
-"""Where local memory is storage of its own; measured on an H200."""
-
-_CACHED: Final = _Costs(0.0, 1.8, 20.0, 1.35, 16)
-"""Where it is cached memory; measured on two cores with vectors of 64 bytes."""
 
 _TILES: Final = (2, 3, 4)
 """Results of Winograd's tiles along a dimension, whose errors of unit-normal numbers are within 4
@@ -78,6 +54,7 @@ def chosen(
     kind: DType,
     weights: bool = False,
     layout: Layout = "NCHW",
+    usual: bool = False,
 ) -> Algorithm:
     """The algorithm itself; for "auto" the table's, or where it has none that of a model.
 
@@ -94,6 +71,8 @@ def chosen(
     weights : bool
         Whether its gradient by filters is wanted.
     layout : {"NCHW", "NHWC"}
+    usual : bool
+        Whether numbers may be multiplied in parts.
 
     Raises
     ------
@@ -107,7 +86,7 @@ def chosen(
         by_windows = layout == "NCHW" and not weights and goes_by_windows(shape, written=True)
         if by_windows and not capabilities.single_work_items:
             return "direct"
-        return _best(capabilities, shape, kind)
+        return _best(capabilities, shape, kind, usual)
     if algorithm.startswith("winograd") and not suits_winograd(shape, int(algorithm[-1])):
         window = shape.window
         raise UnsupportedError(
@@ -120,7 +99,7 @@ def chosen(
     return algorithm
 
 
-def _best(capabilities: Capabilities, shape: Geometry, kind: DType) -> Algorithm:
+def _best(capabilities: Capabilities, shape: Geometry, kind: DType, usual: bool) -> Algorithm:
     """Half precision goes direct, since matrix units gain more than fewer products do.
 
     So do few channels a group, which are bound by memory.
@@ -128,28 +107,14 @@ def _best(capabilities: Capabilities, shape: Geometry, kind: DType) -> Algorithm
     few = has_few_channels(shape, not capabilities.single_work_items)
     if kind.itemsize == 2 or few or not suits_winograd(shape):
         return "direct"
-    by = _DEDICATED if capabilities.local_memory_dedicated else _CACHED
-    costs: dict[Algorithm, float] = {"direct": _direct_cost(shape, by)}
+    costs: dict[Algorithm, float] = {"direct": direct_cost(capabilities, shape, kind, usual)}
     most = max(_TILES) if shape.window.taps == (3, 3) else _MOST_WIDE
     for results in (n for n in _TILES if n <= most and suits_winograd(shape, n)):
-        costs[cast(Algorithm, f"winograd{results}")] = _winograd_cost(shape, results, by)
+        cost = winograd_cost(capabilities, shape, results)
+        if usual:
+            cost = min(cost, parted_winograd_cost(capabilities, shape, kind, results))
+        costs[cast(Algorithm, f"winograd{results}")] = cost
     return min(costs, key=costs.__getitem__)
-
-
-def _direct_cost(shape: Geometry, by: _Costs) -> float:
-    places = shape.images * prod(shape.result)
-    return by.gathered * 2.0 * shape.depth * shape.filters * places
-
-
-def _winograd_cost(shape: Geometry, results: int, by: _Costs) -> float:
-    """Of products, of transformed tiles and results, and of reading transformed filters."""
-    height, width = shape.result
-    tiles = shape.images * -(-height // results) * -(-width // results)
-    tiles = -(-tiles // by.lanes) * by.lanes
-    filters = float(shape.channels // shape.groups * shape.filters)
-    elements = (results + shape.window.taps[0] - 1) ** 2
-    words = (by.word + by.made * elements) * tiles * (shape.channels + shape.filters)
-    return elements * (2 * tiles * filters + words + by.filter * filters)
 
 
 _FEW_FILTERS: Final = 64
@@ -242,9 +207,10 @@ def route(
     """
     if precision == "tf32" and kind is not float32:
         raise DTypeError(f'precision="tf32" is for float32, not {kind.name}')
-    algorithm = chosen(asked, device.capabilities, shape, kind, weights, layout)
-    split = _split_of(shape, precision)
-    return Route(algorithm, method_of(device, shape, kind, layout, algorithm, split=split))
+    split, usual = _split_of(shape, precision), precision == "usual" and not weights
+    algorithm = chosen(asked, device.capabilities, shape, kind, weights, layout, usual)
+    method = method_of(device, shape, kind, layout, algorithm, split=split, usual=usual)
+    return Route(algorithm, method)
 
 
 def _split_of(shape: Geometry, precision: Precision) -> Split:
@@ -266,6 +232,7 @@ def method_of(
     algorithm: Algorithm,
     choice: Parameters | None = None,
     split: Split = False,
+    usual: bool = False,
 ) -> Method:
     """The method of an algorithm.
 
@@ -275,8 +242,10 @@ def method_of(
         As of `Method`.
     algorithm : str
         Any but "auto".
+    usual : bool
+        Whether numbers may be multiplied in parts wherever it pays.
     """
-    return CONVOLUTIONS.first(Asked(device, shape, kind, layout, algorithm, choice, split))
+    return CONVOLUTIONS.first(Asked(device, shape, kind, layout, algorithm, choice, split, usual))
 
 
 class Asked(NamedTuple):
@@ -289,6 +258,7 @@ class Asked(NamedTuple):
     algorithm: Algorithm
     choice: Parameters | None
     split: Split
+    usual: bool
 
     @property
     def alone(self) -> bool:
@@ -323,6 +293,12 @@ def _thin(x: Asked) -> Iterator[Boxes]:
         yield from (tiles for tiles in _in_boxes(x) if not tiles.rows)
 
 
+def _in_parts(x: Asked) -> Iterator[Boxes]:
+    method = parted(x.device, x.shape, x.kind, x.layout)
+    if method:
+        yield method
+
+
 def _in_boxes(x: Asked) -> Iterator[Boxes]:
     tiles = boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split)
     if tiles:
@@ -330,13 +306,14 @@ def _in_boxes(x: Asked) -> Iterator[Boxes]:
 
 
 def _by_winograd(x: Asked) -> Iterator[Method]:
-    winograd = WinogradBlocks if x.alone and x.layout == "NCHW" else Winograd
-    yield winograd(*x[:4], x.choice, results=int(x.algorithm[-1]))
-
-
-def _as_products(x: Asked) -> Iterator[Method]:
-    method = MergedProduct if merges(x.device, x.shape, x.layout) else Product
-    yield method(*x[:4], x.choice, x.split)
+    results = int(x.algorithm[-1])
+    if x.alone and x.layout == "NCHW":
+        yield WinogradBlocks(*x[:4], x.choice, results=results)
+        return
+    can = x.device.capabilities
+    if x.usual and x.choice is None and parted_costs_less(can, x.shape, x.kind, results):
+        yield PartedWinograd(*x[:4], results=results)
+    yield Winograd(*x[:4], x.choice, results=results)
 
 
 def _one(method: type[Method]) -> Callable[[Asked], Iterator[Method]]:
@@ -349,9 +326,15 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
     Way(
         "winograd",
         "pack_filters convolve_blocks transform_filters transform_images multiply_many "
-        "transform_results",
+        "part_filters gemm_tiles transform_results",
         _by_winograd,
         lambda x: x.algorithm.startswith("winograd"),
+    ),
+    Way(
+        "parts of numbers",
+        "part_pixels arrange_filters part_filters multiply_boxes add_parts",
+        _in_parts,
+        lambda x: x.usual and x.choice is None,
     ),
     Way(
         "channels of a filter each",
@@ -366,7 +349,7 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         _thin,
         lambda x: x.flat and x.layout == "NHWC" and x.shape.filters <= _FEW_FILTERS,
     ),
-    Way("product", "", _as_products, lambda x: x.flat),
+    Way("product", "", _one(Product), lambda x: x.flat),
     Way(
         "lanes of pixels",
         "pack_lane_filters convolve_rows",

@@ -37,6 +37,28 @@ _USUAL_ALONE: Final = {"BM": 48, "BN": 32, "BK": 64, "STAGES": 1, "RUN": 1, "UNI
 """What an entry has that is found by images with channels first, for those with channels last."""
 
 
+_PARTED: Final[tuple[Parameters, ...]] = tuple(
+    {
+        "BM": rows,
+        "BN": columns,
+        "BK": 64,
+        "STAGES": stages,
+        "WORKGROUP": items,
+        "RESIDENT": resident,
+        "UNITS": True,
+        "SPECIALISED": True,
+        "C": 0,
+    }
+    for rows, columns, stages, items, resident in (
+        (128, 128, 3, 384, 1),
+        (128, 64, 4, 384, 1),
+        (64, 128, 4, 288, 0),
+        (64, 64, 3, 160, 0),
+    )
+)
+"""Tiles whose sums work-items hold twice, those of a step beside those of all."""
+
+
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     if choice["ALGORITHM"] == "direct":
         unused = all(choice[name] == value for name, value in _UNUSED.items())
@@ -121,10 +143,15 @@ def accurate(choice: Parameters, shape: Geometry, capabilities: Capabilities) ->
     F(4 x 4) had 1.7 to 2.6 times their error on an H200, of more than 512 channels or beside sums
     of few results, which are cut into parts, up to 6 times; exactly added 0.5 to 1.2 times.
     """
+    return exact(choice) if adds_exactly(capabilities, shape) else choice
+
+
+def adds_exactly(capabilities: Capabilities, shape: Geometry) -> bool:
+    """Whether matrix units are to add no more than a few products up (`accurate`)."""
     results = shape.images * prod(shape.result) * shape.filters
     few = results < capabilities.compute_units * _RESULTS
     deep = shape.channels // shape.groups > _MOST_INEXACT
-    return exact(choice) if few or deep or shape.window.taps != (3, 3) else choice
+    return few or deep or shape.window.taps != (3, 3)
 
 
 def best_known(
@@ -227,6 +254,22 @@ def direct_choices(
         direct = [c for c in words if c["SPECIALISED"]]
     more = _of_products(dtype, capabilities, split)
     return tuple(x for listed in (direct, more) for x in _ranked(listed, size, dtype, capabilities))
+
+
+@lru_cache(maxsize=1024)
+def parted_choices(
+    capabilities: Capabilities, size: tuple[int, int, int], table: Any
+) -> tuple[Parameters, ...]:
+    """Choices of tiles for parts of single precision, the best first.
+
+    Parameters
+    ----------
+    capabilities, table
+        As of `winograd_choices`.
+    size : (int, int, int)
+        Rows and columns of the matrices, and how many there are.
+    """
+    return tuple(_ranked(list(_PARTED), size, float16, capabilities))
 
 
 @lru_cache(maxsize=1024)

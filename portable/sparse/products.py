@@ -82,7 +82,8 @@ def csr_rows_by_vector(a: Rows, x: kl.Array, out: kl.Array, *, ACC: Any, LANES: 
 
 @function
 def sum_of_lanes(total: kl.Scalar, LANES: int) -> Any:
-    """The sum of what `LANES` neighbouring work-items have."""
+    """The sum of what `LANES` neighbouring work-items of a sub-group have."""
+    kl.static_assert(kl.sub_group_size() >= LANES, "a sub-group has so many lanes")
     for step in kl.static_range(5):
         if 1 << step < LANES:
             total = total + kl.sub_group_shuffle_xor(total, 1 << step)

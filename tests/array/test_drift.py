@@ -28,6 +28,7 @@ from portable.primitives.scans.lookback_kernels import (
     Strip,
     chained_strip_scan,
 )
+from tests.support.devices import of_today
 
 ROUND = 1 << 22
 FEW = 1 << 17
@@ -247,7 +248,7 @@ def test_running_totals_of_structs(device: Device, inclusive: bool) -> None:
         check_running_totals(found, given, 0)
 
 
-@pytest.mark.parametrize("profile", ["simulator:h200", "simulator:intel-cpu"])
+@pytest.mark.parametrize("profile", of_today("simulator:h200", "simulator:intel-cpu"))
 @pytest.mark.parametrize("axis", RUNNING)
 def test_running_totals_as_other_devices_take_them(profile: str, axis: str) -> None:
     a, along = laid_out(np.full(FEW // 2, 0.1), axis)

@@ -9,7 +9,8 @@ import pytest
 
 import portable as pt
 from portable import sim
-from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, prepare
+from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, costs, prepare
+from portable.conv.direct import parted
 from portable.conv.direct.box_kernels import arrange_filters
 from portable.dtypes import bfloat16
 from portable.lang.ir import statements as s
@@ -95,6 +96,37 @@ def test_on_an_h200(name: str, ran: set[str]) -> None:
     assert wanted in ran
     error = np.abs(found - expected).max() / bounds(case, x, w)
     assert error < {np.float16: 1e-3, np.float32: 1e-6}.get(dtype, 5e-3)
+
+
+PARTS: dict[str, tuple[Case, str, str]] = {
+    "in phases": (
+        Case((1, 64, 6, 8), (64, 64, 3, 3), stride=(2, 2), padding=(1, 1)), "direct", "NCHW",
+    ),
+    "in patches": (Case((2, 40, 6, 8), (136, 40, 1, 1), stride=(2, 2)), "direct", "NHWC"),
+    "of long sums": (Case((1, 512, 3, 5), (48, 512, 3, 3), padding=(1, 1)), "direct", "NCHW"),
+    "by Winograd's method": (Case((1, 32, 6, 6), (40, 32, 3, 3)), "winograd2", "NCHW"),
+    "with channels last": (
+        Case((2, 32, 7, 6), (64, 32, 3, 3), padding=(1, 1)), "winograd2", "NHWC",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_numbers_by_warpgroups(
+    name: str, ran: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their errors are no larger than those of sums of numbers, term after term."""
+    case, algorithm, layout = PARTS[name]
+    for fewest in ("USES", "OF_STRIDES", "PRODUCTS", "WITH_TAPS", "FILTERS", "DEPTH"):
+        monkeypatch.setattr(parted, f"_FEWEST_{fewest}", 1)
+    monkeypatch.setattr(costs, "_BEGUN", -1e9)
+    x, w = case.images(np.float32)
+    images = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
+    with pt.use("simulator:h200"), sim.checks(completion="early"):
+        found = conv2d(images, w, algorithm=algorithm, layout=layout, **case.settings)  # type: ignore[arg-type]
+    found = found.transpose(0, 3, 1, 2) if layout == "NHWC" else found
+    assert {"wgmma.tf32.m64n64k8.anew", "wgmma.tf32.m64n128k8.anew"} & ran
+    assert np.abs(found - results(case, x, w)).max() < 2e-7 * bounds(case, x, w)
 
 
 def test_tf32_rounds_factors_where_it_is_asked_for(ran: set[str]) -> None:

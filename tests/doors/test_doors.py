@@ -123,8 +123,9 @@ def _kernels() -> Iterator[tuple[str, str]]:
     """Modules and names of all kernels of operations."""
     for room in _ROOMS:
         package = importlib.import_module(f"portable.{room}")
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            module = importlib.import_module(found.name)
+        path = getattr(package, "__path__", ())
+        further = [x.name for x in pkgutil.walk_packages(path, f"{package.__name__}.")]
+        for module in (package, *map(importlib.import_module, further)):
             for thing in vars(module).values():
                 if not isinstance(thing, Kernel) or thing.__module__ != module.__name__:
                     continue

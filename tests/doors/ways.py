@@ -264,16 +264,16 @@ ELSEWHERE: Final[dict[str, str]] = {
     "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
     "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
-    "copy_single eliminate_in_registers exchange_and_solve eliminate_panel "
+    "copy_single eliminate_slices exchange eliminate_panel "
     "exchange_rows "
     "narrow_product part_rows part_squares add_parts solve_strips solve_segments "
     "diagonal_products": "tests/linalg/test_lu.py",
-    "factor_columns reflect_in_registers start_factor small_diagonals sum_squares "
+    "factor_columns reflect_slices start_factor small_diagonals sum_squares "
     "deviations": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
-    "add_parts": "tests/conv/test_plans.py",
+    "add_parts part_filters part_pixels": "tests/conv/test_plans.py",
     "add_up_filters add_up_taps clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",
     "add_windows take_windows convolve_channels convolve_groups sum_group_channels "

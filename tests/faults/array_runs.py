@@ -9,7 +9,9 @@ import numpy as np
 import portable as pt
 import portable.array as xp
 from portable import lang as kl
-from portable.conv.direct.adding import add_up_filters
+from portable.conv.direct.adding import add_up_filters, add_up_taps
+from portable.conv.direct.parted import part_pixels
+from portable.conv.geometry import Window
 from portable.dtypes import int32, int64, uint8, uint64
 from portable.linalg.products.rows import copy_into
 from portable.primitives.base.recipe import Recipe
@@ -109,6 +111,25 @@ def parts_added_up() -> None:
     out = empty(2, 3, 5, 1)
     add_up_filters[4 * 64, 64](a, out, 1, ROWS=8)
     np.testing.assert_array_equal(out, a.sum(0))
+
+
+@run
+def parts_of_taps_added_up() -> None:
+    """Of five filters' three channels, by eight work-items."""
+    a = np.random.default_rng(1).integers(-9, 9, (2, 3, 2, 5, 3)).astype(np.float32)
+    out = empty(5 * 3 * 6)
+    add_up_taps[2 * 8, 8](a, out, 3, 1, TAPS=(3, 2))
+    np.testing.assert_array_equal(out, a.sum(0).transpose(2, 3, 0, 1).reshape(-1))
+
+
+@run
+def parts_of_pixels() -> None:
+    """Of 5 channels of two images of 3 x 4, as windows of 1 x 2 see them."""
+    x, out = random(2, 5, 3, 4), empty(2, 9, 64)
+    window = Window((1, 2), (1, 1), (0, 0), (1, 1))
+    part_pixels[2 * 2 * 64, 64](x, out, 3, WINDOW=window, PLACES=8, TURNED=True)
+    seen = np.concatenate([x[..., :3], x[..., 1:]], 1).transpose(0, 2, 3, 1)
+    np.testing.assert_array_equal(out[..., :10] + out[..., 32:42], seen.reshape(2, 9, 10))
 
 
 @run
@@ -324,7 +345,8 @@ def uneven_rows_by_a_vector() -> None:
     csr_even_by_vector[pt.groups(shares), 32](
         a, x, out, starts, rows, sums, ACC=int32, EACH=2, ITEMS=32
     )
-    csr_add_carried[pt.groups(shares), 32](rows, sums, out, LANES=8)
+    lanes = min(8, pt.device().capabilities.sub_group_size)
+    csr_add_carried[pt.groups(shares), 32](rows, sums, out, LANES=lanes)
     wanted = [total.sum() for total in np.split(data * x[columns], offsets[1:-1])]
     np.testing.assert_array_equal(out, wanted)
 

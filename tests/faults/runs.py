@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -296,13 +297,8 @@ def panels_of_pivots_by_several_workgroups() -> None:
 @contextmanager
 def _few_items(count: int) -> Iterator[None]:
     """Workgroups so small that a short panel takes several, as on a GPU."""
-    before = holding._ITEMS
-    holding._ITEMS = (count,)  # type: ignore[misc]
-    try:
-        with pt.use("simulator:h200"):
-            yield
-    finally:
-        holding._ITEMS = before  # type: ignore[misc]
+    with mock.patch.multiple(holding, _ITEMS=count, _ALONE_BYTES=0), pt.use("simulator:h200"):
+        yield
 
 
 @run
@@ -313,11 +309,8 @@ def a_system_of_equations() -> None:
 
 @run
 def a_system_of_equations_through_memory() -> None:
-    before, holding._HELD_BYTES = holding._HELD_BYTES, 0  # type: ignore[misc]
-    try:
+    with mock.patch.multiple(holding, _BYTES=0, _ALONE_BYTES=0):
         a_system_of_equations()
-    finally:
-        holding._HELD_BYTES = before  # type: ignore[misc]
 
 
 @run

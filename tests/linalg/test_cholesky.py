@@ -12,6 +12,7 @@ from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import cholesky
 from tests.linalg.systems import adjoint, crossed, on, random, ratio
+from tests.support.devices import of_today
 
 
 def definite(shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -117,7 +118,7 @@ def test_what_is_refused(device: Device, given: Any, error: type, match: str) ->
         on(device, cholesky, given)
 
 
-@pytest.mark.parametrize("profile", ["h200", "intel-cpu"])
+@pytest.mark.parametrize("profile", of_today("h200", "intel-cpu"))
 def test_as_other_devices_do_it(profile: str) -> None:
     """With races looked for."""
     device = portable.device(f"simulator:{profile}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from portable.linalg.singular_values.bidiagonal import Search, bisect
 from portable.linalg.singular_values.direct_kernels import DirectShape, Scratch, bidiagonalize
 from portable.linalg.singular_values.jacobi_kernels import jacobi_svdvals
 from portable.linalg.singular_values.rotation_shapes import RotationShape
+from portable.linalg.spectral.hop_blocks import apply_hops
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
     CUDA,
@@ -30,19 +33,24 @@ LINE, TILE = (64, 1, 1), (32, 8, 1)
 
 
 def panels(capabilities: Capabilities, dtype: str, *, turned: bool) -> list[Program]:
-    """The two kernels of a panel, as the table has them for the device."""
+    """The two kernels of a panel, as the table has them for the device, and of a chase's blocks."""
     kind = dtypes.dtype(dtype)
     choice = tuned(kind, 4096, capabilities)[0]
     shape = dense_shape(choice, choice["BANDWIDTH"], kind, capabilities)
     a, v = np.empty((9, 9), kind.numpy), np.empty((9, shape.panel), kind.numpy)
     t, counts = np.empty((9, shape.panel, shape.panel), kind.numpy), np.empty(9, np.int32)
     how = {"SHAPE": shape, "UNIT": shape.panel, "TRANSPOSED": turned}
+    hops = replace(shape, fan=2, climb=False)
     arrays, place, level = (a, Reflectors(v, t, counts)), Panel(0, 0, 8), Level(0, 2, 1)
     items, workgroup = (*shape.items, 1), (shape.workgroup, 1, 1)
     return [
         program(factor_panel, capabilities, items, *arrays, place, level, **how),
         program(apply_reflectors, capabilities, workgroup, *arrays, place, level, 4, **how),
-    ]
+        program(
+            apply_hops, capabilities, workgroup, a, Reflectors(v, t, counts), (1, 2, 3, 4), 99,
+            SHAPE=hops, B=shape.panel,
+        ),
+    ]  # fmt: skip
 
 
 def others(capabilities: Capabilities, dtype: str) -> list[Program]:

@@ -8,13 +8,9 @@ import pytest
 from portable import dtypes
 from portable.backend import Capabilities, Program
 from portable.linalg.factorisations.definite_kernels import cholesky_rows
-from portable.linalg.factorisations.held_panel_kernels import (
-    Holding,
-    eliminate_in_registers,
-    exchange_and_solve,
-)
-from portable.linalg.factorisations.held_reflector_kernels import reflect_in_registers
 from portable.linalg.factorisations.layout import layout_of
+from portable.linalg.factorisations.reflector_slice_kernels import reflect_slices
+from portable.linalg.factorisations.slice_kernels import Holding, eliminate_slices, exchange
 from portable.linalg.factorisations.triangle_kernels import Triangle, solve_segments
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
@@ -35,14 +31,14 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
     layout = layout_of(kind, can)
     a, whole = np.empty((2, 99, 99), kind.numpy), np.empty((2, 99), np.int32)
     counts, factors = np.empty(99, np.int32), np.empty((2, 2, 64, 64), kind.numpy)
-    holding = Holding(4 if kind.itemsize == 4 else 2, 16 if kind.is_complex else 32, 256)
-    moves, board = np.empty((2, 2, 2 * holding.panel, 2), np.int32), np.empty(99, np.uint64)
-    many, items = (512, 1, 1), (256, 1, 1)
+    holding = Holding(128 // 8 // kind.itemsize, 8, 1024, alone=False)
+    moves = np.empty((2, 2, 64, 2), np.int32)
+    many, items, most = (512, 1, 1), (256, 1, 1), (1024, 1, 1)
     which = Triangle(backward=True, turned=True, conjugate=True, unit=False)
     return [
         program(
-            reflect_in_registers, can, items, a, a, a, board, (0, 16, 0, 2),
-            HOLDING=holding, TEAMS=256 // can.sub_group_size,
+            reflect_slices, can, most, a, a, a, counts, (0, 16, 0, 2),
+            HOLDING=holding, TEAMS=1024 // can.sub_group_size,
         ),
         program(cholesky_rows, can, many, a, factors, counts, 0, 2, LAYOUT=layout, STRIP=64),
         program(
@@ -50,13 +46,10 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
             WHICH=which, EDGE=layout.solved, STRIP=layout.items * 8 // layout.solved,
         ),
         program(
-            eliminate_in_registers, can, items, a, whole, counts, moves, np.stack([a, a]),
-            (board, whole[0]), (0, 16, 2, 1), HOLDING=holding,
+            eliminate_slices, can, most, a, whole, counts, moves[0], counts, (0, 16, 1),
+            HOLDING=holding,
         ),
-        program(
-            exchange_and_solve, can, items, a, moves, a, (0, 16, 0, 99),
-            STRIP=16, COUNT=holding.panel,
-        ),
+        program(exchange, can, items, a, moves, 0, 99, STRIP=16, ROWS=64),
     ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.linalg import det, inv, lu_factor, lu_solve, slogdet, solve, solve_triangular
 from portable.linalg.factorisations import holding
 from tests.linalg.systems import DTYPES, adjoint, crossed, on, random, ratio, square_matrices
+from tests.support.devices import of_today
 
 
 def check_factors(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray) -> None:
@@ -43,7 +44,8 @@ def test_factors(device: Device, shape: tuple[int, ...], dtype: str) -> None:
 
 def test_factors_through_memory(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """As columns that registers have no room for are eliminated."""
-    monkeypatch.setattr(holding, "_HELD_BYTES", 0)
+    for name in ("_ALONE_BYTES", "_BYTES"):
+        monkeypatch.setattr(holding, name, 0)
     a = random((45, 40), "float32")
     check_factors(a, *on(device, lu_factor, a))
 
@@ -218,7 +220,7 @@ def test_what_is_refused(device: Device) -> None:
             on(device, solve, *arrays)
 
 
-@pytest.mark.parametrize("profile", ["h200", "intel-cpu"])
+@pytest.mark.parametrize("profile", of_today("h200", "intel-cpu"))
 def test_as_other_devices_do_it(profile: str) -> None:
     """With races looked for."""
     device = portable.device(f"simulator:{profile}")

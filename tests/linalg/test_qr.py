@@ -17,6 +17,7 @@ from portable.linalg.factorisations import qr as module
 from portable.sim import checks
 from tests.linalg.systems import DTYPES, adjoint, crossed, on, random, ratio, square_matrices
 from tests.linalg.test_lu import check_factors
+from tests.support.devices import of_today
 
 
 def check(a: np.ndarray, q: np.ndarray, r: np.ndarray, mode: str = "reduced") -> None:
@@ -185,7 +186,7 @@ def test_what_is_refused(device: Device) -> None:
         on(device, lstsq, a, a[:2])
 
 
-@pytest.mark.parametrize("profile", ["h200", "intel-cpu"])
+@pytest.mark.parametrize("profile", of_today("h200", "intel-cpu"))
 def test_as_other_devices_do_it(profile: str) -> None:
     """With races looked for."""
     device = portable.device(f"simulator:{profile}")
@@ -201,7 +202,8 @@ def test_panels_of_several_workgroups(
     shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a GPU shares them, with races and endless waits looked for."""
-    monkeypatch.setattr(holding, "_ITEMS", (32,))
+    monkeypatch.setattr(holding, "_ITEMS", 32)
+    monkeypatch.setattr(holding, "_ALONE_BYTES", 0)
     device = portable.device("simulator:h200")
     a = random(shape, dtype)
     with checks(resident=8):

@@ -12,13 +12,10 @@ import portable
 from portable.backend import profiles
 from portable.sim import checks
 from tests.profiles.operations import CASES, LONG, few_units
+from tests.support.devices import day
 
-IN_TURN: Final = (
-    ("h200", "nvidia-opencl"),
-    ("arc", "intel-cpu"),
-    ("neoverse", "apple-m1", "", ""),
-)
-"""Profiles that take turns: a case runs on one of each group, or on none where that has no name."""
+IN_TURN: Final = ("h200", "arc", "neoverse", "nvidia-opencl", "intel-cpu", "apple-m1")
+"""Profiles that take turns: a case runs on one of them, on another one each day."""
 
 ALL: Final = os.environ.get("PORTABLE_TEST_PROFILES") == "all"
 """Whether every case runs on every profile, those that take long too: some twenty minutes."""
@@ -28,8 +25,7 @@ def profiles_for(case: str) -> list[str]:
     """Those that a case runs on."""
     if ALL:
         return list(profiles.names())
-    drawn = [group[crc32(case.encode()) % len(group)] for group in IN_TURN]
-    return [name for name in drawn if name]
+    return [IN_TURN[(crc32(case.encode()) + day()) % len(IN_TURN)]]
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,11 @@ def day() -> int:
     return int(os.environ.setdefault(_DAY, str(date.today().toordinal())))
 
 
+def of_today(*choices: str) -> list[str]:
+    """One of several that come to the same, another one each day."""
+    return [choices[day() % len(choices)]]
+
+
 def _function(case: str) -> str:
     return case.partition("[")[0]
 

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Device
+from portable.conv.geometry import Pair
+from portable.conv.layouts import in_c_order
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
@@ -19,6 +21,9 @@ _ENOUGH: Final = 1024
 
 _CROWD: Final = 1536
 """The same of which each may take several elements."""
+
+_MOST_TAPS: Final = 49
+"""Of which local memory holds those of all work-items."""
 
 _FEWEST_PARTS: Final = 4
 """That a work-item adds up."""
@@ -71,14 +76,25 @@ def added(
 
 
 @kernel
-def add_up_taps(parts: kl.Array, out: kl.Array, filters: kl.Scalar) -> None:
-    """As `add_up_filters` does, all a and b by one work-item, which are neighbours of `out`."""
-    extents = out.shape[2], out.shape[3]
-    if kl.global_id(0) < product_of(extents):
-        c, d = unravelled(kl.global_id(0), extents)
-        for a in range(out.shape[0]):
-            for b in range(out.shape[1]):
-                out[a, b, c, d] = added(parts, (a, b, c, d), out.shape[3], filters, 0, 1)
+def add_up_taps(
+    parts: kl.Array, out: kl.Array, depth: kl.Scalar, filters: kl.Scalar, *, TAPS: Pair
+) -> None:
+    """As `add_up_filters` does, into a row of elements (c, d, a, b), those of so many channels d.
+
+    A work-item adds up all taps of a channel, which pass through local memory, so that neighbours
+    are written together: an element for each of them.
+    """
+    ITEMS, COUNT, item = kl.local_size(0), TAPS[0] * TAPS[1], kl.local_id(0)
+    sums = kl.local(ITEMS * COUNT, parts.dtype)
+    if kl.global_id(0) * COUNT < out.shape[0]:
+        c, d = kl.global_id(0) // depth, kl.global_id(0) % depth
+        for tap in range(COUNT):
+            place = tap // TAPS[1], tap % TAPS[1], c, d
+            sums[item * COUNT + tap] = added(parts, place, depth, filters, 0, 1)
+    kl.barrier()
+    first = kl.group_id(0) * ITEMS * COUNT
+    for i in range(item, kl.minimum(ITEMS * COUNT, out.shape[0] - first), ITEMS):
+        out[first + i] = sums[i]
 
 
 def add_up(device: Device, parts: Any, out: Any, filters: int = 1) -> None:
@@ -103,7 +119,10 @@ def add_up(device: Device, parts: Any, out: Any, filters: int = 1) -> None:
         while rows < min(_ITEMS // 4, idle, most // _FEWEST_PARTS):
             rows *= 2
     if rows == 1 and _taps_are_neighbours(device, out):
-        enqueue(add_up_taps[prod(out.shape[2:]), None], parts, out, filters)
+        space, taps, depth = device.namespace(), tuple(out.shape[:2]), int(out.shape[3])
+        row = space.reshape(space.permute_dims(out, (2, 3, 0, 1)), (count,))
+        launcher = add_up_taps[groups(-(-count // (prod(taps) * _ITEMS))), (_ITEMS, 1, 1)]
+        enqueue(launcher, parts, row, depth, filters, TAPS=taps)
         return
     items = _ITEMS if rows > 1 or not device.capabilities.single_work_items else 1
     launcher = add_up_filters[groups(-(-count * rows // items)), (items, 1, 1)]
@@ -112,10 +131,10 @@ def add_up(device: Device, parts: Any, out: Any, filters: int = 1) -> None:
 
 def _taps_are_neighbours(device: Device, out: Any) -> bool:
     """Whether the first two dimensions are neighbours in memory, of enough others."""
-    view, taps = device.view(out), prod(out.shape[:2])
+    taps, turned = prod(out.shape[:2]), device.namespace().permute_dims(out, (2, 3, 0, 1))
     crowd = prod(out.shape[2:]) >= _CROWD * max(1, device.capabilities.compute_units)
     lone = device.capabilities.single_work_items
-    return not lone and crowd and taps > 1 and view.strides[3] == taps * view.dtype.itemsize
+    return not lone and crowd and 1 < taps <= _MOST_TAPS and in_c_order(device, turned)
 
 
 @kernel

@@ -346,6 +346,19 @@ def arrange_filters(
             out[tap, c, block, k] = value
 
 
+@function
+def seen_by(
+    x: kl.Array, n: kl.Scalar, c: kl.Scalar, tap: kl.Scalar, y: kl.Scalar, z: kl.Scalar, WINDOW: Any
+) -> Any:
+    """What a tap of the window of result (y, z) sees of images (N, C, H, W), zero outside."""
+    (DOWN, ACROSS), (TOP, LEFT), ALONG = WINDOW.stride, WINDOW.padding, WINDOW.dilation
+    i = y * DOWN + tap // WINDOW.taps[1] * ALONG[0] - TOP
+    j = z * ACROSS + tap % WINDOW.taps[1] * ALONG[1] - LEFT
+    inside = i >= 0 and i < x.shape[2] and j >= 0 and j < x.shape[3]
+    value = x[n, c, kl.clip(i, 0, x.shape[2] - 1), kl.clip(j, 0, x.shape[3] - 1)]
+    return kl.where(inside, value, value.dtype(0))
+
+
 @kernel
 def gather_patches(x: kl.Array, out: kl.Array, *, WINDOW: Window, RUN: int) -> None:
     """``out[n, y, z, (r S + s) C + c]``: what a window sees of images (N, C, H, W), or zero.
@@ -357,14 +370,8 @@ def gather_patches(x: kl.Array, out: kl.Array, *, WINDOW: Window, RUN: int) -> N
     n, y, run, d = unravelled(kl.global_id(0), (out.shape[0], out.shape[1], runs, out.shape[3]))
     if n < out.shape[0]:
         tap, c = d // x.shape[1], d % x.shape[1]
-        down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
-        i = y * WINDOW.stride[0] + down * WINDOW.dilation[0] - WINDOW.padding[0]
-        start = across * WINDOW.dilation[1] - WINDOW.padding[1]
-        inside, line = i >= 0 and i < x.shape[2], kl.clip(i, 0, x.shape[2] - 1)
         for k in kl.static_range(RUN):
             z = run * RUN + k
-            j = z * WINDOW.stride[1] + start
-            value = x[n, c, line, kl.clip(j, 0, x.shape[3] - 1)]
-            seen = inside and j >= 0 and j < x.shape[3] and down < WINDOW.taps[0]
             if z < out.shape[2]:
-                out[n, y, z, d] = kl.where(seen, value, value.dtype(0))
+                value = seen_by(x, n, c, tap, y, z, WINDOW)
+                out[n, y, z, d] = kl.where(tap < WINDOW.count, value, value.dtype(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import inf, prod
 from typing import Any, Final
 
 from portable.conv.direct.lane_kernels import (
@@ -128,18 +128,12 @@ class Lanes(Method):
         """How images are cut."""
         return self._chosen[1]
 
-    @property
-    def cost(self) -> float:
-        """Cycles of the core that is done last, about."""
-        return self._chosen[2]
-
     @cached_property
-    def _chosen(self) -> tuple[LanePlan, RowBlocks, float]:
-        """The plan and blocks by which the last core is done first, and when."""
+    def _chosen(self) -> tuple[LanePlan, RowBlocks]:
+        """The plan and blocks by which the last core is done first."""
         units = max(1, self.device.capabilities.compute_units)
         shares = [n for n in _SHARES if n <= min(units, self._filters)]
-        tiles = self._tiles()
-        least: tuple[LanePlan, RowBlocks, float] | None = None
+        least, tiles = inf, self._tiles()
         for blocks in self._cuts():
             count = self._count(blocks)
             for plan in tiles:
@@ -147,10 +141,9 @@ class Lanes(Method):
                 panels = -(-self._filters // plan.filters)
                 for n in shares:
                     cost = -(-count * n // units) * (packed - (-panels // n) * panel)
-                    if least is None or cost < least[2]:
-                        least = plan, blocks._replace(parts=n), cost
-        assert least is not None
-        return least
+                    if cost < least:
+                        least, chosen = cost, (plan, blocks._replace(parts=n))
+        return chosen
 
     def _count(self, blocks: RowBlocks) -> int:
         """Blocks of all images and groups, each of a part of the filters."""
@@ -163,13 +156,12 @@ class Lanes(Method):
         registers = int(_SUMS * can.most_vectors)
         lanes = max(2, min(16, can.vector_bytes // self.workspace_kind.itemsize))
         base = LanePlan(self.shape.window, self._phases, 1, 1, lanes, flat=self._flat)
-        sizes = [
-            (f, v)
+        return [
+            base._replace(filters=f, vectors=v)
             for v in range(1, 9)
             for f in range(1, min(filters, registers // v) + 1)
             if f * v + v <= registers + _BESIDE
         ]
-        return [base._replace(filters=f, vectors=v) for f, v in sizes]
 
     @cached_property
     def _phases(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -188,10 +180,9 @@ class Lanes(Method):
         each = self._depth * prod(map(len, self._phases)) * self.workspace_kind.itemsize
         cuts = []
         for rows in sorted({1, *(-(-height // n) for n in _SHARES if n <= height)}):
-            seen = (rows + more[0]) * (width + more[1])
-            if rows == 1 or seen * each <= _CACHE:
-                seen_rows, seen_columns = rows + more[0], width + more[1]
-                cuts.append(RowBlocks(rows, seen_rows, seen_columns, 1, self._filters, self._rows))
+            seen = rows + more[0], width + more[1]
+            if rows == 1 or prod(seen) * each <= _CACHE:
+                cuts.append(RowBlocks(rows, *seen, 1, self._filters, self._rows))
         return cuts
 
     def _costs(self, plan: LanePlan, blocks: RowBlocks) -> tuple[float, float]:
@@ -206,9 +197,8 @@ class Lanes(Method):
         if seen * self.workspace_kind.itemsize > _NEAREST:
             shared = len(plan.phases[1]) / shape.window.taps[1]
             each = max(each, _STREAMED * shared * plan.vectors)
-        each *= (
-            _CROWDED if sums + plan.vectors > _CALM * self.device.capabilities.most_vectors else 1
-        )
+        if sums + plan.vectors > _CALM * self.device.capabilities.most_vectors:
+            each *= _CROWDED
         steps = self._depth * shape.window.count
         packed = self._depth * len(plan.planes) * blocks.height * (blocks.width + _ROW) * _PACKED
         written = _WRITTEN_WHOLE if self._flat else _WRITTEN
@@ -220,8 +210,7 @@ class Lanes(Method):
         blocks = self.blocks
         items = min(self._count(blocks), _ITEMS * max(1, self.device.capabilities.compute_units))
         line = 64 // self.workspace_kind.itemsize
-        seen = len(self.plan.planes) * blocks.height * blocks.width
-        seen += self.plan.pixels + blocks.width
+        seen = (len(self.plan.planes) * blocks.height + 1) * blocks.width + self.plan.pixels
         return items, self._depth, -(-seen // line) * line + line
 
     @cached_property

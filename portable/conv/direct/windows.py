@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.conv.direct.box_kernels import arrange_filters
+from portable.conv.direct.box_kernels import arrange_filters, seen_by
 from portable.conv.direct.product import Product
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.method import Epilogue, Method, most_workspace
@@ -140,14 +140,8 @@ def take_windows(x: kl.Array, out: kl.Array, *, WINDOW: Window) -> None:
     """``out[n, c taps + tap, y, z]``: what windows of images (N, C, H, W) see, or zero (im2col)."""
     if kl.global_id(0) < product_of(out.shape):
         n, d, y, z = unravelled(kl.global_id(0), out.shape)
-        (DOWN, ACROSS), (TOP, LEFT), ALONG = WINDOW.stride, WINDOW.padding, WINDOW.dilation
-        ROWS, COLUMNS = WINDOW.taps
-        c, tap = d // (ROWS * COLUMNS), d % (ROWS * COLUMNS)
-        i = y * DOWN + tap // COLUMNS * ALONG[0] - TOP
-        j = z * ACROSS + tap % COLUMNS * ALONG[1] - LEFT
-        inside = i >= 0 and i < x.shape[2] and j >= 0 and j < x.shape[3]
-        value = x[n, c, kl.clip(i, 0, x.shape[2] - 1), kl.clip(j, 0, x.shape[3] - 1)]
-        out[n, d, y, z] = kl.where(inside, value, value.dtype(0))
+        c, tap = d // WINDOW.count, d % WINDOW.count
+        out[n, d, y, z] = seen_by(x, n, c, tap, y, z, WINDOW)
 
 
 class Windows(Method):

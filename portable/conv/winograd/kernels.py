@@ -8,9 +8,10 @@ seen as (N, C, H, W), however they lie.
 from __future__ import annotations
 
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
+from portable.conv.direct.parted import high_part
 from portable.conv.geometry import Pair
 from portable.conv.winograd.points import Transforms
 from portable.lang.function import function
@@ -91,6 +92,10 @@ class Tiles(NamedTuple):
         return image, row, inside - row * self.across
 
 
+_CHANNELS: Final = 8
+"""Of a workgroup that makes parts: a sector of memory each, of tiles that lie side by side."""
+
+
 class TilePlan(NamedTuple):
     """How workgroups transform tiles, a constant of kernels.
 
@@ -104,15 +109,23 @@ class TilePlan(NamedTuple):
         Of a block.
     channels_fast : bool
         Whether neighbouring work-items take neighbouring channels, or neighbouring tiles.
+    part : int
+        Channels whose high parts are kept before their low ones (`portable.conv.direct.parted`); 0
+        where numbers are whole.
     """
 
     by: Transforms
     tiles: int
     channels_fast: bool
+    part: int = 0
 
     def own(self, channels: kl.Scalar) -> Any:
         """This work-item's tile, its channel, and whether it has one."""
         item, group = kl.local_id(0), kl.group_id(0)
+        if self.part:
+            each, chunks = kl.local_size(0) // _CHANNELS, kl.cdiv(channels, _CHANNELS)
+            tile = group // chunks * each + item // _CHANNELS
+            return tile, group % chunks * _CHANNELS + item % _CHANNELS, True
         if self.channels_fast:
             chunks = kl.cdiv(channels, kl.local_size(0))
             channel = group % chunks * kl.local_size(0) + item
@@ -121,10 +134,18 @@ class TilePlan(NamedTuple):
 
     def keep(self, full: kl.Array, out: kl.Array, p: kl.Scalar, channel: kl.Scalar) -> None:
         """Writes the elements of tile p of a channel, as `transform_images` has them."""
-        S, T = self.by.inputs, self.tiles
-        g, c = channel // out.shape[3], channel % out.shape[3]
-        for e in kl.static_range(S * S):
-            out[p // T, e, g, c, p % T] = full[e // S, e % S]
+        S, T, PART = self.by.inputs, self.tiles, self.part
+        if PART:
+            at = channel // PART * PART + channel
+            for e in kl.static_range(S * S):
+                value = full[e // S, e % S]
+                high = high_part(value)
+                out[p // T, e, 0, at, p % T] = high
+                out[p // T, e, 0, at + PART, p % T] = value - high
+        else:
+            g, c = channel // out.shape[3], channel % out.shape[3]
+            for e in kl.static_range(S * S):
+                out[p // T, e, g, c, p % T] = full[e // S, e % S]
 
 
 @function

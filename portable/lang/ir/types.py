@@ -31,7 +31,7 @@ class Vector:
 
 ValueType = DType | Vector
 
-Split = bool | Literal["first", "exact"]
+Split = bool | Literal["first", "exact", "given"]
 """How matrix units multiply single precision."""
 
 
@@ -192,9 +192,10 @@ class Fragment:
         What `statements.Multiply` may take it for.
     units : bool
         Whether matrix units may hold and multiply it.
-    split : bool, "first" or "exact"
+    split : bool, "first", "exact" or "given"
         Of ``float32``: whether factors may be split into two numbers of 11 bits for matrix units,
-        or only the first of these numbers be taken; "exact": added up outside of these units.
+        or only the first of these numbers be taken; "exact": added up outside of these units;
+        "given": likewise, of factors that are such numbers, half of them high, then half low.
     """
 
     name: str

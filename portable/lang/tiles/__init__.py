@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from portable.backend import Capabilities
+from portable.errors import UnsupportedError
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Const
 from portable.lang.ir.kernel import Kernel, map_block
@@ -46,7 +47,8 @@ def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
     Raises
     ------
     UnsupportedError
-        For a scope that the workgroup cannot be split into.
+        For a scope that the workgroup cannot be split into, and parts of numbers without
+        instructions for them.
     """
     if not kernel.fragments:
         return kernel
@@ -56,6 +58,8 @@ def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
     top: s.Block = ()
     for part in parts_of(kernel.fragments, kernel.body):
         kind = next(x for x in _STRATEGIES if x.suits(work, part))
+        if kind is not Wgmma and any(x.split == "given" for x in part.fragments):
+            raise UnsupportedError('split="given": no instructions of warpgroups multiply parts')
         strategy = kind(work, part)
         top += strategy.declare()
         holders.update(dict.fromkeys(part.fragments, strategy))

@@ -6,7 +6,7 @@ or the accumulator is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Self
@@ -124,8 +124,8 @@ _SUMS: Final = {
     int8: int32,
 }
 """What operands are summed in; single precision where its factors may lose all bits but 11."""
-_DROPPING: Final = (float8_e4m3fn, float8_e5m2)
-"""Operands whose sums the units round towards 0, to some 14 bits, at each instruction.
+_DROPPING: Final = (float8_e4m3fn, float8_e5m2, float32)
+"""Operands whose sums the units round towards 0 at each instruction, of bytes to some 14 bits.
 
 Of 16384 products of one sign the sum was off by 0.07 of it on an H200. So the units sum up a tile,
 four instructions, and work-items add these sums up, unless a fragment's `split` is "first".
@@ -249,6 +249,19 @@ def _multiplying(work: Work, part: Part) -> int:
     return 0 if spare else groups
 
 
+def _steps(depth: int, each: int, parted: bool) -> Iterator[tuple[int, int]]:
+    """Where a's columns and b's rows of each instruction begin, of so many of them.
+
+    Of parts of numbers, the high ones of which are the first half, the low ones meet high ones.
+    """
+    if not parted:
+        yield from ((k, k) for k in range(0, depth, each))
+        return
+    low = depth // 2
+    for k in range(0, low, each):
+        yield from ((k, k), (k, low + k), (low + k, k))
+
+
 def _has_tensor_copies(work: Work) -> bool:
     """Whether TMA copies tiles; where it does not, warps of their own had better copy."""
     return "tensor" in work.capabilities.async_copy
@@ -282,11 +295,12 @@ class Wgmma(Strategy):
         (kind,) = kinds
         if any(f.dtype is not _SUMS.get(kind) or not f.units for f in part.fragments):
             return False
-        if kind is float32 and any(f.split != "first" for f in part.fragments):
+        if kind is float32 and any(f.split not in ("first", "given") for f in part.fragments):
             return False
         if not all(_fits(tile) for tile in part.tiles.values()):
             return False
-        if any(x.a.shape[1] * kind.itemsize % _DEPTH for x in part.multiplies):
+        halves = 1 + any(f.split == "given" for f in part.fragments)
+        if any(x.a.shape[1] * kind.itemsize % (halves * _DEPTH) for x in part.multiplies):
             return False
         groups = _multiplying(work, part)
         if not groups or not (groups * GROUP < work.items or _has_tensor_copies(work)):
@@ -372,9 +386,9 @@ class Wgmma(Strategy):
         self._base(code, 0, a, a.begin(x.a.starts, row))
         self._base(code, 1, b, b.begin(x.b.starts, column))
         code.emit(s.Instruction("wgmma.fence", (), (), (), x.loc))
-        anew = x.anew or bool(parts)
-        for k in range(0, x.a.shape[1], _DEPTH // a.array.dtype.itemsize):
-            self._step(code, x.accumulator, (a, b), k, anew and not k)
+        anew, each = x.anew or bool(parts), _DEPTH // a.array.dtype.itemsize
+        for k in _steps(x.a.shape[1], each, x.accumulator.split == "given"):
+            self._step(code, x.accumulator, (a, b), k, anew and k == (0, 0))
         code.emit(s.Instruction("wgmma.commit", (), (), (), x.loc))
         if parts:
             code.emit(wait(x.loc), *(_on(r, "changed", x.loc) for r in parts))
@@ -415,7 +429,12 @@ class Wgmma(Strategy):
         code.emit(s.Instruction("wgmma.descriptor", output, (constant,), (address,), code.loc))
 
     def _step(
-        self, code: Code, total: Fragment, tiles: tuple[_Paneled, _Paneled], k: int, anew: bool
+        self,
+        code: Code,
+        total: Fragment,
+        tiles: tuple[_Paneled, _Paneled],
+        k: tuple[int, int],
+        anew: bool,
     ) -> None:
         """Everything that 32 bytes of a's columns and b's rows contribute."""
         a, b = tiles
@@ -428,8 +447,8 @@ class Wgmma(Strategy):
             for j in range(0, columns, n):
                 first = (i // _M * columns + j) // 2
                 inputs = (
-                    _moved(self._bases[0], a.distance(i, k)),
-                    _moved(self._bases[1], b.distance(j, k)),
+                    _moved(self._bases[0], a.distance(i, k[0])),
+                    _moved(self._bases[1], b.distance(j, k[1])),
                     *turned[: 2 if kind.itemsize == 2 else 0],
                 )
                 name = f"{_unit(kind)}.m64n{n}k{_DEPTH // kind.itemsize}{'.anew' * anew}"

@@ -19,7 +19,7 @@ class Tiling(NamedTuple):
         Slots of the ring of operand tiles.
     units : bool
         Whether matrix units may multiply.
-    split : bool, "first", "exact" or "blocks"
+    split : bool, "first", "exact", "given" or "blocks"
         Whether they may multiply single precision, as of `portable.lang.matrix`; "blocks": sums of
         a step go into those of the tile by factors of its own.
     warp_specialised : bool

@@ -13,12 +13,7 @@ from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
-from portable.linalg.factorisations.held_panel_kernels import (
-    NARROWEST,
-    eliminate_in_registers,
-    exchange_and_solve,
-)
-from portable.linalg.factorisations.holding import board_for, panel_of, share_for
+from portable.linalg.factorisations.holding import Share, share_for
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
@@ -34,6 +29,7 @@ from portable.linalg.factorisations.panel_kernels import (
 )
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.right_sides import RightSides
+from portable.linalg.factorisations.slice_kernels import eliminate_slices, exchange
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import cached_plan, repeated
 from portable.tune.ways import Way, Ways
@@ -42,7 +38,10 @@ _UNIT_LOWER: Final = Triangle(backward=False, turned=False, conjugate=False, uni
 _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 _LINE: Final = 64
 _STRIP: Final = 16
-"""Columns that a workgroup exchanges rows in."""
+"""Columns that a workgroup exchanges rows in at most."""
+
+_STRIP_BYTES: Final = 32 << 10
+"""What they may have in local memory."""
 
 
 class Eliminated(NamedTuple):
@@ -212,114 +211,95 @@ class _Elimination(ABC):
 
 @dataclass(frozen=True)
 class _InRegisters(_Elimination):
-    """By panels of columns that registers hold.
+    """By panels whose columns registers hold, a slice of them a workgroup.
 
     Attributes
     ----------
-    board : array of u64
-        Where workgroups tell each other rows.
+    share : Share
+        How columns are held.
     counts : array of i32, shape (batch * panels of all columns,)
-        How many workgroups have loaded panels.
+        How many slices of panels are done.
     moves : array of i32, shape (2, batch, panels, 2 * panel, 2)
         Which rows are to go where, of the panels of two blocks.
-    triangles : array, shape (2, batch, panel, panel)
-        L of a panel's pivots, in turn.
     """
 
-    board: Any
+    share: Share
     counts: Any
     moves: Any
-    triangles: Any
 
     @staticmethod
     def of(asked: Asked) -> _InRegisters:
         """That of matrices of a size."""
         device, (batch, m, n), kind, further = asked
-        layout, panel = layout_of(kind, device.capabilities), panel_of(kind)
-        lu = turned(workspace(device, batch, n + further, m, kind))
-        moves = -(-min(layout.wide, m, n) // NARROWEST), 2 * panel, 2
+        layout, share = layout_of(kind, device.capabilities), share_for(device, batch, m, kind)
+        assert share is not None
+        lu, least = turned(workspace(device, batch, n + further, m, kind)), min(m, n)
+        panels = -(-min(layout.wide, least) // share.panel)
         return _InRegisters(
             device,
-            _factors(device, lu, min(m, n)),
+            _factors(device, lu, least),
             kind,
             layout,
-            board_for(device, batch, m, kind),
-            device.empty((batch * -(-m // NARROWEST),), kl.i32),
-            device.empty((2, batch, *moves), kl.i32),
-            device.empty((2, batch, panel, panel), kind),
+            share,
+            device.empty((batch * -(-least // layout.wide) * panels,), kl.i32),
+            device.empty((2, batch, panels, 2 * share.panel, 2), kl.i32),
         )
 
     def run(self) -> None:
         """Enqueues it."""
         batch, _, n = (int(x) for x in self.factors.lu.shape)
         clear[batch, _LINE](self.factors.failures)
-        clear[int(self.board.shape[0]), _LINE](self.board)
         clear[int(self.counts.shape[0]), _LINE](self.counts)
 
+        def near(first: int, last: int, following: int) -> None:
+            self._change_right(first, last, last, following)
+
         def far(first: int, last: int, following: int) -> None:
-            self._exchange_block(first, last, 0, first)
+            self._exchange(self._moves(first, last), 0, first)
             self._change_right(first, last, following, n)
 
         columns = 0, int(self.factors.pivots.shape[1])
-        look_ahead(self.device, columns, self.layout.wide, self._block, (self._change_next, far))
+        look_ahead(self.device, columns, self.layout.wide, self._block, (near, far))
 
     def _block(self, first: int, last: int) -> None:
-        """Factors some columns by panels in registers; rows change places in these alone."""
-        (lu, pivots, failures), batch = self.factors, int(self.factors.lu.shape[0])
-        share = share_for(self.device, batch, int(lu.shape[1]) - first, self.kind)
-        assert share is not None
-        panel, moves = share.holding.panel, self.moves[first // self.layout.wide % 2]
-        triangles = self.triangles[:, :, :panel, :panel]
-
-        def make(start: int, stop: int) -> None:
-            eliminate_in_registers[groups(batch * share.groups), share.holding.items](
-                lu, pivots, failures, moves[:, :, : 2 * panel], triangles,
-                (self.board, self.counts),
-                (start, stop, share.groups, (start - first) // panel),
-                HOLDING=share.holding,
+        """Factors some columns by panels; rows change places in these alone."""
+        (lu, pivots, failures), panel = self.factors, self.share.panel
+        batch, m = (int(x) for x in lu.shape[:2])
+        each = int(self.moves.shape[2])
+        for number, start in enumerate(range(first, last, panel)):
+            stop, holding = min(start + panel, last), self.share.holding(m - start)
+            moves = self._moves(first, last)[:, number : number + 1]
+            slices = -(-(stop - start) // holding.columns)
+            eliminate_slices[groups(batch * slices), holding.items](
+                lu, pivots, failures, moves[:, 0], self.counts,
+                (start, stop, first // self.layout.wide * each + number), HOLDING=holding,
             )  # fmt: skip
+            self._exchange(moves, first, last)
+            if stop < last:
+                self.solve(start, stop, stop, last)
+                self.change((start, stop), (stop, last))
 
-        def change(start: int, stop: int, begin: int, end: int) -> None:
-            number = (start - first) // panel
-            one = moves[:, number : number + 1]
-            self._exchange_held(one, (start, stop, begin, end), panel, number % 2)
-            self.change((start, stop), (max(begin, stop), end))
-
-        def far(start: int, stop: int, following: int) -> None:
-            change(start, stop, first, start)
-            change(start, stop, following, last)
-
-        look_ahead(self.device, (first, last), panel, make, (_nothing, far))
-
-    def _exchange_held(
-        self, moves: Any, where: tuple[int, int, int, int], panel: int, turn: int = 0
-    ) -> None:
-        """Rows change places in some columns, as panels have it, and U is solved for."""
-        lu, triangles = self.factors.lu, self.triangles[turn, :, :panel, :panel]
-        strips = -(-(where[3] - where[2]) // _STRIP)
-        if strips > 0:
-            exchange_and_solve[groups(int(lu.shape[0]) * strips), self.layout.items](
-                lu, moves[:, :, : 2 * panel], triangles, where, STRIP=_STRIP, COUNT=panel
-            )
-
-    def _change_next(self, first: int, last: int, following: int) -> None:
-        self._change_right(first, last, last, following)
+    def _moves(self, first: int, last: int) -> Any:
+        """Those of a block's panels."""
+        count = -(-(last - first) // self.share.panel)
+        return self.moves[first // self.layout.wide % 2][:, :count]
 
     def _change_right(self, first: int, last: int, begin: int, end: int) -> None:
         """What a block of columns that is done does to some right of it."""
         if begin < end:
-            self._exchange_block(first, last, begin, end)
+            self._exchange(self._moves(first, last), begin, end)
             self.solve(first, last, begin, end)
             self.change((first, last), (begin, end))
 
-    def _exchange_block(self, first: int, last: int, begin: int, end: int) -> None:
-        """Rows change places in some columns, as all panels of a block have it."""
-        batch, m, n = (int(x) for x in self.factors.lu.shape)
-        share = share_for(self.device, batch, m - first, self.kind)
-        assert share is not None
-        panel = share.holding.panel
-        moves = self.moves[first // self.layout.wide % 2]
-        self._exchange_held(moves[:, : -(-(last - first) // panel)], (n, n, begin, end), panel)
+    def _exchange(self, moves: Any, begin: int, end: int) -> None:
+        """Rows change places in some columns, as panels have it."""
+        lu, rows = self.factors.lu, int(moves.shape[2])
+        strip = max(min(_STRIP, _STRIP_BYTES // (rows * self.kind.itemsize)), 1)
+        strips = -(-(end - begin) // strip)
+        if strips:
+            exchange[groups(int(lu.shape[0]) * strips), self.layout.items](
+                lu, moves, begin, end, STRIP=strip, ROWS=rows
+            )
 
 
 @dataclass(frozen=True)
@@ -369,10 +349,6 @@ class _ByHalves(_Elimination):
         _exchange(self.device, lu, pivots, ((first, stop), (first, stop)), layout)
 
 
-def _nothing(*_: int) -> None:
-    """What panels in registers do to the next one: it takes them into account when it is loaded."""
-
-
 def _factors(device: Device, lu: Any, count: int) -> Eliminated:
     """Room for exchanges, beside that for matrices."""
     batch = int(lu.shape[0])
@@ -395,7 +371,7 @@ ELIMINATIONS: Final = Ways[Asked, _Elimination](
     "elimination",
     Way(
         "in registers",
-        "eliminate_in_registers exchange_and_solve",
+        "eliminate_slices exchange",
         lambda x: iter((_InRegisters.of(x),)),
         lambda x: share_for(x.device, x.size[0], x.size[1], x.kind) is not None,
     ),

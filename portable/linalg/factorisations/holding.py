@@ -1,86 +1,87 @@
-"""How panels stay in registers: of which work-items, and of how many workgroups."""
+"""How columns stay in registers: of which work-items, and of how many workgroups."""
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType
-from portable.linalg.factorisations.held_panel_kernels import MOST_GROUPS, NARROWEST, Holding
+from portable.linalg.factorisations.slice_kernels import Holding
 from portable.sim.launch import current
 
-_ITEMS: Final = (64, 256)
-"""Work-items that hold a panel: few sizes, of which each is a program."""
+_ALONE: Final = (64, 256)
+"""Work-items that hold a panel alone: few sizes, of which each is a program."""
 
-_HELD_BYTES: Final = 512
+_ALONE_BYTES: Final = 512
 """What each of them holds of it: half of the registers of an H200's compute unit."""
 
-_PANEL: Final = 32
+_ALONE_COLUMNS: Final = 32, 8
+"""Columns of such a panel, at most and at least."""
+
+_ITEMS: Final = 512
+"""Work-items that hold a slice of a panel."""
+
+_BYTES: Final = 128
+"""What each of them holds of it."""
+
+_COLUMNS: Final = 8
+_PANEL: Final = 256
+"""Columns of a slice, and of all slices of a panel, at most."""
 
 
 class Share(NamedTuple):
-    """How a panel is held.
+    """How panels are held.
 
     Attributes
     ----------
-    holding : Holding
-        What a work-item holds.
-    groups : int
-        Workgroups, which run at the same time.
+    panel : int
+        Columns of a panel.
+    columns : int
+        Those that a workgroup holds at most.
+    items : sequence of int
+        Work-items that it may have.
+    room : int
+        Elements that each of them holds at most.
+    alone : bool
+        Whether a workgroup holds a panel.
     """
 
-    holding: Holding
-    groups: int
+    panel: int
+    columns: int
+    items: tuple[int, ...]
+    room: int
+    alone: bool = False
 
-    def teams(self, device: Device) -> int:
-        """Sub-groups of a workgroup; 0 where there are none."""
-        width = int(device.capabilities.sub_group_size)
-        return -(-self.holding.items // width) if width > 1 else 0
-
-
-def panel_of(kind: DType) -> int:
-    """Columns of a panel at most."""
-    return _PANEL // 2 if kind.is_complex else _PANEL
+    def holding(self, rows: int) -> Holding:
+        """What work-items hold of a panel of so many rows; without columns where it is too high."""
+        items = next((size for size in self.items if size >= rows), self.items[-1])
+        held = 1
+        while held * items < rows:
+            held *= 2
+        return Holding(held, min(self.room // held, self.columns), items, self.alone)
 
 
 def share_for(device: Device, batch: int, rows: int, kind: DType) -> Share | None:
-    """How panels of so many rows are held.
+    """How panels of matrices of so many rows are held.
 
-    Workgroups of a panel wait for each other. Where they are too many to run at the same time,
-    which are as many as a device has compute units, or cannot wait, one workgroup holds more rows
-    of fewer columns. None where these would be too few, or work-items are alone.
+    By slices where workgroups may wait for each other, and as many run at the same time as a panel
+    has slices, which are as many as a device has compute units; else by one workgroup, if its panel
+    has as many columns. None where these would be too few, or work-items are alone.
     """
     can = device.capabilities
     most = min(can.max_workgroup, can.max_workgroup_shape[0])
-    sizes = [size for size in _ITEMS if size <= most]
+    sizes = tuple(size for size in _ALONE if size <= most)
     if can.single_work_items or not sizes:
         return None
-    items = next((size for size in sizes if size >= rows), sizes[-1])
-    panel, held = panel_of(kind), 1
-    while held * items < rows and 2 * held * panel * kind.itemsize <= _HELD_BYTES:
-        held *= 2
-    groups = -(-rows // (held * items))
-    at_once = current().resident if device.interprets else can.compute_units
-    waits = can.forward_progress and can.memory_orders == "acq_rel"
-    if groups > 1 and not (waits and groups <= MOST_GROUPS and groups * batch <= at_once):
-        groups = 1
-        while held * items < rows:
-            held *= 2
-        while held * panel * kind.itemsize > _HELD_BYTES:
-            panel //= 2
-    if panel < NARROWEST or held * panel * kind.itemsize > _HELD_BYTES:
+    alone = Share(0, _ALONE_COLUMNS[0], sizes, _ALONE_BYTES // kind.itemsize, True)
+    columns = alone.holding(rows).columns
+    if can.forward_progress and can.memory_orders == "acq_rel":
+        at_once = current().resident if device.interprets else can.compute_units
+        sliced = Share(0, _COLUMNS, (min(most, _ITEMS),), _BYTES // kind.itemsize)
+        each = sliced.holding(rows).columns
+        panel = min(at_once // batch * each, _PANEL)
+        if panel > columns:
+            return sliced._replace(panel=panel)
+    if columns < _ALONE_COLUMNS[1]:
         return None
-    return Share(Holding(held, panel, items), groups)
-
-
-def board_for(device: Device, batch: int, rows: int, kind: DType) -> Any:
-    """Where workgroups tell each other what all have to know of panels of up to so many rows.
-
-    Two places for `panel` + 1 numbers of each workgroup, and of one more.
-    """
-    share = share_for(device, batch, rows, kind)
-    numbers = 0
-    if share is not None and share.groups > 1:
-        numbers = 2 * batch * (share.groups + 1) * (panel_of(kind) + 1)
-    return device.empty((max(numbers * (kind.itemsize // 4), 1),), kl.u64)
+    return alone._replace(panel=columns, columns=columns)

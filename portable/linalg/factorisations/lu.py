@@ -67,8 +67,8 @@ def lu_factor(a: ArrayT) -> LUFactors:
 
     Notes
     -----
-    A workgroup for each matrix eliminates a panel of columns in registers, rows change places in
-    one pass for each panel, and all else is products. Where work-items are alone, or columns too
+    Workgroups eliminate slices of a panel's columns in registers, rows change places in one pass
+    for each panel, and all else is products. Where work-items are alone, or columns too
     long for registers, by halves of the columns (S. Toledo, "Locality of reference in LU
     decomposition with partial pivoting", SIAM J. Matrix Anal. Appl. 18 (1997)).
 

@@ -7,22 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
-from portable.linalg.factorisations.held_reflector_kernels import (
-    reflect_in_registers,
-    start_factor,
-)
-from portable.linalg.factorisations.holding import board_for, share_for
+from portable.linalg.factorisations.holding import Share, share_for
 from portable.linalg.factorisations.layout import Layout, layout_of
 from portable.linalg.factorisations.matrices import copied, turned, workspace
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflector_panel_kernels import (
     factor_columns,
 )
+from portable.linalg.factorisations.reflector_slice_kernels import reflect_slices, start_factor
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.tune.ways import Way, Ways
 
@@ -44,17 +42,20 @@ class Reflectors:
         The V side by side, zeros above their diagonals.
     t : array, shape (batch, k, wide)
         The T below each other.
+    w : array, shape (batch, m, k)
+        V T of each block.
     kind : DType
         Of the elements.
     wide : int
         Columns of a block.
-    rooms : six arrays, shape (batch, wide, most columns)
-        Where products lie meanwhile, in pairs: for what is done at the same time.
+    rooms : three arrays, shape (batch, wide, most columns)
+        Where products lie meanwhile, of what is done at the same time and of parts of a block.
     """
 
     device: Device
     v: Any
     t: Any
+    w: Any
     kind: DType
     wide: int
     rooms: tuple[Any, ...]
@@ -71,17 +72,30 @@ class Reflectors:
             left = first if unit else 0
             self.apply_block(first, stop, c[:, first:, left:], adjoint=adjoint)
 
-    def apply_block(self, first: int, stop: int, c: Any, *, adjoint: bool, pair: int = 0) -> None:
-        """The reflectors of some columns of a block, applied to rows from `first` on."""
+    def join(self, first: int, stop: int) -> None:
+        """Makes V T of a block, which spares a product whenever it is applied."""
+        t = self.t[:, first:stop, : stop - first]
+        multiplied(self.device, self.w[:, first:, first:stop], self.v[:, first:, first:stop], t)
+
+    def apply_block(self, first: int, stop: int, c: Any, *, adjoint: bool, room: int = 0) -> None:
+        """The reflectors of a block, applied to rows from `first` on."""
+        left, right = (x[:, first:, first:stop] for x in (self.w, self.v))
+        if adjoint:
+            left, right = right, left
+        if 0 not in c.shape:
+            products = self.rooms[room][:, : stop - first, : int(c.shape[2])]
+            multiplied(self.device, products, right, c, adjoint=True)
+            subtract_product(self.device, c, left, products)
+
+    def apply_part(self, first: int, stop: int, c: Any) -> None:
+        """The adjoint of reflectors of a part of a block, applied to rows from `first` on."""
         v, base = self.v[:, first:, first:stop], first % self.wide
         t = self.t[:, first:stop, base : base + stop - first]
-        width, columns = stop - first, int(c.shape[2])
-        if columns == 0:
-            return
-        products, shares = (x[:, :width, :columns] for x in self.rooms[2 * pair : 2 * pair + 2])
-        multiplied(self.device, products, v, c, adjoint=True)
-        multiplied(self.device, shares, t, products, adjoint=adjoint)
-        subtract_product(self.device, c, v, shares)
+        if 0 not in c.shape:
+            products, shares = (x[:, : stop - first, : int(c.shape[2])] for x in self.rooms[::2])
+            multiplied(self.device, products, v, c, adjoint=True)
+            multiplied(self.device, shares, t, products, adjoint=True)
+            subtract_product(self.device, c, v, shares)
 
 
 @dataclass(frozen=True)
@@ -125,64 +139,69 @@ class Triangularisation(ABC):
         def far(first: int, stop: int, following: int) -> None:
             self.change(first, stop, (following, n), 1)
 
-        look_ahead(reflectors.device, (0, count), reflectors.wide, self.block, (near, far))
+        def make(first: int, stop: int) -> None:
+            self.block(first, stop)
+            reflectors.join(first, stop)
 
-    def change(self, first: int, stop: int, columns: tuple[int, int], pair: int) -> None:
+        look_ahead(reflectors.device, (0, count), reflectors.wide, make, (near, far))
+
+    def change(self, first: int, stop: int, columns: tuple[int, int], room: int) -> None:
         """What reflectors do to some columns."""
         c = self.work[:, first:, columns[0] : columns[1]]
-        self.reflectors.apply_block(first, stop, c, adjoint=True, pair=pair)
+        self.reflectors.apply_block(first, stop, c, adjoint=True, room=room)
 
 
 @dataclass(frozen=True)
 class _InRegisters(Triangularisation):
-    """By panels that registers hold.
+    """By panels whose columns registers hold, a slice of them a workgroup.
 
     Attributes
     ----------
+    share : Share
+        How columns are held.
     grams : array, shape (batch, wide, wide)
         Products of a block's reflectors.
-    board : array of u64
-        Where workgroups tell each other sums.
+    counts : array of i32, shape (batch * panels of all columns,)
+        How many slices of panels are done.
     """
 
+    share: Share
     grams: Any
-    board: Any
+    counts: Any
 
     @staticmethod
     def made(asked: Asked) -> _InRegisters:
         """That of matrices of a size."""
         common = _common(asked, _by_columns)
-        device, (batch, m, _), kind, _ = asked
-        wide = common[1].wide
+        device, (batch, m, n), kind, _ = asked
+        wide, share = common[1].wide, share_for(device, batch, m, kind)
+        assert share is not None
+        panels = -(-min(m, n) // wide) * -(-wide // share.panel)
         grams = workspace(device, batch, wide, wide, kind)
-        return _InRegisters(*common, grams, board_for(device, batch, m, kind))
+        return _InRegisters(*common, share, grams, device.empty((batch * panels,), kl.i32))
 
     def run(self) -> None:
         """Enqueues it."""
-        clear[int(self.board.shape[0]), _LINE](self.board)
+        clear[int(self.counts.shape[0]), _LINE](self.counts)
         super().run()
 
     def block(self, first: int, stop: int) -> None:
         """Makes the reflectors of a block by panels, of which each changes those after it."""
-        reflectors, (batch, m) = self.reflectors, self.work.shape[:2]
-        share = share_for(reflectors.device, int(batch), int(m) - first, reflectors.kind)
-        assert share is not None
-        panel, teams = share.holding.panel, share.teams(reflectors.device)
-
-        def make(start: int, last: int) -> None:
-            reflect_in_registers[groups(int(batch) * share.groups), share.holding.items](
-                self.work, reflectors.v, reflectors.t, self.board,
-                (start, last, start % reflectors.wide, share.groups),
-                HOLDING=share.holding, TEAMS=teams,
+        reflectors, (batch, m) = self.reflectors, (int(x) for x in self.work.shape[:2])
+        panel, wide = self.share.panel, reflectors.wide
+        can = reflectors.device.capabilities
+        for start in range(first, stop, panel):
+            last, holding = min(start + panel, stop), self.share.holding(m - start)
+            slices, number = -(-(last - start) // holding.columns), (start - first) // panel
+            teams = holding.items // can.sub_group_size if can.sub_group_size > 1 else 0
+            reflect_slices[groups(batch * slices), holding.items](
+                self.work, reflectors.v, reflectors.t, self.counts,
+                (start, last, start % wide, first // wide * -(-wide // panel) + number),
+                HOLDING=holding, TEAMS=teams,
             )  # fmt: skip
-
-        def near(start: int, last: int, following: int) -> None:
-            self.change(start, last, (last, following), 0)
-
-        def far(start: int, last: int, following: int) -> None:
-            self.change(start, last, (following, stop), 2)
-
-        look_ahead(reflectors.device, (first, stop), panel, make, (near, far))
+            if slices > 1:
+                self._factor(start, last)
+            reflectors.apply_part(start, last, self.work[:, start:, last:stop])
         if stop - first > panel:
             self._factor(first, stop)
 
@@ -192,9 +211,9 @@ class _InRegisters(Triangularisation):
         Its inverse has these above the diagonal, and reciprocals on it (T. Joffrain et al.,
         "Accumulating Householder transformations, revisited", ACM Trans. Math. Softw. 32 (2006)).
         """
-        reflectors, width = self.reflectors, stop - first
+        reflectors, width, base = self.reflectors, stop - first, first % self.reflectors.wide
         v, gram = reflectors.v[:, first:, first:stop], self.grams[:, :width, :width]
-        t = reflectors.t[:, first:stop, :width]
+        t = reflectors.t[:, first:stop, base : base + width]
         multiplied(reflectors.device, gram, v, v, adjoint=True)
         start_factor[(width, width, int(t.shape[0])), _TILE](gram, t)
         solved_in_place(reflectors.device, gram, t, _UPPER, self.layout)
@@ -222,7 +241,7 @@ class _ByHalves(Triangularisation):
         middle = first + panel * -(-(stop - first) // (2 * panel))
         self.block(first, middle)
         right = self.work[:, first:, middle:stop]
-        self.reflectors.apply_block(first, middle, right, adjoint=True)
+        self.reflectors.apply_part(first, middle, right)
         self.block(middle, stop)
         self._join(first, middle, stop)
 
@@ -231,7 +250,7 @@ class _ByHalves(Triangularisation):
         reflectors = self.reflectors
         device, base = reflectors.device, first % reflectors.wide
         width, rest = middle - first, stop - middle
-        gram, shares = (x[:, :width, :rest] for x in reflectors.rooms[:2])
+        gram, shares = (x[:, :width, :rest] for x in reflectors.rooms[::2])
         left, right = reflectors.v[:, middle:, first:middle], reflectors.v[:, middle:, middle:stop]
         multiplied(device, gram, left, right, adjoint=True)
         upper, lower = reflectors.t[:, first:middle, base:], reflectors.t[:, middle:stop, base:]
@@ -274,16 +293,16 @@ def _common(asked: Asked, room: Callable[..., Any]) -> tuple[Any, Reflectors, La
         wide *= 2
     work, v = (room(device, batch, m, width, kind) for width in (n, count))
     copied(device, work[:, :0, :0], v)
-    t = workspace(device, batch, count, wide, kind)
-    rooms = [workspace(device, batch, wide, max(n, columns, 1), kind) for _ in range(6)]
-    return work, Reflectors(device, v, t, kind, wide, tuple(rooms)), layout
+    t, w = room(device, batch, count, wide, kind), room(device, batch, m, count, kind)
+    rooms = tuple(room(device, batch, wide, max(n, columns, 1), kind) for _ in range(3))
+    return work, Reflectors(device, v, t, w, kind, wide, rooms), layout
 
 
 PANELS: Final = Ways[Asked, Triangularisation](
     "panels of reflectors",
     Way(
         "in registers",
-        "reflect_in_registers start_factor",
+        "reflect_slices start_factor",
         lambda x: iter((_InRegisters.made(x),)),
         lambda x: share_for(x.device, x.size[0], x.size[1], x.kind) is not None,
     ),

@@ -127,7 +127,10 @@ def room_for(device: Device, role: str, shape: tuple[int, int, int], kind: DType
     return whole[:, : shape[1], : shape[2]]
 
 
-_MOST_THREADS: Final = 16
+_THREADS_OF_A_CORE: Final = 4
+_MOST_THREADS: Final = 64
+"""Those that build programs: most wait for others to build the same ones."""
+
 _built: Final[set[Hashable]] = set()
 """What programs were built for, unless it is much: then it begins anew."""
 
@@ -149,7 +152,7 @@ def _build_together(device: Device, work: Callable[[], object]) -> None:
         with suppress(PortableError), device.stream_scope():
             step()
 
-    threads = min(_MOST_THREADS, os.cpu_count() or 1, len(builder.steps) or 1)
+    threads = min(_THREADS_OF_A_CORE * (os.cpu_count() or 1), _MOST_THREADS)
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(build, builder.steps):
             pass

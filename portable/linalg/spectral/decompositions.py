@@ -405,7 +405,7 @@ SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
         lambda x: iter((svd_by_band(x.device, x.a, *x.results),)),
         lambda x: x.banded,
     ),
-    Way("in stages", f"bidiagonalize_keeping {_STAGES}", _staged(svd_in_stages)),
+    Way("in stages", f"bidiagonalize_keeping apply_blocks {_STAGES}", _staged(svd_in_stages)),
 )
 """How singular values and vectors are found."""
 

@@ -51,6 +51,20 @@ ARRAYS: Final = (
         "parts_added_up",
     ),
     without_barrier(
+        "portable.conv.direct.adding:add_up_taps",
+        0,
+        1,
+        "taps are written before they are added up",
+        "parts_of_taps_added_up",
+    ),
+    without_barrier(
+        "portable.conv.direct.parted:part_pixels",
+        0,
+        1,
+        "parts of pixels are written before these are there",
+        "parts_of_pixels",
+    ),
+    without_barrier(
         LOOKBACK + "LookBack.added_in_parts",
         0,
         1,

@@ -29,8 +29,8 @@ def _matrix(
     if use not in ("accumulator", "a", "b"):
         builder.fail(f'the use of kl.matrix is "accumulator", "a" or "b", not {use!r}')
     kind = as_dtype(builder, dtype)
-    if not (isinstance(split, bool) or split in ("first", "exact")):
-        builder.fail(f'split of kl.matrix is a bool, "first" or "exact", not {split!r}')
+    if not (isinstance(split, bool) or split in ("first", "exact", "given")):
+        builder.fail(f'split of kl.matrix is a bool, "first", "exact" or "given", not {split!r}')
     narrow = kind in (float16, bfloat16) and use != "accumulator"
     held = kind if narrow else register_of(builder, kind)
     name = builder.name(builder.hint or "matrix")

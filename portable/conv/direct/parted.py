@@ -1,0 +1,223 @@
+"""Single precision by Hopper's matrix units: products of parts of pixels and of filters.
+
+A number is the sum of a high part of 11 bits and what is left, a low one. Warpgroups read factors
+from local memory, 11 bits of each, so the parts lie there one after the other: what copies images
+so that channels are neighbours writes both. Of the four products of parts the least is left out (H.
+Ootomo, R. Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the FP32
+theoretical peak performance", IJHPCA 36, 2022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.backend import Capabilities, Device
+from portable.conv.direct.box_kernels import arrange_filters, seen_by
+from portable.conv.direct.boxes import Boxes
+from portable.conv.geometry import Geometry, Layout, Window
+from portable.conv.layouts import as_nchw
+from portable.conv.method import Epilogue
+from portable.conv.tuning import parted_choices
+from portable.dtypes import DType, float32
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.lang.launch.enqueued import enqueue
+from portable.lang.launch.geometry import groups
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.tune.space import Parameters
+from portable.tune.table import state
+
+PART: Final = 32
+"""Channels whose high parts are neighbours; their low ones follow, both of a step of sums."""
+
+_PLACES: Final = 64
+"""Places of a tile that is turned in local memory."""
+
+_ITEMS: Final = 256
+
+_FEWEST_USES: Final = 384
+_FEWEST_OF_STRIDES: Final = 160
+"""Products of an element that its copy has to save; strides take images apart anyway."""
+
+_FEWEST_PRODUCTS: Final = 2e8
+_FEWEST_WITH_TAPS: Final = 1e8
+"""Beside which further launches, and rings to be filled, are little: of one tap, and of others."""
+
+_FEWEST_FILTERS: Final = 48
+_FEWEST_DEPTH: Final = 64
+"""Of fewer, tiles are left empty."""
+
+_DROPPED: Final = 0x1FFF
+"""The bits of a number that matrix units leave out."""
+
+_POINT: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
+
+
+def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Parted | None:
+    """The method, or None where there are no such units, or it does not pay.
+
+    Parameters
+    ----------
+    device, shape, kind, layout
+        As of `Method`.
+    """
+    if not pays(device.capabilities, shape, kind):
+        return None
+    patches = 0 if _goes_by_phases(shape) else shape.window.taps[0]
+    return Parted(device, shape, kind, layout, None, "given", patches=patches, rows=True)
+
+
+def pays(capabilities: Capabilities, shape: Geometry, kind: DType) -> bool:
+    """Whether a device has instructions and copies for products of parts, and they pay."""
+    units = "wgmma.tf32" in capabilities.matrix_units and "tensor" in capabilities.async_copy
+    if kind is not float32 or shape.groups > 1 or not units:
+        return False
+    strided, places = shape.window.stride != (1, 1), shape.images * prod(shape.result)
+    copied = shape.images * shape.height * shape.width * shape.channels
+    if not _goes_by_phases(shape):
+        copied = places * shape.depth
+    products = float(places * shape.depth * shape.filters)
+    uses = _FEWEST_OF_STRIDES if strided else _FEWEST_USES
+    plain = shape.window.count == 1 and not strided
+    fewest = _FEWEST_PRODUCTS if plain else _FEWEST_WITH_TAPS
+    deep = shape.depth >= _FEWEST_DEPTH and shape.filters >= _FEWEST_FILTERS
+    return deep and products >= max(fewest, uses * copied)
+
+
+def _goes_by_phases(shape: Geometry) -> bool:
+    """Whether pixels are copied as they are, for windows of any taps."""
+    window = shape.window
+    if window.stride == (1, 1):
+        return shape.channels >= PART
+    apart = all(taps <= step for taps, step in zip(window.taps, window.stride, strict=True))
+    extents = zip((shape.height, shape.width), window.stride, strict=True)
+    return not apart and shape.channels % PART == 0 and not any(n % s for n, s in extents)
+
+
+def doubled(depth: int) -> int:
+    """Elements of a row of parts of so many channels."""
+    return -(-depth // PART) * 2 * PART
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parted(Boxes):
+    """The product of `portable.conv.direct.box_kernels` of parts of images and of filters."""
+
+    @cached_property
+    def seen(self) -> Geometry:
+        """The convolution as it is multiplied."""
+        return replace(self.shape, channels=doubled(self.shape.channels))
+
+    @cached_property
+    def window(self) -> Window:
+        """What filters see of images as they are multiplied."""
+        return _POINT if self.patches else self.shape.window
+
+    def filters(self, w: Any, turned: bool = False) -> Any:
+        """Parts of filters (taps, 2 C, 1, K), along channels; patches are channels of a tap."""
+        shape, space, count = self.shape, self.device.namespace(), self.shape.filters
+        room = self.device.empty((shape.window.count, shape.channels, 1, count), self.kind)
+        launcher = arrange_filters[(count, shape.channels), None]
+        enqueue(launcher, w, room, count, 1, TAPS=tuple(w.shape[2:]), TURNED=turned)
+        taps = self.window.count
+        arranged = space.reshape(room, (taps, -1, count))
+        laid_out = self.device.empty((taps, 1, count, doubled(arranged.shape[1])), self.kind)
+        enqueue(part_filters[prod(laid_out.shape) // 2, None], arranged, laid_out)
+        return space.permute_dims(laid_out, (0, 3, 1, 2))
+
+    def _batch(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
+        if self.layout == "NCHW":
+            out = self.device.namespace().permute_dims(out, (0, 2, 3, 1))
+        self._multiply(self._rearrange(x, workspace)[0], filters, out, epilogue)
+
+    def _rearrange(self, x: Any, workspace: Any) -> tuple[Any, int]:
+        """Parts of images (N, H, W, 2 C), or of what windows see of them."""
+        x, space = as_nchw(self.device, x, self.layout), self.device.namespace()
+        (height, width, depth), size = self._rearranged(), x.shape[0] * self.rearranged_elements[0]
+        places = space.reshape(workspace[:size], (x.shape[0], height * width, doubled(depth)))
+        seen = self.patch if self.patches else _POINT
+        tiles = x.shape[0] * -(-height * width // _PLACES) * -(-depth // PART)
+        launcher, turned = part_pixels[groups(tiles), (_ITEMS, 1, 1)], self.layout == "NCHW"
+        enqueue(launcher, x, places, width, WINDOW=seen, PLACES=_PLACES, TURNED=turned)
+        return space.reshape(places, (x.shape[0], height, width, places.shape[2])), size
+
+    @cached_property
+    def rearranged_elements(self) -> tuple[int, int]:
+        """Elements of workspace for the parts of an image."""
+        height, width, depth = self._rearranged()
+        return height * width * doubled(depth), 0
+
+    @cached_property
+    def _choices(self) -> tuple[Parameters, ...]:
+        size = self.shape.images * prod(self.shape.result), self.shape.filters, 1
+        return parted_choices(self.device.capabilities, size, state())
+
+
+@function
+def high_part(x: kl.Scalar) -> Any:
+    """The first 11 bits of a number, rounded."""
+    bits = kl.bitcast(x, kl.u32)
+    return kl.bitcast((bits + kl.u32((_DROPPED + 1) // 2)) & ~kl.u32(_DROPPED), kl.f32)
+
+
+@kernel
+def part_pixels(
+    x: kl.Array, out: kl.Array, columns: kl.Scalar, *, WINDOW: Window, PLACES: int, TURNED: bool
+) -> None:
+    """``out[n, y columns + z]``: parts of what windows see of images (N, C, H, W).
+
+    High parts of `PART` of (tap, channel), then their low ones, zero beyond the last. A workgroup
+    makes those of a tile of places; where it is `TURNED`, neighbouring work-items read neighbouring
+    pixels, and they pass through local memory: ``PART (PLACES + 1)`` elements.
+    """
+    down, places = WINDOW.count * x.shape[1], out.shape[1]
+    across = out.shape[2] // (2 * PART)
+    tiles = kl.cdiv(places, PLACES) * across
+    n, tile = kl.group_id(0) // tiles, kl.group_id(0) % tiles
+    first, channel = tile // across * PLACES, tile % across * PART
+    room = kl.local((PART, PLACES + 1), x.dtype)
+    if TURNED:
+        lane, line = kl.local_id(0) % PLACES, kl.local_id(0) // PLACES
+        for i in kl.static_range(0, PART, kl.local_size(0) // PLACES):
+            d, at = channel + line + i, first + lane
+            if d < down and at < places:
+                room[line + i, lane] = seen_at(x, n, at, d, columns, WINDOW)
+        kl.barrier()
+    lane, line = kl.local_id(0) % PART, kl.local_id(0) // PART
+    d = channel + lane
+    for i in kl.static_range(0, PLACES, kl.local_size(0) // PART):
+        at = first + line + i
+        if at < places:
+            value = x.dtype(0)
+            if d < down:
+                value = room[lane, line + i] if TURNED else seen_at(x, n, at, d, columns, WINDOW)
+            high = high_part(value)
+            out[n, at, channel + d] = high
+            out[n, at, channel + d + PART] = value - high
+
+
+@function
+def seen_at(
+    x: kl.Array, n: kl.Scalar, at: kl.Scalar, d: kl.Scalar, columns: kl.Scalar, WINDOW: Window
+) -> Any:
+    """What the window of the `at`-th place sees as (tap, channel) d."""
+    tap = 0 if WINDOW.count == 1 else d // x.shape[1]
+    return seen_by(x, n, d - tap * x.shape[1], tap, at // columns, at % columns, WINDOW)
+
+
+@kernel
+def part_filters(w: kl.Array, out: kl.Array) -> None:
+    """``out[t, 0, k]``: parts of ``w[t, :, k]`` as of `part_pixels`."""
+    extents = out.shape[0], out.shape[2], out.shape[3] // 2
+    if kl.global_id(0) < product_of(extents):
+        t, k, d = unravelled(kl.global_id(0), extents)
+        value = w.dtype(0)
+        if d < w.shape[1]:
+            value = w[t, d, k]
+        high, at = high_part(value), d // PART * PART + d
+        out[t, 0, k, at] = high
+        out[t, 0, k, at + PART] = value - high
