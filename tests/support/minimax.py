@@ -133,7 +133,7 @@ POLYNOMIALS: Final = (
         lambda x: x / mp.log(1 + x, 2) if x else mp.log(2),
         "sqrt(0.5) - 1",
         "sqrt(2) - 1",
-        (0, 13),
+        (0, 14),
     ),
     Polynomial(
         "LOG_TAIL",
@@ -296,12 +296,29 @@ def _parts(formula: str, kind: type[np.floating[Any]], count: int) -> list[float
     return made
 
 
-def _chunks(width: int, count: int) -> list[int]:
-    """The bits of 2 / pi behind the point, so many at a time."""
+_TWO_OVER_PI: Final = '''\
+_TWO_OVER_PI: Final = int(
+{lines}    "",
+    16,
+)
+"""The first 1200 bits of 2 / pi behind the point."""
+
+TWO_OVER_PI_48: Final[Coefficients] = tuple(
+    (_TWO_OVER_PI >> 48 * i & 2**48 - 1) / 2.0**48 for i in range(24, -1, -1)
+)
+"""2 / pi, 48 bits at a time, each chunk as a number below 1."""
+
+TWO_OVER_PI_WORDS: Final = tuple(_TWO_OVER_PI >> 1168 - 32 * i & 2**32 - 1 for i in range(7))
+"""2 / pi, 32 bits at a time."""
+'''
+
+
+def _bits() -> str:
+    """The bits of 2 / pi behind the point, and chunks of them."""
     with mp.workdps(500):
-        bits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (width * count)))
-    mask = 2**width - 1
-    return [bits >> width * (count - 1 - i) & mask for i in range(count)]
+        digits = f"{int(mp.floor(2 / mp.pi * mp.mpf(2) ** 1200)):0300x}"
+    lines = [f'    "{digits[i : i + 75]}"\n' for i in range(0, 300, 75)]
+    return _TWO_OVER_PI.format(lines="".join(lines).rstrip("\n") + ",\n").replace('    "",\n', "")
 
 
 def text() -> str:
@@ -314,9 +331,7 @@ def text() -> str:
                 if count:
                     numbers = _parts(formula, kind, count)
                     parts.append(_defined(f"{name}_{bits}", numbers, f"{formula}."))
-    about = "2 / pi, 48 bits at a time, each chunk as a number below 1."
-    parts.append(_defined("TWO_OVER_PI_48", [x / 2.0**48 for x in _chunks(48, 25)], about))
-    parts.append(_words(_chunks(32, 7)))
+    parts.append(_bits())
     for x in POLYNOMIALS:
         for count, kind, bits in zip(x.counts, (np.float32, np.float64), (32, 64), strict=True):
             if count:
@@ -332,12 +347,6 @@ def _defined(name: str, numbers: Iterable[float], about: str) -> str:
         lines = "".join(f"    {x!r},\n" for x in numbers)
         line = f"{name}: Final[Coefficients] = (\n{lines})"
     return f'{line}\n"""{about}"""\n'
-
-
-def _words(numbers: list[int]) -> str:
-    lines = "".join(f"    0x{x:08X},\n" for x in numbers)
-    about = "2 / pi, 32 bits at a time."
-    return f'TWO_OVER_PI_WORDS: Final[tuple[int, ...]] = (\n{lines})\n"""{about}"""\n'
 
 
 if __name__ == "__main__":
