@@ -1,4 +1,4 @@
-"""What calling code does with the result of a call: enter it as a block, or not.
+"""Tells whether the result of a call is entered by a ``with`` statement.
 
 A function that is both called plainly and used in ``with`` statements cannot tell which from its
 arguments; the instruction after the call says it.

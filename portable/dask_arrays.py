@@ -1,4 +1,4 @@
-"""Dask's arrays with blocks on a device, for who outgrows a device's memory or a machine.
+"""Dask arrays with blocks on a device, for data that outgrow its memory or a machine.
 
 Dask cuts the work and runs it; each block is an array of the device. Importing this module, which
 needs Dask, registers arrays of `portable.array` with it.

@@ -1,6 +1,6 @@
-"""Who is told of launches and operations while they run: a tape of gradients.
+"""Hooks for tapes: recorders that see each launch and each operation while they are active.
 
-Nothing is told where nobody asks, which `active` says at the price of a look.
+`active` counts them, so that a launch which nobody records pays for one comparison.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ active: int = 0
 
 
 class Recorder(Protocol):
-    """What is told."""
+    """What sees launches and operations."""
 
     def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> Any:
         """A kernel is about to be launched, unless this gives something true."""

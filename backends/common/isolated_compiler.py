@@ -1,4 +1,4 @@
-"""Compiling in a process of its own what may end the process that compiles it.
+"""Compiles in a separate process what may crash the compiler.
 
 A compiler that crashes takes down whoever called it. Programs that are known to bring that about
 (`portable.backend.program.Program.hazards`) are compiled over there, and only what comes of them is

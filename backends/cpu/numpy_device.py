@@ -1,4 +1,4 @@
-"""What devices have in common whose arrays are NumPy's."""
+"""A base class of devices whose arrays are NumPy's."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def describing(
     assert box is not None
     rank = len(box.dims)
     sizes = (ctypes.c_uint64 * rank)(*(shape[d] for d in box.dims))
-    apart = (ctypes.c_uint64 * (rank - 1))(*(strides[d] for d in box.dims[1:]))
+    outer_strides = (ctypes.c_uint64 * (rank - 1))(*(strides[d] for d in box.dims[1:]))
     extents = (ctypes.c_uint32 * rank)(*box.extents)
     steps = (ctypes.c_uint32 * rank)(*[1] * rank)
     kind, swizzle = _TYPES[argument.type.name], _SWIZZLES[box.swizzle]
@@ -73,8 +73,8 @@ def describing(
         room = ctypes.create_string_buffer(BOXES_BYTES + half)
         start = -ctypes.addressof(room) % half
         refused = _encode()(
-            ctypes.addressof(room) + start, kind, rank, address, sizes, apart, extents, steps,
-            _NO_INTERLEAVE, swizzle, _PROMOTED_TO_256_BYTES, _ZEROS_OUTSIDE,
+            ctypes.addressof(room) + start, kind, rank, address, sizes, outer_strides,
+            extents, steps, _NO_INTERLEAVE, swizzle, _PROMOTED_TO_256_BYTES, _ZEROS_OUTSIDE,
         )  # fmt: skip
         if refused:
             raise LaunchError(

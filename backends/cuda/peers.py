@@ -1,4 +1,4 @@
-"""Words and copies straight into the memory of other GPUs, which take none of their units."""
+"""Signals and copies straight into the memory of other GPUs, without kernels there."""
 
 from __future__ import annotations
 

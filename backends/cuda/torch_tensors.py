@@ -38,11 +38,11 @@ def array_over(cupy: Any, tensor: Any, index: int) -> Any:
 
 @lru_cache(maxsize=4096)
 def _layout(
-    dtype: DType, shape: tuple[int, ...], apart: tuple[int, ...]
+    dtype: DType, shape: tuple[int, ...], element_strides: tuple[int, ...]
 ) -> tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...], int]:
     """A tensor's shape, its dtype and strides in NumPy's words, and the bytes from end to end."""
     kind = dtype.numpy
-    strides = tuple(s * kind.itemsize for s in apart)
+    strides = tuple(s * kind.itemsize for s in element_strides)
     nbytes = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + kind.itemsize
     return tuple(shape), kind, strides, max(nbytes, 0)
 
@@ -64,7 +64,7 @@ def view_code(tensor: Any, index: int, stream_address: Callable[[], int]) -> Vie
     return ViewCode(
         type(tensor),
         same="numpy_of[{x}.dtype] is {x}_dtype and {x}.shape == {x}_shape"
-        " and {x}.stride() == {x}_apart and {x}.get_device() == index == current()"
+        " and {x}.stride() == {x}_element_strides and {x}.get_device() == index == current()"
         " and not ({x}.requires_grad or {x}.is_conj() or {x}.is_neg())"
         " and theirs(index) == mine()",
         handle="{x}.data_ptr()",

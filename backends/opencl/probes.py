@@ -1,4 +1,4 @@
-"""Small kernels that find out what a driver does not tell of, once for each driver.
+"""Small kernels that find out what a driver does not report, once for each driver.
 
 The answers are kept in the cache of compiled programs.
 """
@@ -271,8 +271,8 @@ __kernel void probe(__global const uint *x, __global uint *out) {{
 
 
 @kept_in_process
-def largest_array(device: cl.Device, told: int) -> int:
-    """Bytes of the largest array in local memory that a driver takes; `told` if no larger one.
+def largest_array(device: cl.Device, reported: int) -> int:
+    """Bytes of the largest array in local memory that a driver takes; `reported` if no larger one.
 
     Parameters
     ----------
@@ -281,12 +281,12 @@ def largest_array(device: cl.Device, told: int) -> int:
     told : int
         Bytes that its driver tells of.
     """
-    question = f"{_LOCAL_ARRAY} {SIZES} {told}"
-    return remembered(device, question, lambda: largest_taken(device, told, SIZES), told)
+    question = f"{_LOCAL_ARRAY} {SIZES} {reported}"
+    return remembered(device, question, lambda: largest_taken(device, reported, SIZES), reported)
 
 
-def largest_taken(device: cl.Device, told: int, sizes: Sequence[int]) -> int:
-    """The first of `sizes`, which get smaller, that a kernel's array can have; else `told`.
+def largest_taken(device: cl.Device, reported: int, sizes: Sequence[int]) -> int:
+    """The first of `sizes`, which get smaller, that a kernel's array can have; else `reported`.
 
     In a context of its own, which a kernel that fails takes nobody else's memory away with.
 
@@ -296,8 +296,8 @@ def largest_taken(device: cl.Device, told: int, sizes: Sequence[int]) -> int:
         If there is no room for a context, or a kernel that was built cannot be run.
     """
     context = cl.Context([device])
-    larger = (size for size in sizes if size > told)
-    return next((size for size in larger if _takes(context, size)), told)
+    larger = (size for size in sizes if size > reported)
+    return next((size for size in larger if _takes(context, size)), reported)
 
 
 def _takes(context: cl.Context, size: int) -> bool:

@@ -404,10 +404,10 @@ class SYCLDevice(Device):
 
     def thread_scope(self) -> AbstractContextManager[Any]:
         """A chain of events of its own, since threads cannot share dpctl's record of one."""
-        return self._apart() if self.capabilities.streams else nullcontext()
+        return self._own_stream() if self.capabilities.streams else nullcontext()
 
     @contextmanager
-    def _apart(self) -> Iterator[None]:
+    def _own_stream(self) -> Iterator[None]:
         with _GATE.lock:
             _use_first(self.sycl_queue)
             self.synchronize()

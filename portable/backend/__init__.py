@@ -106,8 +106,8 @@ class ViewCode(NamedTuple):
 
     In each text ``{x}`` is the name of the array, and the beginning of names for parts of it; what
     the earlier array's view has in them goes by ``{x}_dtype``, ``{x}_shape``, ``{x}_strides`` (in
-    elements ``{x}_apart``) and ``{x}_layout``. The texts are evaluated in this order; an exception
-    means an unlike array.
+    elements ``{x}_element_strides``) and ``{x}_layout``. The texts are evaluated in this order; an
+    exception means an unlike array.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Queues of a device's work and points in them: what streams, events and timelines are made of."""
+"""Queues of a device's work and marks in them: the base of streams, events and timelines."""
 
 from __future__ import annotations
 

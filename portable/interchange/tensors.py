@@ -1,4 +1,4 @@
-"""PyTorch's tensors, taken and given without DLPack, which takes several times as long.
+"""PyTorch's tensors as arrays and back, several times faster than through DLPack.
 
 Nothing here imports PyTorch: where there is a tensor, it has been imported.
 """

@@ -74,9 +74,8 @@ def fit(
     -------
     History
         Losses by epoch. Ctrl-C, in any process, ends the training early, of all members at the same
-        step, and leaves a usable network; where a loss or
-        a parameter is not finite, the parameters of the last sound epoch are restored, with a
-        warning. ``history.stopped`` and ``history.kept_epoch`` say so.
+        step, and leaves a usable network. Where a loss or a parameter is not finite, a warning says
+        so and the last sound parameters are restored: see ``history.stopped`` and ``kept_epoch``.
 
     Raises
     ------

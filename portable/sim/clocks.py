@@ -1,4 +1,4 @@
-"""Who knows of whose accesses: vector clocks over workgroups, with details for work-items.
+"""Vector clocks: which accesses happen before which, among workgroups and their work-items.
 
 A workgroup's time moves on at each barrier and each release in it. What an agent knows is, per
 workgroup, a time up to which it knows of all accesses there (the floor), and later times for

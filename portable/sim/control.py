@@ -39,7 +39,7 @@ from portable.sim.workgroup import (
 _FAIRNESS: Final = 1 / 16
 
 
-def divided(
+def strands_of(
     w: Workgroup, branches: Sequence[tuple[Active, Callable[[Workgroup], Running]]]
 ) -> list[Strand]:
     """The strands of some blocks and those who run each."""
@@ -52,7 +52,9 @@ def divided(
     return out
 
 
-def apart(w: Workgroup, site: Site, strands: list[Strand], assigned: Sequence[str]) -> Running:
+def run_strands(
+    w: Workgroup, site: Site, strands: list[Strand], assigned: Sequence[str]
+) -> Running:
     """Run strands to their ends, then go on in step with the variables that they `assigned`.
 
     Parameters
@@ -157,8 +159,8 @@ def _(statement: s.Assign, b: Builder) -> Step:
 def _(statement: s.If, b: Builder) -> Step:
     condition = b.expression(statement.condition, b.site(statement.loc))
     then, orelse = b.block(statement.then), b.block(statement.orelse)
-    if _goes_apart((*statement.then, *statement.orelse)):
-        return _apart(statement, b, condition, then, orelse)
+    if _diverges((*statement.then, *statement.orelse)):
+        return _diverging_if(statement, b, condition, then, orelse)
 
     def run(w: Workgroup) -> Running:
         outer, holds = w.active, condition(w)
@@ -178,7 +180,7 @@ def _(statement: s.If, b: Builder) -> Step:
     return Pauses(run)
 
 
-def _goes_apart(block: s.Block) -> bool:
+def _diverges(block: s.Block) -> bool:
     """Whether a block waits for other work-items, but nowhere for all of them."""
     inside = list(all_statements(block))
     return any(isinstance(x, s.Instruction) and x.name == "mbarrier.wait" for x in inside) and (
@@ -186,7 +188,9 @@ def _goes_apart(block: s.Block) -> bool:
     )
 
 
-def _apart(statement: s.If, b: Builder, condition: Evaluate, then: Runs, orelse: Runs) -> Step:
+def _diverging_if(
+    statement: s.If, b: Builder, condition: Evaluate, then: Runs, orelse: Runs
+) -> Step:
     """A branch whose sides, and the warpgroups on either, go on without each other."""
     site = b.site(statement.loc)
     names = _assigned((*statement.then, *statement.orelse))
@@ -196,7 +200,7 @@ def _apart(statement: s.If, b: Builder, condition: Evaluate, then: Runs, orelse:
         sides = ((w.active.where(holds), then), (w.active.unless(holds), orelse))
         taken = [side for side in sides if side[0].count]
         if len(taken) > 1:
-            yield from apart(w, site, divided(w, sides), names)
+            yield from run_strands(w, site, strands_of(w, sides), names)
         else:  # nobody goes another way: those who wait here may meet at barriers
             yield from taken[0][1](w)
 
@@ -305,27 +309,15 @@ def _same(x: Value, y: Value) -> bool:
     return x is y or x.tobytes() == y.tobytes()
 
 
-@step.register
-def _(statement: s.Break, b: Builder) -> Step:
+@step.register(s.Break)
+@step.register(s.Continue)
+@step.register(s.Return)
+def _(statement: s.Break | s.Continue | s.Return, b: Builder) -> Step:
     def run(w: Workgroup) -> None:
-        w.loops[-1].leave(w.active)
-        w.active = w.launch.nobody
-
-    return Plain(run)
-
-
-@step.register
-def _(statement: s.Continue, b: Builder) -> Step:
-    def run(w: Workgroup) -> None:
-        w.loops[-1].rest(w.active)
-        w.active = w.launch.nobody
-
-    return Plain(run)
-
-
-@step.register
-def _(statement: s.Return, b: Builder) -> Step:
-    def run(w: Workgroup) -> None:
+        if isinstance(statement, s.Break):
+            w.loops[-1].leave(w.active)
+        elif isinstance(statement, s.Continue):
+            w.loops[-1].rest(w.active)
         w.active = w.launch.nobody
 
     return Plain(run)

@@ -1,4 +1,4 @@
-"""A workgroup as the lowest modules know it: its work-items, their variables and knowledge."""
+"""The interface of a running workgroup that the simulator's lower modules need."""
 
 from __future__ import annotations
 

@@ -5,12 +5,13 @@ After the pictures in the PTX manual, "Matrix Fragments for mma.m16n8k16" and th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 import numpy as np
 
-from portable.dtypes import DType, bfloat16, dtype, float16
+from portable.dtypes import DType, dtype
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
 from portable.sim import report
@@ -47,16 +48,23 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     return Plain(run)
 
 
-@instruction("wgmma.fence")
-def _(statement: s.Instruction, b: Builder) -> Step:
+def _of_warpgroups(
+    statement: s.Instruction, b: Builder, act: Callable[[Workgroup, int], None]
+) -> Step:
+    """What each warpgroup that is here does, all of its work-items together."""
     site = b.site(statement.loc)
 
     def run(w: Workgroup) -> None:
         _meet(w, site, statement.name)
         for warpgroup in _present(w):
-            w.products.fence(warpgroup)
+            act(w, warpgroup)
 
     return Plain(run)
+
+
+@instruction("wgmma.fence")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    return _of_warpgroups(statement, b, lambda w, warpgroup: w.products.fence(warpgroup))
 
 
 def _meet(w: Workgroup, site: Site, what: str) -> None:
@@ -75,28 +83,14 @@ def _present(w: Workgroup) -> list[int]:
 
 @instruction("wgmma.commit")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    site = b.site(statement.loc)
-
-    def run(w: Workgroup) -> None:
-        _meet(w, site, statement.name)
-        for warpgroup in _present(w):
-            w.products.commit(warpgroup)
-
-    return Plain(run)
+    return _of_warpgroups(statement, b, lambda w, warpgroup: w.products.commit(warpgroup))
 
 
 @instruction("wgmma.wait")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    site = b.site(statement.loc)
     last = statement.name.rpartition(".")[2]
     pending = int(last) if last.isdecimal() else 0
-
-    def run(w: Workgroup) -> None:
-        _meet(w, site, statement.name)
-        for warpgroup in _present(w):
-            w.products.wait(w, warpgroup, pending)
-
-    return Plain(run)
+    return _of_warpgroups(statement, b, lambda w, x: w.products.wait(w, x, pending))
 
 
 @instruction("wgmma.descriptor")
@@ -122,7 +116,7 @@ class _Tiles:
         arrays = [a for a in b.kernel.arrays if a.space == "local"]
         self._sites: dict[Array, Site] = {a: b.site(statement.loc, a) for a in arrays}
 
-    def access(self, w: Workgroup, descriptor: int, outer: int, turned: bool) -> Access:
+    def access(self, w: Workgroup, descriptor: int, outer: int, transposed: bool) -> Access:
         """The elements that a descriptor stands for, 32 bytes by outer, swizzled by 128 bytes."""
         assert descriptor >> 62 == 1
         start = (descriptor & 0x3FFF) << 4
@@ -132,7 +126,7 @@ class _Tiles:
         buffer = w.buffers[array]
         size = buffer.data.itemsize
         row, k = np.indices((outer, _DEPTH // size)).reshape(2, -1)
-        if turned:
+        if transposed:
             distance = row // 64 * lead + k // 8 * stride + k % 8 * 128 + row % 64 * 2
         else:
             distance = row // 8 * stride + row % 8 * 128 + k * size
@@ -148,7 +142,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     site, tiles = b.site(statement.loc), _Tiles(statement, b)
     inputs = b.expressions(statement.inputs, site)
     registers = tuple(v.name for v in statement.outputs)
-    turned = [bool(b.constant(x)) for x in statement.inputs[2:]] or [False, False]
+    transposed = [bool(b.constant(x)) for x in statement.inputs[2:]] or [False, False]
     extents = 64, 2 * len(registers)
     anew = statement.name.endswith(".anew")
     kinds = [v.type for v in statement.outputs] if anew else []
@@ -161,8 +155,8 @@ def _(statement: s.Instruction, b: Builder) -> Step:
         descriptors = [x(w) for x in inputs[:2]]
         for warpgroup in _present(w):
             left, right = (_same(w, site, x, warpgroup) for x in descriptors)
-            a = tiles.access(w, left, extents[0], turned[0])
-            b = tiles.access(w, right, extents[1], turned[1])
+            a = tiles.access(w, left, extents[0], transposed[0])
+            b = tiles.access(w, right, extents[1], transposed[1])
             w.products.add(w, warpgroup, Product(site, registers, (a, b)))
 
     return Plain(run)
@@ -229,14 +223,10 @@ def _halves(registers: list[Value], kind: DType) -> list[Value]:
     return [_warps(pair[:, i].astype(np.float32)) for pair in pairs for i in (0, 1)]
 
 
-@instruction("mma.f16")
+@instruction("mma.f16", "mma.bf16")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    return worked_out(statement, b, WARP, partial(_mma_halves, float16))
-
-
-@instruction("mma.bf16")
-def _(statement: s.Instruction, b: Builder) -> Step:
-    return worked_out(statement, b, WARP, partial(_mma_halves, bfloat16))
+    kind = dtype(statement.name.split(".")[1])
+    return worked_out(statement, b, WARP, partial(_mma_halves, kind))
 
 
 def _mma_halves(kind: DType, c: list[Value], x: list[Value]) -> list[Value]:
@@ -328,7 +318,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     places = b.expressions(index, site)
     assert array.layout is not None
     axis = array.layout.strides.index(1)
-    count, turned = len(statement.outputs), statement.name.endswith("trans")
+    count, transposed = len(statement.outputs), statement.name.endswith("trans")
 
     def run(w: Workgroup) -> None:
         w.meet_sub_groups(site, statement.name, WARP)
@@ -338,7 +328,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
         rows[used] = read(w, access).reshape(-1, _ROW)
         for number, variable in enumerate(statement.outputs):
             matrices = rows.reshape(-1, WARP, _ROW)[:, _ROW * number : _ROW * number + _ROW]
-            held = matrices.transpose(0, 2, 1) if turned else matrices
+            held = matrices.transpose(0, 2, 1) if transposed else matrices
             pairs = held[:, _GROUP[:, None], _MEMBER[:, None] * 2 + np.arange(2)]
             packed = np.ascontiguousarray(pairs).view(np.uint32).reshape(-1)
             assign(w, variable.name, packed)

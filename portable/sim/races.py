@@ -246,7 +246,7 @@ class _Records:
         self._put(w, granules[before], threads[before], site)
         late, who = granules[~before], threads[~before]
         is_own = self.thread[late] // self.stride == w.number
-        self._crowd(w, late[is_own], self.thread[late[is_own]], who[is_own])
+        self._mark_shared(w, late[is_own], self.thread[late[is_own]], who[is_own])
         self.time[late[is_own]] = w.clock.time
         if not is_own.all():
             self._spill(w, late[~is_own], who[~is_own], site)
@@ -255,9 +255,9 @@ class _Records:
         self.replace(w, granules, threads, site)
         lost = self.thread[granules] != threads
         if np.count_nonzero(lost):
-            self._crowd(w, granules[lost], self.thread[granules[lost]], threads[lost])
+            self._mark_shared(w, granules[lost], self.thread[granules[lost]], threads[lost])
 
-    def _crowd(self, w: Group, granules: Value, first: Value, second: Value) -> None:
+    def _mark_shared(self, w: Group, granules: Value, first: Value, second: Value) -> None:
         """Mark granules as accessed by many, two of whom are given."""
         if self.pair is None:
             self.pair = np.zeros((self.thread.size, 2), np.int32)

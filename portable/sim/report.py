@@ -1,4 +1,4 @@
-"""Faults in words: from what the simulator found to the exception that the user reads."""
+"""Makes the exceptions that users read of the faults that the simulator found."""
 
 from __future__ import annotations
 

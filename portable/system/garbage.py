@@ -1,4 +1,4 @@
-"""When Python looks for garbage in circles."""
+"""Defers Python's collection of cyclic garbage while many objects are made."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Final
 
 
 class _Pause:
-    """Whether looks are put off now."""
+    """Whether the collector is off now."""
 
     def __init__(self) -> None:
         self.lasts = False
 
     def begin(self) -> None:
-        """No looks from now on."""
+        """No collections from now on."""
         gc.disable()
         self.lasts = True
 
     def end(self) -> None:
-        """Looks again; also in a forked child, which lacks the thread that would end the pause."""
+        """Collects again; in a forked child, too, which lacks the thread that would end it."""
         if self.lasts:
             self.lasts = False
             gc.enable()

@@ -1,4 +1,4 @@
-"""What users are told once, although it goes on being so."""
+"""Warnings and remarks that are given once in a process."""
 
 from __future__ import annotations
 

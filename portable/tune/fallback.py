@@ -1,4 +1,4 @@
-"""What becomes of a tuned choice that a device refuses."""
+"""Falls back to the next tuned choice where a device refuses one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of ways: by which kernels an operation may be done, what each takes, which comes first.
+"""Tables of ways: the kernels by which an operation may be done, in order of preference.
 
 An operation has one table. Whoever calls it asks the table alone; a test holds that every way in it
 goes through every door of the operation (`tests/doors`), so that one reached by a size, a dtype or

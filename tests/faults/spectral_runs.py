@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 import portable as pt
+from portable.lang.launch.geometry import groups
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.spectral import reductions
 from portable.linalg.spectral.banded import eigen_by_band
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
 from portable.linalg.spectral.hop_blocks import lead_back_hops
-from portable.linalg.spectral.reflections import reflect, whole_rows
+from portable.linalg.spectral.reflections import BLOCK, apply_blocks, reflect, whole_rows
 from portable.linalg.spectral.step_kernels import StepShape
 from tests.faults.running import close, device, random, run
 
@@ -35,12 +36,16 @@ def eigenvectors_by_rotations() -> None:
     close(a @ vectors, vectors * values[:, None])
 
 
-def tridiagonal(groups: int) -> None:
+MANY, ALONE = (1, 2), (2, 1)
+"""Lanes of vectors, and work-items of a team and teams: of many work-items, and of one."""
+
+
+def tridiagonal(groups: int, items: tuple[int, int] = MANY) -> None:
     """Panels of 4 reflectors; of several workgroups phases are one launch, and of one."""
     a = random(9, 9)
     a = (a + a.T)[None]
-    largest = reductions.largest_magnitudes(device(), a, hermitian=True)
-    shape = StepShape(lanes=1, across=1, rows=2, team=2, teams=2, groups=groups, block=4)
+    largest, (lanes, team) = reductions.largest_magnitudes(device(), a, hermitian=True), items
+    shape = StepShape(lanes, lanes, rows=2, team=team, teams=team, groups=groups, block=4)
     reduced = reductions.reduced_to_tridiagonal(device(), a, largest, shape)
     d, e = np.asarray(reduced.d)[0], np.asarray(reduced.e)[0, :8]
     found = np.linalg.eigvalsh(np.diag(d) + np.diag(e, 1) + np.diag(e, -1))
@@ -56,6 +61,11 @@ def tridiagonal_by_one() -> None:
 @run
 def tridiagonal_by_several() -> None:
     tridiagonal(2)
+
+
+@run
+def tridiagonal_alone() -> None:
+    tridiagonal(2, ALONE)
 
 
 def bidiagonal(groups: int) -> None:
@@ -142,3 +152,11 @@ def vectors_led_back() -> None:
         wanted = wanted - tau * np.outer(v, v @ wanted)
     reflect(device(), vectors, factors, x)
     close(x[0], wanted)
+
+
+@run
+def strips_led_back() -> None:
+    v, w, x = random(1, 1, BLOCK, BLOCK), random(1, 1, BLOCK, BLOCK), random(1, BLOCK, 4)
+    wanted = x[0] - w[0, 0] @ (v[0, 0] @ x[0])
+    apply_blocks[groups(2), 1](v, w, x, 0, LANES=1)
+    close(x[0] / BLOCK, wanted / BLOCK)

@@ -35,7 +35,7 @@ def reductions(capabilities: Capabilities, dtype: str) -> list[Program]:
     real = kind.real.numpy
     a, values = np.empty((2, 9, 9), kind.numpy), np.empty((2, 9), real)
     shares, flags = np.empty((2, 2, 9), real), np.empty((2, 9), np.int32)
-    out = Tridiagonal(values, a[:, 0], a, values, a, a[:, 0], a[:, 0], shares)
+    out = Tridiagonal(values, a[:, 0], a, values, a, a[:, 0], a, shares)
     line = a[:, 0]
     pairs = Bidiagonal(line, line, a, a, values, values, a, line, line, line, a, line, line, shares)
     shape = rotation_shape(RotationShape(9, 9, 9, squares=True), kind, capabilities)

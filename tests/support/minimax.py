@@ -20,6 +20,8 @@ import numpy as np
 Real = Any
 _DIGITS: Final = 50
 _NODES: Final = 600
+_WIDTH: Final = 100
+"""Columns of a line."""
 
 
 @dataclass(frozen=True)
@@ -276,17 +278,19 @@ _CONSTANTS: Final = {
     "LOG10_E": "1 / log(10)",
     "LOG10_2": "log(2) / log(10)",
     "HALF_PI": "pi / 2",
-    "PI": "pi",
     "TWO_THIRDS": "mpf(2) / 3",
 }
-"""Constants that are held as sums of three numbers."""
+"""Constants that are held as sums of numbers."""
+
+_PARTS: Final = {"HALF_PI_64": 3, "TWO_THIRDS_32": 0}
+"""How many, if not two."""
 
 
-def _parts(formula: str, kind: type[np.floating[Any]]) -> list[float]:
-    """A constant as three numbers, each of what the ones before it leave."""
+def _parts(formula: str, kind: type[np.floating[Any]], count: int) -> list[float]:
+    """A constant as so many numbers, each of what the ones before it leave."""
     left = mp.mpf(_value(formula))
     made = []
-    for _ in range(3):
+    for _ in range(count):
         made.append(float(kind(float(left))))
         left -= made[-1]
     return made
@@ -306,7 +310,10 @@ def text() -> str:
     with mp.workdps(_DIGITS * 2):
         for name, formula in _CONSTANTS.items():
             for kind, bits in ((np.float32, 32), (np.float64, 64)):
-                parts.append(_defined(f"{name}_{bits}", _parts(formula, kind), f"{formula}."))
+                count = _PARTS.get(f"{name}_{bits}", 2)
+                if count:
+                    numbers = _parts(formula, kind, count)
+                    parts.append(_defined(f"{name}_{bits}", numbers, f"{formula}."))
     about = "2 / pi, 48 bits at a time, each chunk as a number below 1."
     parts.append(_defined("TWO_OVER_PI_48", [x / 2.0**48 for x in _chunks(48, 25)], about))
     parts.append(_words(_chunks(32, 7)))
@@ -320,8 +327,11 @@ def text() -> str:
 
 
 def _defined(name: str, numbers: Iterable[float], about: str) -> str:
-    lines = "".join(f"    {x!r},\n" for x in numbers)
-    return f'{name}: Final[Coefficients] = (\n{lines})\n"""{about}"""\n'
+    line = f"{name}: Final[Coefficients] = ({', '.join(map(repr, numbers))})"
+    if len(line) > _WIDTH:
+        lines = "".join(f"    {x!r},\n" for x in numbers)
+        line = f"{name}: Final[Coefficients] = (\n{lines})"
+    return f'{line}\n"""{about}"""\n'
 
 
 def _words(numbers: list[int]) -> str:

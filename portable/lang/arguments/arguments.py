@@ -373,19 +373,21 @@ def array_spec(view: ArrayView) -> ArraySpec:
         _stride_class(extent, stride, i == last)
         for i, (extent, stride) in enumerate(zip(view.shape, strides, strict=True))
     )
-    apart = [bytes_ for bytes_, kind in zip(view.strides, classes, strict=True) if kind == "any"]
-    aligned = not view.address % ALIGNMENT and not any(b % ALIGNMENT for b in apart)
-    boxed = aligned and _boxed(view.shape, apart)
+    outer_strides = [
+        bytes_ for bytes_, kind in zip(view.strides, classes, strict=True) if kind == "any"
+    ]
+    aligned = not view.address % ALIGNMENT and not any(b % ALIGNMENT for b in outer_strides)
+    boxed = aligned and _boxed(view.shape, outer_strides)
     return ArraySpec(dtype(view.dtype), classes, aligned, view.writable, boxed)
 
 
-def _boxed(shape: tuple[int, ...], apart: Sequence[int]) -> bool:
+def _boxed(shape: tuple[int, ...], outer_strides: Sequence[int]) -> bool:
     """Whether TMA takes an array of this shape, as NVIDIA's ``cuTensorMapEncodeTiled``.
 
-    `apart` are the strides in bytes, but for the dimension along which elements are neighbours.
+    `outer_strides` are those in bytes, but for the dimension along which elements are neighbours.
     """
-    plain = len(apart) + 1 == len(shape) <= _MOST_BOXED
-    return plain and all(0 < n < 2**31 for n in shape) and all(0 < b < 2**40 for b in apart)
+    plain = len(outer_strides) + 1 == len(shape) <= _MOST_BOXED
+    return plain and all(0 < n < 2**31 for n in shape) and all(0 < b < 2**40 for b in outer_strides)
 
 
 def byte_range(view: ArrayView) -> tuple[int, int]:

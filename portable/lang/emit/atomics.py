@@ -218,14 +218,12 @@ class Atomics:
         if target.dtype.is_float and not self._native_float(op, target):
             return self._by_bits(op, target)
         match self._words.style:
-            case "opencl" if self._ordered():
-                return self._opencl3(op, target)
-            case "opencl":
-                return self._opencl1(op, target)
             case "nvidia":
                 return self._nvidia(op, target)
+            case "opencl" if not self._ordered():
+                return self._opencl1(op, target)
             case _:
-                return self._clang(op, target)
+                return self._c11(op, target)
 
     def _native_float(self, op: str, target: _Place) -> bool:
         if op != "add" or not self._capabilities.float_atomics:
@@ -241,22 +239,11 @@ class Atomics:
         inner = _Place(pointer, target.space, bits, target.order, target.scope)
         to_bits = self._cast_bits(target.dtype, bits)
         back = self._cast_bits(bits, target.dtype)
-        match op:
-            case "load":
-                return [f"return {back.format(self._call('load', inner))};"]
-            case "store":
-                return [f"{self._call('store', inner, to_bits.format('x'))};"]
-            case "exchange":
-                return [
-                    f"return {back.format(self._call('exchange', inner, to_bits.format('x')))};"
-                ]
-            case "compare_exchange":
-                swap = self._call(
-                    "compare_exchange", inner, to_bits.format("expected"), to_bits.format("x")
-                )
-                return [f"return {back.format(swap)};"]
-            case _:
-                return self._retried(op, target, inner, to_bits, back)
+        if op in _REDUCTIONS:
+            return self._retried(op, target, inner, to_bits, back)
+        given = {"load": (), "compare_exchange": ("expected", "x")}.get(op, ("x",))
+        call = self._call(op, inner, *map(to_bits.format, given))
+        return [f"{call};" if op == "store" else f"return {back.format(call)};"]
 
     def _retried(
         self, op: str, target: _Place, inner: _Place, to_bits: str, back: str
@@ -281,29 +268,30 @@ class Atomics:
     def _cast_bits(self, source: DType, target: DType) -> str:
         return self._dialect.bitcasts[f"{source.short}.{target.short}"]
 
-    # -- OpenCL 3.0 -------------------------------------------------------------------------
+    # -- C11 --------------------------------------------------------------------------------
 
-    def _opencl3(self, op: str, target: _Place) -> list[str]:
-        scope = self._scope(target.scope)
-        order = self._order(allowed_order(op, target.order))
-        kind = self._dialect.types[target.dtype.short]
-        q = f"(volatile {self._dialect.spaces[target.space]}atomic_{kind} *)p"
+    def _c11(self, op: str, target: _Place) -> list[str]:
+        """C11's atomics, as OpenCL 3.0 and Clang spell them."""
+        kind, space = self._dialect.types[target.dtype.short], self._dialect.spaces[target.space]
+        pointer, call = "p", "__hip_atomic_{}({}, {}, {})"
+        if self._words.style == "opencl":
+            pointer = f"(volatile {space}atomic_{kind} *)p"
+            call = "atomic_{}_explicit({}, {}, {})"
+        order, scope = self._order(allowed_order(op, target.order)), self._scope(target.scope)
         match op:
             case "load":
-                return [f"return atomic_load_explicit({q}, {order}, {scope});"]
-            case "store":
-                return [f"atomic_store_explicit({q}, x, {order}, {scope});"]
-            case "exchange":
-                return [f"return atomic_exchange_explicit({q}, x, {order}, {scope});"]
+                return [f"return {call.format('load', pointer, order, scope)};"]
             case "compare_exchange":
-                failed = self._order(allowed_order("load", target.order))
-                arguments = f"{q}, &expected, x, {order}, {failed}, {scope}"
-                return [
-                    f"atomic_compare_exchange_strong_explicit({arguments});",
-                    "return expected;",
-                ]
+                orders = f"{order}, {self._order(allowed_order('load', target.order))}"
+                given = f"&expected, x, {orders}"
+                word = "compare_exchange_strong"
+                return [f"{call.format(word, pointer, given, scope)};", "return expected;"]
+            case "sub" if self._words.style != "opencl":
+                word, value = "fetch_add", "-x"
             case _:
-                return [f"return atomic_fetch_{op}_explicit({q}, x, {order}, {scope});"]
+                word, value = op if op in ("store", "exchange") else f"fetch_{op}", "x"
+        text = call.format(word, pointer, f"{value}, {order}", scope)
+        return [f"{text};" if op == "store" else f"return {text};"]
 
     # -- OpenCL 1.2 -------------------------------------------------------------------------
 
@@ -357,29 +345,6 @@ class Atomics:
         if self._dialect.spaces["global"]:
             return ".global", '"l"(p)'
         return ".global", '"l"(__cvta_generic_to_global(p))'
-
-    # -- clang ------------------------------------------------------------------------------
-
-    def _clang(self, op: str, target: _Place) -> list[str]:
-        scope = self._scope(target.scope)
-        order = self._order(allowed_order(op, target.order))
-        match op:
-            case "load":
-                return [f"return __hip_atomic_load(p, {order}, {scope});"]
-            case "store":
-                return [f"__hip_atomic_store(p, x, {order}, {scope});"]
-            case "compare_exchange":
-                failed = self._order(allowed_order("load", target.order))
-                arguments = f"p, &expected, x, {order}, {failed}, {scope}"
-                return [
-                    f"__hip_atomic_compare_exchange_strong({arguments});",
-                    "return expected;",
-                ]
-            case "sub":
-                return [f"return __hip_atomic_fetch_add(p, -x, {order}, {scope});"]
-            case _:
-                word = "exchange" if op == "exchange" else f"fetch_{op}"
-                return [f"return __hip_atomic_{word}(p, x, {order}, {scope});"]
 
 
 def _letter(dtype: DType) -> str:

@@ -6,7 +6,7 @@ from math import prod
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.lang.emit.dialect import PTX_ATOMICS, SAME_NAME, Dialect, Helper
+from portable.lang.emit.dialect import PTX_ATOMICS, SAME_NAME, Dialect, Helper, printf_formats
 from portable.lang.emit.ptx import INSTRUCTIONS, PTX_CLOCK
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
@@ -175,16 +175,7 @@ CUDA: Final = Dialect(
     sub_groups={"shuffle": "__shfl_sync(0xffffffffu >> (32u - {active}), {0}, (int)({1}))"},
     semantics=Semantics(saturating=frozenset({"f32.i32", "f32.u32"})),
     atomics=PTX_ATOMICS,
-    printf_formats={
-        "bool": "%d",
-        "i32": "%d",
-        "u32": "%u",
-        "i64": "%lld",
-        "u64": "%llu",
-        "f16": "%g",
-        "f32": "%g",
-        "f64": "%g",
-    },
+    printf_formats=printf_formats("ll"),
     static_local_limit=48 * 1024,
     local_static="__shared__ __align__(1024) char local_memory[{bytes}];",
     local_dynamic="extern __shared__ __align__(1024) char local_memory[];",

@@ -20,35 +20,19 @@ from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
 from portable.system.files import fork_safe_lock
 
-SAME_NAME: Final = (
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "cbrt",
-    "ceil",
-    "cos",
-    "cosh",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "rint",
-    "rsqrt",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-    "trunc",
-)
+_SAME_NAME: Final = """
+acos acosh asin asinh atan atanh cbrt ceil cos cosh exp exp2 expm1 floor log log10 log1p log2
+rint rsqrt sin sinh sqrt tan tanh trunc
+"""
+SAME_NAME: Final = tuple(_SAME_NAME.split())
 """Functions of one operand that OpenCL C and the C library call as the language does."""
+
+
+def printf_formats(long: str) -> dict[str, str]:
+    """How ``printf`` writes register types, 64-bit integers with `long` before the letter."""
+    integers = {"bool": "%d", "i32": "%d", "u32": "%u", "i64": f"%{long}d", "u64": f"%{long}u"}
+    return integers | dict.fromkeys(("f16", "f32", "f64"), "%g")
+
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _CALLED = re.compile(r"([A-Za-z_]\w*)(?=\()")

@@ -7,7 +7,15 @@ from dataclasses import replace
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.lang.emit.dialect import PTX_ATOMICS, SAME_NAME, Asm, AtomicWords, Dialect, Helper
+from portable.lang.emit.dialect import (
+    PTX_ATOMICS,
+    SAME_NAME,
+    Asm,
+    AtomicWords,
+    Dialect,
+    Helper,
+    printf_formats,
+)
 from portable.lang.emit.ptx import INSTRUCTIONS, PTX_CLOCK
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
@@ -240,16 +248,7 @@ OPENCL: Final = Dialect(
         },
         scopes={"workgroup": "memory_scope_work_group", "device": "memory_scope_device"},
     ),
-    printf_formats={
-        "bool": "%d",
-        "i32": "%d",
-        "u32": "%u",
-        "i64": "%ld",
-        "u64": "%lu",
-        "f16": "%g",
-        "f32": "%g",
-        "f64": "%g",
-    },
+    printf_formats=printf_formats("l"),
     static_local_limit=2**31,
     local_static=_LOCAL.format(at=128),
     local_dynamic="",

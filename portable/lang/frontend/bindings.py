@@ -1,4 +1,4 @@
-"""Binding names to values, and finding what they stand for where branches and loops meet."""
+"""Binds names to values, and merges bindings where branches and loops meet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names, attributes and subscripts stand for."""
+"""Resolves names, attributes and subscripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be read off Python's statements and the program's before they are translated further."""
+"""Facts about Python's syntax trees, and about IR, that need no translation."""
 
 from __future__ import annotations
 

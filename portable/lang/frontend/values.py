@@ -1,4 +1,4 @@
-"""What a name or expression may stand for while a kernel is being translated.
+"""What a name or expression may be while a kernel is translated.
 
 A run-time number is a `Value`, a complex one a `Complex`, an array or part of one a `View`, a
 matrix an `ir.types.Fragment`, a struct a `Struct` and an array of structs a `StructView`.

@@ -1,4 +1,4 @@
-"""The element-wise functions of the language: names, the types they take, accuracy, NumPy's twin.
+"""The element-wise functions of the language: names, types, accuracy, and what NumPy calls them.
 
 The simulator evaluates `Function.numpy` in the operand's type; emitters look up their spelling by
 name. Every function keeps its operand's type unless `result` says otherwise.

@@ -1,4 +1,4 @@
-"""The loop that multiplies tiles while those of later steps are on their way."""
+"""The pipelined mainloop: it multiplies tiles while those of later steps are being copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel is apart from launches: what it takes, and a program for each specialisation."""
+"""A kernel's definition: its parameters, and a compiled program for each specialisation."""
 
 from __future__ import annotations
 

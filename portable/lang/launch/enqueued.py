@@ -1,4 +1,4 @@
-"""Launches of operations, done and recorded, so that they can be made again at less cost."""
+"""Records the launches of an operation, so that they can be repeated at less cost."""
 
 from __future__ import annotations
 

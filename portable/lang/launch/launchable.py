@@ -1,4 +1,4 @@
-"""What is launched over an ndrange: kernels, whether compiled here or read from a package.
+"""The interface of kernels: compiled here, or read from a package, and launched over an ndrange.
 
 A kernel may be a method of a struct, which is then its first argument: ``points.shift[n](2.0)``.
 """

@@ -224,7 +224,7 @@ class Text(Names):
             f"{x}_dtype": view.dtype,
             f"{x}_shape": view.shape,
             f"{x}_strides": view.strides,
-            f"{x}_apart": tuple(s // view.dtype.itemsize for s in view.strides),
+            f"{x}_element_strides": tuple(s // view.dtype.itemsize for s in view.strides),
             f"{x}_layout": view.layout,
             f"{x}_phase": view.address % ALIGNMENT,
         }

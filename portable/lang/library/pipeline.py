@@ -1,4 +1,4 @@
-"""What a step of a pipeline is made of: the slots of a ring, filled and multiplied."""
+"""The body of one step of a pipeline: a slot of the ring is filled, another is multiplied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names for values, and what places, branches and loops make of variables."""
+"""Binds values to names, and lowers ragged ndranges, places of work-items, loops and joins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiles checks into a kernel: of every index, and of what its author holds for certain.
+"""Compiles checks into a kernel: of every index, and of the author's own assertions.
 
 Loads, stores and atomics outside their arrays are not carried out, loads giving zero. What a
 workgroup does together (copies of tiles, matrix fragments) goes to the array's beginning instead,

@@ -1,4 +1,4 @@
-"""Floats that few languages have, in memory as what they are: words of 8 and 16 bits.
+"""Lowers loads and stores of 8- and 16-bit floats that few languages have to integer words.
 
 bfloat16 is the upper half of a single-precision number, float8_e5m2 that of a half-precision one;
 float8_e4m3fn has no infinities (P. Micikevicius et al., "FP8 formats for deep learning",

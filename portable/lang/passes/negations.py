@@ -1,4 +1,4 @@
-"""Writes negatives in ways that compilers do not lose.
+"""Rewrites negations, complements and sines that some compilers get wrong.
 
 Intel's OpenCL runtime for CPUs (2026.22.10) runs the work-items of a group in a loop between two
 barriers, and forgets to keep a negated float, though no other value, for each of them across the

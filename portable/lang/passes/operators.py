@@ -1,4 +1,4 @@
-"""Operators that no language has, in terms of those that all have.
+"""Lowers operators that no target language has to those that all have.
 
 Floor division, shifts by any count, minima that hand NaN on, absolute values that wrap and
 conversions that saturate are the language's; below this pass there are only operators that a

@@ -51,7 +51,7 @@ class _Plan(NamedTuple):
 
     name: str
     lead: tuple[int, ...]
-    turned: bool
+    transposed: bool
     lines: int
     lanes: int
     all_lines: int
@@ -115,8 +115,8 @@ class Micro(Strategy):
         ((use, rows, columns),) = tile.uses
         shape = (tile.array.shape[rows], tile.array.shape[columns])
         lead = tuple(n for dim, n in enumerate(tile.array.shape) if dim not in (rows, columns))
-        turned = use == "a" and bool(tile.copies) and all(_along(c, rows) for c in tile.copies)
-        return self._plan(tile.array.name, lead, shape, use, turned, (rows, columns))
+        transposed = use == "a" and bool(tile.copies) and all(_along(c, rows) for c in tile.copies)
+        return self._plan(tile.array.name, lead, shape, use, transposed, (rows, columns))
 
     def _plan(
         self,
@@ -124,27 +124,29 @@ class Micro(Strategy):
         lead: tuple[int, ...],
         shape: tuple[int, int],
         use: Use,
-        turned: bool,
+        transposed: bool,
         dims: tuple[int, int],
     ) -> _Plan:
         micro = self._micro
-        lines, lanes = shape[::-1] if turned else shape
-        dims = dims[::-1] if turned else dims
+        lines, lanes = shape[::-1] if transposed else shape
+        dims = dims[::-1] if transposed else dims
         panelled = use == "b"
         width = micro.columns if panelled else micro.lanes
         all_lines, all_lanes = lines, _up(lanes, width)
-        if turned:
+        if transposed:
             all_lanes = _up(_up(lanes, micro.rows), width)
         elif not panelled:
             all_lines = _up(lines, micro.rows)
-        return _Plan(name, lead, turned, lines, lanes, all_lines, all_lanes, width, panelled, dims)
+        return _Plan(
+            name, lead, transposed, lines, lanes, all_lines, all_lanes, width, panelled, dims
+        )
 
     def _made(self, plan: _Plan, space: Space) -> Panels:
         shape, layout = _layout(plan)
         array = self.work.array(plan.name, self._dtype, space, shape, layout)
         return Panels(
             array,
-            plan.turned,
+            plan.transposed,
             plan.lines,
             plan.lanes,
             plan.all_lines,
@@ -278,7 +280,7 @@ class Micro(Strategy):
         held = self._panels.get(fragment)
         if held is not None:
             with self._operand_elements(code, held) as (line, lane):
-                row, column = (lane, line) if held.turned else (line, lane)
+                row, column = (lane, line) if held.transposed else (line, lane)
                 yield row, column, held.element((), line, lane)
             return
         array, micro = self._sums[fragment], self._micro
@@ -320,9 +322,9 @@ class Micro(Strategy):
             return None
         code = self.work.code(x.loc)
         lead = _lead(x.target)
-        turned = kept_dims(x.target)[0] != (held.dims[1] if held.turned else held.dims[0])
+        transposed = kept_dims(x.target)[0] != (held.dims[1] if held.transposed else held.dims[0])
         source = x.source
-        if turned:
+        if transposed:
             source = replace(source, transposed=not source.transposed)
         held.copy(code, lead, source)
         return code.block
@@ -510,7 +512,7 @@ class Micro(Strategy):
     ) -> e.Expression:
         held = self._held(a)
         if held is not None:
-            line, lane = (k, row) if held.turned else (row, k)
+            line, lane = (k, row) if held.transposed else (row, k)
             return code.load(held.array, (*_lead_of(a), line, lane), dtype)
         assert isinstance(a, Region)
         return code.load(a.array, place(a, row, k), dtype)

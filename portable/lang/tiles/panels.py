@@ -47,7 +47,7 @@ class Panels:
     """
 
     array: Array
-    turned: bool
+    transposed: bool
     lines: int
     lanes: int
     all_lines: int
@@ -108,7 +108,7 @@ class _Copy:
         if source.transposed:
             rows, columns = columns, rows
         self.outer = outer
-        self.line_dim, self.lane_dim = (columns, rows) if tile.turned else (rows, columns)
+        self.line_dim, self.lane_dim = (columns, rows) if tile.transposed else (rows, columns)
         self.kind = source.array.dtype.register
         self.steps: dict[int, e.Expression] = {}
         self.passed: e.Expression = code.index(0)

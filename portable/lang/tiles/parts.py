@@ -1,4 +1,4 @@
-"""Which fragments belong together, and which local arrays are their operands."""
+"""Groups fragments that products connect, and finds the local arrays that are their operands."""
 
 from __future__ import annotations
 

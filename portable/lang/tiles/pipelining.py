@@ -1,4 +1,4 @@
-"""Pipelines rotated: the pieces that whoever holds their sums puts in another order.
+"""Rotated pipelines: the first operands of the next tile are loaded before this one is finished.
 
 The barrier of the next round comes before the last k-step of this one, so that the first operands
 of the next tile are on their way while the matrix units work. Waits, copies and barriers keep

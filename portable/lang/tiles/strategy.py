@@ -1,4 +1,4 @@
-"""What a way of holding fragments has to supply."""
+"""The interface of a strategy: one way to hold fragments on a device."""
 
 from __future__ import annotations
 

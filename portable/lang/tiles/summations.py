@@ -1,13 +1,11 @@
-"""Accumulators that are filled, summed up in one loop and stored: what their holder may fuse.
+"""Products whose accumulators are filled, summed in one mainloop, and stored by an epilogue.
 
-Most products are written so. Who holds the sums of a tile in registers while it multiplies can
-begin them there in the loop's first round, and finish and store them there in its last.
+Most are written so. A strategy that holds the sums of a tile in registers can begin them there in
+the mainloop's first round, and run the epilogue and store from there in its last.
 
-What is done to each element of a matrix, done to a vector of neighbours in a row instead.
-
-That is for plain arithmetic, in which numbers may take part that are the same for all elements, or
-that a row or a column has in memory.
-Compilers of kernels make vectors of work-items, not of a lone one's loops.
+The epilogue is made for a vector of neighbours in a row at a time, since compilers of kernels make
+vectors of work-items, not of the loops of a single one. That takes plain arithmetic on the element
+and on numbers that are the same for all elements, for a row, or for a column.
 """
 
 from __future__ import annotations

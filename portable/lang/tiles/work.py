@@ -1,4 +1,4 @@
-"""A kernel on its way out of fragments, and the building of plain statements.
+"""A kernel whose fragments are being lowered, and a builder of plain statements.
 
 Puts arrays in the place of others, wherever a kernel names them.
 """

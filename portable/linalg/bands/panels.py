@@ -112,6 +112,61 @@ class Strip(NamedTuple):
     across: Any
 
 
+@dataclass(frozen=True)
+class Block:
+    """Lines of a band from a place on, which are rows or, `TRANSPOSED`, columns.
+
+    Attributes
+    ----------
+    w : array
+        The band in tiles.
+    first : int
+        Where the first line begins.
+    SHAPE : PanelShape
+    TRANSPOSED : bool
+    """
+
+    w: Any
+    first: Any
+    SHAPE: PanelShape
+    TRANSPOSED: bool
+
+    @property
+    def steps(self) -> Any:
+        """Places from a line to the next in the next tile and in the same; so for elements."""
+        EDGE = self.SHAPE.edge
+        row, column = (EDGE * EDGE, 1), (EDGE * EDGE * (self.SHAPE.pitch - 1), EDGE)
+        return (column, row) if self.TRANSPOSED else (row, column)
+
+    def start(self, strip: Strip, number: kl.Scalar) -> Any:
+        """Where the work-item's first element of a strip is."""
+        EDGE = self.SHAPE.edge
+        LINE, ELEMENT = self.steps
+        tiles = number * (self.SHAPE.strip // EDGE * LINE[0]) + strip.across // EDGE * ELEMENT[0]
+        return self.first + tiles + strip.down * LINE[1] + strip.across % EDGE * ELEMENT[1]
+
+    def offset(self, a: int, b: int) -> Any:
+        """How far its element `b` of its line `a` is from its first."""
+        EDGE, line = self.SHAPE.edge, a * self.SHAPE.down
+        LINE, ELEMENT = self.steps
+        within = line // EDGE * LINE[0] + line % EDGE * LINE[1]
+        return within + b * (self.SHAPE.across // EDGE) * ELEMENT[0]
+
+    def fetch(self, strip: Strip, number: kl.Scalar) -> None:
+        """Loads a strip."""
+        start = self.start(strip, number)
+        for a in kl.static_range(self.SHAPE.rows):
+            for b in kl.static_range(self.SHAPE.columns):
+                strip.x[a, b] = self.w[start + self.offset(a, b)]
+
+    def keep(self, strip: Strip, number: kl.Scalar) -> None:
+        """Stores what `fetch` loads."""
+        start = self.start(strip, number)
+        for a in kl.static_range(self.SHAPE.rows):
+            for b in kl.static_range(self.SHAPE.columns):
+                self.w[start + self.offset(a, b)] = strip.x[a, b]
+
+
 class Shared(NamedTuple):
     """Reflectors in local memory: numbers, sums of squares behind the first, heads, and scales."""
 
@@ -142,7 +197,7 @@ def panel_packs(w: kl.Array, sync: kl.Array, n: kl.Scalar, *, SHAPE: PanelShape)
     if kl.local_id(0) == 0:
         follow(sync, sweep, 2 * SHAPE.lag)
     kl.barrier()
-    panel(w, corner_of(begin, SHAPE) - rows_up(N, SHAPE), right, SHAPE, False)
+    panel(Block(w, corner_of(begin, SHAPE) - rows_up(N, SHAPE), SHAPE, False), right)
     kl.barrier()
     for k in range(hops):
         s = begin + k * B
@@ -177,10 +232,10 @@ def panel_wave(
     start = corner_of(s, SHAPE) - rows_up(above, SHAPE)
     stop = ((SHAPE.bandwidth if TRANSPOSED else above) + SHAPE.length) // SHAPE.strip
     if k >= 0 and s <= n - 2:
-        panel(w, start, shared, SHAPE, TRANSPOSED)
+        block = Block(w, start, SHAPE, TRANSPOSED)
+        panel(block, shared)
         kl.barrier()
-        numbers = SHAPE.makers + own_sub_group(), stop, SHAPE.sub_groups
-        reflect(w, start, numbers, shared, SHAPE, TRANSPOSED)
+        reflect(block, (SHAPE.makers + own_sub_group(), stop, SHAPE.sub_groups), shared)
 
 
 @function
@@ -213,45 +268,37 @@ def make(
         publish(sync, sweep, half.number)
     end = half.lines // SHAPE.strip
     middle = end - SHAPE.length // SHAPE.strip
-    reflect(w, half.first, (middle + member, end, GROUPS), now, SHAPE, TRANSPOSED)
+    block = Block(w, half.first, SHAPE, TRANSPOSED)
+    reflect(block, (middle + member, end, GROUPS), now)
     kl.barrier()
-    panel(w, half.then, then, SHAPE, not TRANSPOSED)
+    panel(Block(w, half.then, SHAPE, not TRANSPOSED), then)
     others = kl.where(member < MAKERS, middle, member)
-    reflect(w, half.first, (others, middle, GROUPS - MAKERS), now, SHAPE, TRANSPOSED)
+    reflect(block, (others, middle, GROUPS - MAKERS), now)
     if kl.local_id(0) == 0:
         follow(sync, sweep, half.number + 1 + 2 * SHAPE.lag)
     kl.barrier()
 
 
 @function
-def reflect(
-    w: kl.Array,
-    first: kl.Scalar,
-    numbers: tuple[kl.Scalar, ...],
-    shared: Shared,
-    SHAPE: PanelShape,
-    TRANSPOSED: bool,
-) -> None:
+def reflect(block: Block, numbers: tuple[kl.Scalar, ...], shared: Shared) -> None:
     """Applies all reflectors to strips of a block."""
     start, stop, step = numbers
-    strip = own_strip(w, SHAPE)
+    strip = own_strip(block.w, block.SHAPE)
     for number in range(start, stop, step):
-        fetch(w, strip, first, number, SHAPE, TRANSPOSED)
-        combine(strip, shared, SHAPE)
-        keep(w, strip, first, number, SHAPE, TRANSPOSED)
+        block.fetch(strip, number)
+        combine(strip, shared, block.SHAPE)
+        block.keep(strip, number)
 
 
 @function
-def panel(
-    w: kl.Array, first: kl.Scalar, shared: Shared, SHAPE: PanelShape, TRANSPOSED: bool
-) -> None:
+def panel(block: Block, shared: Shared) -> None:
     """Makes the reflectors of a panel; all sub-groups come here."""
-    strip, member = own_strip(w, SHAPE), own_sub_group()
-    if member < SHAPE.makers:
-        fetch(w, strip, first, member, SHAPE, TRANSPOSED)
-    factor(strip, shared, member, SHAPE)
-    if member < SHAPE.makers:
-        keep(w, strip, first, member, SHAPE, TRANSPOSED)
+    strip, member, MAKERS = own_strip(block.w, block.SHAPE), own_sub_group(), block.SHAPE.makers
+    if member < MAKERS:
+        block.fetch(strip, member)
+    factor(strip, shared, member, block.SHAPE)
+    if member < MAKERS:
+        block.keep(strip, member)
 
 
 # -- strips --------------------------------------------------------------------------------------
@@ -281,66 +328,6 @@ def corner_of(s: kl.Scalar, SHAPE: PanelShape) -> Any:
 def rows_up(rows: kl.Scalar, SHAPE: PanelShape) -> Any:
     """Places from a tile to one so many rows above it, a multiple of the edge."""
     return rows * SHAPE.edge
-
-
-@function
-def steps(SHAPE: PanelShape, TRANSPOSED: bool) -> Any:
-    """Places from a line to the next in the next tile and in the same one, and so for elements."""
-    EDGE = SHAPE.edge
-    row, column = (EDGE * EDGE, 1), (EDGE * EDGE * (SHAPE.pitch - 1), EDGE)
-    return (column, row) if TRANSPOSED else (row, column)
-
-
-@function
-def start_of(
-    strip: Strip, first: kl.Scalar, number: kl.Scalar, SHAPE: PanelShape, TRANSPOSED: bool
-) -> Any:
-    """Where the work-item's first element of a strip is, in a block that begins at `first`."""
-    EDGE = SHAPE.edge
-    LINE, ELEMENT = steps(SHAPE, TRANSPOSED)
-    tiles = number * (SHAPE.strip // EDGE * LINE[0]) + strip.across // EDGE * ELEMENT[0]
-    return first + tiles + strip.down * LINE[1] + strip.across % EDGE * ELEMENT[1]
-
-
-@function
-def offset(a: int, b: int, SHAPE: PanelShape, TRANSPOSED: bool) -> Any:
-    """How far its element `b` of its line `a` is from its first."""
-    EDGE, line = SHAPE.edge, a * SHAPE.down
-    LINE, ELEMENT = steps(SHAPE, TRANSPOSED)
-    within = line // EDGE * LINE[0] + line % EDGE * LINE[1]
-    return within + b * (SHAPE.across // EDGE) * ELEMENT[0]
-
-
-@function
-def fetch(
-    w: kl.Array,
-    strip: Strip,
-    first: kl.Scalar,
-    number: kl.Scalar,
-    SHAPE: PanelShape,
-    TRANSPOSED: bool,
-) -> None:
-    """Loads a strip."""
-    start = start_of(strip, first, number, SHAPE, TRANSPOSED)
-    for a in kl.static_range(SHAPE.rows):
-        for b in kl.static_range(SHAPE.columns):
-            strip.x[a, b] = w[start + offset(a, b, SHAPE, TRANSPOSED)]
-
-
-@function
-def keep(
-    w: kl.Array,
-    strip: Strip,
-    first: kl.Scalar,
-    number: kl.Scalar,
-    SHAPE: PanelShape,
-    TRANSPOSED: bool,
-) -> None:
-    """Stores what `fetch` loads."""
-    start = start_of(strip, first, number, SHAPE, TRANSPOSED)
-    for a in kl.static_range(SHAPE.rows):
-        for b in kl.static_range(SHAPE.columns):
-            w[start + offset(a, b, SHAPE, TRANSPOSED)] = strip.x[a, b]
 
 
 @function

@@ -199,7 +199,7 @@ def _arrays(
         sums=empty(count, rows_held.teams, pitch) if count > 1 else None,
         totals=empty(2, count if count > 1 else rows_held.teams, pitch),
     )
-    work = empty(m + rows_held.rows - 1, pitch)
+    work = empty(m + rows_held.rows, pitch)
     return _Arrays(work, empty(1), scratch, empty(n), empty(max(n - 1, 1)), empty(n))
 
 

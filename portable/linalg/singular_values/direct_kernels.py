@@ -121,7 +121,7 @@ def bidiagonalize(
     """Makes steps `first` to ``last - 1`` of -1 to ``n - 1``; step -1 only adds up.
 
     Several workgroups make one step in a launch. Step k leaves ``d[k]`` and ``e[k]``. Columns of
-    `a` are whole vectors; zeros follow its rows, one less than a block has.
+    `a` are whole vectors; zeros follow its rows, as many as a block has.
     """
     make_steps(a, scratch, (d, e), None, first, last, SHAPE)
 
@@ -300,7 +300,10 @@ class Block(NamedTuple):
 def change_rows(
     a: kl.Array, scratch: Scratch, k: kl.Scalar, tau: kl.Scalar, SHAPE: DirectShape
 ) -> None:
-    """Changes the rows below `k`, and adds them up for the next step."""
+    """Changes the rows below `k`, and adds them up for the next step.
+
+    A block is the same team's in every step: a core's cache has it.
+    """
     kind, LANES, ROWS, TEAM, TEAMS = a.dtype, SHAPE.lanes, SHAPE.rows, SHAPE.team, SHAPE.teams
     group, team, lane = kl.group_id(0), kl.local_id(0) // TEAM, kl.local_id(0) % TEAM
     left, right = scratch.left[group], scratch.right[group]
@@ -312,20 +315,35 @@ def change_rows(
         kl.vstore(sums, j, kl.splat(kl.cast(0, kind), LANES))
     numbers, x, c = kl.private(ROWS, kind), kl.private(ROWS, kind), kl.private(ROWS, kind)
     products = kl.private(ROWS, kind, lanes=LANES)
-    for begin in range(k + 1, a.shape[0] - ROWS + 1, kl.num_groups(0) * TEAMS * ROWS):
-        block = Block(begin + (group * TEAMS + team) * ROWS, numbers, x, c)
-        there = block.first + ROWS <= a.shape[0]
+    zeros, everyone, begun = a.shape[0] - 1, kl.num_groups(0) * TEAMS, (k + 1) // ROWS
+    ahead = (group * TEAMS + team + everyone - begun % everyone) % everyone
+    for begin in range(begun * ROWS, zeros - ROWS + 1, everyone * ROWS):
+        block = Block(begin + ahead * ROWS, numbers, x, c)
+        there, whole = block.first + ROWS <= zeros, block.first > k
         for r in kl.static_range(ROWS):
             numbers[r], c[r] = 0, 0
             products[r] = kl.splat(kl.cast(0, kind), LANES)
         if there:
-            multiply(a, (left, right), block, products, k, start, SHAPE)
+            if whole:
+                multiply(a, (left, right), block, products, (k, start), SHAPE)
+            else:
+                multiply(a, (left, right), block, products, (k, start), SHAPE, False)
         for r in kl.static_range(ROWS):
             x[r] = tau * kl.workgroup_reduce(kl.add, lane_sum(products[r]), width=TEAM)
             c[r] = c[r] - numbers[r] * by_left - x[r] * by_right
         kl.barrier()
         if there:
-            change(a, (left, right), block, sums, (k, start), SHAPE)
+            if whole:
+                change(a, (left, right), block, sums, (k, start), SHAPE)
+            else:
+                change(a, (left, right), block, sums, (k, start), SHAPE, False)
+
+
+@function
+def row_of(a: kl.Array, block: Block, r: int, k: kl.Scalar, WHOLE: bool) -> Any:
+    """A row of a block; in place of one up to row `k`, which there are unless `WHOLE`, zeros."""
+    row = block.first + r
+    return row if WHOLE else kl.where(row > k, row, a.shape[0] - 1)
 
 
 @function
@@ -334,20 +352,21 @@ def multiply(
     by: tuple[kl.Array, ...],
     block: Block,
     products: kl.Array,
-    k: kl.Scalar,
-    start: kl.Scalar,
+    at: tuple[kl.Scalar, ...],
     SHAPE: DirectShape,
+    WHOLE: bool = True,
 ) -> None:
     """A work-item's part of the products of a block, changed from the left, with the reflector."""
     LANES, ROWS = SHAPE.lanes, SHAPE.rows
-    left, right = by
-    i, matrix, _, c = block
+    (left, right), (k, start), (_, matrix, _, c) = by, at, block
     for r in kl.static_range(ROWS):
-        matrix[r], c[r] = a[i + r, kl.maximum(k, 0)], a[i + r, k + 1]
+        i = row_of(a, block, r, k, WHOLE)
+        matrix[r], c[r] = a[i, kl.maximum(k, 0)], a[i, k + 1]
     for j in kl.range(start, a.shape[1], SHAPE.team * LANES, unroll=SHAPE.unrolled):
         by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
         for r in kl.static_range(ROWS):
-            value = kl.vload(a, i + r, j, lanes=LANES) - matrix[r] * by_left
+            i = row_of(a, block, r, k, WHOLE)
+            value = kl.vload(a, i, j, lanes=LANES) - matrix[r] * by_left
             products[r] = products[r] + value * conjugate(by_right)
 
 
@@ -359,21 +378,21 @@ def change(
     sums: kl.Array,
     at: tuple[kl.Scalar, ...],
     SHAPE: DirectShape,
+    WHOLE: bool = True,
 ) -> None:
     """Changes a block from both sides, and adds up its rows below row ``k + 1``."""
     LANES = SHAPE.lanes
-    left, right = by
-    k, start = at
-    i, matrix, x, c = block
+    (left, right), (k, start), (_, matrix, x, c) = by, at, block
     for j in kl.range(start, a.shape[1], SHAPE.team * LANES, unroll=SHAPE.unrolled):
         by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
         total = kl.vload(sums, j, lanes=LANES)
         for r in kl.static_range(SHAPE.rows):
-            value = kl.vload(a, i + r, j, lanes=LANES) - matrix[r] * by_left - x[r] * by_right
+            i = row_of(a, block, r, k, WHOLE)
+            value = kl.vload(a, i, j, lanes=LANES) - matrix[r] * by_left - x[r] * by_right
             if j <= k + 1:
                 value = with_number(value, k + 1 - j, c[r])
-            kl.vstore(a, i + r, j, value)
-            total = total + conjugate(kl.where(i + r == k + 1, c[r] * 0, c[r])) * value
+            kl.vstore(a, i, j, value)
+            total = total + conjugate(kl.where(i == k + 1, c[r] * 0, c[r])) * value
         kl.vstore(sums, j, total)
 
 

@@ -31,7 +31,12 @@ from portable.linalg.spectral.reduction_kernels import (
 )
 from portable.linalg.spectral.reflections import BLOCK, whole_rows
 from portable.linalg.spectral.step_kernels import StepShape
-from portable.linalg.spectral.tridiagonal_kernels import Tridiagonal, tridiagonalize
+from portable.linalg.spectral.tridiagonal_kernels import (
+    CHUNK,
+    Tridiagonal,
+    take_lines,
+    tridiagonalize,
+)
 from portable.sim.launch import current
 
 SCALED_TO: Final = 10
@@ -46,6 +51,9 @@ _ALONE: Final = 128
 _ROWS: Final = 4
 _ROWS_OF_MANY: Final = 2
 """Rows that a team multiplies side by side, of work-items that are alone and of many."""
+
+_SET: Final = 4096
+"""Bytes in which rows begin at the same place of a cache, which holds a few of these alone."""
 
 _TEAM: Final = 32
 _ITEMS: Final = 512
@@ -177,14 +185,18 @@ def reduced_to_tridiagonal(
     count, n, _ = (int(x) for x in a.shape)
     kind, can = dtype(a.dtype).register, device.capabilities
     shape = shape or _step_shape((count, n, n), kind, can)
-    lanes = max(shape.lanes, shape.across)
+    alone = shape.items == 1
+    lanes = CHUNK if alone else max(shape.lanes, shape.across)
     pitch, panels = -(-n // lanes) * lanes, -(-n // shape.block)
+    rows = pitch if alone else n
+    if alone and pitch * kind.itemsize % _SET == 0:
+        pitch += lanes
     reflectors = n if kind.is_complex else _whole_blocks(n)
 
     def empty(*extents: int, of: DType = kind) -> Any:
         return device.empty((count, *extents), of)
 
-    work, counts = empty(n + 4 * shape.block, pitch), empty(panels, of=kl.i32)
+    work, counts = empty(rows + 4 * shape.block, pitch), empty(panels, of=kl.i32)
     out = Tridiagonal(
         empty(n, of=kind.real),
         empty(reflectors),
@@ -192,11 +204,11 @@ def reduced_to_tridiagonal(
         empty(reflectors, of=kind.real),
         empty(2, pitch),
         empty(2),
-        empty(pitch + 2 * shape.block),
+        empty(shape.groups if alone else 1, pitch + 2 * shape.block),
         empty(3, shape.groups, of=kind.real),
     )
     _load(a, largest, work, "hermitian")
-    _clear(device, out.vectors, out.products, counts)
+    _clear(device, out.vectors, out.columns, out.products, counts)
     _tridiagonalize(device, work, out, counts, shape)
     if not kind.is_complex:
         return Reduced(out.d, out.e, Reflectors(out.vectors, out.factors, 1, None), None)
@@ -227,8 +239,13 @@ def _tridiagonalize(
         stop = min(start + shape.block, n - 1)
         for first, last in _phases(device, shape, count, int(panel > 0), 2 * (stop - start) + 1):
             launch(work, out, counts, panel, first, last, SHAPE=shape)
-        if stop < n - 1:
-            _take_lines(device, work, n, work[:, n + 2 * shape.block :], stop, shape)
+        if stop < n - 1 and shape.items == 1 and not dtype(work.dtype).is_complex:
+            strip = min(2 * shape.lanes, CHUNK)
+            strips = (int(work.shape[2]) - stop // CHUNK * CHUNK) // strip
+            take_lines[groups(strips, count), 1](work, stop, SHAPE=shape, STRIP=strip)
+        elif stop < n - 1:
+            rows = int(work.shape[1]) - 4 * shape.block
+            _take_lines(device, work, rows, work[:, rows + 2 * shape.block :], stop, shape)
 
 
 def _phases(
@@ -350,7 +367,7 @@ def _at_once(device: Device, a: Any, largest: Any) -> _Halves:
         totals=empty(2, cores, pitch),
     )
     kept = KeptReflectors(empty(n, pitch), empty(2, n, of=kind.real), empty(2, n))
-    work, d, e = empty(m + shape.rows - 1, pitch), empty(n), empty(n)
+    work, d, e = empty(m + shape.rows, pitch), empty(n), empty(n)
     _load(a, largest, work, "turned" if rows < columns else "plain")
     launch = bidiagonalize_keeping[groups(cores, count), 1]
     for first in range(-1, n) if cores > 1 else (-1,):

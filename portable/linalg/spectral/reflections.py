@@ -26,10 +26,8 @@ A quarter more is multiplied for it than would have to be.
 """
 
 
-_VECTORS: Final = 4
-_CHUNK: Final = 32
-"""Vectors across a strip, and rows that are multiplied at a time: what a work-item reads several
-times stays in its innermost cache."""
+_VECTORS: Final = 2
+"""Across a strip: as many as products hold sums of in registers."""
 
 _SHORTEST: Final = 16
 _SHORTEST_ALONE: Final = 64
@@ -123,56 +121,50 @@ def _reflect_strips(device: Device, parts: Any, triangles: Any, x: Any, first: i
     changes = device.empty((count, blocks, rows, BLOCK), kind)
     turned = (space.permute_dims(a, (0, 1, 3, 2)) for a in (parts, triangles))
     gemm(*turned, out=changes)
-    lanes, columns = max(1, device.capabilities.vector_bytes // kind.itemsize), int(x.shape[2])
-    strip = strip_of(device, columns, kind)
-    apply_blocks[groups(columns // strip, count), 1](
-        parts, changes, x, first, LANES=lanes, STRIP=strip
+    strip = strip_of(device, kind)
+    apply_blocks[groups(int(x.shape[2]) // strip, count), 1](
+        parts, changes, x, first, LANES=strip // _VECTORS
     )
 
 
-def strip_of(device: Device, columns: int, kind: DType) -> int:
-    """Columns that a work-item has, of which there are to be whole multiples; 1 where all share.
+def strip_of(device: Device, kind: DType) -> int:
+    """Columns of which there are to be whole multiples in what is multiplied.
 
     Parameters
     ----------
     device : Device
         Where.
-    columns : int
-        How many are needed.
     kind : DType
         What they hold.
     """
     can = device.capabilities
-    if not can.single_work_items:
-        return 1
-    lanes = max(1, can.vector_bytes // kind.itemsize)
-    wide = _VECTORS * lanes
-    return wide if columns >= 2 * wide * can.compute_units else wide // 2
+    return _VECTORS * max(1, can.vector_bytes // kind.itemsize) if can.single_work_items else 1
 
 
 @kernel
 def apply_blocks(
-    v: kl.Array, changes: kl.Array, x: kl.Array, first: kl.Scalar, *, LANES: int, STRIP: int
+    v: kl.Array, changes: kl.Array, x: kl.Array, first: kl.Scalar, *, LANES: int
 ) -> None:
     """Multiplies strips of columns with blocks of reflectors ``I - C V^T``, the last block first.
 
     A work-item has a strip to itself; dimension 1 is the matrices.
     """
+    STRIP = _VECTORS * LANES
     matrix, column = kl.group_id(1), kl.group_id(0) * STRIP
     shares = kl.local((BLOCK, STRIP), x.dtype)
     for number in range(v.shape[1]):
         block = v.shape[1] - 1 - number
-        start = (first + block * BLOCK) // _CHUNK * _CHUNK
+        start = (first + block * BLOCK) // BLOCK * BLOCK
         for i in range(BLOCK):
             for j in kl.static_range(0, STRIP, LANES):
                 kl.vstore(shares, i, j, kl.splat(kl.cast(0, x.dtype), LANES))
-        for row in range(start, x.shape[1], _CHUNK):
-            left = v[matrix, block, 0:BLOCK, row : row + _CHUNK]
-            rest = x[matrix, row : row + _CHUNK, column : column + STRIP]
+        for row in range(start, x.shape[1], BLOCK):
+            left = v[matrix, block, 0:BLOCK, row : row + BLOCK]
+            rest = x[matrix, row : row + BLOCK, column : column + STRIP]
             add_product(shares, left, rest, LANES)
-        for row in range(start, x.shape[1], _CHUNK):
-            rest = x[matrix, row : row + _CHUNK, column : column + STRIP]
-            left = changes[matrix, block, row : row + _CHUNK, 0:BLOCK]
+        for row in range(start, x.shape[1], BLOCK):
+            rest = x[matrix, row : row + BLOCK, column : column + STRIP]
+            left = changes[matrix, block, row : row + BLOCK, 0:BLOCK]
             subtract_product(rest, left, shares, LANES)
 
 

@@ -203,15 +203,8 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
 
     Parameters
     ----------
-    recipe : Recipe
-        The steps.
-    x, out : Storage
-        Arrays of it, not empty.
-    merge : Merge
-        What is done; `first` does not count.
-    shift : int
-        0, or 1 where ``out[..., 0]`` is the neutral element and the total of ``x[..., i]`` goes to
-        ``out[..., i + 1]``.
+    recipe, x, out, merge, shift
+        As of `Asked`.
     """
     SCANS.first(Asked(recipe, x, out, merge, shift))()
 

@@ -14,6 +14,7 @@ STEPS: Final = SPECTRAL_ROOM + "step_kernels:"
 SECULAR: Final = SPECTRAL_ROOM + "secular_kernels:"
 MERGES: Final = SPECTRAL_ROOM + "merge_kernels:"
 HOPS: Final = SPECTRAL_ROOM + "hop_blocks:"
+REFLECTIONS: Final = SPECTRAL_ROOM + "reflections:"
 REDUCTIONS: Final = SPECTRAL_ROOM + "reduction_kernels:"
 
 BANDED: Final = SPECTRAL_ROOM + "banded:"
@@ -155,6 +156,30 @@ SPECTRAL: Final = (
         "weight = kept.weights[merge, number + lane] * 1.01",
         "merges_of_blocks",
         "result",
+    ),
+    fault(
+        "a row is multiplied with the column's next elements",
+        TRIDIAGONAL + "multiply_triangle",
+        "y, by = kl.vload(out, j, lanes=LANES), kl.vload(x, j, lanes=LANES)",
+        "y, by = kl.vload(out, j, lanes=LANES), kl.vload(x, j - LANES, lanes=LANES)",
+        "tridiagonal_alone",
+        "result",
+    ),
+    fault(
+        "lines are taken off the row beside",
+        TRIDIAGONAL + "take_lines",
+        "left = a[begin + LINES : begin + 2 * LINES, row : row + CHUNK].T",
+        "left = a[begin + LINES : begin + 2 * LINES, row + 1 : row + 1 + CHUNK].T",
+        "tridiagonal_alone",
+        "bounds",
+    ),
+    fault(
+        "a strip begins in the one before it",
+        REFLECTIONS + "apply_blocks",
+        "kl.group_id(0) * STRIP",
+        "kl.group_id(0) * LANES",
+        "strips_led_back",
+        "race",
     ),
     fault(
         "a block has the rows of the hop before it",

@@ -1,4 +1,4 @@
-"""What words mean that speak to the compiler: kinds of loops, and what is left unproven."""
+"""Words that steer the compiler: kinds of loops, and assumptions that it need not prove."""
 
 from __future__ import annotations
 

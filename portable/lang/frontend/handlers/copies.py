@@ -25,8 +25,8 @@ from portable.lang.ir.types import Array, Layout
 # Pipelines of tiles.
 
 
-class _How(NamedTuple):
-    """What `portable.lang.pipeline` is told by name."""
+class _PipelineOptions(NamedTuple):
+    """The keyword arguments of `portable.lang.pipeline`."""
 
     ahead: Any
     valid: Any
@@ -49,8 +49,8 @@ def _pipeline(
 
     total = fragment_of(builder, accumulator, "kl.pipeline")
     stages = _stages(builder, tiles)
-    ahead, valid, transposed, rotated, after = told = _How(**how)
-    _check(builder, stages, read, told)
+    ahead, valid, transposed, rotated, after = options = _PipelineOptions(**how)
+    _check(builder, stages, read, options)
     var, first, last = _steps(builder, start, stop)
     builder.scratch_used = True  # what a later round begins with
     step = Value(var)
@@ -98,9 +98,9 @@ def _stages(builder: Builder, tiles: Any) -> int:
     return left
 
 
-def _check(builder: Builder, stages: int, read: Any, told: _How) -> None:
+def _check(builder: Builder, stages: int, read: Any, options: _PipelineOptions) -> None:
     """Refuses what is no constant, no function, or copies that would overtake products."""
-    ahead, functions = told.ahead, (read, told.valid, told.after)
+    ahead, functions = options.ahead, (read, options.valid, options.after)
     if not isinstance(ahead, int) or not 0 <= ahead < stages:
         builder.fail(
             f"ahead of kl.pipeline is {describe(ahead)} for {stages} slots",
@@ -109,7 +109,7 @@ def _check(builder: Builder, stages: int, read: Any, told: _How) -> None:
     for name, given in zip(("read", "valid", "after"), functions, strict=True):
         if not is_callable(given) and (name == "read" or given is not None):
             builder.fail(f"{name} of kl.pipeline is a function, not {describe(given)}")
-    for name, flag in (("transposed", told.transposed), ("rotated", told.rotated)):
+    for name, flag in (("transposed", options.transposed), ("rotated", options.rotated)):
         if not isinstance(flag, bool):
             builder.fail(f"{name} of kl.pipeline is a constant, not {describe(flag)}")
 

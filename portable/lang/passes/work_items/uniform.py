@@ -1,4 +1,4 @@
-"""What is the same for all work-items and known without asking one: done once, not once for each.
+"""Uniform values, worked out once for a workgroup instead of once for each work-item.
 
 This is stricter than `portable.lang.checks.uniformity`, which believes what a kernel's author says:
 a name counts as uniform here where all that gives it a value is worked out from uniform names only,
