@@ -254,7 +254,7 @@ def _measured(device: Device, peer: Library | None, question: Question, seconds:
         lambda: question.call(namespace, *arrays_there),
         device.synchronize,
         lambda: question.call(peer.namespace, *theirs),
-        _nothing if peer.device is None else peer.device.synchronize,
+        (lambda: None) if peer.device is None else peer.device.synchronize,
         seconds,
     )
     ours, others = zip(*pairs, strict=True)
@@ -299,10 +299,6 @@ def _timed(run: Call, wait: Call, calls: int) -> float:
         run()
     wait()
     return (perf_counter() - start) / calls
-
-
-def _nothing() -> None:
-    """NumPy is done when it returns."""
 
 
 # -- cliffs: the command ---------------------------------------------------------------------------

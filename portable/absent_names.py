@@ -18,6 +18,7 @@ _STANDARD: Final = {
     "absolute": "xp.abs",
     "amax": "xp.max",
     "amin": "xp.min",
+    "angle": "xp.atan2(xp.imag(x), xp.real(x))",
     "arccos": "xp.acos",
     "arccosh": "xp.acosh",
     "arcsin": "xp.asin",
@@ -25,7 +26,10 @@ _STANDARD: Final = {
     "arctan": "xp.atan",
     "arctan2": "xp.atan2",
     "arctanh": "xp.atanh",
+    "argwhere": "xp.stack(xp.nonzero(x), axis=1)",
+    "around": "xp.round",
     "array": "xp.asarray",
+    "array_equal": "xp.all(a == b)",
     "ascontiguousarray": "xp.asarray",
     "average": "xp.mean, or xp.sum(x * weights) / xp.sum(weights)",
     "bitwise_not": "xp.bitwise_invert",
@@ -34,25 +38,31 @@ _STANDARD: Final = {
     "concatenate": "xp.concat",
     "conjugate": "xp.conj",
     "copy": "xp.asarray(x, copy=True)",
+    "cross": "xp.linalg.cross",
     "cumprod": "xp.cumulative_prod",
     "cumsum": "xp.cumulative_sum",
     "delete": "x[mask], or xp.concat of the parts that stay",
+    "diag": "xp.linalg.diagonal, or xp.eye(n) * v",
     "divmod": "xp.floor_divide and xp.remainder",
     "dot": "a @ b, xp.matmul, or xp.vecdot for vectors",
     "dstack": "xp.stack(arrays, axis=2)",
     "fabs": "xp.abs",
     "fill_diagonal": "xp.where(xp.eye(n) == 1, value, x)",
+    "flatnonzero": "xp.nonzero(xp.reshape(x, (-1,)))[0]",
     "flatten": "xp.reshape(x, (-1,))",
     "fliplr": "xp.flip(x, axis=1)",
     "flipud": "xp.flip(x, axis=0)",
     "fmod": "xp.remainder, whose sign is the divisor's",
     "hstack": "xp.concat(arrays, axis=1), or axis=0 for vectors",
     "identity": "xp.eye",
-    "inner": "xp.vecdot, or xp.tensordot(a, b, axes=((-1,), (-1,)))",
     "in1d": "xp.isin",
+    "inner": "xp.vecdot, or xp.tensordot(a, b, axes=((-1,), (-1,)))",
     "invert": "xp.bitwise_invert",
     "left_shift": "xp.bitwise_left_shift",
+    "mod": "xp.remainder",
+    "nan_to_num": "xp.where(xp.isnan(x), 0, x)",
     "nanmax": "xp.max(xp.where(xp.isnan(x), -xp.inf, x))",
+    "nanmean": "xp.mean(x[~xp.isnan(x)])",
     "nanmin": "xp.min(xp.where(xp.isnan(x), xp.inf, x))",
     "nansum": "xp.sum(xp.where(xp.isnan(x), 0, x))",
     "ndim": "x.ndim",
@@ -63,15 +73,18 @@ _STANDARD: Final = {
     "random": "portable.random.Generator",
     "ravel": "xp.reshape(x, (-1,))",
     "right_shift": "xp.bitwise_right_shift",
+    "rint": "xp.round",
+    "rollaxis": "xp.moveaxis",
     "round_": "xp.round",
     "row_stack": "xp.stack(arrays) of vectors, xp.concat(arrays) of matrices",
-    "rollaxis": "xp.moveaxis",
+    "save": "numpy.save(file, portable.to_numpy(x))",
+    "select": "xp.where within xp.where",
     "shape": "x.shape",
     "size": "x.size",
     "split": "slices x[a:b], or xp.unstack",
     "swapaxes": "xp.moveaxis, or x.mT for the last two",
-    "transpose": "xp.permute_dims, or x.mT for the last two dimensions",
     "trace": "xp.linalg.trace",
+    "transpose": "xp.permute_dims, or x.mT for the last two dimensions",
     "true_divide": "xp.divide",
     "unique": "xp.unique_values, or xp.unique_counts, unique_inverse, unique_all",
     "vdot": "xp.vecdot",
@@ -87,6 +100,11 @@ _OF_MATRICES: Final = {
     "multi_dot": "a @ b @ c",
     "norm": "portable.numerics.norm, xp.linalg.vector_norm or xp.linalg.matrix_norm",
 }
+
+_ALIKE: Final = 0.75
+"""From what likeness on a name is taken for another one misspelt."""
+
+_ON_THE_HOST: Final = "if NumPy has it, portable.to_numpy(x) gives NumPy's array for it"
 
 _EXTENSIONS: Final = frozenset({"fft", "linalg"})
 
@@ -116,8 +134,9 @@ def absent(namespace: Any, name: str, prefix: str = "xp") -> AttributeError:
         said = f"use {instead}"
     else:
         public = getattr(namespace, "__all__", None) or dir(namespace)
-        near = get_close_matches(name, [word for word in public if not word.startswith("_")])
-        said = f"did you mean {prefix}.{near[0]}?" if near else "portable.numerics has a few more"
+        words = [word for word in public if not word.startswith("_")]
+        near = get_close_matches(name, words, cutoff=_ALIKE)
+        said = f"did you mean {prefix}.{near[0]}?" if near else _ON_THE_HOST
     return AttributeError(
         f"{prefix}.{name} is not in the Array API; {said}", name=name, obj=namespace
     )

@@ -98,10 +98,6 @@ def _use_first(queue: Any) -> None:
     dpnp.asnumpy(array)
 
 
-def _as_is(handle: Any) -> Any:
-    return handle
-
-
 def _half(value: float) -> ctypes.c_uint16:
     return ctypes.c_uint16(int(np.float16(value).view(np.uint16)))
 
@@ -109,7 +105,7 @@ def _half(value: float) -> ctypes.c_uint16:
 def _converter(argument: Argument) -> Callable[[Any], Any]:
     """What turns a Python value into the object that dpctl takes for this argument."""
     if argument.kind == "pointer":
-        return _as_is
+        return lambda handle: handle
     convert: Callable[[Any], Any] = _SCALARS.get(argument.type.name, _half)
     return convert
 

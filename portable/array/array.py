@@ -63,6 +63,9 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
     def __repr__(self) -> str:
         return conversion.text(self)
 
+    def __str__(self) -> str:
+        return conversion.elements(self)
+
     def _repr_html_(self) -> str:
         """For notebooks: what it is, and its elements."""
         return conversion.in_html(self)
@@ -98,9 +101,9 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
         return int(conversion.item(self, "index"))
 
     def __format__(self, spec: str, /) -> str:
-        if self.shape or not spec:
-            return super().__format__(spec)
-        return format(conversion.item(self, "format"), spec)
+        return format(str(self) if self.shape else conversion.item(self, "format"), spec)
+
+    cpu = get = numpy = tobytes = conversion.OnTheHost()
 
     def __copy__(self) -> Array:
         return manipulation.copied(self)

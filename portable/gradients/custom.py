@@ -8,6 +8,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from portable import recording
+from portable.lang.function import Function
 from portable.lang.kernel import Kernel
 
 _own: Final[WeakKeyDictionary[Kernel, Kernel]] = WeakKeyDictionary()
@@ -56,8 +57,13 @@ def custom_vjp(forward: Any, adjoint: Any) -> Any:
     Raises
     ------
     TypeError
-        If one is a kernel and the other is not.
+        If one is a kernel and the other is not, or is a function that kernels call.
     """
+    if isinstance(forward, Function):
+        raise TypeError(
+            f"{forward.__name__} is called in kernels, which go back through it step by step; give "
+            "an adjoint to the kernel that calls it"
+        )
     if isinstance(forward, Kernel) != isinstance(adjoint, Kernel) or not callable(adjoint):
         raise TypeError("the adjoint of a kernel is a kernel, that of a function a function")
     if isinstance(forward, Kernel):

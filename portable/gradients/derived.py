@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.backend import Capabilities
 from portable.backend.faults import Fault
-from portable.gradients.adjoint import Adjoint, adjoint_of
+from portable.gradients.adjoint.assemble import Adjoint, adjoint_of
 from portable.gradients.adjoint.host_values import run_on_host
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import CompositeSpec, Specialisation

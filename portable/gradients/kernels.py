@@ -15,7 +15,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import KernelError, LaunchError
-from portable.gradients.adjoint import Adjoint, Shared, Strips
+from portable.gradients.adjoint.assemble import Adjoint, Shared, Strips
 from portable.gradients.arguments import (
     SeenArguments,
     check_gradients,
@@ -52,8 +52,8 @@ _DEAREST: Final = {True: 4.0, False: 0.25}
 """Elements of copies that cost as much as an atomic addition, where one thread runs a workgroup and
 where many do."""
 
-_BESIDE: Final = 2048
-"""Work-items that run side by side on a unit of a GPU."""
+_BESIDE: Final = 1024
+"""Work-items of strips for each unit of a GPU."""
 
 _TURNS: Final = 4
 """The most strips of a thread."""
@@ -343,17 +343,18 @@ def _copied(
     plan: _Plan, strips: Strips | None, groups: int, gradients: Any
 ) -> list[tuple[Any, Any]]:
     """Nought for each strip, and the gradients to add it to; nothing where atomics cost less."""
-    if strips is None:
+    saved = 0 if strips is None else plan.items * strips.additions
+    if strips is None or saved < _FEWEST_SAVED:
         return []
     given = [x for x in flattened(gradients) if x is not None]
     arrays = [given[i] for i in strips.gradients]
-    capabilities, saved = plan.device.capabilities, plan.items * strips.additions
+    capabilities = plan.device.capabilities
     one_thread = capabilities.workgroup_atomics
     most = _DEAREST[one_thread] * saved / (capabilities.compute_units * sum(x.size for x in arrays))
     beside = _BESIDE * groups // plan.items
     if one_thread:
         beside = min(_TURNS, int(most / _TURNS))  # a thread that is held up does fewer
-    if saved < _FEWEST_SAVED or most < max(1, beside):
+    if most < max(1, beside):
         return []
     count = min(groups, capabilities.compute_units * max(1, beside))
     views = [x for x in views_of(plan.device, arrays) if x is not None]

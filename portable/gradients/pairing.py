@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from portable.dtypes import DType
 from portable.errors import LaunchError
-from portable.gradients.adjoint import Gradient
+from portable.gradients.adjoint.assemble import Gradient
 from portable.gradients.adjoint.names import Names
 from portable.lang.arguments.arguments import (
     ArraySpec,

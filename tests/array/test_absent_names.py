@@ -22,7 +22,9 @@ from portable.backend import Device
         ("einsum", "use portable.numerics.einsum"),
         ("cumsum", "use xp.cumulative_sum"),
         ("aranges", "did you mean xp.arange"),
-        ("no_such_function_anywhere", "portable.numerics has a few more"),
+        ("no_such_function_anywhere", "portable.to_numpy(x) gives NumPy's array"),
+        ("rint", "use xp.round"),
+        ("array_equal", "xp.all(a == b)"),
     ],
 )
 def test_what_is_called_otherwise(ours: Device, name: str, said: str) -> None:

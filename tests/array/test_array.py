@@ -170,6 +170,10 @@ def test_text(ours: Device) -> None:
     x = xp.arange(3, device=ours)
     assert repr(x) == f"Array([0, 1, 2], dtype=int64, device={ours.name})"
     assert "shape=(2000,)" in repr(xp.ones((2000,), device=ours))
+    assert (str(x), f"{x}", f"{x[1]} {x[2]:03d}") == ("[0 1 2]", "[0 1 2]", "1 002")
+    assert str(xp.ones((2000,), device=ours)) == "[1. 1. 1. ... 1. 1. 1.]"
+    with pytest.raises(AttributeError, match="to_numpy"):
+        x.numpy()
     for shape in ((1001,), (7, 200), (3, 400, 5), (30, 40)):
         host = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)[..., ::-1]
         shown = np.array2string(host, separator=", ", prefix="Array(")

@@ -110,7 +110,7 @@ def _adjoint(
     kernel: Any, key: Any, args: tuple[Any, ...], constants: dict[str, Any], capabilities: Any
 ) -> list[Any]:
     """The IR of an adjoint, and of what measures it, for a device that is not here."""
-    from portable.gradients.adjoint import Gradient, adjoint_of
+    from portable.gradients.adjoint.assemble import Gradient, adjoint_of
     from portable.gradients.adjoint.names import Names
     from portable.gradients.arguments import views_of
     from portable.gradients.derived import in_plain_words

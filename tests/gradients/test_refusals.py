@@ -157,3 +157,13 @@ def test_sums_in_no_fixed_order() -> None:
     assert np.array_equal(found[0][0], found[1][0])
     assert np.array_equal(found[0][1], found[1][1])
     assert np.allclose(found[0][0], N - 2)
+
+
+@pt.function
+def half(x):
+    return 0.5 * x
+
+
+def test_functions_that_kernels_call_take_no_adjoint_of_their_own() -> None:
+    with pytest.raises(TypeError, match="half is called in kernels"):
+        pt.custom_vjp(half, lambda g, x: (g,))

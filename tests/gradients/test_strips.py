@@ -10,7 +10,11 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
-from portable.gradients.adjoint import Adjoint
+from portable.errors import PortableError
+from portable.gradients import kernels
+from portable.gradients.adjoint import strips
+from portable.gradients.adjoint.assemble import Adjoint
+from portable.gradients.adjoint.strips import Turns
 from portable.gradients.derived import Derived
 from tests.gradients import test_loops as loops
 from tests.gradients.field import layer_norm, numbers
@@ -107,3 +111,28 @@ def test_a_large_table_that_is_looked_up_seldom_is_not_copied(
     table, at = numbers(100_000), places(64, 6, below=100_000)
     pt.vjp(chained)[64, 8](table, at, np.zeros(64), np.zeros_like(table), None, np.ones(64))
     assert not launched
+
+
+FAULTS: dict[str, tuple[Any, str, Any]] = {
+    "elements of another row": (Turns, "_number", lambda _: lambda self, x: x.index[-1]),
+    "whose elements are a work-item's own": (
+        strips, "own_in_workgroup", lambda _: lambda kernel: frozenset(kernel.parameters),
+    ),
+    "how many workgroups there are": (
+        Turns, "_rounded_up", lambda _: lambda self, x, y: self._divided("floordiv", x, y),
+    ),
+    "where the ndrange ends": (
+        strips, "within", lambda old: lambda places, sizes: old(places[:1], sizes[:1]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_rule_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, change = FAULTS[fault]
+    monkeypatch.setattr(owner, name, change(getattr(owner, name)))
+    kernels._adjoint_of.cache_clear()
+    kernel, key, args, _ = CASES["ragged, and a number"]
+    with small_strips(), pytest.raises((AssertionError, PortableError)):
+        assert_gradients("simulator:native-cpu", kernel, key, *args, count=1)
+    kernels._adjoint_of.cache_clear()

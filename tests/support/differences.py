@@ -157,6 +157,8 @@ def assert_gradients(
     ]
     if retries and all(seed is None for seed in seeds):
         return  # a random kernel in which all work-items return at once
+    if retries and not all(np.isfinite(y).all() for y in after if _is_float(y)):
+        return  # one that overflows
     assert any(seed is not None for seed in seeds), "the kernel changed nothing"
     found = gradients_of(device, kernel, key, args, seeds, constants)
 

@@ -20,6 +20,8 @@ import numpy as np
 Real = Any
 _DIGITS: Final = 50
 _NODES: Final = 600
+_WIDTH: Final = 100
+"""Columns of a line."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ POLYNOMIALS: Final = (
         lambda x: x / mp.log(1 + x, 2) if x else mp.log(2),
         "sqrt(0.5) - 1",
         "sqrt(2) - 1",
-        (0, 13),
+        (0, 14),
     ),
     Polynomial(
         "LOG_TAIL",
@@ -276,28 +278,47 @@ _CONSTANTS: Final = {
     "LOG10_E": "1 / log(10)",
     "LOG10_2": "log(2) / log(10)",
     "HALF_PI": "pi / 2",
-    "PI": "pi",
     "TWO_THIRDS": "mpf(2) / 3",
 }
-"""Constants that are held as sums of three numbers."""
+"""Constants that are held as sums of numbers."""
+
+_PARTS: Final = {"HALF_PI_64": 3, "TWO_THIRDS_32": 0}
+"""How many, if not two."""
 
 
-def _parts(formula: str, kind: type[np.floating[Any]]) -> list[float]:
-    """A constant as three numbers, each of what the ones before it leave."""
+def _parts(formula: str, kind: type[np.floating[Any]], count: int) -> list[float]:
+    """A constant as so many numbers, each of what the ones before it leave."""
     left = mp.mpf(_value(formula))
     made = []
-    for _ in range(3):
+    for _ in range(count):
         made.append(float(kind(float(left))))
         left -= made[-1]
     return made
 
 
-def _chunks(width: int, count: int) -> list[int]:
-    """The bits of 2 / pi behind the point, so many at a time."""
+_TWO_OVER_PI: Final = '''\
+_TWO_OVER_PI: Final = int(
+{lines}    "",
+    16,
+)
+"""The first 1200 bits of 2 / pi behind the point."""
+
+TWO_OVER_PI_48: Final[Coefficients] = tuple(
+    (_TWO_OVER_PI >> 48 * i & 2**48 - 1) / 2.0**48 for i in range(24, -1, -1)
+)
+"""2 / pi, 48 bits at a time, each chunk as a number below 1."""
+
+TWO_OVER_PI_WORDS: Final = tuple(_TWO_OVER_PI >> 1168 - 32 * i & 2**32 - 1 for i in range(7))
+"""2 / pi, 32 bits at a time."""
+'''
+
+
+def _bits() -> str:
+    """The bits of 2 / pi behind the point, and chunks of them."""
     with mp.workdps(500):
-        bits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (width * count)))
-    mask = 2**width - 1
-    return [bits >> width * (count - 1 - i) & mask for i in range(count)]
+        digits = f"{int(mp.floor(2 / mp.pi * mp.mpf(2) ** 1200)):0300x}"
+    lines = [f'    "{digits[i : i + 75]}"\n' for i in range(0, 300, 75)]
+    return _TWO_OVER_PI.format(lines="".join(lines).rstrip("\n") + ",\n").replace('    "",\n', "")
 
 
 def text() -> str:
@@ -306,10 +327,11 @@ def text() -> str:
     with mp.workdps(_DIGITS * 2):
         for name, formula in _CONSTANTS.items():
             for kind, bits in ((np.float32, 32), (np.float64, 64)):
-                parts.append(_defined(f"{name}_{bits}", _parts(formula, kind), f"{formula}."))
-    about = "2 / pi, 48 bits at a time, each chunk as a number below 1."
-    parts.append(_defined("TWO_OVER_PI_48", [x / 2.0**48 for x in _chunks(48, 25)], about))
-    parts.append(_words(_chunks(32, 7)))
+                count = _PARTS.get(f"{name}_{bits}", 2)
+                if count:
+                    numbers = _parts(formula, kind, count)
+                    parts.append(_defined(f"{name}_{bits}", numbers, f"{formula}."))
+    parts.append(_bits())
     for x in POLYNOMIALS:
         for count, kind, bits in zip(x.counts, (np.float32, np.float64), (32, 64), strict=True):
             if count:
@@ -320,14 +342,11 @@ def text() -> str:
 
 
 def _defined(name: str, numbers: Iterable[float], about: str) -> str:
-    lines = "".join(f"    {x!r},\n" for x in numbers)
-    return f'{name}: Final[Coefficients] = (\n{lines})\n"""{about}"""\n'
-
-
-def _words(numbers: list[int]) -> str:
-    lines = "".join(f"    0x{x:08X},\n" for x in numbers)
-    about = "2 / pi, 32 bits at a time."
-    return f'TWO_OVER_PI_WORDS: Final[tuple[int, ...]] = (\n{lines})\n"""{about}"""\n'
+    line = f"{name}: Final[Coefficients] = ({', '.join(map(repr, numbers))})"
+    if len(line) > _WIDTH:
+        lines = "".join(f"    {x!r},\n" for x in numbers)
+        line = f"{name}: Final[Coefficients] = (\n{lines})"
+    return f'{line}\n"""{about}"""\n'
 
 
 if __name__ == "__main__":

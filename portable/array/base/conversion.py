@@ -92,17 +92,27 @@ def item(x: Storage, word: str) -> Any:
 
 
 def text(x: Storage) -> str:
-    """The elements as NumPy prints them, the dtype and the device; waits for the device.
+    """The elements as NumPy prints them, the dtype and the device; waits for the device."""
+    shown = elements(x, separator=", ", prefix="Array(")
+    shape = "" if 0 < x.size <= _SHOWN else f"shape={x.shape}, "
+    return f"Array({shown}, {shape}dtype={x.dtype.name}, device={x.device.name})"
+
+
+def elements(x: Storage, **options: Any) -> str:
+    """The elements alone, by the options of `numpy.array2string`; waits for the device.
 
     Of more than `_SHOWN` the outer ones stand for all, and no others are read.
     """
     whole = x.size <= _SHOWN
     host = _held(x) if whole else _outer_parts(x, 0)
-    shown = np.array2string(
-        host, separator=", ", prefix="Array(", threshold=_SHOWN if whole else 0, edgeitems=_EDGE
-    )
-    shape = "" if whole and x.size else f"shape={x.shape}, "
-    return f"Array({shown}, {shape}dtype={x.dtype.name}, device={x.device.name})"
+    return np.array2string(host, threshold=_SHOWN if whole else 0, edgeitems=_EDGE, **options)
+
+
+class OnTheHost:
+    """What other libraries' arrays have to come to the host, and ours lack: says what does it."""
+
+    def __get__(self, x: Any, kind: Any = None) -> Any:
+        raise AttributeError("no such attribute; portable.to_numpy(x) gives NumPy's array")
 
 
 def in_html(x: Storage) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from portable.absent_names import NUMERICS
 from portable.array.base import conversion
 from portable.array.base.operations import OF_UFUNCS, OPERATIONS, apply
 from portable.array.functions import (
@@ -204,7 +205,10 @@ def _mixed(name: str, x: Any) -> str:
 def _missing(name: str, x: Any, options: Any) -> str:
     """What cannot be done, and what can."""
     given = f" with {', '.join(options)}" if options else ""
-    return f"{name}{given} is not among NumPy's functions of arrays of {x.device.name}; {_DO}"
+    word = name.rpartition(".")[2]
+    instead = f"use portable.numerics.{word}; " if word in NUMERICS else ""
+    why = f"is not among NumPy's functions of arrays of {x.device.name}"
+    return f"{name}{given} {why}; {instead}{_DO}"
 
 
 # -- numpy methods ---------------------------------------------------------------------------------

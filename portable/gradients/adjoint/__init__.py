@@ -7,16 +7,3 @@ what rounds of loops begin with and `logs` for what they loaded; `unused` leaves
 `strips` has processors add to copies of gradients that each thread has for itself.
 `reexecution` looks that nothing is worked out again from arrays that are no longer what they were.
 """
-
-from __future__ import annotations
-
-from portable.gradients.adjoint.assemble import (
-    Adjoint,
-    Gather,
-    Gradient,
-    Shared,
-    Strips,
-    adjoint_of,
-)
-
-__all__ = ["Adjoint", "Gather", "Gradient", "Shared", "Strips", "adjoint_of"]

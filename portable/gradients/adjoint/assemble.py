@@ -492,7 +492,7 @@ class _Assembly:
             )
             for x in counts
         }
-        body = Turns(inner, dims, sizes, copies, self.names).body()
+        body = Turns(inner, dims, sizes, copies, self.names, self.how.workgroup_atomics).body()
         kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
         numbers = tuple(i for i, x in enumerate(self.gradients) if x.array in counts)
         return Strips(kernel, numbers, sum(counts.values()))

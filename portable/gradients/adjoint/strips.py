@@ -3,8 +3,7 @@
 Atomic additions between threads cost a processor ten times as much as others do, and a GPU many
 times if all workgroups add to the same elements. As many workgroups are then launched as run side
 by side. Each goes through a strip of the kernel's own ones and adds to its copy of an array of
-gradients, plainly where its work-items add to elements of their own or one thread runs them all;
-the copies are added up later.
+gradients; the copies are added up later.
 """
 
 from __future__ import annotations
@@ -80,6 +79,9 @@ class Turns:
     copies : mapping
         By the arrays of gradients: arrays of a row of elements for each strip.
     names : Names
+    one_thread : bool
+        Whether a thread runs a workgroup. It adds plainly, by vectors where work-items add to
+        elements of their own; many had better not wait for what they load.
     """
 
     kernel: Kernel
@@ -87,12 +89,13 @@ class Turns:
     sizes: Sequence[e.Variable]
     copies: Mapping[Array, Array]
     names: Names
+    one_thread: bool
     _made: list[s.Statement] = field(default_factory=list)
     _words: dict[tuple[str, int], e.Expression] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._kind = self.kernel.index_type
-        self._own = own_in_workgroup(self.kernel)
+        self._own = own_in_workgroup(self.kernel) if self.one_thread else frozenset[Array]()
 
     def body(self) -> s.Block:
         """The loop over workgroups, and how often it goes round."""

@@ -270,7 +270,6 @@ def layout_number(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     address: int,
-    writable: bool = True,
 ) -> int:
     """A number that stands for all that a launch specialises on in an array; negative.
 
@@ -283,9 +282,8 @@ def layout_number(
         In elements, and in bytes.
     address : int
         Of the first element; what counts is its alignment.
-    writable : bool
     """
-    key = (dtype, shape, strides, not address % ALIGNMENT, writable)
+    key = (dtype, shape, strides, not address % ALIGNMENT)
     if len(_layouts) >= _MOST_LAYOUTS:
         _layouts.clear()
     return _layouts.setdefault(key, next(_numbers))

@@ -310,7 +310,8 @@ class Statements:
         kind = x.var.type
         assert isinstance(kind, DType)
         stored = "u8" if kind.kind == "b" else kind.short
-        slot = f"*({self.dialect.spaces['local']}{self._slot_type(stored)} *)uniform_slot"
+        kept = self.dialect.memory_types.get(stored) or self.dialect.types[stored]
+        slot = f"*({self.dialect.spaces['local']}{kept} *)uniform_slot"
         self.barrier()
         first = e.Compare("eq", linear_id(self.context.kernel, self._index()), self._zero())
         with self.writer.block(f"if ({self.expressions.text(first)})"):
@@ -328,9 +329,6 @@ class Statements:
             active=self.expressions.text(active_items(self.context.kernel)),
             size=self.context.kernel.sub_group_size,
         )
-
-    def _slot_type(self, short: str) -> str:
-        return self.dialect.memory_types.get(short) or self.dialect.types[short]
 
     def _index(self) -> DType:
         return self.context.kernel.index_type

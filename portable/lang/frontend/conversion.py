@@ -289,7 +289,8 @@ def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
     register = register_of(builder, dtype)
     storage = dtype if dtype is not register else None
     if not isinstance(x, Value):
-        x = _explicit_constant(builder, _saturated_constant(x, dtype), register)
+        number = _saturated(x, dtype) if isinstance(x, float) and dtype.is_integer else x
+        x = _explicit_constant(builder, number, register)
     elif x.weak:
         for slot in x.slots:
             builder.inference.widen(slot, register)
@@ -309,10 +310,6 @@ def _limited(x: Value, dtype: DType) -> Value:
 def _alike(x: Value, number: int) -> e.Expression:
     result = e.Const(number, x.dtype)
     return e.Splat(result, x.type) if isinstance(x.type, Vector) else result
-
-
-def _saturated_constant(x: Number, dtype: DType) -> Number:
-    return _saturated(x, dtype) if isinstance(x, float) and dtype.is_integer else x
 
 
 def constant(builder: Builder, x: Any) -> Any:

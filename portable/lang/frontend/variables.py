@@ -214,7 +214,8 @@ def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
     if not isinstance(value, Value):
         if builder.inference.changed and dtype.is_integer:
             return _spread(e.Const(0, dtype), kind)  # for this pass; the next has a wider type
-        return _spread(as_type(builder, _in_kind(value, dtype), dtype).expr, kind)
+        number = int(value) if dtype.is_integer else value
+        return _spread(as_type(builder, number, dtype).expr, kind)
     if value.weak:
         for slot in value.slots:
             builder.inference.widen(slot, dtype)
@@ -223,10 +224,6 @@ def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
         lanes = value.lanes
         value = Value(e.Cast(value.expr, Vector(dtype, lanes) if lanes > 1 else dtype))
     return _spread(value.expr, kind)
-
-
-def _in_kind(value: Any, dtype: DType) -> Any:
-    return int(value) if dtype.is_integer else value
 
 
 def _spread(x: e.Expression, kind: ValueType) -> e.Expression:

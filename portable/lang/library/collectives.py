@@ -411,70 +411,46 @@ def broadcast(x: Any, index: Any, group: Any, scratch: Any) -> Any:
 
 
 @function
-def numbered(lane: Any, index: Any) -> Any:
-    """The lane that ``sub_group_shuffle`` and ``sub_group_broadcast`` read."""
-    return index
-
-
-@function
-def across(lane: Any, index: Any) -> Any:
-    """That of ``sub_group_shuffle_xor``."""
-    return lane ^ index
-
-
-@function
-def below(lane: Any, index: Any) -> Any:
-    """That of ``sub_group_shuffle_up``."""
-    return lane - index
-
-
-@function
-def above(lane: Any, index: Any) -> Any:
-    """That of ``sub_group_shuffle_down``."""
-    return lane + index
-
-
-@function
-def both(x: Any, y: Any) -> Any:
-    """Bitwise and, or that of two bools."""
-    return x & y
-
-
-@function
-def either(x: Any, y: Any) -> Any:
-    """Bitwise or."""
-    return x | y
-
-
-@function
-def one_of(x: Any, y: Any) -> Any:
-    """Bitwise exclusive or."""
-    return x ^ y
-
-
-@function
-def moved(source: Any, x: Any, index: Any, width: Any, group: Any, scratch: Any) -> Any:
-    """`x` of another work-item of the sub-group; own `x` where there is none."""
+def moved(op: str, x: Any, index: Any, width: Any, group: Any, scratch: Any) -> Any:
+    """`x` of the work-item of the sub-group that a shuffle reads; own `x` where there is none."""
     item = kl.local_linear_id()
     _begin(group)
     scratch[item] = x
     kl.barrier()
-    first = item - item % width
-    lane = source(item % width, index)
+    first, lane = item - item % width, index
+    if op == "shuffle_xor":
+        lane = item % width ^ index
+    elif op == "shuffle_up":
+        lane = item % width - index
+    elif op == "shuffle_down":
+        lane = item % width + index
     inside = (lane >= 0) & (lane < width) & (first + lane < group.size)
     return scratch[kl.where(inside, first + lane, item)]
 
 
 @function
-def combined(op: Any, x: Any, upto: Any, width: Any, group: Any, scratch: Any) -> Any:
-    """`x` of the sub-group combined; of the work-items up to this one if `upto`."""
+def merged(op: str, x: Any, width: Any, group: Any, scratch: Any) -> Any:
+    """`x` of the sub-group combined as a reduction, a scan or a vote does it."""
     item = kl.local_linear_id()
     _begin(group)
     scratch[item] = x
     kl.barrier()
     first = item - item % width
-    stop = item + 1 if upto else kl.minimum(first + width, group.size)
+    stop = item + 1 if op == "scan_add" else kl.minimum(first + width, group.size)
     total = scratch[first]
     for k in range(first + 1, stop):
-        total = op(total, scratch[k])
+        total = _both(op, total, scratch[k])
     return total
+
+
+@function
+def _both(op: str, x: Any, y: Any) -> Any:
+    if op == "reduce_min":
+        return kl.minimum(x, y)
+    if op == "reduce_max":
+        return kl.maximum(x, y)
+    if op in ("all", "reduce_and"):
+        return x & y
+    if op in ("any", "reduce_or"):
+        return x | y
+    return x ^ y if op == "reduce_xor" else x + y

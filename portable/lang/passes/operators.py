@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from portable.backend import Capabilities
@@ -481,7 +481,8 @@ def _template(
     bindings = Bindings(Facts(kernel))
     kernel = lower_loops(kernel, bindings)
     kernel = lower_operators(kernel, semantics, bindings)
-    body = map_block(kernel.body, lambda x: (map_operands(x, _all_exact),))
+    exact = partial(map_expression, change=_exact)
+    body = map_block(kernel.body, lambda x: (map_operands(x, exact),))
     last = body[-1]
     assert isinstance(last, s.Let)
     bound = tuple(var for x in all_statements(body) for var in x.binds())
@@ -492,10 +493,6 @@ def _template(
 def _variable(x: object) -> e.Variable:
     assert isinstance(x, e.Variable)
     return x
-
-
-def _all_exact(x: e.Expression) -> e.Expression:
-    return map_expression(x, _exact)
 
 
 def _exact(x: e.Expression) -> e.Expression:

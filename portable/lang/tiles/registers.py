@@ -204,7 +204,7 @@ class Registers(Strategy):
         for fragment in self.part.fragments:
             rows, columns = self._shares(fragment)
             shape = (_count(rows, fragment.shape[0]), _count(columns, fragment.shape[1]))
-            dtype = self._stored_type(fragment)
+            dtype = self.work.held_type(fragment)
             self._held[fragment] = self.work.private(fragment.name, dtype, shape)
         largest = max(prod(x.shape) * x.dtype.itemsize for x in self._held.values())
         self._unrolled = -1 if largest <= _MOST_HELD else 1
@@ -243,9 +243,6 @@ class Registers(Strategy):
         rows = None if fragment.use == "b" else self._grid.rows(fragment.shape[0])
         columns = None if fragment.use == "a" else self._grid.columns(fragment.shape[1])
         return rows, columns
-
-    def _stored_type(self, fragment: Fragment) -> DType:
-        return self.work.held_type(fragment)
 
     # -- elements ---------------------------------------------------------------------------
 

@@ -127,10 +127,7 @@ def room_for(device: Device, role: str, shape: tuple[int, int, int], kind: DType
     return whole[:, : shape[1], : shape[2]]
 
 
-_THREADS_OF_A_CORE: Final = 4
-_MOST_THREADS: Final = 64
-"""Those that build programs: most wait for others to build the same ones."""
-
+_MOST_THREADS: Final = 16
 _built: Final[set[Hashable]] = set()
 """What programs were built for, unless it is much: then it begins anew."""
 
@@ -152,9 +149,9 @@ def _build_together(device: Device, work: Callable[[], object]) -> None:
         with suppress(PortableError), device.stream_scope():
             step()
 
-    threads = min(_THREADS_OF_A_CORE * (os.cpu_count() or 1), _MOST_THREADS)
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(build, builder.steps):
+    # Kernels first: products wait for each other, as many are made by one program.
+    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+        for _ in pool.map(build, (*builder.kernels, *builder.steps)):
             pass
 
 
@@ -218,23 +215,29 @@ class _Recorder:
 class _Builder(_Recorder):
     """Gathers what builds programs, each once, instead of launching them."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernels: list[Callable[[], object]] = []
+
     def launched(self, launcher: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> bool:
         """Notes a kernel, its constants, and what its arrays are."""
         given = tuple(_form(x) for x in args)
         key = launcher.kernel, launcher.key[1], tuple(constants.values()), given
-        self._note(key, partial(launcher.prepare, *args, **constants))
+        self._note(self.kernels, key, partial(launcher.prepare, *args, **constants))
         return True
 
     def product(self, args: Any, kwargs: Any) -> None:
         """Notes a product, whose extents decide on what is launched."""
         extents = tuple(kwargs["out"].shape), args[0].shape[-1]
         key = _form(args[0]), _form(args[1]), extents, kwargs["beta"] != 0
-        self._note(key, partial(prepare_gemm, *args, **kwargs))
+        self._note(self.steps, key, partial(prepare_gemm, *args, **kwargs))
 
-    def _note(self, key: Hashable, step: Callable[[], object]) -> None:
+    def _note(
+        self, steps: list[Callable[[], object]], key: Hashable, step: Callable[[], object]
+    ) -> None:
         if key not in _built:
             _built.add(key)
-            self.steps.append(step)
+            steps.append(step)
 
 
 def _form(x: Any) -> Any:

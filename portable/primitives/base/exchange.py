@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -32,7 +32,11 @@ def takes_other_libraries(
         given = (*args, *kwargs.values())
         parts = flattened(given)
         others = any(map(is_other, parts))
-        away = None if others or not _some_numpys(parts) else device_elsewhere(tuple(parts), {})
+        away = (
+            None
+            if others or not any(type(x) is np.ndarray for x in parts)
+            else device_elsewhere(tuple(parts), {})
+        )
         if not others and away is None:
             return function(*args, **kwargs)
         results: list[_Result] = []
@@ -50,10 +54,6 @@ def takes_other_libraries(
         return cast(_Result, _with_parts((results[0],), result)[0])
 
     return call
-
-
-def _some_numpys(parts: Iterable[Any]) -> bool:
-    return any(type(x) is np.ndarray for x in parts)
 
 
 def _with_parts(like: tuple[Any, ...], parts: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -234,12 +234,14 @@ def _first_array(args: tuple[Any, ...]) -> Storage:
     return next(x for x in flattened(args) if isinstance(x, Storage))
 
 
-def _without_memory(x: Any) -> Any:
-    return x.at(None, 0) if isinstance(x, Storage) else x
+def _of_arrays(change: Callable[[Storage], Any]) -> Callable[[Any], Any]:
+    """A change of arrays that leaves all else as it is."""
+    return lambda x: change(x) if isinstance(x, Storage) else x
 
 
-def _seen(x: Any) -> Any:
-    return x.view if isinstance(x, Storage) else x
+_without_memory: Final = _of_arrays(lambda x: x.at(None, 0))
+_seen: Final = _of_arrays(lambda x: x.view)
+_interpreted: Final = _of_arrays(lambda x: x.interpreted(x.buffer, x.offset))
 
 
 def resizable(
@@ -279,10 +281,6 @@ def _run_anew(
     """Launches it with these arrays and numbers in the places of those that it was made for."""
     leaves = iter(given)
     launcher(*mapped(like, lambda _: _interpreted(next(leaves))), **constants)
-
-
-def _interpreted(x: Any) -> Any:
-    return x.interpreted(x.buffer, x.offset) if isinstance(x, Storage) else x
 
 
 def shifted(launch: Launch, shifts: Sequence[int]) -> Launch:

@@ -62,28 +62,10 @@ def _by_local_memory(builder: Builder, op: str, value: Value, index: Value | Non
     """The same without shuffles, where all work-items of the workgroup get to it."""
     from portable.lang.library import collectives
 
-    if prod(builder.workgroup) == 1:
-        return value
-    width = builder.capabilities.sub_group_size
-    who = _group(builder, value)
+    who = builder.capabilities.sub_group_size, *_group(builder, value)
     if op in _SHUFFLES:
-        source = {
-            "shuffle_xor": collectives.across,
-            "shuffle_up": collectives.below,
-            "shuffle_down": collectives.above,
-        }.get(op, collectives.numbered)
-        return builder.inline(collectives.moved, [source, value, index, width, *who], {})
-    merge = {
-        "min": words.minimum,
-        "max": words.maximum,
-        "and": collectives.both,
-        "all": collectives.both,
-        "or": collectives.either,
-        "any": collectives.either,
-        "xor": collectives.one_of,
-    }.get(op.removeprefix("reduce_"), words.add)
-    upto = op == "scan_add"
-    return builder.inline(collectives.combined, [merge, value, upto, width, *who], {})
+        return builder.inline(collectives.moved, [op, value, index, *who], {})
+    return builder.inline(collectives.merged, [op, value, *who], {})
 
 
 @handles(
@@ -251,9 +233,8 @@ def _group(builder: Builder, x: Any, span: int = 0) -> tuple[Struct, View | Stru
     """Who takes part, and local memory for values like `x` where some is needed."""
     from portable.lang.library.collectives import Workgroup
 
-    size, width = prod(builder.workgroup), builder.capabilities.sub_group_size
-    if lacks_shuffles(builder):
-        width = 1
+    size = prod(builder.workgroup)
+    width = 1 if lacks_shuffles(builder) else builder.capabilities.sub_group_size
     plan = Workgroup(size, span or size, width, builder.scratch_used)
     scratch = None
     if plan.room:

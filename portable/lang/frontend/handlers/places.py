@@ -88,21 +88,13 @@ def _num_sub_groups(builder: Builder) -> int:
     return _sub_groups(builder)
 
 
-@handles("sub_group_id")
-def _sub_group_id(builder: Builder) -> Any:
+@handles("sub_group_id", "sub_group_local_id")
+def _in_sub_groups(builder: Builder, word: Any) -> Any:
+    size, is_number = builder.capabilities.sub_group_size, word == "sub_group_id"
     if lacks_shuffles(builder):
-        return binary(builder, "floordiv", linear_id(builder), builder.capabilities.sub_group_size)
-    node = e.WorkItem("sub_group_id", 0, builder.index_type)
-    return _bounded(builder, "sub_group_id", node, _sub_groups(builder) - 1)
-
-
-@handles("sub_group_local_id")
-def _sub_group_local_id(builder: Builder) -> Any:
-    if lacks_shuffles(builder):
-        return binary(builder, "mod", linear_id(builder), builder.capabilities.sub_group_size)
-    node = e.WorkItem("sub_group_local_id", 0, builder.index_type)
-    high = builder.capabilities.sub_group_size - 1
-    return _bounded(builder, "sub_group_local_id", node, high)
+        return binary(builder, "floordiv" if is_number else "mod", linear_id(builder), size)
+    high = (_sub_groups(builder) if is_number else size) - 1
+    return _bounded(builder, word, e.WorkItem(word, 0, builder.index_type), high)
 
 
 def lacks_shuffles(builder: Builder) -> bool:

@@ -50,14 +50,9 @@ def horner(x: Any, coefficients: Any) -> Any:
 
 @function
 def in_pairs(x: Any, coefficients: Any) -> Any:
-    """As `horner`, of 6 or 7 coefficients, in half as many steps (G. Estrin, 1960)."""
-    square = x * x
-    first = kl.fma(x, coefficients[1], coefficients[0])
-    middle = kl.fma(x, coefficients[3], coefficients[2])
-    last = kl.fma(x, coefficients[5], coefficients[4])
-    if len(coefficients) == 7:
-        last = kl.fma(square, coefficients[6], last)
-    return kl.fma(square * square, last, kl.fma(square, middle, first))
+    """As `horner`, of an even number of them, in half as many steps that wait for each other."""
+    first = range(0, len(coefficients), 2)
+    return horner(x * x, [kl.fma(x, coefficients[i + 1], coefficients[i]) for i in first])
 
 
 # -- powers of two ------------------------------------------------------------------------------
@@ -110,14 +105,17 @@ def split(x: Any) -> Any:
     `x` is positive and finite; of anything else something is found.
     """
     small = x < by_type(x, 2.0**-126, 2.0**-1022)
-    b = bits(kl.where(small, x * 2.0**64, x))
+    less = kl.where(small, 64, 0)
+    if some(small):
+        x = kl.where(small, x * 2.0**64, x)
+    b = bits(x)
     if x.dtype == float32:
         n = (b - 0x3F3504F3) >> 23
         m = from_bits(b - (n << 23))
     else:
         n = (b - 0x3FE6A09E667F3BCD) >> 52
         m = from_bits(b - (n << 52))
-    return m, n - kl.where(small, 64, 0)
+    return m, n - less
 
 
 # -- sums and products without error (T. J. Dekker, D. E. Knuth) --------------------------------
@@ -152,14 +150,17 @@ def product(x: Any, y: Any) -> Any:
 def _significand(x: Any) -> Any:
     """`m` from 1 to 2 and an integer `n` such that ``x = m * 2 ** n``, `x` positive, finite."""
     small = x < by_type(x, 2.0**-126, 2.0**-1022)
-    b = bits(kl.where(small, x * 2.0**64, x))
+    less = kl.where(small, 64, 0)
+    if some(small):
+        x = kl.where(small, x * 2.0**64, x)
+    b = bits(x)
     if x.dtype == float32:
         n = (b >> 23) - 127
         m = from_bits(b - (n << 23))
     else:
         n = (b >> 52) - 1023
         m = from_bits(b - (n << 52))
-    return m, n - kl.where(small, 64, 0)
+    return m, n - less
 
 
 @function
@@ -411,13 +412,9 @@ _LOG2_HIGH: Final = c.LOG2_64[6:]
 @function
 def _magnitude32(size: Any, y: Any) -> Any:
     """In few steps that wait for each other: these, not operations, are what it takes."""
-    normal, less = size, kl.where(size < 2.0**-126, 64, 0)
-    if some(size < 2.0**-126):
-        normal = kl.where(size < 2.0**-126, size * 2.0**64, size)
-    b = bits(normal)
-    n = (b - 0x3F3504F3) >> 23
-    f = from_bits(b - (n << 23)) - 1
-    twos = kl.where(size < math.inf, whole_number(n - less), size)
+    m, n = split(size)
+    f = m - 1
+    twos = kl.where(size < math.inf, whole_number(n), size)
     twos = kl.where(size == 0, -math.inf, twos)
     high = kl.cast(in_pairs(f, _LOG2_HIGH), float64)
     wide = kl.cast(f, float64)

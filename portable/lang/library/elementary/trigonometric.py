@@ -85,7 +85,7 @@ def atan(x: Any) -> Any:
 @function
 def atan2(x: Any, y: Any) -> Any:
     """The angle of the point (y, x)."""
-    pi = by_type(x, c.PI_32, c.PI_64)
+    half_pi = by_type(x, c.HALF_PI_32, c.HALF_PI_64)
     height, width = kl.abs(x), kl.abs(y)
     endless = (height == math.inf) & (width == math.inf)
     most = by_type(x, 2.0**120, 2.0**1000)
@@ -93,7 +93,7 @@ def atan2(x: Any, y: Any) -> Any:
     height = kl.where(endless, 1.0, height * scale)
     width = kl.where(endless, 1.0, width * scale)
     angle = _quotient(height, width)
-    angle = kl.where(kl.signbit(y), pi[0] - (angle - pi[1]), angle)
+    angle = kl.where(kl.signbit(y), 2 * half_pi[0] - (angle - 2 * half_pi[1]), angle)
     return kl.copysign(angle, x)
 
 
