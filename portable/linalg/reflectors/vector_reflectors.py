@@ -17,11 +17,8 @@ def combine_single(
     node: Any,
     SHAPE: Any,
     TRANSPOSED: bool,
-    BACK: bool = False,
 ) -> None:
     """As `reflector_kernels.combine`, of a matrix with zeros behind it, so that blocks are whole.
-
-    `BACK` stands for T in place of its transpose.
 
     They are read twice and written once where they lie. Meanwhile those right of them, with which
     the same core mostly goes on, come to the caches.
@@ -46,9 +43,6 @@ def combine_single(
     if TRANSPOSED:
         transpose(t, turned, LANES)
         add_product(shares, products, turned, LANES)
-    elif BACK:
-        transpose(t, turned, LANES)
-        add_product(shares, turned, products, LANES)
     else:
         add_product(shares, t, products, LANES)
     for chunk in range(chunks):

@@ -22,17 +22,13 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.bands.kernels import FINISHED, follow, publish, taken_pack
 from portable.linalg.dense.kernels import clear
-from portable.linalg.dense.reflector_tree import Level, Node, Reflectors
+from portable.linalg.dense.reflector_tree import Reflectors
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.products.gemm import gemm
-from portable.linalg.reflectors.vector_reflectors import combine_single
 from portable.linalg.spectral.reduction_kernels import reflector_triangles
 
 _TILE: Final = (32, 8, 1)
 _ITEMS: Final = 64
-_GROUP_ALONE: Final = 16
-"""Sweeps of a group, where work-items are alone: fewer zeros are multiplied."""
-
 _AT_ONCE: Final = 1 << 26
 """Bytes of blocks that are made at a time."""
 
@@ -58,14 +54,13 @@ def lead_back_hops(
         A layout for such panels.
     """
     (n, columns), kind = size, dtype(x.dtype)
-    g = b if shape.lanes == 1 else min(_GROUP_ALONE, b)
-    shape = replace(shape, panel=g, fan=b // g + 1, climb=False)
+    shape = replace(shape, panel=b, fan=2, climb=False)
     room, strips = x[1 : n + shape.beyond], -(-columns // shape.strip)
-    last = (n - 3) // g
+    last = (n - 3) // b
     while last >= 0:
-        packs = _packs(last, n, (b, g), kind.itemsize)
+        packs = _packs(last, n, b, kind.itemsize)
         last, count, _ = packs
-        v, t = _blocks(device, kept, packs, n, (b, g))
+        v, t = _blocks(device, kept, packs, n, b)
         sync = device.empty((1 + count * strips,), kl.i32)
         clear[int(sync.shape[0]), _ITEMS](sync)
         apply_hops[groups(count * strips), shape.workgroup](
@@ -74,30 +69,29 @@ def lead_back_hops(
         last -= count
 
 
-def _packs(last: int, n: int, size: tuple[int, int], itemsize: int) -> tuple[int, int, int]:
+def _packs(last: int, n: int, b: int, itemsize: int) -> tuple[int, int, int]:
     """The last group, how many go with it, and the hops of the first of these."""
-    (b, g), count = size, 1
+    count = 1
     while count <= last:
-        hops = (n - 3 - (last - count) * g) // b + 1
-        if (count + 1) * hops * (b + g) * g * itemsize > _AT_ONCE:
+        hops = (n - 3 - (last - count) * b) // b + 1
+        if (count + 1) * hops * 2 * b * b * itemsize > _AT_ONCE:
             break
         count += 1
-    return last, count, (n - 3 - (last - count + 1) * g) // b + 1
+    return last, count, (n - 3 - (last - count + 1) * b) // b + 1
 
 
 def _blocks(
-    device: Device, kept: Any, packs: tuple[int, int, int], n: int, size: tuple[int, int]
+    device: Device, kept: Any, packs: tuple[int, int, int], n: int, b: int
 ) -> tuple[Any, Any]:
     """V and transposed T of the blocks of groups, so many hops of each."""
     last, count, most = packs
-    (b, g), kind, count = size, dtype(kept.dtype), count * most
-    v = device.empty((count, b + g, g), kind)
-    gram, t = device.empty((count, g, g), kind), device.empty((1, count, g, g), kind)
-    spread_hops[(g, b + g, count), _TILE](kept, v, last, most, n, B=b)
+    kind, count = dtype(kept.dtype), count * most
+    v = device.empty((count, 2 * b, b), kind)
+    gram, t = device.empty((count, b, b), kind), device.empty((1, count, b, b), kind)
+    spread_hops[(b, 2 * b, count), _TILE](kept, v, last, most, n, B=b)
     gemm(device.namespace().permute_dims(v, (0, 2, 1)), v, out=gram)
-    items = 1 if device.capabilities.single_work_items else min(_ITEMS, g)
-    reflector_triangles[(g, count, 1), (items, 1, 1)](gram[None], None, t)
-    return device.namespace().reshape(v, (count * (b + g), g)), t[0]
+    reflector_triangles[(b, count, 1), (min(_ITEMS, b), 1, 1)](gram[None], None, t)
+    return device.namespace().reshape(v, (count * 2 * b, b)), t[0]
 
 
 @kernel
@@ -132,29 +126,22 @@ def apply_hops(
     """Applies the blocks of groups from the last one on; a workgroup for each group and strip.
 
     `packs` are the last group, how many, the hops that each has room for, and the strips;
-    `q.counts` tickets and the progress of workgroups. Where work-items share a block, the lower
-    half of its rows stays in local memory for the next hop, and its reflectors come while the last
-    one's are applied.
+    `q.counts` tickets and the progress of workgroups. The lower half of a block's rows stays in
+    local memory for the next hop, and its reflectors come while the last one's are applied.
     """
-    GROUP, (last, _, most, strips) = SHAPE.panel, packs
+    last, _, most, strips = packs
     ticket = taken_pack(q.counts)
     pack, column = ticket // strips, ticket % strips * SHAPE.strip
-    row, room = (last - pack) * GROUP, None
+    row, room = (last - pack) * B, room_of(x.dtype, SHAPE)
     hops = (n - 3 - row) // B + 1
-    if SHAPE.lanes == 1:
-        kl.static_assert(GROUP == B, "halves of rows are handed on")
-        room = room_of(x.dtype, SHAPE)
-        ask(room, q, pack * most, 0, SHAPE)
-        kl.copy_async(room.rows[0], rows_of(x, row, column, SHAPE))
+    ask(room, q, pack * most, 0, SHAPE)
+    kl.copy_async(room.rows[0], rows_of(x, row, column, SHAPE))
     for hop in range(hops):
         if kl.local_id(0) == 0:
             follow(q.counts, ticket + 1 - strips, hop + 1)
         kl.barrier()
         corner, block = (row + hop * B, column), pack * most + hop
-        if SHAPE.lanes > 1:
-            combine_single(x, q, corner, Node(0, Level(block, 1, 1)), SHAPE, False, BACK=True)
-        else:
-            apply_block(x, q, (corner, block), (hop, hops), room, SHAPE)
+        apply_block(x, q, (corner, block), (hop, hops), room, SHAPE)
         kl.barrier()
         if kl.local_id(0) == 0:
             publish(q.counts, ticket, kl.where(hop + 1 == hops, FINISHED, hop + 1))
