@@ -243,6 +243,7 @@ STEPS: Final = frozenset(
         "spread",
         "squares",
         "store_values",
+        "take_lines",
         "unrotate",
     }
 )
