@@ -303,7 +303,8 @@ def _threads_of(**environment: str) -> str:
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
 
-def test_threads_are_limited_by_a_variable() -> None:
+def test_threads_are_limited_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(processor.THREADS, raising=False)
     assert _threads_of(PORTABLE_CPU_THREADS="1") == "1"
     assert _threads_of(PORTABLE_CPU_THREADS="100000") == str(processor.threads())
     for wrong in ("0", "-1", "many"):

@@ -244,4 +244,4 @@ def _form(x: Any) -> Any:
     """What of an argument programs are made for, more or less."""
     if not hasattr(x, "strides"):
         return type(x)
-    return x.dtype, tuple(step == x.itemsize for step in x.strides)
+    return x.dtype, tuple(step == x.dtype.itemsize for step in x.strides)
