@@ -25,10 +25,7 @@ class Lu(Factorisation):
         return Work(2 * n**3 / 3, case.bytes(2 * n * n))
 
     def verifier(self, case: Case, *inputs: Any) -> Verifier:
-        """Rows of the product are those of the matrix; all begin differently.
-
-        Roundoff adds up over as many steps as there are columns, at random.
-        """
+        """Rows, which all begin differently; roundoff adds up at random over the columns."""
         (a,) = inputs
 
         def error(result: Array) -> float:

@@ -101,7 +101,9 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
         return int(conversion.item(self, "index"))
 
     def __format__(self, spec: str, /) -> str:
-        return format(str(self) if self.shape else conversion.item(self, "format"), spec)
+        if self.shape:
+            return object.__format__(self, spec)  # which takes no `spec`, as NumPy's arrays do
+        return format(conversion.item(self, "format"), spec)
 
     cpu = get = numpy = tobytes = conversion.OnTheHost()
 
