@@ -11,6 +11,12 @@ from portable.linalg.factorisations.definite_kernels import cholesky_rows
 from portable.linalg.factorisations.layout import layout_of
 from portable.linalg.factorisations.reflector_slice_kernels import reflect_slices
 from portable.linalg.factorisations.slice_kernels import Holding, eliminate_slices, exchange
+from portable.linalg.factorisations.tall_kernels import (
+    EDGE,
+    add_grams,
+    deviations,
+    multiply_rows,
+)
 from portable.linalg.factorisations.triangle_kernels import Triangle, solve_segments
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
@@ -60,6 +66,23 @@ def test_kernels_compile_for_cuda(dtype: str) -> None:
         assert each.entry in compile_cuda(each)
 
 
+def tall_programs(can: Capabilities) -> list[Program]:
+    """Those of tall matrices of few columns, which are of single precision alone."""
+    items, a, grams = (256, 1, 1), np.empty((1, 99, 30), np.float32), np.empty((1, 2, EDGE, EDGE))
+    return [
+        program(multiply_rows, can, items, a, grams[0, :, :30, :30], a, grams, 2),
+        program(multiply_rows, can, items, a, None, None, grams, 2),
+        program(add_grams, can, items, grams, grams[0, :, :30, :30]),
+        program(deviations, can, items, grams[0], np.empty(2)),
+    ]
+
+
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
+def test_kernels_of_tall_matrices_compile_for_cuda() -> None:
+    for each in tall_programs(CUDA):
+        assert each.entry in compile_cuda(each)
+
+
 @pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
 def test_kernels_compile_for_hip() -> None:
-    compile_hip_together(programs(HIP, "float32"))
+    compile_hip_together([*programs(HIP, "float32"), *tall_programs(HIP)])

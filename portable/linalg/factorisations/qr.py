@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, float32, float64
 from portable.errors import ShapeError

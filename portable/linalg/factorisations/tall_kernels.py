@@ -72,23 +72,29 @@ def multiply_rows(
             tile[index // EDGE, index % EDGE] = kl.cast(ahead[i], kl.f64)
         kl.barrier()
         fetch(matrix, first + DEPTH, ahead)
-        if factor is not None:
-            product = kl.matrix((DEPTH, EDGE), kl.f64)
-            product.fill(0)
-            kl.mma(product, whole, triangle[0:EDGE, 0:EDGE])
-            kl.barrier()
-            for i, j, value in kl.elements(product):
-                rounded = kl.cast(value, kl.f32)
-                tile[i, j] = kl.cast(rounded, kl.f64)
-                if first + i < stop and j < matrix.shape[1]:
-                    out[batch, first + i, j] = rounded
-            kl.barrier()
+        if factor is not None and out is not None:
+            multiply_tile(whole, triangle[0:EDGE, 0:EDGE], out[batch, 0:stop], first)
         if grams is not None:
             kl.mma(total, whole.T, whole)
         kl.barrier()
     if grams is not None:
         for i, j, value in kl.elements(total):
             grams[batch, share, i, j] = value
+
+
+@function
+def multiply_tile(tile: kl.Array, triangle: kl.Array, out: kl.Array, first: kl.Scalar) -> None:
+    """A tile's rows become their products, rounded as those that go to rows of `out`."""
+    product = kl.matrix((DEPTH, EDGE), kl.f64)
+    product.fill(0)
+    kl.mma(product, tile, triangle)
+    kl.barrier()
+    for i, j, value in kl.elements(product):
+        rounded = kl.cast(value, kl.f32)
+        tile[i, j] = kl.cast(rounded, kl.f64)
+        if first + i < out.shape[0] and j < out.shape[1]:
+            out[first + i, j] = rounded
+    kl.barrier()
 
 
 @function
