@@ -15,6 +15,7 @@ from portable.linalg.factorisations.tall_kernels import (
     EDGE,
     add_grams,
     deviations,
+    gram_rows,
     multiply_rows,
 )
 from portable.linalg.factorisations.triangle_kernels import Triangle, solve_segments
@@ -70,8 +71,8 @@ def tall_programs(can: Capabilities) -> list[Program]:
     """Those of tall matrices of few columns, which are of single precision alone."""
     items, a, grams = (256, 1, 1), np.empty((1, 99, 30), np.float32), np.empty((1, 2, EDGE, EDGE))
     return [
-        program(multiply_rows, can, items, a, grams[0, :, :30, :30], a, grams, 2),
-        program(multiply_rows, can, items, a, None, None, grams, 2),
+        program(gram_rows, can, items, a, grams),
+        program(multiply_rows, can, items, a, grams[0, :, :30, :30], a, 2),
         program(add_grams, can, items, grams, grams[0, :, :30, :30]),
         program(deviations, can, items, grams[0], np.empty(2)),
     ]

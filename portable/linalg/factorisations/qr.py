@@ -41,6 +41,7 @@ from portable.linalg.factorisations.tall_kernels import (
     EDGE,
     add_grams,
     deviations,
+    gram_rows,
     multiply_rows,
 )
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
@@ -179,25 +180,22 @@ class _Rows(NamedTuple):
 
     def run(self, device: Device, a: Any, q: Any) -> None:
         """Makes Q and R of matrices."""
-        source, factor, out = a, None, None
+        batch, shares = (int(x) for x in self.grams.shape[:2])
+        source, count = a, groups(batch * shares)
         for factoring in self.factorings:
-            self._multiply(source, factor, out, self.grams)
+            gram_rows[count, _ITEMS](source, self.grams)
             gram = factoring.work
             add_grams[groups(int(gram.shape[0] * gram.shape[1])), _ITEMS](self.grams, gram)
-            if factor is not None:
+            if source is q:
                 _measure(device, gram, self.far)
             factoring.run()
             copied(device, self.inverse[:, :0, :0], self.inverse, eye=True)
             layout, upper = factoring.layout, self._upper(factoring)
             solved_in_place(device, upper, self.inverse, _UPPER, layout)
-            factor, out = self.inverse, q
-        self._multiply(q, factor, q, None)
+            multiply_rows[count, _ITEMS](source, self.inverse, q, shares)
+            source = q
         first, second = map(self._upper, self.factorings)
         multiplied(device, self.triangle, second, first)
-
-    def _multiply(self, a: Any, factor: Any, out: Any, grams: Any) -> None:
-        batch, shares = (int(x) for x in self.grams.shape[:2])
-        multiply_rows[groups(batch * shares), _ITEMS](a, factor, out, grams, shares)
 
     def _upper(self, factoring: Factoring) -> Any:
         """A factor, which is one block."""
@@ -368,7 +366,7 @@ def _by_reflectors(asked: Asked) -> Iterator[None]:
 
 FACTORISATIONS: Final = Ways[Asked, None](
     "QR",
-    Way("by rows", "multiply_rows add_grams deviations", _by_rows, lambda x: x.narrow),
+    Way("by rows", "gram_rows add_grams deviations multiply_rows", _by_rows, lambda x: x.narrow),
     Way("of Gram matrices", "deviations put_factors", _by_gram_matrices, lambda x: x.tall),
     Way("by reflectors", "", _by_reflectors),
 )

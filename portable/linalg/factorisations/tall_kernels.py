@@ -25,17 +25,41 @@ _UNROLL: Final = 8
 
 
 @kernel
-def multiply_rows(
-    a: kl.Array,
-    factor: kl.Array | None,
-    out: kl.Array | None,
-    grams: kl.Array | None,
-    shares: kl.Scalar,
-) -> None:
-    """``A F``, and the Gram matrix of what is read or, with a factor, stored; each may be left out.
+def gram_rows(a: kl.Array, grams: kl.Array) -> None:
+    """What shares of the rows of matrices add to their Gram matrices.
 
     A workgroup has a share of the rows, and goes through it by tiles, of which the next one is on
-    its way while one is multiplied. Local memory: ``(DEPTH + EDGE) (EDGE + 4)`` doubles.
+    its way while one is multiplied. Local memory: ``DEPTH (EDGE + 4)`` doubles.
+
+    Parameters
+    ----------
+    a : array, shape (batch, m, n)
+        The matrices, of at most `EDGE` columns.
+    grams : array of float64, shape (batch, shares, EDGE, EDGE)
+        The sums.
+    """
+    shares = grams.shape[1]
+    batch, share = kl.group_id(0) // shares, kl.group_id(0) % shares
+    start, stop = share_of(a.shape[1], share, shares)
+    matrix, tile, ahead = a[batch, 0:stop], kl.local((DEPTH, _PITCH), kl.f64), room_ahead()
+    total, rows = kl.matrix((EDGE, EDGE), kl.f64), tile[0:DEPTH, 0:EDGE]
+    total.fill(0)
+    fetch(matrix, start, ahead)
+    for first in range(start, stop, DEPTH):
+        put(ahead, tile)
+        kl.barrier()
+        fetch(matrix, first + DEPTH, ahead)
+        kl.mma(total, rows.T, rows)
+        kl.barrier()
+    for i, j, value in kl.elements(total):
+        grams[batch, share, i, j] = value
+
+
+@kernel
+def multiply_rows(a: kl.Array, factor: kl.Array, out: kl.Array, shares: kl.Scalar) -> None:
+    """``A F``, by shares of the rows as of `gram_rows`.
+
+    Local memory: ``(DEPTH + EDGE) (EDGE + 4)`` doubles.
 
     Parameters
     ----------
@@ -45,56 +69,48 @@ def multiply_rows(
         F.
     out : array, shape (batch, m, n)
         ``A F``; it may be `a`.
-    grams : array of float64, shape (batch, shares, EDGE, EDGE)
-        What each share adds to the Gram matrix.
     shares : int
         Workgroups of a matrix.
     """
     batch, share = kl.group_id(0) // shares, kl.group_id(0) % shares
-    tile = kl.local((DEPTH, _PITCH), kl.f64)
-    whole = tile[0:DEPTH, 0:EDGE]
-    rows = kl.cdiv(kl.cdiv(a.shape[1], shares), DEPTH) * DEPTH
-    start = share * rows
-    stop = kl.minimum(start + rows, a.shape[1])
-    matrix = a[batch, 0:stop]
-    total = kl.matrix((EDGE, EDGE), kl.f64)
-    total.fill(0)
-    ahead = kl.private(kl.cdiv(DEPTH * EDGE, kl.local_size(0)), kl.f32)
-    if factor is not None:
-        triangle = kl.local((EDGE, _PITCH), kl.f64)
-        for index in kl.workgroup_range(EDGE * EDGE):
-            i, j = index // EDGE, index % EDGE
-            triangle[i, j] = element_of(factor[batch], i, j)
+    start, stop = share_of(a.shape[1], share, shares)
+    matrix, tile, ahead = a[batch, 0:stop], kl.local((DEPTH, _PITCH), kl.f64), room_ahead()
+    right = kl.local((EDGE, _PITCH), kl.f64)
+    for index in kl.workgroup_range(EDGE * EDGE):
+        right[index // EDGE, index % EDGE] = element_of(factor[batch], index // EDGE, index % EDGE)
     fetch(matrix, start, ahead)
     for first in range(start, stop, DEPTH):
-        for i in kl.static_range(ahead.shape[0]):
-            index = kl.local_id(0) + i * kl.local_size(0)
-            tile[index // EDGE, index % EDGE] = kl.cast(ahead[i], kl.f64)
+        put(ahead, tile)
         kl.barrier()
         fetch(matrix, first + DEPTH, ahead)
-        if factor is not None and out is not None:
-            multiply_tile(whole, triangle[0:EDGE, 0:EDGE], out[batch, 0:stop], first)
-        if grams is not None:
-            kl.mma(total, whole.T, whole)
+        product = kl.matrix((DEPTH, EDGE), kl.f64)
+        product.fill(0)
+        kl.mma(product, tile[0:DEPTH, 0:EDGE], right[0:EDGE, 0:EDGE])
         kl.barrier()
-    if grams is not None:
-        for i, j, value in kl.elements(total):
-            grams[batch, share, i, j] = value
+        for i, j, value in kl.elements(product):
+            if first + i < stop and j < matrix.shape[1]:
+                out[batch, first + i, j] = value
 
 
 @function
-def multiply_tile(tile: kl.Array, triangle: kl.Array, out: kl.Array, first: kl.Scalar) -> None:
-    """A tile's rows become their products, rounded as those that go to rows of `out`."""
-    product = kl.matrix((DEPTH, EDGE), kl.f64)
-    product.fill(0)
-    kl.mma(product, tile, triangle)
-    kl.barrier()
-    for i, j, value in kl.elements(product):
-        rounded = kl.cast(value, kl.f32)
-        tile[i, j] = kl.cast(rounded, kl.f64)
-        if first + i < out.shape[0] and j < out.shape[1]:
-            out[first + i, j] = rounded
-    kl.barrier()
+def share_of(m: kl.Scalar, share: kl.Scalar, shares: kl.Scalar) -> Any:
+    """The first row of a share, and the one behind its last."""
+    rows = kl.cdiv(kl.cdiv(m, shares), DEPTH) * DEPTH
+    return share * rows, kl.minimum(share * rows + rows, m)
+
+
+@function
+def room_ahead() -> Any:
+    """Room for a work-item's part of a tile that is on its way."""
+    return kl.private(kl.cdiv(DEPTH * EDGE, kl.local_size(0)), kl.f32)
+
+
+@function
+def put(ahead: kl.Array, tile: kl.Array) -> None:
+    """Brings what has come into a tile."""
+    for i in kl.static_range(ahead.shape[0]):
+        index = kl.local_id(0) + i * kl.local_size(0)
+        tile[index // EDGE, index % EDGE] = kl.cast(ahead[i], kl.f64)
 
 
 @function
