@@ -246,7 +246,10 @@ class Tape:
         end = self.value(loss) if is_array(loss) else None
         written = [x.memory for record in self._records for x in record.writes]
         if end is None or not any(x.overlaps(end.memory) for x in written):
-            raise DataError("the loss is no array that something on the tape wrote")
+            raise DataError(
+                "the loss is no array that something on the tape wrote: make it by a kernel, a "
+                "primitive or a function of pt.xp(); NumPy's own functions are not seen"
+            )
         gradients = Gradients(self._dependent(wanted), self._versions)
         gradients.begin(end, _seed(loss, seed))
         if self._check:
