@@ -356,9 +356,7 @@ class Expressions:
         """Places, sizes, and what is of vectors alone."""
         match x:
             case e.Extent():
-                return self.context.size(x)
-            case e.Stride():
-                return self._stride(x)
+                return self.context.size("extent", x.array, x.dim)
             case e.WorkItem():
                 return self.places.value(x)
             case e.Lane():
@@ -373,10 +371,6 @@ class Expressions:
                 return counted(self, x)
             case _:
                 raise UnsupportedError(f"{type(x).__name__} has no spelling in LLVM's text")
-
-    def _stride(self, x: e.Stride) -> str:
-        known = {"unit": "1", "zero": "0"}.get(x.array.strides[x.dim])
-        return self.context.size(x) if known is None else known
 
     # -- operators --------------------------------------------------------------------------
 
