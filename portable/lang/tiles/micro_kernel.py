@@ -1,4 +1,4 @@
-"""Fragments of a work-item that has a CPU's core to itself.
+"""The micro-kernel of processors: products by a work-item that has a core to itself.
 
 An accumulator is a private array of micro-tiles; a multiplication takes them into vector registers
 one after the other. Operand tiles are rewritten, where nothing but copies and multiplications
