@@ -46,7 +46,9 @@ def test_products(device: Device, shape: tuple[int, int, float], kind: str) -> N
     a = matrix(*shape, kind)
     sparse = held(device, a, kind)
     assert (sparse.shape, sparse.nnz, sparse.ndim) == (a.shape, a.nnz, 2)
-    for x in (whole(shape[1], kind), whole((shape[1], 1), kind), whole((shape[1], 19), kind)):
+    n = shape[1]
+    for extents in ((n,), (n, 1), (n, 3), (n, 19)):
+        x = whole(extents, kind)
         found = pt.to_numpy(sparse @ pt.asarray(x, device=device.for_arrays()))
         assert found.dtype == np.dtype(kind)
         np.testing.assert_array_equal(found, (a @ x).astype(kind))
