@@ -12,23 +12,19 @@ from typing import Any, Final, Literal
 from portable import linalg as factorisations
 from portable.array.array import Array
 from portable.array.base.operations import OPERATIONS, power_of_size
-from portable.array.creation import eye, zeros
-from portable.array.data_types import finfo
+from portable.array.creation import eye
 from portable.array.eigen import eig, eigvals
 from portable.array.functions.diagonals import diagonal, trace
-from portable.array.functions.elementwise import greater, multiply, sqrt
+from portable.array.functions.elementwise import multiply, sqrt
 from portable.array.functions.manipulation import (
     astype,
     broadcast_to,
     copied,
-    expand_dims,
     reshape,
 )
 from portable.array.functions.products import cross, matmul, matrix_transpose, tensordot, vecdot
-from portable.array.functions.statistics import count_nonzero, merged_sizes, summed_in
-from portable.array.functions.statistics import max as greatest
+from portable.array.functions.statistics import merged_sizes, summed_in
 from portable.array.functions.statistics import sum as summed
-from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
 from portable.linalg.factorisations.determinants import Slogdet
 from portable.linalg.factorisations.qr import QRFactors
@@ -36,7 +32,7 @@ from portable.linalg.singular_values.svdvals import svdvals as singular_values
 from portable.linalg.spectral import by_values, decompositions
 from portable.primitives.base.operands import normalized_axes, promoted_on, reduced_shape
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import Storage, contiguous_strides
+from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise import check_arrays, check_operands, recorded
 from portable.primitives.maps.work import Operation
 from portable.primitives.moves.copying import converted
@@ -352,14 +348,8 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     Array
         ``(...)``, of `int64`.
     """
-    values = svdvals(x)
-    if not values.shape[-1]:
-        return zeros(values.shape[:-1], dtype=int64, device=x.device)
-    tolerance = max(x.shape[-2:]) * finfo(x.dtype).eps if rtol is None else rtol
-    if isinstance(tolerance, Storage):
-        tolerance = astype(tolerance, values.dtype, copy=False)
-    least_value = multiply(greatest(values, axis=-1), tolerance)
-    return count_nonzero(greater(values, expand_dims(least_value, axis=-1)), axis=-1)
+    _check_matrices("matrix_rank", x)
+    return by_values.matrix_rank(x, rtol=rtol)
 
 
 # -- on the device --------------------------------------------------------------------------
