@@ -6,7 +6,7 @@ import threading
 import weakref
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,11 +70,15 @@ class Flights:
 
 # What the simulator knows about memory beside its contents: written or not, by whom, in flight.
 
-AccessKind = Literal["read", "write", "atomic read", "atomic write", "atomic update"]
-"""An atomic update both reads and writes; an atomic write only writes."""
+AccessKind = Literal[
+    "read", "write", "atomic read", "atomic write", "atomic update",
+    "workgroup atomic read", "workgroup atomic write", "workgroup atomic update",
+]  # fmt: skip
+"""An atomic update both reads and writes; an atomic write only writes. Those of a workgroup are
+atomic beside accesses of the same workgroup only."""
 
-_WRITES = {"write", "atomic write", "atomic update"}
-_READS = {"read", "atomic read", "atomic update"}
+_WRITES = {kind for kind in get_args(AccessKind) if kind.endswith(("write", "update"))}
+_READS = {kind for kind in get_args(AccessKind) if kind.endswith(("read", "update"))}
 
 
 class Shadow:
@@ -142,7 +146,7 @@ class Shadow:
 
 
 def _race_kind(kind: AccessKind) -> str:
-    return "atomic write" if kind == "atomic update" else kind
+    return kind.replace("update", "write")
 
 
 # New arrays whose memory counts as never written, until a kernel or the host writes it.

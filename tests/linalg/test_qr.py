@@ -225,3 +225,21 @@ def test_tall_matrices(condition: float, dtype: str) -> None:
     check(a, q, r)
     with mock.patch.object(module, "is_tall", return_value=False):
         check(a, *on(portable.device("cpu"), qr, a))
+
+
+@pytest.mark.parametrize(
+    ("shape", "condition"), [((2, 130, 10), 1), ((140, 7), 1e5), ((140, 7), np.inf)], ids=str
+)
+def test_tall_matrices_by_rows(
+    shape: tuple[int, ...], condition: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In shares of tiles, as a GPU has them, with races looked for."""
+    monkeypatch.setattr(module, "_LEAST", 1)
+    monkeypatch.setattr(module, "_EACH", 2)
+    n = shape[-1]
+    sizes = np.logspace(0, -np.log10(min(condition, 1e5)), n)
+    sizes[-1] = 0 if condition == np.inf else sizes[-1]
+    right = np.linalg.qr(random((n, n), "float64"))[0]
+    a = ((np.linalg.qr(random(shape, "float64"))[0] * sizes) @ right).astype("float32")
+    device = portable.device("simulator:h200")
+    check(a, *on(device, qr, a))
