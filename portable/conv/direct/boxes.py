@@ -64,7 +64,7 @@ _EDGES: Final = (32, 64)
 """Of what tiles of channels and of filters are multiples, about."""
 
 _COPIED: Final = 1.4
-"""What products take that have images copied first, so that channels of their blocks are aligned."""
+"""What products cost whose images are copied first, so that channels of blocks are aligned."""
 
 _MOST_FOR_NOTHING: Final = 32
 """Products for each that counts up to which groups are multiplied with others' channels."""

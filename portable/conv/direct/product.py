@@ -26,7 +26,8 @@ def is_product(shape: Geometry) -> bool:
 class Product(Method):
     """One product of pixels by filters with channels last, one for each image with them first.
 
-    Of several groups one each. Images that strides take apart, and others that are no matrices as they lie, are copied.
+    Of several groups one each. Images that strides take apart, and others that are no matrices as
+    they lie, are copied.
     """
 
     def filters(self, w: Any, turned: bool = False) -> Any:
