@@ -181,13 +181,13 @@ def blocks_of(shape: Geometry, kind: DType, merged: bool) -> int:
 
     def cost(blocks: int) -> float:
         copied = blocks > 1 and shape.channels // blocks % aligned > 0
-        return _products(shape, blocks) * (_COPIED if copied else 1.0)
+        return products_of(shape, blocks) * (_COPIED if copied else 1.0)
 
     return min(possible, key=cost)
 
 
-def _products(shape: Geometry, blocks: int) -> int:
-    """For each tap and place, with those of tiles' edges."""
+def products_of(shape: Geometry, blocks: int) -> int:
+    """Products for each tap and place of so many blocks, with those of tiles' edges."""
     depth, filters = (
         -(-n // blocks // edge) * edge
         for n, edge in zip((shape.channels, shape.filters), _EDGES, strict=True)
@@ -197,7 +197,7 @@ def _products(shape: Geometry, blocks: int) -> int:
 
 def _pays_in_blocks(shape: Geometry, blocks: int) -> bool:
     useful = shape.channels // shape.groups * shape.filters
-    return _products(shape, blocks) <= _MOST_FOR_NOTHING * useful
+    return products_of(shape, blocks) <= _MOST_FOR_NOTHING * useful
 
 
 def _comes_apart(shape: Geometry) -> bool:
