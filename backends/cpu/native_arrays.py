@@ -74,7 +74,7 @@ class ArrayNativeDevice(NativeDevice):
         """A new array."""
         size = max(bytes_of(shape, dtype.itemsize), dtype.itemsize)
         try:
-            return Array(self, _Memory.of(size), dtype, shape)
+            return Array.new(self, _Memory.of(size), dtype, shape)
         except MemoryError as error:
             raise OutOfMemoryError(f"no room for {shape} of {dtype} on {self.name}") from error
 

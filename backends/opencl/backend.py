@@ -106,7 +106,7 @@ class OpenCLDevice(RuntimeDevice):
         strides = contiguous_strides(shape, dtype.itemsize)
 
         def made() -> Array:
-            return self._array(self, self._allocated(size), dtype, shape, strides)
+            return self._array.new(self, self._allocated(size), dtype, shape, strides)
 
         return made
 

@@ -216,7 +216,7 @@ class ArraySimulatorDevice(_Simulator):
         """A new array; a kernel that reads it before it is written is reported."""
         bytes_of(shape, dtype.itemsize)
         memory = _empty((max(prod(shape), 1),), dtype)
-        return self._array(self, memory.view(np.uint8), dtype, shape)
+        return self._array.new(self, memory.view(np.uint8), dtype, shape)
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Array:
         """A contiguous copy."""
@@ -226,7 +226,7 @@ class ArraySimulatorDevice(_Simulator):
             memory = np.array(array, order="C").reshape(-1)
         if not memory.size:
             memory = np.zeros(1, array.dtype)
-        return self._array(self, memory.view(np.uint8), dtype(array.dtype), array.shape)
+        return self._array.new(self, memory.view(np.uint8), dtype(array.dtype), array.shape)
 
     def to_numpy(self, array: Array) -> np.ndarray[Any, Any]:
         """A contiguous copy."""

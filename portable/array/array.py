@@ -36,6 +36,11 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
 
     __slots__ = ()
 
+    def __setattr__(self, name: str, value: object, /) -> None:
+        raise AttributeError(
+            f"{name} of an array cannot be set; reshape, astype and to_device give other arrays"
+        )
+
     # -- what it is ------------------------------------------------------------------------
 
     @property
@@ -172,3 +177,14 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
     def __imatmul__(self, other: Any, /) -> Self:
         indexing.put(self, ..., self @ other)
         return self
+
+
+class _New(Array):
+    """An array while it is made: only then are its attributes set, as fast as Python can."""
+
+    __slots__ = ()
+
+    __setattr__ = object.__setattr__
+
+
+Array.new, Array.finished = _New, Array

@@ -261,7 +261,10 @@ class Tape:
         gradients = Gradients(self._dependent(set(memories)))
         end = self._values.get(memory_of(loss)) if is_array(loss) else None
         if end is None or not any(x.memory == end.memory for r in self._records for x in r.writes):
-            raise DataError("the loss is no array that something on the tape wrote")
+            raise DataError(
+                "the loss is no array that something on the tape wrote: make it by a kernel, a "
+                "primitive or a function of pt.xp(); NumPy's own functions are not seen"
+            )
         gradients.found[end.memory] = _seed(loss, seed)
         if self._check:
             synchronize()

@@ -279,23 +279,20 @@ def csr_add_carried(rows: kl.Array, sums: kl.Array, out: kl.Array, *, LANES: int
 def csr_share_by_matrix(
     a: Rows, x: kl.Array, out: kl.Array, share: kl.Scalar, *, ACC: Any, LANES: int
 ) -> None:
-    """``out = a x`` of a dense matrix, each work-item a share of rows, in vectors along these."""
+    """``out = a x`` of a dense matrix, each work-item a share of rows, in vectors along these.
+
+    `LANES` are no more than columns; the last vector of a row begins before the one before ends.
+    """
     item = kl.cast(kl.global_id(0), share.dtype)
     width = x.shape[1]
-    whole = width // LANES * LANES
     for row in range(first_row(a.offsets, item * share), first_row(a.offsets, (item + 1) * share)):
-        start, stop = a.offsets[row], a.offsets[row + 1]
-        for j in range(0, whole, LANES):
+        for first in range(0, width, LANES):
+            j = kl.minimum(first, width - LANES)
             totals = kl.splat(kl.cast(0, ACC), LANES)
-            for k in range(start, stop):
+            for k in range(a.offsets[row], a.offsets[row + 1]):
                 factor = kl.splat(kl.cast(a.data[k], ACC), LANES)
                 totals = totals + factor * kl.cast(kl.vload(x, a.columns[k], j, lanes=LANES), ACC)
             kl.vstore(out, row, j, totals)
-        for j in range(whole, width):
-            total = kl.cast(0, ACC)
-            for k in range(start, stop):
-                total = total + kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k], j], ACC)
-            out[row, j] = total
 
 
 @kernel
@@ -442,7 +439,8 @@ def by_matrix(data: Any, columns: Any, offsets: Any, x: Any) -> Any:
     a, acc = Rows(data, columns, offsets), kind.register
     if device.capabilities.single_work_items:
         items, share = _shares(device, rows + int(data.shape[0]))
-        lanes = 1 if kind.is_complex else max(device.capabilities.vector_bytes // acc.itemsize, 1)
+        most = 1 if kind.is_complex else max(device.capabilities.vector_bytes // acc.itemsize, 1)
+        lanes = min(most, 1 << width.bit_length() - 1)
         csr_share_by_matrix[items, 1](a, x, out, share, ACC=acc, LANES=lanes)
     else:
         csr_rows_by_matrix[rows * width, _WORKGROUP](a, x, out, ACC=acc)

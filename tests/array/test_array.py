@@ -86,6 +86,16 @@ def test_attributes(ours: Device) -> None:
         _ = x.T
 
 
+@pytest.mark.parametrize("name", ["shape", "strides", "dtype", "device", "colour"])
+def test_attributes_are_not_set(ours: Device, name: str) -> None:
+    x = xp.ones((3, 4), dtype=xp.float32, device=ours)
+    for array in (x, x[1:], x.T, x + 1):
+        with pytest.raises(AttributeError, match=f"{name} of an array cannot be set; reshape"):
+            setattr(array, name, (4, 3))
+    assert (x.shape, x.strides) == ((3, 4), (16, 4))
+    assert float(xp.sum(x)) == 12
+
+
 def test_python_numbers(ours: Device) -> None:
     assert int(xp.asarray(3, device=ours)) == 3
     assert float(xp.asarray(1.5, device=ours)) == 1.5

@@ -46,7 +46,9 @@ def test_products(device: Device, shape: tuple[int, int, float], kind: str) -> N
     a = matrix(*shape, kind)
     sparse = held(device, a, kind)
     assert (sparse.shape, sparse.nnz, sparse.ndim) == (a.shape, a.nnz, 2)
-    for x in (whole(shape[1], kind), whole((shape[1], 1), kind), whole((shape[1], 19), kind)):
+    n = shape[1]
+    for extents in ((n,), (n, 1), (n, 3), (n, 19)):
+        x = whole(extents, kind)
         found = pt.to_numpy(sparse @ pt.asarray(x, device=device.for_arrays()))
         assert found.dtype == np.dtype(kind)
         np.testing.assert_array_equal(found, (a @ x).astype(kind))
@@ -136,3 +138,5 @@ def test_what_is_no_matrix() -> None:
         CSR(data, columns.astype(np.float32), offsets, (2, 3))
     with pytest.raises(ShapeError, match=r"expected \(3,\) or \(3, k\)"):
         _ = CSR(data, columns, offsets, (2, 3)) @ np.ones(2, np.float32)
+    with pytest.raises(TypeError, match=r"not ndarray; CSR\.from_dense takes arrays"):
+        CSR.from_scipy(np.eye(2))

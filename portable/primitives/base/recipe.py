@@ -135,7 +135,7 @@ class RunText(Names):
     def _result(self, x: Any, at: Place) -> str:
         if at.array in self._made and not at.by and self._shaped(at.array, x):
             return f"x{at.array}"
-        fixed = [self.named(v) for v in (type(x), x.device, x.dtype, x.shape, x.strides)]
+        fixed = [self.named(v) for v in (x.new, x.device, x.dtype, x.shape, x.strides)]
         kind, device, dtype, shape, strides = fixed
         offset = self._offset(at)
         if self._borrows:

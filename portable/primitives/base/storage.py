@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from math import prod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -33,6 +33,11 @@ class Storage:
     offset : int
         Bytes from the buffer's beginning to the first element.
     """
+
+    new: ClassVar[type[Self]]
+    """What makes arrays of a class, as this one is called."""
+    finished: ClassVar[type[Storage]]
+    """The class that one has, once its attributes are set."""
 
     __slots__ = (
         "__weakref__",
@@ -61,12 +66,14 @@ class Storage:
         self.strides = contiguous_strides(shape, dtype.itemsize) if strides is None else strides
         self.offset = offset
         self._view: ArrayView | None = None
+        self.__class__ = self.finished  # noqa: PLE0237  (which every object has)
 
     @property
     def view(self) -> ArrayView:
         """The same as kernels take it; made once, since launches ask for it and nothing changes."""
-        if self._view is None:
-            self._view = ArrayView(
+        view = self._view
+        if view is None:
+            view = ArrayView(
                 self.dtype.numpy,
                 self.shape,
                 self.strides,
@@ -77,7 +84,8 @@ class Storage:
                 True,
                 layout_number(self.dtype.numpy, self.shape, self.strides, self.offset),
             )
-        return self._view
+            _keep_view(self, view)
+        return view
 
     @property
     def ndim(self) -> int:
@@ -133,7 +141,7 @@ class Storage:
         dtype: DType | None = None,
     ) -> Self:
         """A view of the same memory; `strides` and `offset` in bytes."""
-        return type(self)(
+        return self.new(
             self.device,
             self.buffer,
             self.dtype if dtype is None else dtype,
@@ -144,7 +152,7 @@ class Storage:
 
     def at(self, buffer: Any, offset: int) -> Self:
         """An array like this one elsewhere."""
-        return type(self)(self.device, buffer, self.dtype, self.shape, self.strides, offset)
+        return self.new(self.device, buffer, self.dtype, self.shape, self.strides, offset)
 
     def interpreted(self, buffer: Any, offset: int) -> Any:
         """The same elsewhere, for devices that run kernels themselves."""
@@ -196,6 +204,9 @@ class Storage:
         low, high = self.extent_in_bytes()
         other_low, other_high = other.extent_in_bytes()
         return low < other_high and other_low < high
+
+
+_keep_view = Storage.__dict__["_view"].__set__
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -360,6 +371,9 @@ class _Place:
             "typestr": like.dtype.numpy.str,
             "data": (address, not memory.flags.writeable),
         }
+
+
+Borrowed.new = Borrowed.finished = Borrowed
 
 
 def stored(device: Device, array: Any) -> Storage:

@@ -187,8 +187,6 @@ def reduce_columns(
 
 # Reductions of columns in which the work-items of a workgroup share a strip of neighbours.
 
-"""Rows that a work-item reads before it merges them."""
-
 
 @function
 def merged_down(shared: kl.Array, value: kl.Scalar, MERGE: Any, WIDTH: int, TALL: int) -> Any:
