@@ -95,10 +95,10 @@ def direct_cost(capabilities: Capabilities, shape: Geometry, kind: DType, usual:
     """
     places = shape.images * prod(shape.result)
     if not (usual and pays(capabilities, shape, kind)):
-        by, products = _by(capabilities), shape.depth * shape.filters
+        by, each = _by(capabilities), shape.depth / shape.window.count * shape.filters
         if shape.groups > 1 and by is _DEDICATED:
-            products = shape.window.count * products_of(shape, blocks_of(shape, kind, True))
-        return by.gathered * 2.0 * products * places
+            each = products_of(shape, blocks_of(shape, kind, True))
+        return by.gathered * 2.0 * each * shape.window.count * places
     places = -(-places // _EMPTY) * _EMPTY
     pixels = shape.images * shape.height * shape.width * shape.channels
     products = (shape.filters + _EMPTY) * places + _FILTER * shape.filters
