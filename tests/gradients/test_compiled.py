@@ -13,6 +13,8 @@ from portable import lang as kl
 from portable.backend.faults import INTEL_CPU
 from portable.errors import KernelError, PortableError
 from portable.lang.emit import generate
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements
 from tests.gradients import test_loops as loops
 from tests.gradients import test_straight_line as straight
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
@@ -96,6 +98,13 @@ def shuffles_in_a_branch(x, out):
     if kl.sub_group_id() == 0:
         total = kl.sub_group_reduce_add(total * total)
     out[i] = total
+
+
+def test_adjoints_of_tiles_are_in_registers_where_nobody_else_sees_them() -> None:
+    a = np.zeros((8, 8))
+    ir = _adjoint(loops.tiles, ((8, 8), (4, 4)), (a, a.copy(), a.copy()), {"T": 4}, CUDA)[0]
+    assert len(ir.arrays) == 3  # two tiles, and what the work-items' sums begin with
+    assert sum(isinstance(x, s.Barrier) for x in all_statements(ir.body)) == 5
 
 
 def test_shuffles_of_some_sub_groups_are_refused_there() -> None:
