@@ -1,8 +1,7 @@
 """Products of a sparse matrix and a vector, beside cuSPARSE (through CuPy) and SciPy."""
 
 from functools import partial
-from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +9,7 @@ from portable.dtypes import float32, float64
 from portable.sparse import CSR
 from portable_bench.operation import Array, Case, Operation, Run, Sizes, Work
 from portable_bench.peers import Peers, on_host, peer
-
-_EACH: Final = 16
-"""Numbers in each row."""
+from portable_bench.sparse import EACH, by_library, graph
 
 
 class Spmv(Operation):
@@ -30,30 +27,20 @@ class Spmv(Operation):
     ulps = 64
 
     def work(self, case: Case) -> Work:
-        numbers = case.size[0] * _EACH
+        numbers = case.size[0] * EACH
         return Work(2.0 * numbers, case.bytes(numbers + 2 * case.size[0]) + 4 * numbers)
 
     def inputs(self, case: Case) -> tuple[Array, ...]:
         """Numbers from 0 to 1, their columns, where rows begin, and the vector."""
-        n, numbers = case.size[0], case.size[0] * _EACH
-        random = np.random.default_rng(1)
-        data, x = (random.random(count).astype(case.dtype.numpy) for count in (numbers, n))
-        columns = random.integers(0, n, numbers, np.int32)
-        return data, columns, np.arange(0, numbers + 1, _EACH, dtype=np.int32), x
+        return graph(case.size[0], case.dtype)
 
     def exact(self, data: Any, columns: Any, offsets: Any, x: Any) -> Any:
-        return (data.astype(np.float64) * x[columns]).reshape(-1, _EACH).sum(1)
+        return (data.astype(np.float64) * x[columns]).reshape(-1, EACH).sum(1)
 
     def prepare(self, case: Case, data: Any, columns: Any, offsets: Any, x: Any) -> Run:
         return partial(CSR(data, columns, offsets, (len(x), len(x)), check=False).__matmul__, x)
 
     def peers(self, case: Case) -> Peers:
         if case.device.backend in ("cuda", "rocm"):
-            return [peer(case, "cuSPARSE", partial(_by_library, "cupyx.scipy.sparse"))]
-        return on_host(case, "SciPy", partial(_by_library, "scipy.sparse"))
-
-
-def _by_library(module: str, data: Any, columns: Any, offsets: Any, x: Any) -> Run:
-    """A product by a module with SciPy's classes."""
-    matrix = import_module(module).csr_matrix((data, columns, offsets), shape=(len(x), len(x)))
-    return partial(matrix.__matmul__, x)
+            return [peer(case, "cuSPARSE", partial(by_library, "cupyx.scipy.sparse"))]
+        return on_host(case, "SciPy", partial(by_library, "scipy.sparse"))
