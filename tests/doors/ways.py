@@ -200,8 +200,12 @@ WAYS: Final[tuple[Way, ...]] = (
     # images
     _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 3, 3)), _crowd),
     _way(
-        "windows written out", doors.CONVOLUTION, "take_windows", ((1, 1, 9, 8), (2, 1, 3, 3)),
+        "windows written out", doors.CONVOLUTION, "take_windows", ((1, 3, 9, 8), (33, 3, 5, 5)),
         _crowd,
+    ),
+    _way(
+        "a first layer", doors.CONVOLUTION, "arrange_filters convolve_groups",
+        ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd,
     ),
     _way(
         "by lanes of pixels", doors.CONVOLUTION, "pack_lane_filters convolve_rows",

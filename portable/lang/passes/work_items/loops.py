@@ -36,7 +36,7 @@ _MOST: Final = 24
 """The cost up to which a value is worked out again, those that it is made from included."""
 
 _COSTS: Final = {"quot": 6, "rem": 6, "floordiv": 8, "mod": 8, "div": 6}
-_FREE: Final = (e.Const, e.Variable, e.WorkItem, e.Extent, e.Stride, e.AssumeUniform)
+_FREE: Final = (e.Const, e.Variable, e.WorkItem, e.Extent, e.AssumeUniform)
 
 
 def recomputed(kernel: Kernel, body: s.Block, varying: set[str]) -> dict[str, s.Let]:
