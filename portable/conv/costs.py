@@ -103,6 +103,11 @@ def direct_cost(capabilities: Capabilities, shape: Geometry, kind: DType, usual:
     pixels = shape.images * shape.height * shape.width * shape.channels
     products = (shape.filters + _EMPTY) * places + _FILTER * shape.filters
     depth = shape.window.count * -(-shape.channels // PART) * PART
+    if shape.groups > 1:
+        depth, products = (
+            shape.window.count,
+            products_of(shape, blocks_of(shape, kind, True)) * places,
+        )
     idle = _IDLE if leaves_units_idle(capabilities, shape) else 1.0
     return idle * (_BEGUN + depth * products + _PIXEL * pixels)
 
@@ -122,7 +127,7 @@ def parted_winograd_cost(
     capabilities: Capabilities, shape: Geometry, kind: DType, results: int
 ) -> float:
     """The same of products of parts; infinite where there are none."""
-    if not pays(capabilities, shape, kind):
+    if shape.groups > 1 or not pays(capabilities, shape, kind):
         return float("inf")
     tiles, filters = (-(-n // _BLOCK) * _BLOCK for n in (_tiles(shape, results), shape.filters))
     elements = (results + shape.window.taps[0] - 1) ** 2

@@ -108,7 +108,13 @@ PARTS: dict[str, tuple[Case, str, str]] = {
     ),
     "in patches": (Case((2, 40, 6, 8), (136, 40, 1, 1), stride=(2, 2)), "direct", "NHWC"),
     "of long sums": (Case((1, 512, 3, 5), (48, 512, 3, 3), padding=(1, 1)), "direct", "NCHW"),
-    "by Winograd's method": (Case((1, 32, 6, 6), (40, 32, 3, 3)), "winograd2", "NCHW"),
+    "by Winograd's method, a part unfilled": (
+        Case((1, 36, 6, 6), (40, 36, 3, 3)), "winograd2", "NCHW",
+    ),
+    "of groups with strides, of odd extents": (
+        Case((1, 136, 5, 5), (72, 34, 3, 1), stride=(2, 2), padding=(1, 0), groups=4), "direct",
+        "NCHW",
+    ),
     "with channels last": (
         Case((2, 32, 7, 6), (64, 32, 3, 3), padding=(1, 1)), "winograd2", "NHWC",
     ),
