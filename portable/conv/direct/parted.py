@@ -21,7 +21,7 @@ from portable.conv.direct.boxes import Boxes, blocks_of, products_of
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue
-from portable.conv.tuning import parted_choices
+from portable.conv.tuning import leaves_units_idle, parted_choices
 from portable.dtypes import DType, float32
 from portable.lang.function import function
 from portable.lang.kernel import kernel
@@ -52,8 +52,6 @@ _LONG: Final = 128
 """Channels beyond which, and products of a result from which on, patches are copied for few results
 with strides: a gathered product would not cut its sums. 7 x 7 of 344 channels of 14 x 14 took 21
 instead of 2,925 us so on an H200, 3 x 3 of 24 channels 15 instead of 31."""
-
-_TILE: Final = 128
 
 _FEWEST_FILTERS: Final = 48
 _FEWEST_OF_GROUPS: Final = 16
@@ -102,12 +100,6 @@ def pays(capabilities: Capabilities, shape: Geometry, kind: DType) -> bool:
         return True
     gathered = strided and not _goes_by_phases(shape) and shape.channels > _FEW_CHANNELS
     return gathered and shape.depth >= _LONG and leaves_units_idle(capabilities, shape)
-
-
-def leaves_units_idle(capabilities: Capabilities, shape: Geometry) -> bool:
-    """Whether results are fewer tiles than there are compute units."""
-    results = shape.images * prod(shape.result) * shape.filters
-    return results < capabilities.compute_units * _TILE * _TILE
 
 
 def _goes_by_phases(shape: Geometry) -> bool:
