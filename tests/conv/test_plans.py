@@ -43,8 +43,8 @@ CASES: dict[str, tuple[Case, str, str, Any, str]] = {
         "mma.tf32.m16n8k8",
     ),
     "split numbers in boxes": (
-        Case((2, 40, 6, 8), (24, 40, 3, 3), stride=(2, 2), padding=(1, 1)), "direct", "NCHW",
-        np.float32, "mma.tf32.m16n8k8",
+        Case((2, 40, 6, 8), (24, 40, 3, 3), padding=(1, 1)), "direct", "NCHW", np.float32,
+        "mma.tf32.m16n8k8",
     ),
     "windows side by side": (
         Case((2, 32, 6, 8), (24, 32, 2, 2), stride=(2, 2)), "direct", "NHWC", np.float16,
