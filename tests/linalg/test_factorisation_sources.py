@@ -38,7 +38,7 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
     layout = layout_of(kind, can)
     a, whole = np.empty((2, 99, 99), kind.numpy), np.empty((2, 99), np.int32)
     counts, factors = np.empty(99, np.int32), np.empty((2, 2, 64, 64), kind.numpy)
-    holding = Holding(128 // 8 // kind.itemsize, 8, 4, 1024, alone=False)
+    holding = Holding(128 // 8 // kind.itemsize, 8, 1024, alone=False)
     moves = np.empty((2, 2, 64, 2), np.int32)
     many, items, most = (512, 1, 1), (256, 1, 1), (1024, 1, 1)
     which = Triangle(backward=True, turned=True, conjugate=True, unit=False)

@@ -197,11 +197,14 @@ def test_as_other_devices_do_it(profile: str) -> None:
     assert on(device, lstsq, nothing, nothing[..., :2])[0].shape == (0, 3, 2)
 
 
-@pytest.mark.parametrize(("shape", "dtype"), [((2, 140, 18), "float32"), ((200, 20), "complex64")])
+@pytest.mark.parametrize(
+    ("shape", "dtype", "workers"), [((2, 140, 18), "float32", 2), ((200, 20), "complex64", 48)]
+)
 def test_panels_of_several_workgroups(
-    shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, ...], dtype: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a GPU shares them, with races and endless waits looked for."""
+    monkeypatch.setattr(holding, "_WORKERS", workers)
     monkeypatch.setattr(holding, "_ITEMS", 32)
     monkeypatch.setattr(holding, "_ALONE_BYTES", 0)
     device = portable.device("simulator:h200")
