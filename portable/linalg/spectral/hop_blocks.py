@@ -69,8 +69,11 @@ def lead_back_hops(
     shape : DenseShape
         A layout for such panels.
     """
-    (n, columns), kind = size, dtype(x.dtype)
+    (n, columns), kind, can = size, dtype(x.dtype), device.capabilities
     shape = replace(shape, panel=b, fan=2, climb=False)
+    elements = 6 * b * shape.strip + 8 * b * (b + shape.padding)
+    if 2 * elements * kind.itemsize <= max(can.local_memory, can.local_memory_opt_in):
+        shape = replace(shape, strip=2 * shape.strip)
     room, strips = x[1 : n + shape.beyond], -(-columns // shape.strip)
     last = (n - 3) // b
     while last >= 0:
