@@ -200,8 +200,12 @@ WAYS: Final[tuple[Way, ...]] = (
     # images
     _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 3, 3)), _crowd),
     _way(
-        "windows written out", doors.CONVOLUTION, "take_windows", ((1, 1, 9, 8), (2, 1, 3, 3)),
+        "windows written out", doors.CONVOLUTION, "take_windows", ((1, 3, 9, 8), (33, 3, 5, 5)),
         _crowd,
+    ),
+    _way(
+        "a first layer", doors.CONVOLUTION, "arrange_filters convolve_groups",
+        ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd,
     ),
     _way(
         "by lanes of pixels", doors.CONVOLUTION, "pack_lane_filters convolve_rows",
@@ -271,7 +275,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "narrow_product part_rows part_squares add_parts solve_strips solve_segments "
     "diagonal_products": "tests/linalg/test_lu.py",
     "factor_columns reflect_slices start_factor small_diagonals sum_squares "
-    "deviations": "tests/linalg/test_qr.py",
+    "add_grams deviations gram_rows multiply_rows": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
