@@ -96,12 +96,13 @@ class Shadow:
         By granule, what an acquire of the atomic there learns.
     """
 
-    __slots__ = ("flights", "published", "races", "written")
+    __slots__ = ("_reads", "flights", "published", "races", "written")
 
     def __init__(
         self, written: Value | None, races: RaceCells | None, flights: Flights | None
     ) -> None:
         self.written = written
+        self._reads = 0
         self.races = races
         self.flights = flights
         self.published: dict[int, Published] = {}
@@ -121,13 +122,20 @@ class Shadow:
         if self.flights is not None and self.flights.count:
             self._check_flights(w, access, kind)
         if self.written is not None and kind in _READS:
-            known = self.written[access.granules]
-            if np.count_nonzero(known) < known.size:  # far cheaper than `all`
-                raise report.uninitialised(w, access, np.flatnonzero(~known))
+            self._check_written(w, access, self.written)
         if self.races is not None:
             collision = self.races.collision(w, access, _race_kind(kind))
             if collision is not None:
                 raise report.race(w, access, kind, collision)
+
+    def _check_written(self, w: Group, access: Touch, written: Value) -> None:
+        """Of memory that is all written nothing is asked any more; ever more rarely it is seen."""
+        known = written[access.granules]
+        if np.count_nonzero(known) < known.size:  # far cheaper than `all`
+            raise report.uninitialised(w, access, np.flatnonzero(~known))
+        self._reads += 1
+        if self._reads & (self._reads - 1) == 0 and np.count_nonzero(written) == written.size:
+            self.written = None
 
     def _check_flights(self, w: Group, access: Touch, kind: AccessKind) -> None:
         assert self.flights is not None
