@@ -32,7 +32,6 @@ from portable.gradients.sums import as_given, as_pairs, nought_for
 from portable.gradients.versions import Value, Versions
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import flattened
-from portable.lang.ir.types import Array
 from portable.lang.kernel import Kernel
 from portable.lang.launch.packing import owners_of
 from portable.namespace import device_of, elsewhere, synchronize
@@ -159,18 +158,12 @@ class Tape:
         ir = launcher.kernel.translated(wanted, device.capabilities)
         given = [leaves[number] for number, _ in owners_of(wanted.parameters)]
         values = {i: self.value(x) for i, x in enumerate(leaves) if is_array(x)}
-        parts: list[dict[int, list[Value]]] = []
-        for rows_of in rows_touched(ir, given):
-            parts.append({})
-            for (number, _), x in zip(owners_of(wanted.parameters), ir.parameters, strict=True):
-                if isinstance(x, Array) and x in rows_of:
-                    rows = rows_of[x] if values[number].memory.is_contiguous else None
-                    parts[-1][number] = (
-                        [values[number]]
-                        if rows is None
-                        else [self.value(leaves[number][row]) for row in rows]
-                    )
-        return parts[0], parts[1], values
+        pairs = list(zip(owners_of(wanted.parameters), ir.parameters, strict=True))
+        reads, writes = (
+            {i: self._versions.rows(values[i], rows[x]) for (i, _), x in pairs if x in rows}
+            for rows in rows_touched(ir, given)
+        )
+        return reads, writes, values
 
     def operation(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """An operation is called."""
