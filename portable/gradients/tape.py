@@ -19,6 +19,7 @@ from portable.gradients.elementwise import elementwise
 from portable.gradients.kernels import vjp
 from portable.gradients.memory_of import Memory, is_real
 from portable.gradients.operations import OPERATIONS, custom
+from portable.gradients.recorders import is_plain, unknown
 from portable.gradients.records import (
     Changed,
     Gradients,
@@ -172,13 +173,7 @@ class Tape:
         known = OPERATIONS.get(getattr(function, "__wrapped__", function))
         if known is not None:
             return known(self, function, args, kwargs)
-        with recording.unwatched():
-            result = function(*args, **kwargs)
-        reads = [self.value(x) for x in flattened((*args, *kwargs.values())) if _is_plain(x)]
-        written = [x for x in flattened((result,)) if _is_plain(x)]
-        name = f"{function.__module__.removesuffix('.' + function.__name__)}.{function.__name__}"
-        self._unseen(reads, [self.value(x) for x in written], name)
-        return result
+        return unknown(self, function, args, kwargs)
 
     def applied(self, function: Any, name: str, operands: Sequence[Any], result: Any) -> None:
         """A function of numbers was applied to each element."""
@@ -186,11 +181,11 @@ class Tape:
 
     def unseen(self, reads: Sequence[Any], writes: Sequence[Any]) -> None:
         """Something made arrays of others."""
-        given = [self.value(x) for x in reads if _is_plain(x)]
-        self._unseen(given, [self.value(x) for x in writes if _is_plain(x)])
+        given = [self.value(x) for x in reads if is_plain(x)]
+        self._unseen(given, [self.value(x) for x in writes if is_plain(x)])
 
-    def _unseen(self, reads: list[Value], writes: list[Value], name: str = "") -> None:
-        self.record(UnseenRecord(name or _called(), reads, writes))
+    def _unseen(self, reads: list[Value], writes: list[Value]) -> None:
+        self.record(UnseenRecord(_called(), reads, writes))
         self.overwrite(writes)
 
     # -- gradients -------------------------------------------------------------------------
@@ -269,10 +264,6 @@ class Tape:
                 written = [x.memory for x in record.writes if is_real(x.live)]
                 result.update(y for x in written if x not in result for y in overlapping(x))
         return result
-
-
-def _is_plain(x: Any) -> bool:
-    return is_array(x) and hasattr(x, "dtype")
 
 
 def _seed(loss: Any, seed: Any) -> Any:
