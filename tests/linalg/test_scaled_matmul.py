@@ -109,6 +109,18 @@ def test_warpgroups_multiply_bytes(
         assert (multiplied(hopper, given) == found).all()
 
 
+def test_powers_of_two_of_short_blocks_go_through_units_for_halves() -> None:
+    hopper = portable.device("simulator:h200")
+    a, b = (numbers((x, 96), KINDS["float8_e4m3fn"], x) for x in (80, 72))
+    powers = (np.exp2(np.rint(np.log2(factors((x, 3), x)))).astype(np.float32) for x in (80, 72))
+    given = (a, b, *powers)
+    found = multiplied(hopper, given, precision="fast")
+    assert (found == found.astype(ml_dtypes.bfloat16)).all()
+    left, right = widened(a, given[2]), widened(b, given[3]).T
+    room = 2.0**-8 * np.abs(left @ right) + 1e-6 * (np.abs(left) @ np.abs(right))
+    assert (np.abs(found - left @ right) <= room).all()
+
+
 def test_integers_of_rows_that_lie_across_are_exact() -> None:
     hopper = portable.device("simulator:h200")
     a, b = numbers((512, 130), np.int8, 0).T, numbers((512, 257), np.int8, 1)
