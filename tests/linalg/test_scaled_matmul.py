@@ -10,6 +10,7 @@ import pytest
 import portable
 from portable import linalg
 from portable.backend import Device
+from portable.dtypes import float8_e4m3fn
 from portable.errors import DTypeError, ShapeError
 from portable.linalg.products import launches, tuning
 from portable.linalg.products.model import Product
@@ -116,7 +117,7 @@ def test_sums_of_large_tiles_are_added_up_piece_by_piece(monkeypatch: pytest.Mon
     """In the tiles of large products, of which each workgroup makes several in turn."""
     hopper, (m, n, k) = portable.device("simulator:h200"), (256, 256, 384)
     large = Product(8192, 8192, 8192)
-    first, *_ = tuning.schemes(hopper, portable.float8_e4m3fn, "auto", large, True)
+    first, *_ = tuning.schemes(hopper, float8_e4m3fn, "auto", large, True)
     assert (first[0]["BM"], first[0]["BN"], first[0]["RESIDENT"]) == (128, 256, 1)
     a, b = (numbers((x, k), KINDS["float8_e4m3fn"], i) for i, x in enumerate((m, n)))
     given = (a, b, factors((m, 1), 2), factors((n, 1), 3))
