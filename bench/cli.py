@@ -216,6 +216,8 @@ def compare(before: Path, after: Path, fail_below: float | None) -> None:
             click.echo(f"{what} differs: {first} before, {second} after", err=True)
     result = changes(old.cells, new.cells)
     _show([change_table(result)])
+    if not any(change.ratio for change in result):
+        click.echo("No cell was timed in both runs: there is nothing to compare.", err=True)
     worse = regressions(result, fail_below) if fail_below is not None else []
     if worse:
         raise click.ClickException(f"{len(worse)} below {fail_below:g} of the former speed")

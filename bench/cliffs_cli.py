@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil, exp, log
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from portable.system.files import write_whole
 from portable_bench import tables
 from portable_bench.environment import environment
 from portable_bench.peers import Library, library_beside
-from portable_bench.results import median, paired_ratio
+from portable_bench.results import paired_ratio
 
 # Array functions in ordinary and lopsided shapes beside a peer, to find where they fall behind.
 #

@@ -296,15 +296,8 @@ def _values(
 
 
 def _described(device: Device) -> dict[str, Any]:
-    can = device.capabilities
-    return {
-        "name": can.name,
-        "vendor": can.vendor,
-        "kind": can.kind,
-        "architecture": can.architecture,
-        "driver": can.driver,
-        "compute_units": can.compute_units,
-    }
+    told = ("name", "vendor", "kind", "architecture", "driver", "compute_units")
+    return {name: getattr(device.capabilities, name) for name in told}
 
 
 def _versions() -> dict[str, str]:

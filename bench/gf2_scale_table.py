@@ -138,11 +138,6 @@ def measure(groups: Sequence[Group], shape: Shape) -> Iterator[Row]:
         yield group.run(_row, known, rows, _whole(group, known, rows))[0]
 
 
-def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows as plain data."""
-    return [asdict(row) for row in rows]
-
-
 def _whole(group: Group, known: gf2.BitMatrix, rows: gf2.BitMatrix) -> float:
     def eliminate() -> None:
         gf2.eliminate(known, rows, group=group)
@@ -266,14 +261,26 @@ def scale_elimination(
         return
     show(_table(result, text))
     if json_path is not None:
-        device = groups[0].devices[0]
-        record = {
-            "gf2": [columns, eliminators, rows],
-            "device": device.capabilities.name,
-            "environment": environment(groups[0].devices, {}),
-            "rows": as_json(result),
-        }
-        write_whole(json_path, json.dumps(record, indent=1).encode())
+        write_rows(json_path, {"gf2": [columns, eliminators, rows]}, groups, result)
+
+
+def write_rows(path: Path, job: dict[str, Any], groups: Sequence[Group], rows: Any) -> None:
+    """Writes what was measured as JSON.
+
+    Parameters
+    ----------
+    path : path
+    job : dict
+        What was done.
+    groups : sequence of Group
+        By whom.
+    rows : sequence of dataclasses
+        What came of it.
+    """
+    devices = groups[0].devices
+    where = {"device": devices[0].capabilities.name, "environment": environment(devices, {})}
+    record = {**job, **where, "rows": [asdict(row) for row in rows]}
+    write_whole(path, json.dumps(record, indent=1).encode())
 
 
 def _table(rows: Sequence[Row], text: str) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -20,6 +20,7 @@ from portable.nn.layered import LayeredTrainer
 from portable.nn.optimizers import Step
 from portable.nn.team import Team, Together
 from portable.parallel import Group, Member
+from portable_bench.operation import parse_sizes
 
 Scaling = Literal["strong", "weak"]
 
@@ -52,29 +53,13 @@ class Layer:
         return self.n if scaling == "weak" else max(1, self.n // members)
 
 
-LAYERS: Final = tuple(
-    Layer(*row)
-    for row in (
-        (3, 112, 112, 64, 64),
-        (32, 112, 112, 64, 64),
-        (64, 112, 112, 64, 64),
-        (64, 112, 112, 128, 64),
-        (128, 112, 112, 128, 64),
-        (128, 50, 50, 256, 64),
-        (256, 50, 50, 256, 64),
-        (256, 50, 50, 512, 64),
-        (512, 50, 50, 512, 64),
-        (512, 16, 16, 2048, 64),
-        (3, 100, 100, 32, 128),
-        (32, 100, 100, 64, 128),
-        (64, 50, 50, 64, 128),
-        (64, 50, 50, 128, 128),
-        (128, 20, 26, 96, 128),
-        (96, 12, 12, 192, 128),
-        (192, 12, 12, 256, 128),
-        (256, 8, 8, 512, 128),
-    )
+_SIZES: Final = (
+    "3x112x112x64x64,32x112x112x64x64,64x112x112x64x64,64x112x112x128x64,128x112x112x128x64,"
+    "128x50x50x256x64,256x50x50x256x64,256x50x50x512x64,512x50x50x512x64,512x16x16x2048x64,"
+    "3x100x100x32x128,32x100x100x64x128,64x50x50x64x128,64x50x50x128x128,128x20x26x96x128,"
+    "96x12x12x192x128,192x12x12x256x128,256x8x8x512x128"
 )
+LAYERS: Final = tuple(Layer(*size) for size in parse_sizes(_SIZES))
 """Layers of common networks, as benchmarks of Winograd's method have them."""
 
 
@@ -138,15 +123,15 @@ def measure(
     PortableError
         If a result is wrong.
     """
+    return _rows(groups, partial(_row, layers=layers, dtype=dtype, algorithm=algorithm))
+
+
+def _rows(groups: Sequence[Group], row: Callable[..., Row]) -> Iterator[Row]:
+    """A row for each group and each way to scale, by what each member does."""
     for group in groups:
         ways: tuple[Scaling, ...] = ("strong", "weak") if group.size > 1 else ("strong",)
         for scaling in ways:
-            yield group.run(_row, layers, dtype, algorithm, scaling)[0]
-
-
-def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows as plain data, with what was predicted."""
-    return [asdict(row) for row in rows]
+            yield group.run(partial(row, scaling=scaling))[0]
 
 
 def _row(
@@ -352,10 +337,7 @@ def measure_training(groups: Sequence[Group], network: Network, dtype: DType) ->
     PortableError
         If members come to other parameters than one alone.
     """
-    for group in groups:
-        ways: tuple[Scaling, ...] = ("strong", "weak") if group.size > 1 else ("strong",)
-        for scaling in ways:
-            yield group.run(_training_row, network, dtype, scaling)[0]
+    return _rows(groups, partial(_training_row, network=network, dtype=dtype))
 
 
 def _training_row(member: Member, network: Network, dtype: DType, scaling: Scaling) -> Row:

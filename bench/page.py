@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
 
@@ -41,28 +42,8 @@ def _data(results: Results) -> dict[str, Any]:
             for (device, dtype), roof in limits.items()
         ],
         "rows": [row for cell in results.cells for row in _rows(cell, limits)],
-        "fits": [
-            {
-                "operation": fit.operation,
-                "device": fit.device,
-                "dtype": fit.dtype,
-                "name": fit.name,
-                "powers": fit.powers,
-                "deviation": fit.deviation,
-            }
-            for fit in fits(results.cells)
-        ],
-        "models": [
-            {
-                "operation": model.operation,
-                "device": model.device,
-                "dtype": model.dtype,
-                "seconds": model.seconds,
-                "deviation": model.deviation,
-                "worst": model.worst,
-            }
-            for model in models(results.cells)
-        ],
+        "fits": [asdict(fit) for fit in fits(results.cells)],
+        "models": [asdict(model) for model in models(results.cells)],
     }
 
 
@@ -86,13 +67,8 @@ def _rows(cell: Cell, limits: dict[tuple[str, str], Roof]) -> list[dict[str, Any
 
 
 def _where(cell: Cell) -> dict[str, Any]:
-    return {
-        "operation": cell.operation,
-        "device": cell.device,
-        "dtype": cell.dtype,
-        "size": cell.size,
-        "label": cell.label,
-    }
+    told = ("operation", "device", "dtype", "size", "label")
+    return {name: getattr(cell, name) for name in told}
 
 
 def _figures(cell: Cell, outcome: Outcome, roof: Roof | None) -> dict[str, Any]:

@@ -21,8 +21,6 @@ from portable.tune.stopwatch import Timing
 from portable_bench.environment import differences
 from portable_bench.operation import Work
 
-__all__ = ["median", "paired_ratio", "spread"]
-
 # Robust figures from few samples.
 
 

@@ -11,7 +11,7 @@ from portable import lang as kl
 from portable.gf2.blocks import WORD, build_tables, combination, nothing
 from portable.gf2.tuning import shape_for
 from portable.lang.kernel import kernel
-from portable.linalg.products.tuning import multiplying
+from portable.linalg.products.model import multiplying
 from portable.primitives.maps.work import vector_lanes
 from portable.tune.space import Parameters
 from portable_bench.operation import Case, Run

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,8 @@ from rich.table import Table
 from portable.dtypes import dtype
 from portable.parallel import Group, group
 from portable.system.console import show
-from portable.system.files import write_whole
-from portable_bench.environment import environment
-from portable_bench.gf2_scale_table import scale_elimination
-from portable_bench.group_scaling import (
-    LAYERS,
-    Layer,
-    Network,
-    Row,
-    as_json,
-    measure,
-    measure_training,
-)
+from portable_bench.gf2_scale_table import scale_elimination, write_rows
+from portable_bench.group_scaling import LAYERS, Network, Row, measure, measure_training
 
 
 @click.command()
@@ -70,25 +59,15 @@ def scale(
         result |= {"job": "training", **asdict(network)}
         rows = _told(measure_training(groups, network, dtype(kind)), aloud=first)
     else:
-        layers = [
-            layer if images is None else Layer(layer.c, layer.h, layer.w, layer.k, images)
-            for layer in LAYERS[:count]
-        ]
-        result |= {"algorithm": algorithm, "layers": [list(_plain(x)) for x in layers]}
+        layers = [replace(layer, n=images or layer.n) for layer in LAYERS[:count]]
+        result |= {"algorithm": algorithm, "layers": [list(astuple(x)) for x in layers]}
         rows = _told(measure(groups, layers, dtype(kind), algorithm), aloud=first)
     if not first:
         return
     job = "Convolutions" if steps is None else "Steps of training"
     show(_table(rows, f"{job} over a group, {kind}"))
     if json_path is not None:
-        device = groups[0].devices[0]
-        record = {
-            **result,
-            "device": device.capabilities.name,
-            "environment": environment(groups[0].devices, {}),
-        }
-        text = json.dumps({**record, "rows": as_json(rows)}, indent=1)
-        write_whole(json_path, text.encode())
+        write_rows(json_path, result, groups, rows)
     if plot_path is not None:
         _plot(rows, plot_path)
 
@@ -103,10 +82,6 @@ def _told(rows: Iterable[Row], *, aloud: bool) -> list[Row]:
                 f"{row.members} {row.scaling}: {_ms(row.own)} apart, {_ms(row.gathered)} together"
             )
     return parts
-
-
-def _plain(layer: Layer) -> tuple[int, ...]:
-    return layer.c, layer.h, layer.w, layer.k, layer.n
 
 
 def _network(text: str) -> Network:

@@ -17,13 +17,21 @@ _Points = list[tuple[Cell, Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Curve:
+    """Whose times; `name` is the contender's."""
+
+    operation: str
+    device: str
+    dtype: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fit(Curve):
     """Time as a product of powers of the extents.
 
     Attributes
     ----------
-    operation, device, dtype, name : str
-        Whose; `name` is the contender's.
     powers : dict
         By name of the extent.
     deviation : float
@@ -32,23 +40,17 @@ class Fit:
         How many there are.
     """
 
-    operation: str
-    device: str
-    dtype: str
-    name: str
     powers: dict[str, float]
     deviation: float
     points: int
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class Model(Curve):
     """Time as a sum of what the operation's performance model counts.
 
     Attributes
     ----------
-    operation, device, dtype, name : str
-        Whose.
     seconds : dict
         By name of what is counted, the time that each takes; 0 for what the times do not show.
     deviation, worst : float
@@ -57,10 +59,6 @@ class Model:
         How many there are.
     """
 
-    operation: str
-    device: str
-    dtype: str
-    name: str
     seconds: dict[str, float]
     deviation: float
     worst: float

@@ -9,24 +9,11 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from portable import dtypes as _dtypes
 from portable import lang, random
 from portable.compiled import load_compiled
-from portable.dtypes import (
-    bool_,
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from portable.dtypes import *  # noqa: F403 - the types of numbers
+from portable.dtypes import bool_
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
@@ -51,21 +38,12 @@ __all__ = [
     "annotate",
     "asarray",
     "bool_",
-    "complex64",
-    "complex128",
     "custom_vjp",
     "device",
     "devices",
-    "float16",
-    "float32",
-    "float64",
     "function",
     "fuse",
     "groups",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
     "kernel",
     "lang",
     "linalg",
@@ -74,14 +52,11 @@ __all__ = [
     "random",
     "synchronize",
     "to_numpy",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
     "use",
     "vjp",
     "xp",
 ]
+__all__ += _dtypes.__all__
 
 _GRADIENTS = ("Tape", "custom_vjp", "vjp")
 _PACKAGES = ("conv", "gf2", "linalg", "nn", "numerics", "parallel", "primitives", "sparse")

@@ -37,9 +37,16 @@ def on_device(x: Any, device: str | Device | None = None) -> Any:
 
     Raises
     ------
+    TypeError
+        For what is no Dask array.
     UnsupportedError
         For devices whose arrays Dask cannot join, as dpnp's.
     """
+    if not hasattr(x, "map_blocks"):
+        raise TypeError(
+            f"on_device takes a Dask array, not {type(x).__name__}; dask.array.from_array(x) makes "
+            "one, portable.asarray(x, device=...) moves a whole array"
+        )
     there = registry.device(device).for_arrays()
     _check_known(there)
     name = there.name

@@ -129,22 +129,23 @@ NARROW: Final = (bfloat16, float8_e4m3fn, float8_e5m2)
 complex64: Final = DType("complex64", "c64", "c")
 complex128: Final = DType("complex128", "c128", "c")
 
-ALL: Final = (
-    bool_,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    float16,
-    float32,
-    float64,
-    complex64,
-    complex128,
-)
+__all__ = [
+    "complex64",
+    "complex128",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]  # fmt: skip
+ALL: Final = (bool_, *(globals()[name] for name in __all__))
+"""The types of the Array API: numbers have these names in `portable` and `portable.array` too."""
 
 _BY_NAME: Final[dict[str, DType]] = {d.name: d for d in ALL} | {d.short: d for d in ALL}
 for _kind in NARROW:

@@ -79,3 +79,8 @@ def test_libraries_that_dask_cannot_join_are_refused(device: Device) -> None:
         pytest.skip("Dask can join this device's arrays")
     with pytest.raises(UnsupportedError, match="Dask cannot join arrays of"):
         dask_arrays.on_device(da.from_array(HOST, chunks=(25, 40)), device)
+
+
+def test_arrays_that_are_not_dasks_are_refused_by_name() -> None:
+    with pytest.raises(TypeError, match=r"not ndarray; dask\.array\.from_array\(x\) makes one"):
+        dask_arrays.on_device(HOST, "simulator")

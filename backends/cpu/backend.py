@@ -29,7 +29,7 @@ class CPUBackend(Backend):
 
     def _by_opencl(self) -> Sequence[Device]:
         try:
-            from portable_backends.cpu.opencl_device import CPUDevice
+            from portable_backends.cpu.numpy_device import CPUDevice
             from portable_backends.opencl.capabilities import is_cpu, platform_word
             from portable_backends.opencl.runtime import find, why_none
         except ImportError as error:

@@ -19,6 +19,7 @@ import math
 import sys
 from typing import Any
 
+from portable import dtypes as _dtypes
 from portable.absent_names import absent
 from portable.array import creation, data_types, fft, linalg, sets
 from portable.array.array import Array
@@ -43,22 +44,8 @@ from portable.array.functions.searching import *
 from portable.array.functions.statistics import *
 from portable.array.methods.numpy_methods import implements
 from portable.array.sets import *
+from portable.dtypes import *
 from portable.dtypes import bool_ as bool
-from portable.dtypes import (
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
 
 e = math.e
 inf = math.inf
@@ -70,29 +57,16 @@ __all__ = [
     "Array",
     "__array_api_version__",
     "bool",
-    "complex64",
-    "complex128",
     "e",
     "fft",
-    "float16",
-    "float32",
-    "float64",
     "implements",
     "inf",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
     "linalg",
     "nan",
     "newaxis",
     "pi",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
 ]
-__all__ += creation.__all__ + data_types.__all__ + sets.__all__
+__all__ += _dtypes.__all__ + creation.__all__ + data_types.__all__ + sets.__all__
 __all__ += elementwise.__all__ + joining.__all__ + manipulation.__all__ + products.__all__
 __all__ += running_totals.__all__ + searching.__all__ + statistics.__all__
 

@@ -14,6 +14,7 @@ from portable.array.fusion.fused_reduction import (
     Operand,
     ReductionPlan,
     array_operand,
+    bound,
     handle_of,
     number_operand,
     plan_of_reductions,
@@ -49,10 +50,8 @@ class _FusedPlan:
     ----------
     launch : Repeatable or None
         The kernel; None where there are no elements.
-    layouts : tuple
-        Per input its shape and strides as the kernel counts them; None for numbers.
-    numbers : tuple
-        Per input the dtype of a number; None for arrays.
+    operands : tuple of Operand
+        The inputs as the kernel takes them.
     ranges : tuple of (int, DType)
         Inputs that are numbers, and of which dtypes of integers they have to be in range.
     results : tuple of DType
@@ -64,8 +63,7 @@ class _FusedPlan:
     """
 
     launch: Repeatable | None
-    layouts: tuple[tuple[Shape, Shape] | None, ...]
-    numbers: tuple[DType | None, ...]
+    operands: tuple[Operand, ...]
     ranges: tuple[tuple[int, DType], ...]
     results: tuple[DType, ...]
     shape: Shape
@@ -184,8 +182,7 @@ def _plan(
     ]
     return _FusedPlan(
         _launch(device, trace, operands, results, made) if prod(shape) else None,
-        tuple(x.layout for x in operands),
-        tuple(x.number for x in operands),
+        tuple(operands),
         tuple(trace.ranges),
         kinds,
         shape,
@@ -233,20 +230,12 @@ def _run(
     made = [device.empty(plan.shape, kind) for kind in plan.results]
     if plan.launch is not None:
         interpreted = device.interprets
-        handles: list[Any] = []
-        offsets: list[int] = []
-        numbers: list[Any] = []
-        for x, view, layout, kind in zip(args, views, plan.layouts, plan.numbers, strict=True):
-            numbers.append(number_for(x, kind) if kind is not None else None)
-            handles.append(None if view is None else handle_of(view, layout, interpreted))
-            offsets.append(0 if view is None else view.offset)
-        numbers += [None] * len(made)
-        for x in made:
-            view = device.view(x)
+        given = bound(plan.operands, args, views, interpreted)
+        for view in map(device.view, made):
             strides = contiguous_strides(plan.counted, view.dtype.itemsize)
-            handles.append(handle_of(view, (plan.counted, strides), interpreted))
-            offsets.append(view.offset)
-        plan.launch(handles, offsets, numbers)
+            handle = handle_of(view, (plan.counted, strides), interpreted)
+            given.append((handle, view.offset, None))
+        plan.launch(*zip(*given, strict=True))
     return tuple(made) if plan.several else made[0]
 
 

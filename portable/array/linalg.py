@@ -7,34 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from portable import linalg as factorisations
 from portable.array.array import Array
 from portable.array.base.operations import OPERATIONS, power_of_size
-from portable.array.creation import eye, zeros
-from portable.array.data_types import finfo
+from portable.array.creation import eye
 from portable.array.eigen import eig, eigvals
 from portable.array.functions.diagonals import diagonal, trace
-from portable.array.functions.elementwise import greater, multiply, sqrt
+from portable.array.functions.elementwise import multiply, sqrt
 from portable.array.functions.manipulation import (
     astype,
     broadcast_to,
     copied,
-    expand_dims,
     reshape,
 )
 from portable.array.functions.products import cross, matmul, matrix_transpose, tensordot, vecdot
-from portable.array.functions.statistics import count_nonzero, merged_sizes, summed_in
-from portable.array.functions.statistics import max as greatest
+from portable.array.functions.statistics import merged_sizes, summed_in
 from portable.array.functions.statistics import sum as summed
-from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
+from portable.linalg.factorisations.determinants import Slogdet
+from portable.linalg.factorisations.qr import QRFactors
 from portable.linalg.singular_values.svdvals import svdvals as singular_values
 from portable.linalg.spectral import by_values, decompositions
 from portable.primitives.base.operands import normalized_axes, promoted_on, reduced_shape
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import Storage, contiguous_strides
+from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise import check_arrays, check_operands, recorded
 from portable.primitives.maps.work import Operation
 from portable.primitives.moves.copying import converted
@@ -67,35 +65,6 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
-
-
-class EighResult(NamedTuple):
-    """Eigenvalues in ascending order, and eigenvectors as columns."""
-
-    eigenvalues: Array
-    eigenvectors: Array
-
-
-class QRResult(NamedTuple):
-    """An orthonormal and an upper triangular factor."""
-
-    Q: Array
-    R: Array
-
-
-class SlogdetResult(NamedTuple):
-    """The sign of a determinant, and the logarithm of its size."""
-
-    sign: Array
-    logabsdet: Array
-
-
-class SVDResult(NamedTuple):
-    """Left singular vectors, singular values, right singular vectors as rows."""
-
-    U: Array
-    S: Array
-    Vh: Array
 
 
 # -- decompositions and solvers ----------------------------------------------------------------
@@ -153,7 +122,7 @@ def det(x: Array, /) -> Array:
     return factorisations.det(x)
 
 
-def eigh(x: Array, /) -> EighResult:
+def eigh(x: Array, /) -> decompositions.EighResult:
     """Eigenvalues and eigenvectors of symmetric or Hermitian matrices: `portable.linalg.eigh`.
 
     Parameters
@@ -174,7 +143,7 @@ def eigh(x: Array, /) -> EighResult:
         If matrices are not square; NumPy's ``LinAlgError`` for NaN and infinities.
     """
     _check_matrices("eigh", x)
-    return EighResult(*decompositions.eigh(x))
+    return decompositions.eigh(x)
 
 
 def eigvalsh(x: Array, /) -> Array:
@@ -236,7 +205,7 @@ def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     return by_values.pinv(x, rtol=rtol)
 
 
-def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
+def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRFactors:
     """QR decompositions, by `portable.linalg.qr`.
 
     Parameters
@@ -256,10 +225,10 @@ def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRRe
     _check_matrices("qr", x)
     if mode not in ("reduced", "complete"):
         raise ValueError(f"mode={mode!r}; qr has reduced, complete")
-    return QRResult(*factorisations.qr(x, mode=mode))
+    return factorisations.qr(x, mode=mode)  # type: ignore[no-any-return]
 
 
-def slogdet(x: Array, /) -> SlogdetResult:
+def slogdet(x: Array, /) -> Slogdet:
     """Signs of determinants and logarithms of their absolute values, by `portable.linalg.slogdet`.
 
     Parameters
@@ -280,7 +249,7 @@ def slogdet(x: Array, /) -> SlogdetResult:
         If matrices are not square.
     """
     _check_matrices("slogdet", x)
-    return SlogdetResult(*factorisations.slogdet(x))
+    return factorisations.slogdet(x)
 
 
 def solve(x1: Array, x2: Array, /) -> Array:
@@ -311,7 +280,7 @@ def solve(x1: Array, x2: Array, /) -> Array:
     return factorisations.solve(astype(x1, kind, copy=False), astype(x2, kind, copy=False))
 
 
-def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
+def svd(x: Array, /, *, full_matrices: bool = True) -> decompositions.SVDResult:
     """Singular value decompositions: `portable.linalg.svd`.
 
     Parameters
@@ -336,7 +305,7 @@ def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
         NumPy's ``LinAlgError`` for NaN and infinities.
     """
     _check_matrices("svd", x)
-    return SVDResult(*decompositions.svd(x, full_matrices=full_matrices))
+    return decompositions.svd(x, full_matrices=full_matrices)
 
 
 def svdvals(x: Array, /) -> Array:
@@ -379,14 +348,8 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     Array
         ``(...)``, of `int64`.
     """
-    values = svdvals(x)
-    if not values.shape[-1]:
-        return zeros(values.shape[:-1], dtype=int64, device=x.device)
-    tolerance = max(x.shape[-2:]) * finfo(x.dtype).eps if rtol is None else rtol
-    if isinstance(tolerance, Storage):
-        tolerance = astype(tolerance, values.dtype, copy=False)
-    least_value = multiply(greatest(values, axis=-1), tolerance)
-    return count_nonzero(greater(values, expand_dims(least_value, axis=-1)), axis=-1)
+    _check_matrices("matrix_rank", x)
+    return by_values.matrix_rank(x, rtol=rtol)
 
 
 # -- on the device --------------------------------------------------------------------------

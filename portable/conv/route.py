@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, cast
 
@@ -17,7 +17,7 @@ from portable.conv.costs import (
 from portable.conv.direct.boxes import Boxes, boxes, by_matrix_units
 from portable.conv.direct.depthwise import Depthwise, is_depthwise
 from portable.conv.direct.direct import Gathered
-from portable.conv.direct.grouped import Grouped, has_few_channels
+from portable.conv.direct.grouped import Grouped, has_few_channels, is_first_layer
 from portable.conv.direct.lanes import Lanes
 from portable.conv.direct.parted import parted
 from portable.conv.direct.product import Product, is_product
@@ -83,7 +83,8 @@ def chosen(
         known = best_known(capabilities, kind, shape, state(), weights)
         if known in _ACCURATE:
             return cast(Algorithm, known)
-        by_windows = layout == "NCHW" and not weights and goes_by_windows(shape, written=True)
+        few = is_first_layer(shape) or goes_by_windows(shape, written=True)
+        by_windows = layout == "NCHW" and not weights and few
         if by_windows and not capabilities.single_work_items:
             return "direct"
         return _best(capabilities, shape, kind, usual)
@@ -125,6 +126,10 @@ _FEWEST_SPLIT: Final = 32
 """Channels from which on matrix units multiply single precision by parts: 3 x 3 with stride 2 of
 128 channels took 0.93, of 320 0.65 of the time so on an H200; 7 x 7 of 3 channels took 1.03."""
 
+
+_FEWEST_OF_A_GROUP: Final = 8
+"""Channels and filters of a group from which on one tap is a product of matrices for each: of 20 to
+128 channels it took 0.3 to 0.7 of the time of boxes so on an H200 in single precision."""
 
 _FEWEST_IN_BLOCKS: Final = 4
 """Channels of a group from which on matrix units multiply halves, several groups in a tile: 3 x 3
@@ -276,13 +281,21 @@ class Asked(NamedTuple):
     @property
     def flat(self) -> bool:
         """Whether it is a product of matrices, of which images are one nearly as they lie."""
-        plain = self.shape.window.stride == (1, 1) or self.layout == "NCHW"
-        ours = self.layout == "NHWC" or not self.alone
-        return is_product(self.shape) and plain and ours and self.choice is None
+        shape = self.shape
+        if self.choice is not None or not is_product(replace(shape, groups=1)):
+            return False
+        if shape.groups > 1:
+            deep = min(shape.channels, shape.filters) // shape.groups >= _FEWEST_OF_A_GROUP
+            return deep and self.wide and not self.alone
+        plain = shape.window.stride == (1, 1) or self.layout == "NCHW"
+        return plain and (self.layout == "NHWC" or not self.alone)
 
 
 def _is_grouped(x: Asked) -> bool:
-    if not has_few_channels(x.shape, not x.alone) or not (x.layout == "NHWC" or not x.alone):
+    if x.wide and not x.alone and is_first_layer(x.shape):
+        return True
+    ours = not x.flat and (x.layout == "NHWC" or not x.alone)
+    if not ours or not has_few_channels(x.shape, not x.alone):
         return False
     few = x.shape.channels < _FEWEST_IN_BLOCKS * x.shape.groups or x.kind.itemsize > 2
     return few or boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split) is None

@@ -13,8 +13,9 @@ from portable.gradients.array_rules import summed_to
 from portable.gradients.kernels import vjp
 from portable.gradients.memory_of import is_real
 from portable.gradients.recorders import TapeLike, unknown
-from portable.gradients.records import Gradients, OperationRecord, UnseenRecord, Value
+from portable.gradients.records import Gradients, OperationRecord, UnseenRecord
 from portable.gradients.sums import add_to, flat, nought_for
+from portable.gradients.versions import Value
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import flattened, is_composite
 from portable.lang.function import arity, function
@@ -106,7 +107,7 @@ def _through_each(
             grown = gradients.of(x) if is_real(x.array) else None
             alike = tuple(x.array.shape) == shape
             whole = x.array if alike else copy(broadcast_to(x.array, shape))
-            if grown is not None and (x.memory in used or not alike):
+            if grown is not None and (not alike or any(x.memory.overlaps(y) for y in used)):
                 behind.append((grown, nought_for(whole)))
                 grown = behind[-1][1]
             used.add(x.memory)

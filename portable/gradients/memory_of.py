@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +27,8 @@ class Memory(NamedTuple):
     dtype : str
     low, high : int
         Its first byte and the one after its last.
+    itemsize : int
+        Bytes of an element.
     """
 
     owner: Any
@@ -34,6 +38,19 @@ class Memory(NamedTuple):
     dtype: str
     low: int
     high: int
+    itemsize: int
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie one after the other in C order."""
+        steps = [step for step, n in zip(self.strides, self.shape, strict=True) if n > 1]
+        dense = self.high - self.low == prod(self.shape) * self.itemsize
+        return dense and all(a >= b >= 0 for a, b in pairwise((*steps, 0)))
+
+    def covers(self, other: Memory) -> bool:
+        """Whether it holds all bytes of another one."""
+        inside = self.low <= other.low and other.high <= self.high
+        return self.owner == other.owner and inside and self.is_contiguous
 
     def overlaps(self, other: Memory) -> bool:
         """Whether they share bytes."""
@@ -45,13 +62,15 @@ def memory_of(x: Any) -> Memory:
     if isinstance(x, np.ndarray):
         low, high = np.lib.array_utils.byte_bounds(x) if x.size else (0, 0)
         address = x.__array_interface__["data"][0]
-        return Memory("host", address, x.shape, x.strides, str(x.dtype), low, high)
+        return Memory("host", address, x.shape, x.strides, str(x.dtype), low, high, x.itemsize)
     device: Device = device_of(x)
     view = device.view(x if device.owns(x) else on_device(device, x))
     low, high = byte_range(view)
-    owner = device.name, view.owner
-    bounds = (view.address + low, view.address + high) if low < high else (0, 0)
-    return Memory(owner, view.address, view.shape, view.strides, str(view.dtype), *bounds)
+    low, high = (view.address + low, view.address + high) if low < high else (0, 0)
+    owner, kind = (device.name, view.owner), view.dtype
+    return Memory(
+        owner, view.address, view.shape, view.strides, str(kind), low, high, kind.itemsize
+    )
 
 
 def is_real(x: Any) -> bool:

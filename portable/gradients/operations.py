@@ -44,8 +44,9 @@ from portable.gradients.recorders import (
     three_axes,
     unknown,
 )
-from portable.gradients.records import Gradients, OperationRecord, UnseenRecord, Value
+from portable.gradients.records import Gradients, OperationRecord, UnseenRecord
 from portable.gradients.sums import add_to, flat, nought_for
+from portable.gradients.versions import Value
 from portable.lang.arguments.arguments import is_array
 from portable.lang.function import arity
 from portable.lang.kernel import kernel
@@ -260,7 +261,7 @@ def scatters(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
     value, at, written = tape.value(values), tape.value(indices), tape.value(out)
 
     def through(gradients: Gradients) -> None:
-        total = gradients.found.get(written.memory)
+        total = gradients.held(written.memory)
         if total is None or not total.size or not prod(rows):
             return
         size = out.shape[0]
@@ -366,6 +367,8 @@ def by_rule(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
     reads = [tape.value(x) for x in operands]
     results = list(result) if isinstance(result, tuple) else [result]
     seen = plain in _VIEWS
+    if seen and all(tape.is_part(x, operands[0]) for x in results):
+        return result
     written = [tape.value(x, view=seen) for x in results]
     if any(dtype(x.dtype).is_complex for x in (*operands, *results)):
         tape.record(UnseenRecord(f"{called(function)} of complex numbers", reads, written))

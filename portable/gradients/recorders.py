@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from portable import recording
 from portable.gradients.memory_of import is_real
-from portable.gradients.records import Gradients, OperationRecord, Record, UnseenRecord, Value
+from portable.gradients.records import Gradients, OperationRecord, Record, UnseenRecord
 from portable.gradients.sums import add_to, nought_for
+from portable.gradients.versions import Value
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import flattened
 from portable.primitives import copy
@@ -19,12 +20,15 @@ class TapeLike(Protocol):
     """What operations tell."""
 
     def value(self, x: Any, *, view: bool = False) -> Value:
-        """An array as it is now; `view`: it may be a view of another one that is known."""
+        """An array as it is now; `view`: one whose gradient a record hands on to another one."""
+
+    def is_part(self, x: Any, whole: Any) -> bool:
+        """Whether an array is a part of another one, whose gradient needs no record."""
 
     def record(self, record: Record) -> None:
         """Adds a record."""
 
-    def overwrite(self, values: Sequence[Value]) -> None:
+    def overwrite(self, values: Sequence[Value]) -> range:
         """Keeps what is about to be overwritten."""
 
     def replayed(

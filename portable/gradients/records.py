@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count, pairwise
+from dataclasses import dataclass
+from itertools import count
 from math import prod
 from typing import Any, Final
 
@@ -16,53 +16,21 @@ from portable.dtypes import dtype
 from portable.errors import DataError, UnsupportedError
 from portable.gradients.memory_of import Memory, is_real
 from portable.gradients.sums import add_to, nought_for
+from portable.gradients.versions import Family, Value, Versions
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import mapped
 from portable.lang.kernel import kernel
 from portable.namespace import device_of
-from portable.primitives import copy
+from portable.primitives import copy, fill
 
 
-@dataclass(eq=False)
-class Value:
-    """An array at one time: itself as long as nothing else is written to it, then a copy.
-
-    Attributes
-    ----------
-    array : array
-    memory : Memory
-    sample : bytes, array or None
-        Some of its elements when something read it: of NumPy's arrays on the host, of others where
-        they live.
-    """
-
-    array: Any
-    memory: Memory
-    sample: Any = None
-
-    def take_sample(self) -> None:
-        """Remembers some elements."""
-        if self.sample is not None:
-            return
-        if isinstance(self.array, np.ndarray):
-            self.sample = _sample(self.array)
-        else:
-            some = _some(self.array, self.memory)
-            self.sample = None if some is None else copy(some)
-
-    def check(self, changed: Changed) -> None:
-        """Looks whether something else wrote to it, as far as some elements tell.
-
-        Raises
-        ------
-        DataError
-            If it did, and the array is NumPy's; of others `changed` will tell.
-        """
-        if isinstance(self.sample, bytes):
-            if _sample(self.array) != self.sample:
-                raise _was_written(self.memory.shape)
-        elif self.sample is not None:
-            changed.look(self.sample, _some(self.array, self.memory))
+def take_sample(value: Value) -> None:
+    """Remembers some elements of an array."""
+    if isinstance(value.array, np.ndarray):
+        value.sample = _sample(value.array)
+    else:
+        some = _some(value.array, value.memory)
+        value.sample = None if some is None else copy(some)
 
 
 def _was_written(shape: tuple[int, ...] | None = None) -> DataError:
@@ -80,8 +48,21 @@ class Changed:
     def __init__(self) -> None:
         self._flags: dict[Any, Any] = {}
 
-    def look(self, sample: Any, now: Any) -> None:
-        """Compares some elements with what they were."""
+    def check(self, value: Value) -> None:
+        """Looks whether something else wrote to an array, as far as some elements tell.
+
+        Raises
+        ------
+        DataError
+            If it did, and the array is NumPy's; of others `tell` will tell.
+        """
+        if isinstance(value.sample, bytes):
+            if _sample(value.array) != value.sample:
+                raise _was_written(value.memory.shape)
+        elif value.sample is not None:
+            self._look(value.sample, _some(value.array, value.memory))
+
+    def _look(self, sample: Any, now: Any) -> None:
         device = device_of(sample)
         if device not in self._flags:
             self._flags[device] = device.from_numpy(np.zeros(1, np.int32))
@@ -110,10 +91,8 @@ def _compare(before: Any, now: Any, flag: Any) -> None:
 
 def _some(x: Any, memory: Memory) -> Any:
     """A view of some elements from all over an array in C order; None of another one."""
-    size, kind = prod(memory.shape), dtype(x.dtype)
-    descending = all(a >= b for a, b in pairwise(memory.strides))
-    whole = memory.high - memory.low == size * kind.itemsize
-    if not size or not descending or not whole or kind.is_complex:
+    size = prod(memory.shape)
+    if not size or not memory.is_contiguous or dtype(x.dtype).is_complex:
         return None
     return x.reshape((-1,))[:: max(1, size // _SAMPLED)]
 
@@ -128,30 +107,60 @@ def _sample(x: np.ndarray[Any, Any]) -> bytes:
 
 
 class Gradients:
-    """Those of arrays, on the way back.
+    """Those of arrays, on the way back: of a family one that is as large as its root.
 
     Parameters
     ----------
     active : set of Memory
         The arrays that depend on what gradients are asked for.
+    versions : Versions
     """
 
-    def __init__(self, active: set[Memory]) -> None:
+    def __init__(self, active: set[Memory], versions: Versions) -> None:
         self.active = active
-        self.found: dict[Memory, Any] = {}
+        self._versions = versions
+        self._found: dict[Memory, Any] = {}
+
+    def _root(self, memory: Memory) -> Memory:
+        family = self._versions.family(memory)
+        return memory if family is None else family.memory
+
+    def held(self, memory: Memory) -> Any:
+        """That of an array if there is one, else None."""
+        family = self._versions.family(memory)
+        whole = self._found.get(self._root(memory))
+        return whole if family is None or whole is None else family.part(whole, memory)
 
     def of(self, value: Value) -> Any:
         """Where the gradient of an array grows; None if it needs none."""
-        if value.memory in self.found:
-            return self.found[value.memory]
-        if value.memory not in self.active:
-            return None
-        made = self.found[value.memory] = nought_for(value.array)
-        return made
+        held = self.held(value.memory)
+        if held is not None or value.memory not in self.active:
+            return held
+        return self._begun(value)
+
+    def _begun(self, value: Value) -> Any:
+        family = self._versions.family(value.memory)
+        root = value.live if family is None else family.root
+        self._found[self._root(value.memory)] = nought_for(root)
+        return self.held(value.memory)
+
+    def begin(self, value: Value, seed: Any) -> None:
+        """That of an array where the way back begins."""
+        if self._versions.family(value.memory) is None:
+            self._found[value.memory] = seed
+        else:
+            copy(seed, self._begun(value))
 
     def taken(self, value: Value) -> Any:
         """That of an array that is written by what is gone back through; nought before that."""
-        return self.found.pop(value.memory, None)
+        if self._root(value.memory) == value.memory:
+            return self._found.pop(value.memory, None)
+        part = self.held(value.memory)
+        if part is None or not part.size:
+            return part
+        total = copy(part)
+        fill(part, 0)
+        return total
 
 
 class Record(ABC):
@@ -190,6 +199,8 @@ class KernelRecord(Record):
         The arrays among the arguments, by their number with those of structs in place.
     both : set of int
         The numbers of those that it reads and writes.
+    wrote : range
+        Which of the tape's writes are its own.
     """
 
     adjoint: Any
@@ -198,12 +209,14 @@ class KernelRecord(Record):
     constants: Mapping[str, Any]
     values: dict[int, Value]
     both: set[int]
-    reads: list[Value] = field(default_factory=list)
-    writes: list[Value] = field(default_factory=list)
+    reads: list[Value]
+    writes: list[Value]
+    wrote: range = range(0)
 
     def back(self, gradients: Gradients) -> None:
         """Launches the adjoint."""
         again: list[tuple[Any, Any]] = []
+        borrowed: list[Family | None] = []
         used: set[Memory] = set()
 
         def gradient(number: int, x: Any) -> Any:
@@ -211,7 +224,7 @@ class KernelRecord(Record):
             if value is None or not is_array(x) or not is_real(x):
                 return None
             total = gradients.of(value)
-            if total is None or value.memory not in used:
+            if total is None or not any(value.memory.overlaps(x) for x in used):
                 used.add(value.memory)
                 return total
             more = nought_for(x)
@@ -222,10 +235,17 @@ class KernelRecord(Record):
             value = self.values.get(number)
             if value is None:
                 return x
-            return copy(value.array) if number in self.both else value.array
+            if number not in self.both:
+                return value.array
+            array, family = value.lent()
+            borrowed.append(family)
+            return array
 
         args = _numbered(self.args, given)
         self.adjoint[self.key](*args, *_numbered(self.args, gradient), **self.constants)
+        for family in borrowed:
+            if family is not None:
+                family.restore(self.wrote)
         for total, more in again:
             add_to(total, more)
 

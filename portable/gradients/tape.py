@@ -17,14 +17,22 @@ from portable.gradients.arguments import views_of
 from portable.gradients.custom import CustomFunction, own_adjoint
 from portable.gradients.elementwise import elementwise
 from portable.gradients.kernels import vjp
-from portable.gradients.memory_of import Memory, is_real, memory_of
+from portable.gradients.memory_of import Memory, is_real
 from portable.gradients.operations import OPERATIONS, custom
-from portable.gradients.records import Changed, Gradients, KernelRecord, Record, UnseenRecord, Value
+from portable.gradients.records import (
+    Changed,
+    Gradients,
+    KernelRecord,
+    Record,
+    UnseenRecord,
+    take_sample,
+)
+from portable.gradients.rows import rows_touched
 from portable.gradients.sums import as_given, as_pairs, nought_for
+from portable.gradients.versions import Value, Versions
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import flattened
-from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements
+from portable.lang.ir.types import Array
 from portable.lang.kernel import Kernel
 from portable.lang.launch.packing import owners_of
 from portable.namespace import device_of, elsewhere, synchronize
@@ -40,8 +48,9 @@ class Tape:
     it. It does not see what other libraries do with their arrays (``numpy.sin(x)``), nor launches
     that were prepared: their results are constants to it.
 
-    Arrays that are written again after they were read are kept as copies. Arrays that share memory
-    without being the same view are refused.
+    What is written again after it was read is kept as a copy: rows of an array where the rows are
+    told by numbers (``x[t + 1, i] = x[t, i]``, or views ``x[t]``), else arrays. Arrays that share
+    memory are refused unless they lie, each in one piece, in one of them.
 
     Parameters
     ----------
@@ -61,7 +70,7 @@ class Tape:
     def __init__(self, *, check: bool = True) -> None:
         self._check = check
         self._records: list[Record] = []
-        self._values: dict[Memory, Value] = {}
+        self._versions = Versions()
         self._watch: AbstractContextManager[None] | None = None
 
     def __enter__(self) -> Self:
@@ -81,38 +90,18 @@ class Tape:
     # -- what it records -------------------------------------------------------------------
 
     def value(self, x: Any, *, view: bool = False) -> Value:
-        """An array as it is now; `view`: it may be a view of another one that is known."""
-        memory = memory_of(x)
-        known = self._values.get(memory)
-        if known is None:
-            if not view:
-                self._refuse_overlap(x, memory)
-            known = self._values[memory] = Value(x, memory)
-        return known
+        """An array as it is now; `view`: one whose gradient a record hands on to another one."""
+        return self._versions.value(x, view=view)
 
-    def _refuse_overlap(self, x: Any, memory: Memory) -> None:
-        for other in self._values.values():
-            if memory.overlaps(other.memory) and (is_real(x) or is_real(other.array)):
-                raise LaunchError(
-                    f"a tape is given an array of shape {memory.shape} that shares memory with one "
-                    f"of shape {other.memory.shape} without being the same view: gradients go by "
-                    "whole arrays; pass the same view each time, or copy it"
-                )
-
-    def _refuse_views(self, value: Value) -> None:
-        """Refuses to write to what something else on the tape sees as another view."""
-        if value.memory.low == value.memory.high:
-            return
-        for other in self._values.values():
-            if other.memory != value.memory and value.memory.overlaps(other.memory):
-                raise LaunchError(
-                    f"an array of shape {value.memory.shape} is written of which the tape knows a "
-                    f"view of shape {other.memory.shape}: write to a copy"
-                )
+    def is_part(self, x: Any, whole: Any) -> bool:
+        """Whether an array is a part of another one, whose gradient needs no record."""
+        return self._versions.is_part(x, whole)
 
     def record(self, record: Record) -> None:
         """Adds one that is about to be done, or was, and whose results nothing has read."""
         self._records.append(record)
+        for value in record.kept():
+            value.needed = True
         if not self._check:
             return
         needed = [x for x in record.kept() if x.sample is None and is_real(x.array)]
@@ -120,20 +109,11 @@ class Tape:
             synchronize()
         with recording.unwatched():
             for value in needed:
-                value.take_sample()
+                take_sample(value)
 
-    def overwrite(self, values: Sequence[Value]) -> None:
+    def overwrite(self, values: Sequence[Value]) -> range:
         """Keeps what is about to be overwritten, where a gradient will need it."""
-        for value in values:
-            self._refuse_views(value)
-            needed = any(value in record.kept() for record in self._records)
-            if self._values.get(value.memory) is not value:
-                continue
-            fresh = Value(value.array, value.memory)
-            if needed:
-                with recording.unwatched():
-                    value.array = copy(value.array)
-            self._values[value.memory] = fresh
+        return self._versions.overwrite(values)
 
     def replayed(
         self, steps: Callable[..., Any], inputs: Sequence[Any], number: int, total: Any
@@ -153,39 +133,44 @@ class Tape:
         if not isinstance(kernel, Kernel):
             raise UnsupportedError(f"{kernel!r} was read from a package and has no gradient")
         with recording.unwatched():
-            reads, writes, values = self._touched(launcher, tuple(args), constants)
-        both = {i for i in values if i in reads and i in writes}
+            touched = self._touched(launcher, tuple(args), constants)
+        reads, writes = ([y for x in part.values() for y in x] for part in touched[:2])
         if ours:
-            self._unseen([values[i] for i in reads], [values[i] for i in writes])
+            self._unseen(reads, writes)
             return
         adjoint_here = own_adjoint(kernel)
         adjoint: Any = vjp(kernel) if adjoint_here is None else adjoint_here
+        both = set(touched[0]) & set(touched[1])
         record = KernelRecord(
-            adjoint, launcher.key, tuple(args), dict(constants), values, both,
-            [values[i] for i in sorted(reads)], [values[i] for i in sorted(writes)],
-        )  # fmt: skip
+            adjoint, launcher.key, tuple(args), dict(constants), touched[2], both, reads, writes
+        )
         self.record(record)
-        self.overwrite(record.writes)
+        record.wrote = self.overwrite(writes)
 
     def _touched(
         self, launcher: Any, args: tuple[Any, ...], constants: Mapping[str, Any]
-    ) -> tuple[set[int], set[int], dict[int, Value]]:
-        """Which arrays a launch reads and writes, by number, and all of them."""
+    ) -> tuple[dict[int, list[Value]], dict[int, list[Value]], dict[int, Value]]:
+        """What of its arrays a launch reads and writes, by number, and the whole of all."""
         leaves = flattened(args)
         arrays = [x for x in leaves if is_array(x)]
         device = elsewhere() or device_of(*arrays)
         views = views_of(device, leaves)
         wanted = launcher.specialised(device, args, views, dict(constants))
         ir = launcher.kernel.translated(wanted, device.capabilities)
-        owners = owners_of(wanted.parameters)
-        loaded = {x.array for x in all_statements(ir.body) if isinstance(x, s.Load | s.Atomic)} | {
-            y for x in all_statements(ir.body) for y in x.touched() if y not in x.written()
-        }
-        written = ir.written
-        pairs = [(owners[i][0], x) for i, x in enumerate(ir.parameters)]
-        reads = {i for i, x in pairs if x in loaded}
-        writes = {i for i, x in pairs if x in written}
-        return reads, writes, {i: self.value(x) for i, x in enumerate(leaves) if is_array(x)}
+        given = [leaves[number] for number, _ in owners_of(wanted.parameters)]
+        values = {i: self.value(x) for i, x in enumerate(leaves) if is_array(x)}
+        parts: list[dict[int, list[Value]]] = []
+        for rows_of in rows_touched(ir, given):
+            parts.append({})
+            for (number, _), x in zip(owners_of(wanted.parameters), ir.parameters, strict=True):
+                if isinstance(x, Array) and x in rows_of:
+                    rows = rows_of[x] if values[number].memory.is_contiguous else None
+                    parts[-1][number] = (
+                        [values[number]]
+                        if rows is None
+                        else [self.value(leaves[number][row]) for row in rows]
+                    )
+        return parts[0], parts[1], values
 
     def operation(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """An operation is called."""
@@ -257,32 +242,39 @@ class Tape:
         """As `gradient`, with None for sources that the loss does not depend on."""
         if self._watch is not None:
             raise LaunchError("ask for gradients after the tape: outside of its with statement")
-        memories = [memory_of(x) for x in sources]
-        gradients = Gradients(self._dependent(set(memories)))
-        end = self._values.get(memory_of(loss)) if is_array(loss) else None
-        if end is None or not any(x.memory == end.memory for r in self._records for x in r.writes):
-            raise DataError("the loss is no array that something on the tape wrote")
-        gradients.found[end.memory] = _seed(loss, seed)
+        wanted = [self.value(x) for x in sources]
+        end = self.value(loss) if is_array(loss) else None
+        written = [x.memory for record in self._records for x in record.writes]
+        if end is None or not any(x.overlaps(end.memory) for x in written):
+            raise DataError(
+                "the loss is no array that something on the tape wrote: make it by a kernel, a "
+                "primitive or a function of pt.xp(); NumPy's own functions are not seen"
+            )
+        gradients = Gradients(self._dependent(wanted), self._versions)
+        gradients.begin(end, _seed(loss, seed))
         if self._check:
             synchronize()
         changed, checked = Changed(), set[int]()
         for record in reversed(self._records):
-            if any(x.memory in gradients.found for x in record.writes):
+            if any(gradients.held(x.memory) is not None for x in record.writes):
                 for value in record.kept() if self._check else ():
                     if id(value) not in checked:
                         checked.add(id(value))
-                        value.check(changed)
+                        changed.check(value)
                 record.back(gradients)
         changed.tell()
-        slopes = [gradients.found.get(memory) for memory in memories]
+        self._versions.forget()
+        slopes = [gradients.held(x.memory) for x in wanted]
         return [None if g is None else as_given(g, x) for g, x in zip(slopes, sources, strict=True)]
 
-    def _dependent(self, memories: set[Memory]) -> set[Memory]:
-        """The arrays that depend on some, these among them."""
-        result = set(memories)
+    def _dependent(self, values: Sequence[Value]) -> set[Memory]:
+        """The arrays that depend on some, these among them, and what shares memory with them."""
+        overlapping = self._versions.overlapping
+        result = {y for x in values for y in overlapping(x.memory)}
         for record in self._records:
             if any(x.memory in result for x in record.reads):
-                result |= {x.memory for x in record.writes if is_real(x.array)}
+                written = [x.memory for x in record.writes if is_real(x.live)]
+                result.update(y for x in written if x not in result for y in overlapping(x))
         return result
 
 

@@ -11,6 +11,7 @@ from portable.linalg.products.gemm import gemm, prepare_gemm
 from portable.linalg.products.scaled import scaled_matmul
 from portable.linalg.singular_values.bidiagonal import bidiagonal_svdvals
 from portable.linalg.singular_values.svdvals import svdvals
+from portable.linalg.spectral.bidiagonal_svd import bidiagonal_svd
 from portable.linalg.spectral.by_values import PolarResult, matrix_rank, pinv, polar
 from portable.linalg.spectral.decompositions import EighResult, SVDResult, eigh, eigvalsh, svd
 from portable.linalg.spectral.least_squares import LeastSquares, lstsq
@@ -23,6 +24,7 @@ __all__ = [
     "QRFactors",
     "SVDResult",
     "band_to_bidiagonal",
+    "bidiagonal_svd",
     "bidiagonal_svdvals",
     "cholesky",
     "dense_to_band",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import Function, function
+from portable.lang.library.elementary.powers import horner
 from portable.linalg.products.kernels import relu
 
 # The normal distribution's share below a number, of which GELU is made.
@@ -70,15 +71,6 @@ _TAIL_32: Final = (
 
 
 @function
-def polynomial(x: kl.Scalar, COEFFICIENTS: Any) -> Any:
-    """By Horner's rule, the constant first."""
-    value = x * 0 + COEFFICIENTS[-1]
-    for i in kl.static_range(1, len(COEFFICIENTS)):
-        value = kl.fma(value, x, COEFFICIENTS[len(COEFFICIENTS) - 1 - i])
-    return value
-
-
-@function
 def share_below(x: kl.Scalar) -> Any:
     """The probability that a normal number is below `x`; f32 or f64, or vectors of these."""
     if x.dtype is kl.f64:
@@ -90,8 +82,8 @@ def share_below(x: kl.Scalar) -> Any:
 def share_by(x: kl.Scalar, ERF: Any, TAIL: Any, END: Any) -> Any:
     """The same by these polynomials."""
     z = kl.minimum(kl.abs(x) * _ROOT_HALF, x * 0 + END)
-    near = 1 - z * polynomial(z * z, ERF)
-    far = kl.exp(-z * z) * polynomial((z - 3) / (z + 3), TAIL)
+    near = 1 - z * horner(z * z, ERF)
+    far = kl.exp(-z * z) * horner((z - 3) / (z + 3), TAIL)
     half = kl.where(z < 1, near, far) * 0.5
     return kl.where(x < 0, half, 1 - half)
 

@@ -3,8 +3,7 @@
 A workgroup holds the values of some samples in local memory, a row of `values` for each unit and a
 column for each sample, so that vectors run along samples on every device: across the registers of a
 processor, whose workgroups are of one work-item, and as wide loads on a GPU. ``NET``, ``LOSS``,
-``RULE`` and ``SHAPE`` are structs of `portable.nn.fused_parts`, `portable.nn.optimizers` and
-`portable.nn.fused_shapes`.
+``RULE`` and ``SHAPE`` are structs of `portable.nn.fused_parts` and `portable.nn.optimizers`.
 """
 
 from __future__ import annotations
@@ -23,8 +22,17 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.linalg.base.sums import add_up_neighbours, lane_sum
-from portable.nn.fused_parts import FusedLayer, FusedLoss, FusedNet, Pass, Perceptron, Samples
-from portable.nn.fused_shapes import Shape, forward_shape, training_shape
+from portable.nn.fused_parts import (
+    FusedLayer,
+    FusedLoss,
+    FusedNet,
+    Pass,
+    Perceptron,
+    Samples,
+    Shape,
+    forward_shape,
+    training_shape,
+)
 from portable.nn.history import Epoch
 from portable.nn.losses import Loss
 from portable.nn.optimizers import Rule, Step, Trained, rule_of

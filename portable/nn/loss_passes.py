@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from math import prod
 from typing import Any, Final
 
@@ -23,15 +23,11 @@ _AT_ONCE: Final = 2**28
 """Bytes that one layer's results may come to when samples are only looked at."""
 
 
-class LossPass(ABC):
-    """Enqueues the loss of a batch."""
-
-    @abstractmethod
-    def __call__(self, batch: Batch) -> Sums:
-        """Its sums; the batch's slopes are filled."""
+LossPass = Callable[[Batch], Sums]
+"""Enqueues the loss of a batch and fills its slopes; gives the sums of the loss."""
 
 
-class _Elementwise(LossPass):
+class _Elementwise:
     """A function of each output's error."""
 
     def __init__(self, device: Device, loss: Loss, kind: DType) -> None:
@@ -47,7 +43,7 @@ class _Elementwise(LossPass):
         return Sums(partial)
 
 
-class _CrossEntropy(LossPass):
+class _CrossEntropy:
     """A function of each row of outputs."""
 
     def __init__(self, device: Device, loss: CrossEntropyLoss, kind: DType) -> None:

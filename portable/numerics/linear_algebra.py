@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from portable import linalg
 from portable.errors import ShapeError
 from portable.interchange.libraries import runs_where_chosen
 from portable.numerics.namespaces import axes_of, floating, is_numpys, namespace_of
@@ -203,7 +204,7 @@ def lstsq(a: Any, b: Any, /, *, rcond: float | None = None) -> LeastSquares:
 
     Notes
     -----
-    By the singular value decomposition of the array's library. Reads the rank from the device.
+    By `portable.linalg.lstsq`; of NumPy's arrays by NumPy's. Reads the rank from the device.
     """
     xp = namespace_of(a, b)
     if a.ndim != 2 or b.ndim not in (1, 2) or b.shape[0] != a.shape[0]:
@@ -218,28 +219,7 @@ def lstsq(a: Any, b: Any, /, *, rcond: float | None = None) -> LeastSquares:
     if is_numpys(xp):
         x, residuals, rank, singular = xp.linalg.lstsq(a, b, rcond=rcond)
         return LeastSquares(x, residuals, int(rank), singular)
-    return _by_svd(xp, a, b, rcond)
-
-
-def _by_svd(xp: Any, a: Any, b: Any, rcond: float | None) -> LeastSquares:
-    m, n = a.shape
-    right = b if b.ndim == 2 else xp.expand_dims(b, axis=1)
-    u, s, vh = xp.linalg.svd(a, full_matrices=False)
-    if rcond is None:
-        rcond = float(xp.finfo(s.dtype).eps) * max(m, n)
-    counts = s > rcond * s[:1] if s.shape[0] else s > 0
-    rank = int(xp.sum(xp.astype(counts, xp.int64)))
-    ones = xp.ones_like(s)
-    inverse = xp.where(counts, ones / xp.where(counts, s, ones), xp.zeros_like(s))
-    weights = xp.expand_dims(xp.astype(inverse, a.dtype, copy=False), axis=1)
-    x = xp.matmul(_adjoint(xp, vh), weights * xp.matmul(_adjoint(xp, u), right))
-    residuals = xp.zeros_like(s[:0])
-    if m > n and rank == n:
-        left = xp.abs(right - xp.matmul(a, x))
-        residuals = xp.sum(left * left, axis=0)
-    return LeastSquares(x if b.ndim == 2 else x[:, 0], residuals, rank, s)
-
-
-def _adjoint(xp: Any, a: Any) -> Any:
-    turned = xp.matrix_transpose(a)
-    return xp.conj(turned) if xp.isdtype(a.dtype, "complex floating") else turned
+    (m, n), least = a.shape, float(xp.finfo(a.dtype).eps) * max(1, *a.shape)
+    x, residuals, rank, singular = linalg.lstsq(a, b, rcond=least if rcond is None else rcond)
+    residuals = xp.reshape(residuals, (-1,))[: None if m > n == int(rank) else 0]
+    return LeastSquares(x, residuals, int(rank), singular)

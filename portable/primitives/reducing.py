@@ -470,12 +470,12 @@ def segmented_reduce(
     out = device.empty((count,), kind)
     if not count:
         return out
-    how = {"OP": totals.op, "KIND": kind.register, "NEUTRAL": totals.neutral.item()}
+    merge = Merge(totals.op, kind.register, totals.neutral.item())
     if device.capabilities.single_work_items:
         items = min(max(device.capabilities.compute_units, 1) * 8, count)
-        segments_by_item[items, 1](x, offsets, out, -(-count // items), **how)
+        segments_by_item[items, 1](x, offsets, out, -(-count // items), MERGE=merge)
     elif int(x.shape[0]) < _LONG * count:
-        segments_by_item[count, _WORKGROUP](x, offsets, out, 1, **how)
+        segments_by_item[count, _WORKGROUP](x, offsets, out, 1, MERGE=merge)
     else:
-        segments_by_workgroup[groups(count), _WORKGROUP](x, offsets, out, **how)
+        segments_by_workgroup[groups(count), _WORKGROUP](x, offsets, out, MERGE=merge)
     return out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from portable.lang.ir import expressions as e
@@ -13,18 +15,8 @@ from portable.sim.memory import Access, advanced, locate, read, write
 from portable.sim.values import Value
 from portable.sim.workgroup import Builder, Evaluate, Plain, Step, Workgroup, step
 
-
-def _is_fixed(statement: s.Load | s.Store, lanes: int) -> bool:
-    """Whether all workgroups access the same places of their own arrays, all of which exist."""
-    array, index = statement.array, statement.index
-    if array.space == "global" or statement.runs_on:
-        return False
-    if not all(isinstance(x, e.Const) for x in index):
-        return False
-    last = [int(x.value) for x in index if isinstance(x, e.Const)]
-    if last and array.lanes == 1:
-        last[statement.axis % array.ndim] += lanes - 1
-    return all(0 <= i < extent for i, extent in zip(last, array.shape, strict=True))
+_KEPT: Final = 256
+"""Of a statement, so many places of a workgroup's own array are kept."""
 
 
 class _Place:
@@ -39,21 +31,29 @@ class _Place:
         self._component = statement.component or 0
         self._runs_on = statement.runs_on
         self._array = statement.array
-        self._fixed = _is_fixed(statement, lanes)
-        self._where: tuple[tuple[Value, ...], Value, Value] | None = None
+        self._keeps = statement.array.space != "global" and not statement.runs_on
+        self._fixed = all(isinstance(x, e.Const) for x in statement.index)
+        self._known: dict[tuple[bytes, ...], tuple[tuple[Value, ...], Value, Value]] = {}
 
     def access(self, w: Workgroup) -> Access:
-        """The components that the active work-items mean."""
-        if not self._fixed or not w.active.full:
-            return self._found(w)
-        buffer = w.buffers[self._array]
-        if self._where is None:
-            access = self._found(w)
-            self._where = access.index, access.items, access.offsets
-        return Access(self._site, buffer, *self._where, None)
+        """The components that the active work-items mean.
 
-    def _found(self, w: Workgroup) -> Access:
+        All workgroups lay their own arrays out alike, and loops come to the same places again,
+        which are found once.
+        """
         index = tuple([i(w) for i in self._index])
+        if not self._keeps or not w.active.full:
+            return self._found(w, index)
+        key = () if self._fixed else tuple([i.tobytes() for i in index])
+        where = self._known.get(key)
+        if where is not None:
+            return Access(self._site, w.buffers[self._array], *where, None)
+        access = self._found(w, index)
+        if access.kept is None and len(self._known) < _KEPT:
+            self._known[key] = access.index, access.items, access.offsets
+        return access
+
+    def _found(self, w: Workgroup, index: tuple[Value, ...]) -> Access:
         items, component = w.active.ids, self._component
         if not w.active.full:
             index = tuple([i[items] for i in index])

@@ -120,6 +120,12 @@ _CHAINS: Final[dict[str, np.ufunc]] = {
 }
 
 _KINDS: Final[dict[str, AccessKind]] = {"load": "atomic read", "store": "atomic write"}
+_WITHIN: Final[dict[AccessKind, AccessKind]] = {
+    "atomic read": "workgroup atomic read",
+    "atomic write": "workgroup atomic write",
+    "atomic update": "workgroup atomic update",
+}
+"""What they are of workgroup scope, where other workgroups can see it."""
 
 
 @step.register
@@ -128,9 +134,11 @@ def _(statement: s.Atomic, b: Builder) -> Step:
     index = b.expressions(statement.index, site)
     value = None if statement.value is None else b.expression(statement.value, site)
     expected = None if statement.expected is None else b.expression(statement.expected, site)
-    kind = _KINDS.get(statement.op, "atomic update")
-    pause = Pause(site, False)
     everywhere = statement.array.space == "global"
+    kind = _KINDS.get(statement.op, "atomic update")
+    if everywhere and statement.scope == "workgroup":
+        kind = _WITHIN[kind]
+    pause = Pause(site, False)
 
     def run(w: Workgroup) -> Running:
         if everywhere and w.launch.group_count > 1:

@@ -6,7 +6,7 @@ import threading
 import weakref
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,11 +70,15 @@ class Flights:
 
 # What the simulator knows about memory beside its contents: written or not, by whom, in flight.
 
-AccessKind = Literal["read", "write", "atomic read", "atomic write", "atomic update"]
-"""An atomic update both reads and writes; an atomic write only writes."""
+AccessKind = Literal[
+    "read", "write", "atomic read", "atomic write", "atomic update",
+    "workgroup atomic read", "workgroup atomic write", "workgroup atomic update",
+]  # fmt: skip
+"""An atomic update both reads and writes; an atomic write only writes. Those of a workgroup are
+atomic beside accesses of the same workgroup only."""
 
-_WRITES = {"write", "atomic write", "atomic update"}
-_READS = {"read", "atomic read", "atomic update"}
+_WRITES = {kind for kind in get_args(AccessKind) if kind.endswith(("write", "update"))}
+_READS = {kind for kind in get_args(AccessKind) if kind.endswith(("read", "update"))}
 
 
 class Shadow:
@@ -92,12 +96,13 @@ class Shadow:
         By granule, what an acquire of the atomic there learns.
     """
 
-    __slots__ = ("flights", "published", "races", "written")
+    __slots__ = ("_reads", "flights", "published", "races", "written")
 
     def __init__(
         self, written: Value | None, races: RaceCells | None, flights: Flights | None
     ) -> None:
         self.written = written
+        self._reads = 0
         self.races = races
         self.flights = flights
         self.published: dict[int, Published] = {}
@@ -117,13 +122,20 @@ class Shadow:
         if self.flights is not None and self.flights.count:
             self._check_flights(w, access, kind)
         if self.written is not None and kind in _READS:
-            known = self.written[access.granules]
-            if np.count_nonzero(known) < known.size:  # far cheaper than `all`
-                raise report.uninitialised(w, access, np.flatnonzero(~known))
+            self._check_written(w, access, self.written)
         if self.races is not None:
             collision = self.races.collision(w, access, _race_kind(kind))
             if collision is not None:
                 raise report.race(w, access, kind, collision)
+
+    def _check_written(self, w: Group, access: Touch, written: Value) -> None:
+        """Of memory that is all written nothing is asked any more; ever more rarely it is seen."""
+        known = written[access.granules]
+        if np.count_nonzero(known) < known.size:  # far cheaper than `all`
+            raise report.uninitialised(w, access, np.flatnonzero(~known))
+        self._reads += 1
+        if self._reads & (self._reads - 1) == 0 and np.count_nonzero(written) == written.size:
+            self.written = None
 
     def _check_flights(self, w: Group, access: Touch, kind: AccessKind) -> None:
         assert self.flights is not None
@@ -142,7 +154,7 @@ class Shadow:
 
 
 def _race_kind(kind: AccessKind) -> str:
-    return "atomic write" if kind == "atomic update" else kind
+    return kind.replace("update", "write")
 
 
 # New arrays whose memory counts as never written, until a kernel or the host writes it.

@@ -1,8 +1,9 @@
 """Finding unordered accesses: per piece of memory, the accesses that later ones must follow.
 
 Two accesses of one piece of memory by different threads race unless one happens before the other,
-when one of them is a plain write, or one is plain and the other an atomic that writes. The order
-in which the simulator happened to run them does not matter; only `clocks` does.
+when one of them is a plain write, or one is plain and the other an atomic that writes, or both are
+atomics of two workgroups, one of which writes and one of which is of workgroup scope. The order in
+which the simulator happened to run them does not matter; only `clocks` does.
 
 Memory is cut into granules, the largest pieces that no access splits. Of plain writes the last is
 enough: all earlier ones happen before it, or were reported. Of reads and atomics, several may be
@@ -93,12 +94,17 @@ class _Records:
     # -- asking -------------------------------------------------------------------------------
 
     def collision(
-        self, w: Group, granules: Value, threads: Value, together: bool
+        self, w: Group, granules: Value, threads: Value, together: bool, foreign: bool
     ) -> Collision | None:
-        """The first of these accesses that some earlier access here does not happen before."""
+        """The first of these accesses that some earlier one here does not happen before.
+
+        Only those of other workgroups count where `foreign`.
+        """
         if self._all_before(w):
             return None
         before = self._before(w, granules, threads, together)
+        if foreign:
+            before |= self.thread[granules] // self.stride == w.number
         if np.count_nonzero(before) < before.size:
             late = np.flatnonzero(~before)
             i = self._first_unknown(w, granules, threads, late)
@@ -106,7 +112,7 @@ class _Records:
                 granule = int(granules[i])
                 other = self._other(granule, int(threads[i]))
                 return Collision(i, self.kind, other, int(self.site[granule]))
-        return self._spilled_collision(w, granules, threads)
+        return self._spilled_collision(w, granules, threads, foreign)
 
     def _all_before(self, w: Group) -> bool:
         """Whether the common floors order all there is, by the latest of each workgroup."""
@@ -199,14 +205,17 @@ class _Records:
         late = times[here] > known[others - workgroup * self.stride]
         return not (late & (others != thread)).any()
 
-    def _spilled_collision(self, w: Group, granules: Value, threads: Value) -> Collision | None:
+    def _spilled_collision(
+        self, w: Group, granules: Value, threads: Value, foreign: bool
+    ) -> Collision | None:
         if not self.spilled:
             return None
         for i, granule in enumerate(granules.tolist()):
             thread = int(threads[i])
             for earlier, (time, site) in self.spilled.get(granule, {}).items():
-                floor = w.clock.common.floors[earlier // self.stride]
-                if earlier == thread or time <= floor:
+                workgroup = earlier // self.stride
+                own = earlier == thread or (foreign and workgroup == w.number)
+                if own or time <= w.clock.common.floors[workgroup]:
                     continue
                 if w.clock.plain or not w.clock.knows(thread % self.stride, earlier, time):
                     return Collision(i, self.kind, earlier, site)
@@ -295,7 +304,8 @@ class RaceCells:
         for other in _CONFLICTS[kind]:
             records = self._kinds.get(other)
             if records is not None:
-                hit = records.collision(w, granules, threads, access.together)
+                foreign = "atomic" in kind and "atomic" in other
+                hit = records.collision(w, granules, threads, access.together, foreign)
                 if hit is not None:
                     return hit
         return None
@@ -327,9 +337,18 @@ class RaceCells:
 
 
 _CONFLICTS = {
-    "read": ("write", "atomic write"),
-    "write": ("write", "read", "atomic read", "atomic write"),
-    "atomic read": ("write",),
-    "atomic write": ("write", "read"),
-}
-"""For each kind of access the kinds of earlier ones that it must be ordered after."""
+    "read": ("write", "atomic write", "workgroup atomic write"),
+    "write": (
+        "write", "read", "atomic read", "atomic write", "workgroup atomic read",
+        "workgroup atomic write",
+    ),
+    "atomic read": ("write", "workgroup atomic write"),
+    "atomic write": ("write", "read", "workgroup atomic read", "workgroup atomic write"),
+    "workgroup atomic read": ("write", "atomic write", "workgroup atomic write"),
+    "workgroup atomic write": (
+        "write", "read", "atomic read", "atomic write", "workgroup atomic read",
+        "workgroup atomic write",
+    ),
+}  # fmt: skip
+"""For each kind of access the kinds of earlier ones that it must be ordered after; atomics after
+atomics only where they are of other workgroups."""

@@ -130,11 +130,12 @@ def race(w: Group, access: Touch, kind: str, collision: Collision) -> errors.Rac
     mine = w.work_item(access.item(collision.position))
     inside = mine.group_id == other.work_item.group_id
     by_itself = other.location.line == access.site.location.line
+    between = _SCOPE if "atomic" in kind and "atomic" in collision.kind else _BETWEEN
     return errors.RaceError(
         f"race on {_element(access, collision.position)} ({access.array.space}): {kind}",
         index=access.element(collision.position),
         other=other,
-        hint=_BETWEEN if not inside else _ITSELF if by_itself else _INSIDE,
+        hint=between if not inside else _ITSELF if by_itself else _INSIDE,
         **_about(w, access.site, [access.item(collision.position)]),
     )
 
@@ -147,6 +148,11 @@ _INSIDE = "nothing orders the two: put a barrier between them, or make both atom
 _BETWEEN = (
     "nothing orders the two workgroups: only a release in one that an acquire in the other "
     "sees, or the end of the kernel, does"
+)
+
+_SCOPE = (
+    "an atomic operation of workgroup scope is one beside others of its workgroup only: leave out "
+    'scope="workgroup", or have the workgroups use elements of their own'
 )
 
 

@@ -215,7 +215,7 @@ class Workgroup(CopyGroup):
 # Evaluating pure value trees: each node becomes a function of the workgroup.
 
 _FEW: Final = 8
-"""Of an array's extents and strides, so many different ones are kept ready."""
+"""Of an array's extents, so many different ones are kept ready."""
 
 Evaluate = Callable[[Workgroup], Value]
 """Gives a value for every work-item, active or not; inactive ones get something harmless."""
@@ -244,9 +244,6 @@ def evaluator(x: e.Expression, size: int, site: Site) -> Evaluate:
         case e.Extent(array, dim, of):
             extents = lru_cache(_FEW)(lambda n: np.full(size, n, of.numpy))
             return lambda w: extents(w.buffers[array].extents[dim])
-        case e.Stride(array, dim, of):
-            strides = lru_cache(_FEW)(lambda n: np.full(size, n, of.numpy))
-            return lambda w: strides(w.buffers[array].strides[dim])
         case e.WorkItem():
             return lambda w: w.word(x)
         case e.Unary(op, operand):

@@ -114,7 +114,17 @@ class CSR:
             Of two dimensions.
         device : Device or str, optional
             Where to; by default the device in use.
+
+        Raises
+        ------
+        TypeError
+            For what is no sparse matrix.
         """
+        if not hasattr(matrix, "tocsr"):
+            raise TypeError(
+                f"CSR.from_scipy takes SciPy's sparse matrices, not {type(matrix).__name__}; "
+                "CSR.from_dense takes arrays"
+            )
         rows = matrix.tocsr()
         target = registry.device(device).for_arrays()
         parts = (rows.data, rows.indices, rows.indptr)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Final, Self
+from typing import Any, Final
 
 from portable import registry
 from portable.backend import Device
@@ -119,7 +119,7 @@ Evaluate = Callable[[Parameters, float], Trial]
 """Verifies and times one choice, given the best time so far."""
 
 
-class Isolated:
+class Isolated(isolation.Isolated[Trial]):
     """An evaluator in a process of its own; a new one takes the place of one that is lost.
 
     A context manager, which starts the process and ends it.
@@ -133,18 +133,12 @@ class Isolated:
     """
 
     def __init__(self, make: Callable[[], Evaluate], *, patience: float = 60.0) -> None:
-        self._evaluate = isolation.Isolated(make, patience=patience, what="what is to be tuned")
+        super().__init__(make, patience=patience, what="what is to be tuned")
 
-    def __enter__(self) -> Self:
-        self._evaluate.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._evaluate.stop()
-
-    def __call__(self, choice: Parameters, best: float) -> Trial:
-        """The choice's time, or why there is none."""
+    def __call__(self, *asked: Any) -> Trial:
+        """The time of a choice, given with the best one so far, or why there is none."""
+        choice, best = asked
         try:
-            return self._evaluate(dict(choice), best)
+            return super().__call__(dict(choice), best)
         except isolation.LostError as error:
             return Trial(choice, failure=str(error))

@@ -29,16 +29,6 @@ from portable.system.files import locked, write_whole
 from portable.system.notices import warn_once
 from portable.tune.space import Parameters, Space
 
-__all__ = [
-    "device_keys",
-    "lookup",
-    "lookup_entries",
-    "recent_state",
-    "record",
-    "state",
-    "user_table",
-]
-
 _VARIABLE: Final = "PORTABLE_TUNING"
 _SECONDS_BETWEEN_LOOKS: Final = 1.0
 

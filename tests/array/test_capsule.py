@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portable.array.base.capsule import capsule
+from portable.array.base.conversion import capsule
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 

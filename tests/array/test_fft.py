@@ -15,7 +15,7 @@ import portable
 import portable.array as xp
 from portable.array import fft
 from portable.array.fourier import one_axis, passes
-from portable.array.fourier.access import MERGED, PAIRED
+from portable.array.fourier.access import Form
 from portable.array.fourier.passes import launch_in_vectors
 from portable.array.fourier.plan import PassOptions
 from portable.backend import Device
@@ -251,8 +251,10 @@ def test_mistakes(simulated: Device) -> None:
 
 
 def test_ends_of_passes() -> None:
-    options = PassOptions(True, MERGED, 8, "turns", PAIRED, "table", True, True, "factors", 0.5)
-    assert options.first() == PassOptions(True, MERGED, 8, "turns", PAIRED, "table")
+    options = PassOptions(
+        True, Form.MERGED, 8, "turns", Form.PAIRED, "table", True, True, "factors", 0.5
+    )
+    assert options.first() == PassOptions(True, Form.MERGED, 8, "turns", Form.PAIRED, "table")
     assert options.last() == PassOptions(
-        False, None, 0, None, PAIRED, None, True, True, "factors", 0.5
+        False, None, 0, None, Form.PAIRED, None, True, True, "factors", 0.5
     )

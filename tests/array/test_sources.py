@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portable import lang as kl
-from portable.array.fourier.access import MIRRORED, PAIRED, SPLIT, Source, Target
+from portable.array.fourier.access import Form, Source, Target
 from portable.array.fourier.kernels import Shape, transform_by_workgroup
 from portable.array.fourier.one_axis import Turns, join_row_pairs, recombine_rows, split_row_pairs
 from portable.array.functions.vector_product_kernels import rows_by_vector
@@ -207,8 +207,8 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
                 Source,
                 NUMBERS_READ,
                 array=MATRIX,
-                form=StaticSpec(PAIRED),
-                real=StaticSpec(SPLIT),
+                form=StaticSpec(Form.PAIRED),
+                real=StaticSpec(Form.SPLIT),
                 turns=TABLE,
             ),
             NUMBERS_WRITTEN,
@@ -228,7 +228,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         join_row_pairs,
         (256, 1, 1),
         (
-            struct_of(Source, NUMBERS_READ, real=StaticSpec(MIRRORED), length=COUNT),
+            struct_of(Source, NUMBERS_READ, real=StaticSpec(Form.MIRRORED), length=COUNT),
             NUMBERS_WRITTEN,
             COUNT,
         ),

@@ -18,7 +18,7 @@ from portable import dtypes, kernel, registry
 from portable import lang as kl
 from portable.errors import CompileError, LaunchError, OutOfMemoryError, ShapeError
 from portable_backends.cpu import CPUBackend
-from portable_backends.cpu.opencl_device import CPUDevice
+from portable_backends.cpu.numpy_device import CPUDevice
 
 cl = pytest.importorskip("pyopencl")
 opencl_runtime = pytest.importorskip("portable_backends.opencl.runtime")

@@ -58,6 +58,10 @@ CASES: dict[str, tuple[Case, str, str, Any, str]] = {
         Case((1, 96, 4, 4), (96, 24, 3, 3), stride=(2, 2), padding=(1, 1), groups=4), "direct",
         "NCHW", np.float32, "mma.tf32.m16n8k8",
     ),
+    "groups that begin unaligned, of odd extents": (
+        Case((1, 180, 5, 5), (140, 45, 1, 2), stride=(2, 2), groups=4), "direct", "NHWC",
+        np.float16, "tensor.load.5",
+    ),
     "rows of patches": (
         Case((2, 3, 9, 11), (16, 3, 7, 7), stride=(2, 2), padding=(3, 3)), "direct", "NHWC",
         np.float16, "tensor.load.4",
@@ -149,6 +153,7 @@ def test_tf32_rounds_factors_where_it_is_asked_for(ran: set[str]) -> None:
         "patches",
         "windows side by side",
         "several groups in a tile",
+        "groups that begin unaligned, of odd extents",
     ],
 )
 def test_gradients_by_filters_on_an_h200(name: str, ran: set[str]) -> None:

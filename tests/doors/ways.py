@@ -200,8 +200,12 @@ WAYS: Final[tuple[Way, ...]] = (
     # images
     _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 3, 3)), _crowd),
     _way(
-        "windows written out", doors.CONVOLUTION, "take_windows", ((1, 1, 9, 8), (2, 1, 3, 3)),
+        "windows written out", doors.CONVOLUTION, "take_windows", ((1, 3, 9, 8), (33, 3, 5, 5)),
         _crowd,
+    ),
+    _way(
+        "a first layer", doors.CONVOLUTION, "arrange_filters convolve_groups",
+        ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd,
     ),
     _way(
         "by lanes of pixels", doors.CONVOLUTION, "pack_lane_filters convolve_rows",
@@ -260,6 +264,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
+    "iterate_bidiagonal sort_vectors": "tests/linalg/test_bidiagonal.py",
     "add_band_rows bidiagonalize_in_panels choose_factor count_values "
     "factor_shifted_bands apply_hops put_ones spread_hops square_bidiagonal store_shifted "
     "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
@@ -270,7 +275,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "narrow_product part_rows part_squares add_parts solve_strips solve_segments "
     "diagonal_products": "tests/linalg/test_lu.py",
     "factor_columns reflect_slices start_factor small_diagonals sum_squares "
-    "deviations": "tests/linalg/test_qr.py",
+    "add_grams deviations gram_rows multiply_rows": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",

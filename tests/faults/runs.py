@@ -23,7 +23,7 @@ from portable.linalg.base.magnitude import largest_magnitude
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.dense.reduction import reduced
 from portable.linalg.dense.shapes import DenseShape
-from portable.linalg.factorisations import holding
+from portable.linalg.factorisations import holding, qr
 from portable.linalg.products.kernels import gemm_naive, gemm_tiles, keep
 from portable.linalg.products.launches import Sharing, first_launch
 from portable.linalg.singular_values.direct import Direct
@@ -272,6 +272,15 @@ def reflectors_in_registers() -> None:
     q, r = pt.linalg.qr(a)
     close(q @ r, a)
     close(q.T @ q, np.eye(20))
+
+
+@run
+def tall_matrices_by_rows() -> None:
+    a = random(130, 10)
+    with mock.patch.multiple(qr, _LEAST=1, _EACH=2), pt.use("simulator:h200"):
+        q, r = pt.linalg.qr(a)
+    close(q @ r, a)
+    close(q.T @ q, np.eye(10))
 
 
 @run

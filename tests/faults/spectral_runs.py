@@ -114,6 +114,15 @@ def bidiagonal_by_several() -> None:
     bidiagonal(3)
 
 
+@run
+def bidiagonal_vectors_by_rotations() -> None:
+    d, e = random(7), random(6)
+    e[2] = 0
+    u, s, vh = pt.linalg.bidiagonal_svd(d, e)
+    close((u * s) @ vh, np.diag(d) + np.diag(e, 1))
+    close(u.T @ u, np.eye(7))
+
+
 def check_tridiagonal(d: Any, e: Any) -> None:
     blocks, _ = tridiagonal_vectors(device(), d[None], e[None], most=3)
     n = len(d)

@@ -236,9 +236,9 @@ def test_views_that_are_written_are_refused(device: Device) -> None:
         pytest.skip("arrays of another library")
     x = device.from_numpy(numbers(4, 3))
     with pt.Tape():
-        y = x[1:] * 2
+        y = x.T * 2
         with pytest.raises(LaunchError, match="view"):
-            x[0] = y[0]
+            x[0] = y[:, 0]
 
 
 MORE: dict[str, Callable[[Any, Any], Any]] = {

@@ -13,8 +13,11 @@ from portable import lang as kl
 from portable.backend.faults import INTEL_CPU
 from portable.errors import KernelError, PortableError
 from portable.lang.emit import generate
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements
 from tests.gradients import test_loops as loops
 from tests.gradients import test_straight_line as straight
+from tests.gradients.further_field import product_by_tiles
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 from tests.support.differences import assert_gradients
 
@@ -96,6 +99,16 @@ def shuffles_in_a_branch(x, out):
     if kl.sub_group_id() == 0:
         total = kl.sub_group_reduce_add(total * total)
     out[i] = total
+
+
+def test_adjoints_of_tiles_are_in_registers_where_nobody_else_sees_them() -> None:
+    a = np.zeros((8, 8))
+    case = ((8, 8), (4, 4)), (a, a.copy(), a.copy()), {"T": 4}
+    ir = _adjoint(product_by_tiles, *case, CUDA)[0]
+    assert [x.name.rstrip("0123456789_") for x in ir.arrays] == ["local", "local", "d_total_of"]
+    assert sum(isinstance(x, s.Barrier) for x in all_statements(ir.body)) == 5
+    ir = _adjoint(loops.tiles, *case, CUDA)[0]
+    assert [x.name for x in ir.arrays] == ["ta", "tb", "d_ta", "d_acc_of"]
 
 
 def test_shuffles_of_some_sub_groups_are_refused_there() -> None:

@@ -13,7 +13,7 @@ import portable as pt
 from portable import lang as kl
 from portable import primitives
 from portable.backend import Device
-from portable.errors import DataError, KernelError, LaunchError, UnsupportedError
+from portable.errors import DataError, KernelError, UnsupportedError
 
 pytestmark = pytest.mark.needs_float64
 N = 11
@@ -185,14 +185,6 @@ def test_sources_that_the_loss_does_not_depend_on() -> None:
         tape.gradient(loss, (x, y))
     with pytest.raises(DataError, match="is no array that something"):
         tape.gradient(x, x)
-
-
-def test_views_that_overlap() -> None:
-    x = numbers(N)
-    with pt.Tape():
-        primitives.reduce(x)
-        with pytest.raises(LaunchError, match="shares memory"):
-            primitives.reduce(x[1:])
 
 
 def test_arrays_that_something_else_wrote() -> None:

@@ -236,7 +236,7 @@ def test_packs_are_free_of_races_in_any_order(name: str, schedule: str) -> None:
     device = portable.device("simulator")
     plan = Plan(stages(name, device), True, dtype_of("float32"))
     wide = "panels" in name or "products" in name
-    ab = band_for(plan, "float32") if wide else random_band(17, 5, "float32")
+    ab = band_for(plan, "float32") if wide else random_band(14, 5, "float32")
     with checks(schedule=schedule, resident=3):
         check(ab, *planned(device, ab, plan))
 

@@ -11,8 +11,9 @@ import pytest
 import portable
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
-from portable.linalg import bidiagonal_svdvals
+from portable.linalg import bidiagonal_svd, bidiagonal_svdvals
 from portable.linalg.singular_values.bidiagonal import search_for
+from tests.linalg.spectral_matrices import check_svd
 from tests.support.lapack import bdsqr
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
@@ -161,3 +162,67 @@ def test_refuses_other_shapes_and_dtypes() -> None:
         bidiagonal_svdvals(d, np.ones(3))
     with pytest.raises(DTypeError, match="int64"):
         bidiagonal_svdvals(np.ones(4, np.int64), np.ones(3, np.int64))
+
+
+def exact_vectors(d: np.ndarray, e: np.ndarray) -> tuple[np.ndarray, ...]:
+    with mpmath.workdps(60):
+        matrix = mpmath.diag([mpmath.mpf(float(x)) for x in d])
+        for i, x in enumerate(e):
+            matrix[i, i + 1] = mpmath.mpf(float(x))
+        u, s, vh = mpmath.svd_r(matrix)
+    return tuple(np.array(x.tolist(), dtype=np.float64) for x in (u, s.T, vh))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("turned", [False, True])
+def test_small_values_have_accurate_vectors(device: Device, dtype: str, turned: bool) -> None:
+    """Each element of each vector is right, of values far below the largest one's roundoff."""
+    d, e = graded(7, dtype, 14)
+    if turned:
+        d, e = d[::-1].copy(), e[::-1].copy()
+    with portable.use(device.name):
+        found = bidiagonal_svd(device.from_numpy(d), device.from_numpy(e))
+    u, s, vh = (device.to_numpy(x).astype(np.float64) for x in found)
+    left, values, right = exact_vectors(d, e)
+    np.testing.assert_allclose(s, values[0], rtol=TOLERANCE[dtype], atol=0)
+    signs = np.sign(np.sum(vh * right, axis=1))
+    np.testing.assert_allclose(vh * signs[:, None], right, atol=TOLERANCE[dtype])
+    np.testing.assert_allclose(u * signs, left, atol=TOLERANCE[dtype])
+
+
+def some_bidiagonal(name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n)
+    d, e = rng.standard_normal(n), rng.standard_normal(n - 1)
+    match name:
+        case "zeros":
+            d[[0, n // 2, -1]], e[n // 3 : n // 3 + 1] = 0, 0
+        case "wild":
+            d, e = 10 ** rng.uniform(-12, 0, n), 10 ** rng.uniform(-12, 0, n - 1)
+        case "equal":
+            d, e = np.ones(n), np.ones(n - 1)
+        case "nothing":
+            d, e = d * 0, e * 0
+    return d.astype(np.float32), e.astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["random", "zeros", "wild", "equal", "nothing"])
+@pytest.mark.parametrize("n", [1, 2, 7, 67])
+def test_vectors_of_bidiagonal_matrices(device: Device, n: int, name: str) -> None:
+    if n == 67 and (device.interprets or name != "random"):
+        n = 5
+    d, e = some_bidiagonal(name, n)
+    with portable.use(device.name):
+        u, s, vh = bidiagonal_svd(device.from_numpy(d), device.from_numpy(e))
+        values = bidiagonal_svdvals(device.from_numpy(d), device.from_numpy(e))
+    s, values = device.to_numpy(s), device.to_numpy(values)
+    check_svd(np.diag(d) + np.diag(e, 1), device.to_numpy(u), s, device.to_numpy(vh))
+    np.testing.assert_allclose(s, values, rtol=1e-5, atol=1e-30)
+
+
+def test_vectors_of_no_bidiagonal_matrix() -> None:
+    d = np.ones(3, np.float32)
+    assert [x.shape for x in bidiagonal_svd(d[:0], d[:0])] == [(0, 0), (0,), (0, 0)]
+    with pytest.raises(ShapeError, match="bidiagonal_svd takes the diagonal"):
+        bidiagonal_svd(d, d)
+    with pytest.raises(ValueError, match="NaN"):
+        bidiagonal_svd(d * np.nan, d[:2])

@@ -11,6 +11,13 @@ from portable.linalg.factorisations.definite_kernels import cholesky_rows
 from portable.linalg.factorisations.layout import layout_of
 from portable.linalg.factorisations.reflector_slice_kernels import reflect_slices
 from portable.linalg.factorisations.slice_kernels import Holding, eliminate_slices, exchange
+from portable.linalg.factorisations.tall_kernels import (
+    EDGE,
+    add_grams,
+    deviations,
+    gram_rows,
+    multiply_rows,
+)
 from portable.linalg.factorisations.triangle_kernels import Triangle, solve_segments
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
@@ -31,7 +38,7 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
     layout = layout_of(kind, can)
     a, whole = np.empty((2, 99, 99), kind.numpy), np.empty((2, 99), np.int32)
     counts, factors = np.empty(99, np.int32), np.empty((2, 2, 64, 64), kind.numpy)
-    holding = Holding(128 // 8 // kind.itemsize, 8, 1024, alone=False)
+    holding = Holding(128 // 8 // kind.itemsize, 8, 4, 1024, alone=False)
     moves = np.empty((2, 2, 64, 2), np.int32)
     many, items, most = (512, 1, 1), (256, 1, 1), (1024, 1, 1)
     which = Triangle(backward=True, turned=True, conjugate=True, unit=False)
@@ -60,6 +67,23 @@ def test_kernels_compile_for_cuda(dtype: str) -> None:
         assert each.entry in compile_cuda(each)
 
 
+def tall_programs(can: Capabilities) -> list[Program]:
+    """Those of tall matrices of few columns, which are of single precision alone."""
+    items, a, grams = (256, 1, 1), np.empty((1, 99, 30), np.float32), np.empty((1, 2, EDGE, EDGE))
+    return [
+        program(gram_rows, can, items, a, grams),
+        program(multiply_rows, can, items, a, grams[0, :, :30, :30], a, 2),
+        program(add_grams, can, items, grams, grams[0, :, :30, :30]),
+        program(deviations, can, items, grams[0], np.empty(2)),
+    ]
+
+
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
+def test_kernels_of_tall_matrices_compile_for_cuda() -> None:
+    for each in tall_programs(CUDA):
+        assert each.entry in compile_cuda(each)
+
+
 @pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
 def test_kernels_compile_for_hip() -> None:
-    compile_hip_together(programs(HIP, "float32"))
+    compile_hip_together([*programs(HIP, "float32"), *tall_programs(HIP)])

@@ -197,16 +197,18 @@ def test_as_other_devices_do_it(profile: str) -> None:
     assert on(device, lstsq, nothing, nothing[..., :2])[0].shape == (0, 3, 2)
 
 
-@pytest.mark.parametrize(("shape", "dtype"), [((2, 140, 18), "float32"), ((200, 20), "complex64")])
+@pytest.mark.parametrize(
+    ("shape", "dtype", "resident"), [((2, 130, 14), "float32", 6), ((100, 14), "complex64", 3)]
+)
 def test_panels_of_several_workgroups(
-    shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, ...], dtype: str, resident: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a GPU shares them, with races and endless waits looked for."""
+    """As a GPU shares two panels among three workgroups, races and endless waits looked for."""
     monkeypatch.setattr(holding, "_ITEMS", 32)
     monkeypatch.setattr(holding, "_ALONE_BYTES", 0)
     device = portable.device("simulator:h200")
     a = random(shape, dtype)
-    with checks(resident=8):
+    with checks(resident=resident):
         check(a, *on(device, qr, a))
         lu, pivots = on(device, lu_factor, a)
     for index in np.ndindex(*shape[:-2]):
@@ -225,3 +227,21 @@ def test_tall_matrices(condition: float, dtype: str) -> None:
     check(a, q, r)
     with mock.patch.object(module, "is_tall", return_value=False):
         check(a, *on(portable.device("cpu"), qr, a))
+
+
+@pytest.mark.parametrize(
+    ("shape", "condition"), [((2, 130, 10), 1), ((140, 7), 1e5), ((140, 7), np.inf)], ids=str
+)
+def test_tall_matrices_by_rows(
+    shape: tuple[int, ...], condition: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In shares of tiles, as a GPU has them, with races looked for."""
+    monkeypatch.setattr(module, "_LEAST", 1)
+    monkeypatch.setattr(module, "_EACH", 2)
+    n = shape[-1]
+    sizes = np.logspace(0, -np.log10(min(condition, 1e5)), n)
+    sizes[-1] = 0 if condition == np.inf else sizes[-1]
+    right = np.linalg.qr(random((n, n), "float64"))[0]
+    a = ((np.linalg.qr(random(shape, "float64"))[0] * sizes) @ right).astype("float32")
+    device = portable.device("simulator:h200")
+    check(a, *on(device, qr, a))

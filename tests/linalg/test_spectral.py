@@ -18,6 +18,7 @@ from portable.linalg.dense.reduction import Sweep, begin_of_further
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.singular_values.direct_kernels import Block, DirectShape, change
 from portable.linalg.spectral.banded import eigen_by_band, svd_by_band
+from portable.linalg.spectral.divide import bidiagonal_vectors
 from tests.linalg.spectral_matrices import (
     HERMITIAN,
     RECTANGULAR,
@@ -157,6 +158,21 @@ def test_long_sums_keep_vectors_orthogonal(device: Device) -> None:
     check_svd(a, u, s, vh)
     for q in (u, vh.T):
         assert np.linalg.norm(q.T @ q - np.eye(300), 2) <= 60 * np.finfo(s.dtype).eps
+
+
+@pytest.mark.needs_processor
+def test_neighbours_that_are_merged_do_not_drift() -> None:
+    """Values a few roundoffs apart, beside one that is large: many in a row become one."""
+    n, eps = 250, np.float32(np.finfo(np.float32).eps)
+    d = np.full((1, n), n * eps / 5, np.float32)
+    e, d[0, 0] = d.copy(), 1
+    device = portable.device("cpu")
+    with portable.use(device.name):
+        blocks, _ = bidiagonal_vectors(device, device.from_numpy(d), device.from_numpy(e))
+    s, u, v = (device.to_numpy(x)[0].astype(np.float64) for x in blocks[:3:2] + blocks[1:2])
+    wanted = np.diag(d[0]) + np.diag(e[0, :-1], 1)
+    found = (u[:n, :n] * s[:n]) @ v[:n, :n].T
+    assert np.linalg.norm(found - wanted, 2) <= 30 * eps
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 4), (4, 7), (1, 5), (5, 1)], ids=str)

@@ -138,7 +138,7 @@ def test_gradients_in_lower_precision(
 def test_batches_larger_than_what_a_workgroup_holds_and_targets_in_a_vector(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portable.nn.fused_shapes._MOST_ROWS", 16)
+    monkeypatch.setattr("portable.nn.fused_parts._MOST_ROWS", 16)
     model = MLP((3, 7, 1), device=device)
     x, y = samples(39, (3, 7, 1), "float32")
     assert isinstance(trainer_for(model, Step(mse, SGD(), 39)), FusedTrainer)

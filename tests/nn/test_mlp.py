@@ -14,7 +14,7 @@ import portable
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError
 from portable.nn import MLP, ModelFileError
-from portable.nn.fused_shapes import forward_shape
+from portable.nn.fused_parts import forward_shape
 from tests.nn import numpy_network
 
 Array = np.ndarray[Any, Any]

@@ -18,8 +18,7 @@ from portable.lang.kernel import Kernel
 from portable.nn import MLP, Adam, layered_kernels, loss_kernels, mse
 from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused import forward_rows, train_epochs
-from portable.nn.fused_parts import FusedLoss, FusedNet, Samples
-from portable.nn.fused_shapes import forward_shape, training_shape
+from portable.nn.fused_parts import FusedLoss, FusedNet, Samples, forward_shape, training_shape
 from portable.nn.layout import layout_of
 from portable.nn.loss_kernels import Batch, Sums
 from portable.nn.optimizers import Trained, rule_of

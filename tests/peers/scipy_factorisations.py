@@ -20,6 +20,7 @@ import portable
 from portable import linalg as ours
 
 _KINDS: Final = "fdFD"
+_LARGEST: Final = 10_000
 _counts: Final = Counter[str]()
 
 
@@ -113,9 +114,56 @@ def _lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: Any = False, overwrite
     return x, left, int(portable.to_numpy(rank)), values
 
 
+def _svd(a: Any, full_matrices: Any = True, compute_uv: Any = True, overwrite_a: Any = False,
+         check_finite: bool = True, lapack_driver: Any = "gesdd") -> Any:  # fmt: skip
+    _no(not isinstance(lapack_driver, str) or lapack_driver not in ("gesdd", "gesvd"))
+    _no(max(np.shape(a), default=0) > _LARGEST)  # LAPACK's limits are tested with more
+    (matrix,) = _arrays(check_finite, a)
+    if not compute_uv:
+        return ours.svdvals(matrix)
+    return tuple(ours.svd(matrix, full_matrices=bool(full_matrices)))
+
+
+def _svdvals(a: Any, overwrite_a: Any = False, check_finite: bool = True) -> Any:
+    return ours.svdvals(*_arrays(check_finite, a))
+
+
+def _eigh(a: Any, b: Any = None, *, lower: Any = True, eigvals_only: Any = False,
+          overwrite_a: Any = False, overwrite_b: Any = False, type: int = 1,
+          check_finite: bool = True, subset_by_index: Any = None, subset_by_value: Any = None,
+          driver: Any = None) -> Any:  # fmt: skip
+    _no(b is not None, type != 1, subset_by_value is not None, subset_by_index is not None)
+    _no(driver not in (None, "ev", "evd", "evr", "evx"))
+    matrices = np.asarray(a)
+    if not lower:
+        matrices = np.conj(np.swapaxes(matrices, -1, -2))
+    (matrix,) = _arrays(check_finite, matrices)
+    return ours.eigvalsh(matrix) if eigvals_only else tuple(ours.eigh(matrix))
+
+
+def _eigvalsh(a: Any, b: Any = None, *, lower: Any = True, **options: Any) -> Any:
+    return _eigh(a, b, lower=lower, eigvals_only=True, **options)
+
+
+def _polar(a: Any, side: Any = "right") -> Any:
+    return tuple(ours.polar(*_arrays(True, a), side=side))
+
+
+def _pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: Any = False,
+          check_finite: bool = True) -> Any:  # fmt: skip
+    _no(atol is not None)
+    (matrix,) = _arrays(check_finite, a)
+    inverse = ours.pinv(matrix, rtol=rtol)
+    if not return_rank:
+        return inverse
+    return inverse, portable.to_numpy(ours.matrix_rank(matrix, rtol=rtol))
+
+
 _REPLACED: Final[dict[str, Callable[..., Any]]] = {
     "solve": _solve, "inv": _inv, "qr": _qr, "cholesky": _cholesky, "lu_factor": _lu_factor,
     "lu_solve": _lu_solve, "solve_triangular": _triangular, "det": _det, "lstsq": _lstsq,
+    "svd": _svd, "svdvals": _svdvals, "eigh": _eigh, "eigvalsh": _eigvalsh, "polar": _polar,
+    "pinv": _pinv,
 }  # fmt: skip
 
 

@@ -157,7 +157,7 @@ class Oracle:
 
     program: Program
     clocks: dict[int, Clock] = field(default_factory=dict)
-    history: list[tuple[int, int, str, int]] = field(default_factory=list)
+    history: list[tuple[int, int, Line, int]] = field(default_factory=list)
     released: dict[int, list[tuple[Clock, bool, int]]] = field(default_factory=dict)
     fenced: dict[tuple[int, bool], Clock] = field(default_factory=dict)
     learnt: dict[int, list[tuple[Clock, bool, int]]] = field(default_factory=dict)
@@ -184,7 +184,7 @@ class Oracle:
             for t in here:
                 self._fence(t, line)
             return False
-        raced = [self._access(t, line.op, line.places[t]) for t in here]
+        raced = [self._access(t, line, line.places[t]) for t in here]
         if line.op in {"load", "store", "add"}:
             for t in here:
                 self._synchronise(t, line, line.places[t])
@@ -193,14 +193,15 @@ class Oracle:
     def _clock(self, thread: int) -> Clock:
         return self.clocks.setdefault(thread, {thread: 1})
 
-    def _access(self, thread: int, op: str, place: int) -> bool:
+    def _access(self, thread: int, line: Line, place: int) -> bool:
         clock = self._clock(thread)
         clock[thread] += 1
         raced = any(
-            where == place and who != thread and time > clock.get(who, 0) and _conflict(op, other)
+            who != thread and time > clock.get(who, 0) and where == place
+            and _conflict(line, other, near=self._group(who) == self._group(thread))
             for who, time, other, where in self.history
-        )
-        self.history.append((thread, clock[thread], op, place))
+        )  # fmt: skip
+        self.history.append((thread, clock[thread], line, place))
         return raced
 
     def _group(self, thread: int) -> int:
@@ -244,11 +245,13 @@ class Oracle:
             self.fenced[thread, wide] = dict(clock)
 
 
-def _conflict(x: str, y: str) -> bool:
-    pair = {x, y}
+def _conflict(x: Line, y: Line, *, near: bool) -> bool:
+    pair = {x.op, y.op}
     if "write" in pair:
         return True
-    return "read" in pair and bool(pair & {"store", "add"})
+    if "read" in pair:
+        return bool(pair & {"store", "add"})
+    return not near and pair != {"load"} and "workgroup" in (x.scope, y.scope)
 
 
 @given(st.one_of(programs(), handovers()))

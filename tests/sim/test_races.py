@@ -137,6 +137,24 @@ def test_atomics_do_not_race_with_one_another() -> None:
     assert found[0] == 32
 
 
+@pytest.mark.parametrize(("op", "race"), [("add", True), ("store", True), ("load", False)])
+def test_atomics_of_workgroup_scope_by_two_workgroups(op: str, race: bool) -> None:
+    for other in ("workgroup", "device"):
+        k = K(X, workgroup=4)
+        with k.when(compare("eq", k.group, 0)):
+            k.atomic(op, X, 0, None if op == "load" else 1, scope="workgroup")
+        with k.when(compare("eq", k.group, 1)):
+            k.atomic("load" if op == "load" else "add", X, 0 if race else 1, 1, scope=other)
+        if race:
+            assert "scope" in str(fails(k, zeros(), groups=2))
+        else:
+            run(k, zeros(), groups=2)
+        alone = K(X, workgroup=4)
+        alone.atomic(op, X, alone.group, None if op == "load" else 1, scope="workgroup")
+        alone.atomic("add", X, alone.group, 1, scope=other)
+        run(alone, zeros(), groups=2)
+
+
 @pytest.mark.parametrize("plain", ["read", "write"])
 def test_plain_access_beside_an_atomic(plain: str) -> None:
     for barrier in (True, False):

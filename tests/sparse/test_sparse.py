@@ -138,3 +138,5 @@ def test_what_is_no_matrix() -> None:
         CSR(data, columns.astype(np.float32), offsets, (2, 3))
     with pytest.raises(ShapeError, match=r"expected \(3,\) or \(3, k\)"):
         _ = CSR(data, columns, offsets, (2, 3)) @ np.ones(2, np.float32)
+    with pytest.raises(TypeError, match=r"not ndarray; CSR\.from_dense takes arrays"):
+        CSR.from_scipy(np.eye(2))

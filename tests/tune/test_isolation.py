@@ -35,7 +35,7 @@ class Impatient(Isolated):
         self._patience = patience
 
     def __call__(self, choice: Parameters, best: float) -> Trial:
-        self._evaluate.patience = 0.2 if choice["X"] == "block" else self._patience
+        self.patience = 0.2 if choice["X"] == "block" else self._patience
         return super().__call__(choice, best)
 
 

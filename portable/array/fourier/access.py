@@ -125,26 +125,36 @@ def weighted(z: kl.Scalar, weight: float) -> Any:
 
 # -- access ----------------------------------------------------------------------------------------
 
-WITHIN = "within"
-"""Complex numbers as pairs of real ones along the rows, of which neighbouring lines are parts."""
-BESIDE = "beside"
-"""Complex numbers as pairs of real ones along the last dimension but one, in neighbouring rows."""
-ALONG = "along"
-"""Complex numbers as pairs of real ones along the rows, each of them one line."""
-PAIRED = "paired"
-"""Neighbouring real numbers of rows in pairs, as complex numbers; the last may lack its second."""
-HALVED = "halved"
-"""Rows of real numbers of which the first half are real parts and the second imaginary ones."""
 
-MIRRORED = "mirrored"
-"""Rows that are read are halves of Hermitian ones."""
-MERGED = "merged"
-"""Such rows, made into what a transform of half the length takes to give real numbers in pairs."""
-SPLIT = "split"
-"""Results of pairs of real numbers are made into half of the Hermitian row of these numbers."""
+class Form:
+    """How arrays hold numbers and rows, and what is made of rows on the way; constants of kernels.
 
-FITTING = "fitting"
-"""Rows are as long as what is read of them, or written to them."""
+    Attributes
+    ----------
+    WITHIN : str
+        Complex numbers as pairs of real ones along the rows, of which neighbouring lines are parts.
+    BESIDE : str
+        The same along the last dimension but one, in neighbouring rows.
+    ALONG : str
+        As pairs of real ones along the rows, each of them one line.
+    PAIRED : str
+        Neighbouring real numbers of rows, as complex ones; the last may lack its second.
+    HALVED : str
+        Rows of real numbers of which the first half are real parts and the second imaginary ones.
+    MIRRORED : str
+        Rows that are read are halves of Hermitian ones.
+    MERGED : str
+        Such rows, made into what a transform of half the length takes to give reals in pairs.
+    SPLIT : str
+        Results of pairs of real numbers are made into half of the Hermitian row of these.
+    FITTING : str
+        Rows are as long as what is read of them, or written to them.
+    """
+
+    WITHIN, BESIDE, ALONG = "within", "beside", "along"
+    PAIRED, HALVED = "paired", "halved"
+    MIRRORED, MERGED, SPLIT = "mirrored", "merged", "split"
+    FITTING = "fitting"
 
 
 @function
@@ -153,15 +163,15 @@ def extent(x: kl.Array, FORM: str | None) -> Any:
     end = x.shape[x.ndim - 1]
     if x.dtype == kl.u64 or x.dtype.is_complex:
         return end
-    if FORM == PAIRED:
+    if FORM == Form.PAIRED:
         return (end + 1) // 2
-    return end // 2 if FORM in (WITHIN, ALONG, HALVED) else end
+    return end // 2 if FORM in (Form.WITHIN, Form.ALONG, Form.HALVED) else end
 
 
 @function
 def pair_of(row: tuple[kl.Scalar, ...], j: kl.Scalar, part: int, FORM: str) -> Any:
     """Where the real (0) or imaginary (1) part of an element stands."""
-    if FORM in (WITHIN, ALONG, PAIRED):
+    if FORM in (Form.WITHIN, Form.ALONG, Form.PAIRED):
         return (*row, 2 * j + part)
     last = len(row) - 1
     return (*row[:last], 2 * row[last] + part, j)
@@ -201,7 +211,11 @@ def put_complex_vector(
 
 @function
 def element(
-    x: kl.Array, row: tuple[kl.Scalar, ...], j: kl.Scalar, FORM: str | None = WITHIN, LANES: int = 1
+    x: kl.Array,
+    row: tuple[kl.Scalar, ...],
+    j: kl.Scalar,
+    FORM: str | None = Form.WITHIN,
+    LANES: int = 1,
 ) -> Any:
     """An element as a complex number, in words of 64 bits or of its type, or as `FORM` says.
 
@@ -215,14 +229,20 @@ def element(
             kl.bitcast(kl.cast(word, kl.u32), kl.f32),
             kl.bitcast(kl.cast(word >> 32, kl.u32), kl.f32),
         )
-    if FORM == HALVED:
+    if FORM == Form.HALVED:
         return kl.complex(x[*row, j], x[*row, extent(x, FORM) + j])
-    if FORM == PAIRED:
+    if FORM == Form.PAIRED:
         first, end = x[*row, 2 * j], x.shape[x.ndim - 1]
         second = x[*row, kl.minimum(2 * j + 1, end - 1)]
         return kl.complex(first, kl.where(2 * j + 1 < end, second, second * 0))
-    if FORM in (WITHIN, BESIDE) and not x.dtype.is_complex and not kl.target.single_work_items:
-        both = kl.vload(x, *pair_of(row, j, 0, FORM), lanes=2, axis=-1 if FORM == WITHIN else -2)
+    if (
+        FORM in (Form.WITHIN, Form.BESIDE)
+        and not x.dtype.is_complex
+        and not kl.target.single_work_items
+    ):
+        both = kl.vload(
+            x, *pair_of(row, j, 0, FORM), lanes=2, axis=-1 if FORM == Form.WITHIN else -2
+        )
         return kl.complex(both[0], both[1])
     if FORM is not None and not x.dtype.is_complex:
         return kl.complex(x[*pair_of(row, j, 0, FORM)], x[*pair_of(row, j, 1, FORM)])
@@ -282,7 +302,7 @@ class Lines:
     def row(self, line: kl.Scalar) -> Any:
         """The index of a line's row: all dimensions but the last."""
         shape = self.array.shape[: self.array.ndim - 1]
-        if self.form == BESIDE:
+        if self.form == Form.BESIDE:
             shape = (*shape[: self.array.ndim - 2], shape[self.array.ndim - 2] // 2)
         if self.step is None:
             return unravelled(line, shape)
@@ -299,7 +319,7 @@ class Lines:
     @property
     def axis(self) -> int:
         """The dimension, counted from the last, along which neighbouring lines lie."""
-        return -1 if self.near == WITHIN else -2
+        return -1 if self.near == Form.WITHIN else -2
 
     def place(self, a: kl.Scalar, start: kl.Scalar) -> Any:
         """Which element of its row element `a` of a line is that begins with another."""
@@ -338,11 +358,11 @@ class Source(Lines):
 
     def number(self, row: tuple[kl.Scalar, ...], j: kl.Scalar) -> Any:
         """Element `j` of a row; zero beyond the end, which is not looked for in `FITTING` rows."""
-        if self.real == MERGED:
+        if self.real == Form.MERGED:
             return self.multiplied(self._merged(row, j), j)
-        if self.real == MIRRORED:
+        if self.real == Form.MIRRORED:
             return self._mirrored(row, j)
-        if self.fitting == FITTING:
+        if self.fitting == Form.FITTING:
             return self.multiplied(self.element(row, j), j)
         end = self.extent()
         return self._unless(j < end, self.element(row, kl.clip(j, 0, end - 1)), j)
@@ -353,22 +373,22 @@ class Source(Lines):
         if self.form is None:
             real = kl.vload(x, *row, j, lanes=LANES, axis=self.axis)
             z = kl.complex(real, real * 0)
-        elif self.near == WITHIN:
+        elif self.near == Form.WITHIN:
             z = complex_vector(x, row, 2 * j, (), LANES)
-        elif self.form == PAIRED:
+        elif self.form == Form.PAIRED:
             real = kl.vload(x, *row, 2 * j, lanes=LANES, axis=-2)
             z = kl.complex(real, kl.vload(x, *row, 2 * j + 1, lanes=LANES, axis=-2))
         else:
             z = complex_vector(x, row[:last], 2 * row[last], (j,), LANES)
         z = kl.complex(z.real, z.imag * self.sign)
-        return self.multiplied(z, j, LANES if self.near == WITHIN else 1)
+        return self.multiplied(z, j, LANES if self.near == Form.WITHIN else 1)
 
     def multiplied(self, z: kl.Scalar, j: kl.Scalar, LANES: int = 1) -> Any:
         """What element `j` becomes by the table; those beyond its end are zero."""
         if self.table is None:
             return z
-        column = kl.minimum(j, extent(self.table, WITHIN) - LANES)
-        return times(z, element(self.table, (), column, WITHIN, LANES))
+        column = kl.minimum(j, extent(self.table, Form.WITHIN) - LANES)
+        return times(z, element(self.table, (), column, Form.WITHIN, LANES))
 
     def _unless(self, inside: kl.Scalar, z: kl.Scalar, j: kl.Scalar) -> Any:
         """The same, or zero where it is not inside."""
@@ -427,26 +447,26 @@ class Target(Lines):
 
     def turn(self, start: kl.Scalar, k: kl.Scalar, LANES: int = 1) -> Any:
         """The rotation of element `k` of a line, or of neighbours in a row, for a later pass."""
-        width = extent(self.fine, WITHIN)
+        width = extent(self.fine, Form.WITHIN)
         coarse = element(self.coarse, (start // width,), k)
-        return times(coarse, element(self.fine, (k,), start % width, WITHIN, LANES))
+        return times(coarse, element(self.fine, (k,), start % width, Form.WITHIN, LANES))
 
     def finished(self, z: kl.Scalar, k: kl.Scalar, LANES: int = 1) -> Any:
         """What is done to the result that is element `k` of its row, or to neighbours in it."""
         if self.table is not None:
-            factor = element(self.table, (), k, WITHIN, LANES)
+            factor = element(self.table, (), k, Form.WITHIN, LANES)
             z = times(kl.complex(z.real, z.imag * self.sign), factor)
         return kl.complex(z.real * self.scale, z.imag * self.imag_scale)
 
     def put_vector(self, row: tuple[kl.Scalar, ...], k: kl.Scalar, z: kl.Scalar) -> None:
         """`put` of neighbouring lines, for all of which there is room."""
         out, last = self.array, len(row) - 1
-        z = self.finished(z, k, z.real.lanes if self.near == WITHIN else 1)
+        z = self.finished(z, k, z.real.lanes if self.near == Form.WITHIN else 1)
         if self.form is None:
             kl.vstore(out, *row, k, z.real, axis=self.axis)
-        elif self.near == WITHIN:
+        elif self.near == Form.WITHIN:
             put_complex_vector(out, row, 2 * k, (), z)
-        elif self.form == PAIRED:
+        elif self.form == Form.PAIRED:
             kl.vstore(out, *row, 2 * k, z.real, axis=-2)
             kl.vstore(out, *row, 2 * k + 1, z.imag, axis=-2)
         else:
@@ -454,7 +474,7 @@ class Target(Lines):
 
     def put(self, row: tuple[kl.Scalar, ...], k: kl.Scalar, z: kl.Scalar) -> None:
         """Writes element `k` of a row unless it is beyond the end."""
-        if self.fitting == FITTING or k < self.extent():
+        if self.fitting == Form.FITTING or k < self.extent():
             put(self.array, row, k, self.finished(z, k), self.form)
 
     def put_pair(
@@ -490,12 +510,12 @@ def put(
     if x.dtype == kl.u64:
         low = kl.cast(kl.bitcast(z.real, kl.u32), kl.u64)
         x[*row, k] = low | (kl.cast(kl.bitcast(z.imag, kl.u32), kl.u64) << 32)
-    elif FORM == HALVED:
+    elif FORM == Form.HALVED:
         x[*row, k] = z.real
         x[*row, extent(x, FORM) + k] = z.imag
-    elif FORM in (WITHIN, BESIDE) and not kl.target.single_work_items:
+    elif FORM in (Form.WITHIN, Form.BESIDE) and not kl.target.single_work_items:
         pair = kl.vector(z.real, z.imag)
-        kl.vstore(x, *pair_of(row, k, 0, FORM), pair, axis=-1 if FORM == WITHIN else -2)
+        kl.vstore(x, *pair_of(row, k, 0, FORM), pair, axis=-1 if FORM == Form.WITHIN else -2)
     elif FORM is not None:
         x[*pair_of(row, k, 0, FORM)] = z.real
         x[*pair_of(row, k, 1, FORM)] = z.imag

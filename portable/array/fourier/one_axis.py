@@ -12,13 +12,7 @@ import numpy as np
 
 from portable import lang as kl
 from portable.array.fourier.access import (
-    FITTING,
-    HALVED,
-    MERGED,
-    MIRRORED,
-    PAIRED,
-    SPLIT,
-    WITHIN,
+    Form,
     Source,
     Target,
     backwards,
@@ -134,9 +128,9 @@ class Turns:
 
     def some(self, k: kl.Scalar, LANES: int) -> Any:
         """As many neighbours as there are lanes, which begin with the `k`-th."""
-        width = extent(self.fine, WITHIN)
+        width = extent(self.fine, Form.WITHIN)
         coarse = element(self.coarse, (), k // width)
-        return times(coarse, element(self.fine, (), k % width, WITHIN, LANES))
+        return times(coarse, element(self.fine, (), k % width, Form.WITHIN, LANES))
 
 
 @function
@@ -239,15 +233,15 @@ def transform_from_real(job: Transform) -> None:
     recipe, x, out, n, kind, options = job
     half, source = n // 2, as_pairs(x)
     options = PassOptions(
-        conjugate_after=options.conjugate_after, scale=options.scale / 2, parts=PAIRED
+        conjugate_after=options.conjugate_after, scale=options.scale / 2, parts=Form.PAIRED
     )
     if is_smooth(half) and is_one_pass(source, out, half, kind):
         turns = _turns(recipe, x, kind, half)
-        options = replace(options, real=SPLIT, turns=turns)
+        options = replace(options, real=Form.SPLIT, turns=turns)
         transform(Transform(recipe, source, out, half, kind, options))
         return
     held = rows_beside_each_other(recipe, out, half, kind)
-    pairs = PassOptions(parts=PAIRED)
+    pairs = PassOptions(parts=Form.PAIRED)
     transform_of_any_length(Transform(recipe, source, held, half, kind, pairs))
     _recombine(Transform(recipe, held, out, half, kind, options), -1)
 
@@ -259,12 +253,12 @@ def transform_to_real(job: Transform) -> None:
     """
     recipe, x, out, n, kind, options = job
     half, target = n // 2, as_pairs(out)
-    last = PassOptions(scale=options.scale, parts=PAIRED)
+    last = PassOptions(scale=options.scale, parts=Form.PAIRED)
     if not x.device.capabilities.single_work_items or (
         is_smooth(half) and is_one_pass(x, target, half, kind)
     ):
         turns = _turns(recipe, x, kind, half)
-        both = replace(last, conjugate=options.conjugate, real=MERGED, length=n, turns=turns)
+        both = replace(last, conjugate=options.conjugate, real=Form.MERGED, length=n, turns=turns)
         transform_of_any_length(Transform(recipe, x, target, half, kind, both))
         return
     held = rows_beside_each_other(recipe, x, half, kind)
@@ -287,9 +281,11 @@ def _recombine(job: Transform, sign: int) -> None:
     lanes = lanes_of(capabilities, kind) if share.group == 1 and in_rows else 1
     find = partial(TABLES, x.device, kind, between_long_halves, half, _WIDTH)
     coarse, fine = found_table(recipe, find, 0), found_table(recipe, find, 1)
-    given = (as_real_pairs(y, WITHIN) if lanes > 1 else in_words(y) for y in (x, out, coarse, fine))
+    given = (
+        as_real_pairs(y, Form.WITHIN) if lanes > 1 else in_words(y) for y in (x, out, coarse, fine)
+    )
     source, target, *tables = given
-    form = WITHIN if lanes > 1 else None
+    form = Form.WITHIN if lanes > 1 else None
     recipe.launch(
         recombine_rows,
         rows * -(-(half // 2 + 1) // share.chunk),
@@ -376,11 +372,11 @@ def pairs_from_real(job: Transform) -> None:
     """As `transform_from_real`, of an odd number of reals."""
     recipe, x, out, n, kind, options = job
     held = recipe.empty((x.shape[0] // 2, n), kind)
-    pairs = PassOptions(parts=HALVED)
+    pairs = PassOptions(parts=Form.HALVED)
     transform_of_any_length(job._replace(x=_halved(x), out=held, options=pairs))
     options = PassOptions(conjugate_after=options.conjugate_after, scale=options.scale / 2)
-    source = options.source(in_words(held), kind, fitting=FITTING)
-    target = options.target(in_words(out), kind, fitting=FITTING)
+    source = options.source(in_words(held), kind, fitting=Form.FITTING)
+    target = options.target(in_words(out), kind, fitting=Form.FITTING)
     _launch(recipe, split_row_pairs, source, target, n, out.size // 2)
 
 
@@ -388,10 +384,10 @@ def pairs_to_real(job: Transform) -> None:
     """As `transform_to_real`, into an odd number of reals."""
     recipe, x, out, n, kind, options = job
     held = recipe.empty((out.shape[0] // 2, n), kind)
-    first = PassOptions(options.conjugate, MIRRORED, n)
-    target = first.target(in_words(held), kind, fitting=FITTING)
+    first = PassOptions(options.conjugate, Form.MIRRORED, n)
+    target = first.target(in_words(held), kind, fitting=Form.FITTING)
     _launch(recipe, join_row_pairs, first.source(in_words(x), kind), target, n, held.size)
-    last = PassOptions(scale=options.scale, parts=HALVED)
+    last = PassOptions(scale=options.scale, parts=Form.HALVED)
     transform_of_any_length(job._replace(x=held, out=_halved(out), options=last))
 
 
@@ -440,7 +436,7 @@ def _written(x: Any, form: str, n: int, axis: int, inverse: bool, scale: float) 
     source = _as_rows(x, axis, n // 2 + 1 if form == TO_REAL else n)
     options = PassOptions(inverse, conjugate_after=inverse, scale=scale)
     if form == TO_REAL and n % 2:
-        options = replace(options, real=MIRRORED, length=n)
+        options = replace(options, real=Form.MIRRORED, length=n)
     target = _as_rows(out, axis, extent)
     way = _way(form, n, source if form == FROM_REAL else target, kind)
     way(Transform(recipe, source, target, n, kind, options))

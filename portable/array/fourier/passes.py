@@ -15,16 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from portable.array.fourier.access import (
-    ALONG,
-    BESIDE,
-    FITTING,
-    HALVED,
-    MERGED,
-    MIRRORED,
-    SPLIT,
-    WITHIN,
-)
+from portable.array.fourier.access import Form
 from portable.array.fourier.kernels import Shape, transform_by_workgroup
 from portable.array.fourier.plan import (
     TABLES,
@@ -104,7 +95,7 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
     lines = prod(x.shape[:-1]) * step.step_in
     run = _run(x, step)
     lanes = 1 if run == 1 else lanes_of(device.capabilities, kind)
-    mirrored = options.real == MIRRORED
+    mirrored = options.real == Form.MIRRORED
     one_by_one = lanes == 1 or (mirrored and (step.step_in > 1 or options.table is not None))
     how_in = None if one_by_one else _neighbours(x, step.step_in, step)
     how_out = None if lanes == 1 else _neighbours(out, step.step_out, step)
@@ -133,7 +124,7 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
 
 def _table_of_parts(x: Any) -> Any:
     """A table as the kernel takes it."""
-    return as_real_pairs(x, WITHIN)
+    return as_real_pairs(x, Form.WITHIN)
 
 
 def _run(x: Any, step: Pass) -> int:
@@ -147,15 +138,15 @@ def _run(x: Any, step: Pass) -> int:
 def _neighbours(x: Any, apart: int, step: Pass) -> str | None:
     """How lines lie that are read or written together."""
     size = x.dtype.itemsize
-    if step.options.form(x) == HALVED:
+    if step.options.form(x) == Form.HALVED:
         return None
     # Lines that share vectors are of `inner` rows, which may lie so in the other array alone.
     many = x.ndim == 2 or (step.inner > 1 and x.shape[-2] % step.inner == 0)
     if x.strides[-2] == size and x.shape[-2] > 1 and many and (step.inner > 1 or apart == 1):
-        return BESIDE
+        return Form.BESIDE
     if x.strides[-1] != size or (apart > 1 and step.inner > 1):
         return None
-    return WITHIN if apart > 1 else ALONG
+    return Form.WITHIN if apart > 1 else Form.ALONG
 
 
 def _taken_in_vectors(x: Any, how: str | None, options: PassOptions) -> tuple[Any, str | None]:
@@ -222,7 +213,7 @@ def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) ->
     tall = power_below(max(1, min(max(_GROUP // width, most), possible, group)))
     # Whole numbers take so many bytes, some room being left out among them.
     whole = tall * n * kind.itemsize * 33 // 32 <= capabilities.local_memory
-    splits, width = step.options.real == SPLIT, min(width, group // tall)
+    splits, width = step.options.real == Form.SPLIT, min(width, group // tall)
     return Shape(kind.real, n, steps, width, tall, across, across != across_in, whole, splits)
 
 
@@ -253,7 +244,7 @@ def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DTy
     lines = prod(x.shape[:-1]) * step.step_in
     twiddles = found_table(recipe, partial(TABLES, device, kind, stage_rotations, steps))
     between = rotations_between(recipe, device, kind, step)
-    fitting = FITTING if _is_fitting(x, out, step) else None
+    fitting = Form.FITTING if _is_fitting(x, out, step) else None
     given, form_in = _as_taken(x, step.options)
     made, form_out = _as_taken(out, step.options)
     recipe.launch(
@@ -270,7 +261,7 @@ def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DTy
 
 def _table(x: Any) -> Any:
     """A table as the kernel takes it."""
-    return in_words(x) if x is None or x.dtype is complex64 else as_real_pairs(x, WITHIN)
+    return in_words(x) if x is None or x.dtype is complex64 else as_real_pairs(x, Form.WITHIN)
 
 
 def _as_taken(x: Any, options: PassOptions) -> tuple[Any, str | None]:
@@ -278,19 +269,19 @@ def _as_taken(x: Any, options: PassOptions) -> tuple[Any, str | None]:
     if x.dtype is not complex128:
         return in_words(x), options.form(x)
     if x.strides[-1] == x.dtype.itemsize:
-        return as_real_pairs(x, WITHIN), WITHIN
+        return as_real_pairs(x, Form.WITHIN), Form.WITHIN
     if x.ndim > 1 and x.strides[-2] == x.dtype.itemsize:
-        return as_real_pairs(x, BESIDE), BESIDE
+        return as_real_pairs(x, Form.BESIDE), Form.BESIDE
     return x, None
 
 
 def _is_fitting(x: Any, out: Any, step: Pass) -> bool:
     """Whether rows are as long as what is read and written."""
-    if step.options.real == MIRRORED:
+    if step.options.real == Form.MIRRORED:
         return False
     numbers_in, numbers_out = (y.shape[-1] // (2 if step.options.form(y) else 1) for y in (x, out))
-    wanted_in = step.length * step.step_in + (step.options.real == MERGED)
-    wanted_out = step.length * step.step_out + (step.options.real == SPLIT)
+    wanted_in = step.length * step.step_in + (step.options.real == Form.MERGED)
+    wanted_out = step.length * step.step_out + (step.options.real == Form.SPLIT)
     return bool(numbers_in >= wanted_in and numbers_out >= wanted_out)
 
 

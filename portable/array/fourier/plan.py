@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from portable.array.fourier.access import BESIDE, Source, Target
+from portable.array.fourier.access import Form, Source, Target
 from portable.backend import Device
 from portable.dtypes import DType, complex64, uint64
 from portable.primitives.base.operands import collapsed, number_for
@@ -397,7 +397,7 @@ def as_real_pairs(x: Any, form: str) -> Any:
     """A view of complex numbers as twice as many real ones; None of None."""
     if x is None:
         return None
-    axis = x.ndim - (2 if form == BESIDE else 1)
+    axis = x.ndim - (2 if form == Form.BESIDE else 1)
     shape, strides = list(x.shape), list(x.strides)
     shape[axis] *= 2
     strides[axis] //= 2

@@ -11,19 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from portable import lang as kl
-from portable.array.fourier.access import (
-    ALONG,
-    MERGED,
-    MIRRORED,
-    PAIRED,
-    SPLIT,
-    WITHIN,
-    dft,
-    element,
-    put,
-    recombined,
-    times,
-)
+from portable.array.fourier.access import Form, dft, element, put, recombined, times
 from portable.array.fourier.plan import LARGEST_PRIME
 from portable.lang.function import function
 from portable.lang.kernel import kernel
@@ -358,7 +346,7 @@ def recombine(work: Workspace, begin: kl.Scalar, n: kl.Scalar, table: kl.Array, 
 @function
 def at_a_time(lines: Any, LANES: int) -> int:
     """How many elements of each line are taken together."""
-    if lines.near != ALONG:
+    if lines.near != Form.ALONG:
         return 1
     return LANES if lines.form is None else LANES // 2
 
@@ -368,8 +356,8 @@ def elements_at_once(lines: Any, line: kl.Scalar, n: kl.Scalar, LANES: int) -> A
     """How many of the first elements of neighbouring lines can be taken together."""
     x, start = lines.array, lines.start(line)
     # Of the last pair of a row, the second number may be missing.
-    end = x.shape[x.ndim - 1] // 2 if lines.form == PAIRED else lines.extent()
-    room = end - start - (LANES if lines.near == WITHIN else 1)
+    end = x.shape[x.ndim - 1] // 2 if lines.form == Form.PAIRED else lines.extent()
+    room = end - start - (LANES if lines.near == Form.WITHIN else 1)
     steps = room if lines.step is None else room // lines.step
     return kl.where(room < 0, 0, kl.minimum(n, steps + 1))
 
@@ -388,10 +376,10 @@ def read_block(
     """Brings lines into a worker's memory, as many elements as possible together."""
     # Whole rows that have no factors are completed when they are there.
     ALONE = source.step is None and source.table is None
-    LATER = source.real == MERGED or (source.real == MIRRORED and ALONE)
+    LATER = source.real == Form.MERGED or (source.real == Form.MIRRORED and ALONE)
     many = n
     if LATER:
-        many = n + 1 if source.real == MERGED else n // 2 + 1
+        many = n + 1 if source.real == Form.MERGED else n // 2 + 1
     done = kl.cast(0, n.dtype)
     if source.near is not None and count == work.lanes:
         EACH = at_a_time(source, work.lanes)
@@ -399,16 +387,16 @@ def read_block(
         row, start = source.row(line), source.start(line)
         squares = in_squares(done, EACH)
         for a in range(0, squares, EACH):
-            if source.near == ALONG:
+            if source.near == Form.ALONG:
                 read_square(source, work, line, kl.minimum(a, done - EACH))
             else:
                 work.hold(a, source.vector(row, source.place(a, start), work.lanes))
-        if source.near == ALONG:
+        if source.near == Form.ALONG:
             read_columns(source, work, line, squares, done)
     given = replace(source, real=None) if LATER else source
     for begin in range(done, many, _STRETCH):
         read_lines(given, work, line, count, begin, kl.minimum(begin + _STRETCH, many))
-    if source.real == MERGED:
+    if source.real == Form.MERGED:
         recombine(work, 0, n, source.turns, 1)
     elif LATER:
         mirror(work, n)
@@ -426,15 +414,15 @@ def write_block(
         row, start = target.row(line), target.start(line)
         squares = in_squares(done, EACH)
         for a in range(0, squares, EACH):
-            if target.near == ALONG:
+            if target.near == Form.ALONG:
                 write_square(target, work, origin, line, kl.minimum(a, done - EACH))
             else:
                 z = work.held(origin + a)
                 if target.coarse is not None:
-                    together = work.lanes if target.near == WITHIN else 1
+                    together = work.lanes if target.near == Form.WITHIN else 1
                     z = times(z, target.turn(target.start_in(line), a, together))
                 target.put_vector(row, target.place(a, start), z)
-        if target.near == ALONG:
+        if target.near == Form.ALONG:
             write_columns(target, work, origin, line, squares, done)
     for begin in range(done, n, _STRETCH):
         stop = kl.minimum(begin + _STRETCH, n)
@@ -483,7 +471,7 @@ def transform_in_vectors(
         count = kl.minimum(run - offset, LANES)
         read_block(source, work, line, count, n)
         transformed = all_stages(work, n, code, twiddles)
-        if source.real == SPLIT:
+        if source.real == Form.SPLIT:
             recombine(work, transformed, n, source.turns, -1)
-        many = n + 1 if source.real == SPLIT else n
+        many = n + 1 if source.real == Form.SPLIT else n
         write_block(target, work, transformed, line, count, many)

@@ -154,53 +154,33 @@ def sum_dtype(kind: DType, dtype: Any) -> DType:
     return result
 
 
-def _own(kind: DType, _: Any) -> DType:
-    return kind
-
-
-def _bool(_: DType, __: Any) -> DType:
-    return bool_
-
-
-def _truth(kind: DType) -> Any:
-    return None if kind is bool_ else k.is_true
-
-
 _SUM: Final = _Statistic(
     "sum", "iufc", "numbers", lambda x, out: Merge(kl.add, accumulator(out), 0), sum_dtype
 )
 _PROD: Final = _Statistic(
     "prod", "iufc", "numbers", lambda x, out: Merge(kl.multiply, accumulator(out), 1), sum_dtype
 )
-_MAX: Final = _Statistic(
-    "max",
-    "iuf",
-    "real numbers",
-    lambda x, out: Merge(kl.maximum, x.register, lowest(x)),
-    _own,
-    empty=False,
-)
-_MIN: Final = _Statistic(
-    "min",
-    "iuf",
-    "real numbers",
-    lambda x, out: Merge(kl.minimum, x.register, highest(x)),
-    _own,
-    empty=False,
-)
-_ANY: Final = _Statistic(
-    "any", "biufc", "", lambda x, out: Merge(kl.bitwise_or, bool_, False, _truth(x)), _bool
-)
-_ALL: Final = _Statistic(
-    "all", "biufc", "", lambda x, out: Merge(kl.bitwise_and, bool_, True, _truth(x)), _bool
-)
-_COUNT: Final = _Statistic(
-    "count_nonzero",
-    "biufc",
-    "",
-    lambda x, out: Merge(kl.add, int64, 0, _truth(x)),
-    lambda x, dtype: int64,
-)
+
+
+def _extreme(name: str, op: Any, beyond: Callable[[DType], Any]) -> _Statistic:
+    def merge(x: DType, _: DType) -> Merge:
+        return Merge(op, x.register, beyond(x))
+
+    return _Statistic(name, "iuf", "real numbers", merge, lambda x, _: x, empty=False)
+
+
+def _of_truths(name: str, op: Any, kind: DType, neutral: Any) -> _Statistic:
+    def merge(x: DType, _: DType) -> Merge:
+        return Merge(op, kind, neutral, None if x is bool_ else k.is_true)
+
+    return _Statistic(name, "biufc", "", merge, lambda x, _: kind)
+
+
+_MAX: Final = _extreme("max", kl.maximum, lowest)
+_MIN: Final = _extreme("min", kl.minimum, highest)
+_ANY: Final = _of_truths("any", kl.bitwise_or, bool_, False)
+_ALL: Final = _of_truths("all", kl.bitwise_and, bool_, True)
+_COUNT: Final = _of_truths("count_nonzero", kl.add, int64, 0)
 
 
 def _of_sizes(merge: Callable[[DType], Merge], *, wide: bool = False, empty: bool = True) -> Any:

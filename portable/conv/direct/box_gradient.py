@@ -54,7 +54,7 @@ class BoxGradient:
             images, gradient = (a[first : first + batch] for a in (x, dy))
             target = sums[at * parts : (at + 1) * parts]
             seen = forward.in_phases(forward.rearranged(images))
-            self._sum(seen, forward.in_blocks(self._rearranged(gradient)), target)
+            self._sum(seen, self._rearranged(gradient), target)
         (down, across), each = shape.window.taps, shape.filters // shape.groups
         if forward.patches:  # whose one tap has all taps' channels
             lying, order = (shape.filters, down, across, shape.channels), (0, 2, 3, 1)
@@ -81,15 +81,18 @@ class BoxGradient:
         return max(1, min(forward.shape.images, most_workspace(forward.device) // max(1, each)))
 
     def _rearranged(self, dy: Any) -> Any:
-        """Gradients (N, H', W', K) with aligned rows."""
+        """Gradients (N, H', W', K) with aligned rows, or with blocks of their channels apart."""
         forward = self.forward
-        filters, size = forward.shape.filters, forward.kind.itemsize
-        whole = forward.blocks == 1 or in_c_order(forward.device, dy)
-        if forward.layout == "NHWC" and filters * size % ALIGNMENT == 0 and whole:
-            return dy
-        places = (dy.shape[0], *forward.shape.result)
-        room = forward.device.empty((*places, forward.row(filters)), forward.kind)
-        return channels_last(forward.device, as_nchw(forward.device, dy, forward.layout), room)
+        filters, device = forward.shape.filters, forward.device
+        aligned = filters // forward.blocks * forward.kind.itemsize % ALIGNMENT == 0
+        whole = forward.blocks == 1 or in_c_order(device, dy)
+        if forward.layout == "NHWC" and aligned and whole:
+            return forward.in_blocks(dy, filters)
+        extents = (dy.shape[0], *forward.shape.result, forward.row(filters))
+        room, dy = device.empty(extents, forward.kind), as_nchw(device, dy, forward.layout)
+        channels_last(device, dy, room, forward.blocks)
+        apart = forward.blocks > 1
+        return forward.in_blocks(room, filters) if apart else room[..., :filters]
 
     @cached_property
     def _choices(self) -> tuple[Parameters, ...]:

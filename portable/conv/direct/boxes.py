@@ -63,6 +63,9 @@ _HALO: Final = 0.02
 _EDGES: Final = (32, 64)
 """Of what tiles of channels and of filters are multiples, about."""
 
+_COPIED: Final = 1.4
+"""What products cost whose images are copied first, so that channels of blocks are aligned."""
+
 _MOST_FOR_NOTHING: Final = 32
 """Products for each that counts up to which groups are multiplied with others' channels."""
 
@@ -87,13 +90,15 @@ def boxes(
     if 0 in (*shape.result, shape.images, shape.channels, shape.filters):
         return None
     blocks = blocks_of(shape, kind, bool(split))
-    if shape.groups > 1 and not (units and _pays_in_blocks(shape, kind, blocks)):
+    if shape.groups > 1 and not (units and _pays_in_blocks(shape, blocks)):
         return None
     phased = _comes_apart(folded(shape))
     shallow = units and shape.groups == 1 and _shallow(shape)
     patched = not phased and (shape.window.stride != (1, 1) or shallow)
     patches = _rows_of_patches(shape) if patched else 0
-    rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
+    unaligned = shape.channels // blocks * kind.itemsize % ALIGNMENT > 0
+    uneven = shape.groups > 1 and not _divides(shape)
+    rows = not channels_last or (units and (unaligned or uneven))
     if patches and (not units or kind is float32 or shape.groups > 1):
         return None
     if rows and not units and not _worth_copying(device, shape):
@@ -158,8 +163,8 @@ def _rows_of_patches(shape: Geometry) -> int:
 def blocks_of(shape: Geometry, kind: DType, merged: bool) -> int:
     """Into how many blocks channels and filters come apart, of whole groups each.
 
-    Of all in which channels begin aligned, those with least to multiply: a tile of the product is
-    filled by several small groups, which see each other's channels times zero.
+    Those with least to multiply: a tile of the product is filled by several small groups, which see
+    each other's channels times zero. Channels of a block that would not begin aligned are copied.
 
     Parameters
     ----------
@@ -170,13 +175,19 @@ def blocks_of(shape: Geometry, kind: DType, merged: bool) -> int:
         Whether a block may hold several groups: an infinite number in one makes results NaN of all.
     """
     groups, aligned = shape.groups, ALIGNMENT // kind.itemsize
+    if not merged:
+        return groups
     possible = [n for n in range(1, groups + 1) if groups % n == 0]
-    possible = [n for n in possible if n == 1 or shape.channels // n % aligned == 0]
-    return min(possible, key=lambda n: _products(shape, n)) if merged else groups
+
+    def cost(blocks: int) -> float:
+        copied = blocks > 1 and shape.channels // blocks % aligned > 0
+        return products_of(shape, blocks) * (_COPIED if copied else 1.0)
+
+    return min(possible, key=cost)
 
 
-def _products(shape: Geometry, blocks: int) -> int:
-    """For each tap and place, with those of tiles' edges."""
+def products_of(shape: Geometry, blocks: int) -> int:
+    """Products for each tap and place of so many blocks, with those of tiles' edges."""
     depth, filters = (
         -(-n // blocks // edge) * edge
         for n, edge in zip((shape.channels, shape.filters), _EDGES, strict=True)
@@ -184,19 +195,23 @@ def _products(shape: Geometry, blocks: int) -> int:
     return blocks * depth * filters
 
 
-def _pays_in_blocks(shape: Geometry, kind: DType, blocks: int) -> bool:
+def _pays_in_blocks(shape: Geometry, blocks: int) -> bool:
     useful = shape.channels // shape.groups * shape.filters
-    begins_aligned = blocks == 1 or shape.channels // blocks * kind.itemsize % ALIGNMENT == 0
-    return begins_aligned and _products(shape, blocks) <= _MOST_FOR_NOTHING * useful
+    return products_of(shape, blocks) <= _MOST_FOR_NOTHING * useful
 
 
 def _comes_apart(shape: Geometry) -> bool:
     """Whether images come apart in phases of the stride, whose channels are whole steps.
 
-    Those of a block of groups need not be.
+    Those of a block of groups need not be, and rows and columns of zeros follow theirs.
     """
-    if shape.window.stride == (1, 1) or (shape.groups == 1 and shape.channels % _DEPTH):
+    if shape.window.stride == (1, 1):
         return False
+    return shape.groups > 1 or (shape.channels % _DEPTH == 0 and _divides(shape))
+
+
+def _divides(shape: Geometry) -> bool:
+    """Whether the stride divides the extents of images."""
     extents = (shape.height, shape.width)
     return not any(n % s for n, s in zip(extents, shape.window.stride, strict=True))
 
@@ -234,12 +249,12 @@ class Boxes(Method):
         """Into how many blocks of channels and filters groups are put together."""
         return blocks_of(self.shape, self.kind, bool(self.split))
 
-    def in_blocks(self, x: Any) -> Any:
-        """Images, results or parts of their sums with the blocks of their channels apart."""
+    def in_blocks(self, x: Any, count: int) -> Any:
+        """Images, results or parts of their sums with blocks of `count` channels apart."""
         if self.blocks == 1:
             return x
         extents = (*x.shape[:-1], self.blocks, x.shape[-1] // self.blocks)
-        return self.device.namespace().reshape(x, extents)
+        return self.device.namespace().reshape(x, extents)[..., : count // self.blocks]
 
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace for all images, if they are rearranged, and for one."""
@@ -306,9 +321,8 @@ class Boxes(Method):
             self._multiply(images, filters, out, epilogue)
             return
         space, (count, filtered, *places) = self.device.namespace(), out.shape
-        filled = count * self.rearranged_elements[1]
-        extents = (count, *places, self.row(filtered))
-        room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
+        extents = (count, *places, filtered if self.blocks > 1 else self.padded(filtered))
+        room = space.reshape(workspace[size:][: prod(extents)], extents)[..., :filtered]
         self._multiply(images, filters, room, epilogue)
         copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
 
@@ -322,10 +336,11 @@ class Boxes(Method):
             copy_into(x, room)
             x = room
         if plain:
-            return self.in_blocks(x)
-        seen, (down, across) = self.seen, self.seen.window.stride
-        extents = seen.height // down, down, seen.width // across, across * seen.channels
-        return self.device.namespace().reshape(x, (x.shape[0], *extents))
+            return self.in_blocks(x, self.shape.channels)
+        (images, height, width, depth), (down, across) = x.shape, self.seen.window.stride
+        row = across * (depth if self.shape.groups > 1 else self.seen.channels)
+        extents = images, height // down, down, width * depth // row, row
+        return self.device.namespace().reshape(x, extents)
 
     def rearranged(self, x: Any) -> Any:
         """Some images as `run` multiplies them: as they are where that will do."""
@@ -343,7 +358,7 @@ class Boxes(Method):
         extents = (count, height, width, self.padded(depth))
         room = space.reshape(workspace[:size], extents)
         if not self.patches:
-            return channels_last(self.device, x, room), size
+            return channels_last(self.device, x, room, self.blocks)[..., :depth], size
         items = count * height * -(-width // _RUN) * room.shape[3]
         launcher = gather_patches[items, None]
         enqueue(launcher, x, room, WINDOW=self.patch, RUN=_RUN)
@@ -365,7 +380,7 @@ class Boxes(Method):
             else:
                 shape = plan.parts, *out.shape
                 beside, sums, last = (None, None), self.device.empty(shape, accumulator), keep
-            given = images, w, self.in_blocks(sums), *beside
+            given = images, w, self.in_blocks(sums, out.shape[3]), *beside
             enqueue(launcher, *given, PLAN=plan, ACTIVATION=last, ACC=accumulator)
             if plan.parts > 1:
                 adder = add_parts[prod(out.shape), None]
@@ -450,11 +465,15 @@ class Boxes(Method):
             (height, width), window = shape.result, self.window
             more = (window.taps[0] - 1) * window.dilation[0]
             return height + more, width, self.patch.count * shape.channels
-        return shape.height, shape.width, shape.channels
+        if shape.groups == 1:
+            return shape.height, shape.width, shape.channels
+        sides = zip((shape.height, shape.width), shape.window.stride, strict=True)
+        height, width = (-(-n // step) * step for n, step in sides)
+        return height, width, self.row(shape.channels)
 
     def row(self, filters: int) -> int:
-        """Elements of a row of results, which blocks take apart as it is."""
-        return filters if self.blocks > 1 else self.padded(filters)
+        """Elements of a row of channels, those of each block aligned."""
+        return self.blocks * self.padded(filters // self.blocks)
 
     def padded(self, extent: int) -> int:
         """An extent rounded up so that rows of it are aligned."""
@@ -462,7 +481,7 @@ class Boxes(Method):
         return -(-extent // multiple) * multiple
 
 
-def channels_last(device: Device, x: Any, room: Any) -> Any:
+def channels_last(device: Device, x: Any, room: Any, blocks: int = 1) -> Any:
     """Images copied so that channels are neighbours.
 
     Parameters
@@ -471,21 +490,29 @@ def channels_last(device: Device, x: Any, room: Any) -> Any:
         Where they are.
     x : array, shape (N, C, H, W)
         The images, of any strides.
-    room : array, shape (N, H, W, C or more)
-        Where to put them.
+    room : array, shape (N, H or more, W or more, C or more)
+        Where to put them, with zeros behind them.
+    blocks : int
+        Of as many channels each, which have as much of the room.
 
     Returns
     -------
-    array, shape (N, H, W, C)
-        The first channels of `room`.
+    array
+        `room`.
     """
-    space, (count, depth, height, width) = device.namespace(), x.shape
-    pixels = space.reshape(x, (count, depth, height * width))
-    rows = space.reshape(room, (count, height * width, room.shape[3]))
-    if depth < room.shape[3]:
-        clear(room[..., depth:])  # vectors are read whole
-    copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
-    return room[..., :depth]
+    space, (count, channels, *extents) = device.namespace(), x.shape
+    depth, whole = channels // blocks, list(room.shape[1:3]) == extents
+    lines = (1, prod(extents)) if whole else tuple(room.shape[1:3])
+    rows = space.reshape(room, (count, *lines, blocks, -1))
+    if not whole:
+        clear(room)  # vectors are read whole
+        lines = tuple(extents)
+    elif depth < rows.shape[4]:
+        clear(rows[:, 0, ..., depth:])
+    pixels = space.reshape(x, (count, blocks, depth, *lines))
+    target = space.permute_dims(rows[:, : lines[0], : lines[1], :, :depth], (0, 3, 1, 2, 4))
+    copy_into(space.permute_dims(pixels, (0, 1, 3, 4, 2)), target)
+    return room
 
 
 @lru_cache(maxsize=4096)

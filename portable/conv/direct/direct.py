@@ -28,8 +28,9 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.mainloop import multiply, room
+from portable.linalg.products.model import multiplying
 from portable.linalg.products.schedules import tile_position
-from portable.linalg.products.tuning import candidates, multiplying
+from portable.linalg.products.tuning import candidates
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 

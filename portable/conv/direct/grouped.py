@@ -238,6 +238,22 @@ time of a product on an H200, 0.66 of F(4 x 4)'s."""
 _MOST_PRODUCTS: Final = 800
 """Of a work-item that are unrolled, in vectors."""
 
+_MOST_OF_FIRST_LAYERS: Final = 64
+_DEEPEST: Final = 256
+_FEW_FILTERS: Final = 32
+"""Products of a result of few channels that work-items make: of 3 x 3 of 3 channels, 16 to 472
+filters, they took 0.8 to 1.0 of the time of a product of windows written out on an H200, of 4 x 4
+taps apart 0.8, of 7 x 7 for 16 filters 0.75, for 216 filters 1.25."""
+
+_WIDE: Final = 4
+"""Filters of a vector that neighbouring work-items read for other pixels."""
+
+_OF_AN_ITEM: Final = ((8, (2, 1)), (8, (1, 1)), (4, (1, 1)), (2, (1, 1)), (1, (1, 1)))
+"""Such vectors, and results, of a work-item: the most that leave enough work-items."""
+
+_ENOUGH: Final = 384
+"""Work-items of a compute unit."""
+
 _WORKGROUP: Final = 128
 
 _PER_ITEM: Final = 8
@@ -256,6 +272,13 @@ def has_few_channels(shape: Geometry, crowd: bool = False) -> bool:
     depth = shape.channels // shape.groups
     most = _MOST_OF_CROWDS if crowd else _MOST_CHANNELS
     return shape.groups > 1 and 0 < depth <= most
+
+
+def is_first_layer(shape: Geometry) -> bool:
+    """Whether few channels are all there are, and products few beside what is written."""
+    few = 0 < shape.channels <= _MOST_CHANNELS and shape.window.count > 1
+    short = shape.depth <= _MOST_OF_FIRST_LAYERS or shape.filters <= _FEW_FILTERS
+    return shape.groups == 1 and few and short and shape.depth <= _DEEPEST
 
 
 @dataclass(frozen=True)
@@ -277,17 +300,21 @@ class Grouped(Method):
         x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
         residual = epilogue.residual_nchw(self.device, self.layout)
         plan = activated(self.plan, epilogue.activation)
+        alone = self.device.capabilities.single_work_items
+        launcher = convolve_groups[self._items(plan), None if alone else _WORKGROUP]
+        enqueue(launcher, x, filters, out, epilogue.bias, residual, self.shape.groups, PLAN=plan)
+
+    def _items(self, plan: GroupPlan) -> int:
+        """Work-items: one for each tile of results of an image and filters."""
         places = zip(self.shape.result, plan.tile, strict=True)
         tiles = prod(-(-n // extent) for n, extent in places)
-        panels = self.shape.filters // (plan.filters * plan.lanes)
-        alone = self.device.capabilities.single_work_items
-        items = self.shape.images * tiles * panels
-        launcher = convolve_groups[items, None if alone else _WORKGROUP]
-        enqueue(launcher, x, filters, out, epilogue.bias, residual, self.shape.groups, PLAN=plan)
+        return self.shape.images * tiles * (self.shape.filters // (plan.filters * plan.lanes))
 
     @cached_property
     def plan(self) -> GroupPlan:
         """How work-items take results."""
+        if self.layout == "NCHW" and self.shape.groups == 1:
+            return self._plan_of_first_layers
         shape = self.shape
         depth, filters = shape.channels // shape.groups, shape.filters // shape.groups
         fast = self.layout == "NHWC"
@@ -299,6 +326,23 @@ class Grouped(Method):
         return GroupPlan(
             shape.window, tile, several, lanes, depth, depthwise, fast, keep, lanewise=True
         )
+
+    @property
+    def _plan_of_first_layers(self) -> GroupPlan:
+        """Of many filters, whose vectors are read for all results of a work-item."""
+        shape, height = self.shape, self.shape.result[0]
+        lanes = gcd(shape.filters, _WIDE)
+        base = GroupPlan(
+            shape.window, (1, 1), 1, lanes, shape.channels, False, False, keep, lanewise=True
+        )
+        plans = [
+            base._replace(
+                filters=gcd(shape.filters // lanes, most), tile=(min(down, height), across)
+            )
+            for most, (down, across) in _OF_AN_ITEM
+        ]
+        enough = _ENOUGH * self.device.capabilities.compute_units
+        return next((p for p in plans if self._items(p) >= enough), plans[-1])
 
     def _lanes(self, filters: int) -> int:
         """Neighbouring filters of a vector, which divide those that there are."""

@@ -26,19 +26,26 @@ def is_product(shape: Geometry) -> bool:
 class Product(Method):
     """One product of pixels by filters with channels last, one for each image with them first.
 
-    Images that strides take apart, and others that are no matrices as they lie, are copied.
+    Of several groups one each. Images that strides take apart, and others that are no matrices as
+    they lie, are copied.
     """
 
     def filters(self, w: Any, turned: bool = False) -> Any:
-        """Filters (C, K) with channels last, else (K, C)."""
-        space, shape = self.device.namespace(), self.shape
-        lying = (shape.channels, shape.filters) if turned else (shape.filters, shape.channels)
-        matrix = space.reshape(w, lying)
+        """Filters (C, K) with channels last, else (K, C), those of each group."""
+        space, shape, groups = self.device.namespace(), self.shape, self._groups
+        each = shape.filters // shape.groups, shape.channels // shape.groups
+        lying = each[::-1] if turned else each
+        matrix = space.reshape(w, (*groups, *lying))
         if (self.layout == "NHWC") == turned:
             return matrix
-        room = self.device.empty((lying[1], lying[0]), self.kind)
-        copy_into(space.permute_dims(matrix, (1, 0)), room)
+        room = self.device.empty((*groups, *lying[::-1]), self.kind)
+        copy_into(space.permute_dims(matrix, (0, 2, 1) if groups else (1, 0)), room)
         return room
+
+    @property
+    def _groups(self) -> tuple[int, ...]:
+        """The extent along which matrices of several groups lie."""
+        return () if self.shape.groups == 1 else (self.shape.groups,)
 
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace: the pixels that strides meet."""
@@ -59,10 +66,10 @@ class Product(Method):
         if residual is not None:
             given |= {"beta": 1.0, "c": self.matrices(residual)}
         if self.layout == "NHWC":
-            factors = pixels, filters
+            factors, line = (pixels, filters), (1, self.shape.filters // self.shape.groups)
         else:
-            bias = None if bias is None else space.reshape(bias, (self.shape.filters, 1))
-            factors = filters, pixels
+            factors, line = (filters, pixels), (self.shape.filters // self.shape.groups, 1)
+        bias = None if bias is None else space.reshape(bias, (*self._groups, *line))
         gemm(*factors, bias=bias, **given)
         if target is not out:
             copy_into(target, out)
@@ -92,14 +99,14 @@ class Product(Method):
         return x[:, ::down, ::across] if self.layout == "NHWC" else x[:, :, ::down, ::across]
 
     def matrices(self, x: Any) -> Any:
-        """Images as one matrix (pixels, channels), or one (channels, pixels) each."""
+        """Images as one matrix (pixels, channels), or one (channels, pixels) each, of groups."""
+        space, groups = self.device.namespace(), self._groups
         if self.layout == "NHWC":
-            extents: tuple[int, ...] = (prod(x.shape[:3]), x.shape[3])
-        elif self.shape.images == 1:
-            extents = x.shape[1], prod(x.shape[2:])
-        else:
-            extents = (*x.shape[:2], prod(x.shape[2:]))
-        return self.device.namespace().reshape(x, extents)
+            rows = space.reshape(x, (prod(x.shape[:3]), *groups, x.shape[3] // self.shape.groups))
+            return space.permute_dims(rows, (1, 0, 2)) if groups else rows
+        images = () if self.shape.images == 1 else (self.shape.images,)
+        extents = *images, *groups, x.shape[1] // self.shape.groups, prod(x.shape[2:])
+        return space.reshape(x, extents)
 
     def sum_gradient(self, x: Any, dy: Any, dw: Any) -> None:
         """Makes the gradient by filters `dw` (K, C, 1, 1) of images and gradients."""

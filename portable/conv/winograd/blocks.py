@@ -40,6 +40,9 @@ _EVEN: Final = tuple(range(0, 2 * LANES, 2))
 _ODD: Final = tuple(range(1, 2 * LANES, 2))
 
 
+# -- tiles of images, and back to results ---------------------------------------------------------
+
+
 class Runs(NamedTuple):
     """Runs of a block's tiles that are neighbours in a row of tiles of an image.
 
@@ -238,6 +241,8 @@ def merged(vectors: tuple[kl.Scalar, ...], q: int) -> Any:
     return merged_vector
 
 
+# -- kernels --------------------------------------------------------------------------------------
+
 _AHEAD: Final = 512
 """Elements of filters that are brought to a core's caches before they are multiplied."""
 
@@ -347,6 +352,8 @@ def multiply_panel(
                 for q in kl.static_range(VECTORS):
                     kl.vstore(sums, e, r, t + q * LANES, totals[r, q])
 
+
+# -- the way of convolving ------------------------------------------------------------------------
 
 _TRANSFORM: Final = 50
 """Filters whose products, but for reading, take as long as to transform as many tiles."""

@@ -165,10 +165,12 @@ def transform_images(
 ) -> None:
     """``v[b, e, g, c, t]`` is element e of tile ``first + b T + t`` of channel ``g C + c``.
 
-    Tiles beyond the last one are made too, of what lies anywhere.
+    Tiles beyond the last one are made too, of what lies anywhere, and so are channels that fill up
+    parts.
     """
     BY, ACC = PLAN.by, v.dtype
-    p, channel, exists = PLAN.own(x.shape[1])
+    p, channel, exists = PLAN.own(v.shape[3] // 2 if PLAN.part else x.shape[1])
+    seen = kl.minimum(channel, x.shape[1] - 1) if PLAN.part else channel
     if exists:
         n, row, column = tiles.place(p)
         n = kl.minimum(n, x.shape[0] - 1)
@@ -180,7 +182,7 @@ def transform_images(
             line, above = line_of_tile(y, i, x.shape[2], PADDING[0] > 0)
             for j in kl.static_range(BY.inputs):
                 at, beside = line_of_tile(z, j, x.shape[3], PADDING[1] > 0)
-                value = ACC(x[n, channel, line, at])
+                value = ACC(x[n, seen, line, at])
                 if PADDING != (0, 0):
                     value = kl.where(above and beside, value, ACC(0))
                 tile[i, j] = value

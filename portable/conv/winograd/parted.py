@@ -54,7 +54,7 @@ class PartedWinograd(Winograd):
 
     def transform_images(self, x: Any, v: Any, first: int) -> None:
         """Transforms the blocks from tile `first` on, as many as `v` has."""
-        count = v.shape[0] * self.block * self.shape.channels
+        count = v.shape[0] * self.block * v.shape[3] // 2
         launcher = transform_images[groups(count // _ITEMS), (_ITEMS, 1, 1)]
         tiles, padding = self.tiles_from(first), self.shape.window.padding
         enqueue(launcher, x, v, tiles, PLAN=self._parts_plan, PADDING=padding)

@@ -25,6 +25,7 @@ from portable.gradients.adjoint.hoisting import after_loops
 from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Gathering, Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
+from portable.gradients.adjoint.own_tiles import in_registers, without_last_barrier
 from portable.gradients.adjoint.reexecution import covered, refuse_stale
 from portable.gradients.adjoint.scopes import kept_in_variables
 from portable.gradients.adjoint.shares import summed_up
@@ -309,6 +310,8 @@ class _Assembly:
         into = [x.array for x in self.gradients]
         body = needed(body, into, cells=totals)
         body = self.sums.put(settled(body, frozenset(x.name for x in self._cells())))
+        body, own = in_registers(body, self.memory.arrays, self.flat, self.names)
+        self.sums.cells += own
         known = covered(self.flat, self.sweeps.again)
         known |= {name for name, before in self.sums.again.items() if before in known}
         live, cells = after_loops(
@@ -317,7 +320,9 @@ class _Assembly:
         self.sweeps.cells += cells
         names = frozenset(x.name for x in self._cells())
         live = without_overwritten(settled(live, names), names, totals)
-        return needed(live, into, cells=totals, covered=known)
+        live = needed(live, into, cells=totals, covered=known)
+        alone = self.how.workgroup_atomics  # one thread: parts between barriers are loops
+        return without_last_barrier(live) if own and not alone else live
 
     def _gatherable(self) -> list[Moved]:
         """The arrays whose gradients kernels of their own sum up."""

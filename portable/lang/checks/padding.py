@@ -1,4 +1,4 @@
-"""Where work-items that only pad an ndrange would leave an array: elements at their global ids.
+"""Finds accesses at global ids that work-items beyond the ndrange would make outside an array.
 
 Kernels whose work-items meet are launched in whole workgroups. What is found here is an index that
 is a global id as it stands, which nothing before or around it has compared with anything.

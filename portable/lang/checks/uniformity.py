@@ -113,7 +113,7 @@ def _origin(x: e.Expression) -> _Origin:
                 variables.add(name)
             case e.WorkItem(word=word):
                 least = max(least, _WORDS.get(word, _UNIFORM))
-            case e.Const() | e.Extent() | e.Stride() | e.AssumeUniform():
+            case e.Const() | e.Extent() | e.AssumeUniform():
                 pass
             case made:
                 inner = children(made)

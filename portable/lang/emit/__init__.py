@@ -3,16 +3,16 @@
 `dialect` finds the language that a device takes among those that are installed. The C family
 has one printer: `expressions`, `vectors`, `addresses`, `memory`, `statements`, `atomics`, put
 together by `kernels`. A language in it is a `dialect.Dialect`, a table of spellings: `opencl`,
-`cuda`, `hip`; `workarounds` changes it for compilers with faults. Nothing in this module knows of
-C, so that a language outside the family stands beside it (`dialect.Language`), as `llvm` does.
+`cuda`, `hip`, which `dialect.steered` changes for compilers with faults. Nothing in this module
+knows of C, so that a language outside the family stands beside it (`dialect.Language`), as `llvm`
+does.
 """
 
 from __future__ import annotations
 
 from portable.backend import Capabilities, Program
-from portable.lang.emit.dialect import LANGUAGES, Dialect
+from portable.lang.emit.dialect import LANGUAGES, Dialect, steered
 from portable.lang.emit.kernels import print_kernel
-from portable.lang.emit.workarounds import steered
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes import reduced
 from portable.lang.tiles import lower

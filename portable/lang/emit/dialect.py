@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from portable.backend import Capabilities, Program
+from portable.backend.faults import Fault
 from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.ir.kernel import Kernel, Options
@@ -240,6 +241,59 @@ def _words_in(called: tuple[str, ...], named: tuple[str, ...]) -> frozenset[str]
     """The names of what some texts call, and all names in others; asked for with each kernel."""
     names = [name for text in called for name in _CALLED.findall(text)]
     return frozenset(names + [name for text in named for name in _NAME.findall(text)])
+
+
+# Spellings that steer a dialect clear of what a device's compiler gets wrong.
+
+_SIGNED_PRODUCT: Final = Helper(
+    """{T} {name}({T} x, {T} y)
+{{
+    const {U} high = mul_hi(({U})x, ({U})y);
+    return ({T})(high - ({U})((x >> {bits} - 1) & y) - ({U})((y >> {bits} - 1) & x));
+}}"""
+)
+"""The product of unsigned numbers, and what each sign takes off its upper half."""
+
+_HIDDEN_NEGATIVE: Final = Helper(
+    """{T} {name}({T} x)
+{{
+    {U} negative;
+    {asm}("xor.b{bits} %0, %1, -1;" : "={r}"(negative) : "{r}"(({U})x - 1));
+    return ({T})negative;
+}}"""
+)
+"""The complement of one less. NVIDIA's compiler would find out that this is the negative, but does
+not read the assembler's text, and the assembler does not find out."""
+
+
+def _unsigned_products(dialect: Dialect) -> Dialect:
+    return replace(
+        dialect,
+        functions={**dialect.functions, "mulhi.i64": "@signed_product"},
+        helpers={**dialect.helpers, "signed_product": _SIGNED_PRODUCT},
+    )
+
+
+def _hidden_negatives(dialect: Dialect) -> Dialect:
+    return replace(
+        dialect,
+        functions={**dialect.functions, "neg.i": "@minus", "neg.u": "@minus"},
+        helpers={**dialect.helpers, "minus": _HIDDEN_NEGATIVE},
+    )
+
+
+_STEERING: Final[dict[Fault, Callable[[Dialect], Dialect]]] = {
+    Fault.UNBOUNDED_NEGATIVES: _unsigned_products,
+    Fault.FUSED_NEGATIVES: _hidden_negatives,
+}
+
+
+def steered(dialect: Dialect, faults: Iterable[Fault]) -> Dialect:
+    """The dialect for a compiler with these faults."""
+    for fault in sorted(faults):
+        if fault in _STEERING:
+            dialect = _STEERING[fault](dialect)
+    return dialect
 
 
 # The languages that programs are generated in, found by name among those that are installed.

@@ -66,8 +66,6 @@ class Expressions:
                 return Code(self.context.names.of(name))
             case e.Extent(array=array, dim=dim):
                 return Code(self.context.size_argument("extent", array, dim))
-            case e.Stride(array=array, dim=dim):
-                return self._stride(x)
             case e.WorkItem():
                 return self._work_item(x)
             case e.AssumeUniform():
@@ -105,12 +103,6 @@ class Expressions:
                 raise UnsupportedError(f"{type(x).__name__} has no spelling in {self.dialect.name}")
 
     # -- leaves -----------------------------------------------------------------------------
-
-    def _stride(self, x: e.Stride) -> Code:
-        known = {"unit": 1, "zero": 0}.get(x.array.strides[x.dim])
-        if known is not None:
-            return literal(known, x.type, self.dialect)
-        return Code(self.context.size_argument("stride", x.array, x.dim))
 
     def _work_item(self, x: e.WorkItem) -> Code:
         if x.word == "global_size" and x.dim in self.context.kernel.ragged:

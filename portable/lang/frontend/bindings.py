@@ -205,8 +205,7 @@ class BindingTranslator(CallTranslator):
     ) -> dict[str, Any]:
         """The names after a branch: variables for those that each branch bound for itself."""
         env = dict(before)
-        names = {name for branch_env, _ in branches for name in branch_env}
-        for name in sorted(names):
+        for name in dict.fromkeys(name for branch_env, _ in branches for name in branch_env):
             absent = None if name == "return" else _MISSING
             values = [branch_env.get(name, absent) for branch_env, _ in branches]
             if name in before and all(x is before[name] for x in values):
@@ -301,8 +300,8 @@ class BindingTranslator(CallTranslator):
 
     def _promote(self, names: AbstractSet[str]) -> None:
         """Turns bound names that run-time control flow assigns into variables."""
-        for name in sorted(names):
-            held = self.frame.env.get(name)
+        for name in [x for x in self.frame.env if x in names]:
+            held = self.frame.env[name]
             if held is None or variables.is_wholly_mutable(held) or not _holds_numbers(held):
                 continue
             present = variables.read(self.builder, held)

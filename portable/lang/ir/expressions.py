@@ -55,15 +55,6 @@ class Extent(Expression):
     type: DType
 
 
-@dataclass(frozen=True, slots=True)
-class Stride(Expression):
-    """The stride in elements of a global array along a dimension, of the kernel's index type."""
-
-    array: Array
-    dim: int
-    type: DType
-
-
 WorkItemWord = Literal[
     "global_id",
     "local_id",

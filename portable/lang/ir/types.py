@@ -138,7 +138,7 @@ class Array:
         Number of dimensions.
     shape : tuple of int
         Static extents of a local or private array; empty for a global one, whose extents and
-        strides are arguments (`expressions.Extent`, `expressions.Stride`).
+        strides are arguments (`expressions.Extent`).
     layout : Layout or None
         Of local and private arrays.
     strides : tuple of StrideClass

@@ -202,7 +202,7 @@ def _is_simple(x: e.Expression) -> bool:
         case e.Lane() | e.Splat() | e.AssumeUniform():
             return _is_simple(x.x)
         case _:
-            return isinstance(x, e.Const | e.Variable | e.Extent | e.Stride | e.WorkItem)
+            return isinstance(x, e.Const | e.Variable | e.Extent | e.WorkItem)
 
 
 # Ends ndranges where the user said, within the last workgroup, by a guard at the beginning.

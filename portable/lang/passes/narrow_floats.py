@@ -102,7 +102,7 @@ def lower_narrow_floats(kernel: Kernel) -> Kernel:
         return kernel
 
     def change(x: e.Expression) -> e.Expression:
-        if isinstance(x, e.Extent | e.Stride) and x.array in words:
+        if isinstance(x, e.Extent) and x.array in words:
             return replace(x, array=words[x.array])
         return _rounded(x)
 

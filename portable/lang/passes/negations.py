@@ -7,7 +7,7 @@ which it may find out about when it has unrolled a loop, of differences from zer
 of a negative constant. A product by way of ``fma(x, y, -0.0)``, which is the same, is kept.
 
 NVIDIA's assembler loses the negation of a 32-bit integer that goes through two minima or maxima:
-the emitter hides what it sees as a negation (`portable.lang.emit.workarounds`).
+the emitter hides what it sees as a negation (`portable.lang.emit.dialect`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Fragments of a work-item that has a CPU's core to itself.
+"""The micro-kernel of processors: products by a work-item that has a core to itself.
 
 An accumulator is a private array of micro-tiles; a multiplication takes them into vector registers
 one after the other. Operand tiles are rewritten, where nothing but copies and multiplications
 touches them, to the layouts of `panels`, in the accumulator's type: converting once in the copy is
 cheaper than in every micro-tile that reads the element. What the next round of a loop copies is
-prefetched while this one multiplies (`prefetching`). The sums of a loop that `summations` knows
+prefetched while this one multiplies (`pipelining`). The sums of a loop that `summations` knows
 begin in registers and are finished and stored from there: between rounds only they lie in memory.
 """
 
@@ -24,7 +24,7 @@ from portable.lang.tiles.lanes import divided
 from portable.lang.tiles.micro_shape import MicroShape
 from portable.lang.tiles.panels import Panels
 from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
-from portable.lang.tiles.prefetching import next_sources, prefetch
+from portable.lang.tiles.pipelining import next_sources, prefetch
 from portable.lang.tiles.regions import inside, place
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.summations import Summation, for_vector, of_columns, summations

@@ -1,7 +1,4 @@
-"""Holds fragments in the registers of warps and multiplies them with mma.sync.
-
-Loads operands of mma.sync into registers: with ldmatrix where their layout allows it.
-"""
+"""Products by mma.sync: fragments in the registers of warps, loaded by ldmatrix where it can be."""
 
 from __future__ import annotations
 

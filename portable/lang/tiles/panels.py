@@ -1,4 +1,4 @@
-"""Operands laid out for a work-item that multiplies by itself: lines of vectors, or panels of them.
+"""Operands packed for the micro-kernel of processors: lines of vectors, or panels of them.
 
 A tile of M x K or K x N elements is stored as `lines`, each a row of `lanes` neighbours; which of
 the operand's dimensions is which is the layout's choice. The lanes of a line may be cut into

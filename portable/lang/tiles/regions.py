@@ -1,7 +1,4 @@
-"""Elements of regions: where they lie, and whether they lie inside their array.
-
-Writes neighbours in a row of a region at once.
-"""
+"""Elements of regions: where they lie, whether inside their array; vectors of them are stored."""
 
 from __future__ import annotations
 

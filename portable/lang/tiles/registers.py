@@ -1,11 +1,9 @@
-"""Fragments as a share of the matrix in the registers of every work-item of the scope.
+"""Products without matrix units: each work-item holds a share of the matrix in its registers.
 
 A work-item holds some rows and some columns, and of an accumulator the elements where they cross.
 For each step in depth it loads its rows' elements of the first operand and its columns' of
 the second, and adds their outer product. Loops over what is held are fully unrolled, so that
 compilers keep the private arrays in registers, unless no device has so many.
-
-How the work-items of a scope share out the rows and columns of matrices.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A kernel whose fragments are being lowered, and a builder of plain statements.
+"""What strategies write into: the kernel that is being lowered, and a builder of statements.
 
-Puts arrays in the place of others, wherever a kernel names them.
+It also puts arrays in the place of others, wherever a kernel names them.
 """
 
 from __future__ import annotations

@@ -39,8 +39,6 @@ _NOT_DEFINITE = (
     "cholesky: the matrix is not positive definite: the pivot of row {} is not a positive number"
 )
 _LINE = 64
-_STRIPS = 4
-"""Parts in which what is left of a matrix is changed: less than an eighth of it twice over."""
 
 
 @takes_other_libraries
@@ -96,7 +94,7 @@ def cholesky(a: ArrayT, *, upper: bool = False) -> ArrayT:
     room = batch * n * n * kind.itemsize
     key, lead = ("cholesky", batch, n, kind), lead_of(a.shape)
     plan = cached_plan(device, key, lambda: _made(device, batch, n, kind), room)
-    copied(device, a, plan.work, from_lead=lead, turned=not upper)
+    copied(device, a, plan.work, from_lead=lead, turned=not upper, kept=UPPER)
     plan.run()
     kept = UPPER if upper else LOWER
     copied(device, plan.work, out, to_lead=lead, kept=kept, turned=not upper)
@@ -156,10 +154,10 @@ def _factor(device: Device, work: Any, results: tuple[Any, Any], layout: Layout)
         _change_rows(device, work, (outer, stop), (stop, following))
 
     def far(outer: int, stop: int, following: int) -> None:
-        _change_rest(device, work, (outer, stop), following)
+        _change_rest(device, work, (outer, stop), following, layout)
 
     blocks = partial(_factor_blocks, device, work, results, layout)
-    look_ahead(device, (0, n), layout.wide, blocks, (near, far))
+    look_ahead(device, (0, n), layout.definite, blocks, (near, far))
 
 
 def _factor_blocks(
@@ -224,10 +222,12 @@ BLOCKS: Final = Ways[Asked, None](
 """How a block of rows is factored."""
 
 
-def _change_rest(device: Device, work: Any, above: tuple[int, int], first: int) -> None:
+def _change_rest(
+    device: Device, work: Any, above: tuple[int, int], first: int, layout: Layout
+) -> None:
     """What rows leave of those from `first` on, in strips."""
     n = int(work.shape[1])
-    step = max(above[1] - above[0], -(-(n - first) // _STRIPS))
+    step = max(layout.wide, -(-(n - first) // layout.strips))
     for start in range(first, n, step):
         _change_rows(device, work, above, (start, min(start + step, n)))
 

@@ -74,6 +74,8 @@ def copy_matrices(
     matrix = matrix_at(source, from_lead, kl.group_id(2))
     out = matrix_at(target, to_lead, kl.group_id(2))
     first, start = kl.group_id(1) * TILE, kl.group_id(0) * TILE
+    given = (matrix.shape[1], matrix.shape[0]) if TRANSPOSED else (matrix.shape[0], matrix.shape[1])
+    cleared = is_cleared(first, start, edge, given, KEPT, TILE)
     for index in kl.workgroup_range(TILE * TILE):
         i, j = index // TILE, index % TILE
         if TRANSPOSED:
@@ -81,7 +83,7 @@ def copy_matrices(
         else:
             row, column = first + i, start + j
         value = kl.cast(0, kind)
-        if row < matrix.shape[0] and column < matrix.shape[1]:
+        if row < matrix.shape[0] and column < matrix.shape[1] and not cleared:
             value = kl.cast(matrix[row, column], kind)
         tile[i, j] = conjugate(value) if TRANSPOSED else value
     kl.barrier()

@@ -61,7 +61,7 @@ def checked(
 ) -> Any:
     """A pivot, NaN where it is not positive, which the first one of a matrix `tells`."""
     good = pivot > 0
-    if not good and tells and kl.local_id(0) == 0 and failures[batch] == 0:
+    if not good and tells and failures[batch] == 0:
         failures[batch] = row + 1
     return kl.where(good, pivot, pivot * 0 + float("nan"))
 
@@ -105,9 +105,9 @@ def cholesky_rows(
 
     Each workgroup has a strip of columns, and factors the block for itself, which spares a launch
     and its wait; the first one of each matrix keeps the factor. What is done to the block is done
-    to the strip as well, by work-items that hold a square tile each in registers. They meet once
-    for as many rows as a tile has: who holds these hands them to all, in one of two places in turn,
-    and each factors the square on their diagonal for itself. Without columns right of the block,
+    to the strip as well, by work-items that hold a square tile each in registers, for as many rows
+    at a time as a tile has: who holds these shows the square on their diagonal to each other, and
+    hands the rows to those below when they are done. Without columns right of the block,
     `STRIP` is 0. Work-items: ``block (block + STRIP) / TILE^2``.
     """
     EDGE, kind = LAYOUT.block, a.dtype
@@ -123,10 +123,10 @@ def cholesky_rows(
             tile.values[i, j] = 0
             if start + column - EDGE < a.shape[1]:
                 tile.values[i, j] = a[batch, first + row, start + column - EDGE]
-    handed = kl.local((2, TILE, EDGE + STRIP), kind)
+    corner, handed = kl.local((TILE, TILE), kind), kl.local((TILE, EDGE + STRIP), kind)
     for band in range(kl.cdiv(kl.minimum(a.shape[1] - first, EDGE), TILE)):
-        told = failures, batch, first, strip == 0
-        eliminate_rows(tile, handed[band % 2], band * TILE, told)
+        told = failures, batch, first, strip == 0 and tile.first == 0
+        eliminate_rows(tile, corner, handed, band * TILE, told)
     for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
         row, column = tile.row + i, tile.column(j)
         if column < EDGE:
@@ -138,56 +138,46 @@ def cholesky_rows(
 
 
 @function
-def eliminate_rows(tile: Tile, handed: kl.Array, k: kl.Scalar, told: tuple[Any, ...]) -> None:
+def eliminate_rows(
+    tile: Tile, corner: kl.Array, handed: kl.Array, k: kl.Scalar, told: tuple[Any, ...]
+) -> None:
     """The rows of U from the `k`-th on that a tile has, and what they leave of those below."""
-    values, kind = tile.values, tile.values.dtype
+    values = tile.values
     if tile.row == k:
-        for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
-            handed[i, tile.column(j)] = values[i, j]
-    kl.barrier()
-    corner = corner_of(handed, k, told)
-    if tile.row >= k:
-        above = kl.private((TILE, TILE), kind)
         for j in kl.static_range(TILE):
-            column = solved_column(handed, tile.column(j), corner)
+            if tile.column(j) >= k and tile.column(j) < k + TILE:
+                for i in kl.static_range(TILE):
+                    corner[i, tile.column(j) - k] = values[i, j]
+    kl.barrier()
+    if tile.row == k:
+        factor = factor_of(corner, k, told)
+        for j in kl.static_range(TILE):
             for i in kl.static_range(TILE):
-                above[i, j] = column[i]
-        for i in kl.static_range(TILE):
-            left = solved_column(handed, tile.row + i, corner)
-            for j in kl.static_range(TILE):
-                rest = values[i, j]
-                for row in kl.static_range(TILE):
-                    rest = rest - conjugate(left[row]) * above[row, j]
-                values[i, j] = kl.where(tile.row == k, above[i, j], rest)
+                for above in kl.static_range(i):
+                    values[i, j] = values[i, j] - conjugate(factor[above, i]) * values[above, j]
+                values[i, j] = factor[i, i] * values[i, j]
+                handed[i, tile.column(j)] = values[i, j]
+    kl.barrier()
+    if tile.row > k:
+        for row in kl.static_range(TILE):
+            for i in kl.static_range(TILE):
+                left = conjugate(handed[row, tile.row + i])
+                for j in kl.static_range(TILE):
+                    values[i, j] = values[i, j] - left * handed[row, tile.column(j)]
 
 
 @function
-def corner_of(handed: kl.Array, k: kl.Scalar, told: tuple[Any, ...]) -> Any:
-    """The factor of the square at column `k` of rows that are handed on.
-
-    Reciprocals stand on its diagonal.
-    """
+def factor_of(corner: kl.Array, k: kl.Scalar, told: tuple[Any, ...]) -> Any:
+    """The factor of a square at row and column `k`; reciprocals stand on its diagonal."""
     failures, batch, first, tells = told
-    rows = kl.private((TILE, TILE), handed.dtype)
+    rows = kl.private((TILE, TILE), corner.dtype)
     for i in kl.static_range(TILE):
         for j in kl.static_range(i, TILE):
-            rows[i, j] = handed[i, k + j]
+            rows[i, j] = corner[i, j]
             for above in kl.static_range(i):
                 rows[i, j] = rows[i, j] - conjugate(rows[above, i]) * rows[above, j]
         pivot = checked(kl.real(rows[i, i]), failures, batch, first + k + i, tells)
-        rows[i, i] = kl.cast(kl.rsqrt(pivot), handed.dtype)
+        rows[i, i] = kl.cast(kl.rsqrt(pivot), corner.dtype)
         for j in kl.static_range(i + 1, TILE):
             rows[i, j] = rows[i, i] * rows[i, j]
     return rows
-
-
-@function
-def solved_column(handed: kl.Array, column: kl.Scalar, corner: kl.Array) -> Any:
-    """A column of U in rows that are handed on."""
-    x = kl.private(TILE, handed.dtype)
-    for i in kl.static_range(TILE):
-        x[i] = handed[i, column]
-        for above in kl.static_range(i):
-            x[i] = x[i] - conjugate(corner[above, i]) * x[above]
-        x[i] = corner[i, i] * x[i]
-    return x

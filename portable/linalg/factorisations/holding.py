@@ -24,6 +24,9 @@ _ITEMS: Final = 512
 _BYTES: Final = 128
 """What each of them holds of it."""
 
+_BYTES_BESIDE: Final = 128
+"""What it holds of another one meanwhile."""
+
 _COLUMNS: Final = 8
 _PANEL: Final = 256
 """Columns of a slice, and of all slices of a panel, at most."""
@@ -40,8 +43,8 @@ class Share(NamedTuple):
         Those that a workgroup holds at most.
     items : sequence of int
         Work-items that it may have.
-    room : int
-        Elements that each of them holds at most.
+    room, beside : int
+        Elements that each of them holds of the slice, and of one before it, at most.
     alone : bool
         Whether a workgroup holds a panel.
     """
@@ -50,6 +53,7 @@ class Share(NamedTuple):
     columns: int
     items: tuple[int, ...]
     room: int
+    beside: int
     alone: bool = False
 
     def holding(self, rows: int) -> Holding:
@@ -58,7 +62,8 @@ class Share(NamedTuple):
         held = 1
         while held * items < rows:
             held *= 2
-        return Holding(held, min(self.room // held, self.columns), items, self.alone)
+        columns = min(self.room // held, self.columns)
+        return Holding(held, columns, max(1, min(columns, self.beside // held)), items, self.alone)
 
 
 def share_for(device: Device, batch: int, rows: int, kind: DType) -> Share | None:
@@ -73,11 +78,12 @@ def share_for(device: Device, batch: int, rows: int, kind: DType) -> Share | Non
     sizes = tuple(size for size in _ALONE if size <= most)
     if can.single_work_items or not sizes:
         return None
-    alone = Share(0, _ALONE_COLUMNS[0], sizes, _ALONE_BYTES // kind.itemsize, True)
+    alone = Share(0, _ALONE_COLUMNS[0], sizes, _ALONE_BYTES // kind.itemsize, 0, True)
     columns = alone.holding(rows).columns
     if can.forward_progress and can.memory_orders == "acq_rel":
         at_once = current().resident if device.interprets else can.compute_units
-        sliced = Share(0, _COLUMNS, (min(most, _ITEMS),), _BYTES // kind.itemsize)
+        room, beside = _BYTES // kind.itemsize, _BYTES_BESIDE // kind.itemsize
+        sliced = Share(0, _COLUMNS, (min(most, _ITEMS),), room, beside)
         each = sliced.holding(rows).columns
         panel = min(at_once // batch * each, _PANEL)
         if panel > columns:

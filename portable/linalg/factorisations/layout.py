@@ -43,7 +43,11 @@ class Layout:
     panel : int
         Columns of a panel that is eliminated one by one.
     wide : int
-        Columns (rows) of the blocks whose products change the rest of a matrix.
+        Columns of the blocks whose products change the rest of a matrix.
+    definite : int
+        Rows of such blocks of positive definite matrices, of which a panel is not all rows high.
+    strips : int
+        Parts in which the rest of these is changed, of which some is changed twice.
     """
 
     block: int
@@ -53,6 +57,8 @@ class Layout:
     strip: int
     panel: int
     wide: int
+    definite: int
+    strips: int
 
 
 @lru_cache(maxsize=256)
@@ -82,6 +88,8 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
             strip=_STRIP,
             panel=_PANEL,
             wide=256,
+            definite=256,
+            strips=8,
         )
     most = min(can.max_workgroup, can.max_workgroup_shape[0])
     strip = min(_STRIP, most)
@@ -95,6 +103,8 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         strip=strip,
         panel=_PANEL,
         wide=256,
+        definite=512,
+        strips=4,
     )
 
 

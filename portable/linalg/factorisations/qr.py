@@ -16,12 +16,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType, float64
+from portable.dtypes import DType, float32, float64
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
-from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.cholesky import Factoring
 from portable.linalg.factorisations.copy_kernels import UPPER, put_factors
@@ -38,6 +36,14 @@ from portable.linalg.factorisations.matrices import (
 )
 from portable.linalg.factorisations.products import multiplied
 from portable.linalg.factorisations.reflectors import Triangularisation
+from portable.linalg.factorisations.tall_kernels import (
+    DEPTH,
+    EDGE,
+    add_grams,
+    deviations,
+    gram_rows,
+    multiply_rows,
+)
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import cached_plan, repeated
 from portable.namespace import device_of_arrays
@@ -52,9 +58,13 @@ _LEAST: Final = 1 << 18
 
 _WIDEST: Final = 1024
 _NEAR: Final = 0.25
-"""How far from the identity the Gram matrix of the first Q may be."""
+"""How far from the identity the Gram matrix of the first Q may be, in Frobenius' norm."""
 
 _ITEMS: Final = 256
+_EACH: Final = 4
+"""Workgroups of a compute unit, and tiles of rows that each has at least."""
+
+_UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 _ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False)
 
 
@@ -76,9 +86,8 @@ class Tall(NamedTuple):
     triangle : array of float64, shape (batch, n, n)
         R; what is below its diagonal is zeros.
     far : array of float64, shape (batch,)
-        How far from the identity the Gram matrix of the first Q is.
-    failures : sequence of array of i32, shape (batch,)
-        What is not 0 where a Gram matrix has no factor.
+        The square of the distance of the first Q's Gram matrix from the identity; NaN where one
+        before had no factor.
     run : callable
         Enqueues it.
     """
@@ -86,32 +95,7 @@ class Tall(NamedTuple):
     work: Any
     triangle: Any
     far: Any
-    failures: tuple[Any, Any]
     run: Callable[[], object]
-
-
-def orthonormalised(device: Device, a: Any, kind: DType) -> Tall | None:
-    """Q and R of matrices; None where Q is not orthonormal.
-
-    Parameters
-    ----------
-    device : Device
-        Where.
-    a : array, shape (..., m, n)
-        The matrices.
-    kind : DType
-        What is computed in.
-    """
-    batch, (m, n) = batch_of(a.shape), (int(x) for x in a.shape[-2:])
-    room = batch * m * (n * kind.itemsize + (n * 8 if kind is not float64 else 0))
-    key = "tall", (batch, m, n), kind
-    tall = cached_plan(device, key, lambda: _tall_plan(device, (batch, m, n), kind), room)
-    copied(device, a, tall.work, from_lead=lead_of(a.shape))
-    tall.run()
-    flags = [device.to_numpy(x) for x in (*tall.failures, tall.far)]
-    if np.any(flags[0]) or np.any(flags[1]) or not np.all(flags[2] < _NEAR):
-        return None
-    return tall
 
 
 def _tall_plan(device: Device, size: tuple[int, int, int], kind: DType) -> Tall:
@@ -133,8 +117,7 @@ def _tall_plan(device: Device, size: tuple[int, int, int], kind: DType) -> Tall:
             _divide(device, work, gram, triangle, rounded, kind)
         multiplied(device, triangles[2], triangles[1], triangles[0])
 
-    failures = grams[0].failures, grams[1].failures
-    return Tall(work, triangles[2], far, failures, repeated(device, run))
+    return Tall(work, triangles[2], far, repeated(device, run))
 
 
 def _measure(device: Device, gram: Any, far: Any) -> None:
@@ -142,6 +125,11 @@ def _measure(device: Device, gram: Any, far: Any) -> None:
     items = 1 if device.capabilities.single_work_items else _ITEMS
     count = min(items, device.capabilities.max_workgroup)
     deviations[groups(int(gram.shape[0])), count](gram, far)
+
+
+def _is_orthonormal(device: Device, far: Any) -> bool:
+    """Whether Q is, its first Gram matrix having been near enough to the identity."""
+    return bool(np.all(device.to_numpy(far) < _NEAR**2))
 
 
 def _divide(device: Device, work: Any, gram: Factoring, r: Any, rounded: Any, kind: DType) -> None:
@@ -159,18 +147,60 @@ def _divide(device: Device, work: Any, gram: Factoring, r: Any, rounded: Any, ki
     solved_in_place(device, divisor, turned(work), _ADJOINT, layout)
 
 
-@kernel
-def deviations(gram: kl.Array, far: kl.Array) -> None:
-    """For each matrix its largest distance from the identity, element by element."""
-    batch, n = kl.group_id(0), gram.shape[1]
-    best = kl.cast(0, gram.dtype)
-    for index in kl.workgroup_range(n * n):
-        i, j = index // n, index % n
-        one = kl.where(i == j, kl.cast(1, gram.dtype), kl.cast(0, gram.dtype))
-        best = kl.maximum(best, kl.abs(gram[batch, i, j] - one))
-    best = kl.workgroup_reduce(kl.maximum, best)
-    if kl.local_id(0) == 0:
-        far[batch] = best
+class _Rows(NamedTuple):
+    """What narrow matrices of a size need beside themselves and Q.
+
+    Attributes
+    ----------
+    grams : array of float64, shape (batch, shares, EDGE, EDGE)
+        What shares of the rows add to Gram matrices.
+    factorings : two Factoring
+        Of these.
+    inverse, triangle : array of float64, shape (batch, n, n)
+        The inverse of a factor, and the product of both.
+    far : array of float64, shape (batch,)
+        As of `Tall`.
+    """
+
+    grams: Any
+    factorings: tuple[Factoring, Factoring]
+    inverse: Any
+    triangle: Any
+    far: Any
+
+    @staticmethod
+    def of(device: Device, batch: int, m: int, n: int) -> _Rows:
+        """That of matrices of a size."""
+        units = _EACH * device.capabilities.compute_units
+        shares = max(1, min(units // batch, -(-m // (_EACH * DEPTH))))
+        grams = device.empty((batch, shares, EDGE, EDGE), float64)
+        inverse, triangle = (device.empty((batch, n, n), float64) for _ in range(2))
+        first, second = (Factoring.of(device, batch, n, float64) for _ in range(2))
+        return _Rows(grams, (first, second), inverse, triangle, device.empty((batch,), float64))
+
+    def run(self, device: Device, a: Any, q: Any) -> None:
+        """Makes Q and R of matrices."""
+        batch, shares = (int(x) for x in self.grams.shape[:2])
+        source, count = a, groups(batch * shares)
+        for factoring in self.factorings:
+            gram_rows[count, _ITEMS](source, self.grams)
+            gram = factoring.work
+            add_grams[groups(int(gram.shape[0] * gram.shape[1])), _ITEMS](self.grams, gram)
+            if source is q:
+                _measure(device, gram, self.far)
+            factoring.run()
+            copied(device, self.inverse[:, :0, :0], self.inverse, eye=True)
+            layout, upper = factoring.layout, self._upper(factoring)
+            solved_in_place(device, upper, self.inverse, _UPPER, layout)
+            multiply_rows[count, _ITEMS](source, self.inverse, q, shares)
+            source = q
+        first, second = map(self._upper, self.factorings)
+        multiplied(device, self.triangle, second, first)
+
+    def _upper(self, factoring: Factoring) -> Any:
+        """A factor, which is one block."""
+        n = int(factoring.work.shape[1])
+        return factoring.factors[:, 0, :n, :n]
 
 
 Mode = Literal["reduced", "complete", "r"]
@@ -277,16 +307,46 @@ class Asked(NamedTuple):
     def tall(self) -> bool:
         """Whether a Gram matrix is to be tried."""
         m, n = (int(x) for x in self.a.shape[-2:])
-        return int(self.r.shape[-2]) == n and is_tall((m, n), self.kind, self.device)
+        is_reduced = int(self.r.shape[-2]) == n
+        return is_reduced and not self.narrow and is_tall((m, n), self.kind, self.device)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether its rows are tiles of workgroups, which round numbers of single precision."""
+        (m, n), can = (int(x) for x in self.a.shape[-2:]), self.device.capabilities
+        if can.single_work_items or self.kind is not float32 or int(self.r.shape[-2]) != n:
+            return False
+        fits = n <= EDGE == layout_of(float64, can).block and can.max_workgroup >= _ITEMS
+        return fits and is_tall((m, n), self.kind, self.device)
 
 
 def _by_gram_matrices(asked: Asked) -> Iterator[None]:
     device, a, kind, q, r = asked
-    tall, lead = orthonormalised(device, a, kind), lead_of(a.shape)
-    if tall is not None:
+    lead, batch, (m, n) = lead_of(a.shape), batch_of(a.shape), (int(x) for x in a.shape[-2:])
+    room = batch * m * (n * kind.itemsize + (n * 8 if kind is not float64 else 0))
+    key = "tall", (batch, m, n), kind
+    tall = cached_plan(device, key, lambda: _tall_plan(device, (batch, m, n), kind), room)
+    copied(device, a, tall.work, from_lead=lead)
+    tall.run()
+    if _is_orthonormal(device, tall.far):
         copied(device, tall.triangle, r, to_lead=lead, kept=UPPER)
         if q is not None:
             copied(device, tall.work, q, to_lead=lead)
+        yield
+
+
+def _by_rows(asked: Asked) -> Iterator[None]:
+    device, a, kind, q, r = asked
+    lead, batch, (m, n) = lead_of(a.shape), batch_of(a.shape), (int(x) for x in a.shape[-2:])
+    is_one = a.ndim == 2
+    out = device.empty((batch, m, n), kind) if q is None or not is_one else q[None]
+    rows = cached_plan(device, ("rows", batch, m, n), lambda: _Rows.of(device, batch, m, n))
+    source = a[None] if is_one else copied(device, a, out, from_lead=lead)
+    rows.run(device, source, out)
+    if _is_orthonormal(device, rows.far):
+        copied(device, rows.triangle, r, to_lead=lead, kept=UPPER)
+        if q is not None and not is_one:
+            copied(device, out, q, to_lead=lead)
         yield
 
 
@@ -306,6 +366,7 @@ def _by_reflectors(asked: Asked) -> Iterator[None]:
 
 FACTORISATIONS: Final = Ways[Asked, None](
     "QR",
+    Way("by rows", "gram_rows add_grams deviations multiply_rows", _by_rows, lambda x: x.narrow),
     Way("of Gram matrices", "deviations put_factors", _by_gram_matrices, lambda x: x.tall),
     Way("by reflectors", "", _by_reflectors),
 )

@@ -27,7 +27,12 @@ from portable.linalg.factorisations.reflector_panel_kernels import (
     reflector_of,
     scaled,
 )
-from portable.linalg.factorisations.slice_kernels import Holding, loaded, row_of
+from portable.linalg.factorisations.slice_kernels import (
+    Holding,
+    load_columns,
+    loaded,
+    row_of,
+)
 
 _STAGES: Final = 6
 """Shuffles that a sum over a sub-group takes at most."""
@@ -127,7 +132,7 @@ def reflect_slices(
         kl.local((WIDTH, WIDTH + 1), kind),
     )
     if not HOLDING.alone:
-        PIECE = min(_PIECE, WIDTH)
+        PIECE = min(_PIECE, HOLDING.piece)
         block = Block(
             kl.local((WIDTH // PIECE, max(TEAMS, 1), PIECE * WIDTH), kind),
             kl.local((WIDTH, WIDTH), kind),
@@ -185,20 +190,18 @@ def reflect(
 ) -> None:
     """Applies the reflectors of a slice that is done: ``A - V T^H (V^H A)``."""
     (first, start, m), WIDTH, kind = where, HOLDING.columns, values.dtype
-    PIECE, vectors = min(_PIECE, WIDTH), kl.private((HOLDING.rows, WIDTH), kind)
-    for i in kl.static_range(HOLDING.rows):
-        row = first + kl.minimum(row_of(i), m - 1)
-        for k in kl.static_range(WIDTH):
-            x = v[row, first + start + k]
-            vectors[i, k] = kl.where(row_of(i) < m, x, kl.cast(0, kind))
-    for piece in kl.static_range(WIDTH // PIECE):
-        sums = kl.private(PIECE * WIDTH, kind, fill=0)
-        for i in kl.static_range(HOLDING.rows):
-            for k in kl.static_range(PIECE):
-                head = conjugate(vectors[i, piece * PIECE + k])
-                for j in kl.static_range(WIDTH):
-                    sums[k * WIDTH + j] = sums[k * WIDTH + j] + head * values[i, j]
-        put_sums(sums, block.parts[piece], PIECE * WIDTH, TEAMS)
+    HELD, PIECE = HOLDING.piece, block.parts.shape[2] // HOLDING.columns
+    vectors = kl.private((HOLDING.rows, HELD), kind)
+    for begin in kl.static_range(0, WIDTH, HELD):
+        load_vectors(v, (first, start + begin, m), vectors)
+        for piece in kl.static_range(0, HELD, PIECE):
+            sums = kl.private(PIECE * WIDTH, kind, fill=0)
+            for i in kl.static_range(HOLDING.rows):
+                for k in kl.static_range(PIECE):
+                    head = conjugate(vectors[i, piece + k])
+                    for j in kl.static_range(WIDTH):
+                        sums[k * WIDTH + j] = sums[k * WIDTH + j] + head * values[i, j]
+            put_sums(sums, block.parts[(begin + piece) // PIECE], PIECE * WIDTH, TEAMS)
     kl.barrier()
     for entry in kl.workgroup_range(WIDTH * WIDTH):
         k, j = entry // WIDTH, entry % WIDTH
@@ -211,10 +214,24 @@ def reflect(
             share = share + conjugate(block.factor[k, i]) * block.products[k, j]
         block.shares[i, j] = share
     kl.barrier()
-    for i in kl.static_range(HOLDING.rows):
-        for k in kl.static_range(WIDTH):
-            for j in kl.static_range(WIDTH):
-                values[i, j] = values[i, j] - vectors[i, k] * block.shares[k, j]
+    # The last vectors are there yet.
+    for begin in kl.static_range(WIDTH - HELD, -1, -HELD):
+        if begin < WIDTH - HELD:
+            load_vectors(v, (first, start + begin, m), vectors)
+        for i in kl.static_range(HOLDING.rows):
+            for k in kl.static_range(HELD):
+                for j in kl.static_range(WIDTH):
+                    values[i, j] = values[i, j] - vectors[i, k] * block.shares[begin + k, j]
+
+
+@function
+def load_vectors(v: kl.Array, where: tuple[kl.Scalar, ...], vectors: kl.Array) -> None:
+    """What a work-item's rows have of some reflectors; zeros beyond."""
+    load_columns(v, where, vectors)
+    for i in kl.static_range(vectors.shape[0]):
+        for k in kl.static_range(vectors.shape[1]):
+            zero = kl.cast(0, vectors.dtype)
+            vectors[i, k] = kl.where(row_of(i) < where[2], vectors[i, k], zero)
 
 
 @function

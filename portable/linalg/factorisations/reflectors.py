@@ -25,6 +25,9 @@ from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.tune.ways import Way, Ways
 
 _LINE: Final = 64
+_FEWEST: Final = 4
+"""Blocks of columns that a processor makes at least."""
+
 _TILE: Final = (32, 8, 1)
 _UPPER: Final = Triangle(backward=True, turned=True, conjugate=True, unit=False)
 """Of a Hermitian matrix, whose lower triangle lies the way it is read."""
@@ -288,8 +291,10 @@ def _common(asked: Asked, room: Callable[..., Any]) -> tuple[Any, Reflectors, La
     """What all ways have, of matrices in such room."""
     device, (batch, m, n), kind, columns = asked
     layout, count = layout_of(kind, device.capabilities), min(m, n)
-    wide = layout.panel
-    while wide < min(layout.wide, count):
+    wide, most = layout.panel, count
+    if device.capabilities.single_work_items:
+        most = -(-count // _FEWEST)  # joining wide blocks is work that nobody waits beside
+    while wide < min(layout.wide, most):
         wide *= 2
     work, v = (room(device, batch, m, width, kind) for width in (n, count))
     copied(device, work[:, :0, :0], v)

@@ -31,6 +31,8 @@ class Holding:
         Rows of each.
     columns : int
         Columns of the slice.
+    piece : int
+        Columns of another slice that they hold beside these at once.
     items : int
         Work-items of a workgroup, which hold all rows.
     alone : bool
@@ -39,6 +41,7 @@ class Holding:
 
     rows: int
     columns: int
+    piece: int
     items: int
     alone: bool
 
@@ -175,12 +178,9 @@ def take_over(
     `known` are places in local memory for U, of these columns, and L of the pivots' rows.
     """
     (tops, corner), (first, start, m) = known, where
-    values, WIDTH, zero = held.values, HOLDING.columns, kl.cast(0, matrix.dtype)
-    multiples = kl.private((HOLDING.rows, WIDTH), matrix.dtype)
-    for i in kl.static_range(HOLDING.rows):
-        row = first + kl.minimum(row_of(i), m - 1)
-        for k in kl.static_range(WIDTH):
-            multiples[i, k] = matrix[row, first + start + k]
+    values, WIDTH, PIECE = held.values, HOLDING.columns, HOLDING.piece
+    multiples = kl.private((HOLDING.rows, PIECE), matrix.dtype)
+    load_columns(matrix, (first, start, m), multiples)
     for k in kl.static_range(WIDTH):
         exchange_places(held, pivots[first + start + k] - first, start + k, HOLDING)
     for i in kl.static_range(HOLDING.rows):
@@ -188,7 +188,7 @@ def take_over(
         if place >= 0 and place < WIDTH:
             for k in kl.static_range(WIDTH):
                 tops[place, k] = values[i, k]
-                corner[place, k] = multiples[i, k]
+                corner[place, k] = matrix[first + row_of(i), first + start + k]
     kl.barrier()
     for j in kl.workgroup_range(WIDTH):
         column = kl.private(WIDTH, matrix.dtype)
@@ -198,12 +198,25 @@ def take_over(
                 column[k] = column[k] - corner[k, above] * column[above]
             tops[k, j] = column[k]
     kl.barrier()
-    for i in kl.static_range(HOLDING.rows):
-        for k in kl.static_range(WIDTH):
-            below = held.places[i] > start + k
-            multiple = kl.where(below, multiples[i, k], zero)
-            for j in kl.static_range(WIDTH):
-                values[i, j] = values[i, j] - multiple * tops[k, j]
+    for begin in kl.static_range(0, WIDTH, PIECE):
+        if begin > 0:
+            load_columns(matrix, (first, start + begin, m), multiples)
+        for i in kl.static_range(HOLDING.rows):
+            for k in kl.static_range(PIECE):
+                below = held.places[i] > start + begin + k
+                multiple = kl.where(below, multiples[i, k], kl.cast(0, matrix.dtype))
+                for j in kl.static_range(WIDTH):
+                    values[i, j] = values[i, j] - multiple * tops[begin + k, j]
+
+
+@function
+def load_columns(matrix: kl.Array, where: tuple[kl.Scalar, ...], columns: kl.Array) -> None:
+    """What a work-item's rows have in some columns of a panel; those beyond have the last one's."""
+    first, start, m = where
+    for i in kl.static_range(columns.shape[0]):
+        row = first + kl.minimum(row_of(i), m - 1)
+        for k in kl.static_range(columns.shape[1]):
+            columns[i, k] = matrix[row, first + start + k]
 
 
 @function

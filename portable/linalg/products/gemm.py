@@ -55,15 +55,6 @@ from portable.namespace import device_of_arrays, on_device
 from portable.tune.table import recent_state, state
 from portable.typing import ArrayT
 
-__all__ = [
-    "ALGORITHMS",
-    "Algorithm",
-    "gemm",
-    "no_tiles",
-    "prepare_gemm",
-    "product_launches",
-]
-
 
 class Options(TypedDict, total=False):
     """Keyword arguments of `gemm`, where they are documented."""

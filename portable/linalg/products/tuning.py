@@ -15,17 +15,6 @@ from portable.linalg.products.rows import bytes_by_units
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup_entries, state
 
-__all__ = [
-    "SPACE",
-    "SPACE_NT",
-    "SPACE_TF32",
-    "candidates",
-    "has_tensor_copies",
-    "multiplying",
-    "schemes",
-    "tiles_like",
-]
-
 _USUAL_DEPTH: Final = 1024
 
 _VECTOR: Final = 16

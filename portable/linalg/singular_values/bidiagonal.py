@@ -288,7 +288,7 @@ def bidiagonal_svdvals(d: ArrayT, e: ArrayT, *, check_finite: bool = True) -> Ar
     """
     device = device_of_arrays(d, e)
     kind = common_dtype("bidiagonal_svdvals", _DTYPES, d=d, e=e)
-    n = _checked_length(d, e)
+    n = checked_length("bidiagonal_svdvals", d, e)
     values = device.empty((n,), kind.register)
     if n == 0:
         return values  # type: ignore[no-any-return]
@@ -300,10 +300,17 @@ def bidiagonal_svdvals(d: ArrayT, e: ArrayT, *, check_finite: bool = True) -> Ar
     return values  # type: ignore[no-any-return]
 
 
-def _checked_length(d: Any, e: Any) -> int:
+def checked_length(operation: str, d: Any, e: Any) -> int:
+    """The order of a bidiagonal matrix.
+
+    Raises
+    ------
+    ShapeError
+        Unless diagonals fit each other.
+    """
     if d.ndim != 1 or e.ndim != 1 or e.shape[0] != max(d.shape[0] - 1, 0):
         raise ShapeError(
-            "bidiagonal_svdvals takes the diagonal, shape (n,), and its neighbour, shape (n - 1,), "
+            f"{operation} takes the diagonal, shape (n,), and its neighbour, shape (n - 1,), "
             f"not {tuple(d.shape)} and {tuple(e.shape)}"
         )
     return int(d.shape[0])

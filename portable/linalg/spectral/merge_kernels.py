@@ -72,8 +72,10 @@ def deflate(
 ) -> None:
     """Removes poles whose weight is nothing, and one of two that are the same; a merge a workgroup.
 
-    What is as small as rounding errors of the merged matrix counts as nothing. All is scaled to a
-    largest number of 1, whose square and inverse square are far from overflow.
+    What is as small as rounding errors of the merged matrix counts as nothing. Of two poles that a
+    rotation makes one, each gets its Rayleigh quotient: of many that are near their neighbours
+    alone, the last may be far from the mean of all. All is scaled to a largest number of 1, whose
+    square and inverse square are far from overflow.
     """
     merge, h, kind = kl.group_id(0), blocks.values.shape[1], joined.poles.dtype
     merges = d.shape[1] // (2 * h)
@@ -116,19 +118,14 @@ def deflate(
                 removed = removed + 1
             else:
                 if waiting:
-                    off, most = next_pole - pole, tolerance
-                    if not SHAPE.singular:
-                        off = kl.abs(off * (weight * next_weight))
-                        most = tolerance * (weight * weight + next_weight * next_weight)
-                    if off <= most:
+                    off = kl.abs((next_pole - pole) * (weight * next_weight))
+                    if off <= tolerance * (weight * weight + next_weight * next_weight):
                         length = kl.hypot(weight, next_weight)
                         c, s = next_weight / length, -weight / length
                         put_turn(kept, merge, turned, (source, next_source), (c, s))
                         turned = turned + 1
-                        value = pole
-                        if not SHAPE.singular:
-                            value = pole * (c * c) + next_pole * (s * s)
-                            next_pole = pole * (s * s) + next_pole * (c * c)
+                        value = pole * (c * c) + next_pole * (s * s)
+                        next_pole = pole * (s * s) + next_pole * (c * c)
                         remove(kept, merge, removed, value, source)
                         removed = removed + 1
                         next_weight = length
@@ -156,7 +153,7 @@ def measures(joined: Joined, merge: Any, total: Any, coupling: Any) -> Any:
         ends = joined.poles[merge, 0], joined.poles[merge, total - 1]
         largest = kl.maximum(largest, kl.maximum(kl.abs(ends[0]), kl.abs(ends[1])))
     field = power_bits(largest, 0)
-    return largest, field, kl.maximum(4 * EPS * scaled_by(largest, field, 1), LEAST)
+    return largest, field, kl.maximum(2 * EPS * scaled_by(largest, field, 1), LEAST)
 
 
 @function

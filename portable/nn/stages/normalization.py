@@ -53,6 +53,12 @@ class _NormStage(Stage):
     def _seen(self, x: Any, shape: tuple[int, ...]) -> Any:
         return self.place.device.namespace().reshape(x, shape)
 
+    def _places(self, sections: int, columns: int, scratch: Any) -> tuple[Any, Any]:
+        """Places for two sums of sections of columns, and for those of columns."""
+        size = 2 * sections * columns
+        partial = self._seen(scratch[:size], (2, sections, columns))
+        return partial, self._seen(scratch[size : size + 2 * columns], (2, columns))
+
     def _merged(self, partial: Any, sums: Any, gradients: tuple[Any, ...]) -> None:
         """Sections added up, which are the gradients by weights and biases."""
         channels = sums.shape[1]
@@ -89,13 +95,6 @@ class BatchNormStage(_NormStage):
     def _matrix(self, x: Any) -> Any:
         return self._seen(x, (x.shape[0], self._channels))
 
-    def _partial(self, count: int, scratch: Any) -> tuple[Any, Any]:
-        """Places for sums of sections, and for those of channels."""
-        sections, channels = self._sections(count), self._channels
-        size = 2 * sections * channels
-        partial = self._seen(scratch[:size], (2, sections, channels))
-        return partial, self._seen(scratch[size : size + 2 * channels], (2, channels))
-
     def _elements(self, count: int) -> tuple[int, int]:
         """Work-items for each number; neighbours take channels where there is one pixel."""
         channels = self._channels
@@ -116,7 +115,7 @@ class BatchNormStage(_NormStage):
     def train(self, x: Any, y: Any, scratch: Any) -> None:
         """By the batch's means, which the running ones follow."""
         count = int(x.shape[0])
-        partial, _ = self._partial(count, scratch)
+        partial, _ = self._places(self._sections(count), self._channels, scratch)
         moments = self._moments(self._channels)
         if self._columns:
             kernels.column_moments[self._sums_items(partial), (_WORKGROUP, 1)](
@@ -142,7 +141,7 @@ class BatchNormStage(_NormStage):
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
         """Sums over the batch, then the slopes of each number."""
         count = int(flow.x.shape[0])
-        partial, sums = self._partial(count, scratch)
+        partial, sums = self._places(self._sections(count), self._channels, scratch)
         moments = self._moments(self._channels)
         x, dy = self._images(flow.x), self._images(flow.dy)
         self._slope_sums(flow, moments, partial)
@@ -215,10 +214,7 @@ class LayerNormStage(_NormStage):
                 x, y, dy, dx, moments, self._scale, SLOPE=self._slope
             )
         if gradients:
-            sections, columns = -(-rows // _SECTION), self._columns
-            size = 2 * sections * columns
-            partial = self._seen(scratch[:size], (2, sections, columns))
-            sums = self._seen(scratch[size : size + 2 * columns], (2, columns))
+            partial, sums = self._places(-(-rows // _SECTION), self._columns, scratch)
             kernels.slope_sums[self._sums_items(partial), (_WORKGROUP, 1)](
                 x, None, dy, moments, partial,
                 SLOPE=None, SECTION=_SECTION, LANES=self._lanes, BY_ROWS=True,

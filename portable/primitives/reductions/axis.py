@@ -336,13 +336,9 @@ def _pass_at_once(recipe: Recipe, x: Any, merge: Merge, result: DType) -> Any:
 
 
 def _pass_over_columns(recipe: Recipe, x: Any, merge: Merge, result: DType) -> Any:
-    share, rows = columns_for(x.device.capabilities), prod(x.shape[:-1])
-    strip = min(share.width, -(-rows // merge.lanes))
-    strips = -(-rows // (merge.lanes * strip))
-    sections = -(-x.shape[-1] // share.depth)
-    out = recipe.empty((*x.shape[:-1], sections), result if sections == 1 else merge.kind)
-    constants = {"FOLD": merge, "STRIP": strip, "SECTION": share.depth}
-    recipe.launch(reduce_columns, strips * sections, 1, x, (out,), **constants)
+    how = column_strips(x, merge.lanes, columns_for(x.device.capabilities))
+    out = recipe.empty((*x.shape[:-1], how.sections), result if how.sections == 1 else merge.kind)
+    how.launch(recipe, x, (out,), merge)
     return out
 
 

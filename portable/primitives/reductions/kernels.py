@@ -187,8 +187,6 @@ def reduce_columns(
 
 # Reductions of columns in which the work-items of a workgroup share a strip of neighbours.
 
-"""Rows that a work-item reads before it merges them."""
-
 
 @function
 def merged_down(shared: kl.Array, value: kl.Scalar, MERGE: Any, WIDTH: int, TALL: int) -> Any:
@@ -273,47 +271,36 @@ _CHAIN: Final = 64
 
 
 @function
-def segment_total(
-    x: kl.Array, start: kl.Scalar, stop: kl.Scalar, step: int, OP: Any, KIND: Any, NEUTRAL: Any
-) -> Any:
+def segment_total(x: kl.Array, start: kl.Scalar, stop: kl.Scalar, step: int, MERGE: Any) -> Any:
     """Every `step`th element of a segment combined, in chains, so that sums do not drift."""
-    total = kl.cast(NEUTRAL, KIND)
+    total = MERGE.nothing()
     for begin in range(start, stop, _CHAIN * step):
-        chain = kl.cast(NEUTRAL, KIND)
+        chain = MERGE.nothing()
         for k in range(begin, kl.minimum(begin + _CHAIN * step, stop), step):
-            chain = OP(chain, kl.cast(x[k], KIND))
-        total = OP(total, chain)
+            chain = MERGE(chain, MERGE.one(x, (), k))
+        total = MERGE(total, chain)
     return total
 
 
 @kernel
 def segments_by_item(
-    x: kl.Array,
-    offsets: kl.Array,
-    out: kl.Array,
-    each: kl.Scalar,
-    *,
-    OP: Any,
-    KIND: Any,
-    NEUTRAL: Any,
+    x: kl.Array, offsets: kl.Array, out: kl.Array, each: kl.Scalar, *, MERGE: Any
 ) -> None:
     """A work-item for `each` segments that follow each other."""
     first = kl.global_id(0) * each
     for s in range(first, kl.minimum(first + each, out.shape[0])):
         start, stop = kl.cast(offsets[s], kl.i64), kl.cast(offsets[s + 1], kl.i64)
-        out[s] = segment_total(x, start, stop, 1, OP, KIND, NEUTRAL)
+        out[s] = segment_total(x, start, stop, 1, MERGE)
 
 
 @kernel
-def segments_by_workgroup(
-    x: kl.Array, offsets: kl.Array, out: kl.Array, *, OP: Any, KIND: Any, NEUTRAL: Any
-) -> None:
+def segments_by_workgroup(x: kl.Array, offsets: kl.Array, out: kl.Array, *, MERGE: Any) -> None:
     """A workgroup for each segment."""
     s = kl.group_id(0)
     start = kl.cast(offsets[s], kl.i64) + kl.local_id(0)
     stop = kl.cast(offsets[s + 1], kl.i64)
-    total = segment_total(x, start, stop, kl.local_size(0), OP, KIND, NEUTRAL)
-    total = kl.workgroup_reduce(OP, total)
+    total = segment_total(x, start, stop, kl.local_size(0), MERGE)
+    total = kl.workgroup_reduce(MERGE, total)
     if kl.local_id(0) == 0:
         out[s] = total
 

@@ -1,4 +1,7 @@
-"""Which way of sorting suits an array."""
+"""Sorting rows: by buckets or by ranks, and which way suits an array.
+
+Sorting by digits in workgroups is `sweep_sorting`.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,8 @@ from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import can_sweep, sweep_sorted
 from portable.primitives.tuning import pieces_for
 from portable.tune.ways import Way, Ways
+
+# -- by buckets, in caches ------------------------------------------------------------------------
 
 _SHORTEST: Final = 1 << 14
 _FEWEST: Final = 8
@@ -201,6 +206,8 @@ def _lanes(x: Any) -> int:
     return _LANES if side_by_side else 1
 
 
+# -- by ranks -------------------------------------------------------------------------------------
+
 _GROUP: Final = 64
 _ROW: Final = 128
 """Elements of a row for a work-item that is alone: all of them."""
@@ -209,19 +216,7 @@ _ROW: Final = 128
 def rank_sorted(
     recipe: Recipe, x: Any, descending: bool, *, values: bool, order: bool
 ) -> tuple[Any, Any]:
-    """The last axis of `x` sorted, and where its elements were; what is not asked for is None.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        The steps.
-    x : Storage
-        An array of it, not empty.
-    descending : bool
-        Whether the greatest come first.
-    values, order : bool
-        Whether the elements in order, and where they were, are wanted.
-    """
+    """The same of short rows, of whose elements each finds its place; as of `bucket_sorted`."""
     out = recipe.empty(x.shape, x.dtype) if values else None
     places = recipe.empty(x.shape, int64) if order else None
     arrays = in_words(x), Line(in_words(out), places)
@@ -231,6 +226,8 @@ def rank_sorted(
     recipe.launch(sort_by_rank, items, _GROUP, *arrays, EACH=each, ORDER=keys)
     return out, places
 
+
+# -- which way ------------------------------------------------------------------------------------
 
 # Elements of a row from which on digits cost less than ranks; buckets of real numbers do earlier.
 _MANY: Final = 48
@@ -243,15 +240,10 @@ def _write_sort(x: Any, descending: bool, values: bool, order: bool) -> Callable
     if not x.size:
         ordered = recipe.empty(x.shape, x.dtype), recipe.empty(x.shape, int64)
     else:
-        ordered = method_for(x)(recipe, x, descending, values=values, order=order)
+        ordered = SORTS.first(x)(recipe, x, descending, values=values, order=order)
     return recipe.finish(
         *[array for array, wanted in zip(ordered, (values, order), strict=True) if wanted]
     )
-
-
-def method_for(x: Any) -> Callable[..., tuple[Any, Any]]:
-    """How the rows of `x` are sorted."""
-    return SORTS.first(x)
 
 
 def _is_short(x: Any) -> bool:

@@ -44,8 +44,6 @@ from portable.primitives.sorts.keys import (
 from portable.primitives.sorts.lines import Line
 from portable.primitives.tuning import pieces_for
 
-__all__ = ["Tile", "can_sweep", "sweep_sorted", "tile_for"]
-
 # A stable radix sort by workgroups: rows that one of them holds, and one pass a digit over longer.
 #
 # A tile is a part of a row of which each work-item holds some neighbours. It is brought in the

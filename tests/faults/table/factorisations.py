@@ -10,6 +10,7 @@ FACTORS: Final = "portable.linalg.factorisations."
 DEFINITE: Final = FACTORS + "definite_kernels:"
 TRIANGLES: Final = FACTORS + "triangle_kernels:"
 PANELS: Final = FACTORS + "panel_kernels:"
+TALL: Final = FACTORS + "tall_kernels:"
 SLICES: Final = FACTORS + "slice_kernels:"
 REFLECTORS: Final = FACTORS + "reflector_slice_kernels:"
 BOARDS: Final = "portable.linalg.base.boards:"
@@ -18,17 +19,44 @@ FACTORISATIONS: Final = (
     without_barrier(
         DEFINITE + "eliminate_rows",
         0,
+        2,
+        "a square is factored before all show what they have of it",
+        "positive_definite_by_tiles",
+    ),
+    without_barrier(
+        DEFINITE + "eliminate_rows",
         1,
+        2,
         "a row is read before it is handed over",
         "positive_definite_by_tiles",
     ),
-    fault(
-        "rows that are handed over have one place",
-        DEFINITE + "cholesky_rows",
-        "handed[band % 2]",
-        "handed[0]",
-        "positive_definite_by_tiles",
-        "race",
+    without_barrier(
+        TALL + "gram_rows",
+        0,
+        2,
+        "a tile of rows is multiplied before it is there",
+        "tall_matrices_by_rows",
+    ),
+    without_barrier(
+        TALL + "multiply_rows",
+        0,
+        2,
+        "a tile of rows is divided before it is there",
+        "tall_matrices_by_rows",
+    ),
+    without_barrier(
+        TALL + "multiply_rows",
+        1,
+        2,
+        "the next tile of rows comes before the last one is divided",
+        "tall_matrices_by_rows",
+    ),
+    without_barrier(
+        TALL + "add_grams",
+        0,
+        1,
+        "parts of Gram matrices are added up before they are there",
+        "tall_matrices_by_rows",
     ),
     without_barrier(
         TRIANGLES + "load_triangle",

@@ -18,8 +18,29 @@ REFLECTIONS: Final = SPECTRAL_ROOM + "reflections:"
 REDUCTIONS: Final = SPECTRAL_ROOM + "reduction_kernels:"
 
 BANDED: Final = SPECTRAL_ROOM + "banded:"
+ITERATIONS: Final = SPECTRAL_ROOM + "bidiagonal_svd:"
 
 SPECTRAL: Final = (
+    *(
+        without_barrier(
+            ITERATIONS + "iterate_bidiagonal", i, 4, what, "bidiagonal_vectors_by_rotations"
+        )
+        for i, what in enumerate(
+            (
+                "a block is looked for before the matrix is there",
+                "a block is read before it is found",
+                "rotations are applied before they are made",
+            )
+        )
+    ),
+    fault(
+        "a value keeps its sign and so do its vectors",
+        ITERATIONS + "sort_vectors",
+        "kl.where(x < 0, -vectors[1, i, r], vectors[1, i, r])",
+        "vectors[1, i, r]",
+        "bidiagonal_vectors_by_rotations",
+        "result",
+    ),
     *(
         without_barrier(BANDED + "factor_shifted_bands", i, 2, what, "values_by_a_band")
         for i, what in enumerate(

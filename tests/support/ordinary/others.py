@@ -267,6 +267,14 @@ def _matrices() -> Iterator[Function]:
         expected=lambda x: np.linalg.svd(x, compute_uv=False), kinds="f", dims=(2,), most=500,
         least=200, units=256, sizes="largest",
     )  # fmt: skip
+    yield _of(
+        "linalg.bidiagonal_svd",
+        lambda x: linalg.bidiagonal_svd(x[0, :250], x[1, : min(250, x.shape[1]) - 1]).S,
+        expected=lambda x: np.linalg.svd(
+            np.diag(x[0, :250]) + np.diag(x[1, : min(250, x.shape[1]) - 1], 1), compute_uv=False
+        ),
+        kinds="f", dims=(2,), most=500, least=100, units=256, sizes="largest",
+    )  # fmt: skip
 
 
 def _leading(x: Any) -> Any:

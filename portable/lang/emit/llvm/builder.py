@@ -260,11 +260,10 @@ class Context:
             f"first of {array.name}", f"getelementptr inbounds {kind}, ptr {pointer}, i64 {offset}"
         )
 
-    def size(self, x: e.Extent | e.Stride) -> str:
+    def size(self, kind: Literal["extent", "stride"], array: Array, dim: int) -> str:
         """An extent or stride."""
-        number = self.kernel.parameters.index(x.array)
-        kind: Literal["extent", "stride"] = "extent" if isinstance(x, e.Extent) else "stride"
-        argument = Argument(kind, number, x.dim, self.kernel.index_type)
+        number = self.kernel.parameters.index(array)
+        argument = Argument(kind, number, dim, self.kernel.index_type)
         return self._argument(argument, value_type(self.kernel.index_type))
 
     def range_end(self, dim: int) -> str:

@@ -177,37 +177,13 @@ def compressed(printer: Printer, x: e.Compress) -> str:
 
 
 def _front(printer: Printer, x: _Chosen) -> str:
-    """By an instruction for all, for halves, or lane by lane."""
+    """By an instruction, or lane by lane."""
     most = printer.context.capabilities.compressed_bytes
     if has_compress(x.kind, most):
         name = f"experimental.vector.compress.{suffix(x.typed)}"
         given = (f"{x.typed} {x.value}", f"{x.mask_type} {x.mask}", f"{x.typed} zeroinitializer")
         return printer.builder.intrinsic(name, x.typed, *given)
-    half = Vector(x.kind.dtype, x.kind.lanes // 2)
-    if has_compress(half, most):
-        return _by_halves(printer, x, half)
     return _in_turn(printer, x)
-
-
-def _by_halves(printer: Printer, x: _Chosen, half: Vector) -> str:
-    """The upper half's chosen lanes are stored behind the lower one's."""
-    builder, typed, lanes = printer.builder, value_type(half), half.lanes
-    slot = _slot(printer, x)
-    parts = []
-    for first in (0, lanes):
-        places = list(range(first, first + lanes))
-        value = printer.shuffle(x.typed, [x.value], places)
-        mask = printer.shuffle(x.mask_type, [x.mask], places)
-        parts.append((_front(printer, _Chosen(value, mask, half)), mask))
-    behind = builder.op(f"zext i32 {_count(printer, parts[0][1], lanes)} to i64")
-    for number, value in (
-        (str(lanes), "zeroinitializer"),
-        ("0", parts[0][0]),
-        (behind, parts[1][0]),
-    ):
-        there = builder.op(f"getelementptr inbounds {x.lane}, ptr {slot}, i64 {number}")
-        builder.do(f"store {typed} {value}, ptr {there}, align {half.dtype.itemsize}")
-    return builder.op(f"load {x.typed}, ptr {slot}, align 64")
 
 
 def _in_turn(printer: Printer, x: _Chosen) -> str:
@@ -356,9 +332,7 @@ class Expressions:
         """Places, sizes, and what is of vectors alone."""
         match x:
             case e.Extent():
-                return self.context.size(x)
-            case e.Stride():
-                return self._stride(x)
+                return self.context.size("extent", x.array, x.dim)
             case e.WorkItem():
                 return self.places.value(x)
             case e.Lane():
@@ -373,10 +347,6 @@ class Expressions:
                 return counted(self, x)
             case _:
                 raise UnsupportedError(f"{type(x).__name__} has no spelling in LLVM's text")
-
-    def _stride(self, x: e.Stride) -> str:
-        known = {"unit": "1", "zero": "0"}.get(x.array.strides[x.dim])
-        return self.context.size(x) if known is None else known
 
     # -- operators --------------------------------------------------------------------------
 

@@ -94,7 +94,7 @@ class Addresses:
             case "unit":
                 return "1"
             case _:
-                return self._context.size(e.Stride(array, dim, self._context.kernel.index_type))
+                return self._context.size("stride", array, dim)
 
     def _plus(self, kind: str, x: str, y: str) -> str:
         if "0" in (x, y):

@@ -55,7 +55,7 @@ class Neighbours:
     def growth(self, x: e.Expression) -> int | None:
         """By how much a value grows from one work-item to the next; None where nobody knows."""
         match x:
-            case e.Const() | e.Extent() | e.Stride() | e.AssumeUniform():
+            case e.Const() | e.Extent() | e.AssumeUniform():
                 return 0
             case e.WorkItem():
                 return int(x.dim == 0 and x.word in _STEPS)

@@ -36,7 +36,7 @@ _MOST: Final = 24
 """The cost up to which a value is worked out again, those that it is made from included."""
 
 _COSTS: Final = {"quot": 6, "rem": 6, "floordiv": 8, "mod": 8, "div": 6}
-_FREE: Final = (e.Const, e.Variable, e.WorkItem, e.Extent, e.Stride, e.AssumeUniform)
+_FREE: Final = (e.Const, e.Variable, e.WorkItem, e.Extent, e.AssumeUniform)
 
 
 def recomputed(kernel: Kernel, body: s.Block, varying: set[str]) -> dict[str, s.Let]:
@@ -143,6 +143,8 @@ class _Loops:
         self._types: dict[str, ValueType] = {v.name: v.type for v in kernel.variables}
         for x in all_statements(kernel.body):
             self._types.update({v.name: v.type for v in x.binds()})
+        order = {name: number for number, name in enumerate(self._types)}
+        self._order = order.__getitem__
         self._kept_names = {name for needs in self._needs.values() for name in needs.kept}
         self._kept: dict[str, Array] = {}
         self._crossing = _crossing_arrays(kernel, parts, self._items)
@@ -170,7 +172,8 @@ class _Loops:
         if any(isinstance(x, Region) and x.ends_some for x in all_parts(parts)):
             self._returned = self._array("returned@", bool_)
         body, loc = self._block(parts), self._kernel.loc
-        blank = [(self._kept_array(name), self._types[name]) for name in sorted(self._blank)]
+        names = sorted(self._blank, key=self._order)
+        blank = [(self._kept_array(name), self._types[name]) for name in names]
         if self._returned is not None:
             blank.append((self._returned, bool_))
         if not blank:
@@ -263,7 +266,7 @@ class _Loops:
             body = map_block(body, self._noted)
         inner = [*self._start(region, needs, loc), *body]
         if not isinstance(inner[-1], s.Return):
-            inner += [self._keep(name, loc) for name in sorted(needs.kept)]
+            inner += [self._keep(name, loc) for name in sorted(needs.kept, key=self._order)]
         if self._item.name in _names_read(tuple(inner)):
             inner.insert(0, self._numbered(loc))
         return (*region.before, s.ForItems(tuple(inner), loc))
@@ -279,7 +282,7 @@ class _Loops:
             out.append(s.Load(gone, self._returned, (self._item,), loc))
             out.append(s.If(gone, (s.Return(loc),), (), loc))
         out += self._again(region)
-        for name in sorted(needs.fetched):
+        for name in sorted(needs.fetched, key=self._order):
             if name in needs.read or name in self._given:
                 out += self._fetch(name, loc)
             elif region.repeats:

@@ -166,6 +166,7 @@ def take_out_uniform(kernel: Kernel, parts: list[Part], varying: set[str]) -> No
 class _TakingOut:
     def __init__(self, kernel: Kernel) -> None:
         self._variables = {v.name: v for v in kernel.variables}
+        self._order = list(self._variables).index
         self._count = 0
 
     def region(self, region: Region, needs: list[tuple[s.Statement, bool]]) -> None:
@@ -181,7 +182,7 @@ class _TakingOut:
                     held.pop(name, None)
                 continue
             later = {n for n in _read((x,)) if last.get(n, -1) > number} if last else set()
-            for name in sorted(later - held.keys()):
+            for name in sorted(later - held.keys(), key=self._order):
                 variable = self._variables[name]
                 self._count += 1
                 held[name] = e.Variable(f"{name}@was{self._count}", variable.type)

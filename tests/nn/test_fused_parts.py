@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from portable.nn.fused_shapes import Shape
+from portable.nn.fused_parts import Shape
 
 GOOD = Shape(
     rows=32, lanes=4, units=4, vectors=1, tile=(4, 4), split=8, pad=4, size=64, copy=True, hold=True
