@@ -248,19 +248,19 @@ def _ranked_of_bytes(
     tiles or, where work-items add sums up, in wide ones.
     """
     halves = replace(product, k=-(-product.k // 2))
-    ranked = _ranked(capabilities, float16, algorithm, halves, False, table)
     apart = dtype is not int8 and algorithm != "fast"
-    ranked = tuple(x for x in ranked if x[0]["SPECIALISED"] and (not apart or _adds_up(x[0], algorithm)))
-    areas = [choice["BM"] * choice["BN"] for choice, _ in ranked]
-
-    def order(at: int) -> tuple[int, bool, int]:
-        choice = ranked[at][0]
-        tall = choice["BM"] > choice["BN"]
-        return areas.index(areas[at]), choice["RESIDENT"] != 1, tall == apart
-
+    ranked = [
+        (choice, parts, choice["BM"] * choice["BN"])
+        for choice, parts in _ranked(capabilities, float16, algorithm, halves, False, table)
+        if choice["SPECIALISED"] and (not apart or _adds_up(choice, algorithm))
+    ]
+    areas = [area for *_, area in ranked]
+    ranked.sort(
+        key=lambda x: (areas.index(x[2]), x[0]["RESIDENT"] != 1, (x[0]["BM"] > x[0]["BN"]) == apart)
+    )
     return tuple(
-        ({**choice, "BK": 2 * choice["BK"], "GROUP": (1 if apart else 2) * choice["GROUP"]}, parts)
-        for choice, parts in (ranked[at] for at in sorted(range(len(ranked)), key=order))
+        ({**choice, "BK": 2 * choice["BK"], "GROUP": 2 * choice["GROUP"]}, parts)
+        for choice, parts, _ in ranked
     )
 
 
