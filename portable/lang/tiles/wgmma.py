@@ -310,9 +310,10 @@ class Wgmma(Strategy):
             return False
         each = sum(f.shape[0] * f.shape[1] for f in part.fragments) // (groups * GROUP)
         if _adds_apart(part):
-            each += min(each, PARTS)
+            each += each if kind is float32 else min(each, PARTS)
         grids = [warpgroups(f.shape, groups) for f in part.fragments]
-        return each <= room(work.items, _lends(work, part)) and None not in grids
+        lent = kind.itemsize == 1 and _lends(work, part)
+        return each <= room(work.items, lent) and None not in grids
 
     def declare(self) -> s.Block:
         """Registers, and panels in the place of the tiles."""
