@@ -161,17 +161,10 @@ def scaled_matmul(
     return cached_call(_CALLS, arrays, out, options, (), recent_state(), _made)  # type: ignore[no-any-return]
 
 
+@takes_other_libraries
 def _made(arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
     """The product of what `scaled_matmul` is given."""
     (a, b, a_scales, b_scales), (_, preferred, precision) = arrays, options
-    return _scaled(a, b, a_scales, b_scales, out, preferred, precision)
-
-
-@takes_other_libraries
-def _scaled(
-    a: Any, b: Any, a_scales: Any, b_scales: Any, out: Any, preferred: Any, precision: Any
-) -> Any:
-    """`scaled_matmul` of arrays."""
     others = [] if out is None else [out]
     device = device_of_arrays(a, b, a_scales, b_scales, *others)
     shape = _checked_shape(a, b, a_scales, b_scales)
