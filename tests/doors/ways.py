@@ -217,10 +217,6 @@ WAYS: Final[tuple[Way, ...]] = (
     # images
     _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 3, 3)), _crowd),
     _way(
-        "windows written out", doors.CONVOLUTION, "take_windows", ((1, 3, 9, 8), (33, 3, 5, 5)),
-        _crowd,
-    ),
-    _way(
         "a first layer", doors.CONVOLUTION, "arrange_filters convolve_groups",
         ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd,
     ),
@@ -299,8 +295,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "add_parts part_filters part_pixels": "tests/conv/test_plans.py",
     "add_up_filters add_up_taps clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",
-    "add_windows take_windows convolve_channels convolve_groups sum_group_channels "
-    "sum_group_pixels": "tests/conv/test_ways.py",
+    "add_windows convolve_channels sum_group_channels sum_group_pixels": "tests/conv/test_ways.py",
     # transforms
     "join_row_pairs recombine_rows split_row_pairs": "tests/array/test_fft.py",
     # matrices of bits
