@@ -192,10 +192,10 @@ WAYS: Final[tuple[Way, ...]] = (
     _way("by rotations", doors.EIGENVECTORS, "hermitian_by_rotations", ((20, 20),)),
     _way(
         "in stages", doors.SINGULAR_VECTORS, "bidiagonalize_keeping solve_secular apply_blocks",
-        ((60, 60),), _compiled_alone,
+        ((70, 70),), _compiled_alone,
     ),
     _way(
-        "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((60, 60),), _compiled
+        "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((70, 70),), _compiled
     ),
     # images
     _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 3, 3)), _crowd),
