@@ -262,11 +262,6 @@ def _steps(depth: int, each: int, parted: bool) -> Iterator[tuple[int, int]]:
         yield from ((k, k), (k, low + k), (low + k, k))
 
 
-def _has_tensor_copies(work: Work) -> bool:
-    """Whether TMA copies tiles; where it does not, warps of their own had better copy."""
-    return "tensor" in work.capabilities.async_copy
-
-
 def _adds_apart(part: Part) -> bool:
     """Whether work-items add up what the units sum up of each tile."""
     dropping = any(tile.array.dtype in _DROPPING for tile in part.tiles.values())
@@ -303,7 +298,10 @@ class Wgmma(Strategy):
         if any(x.a.shape[1] * kind.itemsize % (halves * _DEPTH) for x in part.multiplies):
             return False
         groups = _multiplying(work, part)
-        if not groups or not (groups * GROUP < work.items or _has_tensor_copies(work)):
+        by_tma = "tensor" in work.capabilities.async_copy
+        if not groups or not (
+            groups * GROUP < work.items or by_tma
+        ):  # else warps of their own copy
             return False
         each = sum(f.shape[0] * f.shape[1] for f in part.fragments) // (groups * GROUP)
         if _adds_apart(part):
