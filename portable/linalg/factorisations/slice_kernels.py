@@ -4,7 +4,7 @@ A workgroup holds all rows of a slice's columns, so that pivots are searched and
 without a word to others. Rows stay where they are: which place exchanges have brought one to is
 kept beside it. A slice that is done goes to memory, its rows unmoved, and whoever has columns right
 of it takes it into account: so the slices of a panel are a wave. Some workgroups have them in turn,
-which all run at the same time, so that others can run beside them. Rows are moved when all are done.
+which all run at the same time, so that others can run beside them. Rows are moved in the end.
 """
 
 from __future__ import annotations
