@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from portable.backend import Capabilities
 from portable.conv.direct.boxes import blocks_of, products_of
-from portable.conv.direct.parted import PART, leaves_units_idle, pays
+from portable.conv.direct.parted import PART, pays
 from portable.conv.geometry import Geometry
-from portable.conv.tuning import adds_exactly
+from portable.conv.tuning import adds_exactly, leaves_units_idle
 from portable.dtypes import DType
 
 
@@ -99,12 +99,15 @@ def direct_cost(capabilities: Capabilities, shape: Geometry, kind: DType, usual:
         if shape.groups > 1 and by is _DEDICATED:
             each = products_of(shape, blocks_of(shape, kind, True))
         return by.gathered * 2.0 * each * shape.window.count * places
-    places = -(-places // _EMPTY) * _EMPTY
-    pixels = shape.images * shape.height * shape.width * shape.channels
-    products = (shape.filters + _EMPTY) * places + _FILTER * shape.filters
-    depth = shape.window.count * -(-shape.channels // PART) * PART
+    places, pixels = -(-places // _EMPTY) * _EMPTY, prod((shape.images, shape.height, shape.width))
     idle = _IDLE if leaves_units_idle(capabilities, shape) else 1.0
-    return idle * (_BEGUN + depth * products + _PIXEL * pixels)
+    if shape.groups > 1:
+        depth, each, read = 1, products_of(shape, blocks_of(shape, kind, True)), 0.0
+    else:
+        depth, each = -(-shape.channels // PART) * PART, shape.filters + _EMPTY
+        read = _FILTER * shape.filters
+    products = shape.window.count * depth * (idle * each * places + read)
+    return idle * _BEGUN + products + _PIXEL * pixels * shape.channels
 
 
 def winograd_cost(capabilities: Capabilities, shape: Geometry, results: int) -> float:
@@ -122,7 +125,7 @@ def parted_winograd_cost(
     capabilities: Capabilities, shape: Geometry, kind: DType, results: int
 ) -> float:
     """The same of products of parts; infinite where there are none."""
-    if not pays(capabilities, shape, kind):
+    if shape.groups > 1 or not pays(capabilities, shape, kind):
         return float("inf")
     tiles, filters = (-(-n // _BLOCK) * _BLOCK for n in (_tiles(shape, results), shape.filters))
     elements = (results + shape.window.taps[0] - 1) ** 2

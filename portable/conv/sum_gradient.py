@@ -13,7 +13,6 @@ from portable.conv.direct.direct import Gathered
 from portable.conv.direct.group_gradient import MOST_TAPS, sum_groups
 from portable.conv.direct.grouped import Grouped, has_few_channels
 from portable.conv.direct.product import Product, is_product
-from portable.conv.direct.windows import Windows
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Method
 from portable.conv.winograd.blocks import WinogradBlocks
@@ -34,7 +33,7 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
         Where to put the gradient.
     """
     device, shape = method.device, method.shape
-    if isinstance(method, Grouped | Product | Windows) and not is_product(shape):
+    if isinstance(method, Grouped | Product) and not is_product(shape):
         given = shape, method.kind, method.layout, None, method.split
         method = boxes(device, *given) or Gathered(device, *given)
     if has_few_channels(shape) and shape.window.count <= MOST_TAPS and dy.size:

@@ -148,10 +148,14 @@ def accurate(choice: Parameters, shape: Geometry, capabilities: Capabilities) ->
 
 def adds_exactly(capabilities: Capabilities, shape: Geometry) -> bool:
     """Whether matrix units are to add no more than a few products up (`accurate`)."""
-    results = shape.images * prod(shape.result) * shape.filters
-    few = results < capabilities.compute_units * _RESULTS
     deep = shape.channels // shape.groups > _MOST_INEXACT
-    return few or deep or shape.window.taps != (3, 3)
+    return leaves_units_idle(capabilities, shape) or deep or shape.window.taps != (3, 3)
+
+
+def leaves_units_idle(capabilities: Capabilities, shape: Geometry) -> bool:
+    """Whether results are fewer tiles than there are compute units."""
+    results = shape.images * prod(shape.result) * shape.filters
+    return results < capabilities.compute_units * _RESULTS
 
 
 def best_known(

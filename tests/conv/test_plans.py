@@ -43,8 +43,8 @@ CASES: dict[str, tuple[Case, str, str, Any, str]] = {
         "mma.tf32.m16n8k8",
     ),
     "split numbers in boxes": (
-        Case((2, 40, 6, 8), (24, 40, 3, 3), stride=(2, 2), padding=(1, 1)), "direct", "NCHW",
-        np.float32, "mma.tf32.m16n8k8",
+        Case((2, 40, 6, 8), (24, 40, 3, 3), padding=(1, 1)), "direct", "NCHW", np.float32,
+        "mma.tf32.m16n8k8",
     ),
     "windows side by side": (
         Case((2, 32, 6, 8), (24, 32, 2, 2), stride=(2, 2)), "direct", "NHWC", np.float16,
@@ -108,7 +108,13 @@ PARTS: dict[str, tuple[Case, str, str]] = {
     ),
     "in patches": (Case((2, 40, 6, 8), (136, 40, 1, 1), stride=(2, 2)), "direct", "NHWC"),
     "of long sums": (Case((1, 512, 3, 5), (48, 512, 3, 3), padding=(1, 1)), "direct", "NCHW"),
-    "by Winograd's method": (Case((1, 32, 6, 6), (40, 32, 3, 3)), "winograd2", "NCHW"),
+    "by Winograd's method, a part unfilled": (
+        Case((1, 36, 6, 6), (40, 36, 3, 3)), "winograd2", "NCHW",
+    ),
+    "of groups with strides, of odd extents": (
+        Case((1, 136, 5, 5), (72, 34, 3, 1), stride=(2, 2), padding=(1, 0), groups=4), "direct",
+        "NCHW",
+    ),
     "with channels last": (
         Case((2, 32, 7, 6), (64, 32, 3, 3), padding=(1, 1)), "winograd2", "NHWC",
     ),

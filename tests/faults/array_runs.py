@@ -127,7 +127,7 @@ def parts_of_pixels() -> None:
     """Of 5 channels of two images of 3 x 4, as windows of 1 x 2 see them."""
     x, out = random(2, 5, 3, 4), empty(2, 9, 64)
     window = Window((1, 2), (1, 1), (0, 0), (1, 1))
-    part_pixels[2 * 2 * 64, 64](x, out, 3, WINDOW=window, PLACES=8, TURNED=True)
+    part_pixels[2 * 2 * 64, 64](x, out, 3, WINDOW=window, PLACES=8, TURNED=True, BLOCKS=1)
     seen = np.concatenate([x[..., :3], x[..., 1:]], 1).transpose(0, 2, 3, 1)
     np.testing.assert_array_equal(out[..., :10] + out[..., 32:42], seen.reshape(2, 9, 10))
 

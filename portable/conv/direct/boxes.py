@@ -336,7 +336,7 @@ class Boxes(Method):
             copy_into(x, room)
             x = room
         if plain:
-            return self.in_blocks(x, self.shape.channels)
+            return self.in_blocks(x, self.seen.channels)
         (images, height, width, depth), (down, across) = x.shape, self.seen.window.stride
         row = across * (depth if self.shape.groups > 1 else self.seen.channels)
         extents = images, height // down, down, width * depth // row, row

@@ -238,20 +238,18 @@ time of a product on an H200, 0.66 of F(4 x 4)'s."""
 _MOST_PRODUCTS: Final = 800
 """Of a work-item that are unrolled, in vectors."""
 
-_MOST_OF_FIRST_LAYERS: Final = 64
-_DEEPEST: Final = 256
-_FEW_FILTERS: Final = 32
-"""Products of a result of few channels that work-items make: of 3 x 3 of 3 channels, 16 to 472
-filters, they took 0.8 to 1.0 of the time of a product of windows written out on an H200, of 4 x 4
-taps apart 0.8, of 7 x 7 for 16 filters 0.75, for 216 filters 1.25."""
+_DEEPEST: Final = 512
+"""Products of a result of few channels that work-items make. Tiles of a product that is gathered
+took 1.1 to 2 times as long on an H200 for 3 channels (4 x 4 taps apart 1.8, 7 x 7 with stride 2
+1.1), windows written out for a product 0.8 to 2 times."""
 
 _WIDE: Final = 4
 """Filters of a vector that neighbouring work-items read for other pixels."""
 
-_OF_AN_ITEM: Final = ((8, (2, 1)), (8, (1, 1)), (4, (1, 1)), (2, (1, 1)), (1, (1, 1)))
+_OF_AN_ITEM: Final = ((6, (4, 1)), (4, (2, 2)), (6, (2, 1)), (4, (1, 1)), (2, (1, 1)), (1, (1, 1)))
 """Such vectors, and results, of a work-item: the most that leave enough work-items."""
 
-_ENOUGH: Final = 384
+_ENOUGH: Final = 320
 """Work-items of a compute unit."""
 
 _WORKGROUP: Final = 128
@@ -276,9 +274,9 @@ def has_few_channels(shape: Geometry, crowd: bool = False) -> bool:
 
 def is_first_layer(shape: Geometry) -> bool:
     """Whether few channels are all there are, and products few beside what is written."""
-    few = 0 < shape.channels <= _MOST_CHANNELS and shape.window.count > 1
-    short = shape.depth <= _MOST_OF_FIRST_LAYERS or shape.filters <= _FEW_FILTERS
-    return shape.groups == 1 and few and short and shape.depth <= _DEEPEST
+    plain = (shape.window.count, shape.window.stride) == (1, (1, 1))
+    few = shape.groups == 1 and 0 < shape.channels <= _MOST_CHANNELS
+    return few and shape.depth <= _DEEPEST and not plain
 
 
 @dataclass(frozen=True)
@@ -330,19 +328,19 @@ class Grouped(Method):
     @property
     def _plan_of_first_layers(self) -> GroupPlan:
         """Of many filters, whose vectors are read for all results of a work-item."""
-        shape, height = self.shape, self.shape.result[0]
+        shape, (height, width) = self.shape, self.shape.result
         lanes = gcd(shape.filters, _WIDE)
         base = GroupPlan(
             shape.window, (1, 1), 1, lanes, shape.channels, False, False, keep, lanewise=True
         )
-        plans = [
-            base._replace(
-                filters=gcd(shape.filters // lanes, most), tile=(min(down, height), across)
-            )
-            for most, (down, across) in _OF_AN_ITEM
-        ]
+        plans = []
+        for most, (down, across) in _OF_AN_ITEM:
+            filters = max(n for n in range(1, most + 1) if shape.filters // lanes % n == 0)
+            tile = min(down, height), min(across, width)
+            if filters * prod(tile) * shape.window.count <= _MOST_PRODUCTS:
+                plans.append(base._replace(filters=filters, tile=tile))
         enough = _ENOUGH * self.device.capabilities.compute_units
-        return next((p for p in plans if self._items(p) >= enough), plans[-1])
+        return next((p for p in plans if self._items(p) >= enough), [*plans, base][-1])
 
     def _lanes(self, filters: int) -> int:
         """Neighbouring filters of a vector, which divide those that there are."""

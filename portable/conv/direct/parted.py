@@ -17,11 +17,11 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.conv.direct.box_kernels import arrange_filters, seen_by
-from portable.conv.direct.boxes import Boxes
+from portable.conv.direct.boxes import Boxes, blocks_of, products_of
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue
-from portable.conv.tuning import parted_choices
+from portable.conv.tuning import leaves_units_idle, parted_choices
 from portable.dtypes import DType, float32
 from portable.lang.function import function
 from portable.lang.kernel import kernel
@@ -53,9 +53,8 @@ _LONG: Final = 128
 with strides: a gathered product would not cut its sums. 7 x 7 of 344 channels of 14 x 14 took 21
 instead of 2,925 us so on an H200, 3 x 3 of 24 channels 15 instead of 31."""
 
-_TILE: Final = 128
-
 _FEWEST_FILTERS: Final = 48
+_FEWEST_OF_GROUPS: Final = 16
 _FEWEST_DEPTH: Final = 64
 """Of fewer, tiles are left empty."""
 
@@ -82,9 +81,13 @@ def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Part
 def pays(capabilities: Capabilities, shape: Geometry, kind: DType) -> bool:
     """Whether a device has instructions and copies for products of parts, and they pay."""
     units = "wgmma.tf32" in capabilities.matrix_units and "tensor" in capabilities.async_copy
-    if kind is not float32 or shape.groups > 1 or not units:
+    if kind is not float32 or not units:
         return False
     strided, places = shape.window.stride != (1, 1), shape.images * prod(shape.result)
+    if shape.groups > 1:
+        each = places * shape.window.count * products_of(shape, blocks_of(shape, kind, True))
+        wide = min(shape.channels, shape.filters) // shape.groups > _FEWEST_OF_GROUPS
+        return wide and shape.window.count > 1 and each >= _FEWEST_WITH_TAPS
     copied = shape.images * shape.height * shape.width * shape.channels
     if not _goes_by_phases(shape):
         copied = places * shape.depth
@@ -99,16 +102,10 @@ def pays(capabilities: Capabilities, shape: Geometry, kind: DType) -> bool:
     return gathered and shape.depth >= _LONG and leaves_units_idle(capabilities, shape)
 
 
-def leaves_units_idle(capabilities: Capabilities, shape: Geometry) -> bool:
-    """Whether results are fewer tiles than there are compute units."""
-    results = shape.images * prod(shape.result) * shape.filters
-    return results < capabilities.compute_units * _TILE * _TILE
-
-
 def _goes_by_phases(shape: Geometry) -> bool:
     """Whether pixels are copied as they are, for windows of any taps."""
     window = shape.window
-    if window.stride == (1, 1):
+    if window.stride == (1, 1) or shape.groups > 1:
         return shape.channels >= PART
     apart = all(taps <= step for taps, step in zip(window.taps, window.stride, strict=True))
     extents = zip((shape.height, shape.width), window.stride, strict=True)
@@ -127,22 +124,30 @@ class Parted(Boxes):
     @cached_property
     def seen(self) -> Geometry:
         """The convolution as it is multiplied."""
-        return replace(self.shape, channels=doubled(self.shape.channels))
+        return replace(self.shape, channels=self._row)
 
     @cached_property
     def window(self) -> Window:
         """What filters see of images as they are multiplied."""
         return _POINT if self.patches else self.shape.window
 
+    @cached_property
+    def _row(self) -> int:
+        """Elements of a row of parts of images, of each block by itself."""
+        depth = self.shape.channels * (self.patch.count if self.patches else 1)
+        return self.blocks * doubled(depth // self.blocks)
+
     def filters(self, w: Any, turned: bool = False) -> Any:
-        """Parts of filters (taps, 2 C, 1, K), along channels; patches are channels of a tap."""
-        shape, space, count = self.shape, self.device.namespace(), self.shape.filters
-        room = self.device.empty((shape.window.count, shape.channels, 1, count), self.kind)
-        launcher = arrange_filters[(count, shape.channels), None]
-        enqueue(launcher, w, room, count, 1, TAPS=tuple(w.shape[2:]), TURNED=turned)
+        """Parts of filters (taps, 2 C, blocks, K), along channels; patches are those of a tap."""
+        shape, space, blocks = self.shape, self.device.namespace(), self.blocks
+        depth, count = shape.channels // blocks, shape.filters // blocks
+        room = self.device.empty((shape.window.count, depth, blocks, count), self.kind)
+        each, merged = shape.filters // shape.groups, shape.groups // blocks
+        launcher = arrange_filters[(shape.filters, depth), None]
+        enqueue(launcher, w, room, each, merged, TAPS=tuple(w.shape[2:]), TURNED=turned)
         taps = self.window.count
-        arranged = space.reshape(room, (taps, -1, count))
-        laid_out = self.device.empty((taps, 1, count, doubled(arranged.shape[1])), self.kind)
+        arranged = space.reshape(room, (taps, -1, blocks, count))
+        laid_out = self.device.empty((taps, blocks, count, self._row // blocks), self.kind)
         enqueue(part_filters[prod(laid_out.shape) // 2, None], arranged, laid_out)
         return space.permute_dims(laid_out, (0, 3, 1, 2))
 
@@ -154,23 +159,25 @@ class Parted(Boxes):
     def _rearrange(self, x: Any, workspace: Any) -> tuple[Any, int]:
         """Parts of images (N, H, W, 2 C), or of what windows see of them."""
         x, space = as_nchw(self.device, x, self.layout), self.device.namespace()
-        (height, width, depth), size = self._rearranged(), x.shape[0] * self.rearranged_elements[0]
-        places = space.reshape(workspace[:size], (x.shape[0], height * width, doubled(depth)))
-        seen = self.patch if self.patches else _POINT
-        tiles = x.shape[0] * -(-height * width // _PLACES) * -(-depth // PART)
+        (height, width, _), size = self._rearranged(), x.shape[0] * self.rearranged_elements[0]
+        places = space.reshape(workspace[:size], (x.shape[0], height * width, self._row))
+        tiles = x.shape[0] * -(-height * width // _PLACES) * self._row // (2 * PART)
         launcher, turned = part_pixels[groups(tiles), (_ITEMS, 1, 1)], self.layout == "NCHW"
-        enqueue(launcher, x, places, width, WINDOW=seen, PLACES=_PLACES, TURNED=turned)
+        given: dict[str, Any] = {"WINDOW": self.patch if self.patches else _POINT}
+        given |= {"PLACES": _PLACES, "TURNED": turned, "BLOCKS": self.blocks}
+        enqueue(launcher, x, places, width, **given)
         return space.reshape(places, (x.shape[0], height, width, places.shape[2])), size
 
     @cached_property
     def rearranged_elements(self) -> tuple[int, int]:
         """Elements of workspace for the parts of an image."""
-        height, width, depth = self._rearranged()
-        return height * width * doubled(depth), 0
+        height, width, _ = self._rearranged()
+        return height * width * self._row, 0
 
     @cached_property
     def _choices(self) -> tuple[Parameters, ...]:
-        size = self.shape.images * prod(self.shape.result), self.shape.filters, 1
+        places = self.shape.images * prod(self.shape.result)
+        size = places, self.shape.filters // self.blocks, self.blocks
         return parted_choices(self.device.capabilities, size, state())
 
 
@@ -183,38 +190,46 @@ def high_part(x: kl.Scalar) -> Any:
 
 @kernel
 def part_pixels(
-    x: kl.Array, out: kl.Array, columns: kl.Scalar, *, WINDOW: Window, PLACES: int, TURNED: bool
+    x: kl.Array,
+    out: kl.Array,
+    columns: kl.Scalar,
+    *,
+    WINDOW: Window,
+    PLACES: int,
+    TURNED: bool,
+    BLOCKS: int,
 ) -> None:
     """``out[n, y columns + z]``: parts of what windows see of images (N, C, H, W).
 
-    High parts of `PART` of (tap, channel), then their low ones, zero beyond the last. A workgroup
+    High parts of `PART` of (tap, channel), then their low ones, zero beyond the last of a block. A
     makes those of a tile of places; where it is `TURNED`, neighbouring work-items read neighbouring
     pixels, and they pass through local memory: ``PART (PLACES + 1)`` elements.
     """
-    down, places = WINDOW.count * x.shape[1], out.shape[1]
+    down, places = WINDOW.count * x.shape[1] // BLOCKS, out.shape[1]
     across = out.shape[2] // (2 * PART)
     tiles = kl.cdiv(places, PLACES) * across
     n, tile = kl.group_id(0) // tiles, kl.group_id(0) % tiles
-    first, channel = tile // across * PLACES, tile % across * PART
+    first, chunk, each = tile // across * PLACES, tile % across, across // BLOCKS
+    channel, before = chunk % each * PART, chunk // each * down
     room = kl.local((PART, PLACES + 1), x.dtype)
     if TURNED:
         lane, line = kl.local_id(0) % PLACES, kl.local_id(0) // PLACES
         for i in kl.static_range(0, PART, kl.local_size(0) // PLACES):
             d, at = channel + line + i, first + lane
             if d < down and at < places:
-                room[line + i, lane] = seen_at(x, n, at, d, columns, WINDOW)
+                room[line + i, lane] = seen_at(x, n, at, before + d, columns, WINDOW)
         kl.barrier()
     lane, line = kl.local_id(0) % PART, kl.local_id(0) // PART
-    d = channel + lane
+    d, target = before + channel + lane, 2 * PART * chunk + lane
     for i in kl.static_range(0, PLACES, kl.local_size(0) // PART):
         at = first + line + i
         if at < places:
             value = x.dtype(0)
-            if d < down:
+            if channel + lane < down:
                 value = room[lane, line + i] if TURNED else seen_at(x, n, at, d, columns, WINDOW)
             high = high_part(value)
-            out[n, at, channel + d] = high
-            out[n, at, channel + d + PART] = value - high
+            out[n, at, target] = high
+            out[n, at, target + PART] = value - high
 
 
 @function
@@ -228,13 +243,13 @@ def seen_at(
 
 @kernel
 def part_filters(w: kl.Array, out: kl.Array) -> None:
-    """``out[t, 0, k]``: parts of ``w[t, :, k]`` as of `part_pixels`."""
-    extents = out.shape[0], out.shape[2], out.shape[3] // 2
+    """``out[t, b, k]``: parts of ``w[t, :, b, k]`` as of `part_pixels`."""
+    extents = out.shape[0], out.shape[1], out.shape[2], out.shape[3] // 2
     if kl.global_id(0) < product_of(extents):
-        t, k, d = unravelled(kl.global_id(0), extents)
+        t, b, k, d = unravelled(kl.global_id(0), extents)
         value = w.dtype(0)
         if d < w.shape[1]:
-            value = w[t, d, k]
+            value = w[t, d, b, k]
         high, at = high_part(value), d // PART * PART + d
-        out[t, 0, k, at] = high
-        out[t, 0, k, at + PART] = value - high
+        out[t, b, k, at] = high
+        out[t, b, k, at + PART] = value - high

@@ -1,24 +1,19 @@
-"""What windows see as a matrix of its own: one product then convolves, or makes gradients.
+"""What windows pass to pixels as a matrix of its own: one product then makes gradients by images.
 
-For a gradient by images the product holds what every window passes to each pixel that it saw, and
-is added up where windows meet (col2im). These matrices are as many times the images as windows
-share pixels. So they are for windows that share none, and for few channels, which leave tiles of
-other products empty.
+The product holds what every window passes to each pixel that it saw, and is added up where windows
+meet (col2im). Its results are as many times the images as windows share pixels. So it is for
+windows that share none, and for few channels, which leave tiles of other products empty.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cached_property
 from math import gcd, prod
 from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.conv.direct.box_kernels import arrange_filters, seen_by
-from portable.conv.direct.product import Product
+from portable.conv.direct.box_kernels import arrange_filters
 from portable.conv.geometry import Geometry, Layout, Window
-from portable.conv.method import Epilogue, Method, most_workspace
 from portable.dtypes import DType, dtype
 from portable.lang.arguments.arguments import ALIGNMENT
 from portable.lang.kernel import kernel
@@ -33,29 +28,14 @@ _FEW: Final = 8
 
 _MOST_TAPS: Final = 64
 
-_FEWEST_FILTERS: Final = 128
-_MOST_WRITTEN: Final = 2**23
-"""Filters that make up for what is written, of few channels; for fewer, elements that caches hold:
-5 x 5 and 7 x 7 of 3 channels took 0.44 to 0.77 of the time of a gathered product so on an H200, 7 x
-7 for 64 filters of 32 images of 224 x 224 1.7 times as long."""
 
-
-def goes_by_windows(shape: Geometry, written: bool = False) -> bool:
-    """Whether windows share no pixel, or there are few channels.
-
-    Parameters
-    ----------
-    shape : Geometry
-    written : bool
-        Whether what they see is written out.
-    """
+def goes_by_windows(shape: Geometry) -> bool:
+    """Whether windows share no pixel, or there are few channels."""
     window = shape.window
     sides = zip(window.taps, window.stride, strict=True)
     apart = window.dilation == (1, 1) and all(taps <= step for taps, step in sides)
     apart = apart and window.stride != (1, 1)
     few = shape.channels <= _FEW and 1 < window.count <= _MOST_TAPS
-    if written and shape.filters < _FEWEST_FILTERS:
-        few = few and shape.images * prod(shape.result) * shape.depth <= _MOST_WRITTEN
     return shape.groups == 1 and (apart or few) and min(window.padding) >= 0
 
 
@@ -136,49 +116,3 @@ def add_up_windows(device: Device, shape: Geometry, parts: Any, out: Any, layout
     lanes = gcd(shape.channels, ALIGNMENT // dtype(out.dtype).itemsize, _MOST_LANES) if last else 1
     launcher = add_windows[prod(out.shape) // lanes, None]
     enqueue(launcher, parts, out, shape.channels, WINDOW=shape.window, LANES=lanes, LAST=last)
-
-
-@kernel
-def take_windows(x: kl.Array, out: kl.Array, *, WINDOW: Window) -> None:
-    """``out[n, c taps + tap, y, z]``: what windows of images (N, C, H, W) see, or zero (im2col)."""
-    if kl.global_id(0) < product_of(out.shape):
-        n, d, y, z = unravelled(kl.global_id(0), out.shape)
-        c, tap = d // WINDOW.count, d % WINDOW.count
-        out[n, d, y, z] = seen_by(x, n, c, tap, y, z, WINDOW)
-
-
-class Windows(Method):
-    """The product of filters and what windows see, which is written out first."""
-
-    @cached_property
-    def product(self) -> Product:
-        """That product, of one image or more."""
-        seen = product_of_windows(self.shape, self.kind, "NCHW")
-        seen = replace(seen, channels=seen.filters, filters=self.shape.filters)
-        return Product(self.device, seen, self.kind, "NCHW")
-
-    def workspace(self) -> tuple[int, int]:
-        """Elements of workspace: what windows see of all images, if there is room, and of one."""
-        seen = self.product.shape
-        each = seen.channels * prod(seen.result)
-        most = max(1, most_workspace(self.device) // (each * self.kind.itemsize))
-        return min(self.shape.images, most) * each, each
-
-    def filters(self, w: Any, turned: bool = False) -> Any:
-        """Filters (K, what windows see)."""
-        w, seen = super().filters(w, turned), self.product.shape
-        w = self.device.namespace().reshape(w, (seen.filters, seen.channels, 1, 1))
-        return self.product.filters(w)
-
-    def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
-        """Makes results."""
-        space, seen, (_, each) = self.device.namespace(), self.product.shape, self.workspace()
-        batch = workspace.shape[0] // each
-        for first in range(0, self.shape.images, batch):
-            images = slice(first, first + batch)
-            count = int(x[images].shape[0])
-            parts = workspace[: count * each]
-            parts = space.reshape(parts, (count, seen.channels, *seen.result))
-            enqueue(take_windows[count * each, None], x[images], parts, WINDOW=self.shape.window)
-            product = replace(self.product, shape=replace(seen, images=count))
-            product.run(parts, filters, out[images], epilogue.of_images(images), None)

@@ -48,8 +48,7 @@ class PartedWinograd(Winograd):
         launcher = transform_filters[(shape.channels, shape.filters), None]
         enqueue(launcher, w, view, BY=self.by, TURNED=turned)
         parts = self.device.empty((elements, 1, *extents), self.kind)
-        arranged = space.reshape(room, (elements, shape.channels, shape.filters))
-        enqueue(part_filters[elements * extents[0] * extents[1] // 2, None], arranged, parts)
+        enqueue(part_filters[elements * extents[0] * extents[1] // 2, None], room, parts)
         return parts
 
     def transform_images(self, x: Any, v: Any, first: int) -> None:
