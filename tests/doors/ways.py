@@ -270,7 +270,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     # products
     "gemm_naive": "tests/linalg/test_gemm.py",
     "copy_into_rows": "tests/linalg/test_gemm_rows.py",
-    "scale_rows scale_sums turn_factors": "tests/linalg/test_scaled_matmul.py",
+    "scale_rows turn_factors": "tests/linalg/test_scaled_matmul.py",
     "gemm_shares gemm_share_sums": "tests/linalg/test_gemm_shares.py",
     # bands and singular values
     "item_wave load_band move_band store_bidiagonal vector_packs "
