@@ -181,7 +181,7 @@ def dtype(spec: object) -> DType:
     except TypeError:
         result = None
     if result is None:
-        known = ", ".join(d.name for d in ALL)
+        known = ", ".join(dict.fromkeys(d.name for d in _BY_NAME.values()))
         lacking = next((name for name in _NOT_NUMPYS if name in str(spec)), None)
         hint = f"; for {lacking}, pip install ml_dtypes" if lacking else ""
         if isinstance(spec, np.dtype) and not spec.isnative:

@@ -17,6 +17,7 @@ import pytest
 
 from portable import registry
 from portable.backend import Device
+from portable.system.deep import with_room
 from tests.support.devices import compiled_by, day, device_names, keep_no_binaries, lacks, spared
 
 _left_out: Final[Counter[str]] = Counter()
@@ -125,6 +126,14 @@ def pytest_runtest_teardown(
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
         gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
+    """Below pytest calls are so deep that pieces of memory for frames come and go."""
+    names = pyfuncitem._fixtureinfo.argnames
+    with_room(pyfuncitem.obj, **{name: pyfuncitem.funcargs[name] for name in names})
+    return True
 
 
 # -- what was not collected is counted at the end -------------------------------------------------

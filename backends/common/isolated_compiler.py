@@ -3,7 +3,7 @@
 A compiler that crashes takes down whoever called it. Programs that are known to bring that about
 (`portable.backend.program.Program.hazards`) are compiled over there, and only what comes of them is
 taken over; if the compiler does crash, they are compiled once more without its optimisations, which
-is where compilers crash.
+is where compilers crash. So is, at once, what these are known to get wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 import pyopencl as cl
 
+from portable.backend.faults import Fault
 from portable.backend.program import Program
 from portable.errors import CompileError
 from portable.system import cache
@@ -52,13 +53,14 @@ class IsolatedCompiler:
         CompileError
             If the compiler crashes whatever the options.
         """
-        for tried in (options, [*options, _PLAIN]):
+        plain = [*options, _PLAIN]
+        for tried in (plain,) if Fault.LOST_ROUNDS in program.hazards else (options, plain):
             try:
                 status, binary = self._compile(program.source, tried)
             except (OSError, subprocess.TimeoutExpired):
                 return b"", options
             if status == _FINE:
-                if tried is not options:
+                if tried is plain and Fault.LOST_ROUNDS not in program.hazards:
                     warn_once(_explained(program) + "; it runs without its optimisations, slower")
                 return binary, tried
             if not _crashed(status):

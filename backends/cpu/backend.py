@@ -29,6 +29,8 @@ class CPUBackend(Backend):
 
     def _by_opencl(self) -> Sequence[Device]:
         try:
+            from pyopencl import Error
+
             from portable_backends.cpu.numpy_device import CPUDevice
             from portable_backends.opencl.capabilities import is_cpu, platform_word
             from portable_backends.opencl.runtime import find, why_none
@@ -39,7 +41,13 @@ class CPUBackend(Backend):
         devices.pop("oclgrind", None)
         order = sorted(devices, key=lambda w: (*_PREFERENCE, w).index(w))
         self._reason = f"{self._reason}; {why_none('no OpenCL runtime for it was found')}"
-        return [CPUDevice(devices[word], f"cpu:{word}") for word in order]
+        made = []
+        for word in order:
+            try:
+                made.append(CPUDevice(devices[word], f"cpu:{word}"))
+            except Error as error:  # of one that is broken, which leaves the others be
+                self._reason = f"{self._reason}; {word}'s fails ({error})"
+        return made
 
     def further(self) -> Mapping[str, Callable[[], Device]]:
         """The one by LLVM for arrays of `portable.array`."""

@@ -363,7 +363,7 @@ class CuPyDevice(Device):
         return Replay(self, work) if self.capabilities.replays else work
 
     def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
-        """By branches of a graph, where one is captured."""
+        """By a branch of the graph that is captured, or by a stream."""
         from portable_backends.cuda.streams import branch
 
         with branch(second):

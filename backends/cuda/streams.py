@@ -55,10 +55,16 @@ _PRIORITY: Final = -5
 
 
 class _Capture(threading.local):
-    """Streams of branches of the graph that a thread captures, and how many are open."""
+    """Streams of branches of the graph that a thread captures, and how many are open.
+
+    Those of what is not captured are a device's, by its number.
+    """
 
     streams: list[Any] | None = None
     depth = 0
+
+    def __init__(self) -> None:
+        self.others: dict[int, list[Any]] = {}
 
 
 _capture: Final = _Capture()
@@ -129,11 +135,14 @@ class Replay:
 
 @contextmanager
 def branch(work: Callable[[], object]) -> Iterator[None]:
-    """Has `work` run beside what is enqueued in this context, if a graph is being captured."""
+    """Has `work` run beside what is enqueued in this context, unless each launch is timed."""
     from cupy import cuda
 
     stream, streams, depth = cuda.get_current_stream(), _capture.streams, _capture.depth
-    if streams is None or not stream.is_capturing():
+    captured = stream.is_capturing()
+    if not captured:
+        streams = _capture.others.setdefault(cuda.runtime.getDevice(), [])
+    if streams is None or (not captured and timeline.recording is not None):
         yield
         work()
         return

@@ -64,9 +64,8 @@ def view_code(tensor: Any, index: int, stream_address: Callable[[], int]) -> Vie
     return ViewCode(
         type(tensor),
         same="numpy_of[{x}.dtype] is {x}_dtype and {x}.shape == {x}_shape"
-        " and {x}.stride() == {x}_element_strides and {x}.get_device() == index == current()"
-        " and not ({x}.requires_grad or {x}.is_conj() or {x}.is_neg())"
-        " and theirs(index) == mine()",
+        " and {x}.stride() == {x}_element_strides and {x}.get_device() == index"
+        " and not ({x}.requires_grad or {x}.is_conj() or {x}.is_neg())",
         handle="{x}.data_ptr()",
         address="{x}_handle",
         offset="0",
@@ -78,4 +77,5 @@ def view_code(tensor: Any, index: int, stream_address: Callable[[], int]) -> Vie
             "theirs": sys.modules["torch"]._C._cuda_getCurrentRawStream,
             "mine": stream_address,
         },
+        for_all="index == current() and theirs(index) == mine()",
     )

@@ -39,6 +39,7 @@ from portable.dtypes import DType
 from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
 from portable.lang.ir.kernel import Kernel
 from portable.profiling import timeline
+from portable.system.deep import with_room
 from portable_backends.common.devices import host_memory_use
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class _Simulated(Executable):
         given = arguments[len(kernel.ragged) :]
         entry = timeline.Entry(kernel.name, "launch", groups, kernel.workgroup)
         with nullcontext() if recording is None else recording.between(self._device, entry):
-            self._simulation.run(groups, given, sizes=tuple(sizes))
+            with_room(self._simulation.run, groups, given, sizes=tuple(sizes))
 
 
 class _Simulator(Device):

@@ -8,8 +8,7 @@ a device has no double precision, single stands for it. Only int64 with uint64 i
 
 Functions whose result's shape depends on the elements (`nonzero`, `unique_values` and its kin,
 `repeat` by an array, boolean masks) wait for the device, and so does indexing by arrays of
-integers, to learn whether all are in range. Decompositions in `linalg`, but for the singular values
-of real matrices, go through the host.
+integers, to learn whether all are in range. `linalg.eig` and `linalg.eigvals` go through the host.
 """
 
 # ruff: noqa: A004, F403, N811  (the standard names functions as Python names its own; the

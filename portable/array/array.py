@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from portable.array.base import conversion
 from portable.array.base.operations import OPERATIONS
@@ -35,6 +35,8 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
     """
 
     __slots__ = ()
+
+    new: ClassVar[type[Array]]
 
     def __setattr__(self, name: str, value: object, /) -> None:
         raise AttributeError(

@@ -120,6 +120,8 @@ class ViewCode(NamedTuple):
         What `ArrayView` calls so.
     names : dict
         Whatever else the texts refer to.
+    for_all : str
+        Condition beside `same`, if any, on no array: asked for once for all that have it.
     """
 
     kind: type
@@ -129,6 +131,7 @@ class ViewCode(NamedTuple):
     offset: str
     owner: str
     names: dict[str, Any]
+    for_all: str = ""
 
 
 class Executable(ABC):

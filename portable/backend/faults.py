@@ -38,6 +38,9 @@ class Fault(StrEnum):
     LOST_LANES = "lost lanes"
     """What work-items assign in branches of their own may be lost in long kernels with shuffles."""
 
+    LOST_ROUNDS = "lost rounds"
+    """Optimised, long kernels of several loops that end by a condition may forget assignments."""
+
     LOST_BRANCHES = "lost branches"
     """What a branch assigns after a barrier in it may be forgotten where the branch ends.
 
@@ -59,6 +62,7 @@ INTEL_CPU: Final = frozenset({
     Fault.CRASHING_LOOPS,
     Fault.MERGED_SINES,
     Fault.LOST_LANES,
+    Fault.LOST_ROUNDS,
 })  # fmt: skip
 """Of Intel's OpenCL runtime for processors, 2026.22.10."""
 

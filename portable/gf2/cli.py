@@ -100,7 +100,9 @@ def eliminate(
         )
     came, left = int(np.count_nonzero(promoted)), int(np.count_nonzero(~promoted))
     if _is_first():
-        click.echo(f"{came + left} rows: {came} came to rest, {left} vanished. Written to {out}.")
+        click.echo(
+            f"{came + left} rows: {came} became pivots, {left} reduced to zero. Written to {out}."
+        )
 
 
 def _is_first() -> bool:

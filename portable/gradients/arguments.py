@@ -14,29 +14,18 @@ from portable import registry
 from portable.backend import ArrayView, Device
 from portable.dtypes import dtype
 from portable.errors import LaunchError
-from portable.lang.arguments.arguments import byte_range, constant_key, is_array
+from portable.gradients.memory_of import memory_of
+from portable.lang.arguments.arguments import constant_key, is_array
 from portable.lang.arguments.structs import is_composite, items_of, label
-from portable.namespace import on_device, view_on
-
-_Range = tuple[Any, int, int]
-"""An owner of memory, the first byte and the one after the last."""
+from portable.namespace import view_on
 
 
-def overlaps(device: Device, arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
+def overlaps(arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
     """The pairs of arrays that share memory, by their numbers; None stands for no array."""
-    ranges = [None if x is None else _range(device, x) for x in arrays]
-    for (i, x), (j, y) in combinations(enumerate(ranges), 2):
-        if x is not None and y is not None and x[0] == y[0] and x[1] < y[2] and y[1] < x[2]:
+    memories = [None if x is None else memory_of(x) for x in arrays]
+    for (i, x), (j, y) in combinations(enumerate(memories), 2):
+        if x is not None and y is not None and x.overlaps(y):
             yield i, j
-
-
-def _range(device: Device, x: Any) -> _Range | None:
-    if isinstance(x, np.ndarray):
-        low, high = np.lib.array_utils.byte_bounds(x)
-        return ("host", low, high) if x.size else None
-    view = device.view(on_device(device, x))
-    low, high = byte_range(view)
-    return (view.owner, view.address + low, view.address + high) if low < high else None
 
 
 def pairs_of(names: Sequence[str], given: Sequence[Any], gradients: Sequence[Any]) -> Iterator[Any]:

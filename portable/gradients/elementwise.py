@@ -161,23 +161,15 @@ def mapped(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
         tape.record(UnseenRecord("map of several arrays of complex numbers", reads, written))
     else:
         how = how_to_map(each, type(x) if is_composite(type(x)) else None, kind)
-        through = _through_map(how, reads, written)
+
+        def through(gradients: Gradients) -> None:
+            totals = [gradients.taken(y) if is_real(y.array) else None for y in written]
+            if any(y is not None for y in totals):
+                _back_to_elements(gradients, how, reads, [copy(y.array) for y in written], totals)
+
         tape.record(OperationRecord(through, reads, written, reads))
     tape.overwrite(written)
     return result
-
-
-def _through_map(
-    how: Any, reads: Sequence[Value], written: Sequence[Value]
-) -> Callable[[Gradients], None]:
-    """What goes back through a function of elements of several arrays."""
-
-    def through(gradients: Gradients) -> None:
-        totals = [gradients.taken(x) if is_real(x.array) else None for x in written]
-        if any(x is not None for x in totals):
-            _back_to_elements(gradients, how, reads, [copy(x.array) for x in written], totals)
-
-    return through
 
 
 def summed_together(

@@ -305,7 +305,7 @@ class AdjointLauncher:
             ):
                 raise LaunchError("a gradient has elements that lie in the same place; copy it")
         arrays = [x if is_array(x) else None for x in (*leaves, *gradients)]
-        pairs = list(overlaps(device, arrays))
+        pairs = list(overlaps(arrays))
         if not pairs:
             return
         if any(j >= len(leaves) for _, j in pairs):

@@ -99,11 +99,16 @@ def unknown(tape: TapeLike, function: Any, args: Any, kwargs: Any, why: str = ""
     """An operation without a gradient here, or in this form."""
     with recording.unwatched():
         result = function(*args, **kwargs)
-    reads = [tape.value(x) for x in flattened((*args, *kwargs.values())) if is_array(x)]
-    written = [tape.value(x) for x in flattened((result,)) if is_array(x)]
+    reads = [tape.value(x) for x in flattened((*args, *kwargs.values())) if is_plain(x)]
+    written = [tape.value(x) for x in flattened((result,)) if is_plain(x)]
     tape.record(UnseenRecord(called(function) + why, reads, written))
     tape.overwrite(written)
     return result
+
+
+def is_plain(x: Any) -> bool:
+    """Whether something is an array with a dtype."""
+    return is_array(x) and hasattr(x, "dtype")
 
 
 def called(function: Any) -> str:

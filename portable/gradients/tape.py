@@ -19,6 +19,7 @@ from portable.gradients.elementwise import elementwise
 from portable.gradients.kernels import vjp
 from portable.gradients.memory_of import Memory, is_real
 from portable.gradients.operations import OPERATIONS, custom
+from portable.gradients.recorders import is_plain, unknown
 from portable.gradients.records import (
     Changed,
     Gradients,
@@ -32,7 +33,6 @@ from portable.gradients.sums import as_given, as_pairs, nought_for
 from portable.gradients.versions import Value, Versions
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import flattened
-from portable.lang.ir.types import Array
 from portable.lang.kernel import Kernel
 from portable.lang.launch.packing import owners_of
 from portable.namespace import device_of, elsewhere, synchronize
@@ -159,18 +159,12 @@ class Tape:
         ir = launcher.kernel.translated(wanted, device.capabilities)
         given = [leaves[number] for number, _ in owners_of(wanted.parameters)]
         values = {i: self.value(x) for i, x in enumerate(leaves) if is_array(x)}
-        parts: list[dict[int, list[Value]]] = []
-        for rows_of in rows_touched(ir, given):
-            parts.append({})
-            for (number, _), x in zip(owners_of(wanted.parameters), ir.parameters, strict=True):
-                if isinstance(x, Array) and x in rows_of:
-                    rows = rows_of[x] if values[number].memory.is_contiguous else None
-                    parts[-1][number] = (
-                        [values[number]]
-                        if rows is None
-                        else [self.value(leaves[number][row]) for row in rows]
-                    )
-        return parts[0], parts[1], values
+        pairs = list(zip(owners_of(wanted.parameters), ir.parameters, strict=True))
+        reads, writes = (
+            {i: self._versions.rows(values[i], rows[x]) for (i, _), x in pairs if x in rows}
+            for rows in rows_touched(ir, given)
+        )
+        return reads, writes, values
 
     def operation(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """An operation is called."""
@@ -179,13 +173,7 @@ class Tape:
         known = OPERATIONS.get(getattr(function, "__wrapped__", function))
         if known is not None:
             return known(self, function, args, kwargs)
-        with recording.unwatched():
-            result = function(*args, **kwargs)
-        reads = [self.value(x) for x in flattened((*args, *kwargs.values())) if _is_plain(x)]
-        written = [x for x in flattened((result,)) if _is_plain(x)]
-        name = f"{function.__module__.removesuffix('.' + function.__name__)}.{function.__name__}"
-        self._unseen(reads, [self.value(x) for x in written], name)
-        return result
+        return unknown(self, function, args, kwargs)
 
     def applied(self, function: Any, name: str, operands: Sequence[Any], result: Any) -> None:
         """A function of numbers was applied to each element."""
@@ -193,11 +181,11 @@ class Tape:
 
     def unseen(self, reads: Sequence[Any], writes: Sequence[Any]) -> None:
         """Something made arrays of others."""
-        given = [self.value(x) for x in reads if _is_plain(x)]
-        self._unseen(given, [self.value(x) for x in writes if _is_plain(x)])
+        given = [self.value(x) for x in reads if is_plain(x)]
+        self._unseen(given, [self.value(x) for x in writes if is_plain(x)])
 
-    def _unseen(self, reads: list[Value], writes: list[Value], name: str = "") -> None:
-        self.record(UnseenRecord(name or _called(), reads, writes))
+    def _unseen(self, reads: list[Value], writes: list[Value]) -> None:
+        self.record(UnseenRecord(_called(), reads, writes))
         self.overwrite(writes)
 
     # -- gradients -------------------------------------------------------------------------
@@ -276,10 +264,6 @@ class Tape:
                 written = [x.memory for x in record.writes if is_real(x.live)]
                 result.update(y for x in written if x not in result for y in overlapping(x))
         return result
-
-
-def _is_plain(x: Any) -> bool:
-    return is_array(x) and hasattr(x, "dtype")
 
 
 def _seed(loss: Any, seed: Any) -> Any:

@@ -7,7 +7,7 @@ copy of a root takes what was kept again, write by write, and so becomes what it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from portable import recording
@@ -158,6 +158,14 @@ class Versions:
                 self._join(x, memory)
             known = self._current[memory] = Value(x, memory, self, len(self.writes))
         return known
+
+    def rows(self, value: Value, numbers: Iterable[int] | None) -> list[Value]:
+        """Rows of an array; the whole for None, and where its library gives no views of rows."""
+        if numbers is None or not value.memory.is_contiguous:
+            return [value]
+        rows = [value.live[number] for number in numbers]
+        views = all(_part(value.memory, memory_of(x)) is not None for x in rows)
+        return [self.value(x) for x in rows] if views else [value]
 
     def is_part(self, x: Any, whole: Any) -> bool:
         """Whether an array lies in another one as a part of the same family would."""

@@ -46,6 +46,7 @@ from portable.lang.passes.delays import perturbation
 from portable.namespace import device_of, elsewhere, view_on
 from portable.profiling.timeline import on_host
 from portable.system.console import waiting
+from portable.system.deep import with_room
 from portable.system.files import fork_safe_lock
 from portable.system.garbage import collected_later
 from portable.system.notices import remark
@@ -115,7 +116,7 @@ class Kernel(Launchable, Marked):
             if ir is None:
                 names = NamesRead()
                 with collected_later():
-                    ir = translate(self.python, whole, capabilities, names)
+                    ir = with_room(translate, self.python, whole, capabilities, names)
                 state.names.add(names)
                 _keep(state.translated, key, ir)
         return replace(ir, ragged=wanted.ragged) if wanted.ragged else ir

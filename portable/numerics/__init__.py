@@ -11,16 +11,9 @@ from portable.numerics.calculus import convolve, gradient, interp, trapezoid
 from portable.numerics.contraction import einsum
 from portable.numerics.counting import Histogram, bincount, digitize, histogram, logspace
 from portable.numerics.elementwise import allclose, isclose, pad
+from portable.numerics.grouping import Keyed, UniqueRows, reduce_by_key, unique_rows
 from portable.numerics.linear_algebra import LeastSquares, corrcoef, cov, lstsq, norm
-from portable.numerics.quantiles import (
-    Keyed,
-    UniqueRows,
-    median,
-    percentile,
-    quantile,
-    reduce_by_key,
-    unique_rows,
-)
+from portable.numerics.quantiles import median, percentile, quantile
 from portable.primitives.reducing import segmented_reduce
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline, in_rounds
 from portable.sim import report
 from portable.sim.clocks import WARPGROUP
+from portable.sim.copies import Copies
 from portable.sim.group import Site
 from portable.sim.values import Active, LoopMasks, Value, select
 from portable.sim.workgroup import (
@@ -382,15 +384,21 @@ def worked_out(statement: s.Instruction, b: Builder, items: int, meaning: Meanin
     return Plain(run)
 
 
-@instruction("cp.async.commit")
-def _(statement: s.Instruction, b: Builder) -> Step:
-    return Plain(lambda w: w.copies.commit(w.active.ids))
+def _copies(statement: s.Instruction) -> Callable[[Workgroup], Copies]:
+    """What keeps the copies that an instruction is about: by work-items, or by the copy engine."""
+    return attrgetter("bulk" if statement.name.startswith("bulk") else "copies")
 
 
-@instruction("cp.async.wait")
+@instruction("cp.async.commit", "bulk.commit")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    pending = b.constant(statement.inputs[0])
-    return Plain(lambda w: w.copies.wait(w, w.active.ids, pending))
+    copies = _copies(statement)
+    return Plain(lambda w: copies(w).commit(w.active.ids))
+
+
+@instruction("cp.async.wait", "bulk.wait")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    copies, pending = _copies(statement), b.constant(statement.inputs[0])
+    return Plain(lambda w: copies(w).wait(w, w.active.ids, pending))
 
 
 @instruction("proxy.fence")
@@ -399,7 +407,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     return Plain(lambda w: w.proxies.fence(w, everywhere))
 
 
-@instruction("prefetch")
+@instruction("prefetch", "registers.more", "registers.fewer")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    """Nothing: addresses may be of no element, and what is there is not looked at."""
+    """Nothing: what is fetched ahead is not looked at, and may be no element."""
     return Plain(lambda w: None)

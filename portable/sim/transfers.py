@@ -93,11 +93,6 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     return Plain(lambda w: w.proxies.fence(w))
 
 
-@instruction("registers.more", "registers.fewer")
-def _(statement: s.Instruction, b: Builder) -> Step:
-    return Plain(lambda w: None)
-
-
 _Action = Callable[[Workgroup, Site, MBarrier, Value, int], None]
 
 
@@ -510,17 +505,6 @@ def _(statement: s.Instruction, b: Builder) -> Step:
             w.bulk.add(w, source, target, np.array([item]), "async")
 
     return Plain(run)
-
-
-@instruction("bulk.commit")
-def _(statement: s.Instruction, b: Builder) -> Step:
-    return Plain(lambda w: w.bulk.commit(w.active.ids))
-
-
-@instruction("bulk.wait")
-def _(statement: s.Instruction, b: Builder) -> Step:
-    pending = b.constant(statement.inputs[0])
-    return Plain(lambda w: w.bulk.wait(w, w.active.ids, pending))
 
 
 # -- boxes ----------------------------------------------------------------------------------------

@@ -176,8 +176,6 @@ class Workgroup(CopyGroup):
                 return np.arange(self.size) // size
             case "sub_group_local_id":
                 return np.arange(self.size) % size
-            case "num_sub_groups":
-                return -(-self.size // size)
 
     def meet(self, site: Site, what: str) -> None:
         """All work-items must be here."""

@@ -17,19 +17,9 @@ from portable.namespace import device_of_arrays, to_numpy
 from portable.sparse.products import by_matrix, by_vector, longest_shared, shares_of
 
 
-def namespace_of(*arrays: Any) -> Any:
-    """The namespace of arrays; TypeError where there are two."""
-    return array_namespace(*arrays)
-
-
 def like(xp: Any, x: Any, values: Any, dtype: Any) -> Any:
     """A host's values as an array of the library, on the device of `x`."""
     return xp.asarray(values, dtype=dtype, device=device_of_library(x))
-
-
-def ascends(xp: Any, x: Any) -> bool:
-    """Whether no element is less than the one before it; waits for the device."""
-    return bool(xp.all(x[1:] >= x[:-1]))
 
 
 class CSR:
@@ -76,7 +66,7 @@ class CSR:
             self._check_contents()
 
     def _check_shapes(self) -> None:
-        xp = namespace_of(self.data, self.columns, self.offsets)
+        xp = array_namespace(self.data, self.columns, self.offsets)
         device_of_arrays(self.data, self.columns, self.offsets)
         if self.data.ndim != 1 or tuple(self.columns.shape) != tuple(self.data.shape):
             raise ShapeError(
@@ -93,9 +83,9 @@ class CSR:
                 raise DTypeError(f"{name} are int32 or int64, not {x.dtype}")
 
     def _check_contents(self) -> None:
-        xp = namespace_of(self.data)
+        xp = array_namespace(self.data)
         ends = int(self.offsets[0]), int(self.offsets[-1])
-        if ends != (0, self.nnz) or not ascends(xp, self.offsets):
+        if ends != (0, self.nnz) or not xp.all(self.offsets[1:] >= self.offsets[:-1]):
             raise ValueError(f"offsets ascend from 0 to {self.nnz}, the number of columns")
         if self.nnz and not (
             int(xp.min(self.columns)) >= 0 and int(xp.max(self.columns)) < self.shape[1]
@@ -142,7 +132,7 @@ class CSR:
         x : array, shape (m, n)
             Of any library.
         """
-        xp = namespace_of(x)
+        xp = array_namespace(x)
         if x.ndim != 2:
             raise ShapeError(f"a sparse matrix of an array of shape {tuple(x.shape)}")
         rows, columns = xp.nonzero(x)
@@ -160,7 +150,7 @@ class CSR:
 
     def to_dense(self) -> Any:
         """All elements as an array of `data`'s library, by a product with the unit matrix."""
-        xp = namespace_of(self.data)
+        xp = array_namespace(self.data)
         identity = like(xp, self.data, np.eye(self.shape[1]), self.data.dtype)
         return self @ identity
 
@@ -227,23 +217,28 @@ class CSR:
         longest = longest_shared(self.shape[0], self.nnz)
         if self.nnz <= longest or self.device.capabilities.single_work_items:
             return None
-        xp = namespace_of(self.offsets)
+        xp = array_namespace(self.offsets)
         uneven = bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
         return shares_of(self.offsets, self.nnz) if uneven else None
+
+    def _rows(self) -> Any:
+        """The row of each number."""
+        xp = array_namespace(self.data)
+        every = like(xp, self.offsets, np.arange(self.nnz), self.offsets.dtype)
+        rows = xp.searchsorted(self.offsets, every, side="right") - 1
+        return xp.astype(rows, self.columns.dtype)
 
     @property
     def T(self) -> CSR:  # noqa: N802  (NumPy's and SciPy's name)
         """The transposed matrix, its numbers sorted by columns anew."""
-        xp = namespace_of(self.data)
+        xp = array_namespace(self.data)
         m, n = self.shape
         order = xp.argsort(self.columns, stable=True)
         columns = xp.take(self.columns, order)
-        every = like(xp, self.offsets, np.arange(self.nnz), self.offsets.dtype)
-        rows = xp.searchsorted(self.offsets, every, side="right") - 1
         edges = like(xp, columns, np.arange(n + 1), columns.dtype)
         return CSR(
             xp.take(self.data, order),
-            xp.astype(xp.take(rows, order), self.columns.dtype),
+            xp.take(self._rows(), order),
             xp.astype(xp.searchsorted(columns, edges), self.offsets.dtype),
             (n, m),
             check=False,
@@ -251,12 +246,9 @@ class CSR:
 
     def diagonal(self) -> Any:
         """The elements on the main diagonal, as an array of shape ``(min(m, n),)``."""
-        xp = namespace_of(self.data)
-        every = like(xp, self.offsets, np.arange(self.nnz), self.offsets.dtype)
-        rows = xp.searchsorted(self.offsets, every, side="right") - 1
-        on = xp.astype(rows, self.columns.dtype) == self.columns
+        xp = array_namespace(self.data)
         kept = CSR(
-            xp.where(on, self.data, xp.zeros_like(self.data)),
+            xp.where(self._rows() == self.columns, self.data, xp.zeros_like(self.data)),
             self.columns,
             self.offsets,
             self.shape,

@@ -19,6 +19,7 @@ from portable.lang.arguments.arguments import ArraySpec, ScalarSpec, Specialisat
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
+from portable_backends.common.isolated_compiler import IsolatedCompiler
 from tests.support.capabilities import made_up
 from tests.support.launch import run
 
@@ -80,6 +81,22 @@ def test_loops_that_end_by_conditions_are_a_hazard_too() -> None:
     assert program(4, of=ends_anywhere).hazards == {Fault.CRASHING_LOOPS}
     assert not program(3, of=ends_anywhere).hazards
     assert not program(4, items=1, of=ends_anywhere).hazards
+
+
+def test_long_kernels_of_such_loops_are_compiled_as_they_are() -> None:
+    long = program(80, of=ends_anywhere)
+    assert long.hazards == {Fault.CRASHING_LOOPS, Fault.LOST_ROUNDS}
+    tried: list[list[str]] = []
+
+    def compiled(source: str, options: list[str]) -> tuple[int, bytes]:
+        tried.append(options)
+        return 0, b"code"
+
+    compiler = object.__new__(IsolatedCompiler)
+    compiler._compile = compiled  # type: ignore[method-assign]
+    assert compiler.compile(long, ["-w"]) == (b"code", ["-w", "-cl-opt-disable"])
+    assert compiler.compile(program(4, of=ends_anywhere), ["-w"]) == (b"code", ["-w"])
+    assert tried == [["-w", "-cl-opt-disable"], ["-w"]]
 
 
 @pytest.fixture

@@ -81,6 +81,23 @@ def _compiled(device: Device) -> bool:
     return not device.interprets
 
 
+def _halving(device: Device) -> bool:
+    return _compiled_alone(device) and device.capabilities.compressed_bytes > 0
+
+
+def _ordered(device: Device) -> bool:
+    return device.capabilities.memory_orders == "acq_rel"
+
+
+def _in_blocks(device: Device) -> bool:
+    return _alone(device) and device.capabilities.atomics64
+
+
+def _in_turn(device: Device) -> bool:
+    can = device.capabilities
+    return _crowd(device) and can.forward_progress and can.atomics64
+
+
 def _many_units(device: Device) -> bool:
     return device.capabilities.compute_units >= _MANY_UNITS
 
@@ -130,7 +147,7 @@ WAYS: Final[tuple[Way, ...]] = (
     _way("by workgroup", doors.TOTAL_OF_ROWS, "reduce_by_workgroup", ((50, 40),)),
     _way("short rows alone", doors.TOTAL_OF_ROWS, "reduce_by_workgroup", ((5000, 3),), _alone),
     _way("in pairs", doors.COMPLEX_TOTAL, "reduce_columns", ((4096,),), _alone, "complex64"),
-    _way("at once", doors.TOTAL, "reduce_at_once", ((70000,),)),
+    _way("at once", doors.TOTAL, "reduce_at_once", ((70000,),), _ordered),
     _way("columns", doors.TOTAL_OF_COLUMNS, "reduce_columns", ((50, 40),), _alone),
     _way("strips", doors.TOTAL_OF_COLUMNS, "reduce_strips", ((50, 40),), _crowd),
     _way("fused", doors.FUSED_TOTAL, "fused_reduction", ((50, 40),)),
@@ -138,15 +155,15 @@ WAYS: Final[tuple[Way, ...]] = (
     _way("of columns", doors.SPREAD_OF_COLUMNS, "reduce_columns", ((50, 40),)),
     _way("by workgroup", doors.GREATEST, "reduce_by_workgroup", ((5, 700),)),
     # running sums
-    _way("rows", doors.SCAN, "scan_rows", ((50, 40),), _alone),
+    _way("rows", doors.SCAN, "scan_rows", ((50, 40),), _in_blocks),
     _way("by workgroup", doors.SCAN, "scan_by_workgroup", ((50, 40),), _crowd),
-    _way("blocks in turn", doors.SCAN, "chained_block_scan", ((70000,),), _alone),
-    _way("in turn", doors.SCAN, "chained_scan", ((70000,),), _crowd),
+    _way("blocks in turn", doors.SCAN, "chained_block_scan", ((70000,),), _in_blocks),
+    _way("in turn", doors.SCAN, "chained_scan", ((70000,),), _in_turn),
     _way("columns", doors.SCAN_OF_COLUMNS, "scan_columns", ((50, 40),)),
     # sorts
     _way("by rank", doors.SORT, "sort_by_rank", ((30,),)),
     _way("in parts", doors.SORT, "sort_parts", ((500,),), _alone),
-    _way("by buckets", doors.SORT, "draw_samples divide sort_parts", ((70000,),), _compiled_alone),
+    _way("by buckets", doors.SORT, "draw_samples divide sort_parts", ((70000,),), _halving),
     _way("by workgroup", doors.SORT, "sort_by_workgroup", ((500,),), _crowd),
     _way(
         "in sweeps", doors.SORT, "count_by_workgroup place_by_workgroup", ((20000,),), _crowd

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
 
@@ -13,7 +13,7 @@ import pytest
 from portable import dtypes as dt
 from portable import errors, registry
 from portable.lang import emit
-from portable.lang.emit.dialect import GROUP, Languages
+from portable.lang.emit import dialect
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
@@ -63,7 +63,7 @@ ENTRIES = """
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Languages:
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A distribution with languages of its own, beside this one."""
     (tmp_path / "made_up_languages.py").write_text(dedent(MODULE))
     info = tmp_path / "made_up-1.dist-info"
@@ -71,9 +71,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Languages:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: made-up\nVersion: 1\n")
     (info / "entry_points.txt").write_text(dedent(ENTRIES))
     monkeypatch.syspath_prepend(tmp_path)
-    found = Languages(lambda: entry_points(group=GROUP))
-    monkeypatch.setattr(emit, "LANGUAGES", found)
-    return found
+    for known in (dialect._installed, dialect.language):
+        known.cache_clear()
+    yield
+    for known in (dialect._installed, dialect.language):
+        known.cache_clear()
 
 
 def roots() -> Kernel:
@@ -84,8 +86,9 @@ def roots() -> Kernel:
 
 
 @pytest.mark.parametrize("runtime", opencl_devices(), ids=lambda d: d.name)
-def test_a_language_like_c(installed: Languages, runtime: OpenCLDevice) -> None:
-    assert {"cuda", "hip", "opencl", "shouting"} <= set(installed.names)
+@pytest.mark.usefixtures("installed")
+def test_a_language_like_c(runtime: OpenCLDevice) -> None:
+    assert {"cuda", "hip", "opencl", "shouting"} <= set(dialect._installed())
     program = emit.generate(roots(), replace(runtime.capabilities, dialect="shouting"))
     assert program.dialect == "shouting"
     assert "KERNEL __attribute__" in program.source
@@ -94,7 +97,8 @@ def test_a_language_like_c(installed: Languages, runtime: OpenCLDevice) -> None:
     assert found.tolist() == [0, 1, 2, 3]
 
 
-def test_a_language_unlike_c(installed: Languages) -> None:
+@pytest.mark.usefixtures("installed")
+def test_a_language_unlike_c() -> None:
     capabilities = registry.device("simulator").capabilities
     program = emit.generate(roots(), replace(capabilities, dialect="telegraph"))
     assert program.source == "Load STOP Store"
@@ -108,7 +112,8 @@ def test_a_language_unlike_c(installed: Languages) -> None:
         ("missing", "cannot be imported: No module named"),
     ],
 )
-def test_what_is_no_language_is_refused(installed: Languages, name: str, said: str) -> None:
+@pytest.mark.usefixtures("installed")
+def test_what_is_no_language_is_refused(name: str, said: str) -> None:
     for _ in range(2):
         with pytest.raises(errors.UnsupportedError, match=said):
-            installed.language(name)
+            dialect.language(name)

@@ -167,5 +167,5 @@ def vectors_led_back() -> None:
 def strips_led_back() -> None:
     v, w, x = random(1, 1, BLOCK, BLOCK), random(1, 1, BLOCK, BLOCK), random(1, BLOCK, 4)
     wanted = x[0] - w[0, 0] @ (v[0, 0] @ x[0])
-    apply_blocks[groups(2), 1](v, w, x, 0, LANES=1)
+    apply_blocks[groups(2), 1](v, w, x, 0, LANES=1, VECTORS=2)
     close(x[0] / BLOCK, wanted / BLOCK)

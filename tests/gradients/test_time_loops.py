@@ -169,3 +169,19 @@ def test_arrays_that_lie_across_each_other() -> None:
         primitives.reduce(y)
         with pytest.raises(LaunchError, match="shares memory with one of shape"):
             primitives.reduce(y.T)
+
+
+def test_rows_of_libraries_that_copy_them() -> None:
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    u, c, y = jax.numpy.asarray(numbers(2, N)), numbers(N, seed=1), np.zeros((2, N))
+    with pt.Tape() as tape:
+        from_row[N](1, c, u, y)
+    slopes = tape.gradient(y, u, seed=np.ones((2, N)))
+    assert np.allclose(np.asarray(slopes), [np.zeros(N), c])
+
+
+@pt.kernel
+def from_row(t, c, u, y):
+    i = kl.global_id(0)
+    y[t, i] = c[i] * u[t, i]

@@ -38,13 +38,13 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
     layout = layout_of(kind, can)
     a, whole = np.empty((2, 99, 99), kind.numpy), np.empty((2, 99), np.int32)
     counts, factors = np.empty(99, np.int32), np.empty((2, 2, 64, 64), kind.numpy)
-    holding = Holding(128 // 8 // kind.itemsize, 8, 4, 1024, alone=False)
+    holding = Holding(128 // 8 // kind.itemsize, 8, 1024, alone=False)
     moves = np.empty((2, 2, 64, 2), np.int32)
     many, items, most = (512, 1, 1), (256, 1, 1), (1024, 1, 1)
     which = Triangle(backward=True, turned=True, conjugate=True, unit=False)
     return [
         program(
-            reflect_slices, can, most, a, a, a, counts, (0, 16, 0, 2),
+            reflect_slices, can, most, a, a, a, counts, (0, 16, 0, 2, 2),
             HOLDING=holding, TEAMS=1024 // can.sub_group_size,
         ),
         program(cholesky_rows, can, many, a, factors, counts, 0, 2, LAYOUT=layout, STRIP=64),
@@ -53,7 +53,7 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
             WHICH=which, EDGE=layout.solved, STRIP=layout.items * 8 // layout.solved,
         ),
         program(
-            eliminate_slices, can, most, a, whole, counts, moves[0], counts, (0, 16, 1),
+            eliminate_slices, can, most, a, whole, counts, moves[0], counts, (0, 16, 1, 2),
             HOLDING=holding,
         ),
         program(exchange, can, items, a, moves, 0, 99, STRIP=16, ROWS=64),

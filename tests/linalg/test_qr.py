@@ -198,12 +198,18 @@ def test_as_other_devices_do_it(profile: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "resident"), [((2, 130, 14), "float32", 6), ((100, 14), "complex64", 3)]
+    ("shape", "dtype", "resident", "workers"),
+    [((2, 130, 14), "float32", 6, 2), ((100, 14), "complex64", 3, 48)],
 )
 def test_panels_of_several_workgroups(
-    shape: tuple[int, ...], dtype: str, resident: int, monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, ...],
+    dtype: str,
+    resident: int,
+    workers: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As a GPU shares two panels among three workgroups, races and endless waits looked for."""
+    monkeypatch.setattr(holding, "_WORKERS", workers)
     monkeypatch.setattr(holding, "_ITEMS", 32)
     monkeypatch.setattr(holding, "_ALONE_BYTES", 0)
     device = portable.device("simulator:h200")

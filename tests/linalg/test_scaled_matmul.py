@@ -10,7 +10,11 @@ import pytest
 import portable
 from portable import linalg
 from portable.backend import Device
+from portable.dtypes import float8_e4m3fn
 from portable.errors import DTypeError, ShapeError
+from portable.linalg.products import launches, tuning
+from portable.linalg.products.model import Product
+from portable.linalg.products.plan import planned
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="NumPy lacks these types without it")
 
@@ -107,6 +111,34 @@ def test_warpgroups_multiply_bytes(
     if kind == "float8_e5m2":  # once is enough
         assert (multiplied(hopper, (a, a[:n], *given[2:])) != found).any()
         assert (multiplied(hopper, given) == found).all()
+
+
+def test_sums_of_large_tiles_are_added_up_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the tiles of large products, of which each workgroup makes several in turn."""
+    hopper, (m, n, k) = portable.device("simulator:h200"), (256, 256, 384)
+    large = Product(8192, 8192, 8192)
+    first, *_ = tuning.schemes(hopper, float8_e4m3fn, "auto", large, True)
+    assert (first[0]["BM"], first[0]["BN"], first[0]["RESIDENT"]) == (128, 256, 1)
+    a, b = (numbers((x, k), KINDS["float8_e4m3fn"], i) for i, x in enumerate((m, n)))
+    given = (a, b, factors((m, 1), 2), factors((n, 1), 3))
+    monkeypatch.setattr(launches, "schemes", lambda *_: (first,))
+    planned.cache_clear()
+    try:
+        assert_product(multiplied(hopper, given), given, 4e-7 * k)
+    finally:
+        planned.cache_clear()
+
+
+def test_powers_of_two_of_short_blocks_go_through_units_for_halves() -> None:
+    hopper = portable.device("simulator:h200")
+    a, b = (numbers((x, 96), KINDS["float8_e4m3fn"], x) for x in (80, 72))
+    powers = (np.exp2(np.rint(np.log2(factors((x, 3), x)))).astype(np.float32) for x in (80, 72))
+    given = (a, b, *powers)
+    found = multiplied(hopper, given, precision="fast")
+    assert (found == found.astype(ml_dtypes.bfloat16)).all()
+    left, right = widened(a, given[2]), widened(b, given[3]).T
+    room = 2.0**-8 * np.abs(left @ right) + 1e-6 * (np.abs(left) @ np.abs(right))
+    assert (np.abs(found - left @ right) <= room).all()
 
 
 def test_integers_of_rows_that_lie_across_are_exact() -> None:

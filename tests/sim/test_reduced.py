@@ -142,7 +142,7 @@ def test_sub_groups(workgroup: tuple[int, int, int], size: int) -> None:
     at = ir.add(ir.mul(ir.lid(1), workgroup[0]), ir.lid())
     places: list[e.Expression] = [
         e.WorkItem(word, 0, dt.int32)
-        for word in ("sub_group_id", "sub_group_local_id", "num_sub_groups", "global_id")
+        for word in ("sub_group_id", "sub_group_local_id", "global_id")
     ]
     total: e.Expression = e.Const(0, dt.int32)
     for place in places:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from portable.backend import Capabilities
-from portable.lang.emit.dialect import LANGUAGES, Dialect
+from portable.lang import emit
+from portable.lang.emit.dialect import Dialect, language
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.bindings import Bindings
@@ -26,7 +27,6 @@ OWN = Semantics(signed_wraps=True, functions=INSTRUCTIONS)
 @contextmanager
 def own_functions() -> Iterator[None]:
     """Within it, kernels not yet compiled are made of the language's own functions everywhere."""
-    language = LANGUAGES.language
 
     def without(name: str) -> Any:
         found = language(name)
@@ -39,7 +39,7 @@ def own_functions() -> Iterator[None]:
         begin(self, _lowered(kernel, target or made_up()), target)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(LANGUAGES, "language", without)
+        patched.setattr(emit, "language", without)
         patched.setattr(Simulation, "__init__", simulated)
         yield
 

@@ -88,8 +88,6 @@ class _PlainLoops:
             return x
         if x.word == "global_size":
             return e.Binary("mul", e.WorkItem("num_groups", x.dim, x.type), extent)
-        if x.word == "num_sub_groups":
-            return e.Const(size[0] * size[1] * size[2], x.type)
         if x.word == "sub_group_local_id":
             return e.Const(0, x.type)
         assert places is not None, f"{x.word} stands outside of loops over work-items"

@@ -38,6 +38,9 @@ _FEWEST: Final = 4
 """Work-items that add to the same element, from which on it is worth the exchange."""
 
 _MOST_COPIED: Final = 4
+_AT_ONCE: Final = 4
+"""Sums that a processor's thread works on at once."""
+
 _BANKS: Final = 32
 _UNIFORM: Final = frozenset({"group_id", "num_groups", "global_size", "local_size"})
 
@@ -391,20 +394,31 @@ class TileSums:
                 turn = e.Binary("mod", moved, e.Const(high, kind), nonnegative=True)
                 first.append(s.Let(other, turn, loc))
                 values[term] = other
-        steps, value = self._moved(x, values, copies)
-        added = s.Assign(total, e.Binary("add", total, value), loc)
-        body: s.Block = (*first, *steps, added)
+        sums = self._parts(x, loops, total)
+        body: s.Block = ()
+        for number, part in enumerate(sums):
+            here, more = dict(values), list(first)
+            if number:
+                last = self._names.variable("other", kind)
+                after = e.Binary("add", loops[-1][0], e.Const(number, kind))
+                more = [s.Let(last, after, loc)]
+                here = {term: last if y is loops[-1][0] else y for term, y in values.items()}
+            steps, value = self._moved(x, here, copies)
+            body = (*body, *more, *steps, s.Assign(part, e.Binary("add", part, value), loc))
         for var, low, high in reversed(loops):
-            start, stop, step = (e.Const(y, kind) for y in (low, high, 1))
+            by = len(sums) if var is loops[-1][0] else 1
+            start, stop, step = (e.Const(y, kind) for y in (low, high, by))
             body = (s.For(var, start, stop, step, body, loc),)
+        begun = tuple(s.Assign(y, zero(y.type), loc) for y in sums)
+        joined = tuple(s.Assign(total, e.Binary("add", total, y), loc) for y in sums[1:])
         old = self._names.variable("sum", total.type)
-        after = e.Binary("add", old, total)
         at = tuple(index)
         return (
-            s.Assign(total, zero(total.type), loc),
+            *begun,
             *body,
+            *joined,
             s.Load(old, tile, at, loc),
-            s.Store(tile, at, after, loc),
+            s.Store(tile, at, e.Binary("add", old, total), loc),
         )
 
     def _moved(
@@ -464,25 +478,45 @@ class TileSums:
         assert x.atomic.value is not None
         return out, map_expression(x.atomic.value, change)
 
+    def _parts(
+        self, x: _Addition, loops: Sequence[tuple[e.Variable, int, int]], total: e.Variable
+    ) -> list[e.Variable]:
+        """Variables for every so many rounds, where one sum would wait for itself.
+
+        A thread that runs all work-items takes neighbours at once, unless what they read lies
+        apart: then it goes from one sum to the next.
+        """
+        lane = x.parts[-1][0]
+        apart = any(y.get(lane, 0) not in (0, 1) for y in self._strides(x))
+        rounds = loops[-1][2] - loops[-1][1] if loops else 0
+        if self._kernel.sub_group_size > 1 or not apart or rounds % _AT_ONCE:
+            return [total]
+        more = [self._names.variable("sum", total.type) for _ in range(_AT_ONCE - 1)]
+        self.cells += more
+        return [total, *more]
+
     def _turns(self, x: _Addition, free: Term) -> bool:
         """Whether lanes had better begin at different work-items, for the banks of local memory."""
         lane = x.parts[-1][0]
         if self._kernel.sub_group_size == 1 or lane is None:
             return False
+        strides = self._strides(x)
+        plain = sum(_conflicts(y.get(lane, 0)) for y in strides)
+        return sum(_conflicts(y.get(lane, 0) + y.get(free, 0)) for y in strides) < plain
+
+    def _strides(self, x: _Addition) -> list[Mapping[Term | None, int]]:
+        """By how much the addresses of what leads to an addition grow with each term."""
         wide = self._kernel.workgroup
         ids: Mapping[Term | None, int] = {
             ("local_id", 0): 1,
             ("local_id", 1): wide[0],
             ("local_id", 2): wide[0] * wide[1],
         }
-        strides: list[Mapping[Term | None, int]] = [ids] * len(x.copied)
-        strides += [
+        return [ids] * len(x.copied) + [
             self._address(step, step.array.layout.strides)
             for step in x.steps
             if isinstance(step, s.Load) and step.array.layout is not None
         ]
-        plain = sum(_conflicts(y.get(lane, 0)) for y in strides)
-        return sum(_conflicts(y.get(lane, 0) + y.get(free, 0)) for y in strides) < plain
 
     def _address(self, x: s.Load, strides: Sequence[int]) -> Mapping[Term | None, int]:
         """By how much a load's address grows with each term."""

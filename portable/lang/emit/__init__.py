@@ -11,7 +11,7 @@ does.
 from __future__ import annotations
 
 from portable.backend import Capabilities, Program
-from portable.lang.emit.dialect import LANGUAGES, Dialect, steered
+from portable.lang.emit.dialect import Dialect, language, steered
 from portable.lang.emit.kernels import print_kernel
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes import reduced
@@ -35,9 +35,9 @@ def generate(kernel: Kernel, capabilities: Capabilities) -> Program:
     UnsupportedError
         If the kernel needs something that the device lacks, or the language is not installed.
     """
-    language = LANGUAGES.language(capabilities.dialect)
-    kernel = reduced(lower(kernel, capabilities), capabilities, language.semantics)
-    if isinstance(language, Dialect):
-        dialect = steered(language.varied(language, capabilities), capabilities.faults)
+    spoken = language(capabilities.dialect)
+    kernel = reduced(lower(kernel, capabilities), capabilities, spoken.semantics)
+    if isinstance(spoken, Dialect):
+        dialect = steered(spoken.varied(spoken, capabilities), capabilities.faults)
         return print_kernel(kernel, capabilities, dialect)
-    return language.program(kernel, capabilities)
+    return spoken.program(kernel, capabilities)

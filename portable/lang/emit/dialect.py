@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
@@ -19,7 +19,6 @@ from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
-from portable.system.files import fork_safe_lock
 
 _SAME_NAME: Final = """
 acos acosh asin asinh atan atanh cbrt ceil cos cosh exp exp2 expm1 floor log log10 log1p log2
@@ -109,7 +108,7 @@ class Dialect:
     Attributes
     ----------
     name : str
-        By which it is registered (`LANGUAGES`), such as ``"opencl"``.
+        By which it is registered (`language`), such as ``"opencl"``.
     types : mapping
         C types of register types by short name.
     memory_types : mapping
@@ -330,65 +329,37 @@ class Language(Protocol):
         """
 
 
-class Languages:
-    """The installed languages; each is loaded when it is first asked for.
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    """The languages by name; loads none of them."""
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
-    Parameters
-    ----------
-    find_entries : callable
-        Returns the entry points; called once, when first needed.
+
+@cache
+def language(name: str) -> Dialect | Language:
+    """The language of a name, loaded when it is first asked for.
+
+    Raises
+    ------
+    UnsupportedError
+        If none is registered, or what is registered is no language or cannot be imported.
     """
-
-    def __init__(self, find_entries: Callable[[], Iterable[EntryPoint]]) -> None:
-        self._find_entries = find_entries
-        self._lock = fork_safe_lock()
-        self._entries: dict[str, EntryPoint] | None = None
-        self._loaded: dict[str, Dialect | Language] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Their names; loads none of them."""
-        return tuple(sorted(self._registered()))
-
-    def language(self, name: str) -> Dialect | Language:
-        """The language of a name.
-
-        Raises
-        ------
-        UnsupportedError
-            If none is registered, or what is registered is no language or cannot be imported.
-        """
-        with self._lock:
-            language = self._loaded.get(name)
-            if language is None:
-                language = self._loaded[name] = self._load(name)
-        return language
-
-    def _registered(self) -> dict[str, EntryPoint]:
-        if self._entries is None:
-            self._entries = {entry.name: entry for entry in self._find_entries()}
-        return self._entries
-
-    def _load(self, name: str) -> Dialect | Language:
-        entry = self._registered().get(name)
-        if entry is None:
-            raise UnsupportedError(
-                f"no source is generated for {name!r} devices; the languages that are installed "
-                f"are {', '.join(self.names) or 'none'} (entry points of the group {GROUP!r})"
-            )
-        try:
-            loaded: Any = entry.load()
-        except Exception as error:
-            raise UnsupportedError(
-                f"the language {name!r} is registered as {entry.value}, which cannot be imported: "
-                f"{error}"
-            ) from error
-        if not isinstance(loaded, Dialect | Language):
-            raise UnsupportedError(
-                f"the language {name!r} is registered as {entry.value}, which is a "
-                f"{type(loaded).__name__}; it must be a Dialect, or have semantics and program()"
-            )
-        return loaded
-
-
-LANGUAGES: Final = Languages(lambda: entry_points(group=GROUP))
+    entry = _installed().get(name)
+    if entry is None:
+        raise UnsupportedError(
+            f"no source is generated for {name!r} devices; the languages that are installed "
+            f"are {', '.join(sorted(_installed())) or 'none'} (entry points of the group {GROUP!r})"
+        )
+    try:
+        loaded: Any = entry.load()
+    except Exception as error:
+        raise UnsupportedError(
+            f"the language {name!r} is registered as {entry.value}, which cannot be imported: "
+            f"{error}"
+        ) from error
+    if not isinstance(loaded, Dialect | Language):
+        raise UnsupportedError(
+            f"the language {name!r} is registered as {entry.value}, which is a "
+            f"{type(loaded).__name__}; it must be a Dialect, or have semantics and program()"
+        )
+    return loaded

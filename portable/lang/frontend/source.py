@@ -126,7 +126,9 @@ def _lambda_source(function: Callable[..., Any]) -> FunctionSource:
         nodes.sort(key=lambda node: (node.body.lineno, node.body.col_offset))
     if not nodes:
         raise OSError("the lambda is not in its file as it stands now")
-    tree = ast.FunctionDef(LAMBDA, nodes[-1].args, [_returned(nodes[-1].body)], [])
+    body = nodes[-1].body
+    result = ast.copy_location(ast.Return(body), body)
+    tree = ast.FunctionDef(LAMBDA, nodes[-1].args, [result], [])
     ast.copy_location(tree, nodes[-1])
     first, last = nodes[-1].lineno, nodes[-1].end_lineno
     text = tuple(x.rstrip("\r\n") for x in lines[first - 1 : last])
@@ -151,10 +153,6 @@ def _holds(node: ast.expr, span: tuple[Any, ...]) -> bool:
     line, last, column, end = span
     begins = (node.lineno, node.col_offset) <= (line, column)
     return begins and (last, end) <= (node.end_lineno, node.end_col_offset)
-
-
-def _returned(node: ast.expr) -> ast.Return:
-    return ast.copy_location(ast.Return(node), node)
 
 
 def require_plain(function: object) -> None:

@@ -153,10 +153,6 @@ def _fma_by_fractions(x: float, y: float, z: float) -> float:
         return float(np.inf) if exact > 0 else -float(np.inf)
 
 
-def _nextafter(x: Any, y: Any) -> Any:
-    return np.nextafter(x, y)
-
-
 def _mulhi(x: Any, y: Any) -> Any:
     bits = x.dtype.itemsize * 8
     if bits == 32:
@@ -196,7 +192,7 @@ _LIST: Final = (
     Function("log1p", 1, "f", 2, 2, np.log1p, complex_ulp=8),
     Function("log2", 1, "f", 3, 3, np.log2, complex_ulp=8),
     Function("mulhi", 2, "iu", 0, 0, _mulhi),
-    Function("nextafter", 2, "f", 0, 0, _nextafter),
+    Function("nextafter", 2, "f", 0, 0, np.nextafter),
     Function("popcount", 1, "iu", 0, 0, _popcount),
     Function("pow", 2, "f", 16, 16, np.power, complex_ulp=16),
     Function("rint", 1, "f", 0, 0, np.rint, complex_ulp=0),

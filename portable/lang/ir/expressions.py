@@ -64,7 +64,6 @@ WorkItemWord = Literal[
     "num_groups",
     "sub_group_id",
     "sub_group_local_id",
-    "num_sub_groups",
 ]
 
 

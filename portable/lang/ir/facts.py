@@ -219,8 +219,6 @@ class Facts:
                 return Interval(0, self._sub_group_size - 1)
             case "sub_group_id":
                 return Interval(0, groups - 1)
-            case "num_sub_groups":
-                return Interval(groups, groups)
             case "group_id":
                 return Interval(0, top // self._workgroup[x.dim])
             case "num_groups":

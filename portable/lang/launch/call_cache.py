@@ -165,16 +165,17 @@ def cached_call(
 
 def _key(calls: CallTraits, arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
     """What calls alike have in common, as far as it is cheap to say; None where it is not."""
-    parts: list[Any] = [options]
     try:
-        parts += (out if out is None else out.dtype, arrays[0].dtype)
-        for x in arrays:
-            parts += (None,) if x is None else (x.shape, x.strides)
-    except AttributeError:
-        if not all(x is None or (is_tensor(x) and x.is_cuda) for x in (*arrays, out)):
-            return None
-        parts = [options, out if out is None else out.dtype, arrays[0].dtype]
-        parts += [None if x is None else (x.shape, x.stride()) for x in arrays]
+        if is_tensor(arrays[0]):
+            if not all(x is None or (is_tensor(x) and x.is_cuda) for x in (*arrays, out)):
+                return None
+            layouts = [None if x is None else (x.shape, x.stride()) for x in arrays]
+        else:
+            layouts = [None if x is None else (x.shape, x.strides) for x in arrays]
+        dtypes = out if out is None else out.dtype, arrays[0].dtype
+    except AttributeError:  # lists, arrays of other libraries
+        return None
+    parts = [options, *dtypes, *layouts]
     if calls.alike:
         given = (*arrays, out)
         for i, j in calls.alike:

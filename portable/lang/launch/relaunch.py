@@ -233,6 +233,8 @@ class Text(Names):
             self.values |= {"chosen": registry.chosen_device, "before": registry.chosen_device()}
             self._same.append("chosen() is before")
         self._same += [f"type({x}) is {x}_kind", code.same.format(x=x)]
+        if code.for_all and code.for_all not in self._same:
+            self._same.append(code.for_all)
         self._parts += [f"{x}_{part} = {getattr(code, part).format(x=x)}" for part in _PARTS]
         self._unlike.append(f"{x}_address % {ALIGNMENT} != {x}_phase")
 

@@ -61,8 +61,7 @@ def reduced(kernel: Kernel, capabilities: Capabilities, semantics: Semantics) ->
     semantics : Semantics
         What the language's operators mean.
     """
-    kernel = kernel if semantics.ends_ranges else end_ranges(kernel)
-    kernel = launched_flat(lower_narrow_floats(kernel), semantics)
+    kernel = launched_flat(lower_narrow_floats(end_ranges(kernel)), semantics)
     bindings = Bindings(Facts(kernel))
     kernel = lower_sub_groups(kernel, bindings)
     kernel = lower_loops(kernel, bindings)

@@ -54,8 +54,6 @@ def placed(x: e.WorkItem, kernel: Kernel) -> e.Expression:
             return sub_group_local_id(kernel, x.type)
         case "sub_group_id":
             return sub_group_id(kernel, x.type)
-        case "num_sub_groups":
-            return e.Const(-(-prod(kernel.workgroup) // kernel.sub_group_size), x.type)
         case "local_id" if kernel.workgroup[x.dim] == 1:
             return e.Const(0, x.type)
         case "local_id" | "global_id" | "global_size" if kernel.flat:

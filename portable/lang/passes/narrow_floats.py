@@ -96,7 +96,8 @@ _FORMATS: Final = {
 def lower_narrow_floats(kernel: Kernel) -> Kernel:
     """The kernel without these types, if it has them."""
     parameters = [x for x in kernel.parameters if isinstance(x, Array)]
-    words = {x: _as_words(x) for x in (*parameters, *kernel.arrays) if x.dtype in _FORMATS}
+    arrays = [x for x in (*parameters, *kernel.arrays) if x.dtype in _FORMATS]
+    words = {x: replace(x, dtype=_FORMATS[x.dtype].words) for x in arrays}
     rounds = any(_rounds(x) for x in all_expressions(kernel.body))
     if not words and not rounds:
         return kernel
@@ -113,10 +114,6 @@ def lower_narrow_floats(kernel: Kernel) -> Kernel:
         arrays=tuple(words.get(x, x) for x in kernel.arrays),
         body=substitute(body, words),
     )
-
-
-def _as_words(x: Array) -> Array:
-    return replace(x, dtype=_FORMATS[x.dtype].words)
 
 
 def _rounds(x: e.Expression) -> bool:

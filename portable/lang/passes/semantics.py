@@ -21,9 +21,6 @@ class Semantics:
         into 0.
     flat_sub_groups : bool
         Whether sub-groups may not follow the linear local index but in workgroups of one dimension.
-    ends_ranges : bool
-        Whether programs by themselves run no work-items beyond an ndrange that ends within a
-        workgroup (`portable.lang.ir.kernel.Kernel.ragged`); else kernels begin with a guard.
     functions : frozenset of str or None
         The functions of `portable.lang.ir.elementwise` that it has; None: all. It has at least
         `portable.lang.passes.operators.INSTRUCTIONS`; the others are made of these.
@@ -32,5 +29,4 @@ class Semantics:
     signed_wraps: bool = False
     saturating: frozenset[str] = frozenset()
     flat_sub_groups: bool = False
-    ends_ranges: bool = False
     functions: frozenset[str] | None = None

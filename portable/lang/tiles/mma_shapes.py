@@ -16,6 +16,13 @@ _REGISTERS: Final = 255
 _REGISTER_FILE: Final = 65536
 _OTHERS: Final = 40
 """Registers for everything but the accumulator; those of the operands are mma.sync's own matter."""
+_OTHERS_LENT: Final = 24
+"""The same of those who multiply and do nothing else meanwhile."""
+
+LENDING: Final = 384
+"""Work-items of three warpgroups, of which one asks for copies and lends the others registers."""
+LENT: Final = 216
+"""What a work-item of the others has then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +132,22 @@ MMA_F64_SMALL: Final = Shape(
 MMA_BF16: Final = replace(MMA_F16, name="mma.bf16.m16n8k16", operand=bfloat16)
 
 
-def room(items: int) -> int:
-    """32-bit registers of a work-item that an accumulator may take, of all that there are."""
+PARTS: Final = 64
+"""Registers of a work-item for sums that it adds to its accumulator's, at most."""
+
+
+def room(items: int, lent: bool = False) -> int:
+    """32-bit registers of a work-item that an accumulator may take, of all that there are.
+
+    Parameters
+    ----------
+    items : int
+        Of a workgroup.
+    lent : bool
+        Whether some that copy lend those that multiply theirs (`LENDING`), in a loop over tiles.
+    """
+    if lent and items == LENDING:
+        return LENT - _OTHERS_LENT
     return min(_REGISTERS, _REGISTER_FILE // items) - _OTHERS
 
 

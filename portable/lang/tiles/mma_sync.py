@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import gcd
 from typing import Final, Literal
 
@@ -163,13 +163,6 @@ class Loader:
         if self.use == "a":
             return add(row, self.outer), column
         return row, add(column, self.outer)
-
-
-def ordered(rows: int, columns: int) -> Iterator[tuple[int, int]]:
-    """All pairs, the columns forth and back, so that neighbouring steps share an operand."""
-    for row in range(rows):
-        for column in range(columns):
-            yield row, columns - 1 - column if row % 2 else column
 
 
 _Use = Literal["a", "b"]
@@ -449,7 +442,7 @@ class MmaSync(Strategy):
         """Adds a k-step's products to sums outside of matrix units, which round towards zero."""
         held, each = self._held[total].registers, self._shape.accumulator.count
         (a, b), zero = factors[0], e.Const(0.0, total.dtype)
-        tiles = list(ordered(len(a), len(b)))
+        tiles = list(product(range(len(a)), range(len(b))))
         for start in range(0, len(tiles), _SUMMED):
             part = tiles[start : start + _SUMMED]
             sums = {tile: self._step_sums[at] for at, tile in enumerate(part)}
@@ -467,7 +460,7 @@ class MmaSync(Strategy):
         """Each of the operands' tiles with each of the other's."""
         held = self._held[total].registers
         each = self._shape.accumulator.count
-        for i, j in ordered(len(a), len(b)):
+        for i, j in product(range(len(a)), range(len(b))):
             first = (i * len(b) + j) * each
             operands = (*a[i], *b[j])
             sums = held[first : first + each]

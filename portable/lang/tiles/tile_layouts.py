@@ -94,11 +94,8 @@ def rows(tile: Tile, stride: int) -> Layout:
     strides = [0] * array.ndim
     strides[inner] = 1
     size = stride
-    for dim in sorted(outer, key=lambda dim: (_is_row(tile, dim), dim), reverse=True):
+    rows_of_uses = {dim for use in tile.uses for dim in use[1:]}
+    for dim in sorted(outer, key=lambda dim: (dim in rows_of_uses, dim), reverse=True):
         strides[dim] = size
         size *= array.shape[dim]
     return Layout(tuple(strides), size)
-
-
-def _is_row(tile: Tile, dim: int) -> bool:
-    return any(dim in use[1:] for use in tile.uses)

@@ -25,7 +25,7 @@ from portable.lang.ir.kernel import all_statements, linear_local_id
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Array, Layout
 from portable.lang.tiles.lanes import divided, remainder
-from portable.lang.tiles.mma_shapes import LANES
+from portable.lang.tiles.mma_shapes import LANES, LENDING, LENT
 from portable.lang.tiles.pipelining import resolved
 from portable.lang.tiles.work import Code, Work, add, smaller
 
@@ -34,12 +34,8 @@ GROUP: Final = 4 * LANES
 
 _FEWEST_SLOTS: Final = 3
 
-_LENDING: Final = 3
-"""Warpgroups of which one asks for copies and lends the others registers."""
-
-_FEWEST_REGISTERS: Final = 72
-_MOST_REGISTERS: Final = 216
-"""What a work-item of it keeps, and what one of the others has: as many in all as before."""
+_KEPT: Final = 72
+"""Registers of a work-item that lends some: as many in all as before, with the others' `LENT`."""
 
 _OWN = s.FragmentFill, s.ForElements, s.FragmentStore
 """What of a loop over tiles those that multiply do alone."""
@@ -149,10 +145,10 @@ def specialise(
     ring = _Ring.made(code.work, pieces.slots)
     copiers = code.work.items - multiplying * GROUP
     ring.begin(code, 1 if pieces.tensor_copies else 2 * copiers, multiplying)
-    lends = pieces.tensor_copies and pieces.around and code.work.items == _LENDING * GROUP
+    lends = pieces.tensor_copies and pieces.around and code.work.items == LENDING
     with code.when(e.Compare("eq", warpgroup, code.index(multiplying))):
         if lends:
-            _registers(code, "registers.fewer", _FEWEST_REGISTERS)
+            _registers(code, "registers.fewer", _KEPT)
         if pieces.tensor_copies:
             _produce_by_tma(code, pieces, ring, multiplying * GROUP)
         else:
@@ -160,7 +156,7 @@ def specialise(
         code.emit(*forgotten)
     with code.otherwise():
         if lends:
-            _registers(code, "registers.more", _MOST_REGISTERS)
+            _registers(code, "registers.more", LENT)
         _consume(code, pieces, ring, settled)
 
 

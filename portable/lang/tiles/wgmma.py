@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, product
 from typing import Final, Self
 
 from portable.dtypes import (
@@ -30,7 +31,7 @@ from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Layout, Region
 from portable.lang.tiles.accumulators import Held
 from portable.lang.tiles.lanes import Lanes, divided, remainder
-from portable.lang.tiles.mma_shapes import LANES, SUMS, room
+from portable.lang.tiles.mma_shapes import LANES, PARTS, SUMS, room
 from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.tiles.strategy import Strategy
 from portable.lang.tiles.tile_layouts import contiguous_dim
@@ -108,6 +109,7 @@ _M: Final = 64
 _DEPTH: Final = 32
 """Bytes of an operand along the sum that an instruction takes."""
 _MOST_N: Final = 256
+_MOST_APART: Final = 2 * PARTS
 _COLUMNS: Final = 64
 """Of which the columns of an instruction are multiples."""
 _ROW: Final = 128
@@ -140,11 +142,6 @@ def warpgroups(extents: tuple[int, int], groups: int) -> tuple[int, int] | None:
         if not rest and rows % (down * _M) == 0 and columns % (along * _COLUMNS) == 0:
             return down, along
     return None
-
-
-def _width(columns: int) -> int:
-    """Columns of one instruction."""
-    return max(n for n in range(_COLUMNS, _MOST_N + 1, _COLUMNS) if columns % n == 0)
 
 
 def _unit(kind: DType) -> str:
@@ -267,6 +264,12 @@ def _has_tensor_copies(work: Work) -> bool:
     return "tensor" in work.capabilities.async_copy
 
 
+def _lends(work: Work, part: Part) -> bool:
+    """Whether work-items that copy may lend those that multiply registers."""
+    pieces = split_of(work, part.multiplies)
+    return _has_tensor_copies(work) and pieces is not None and pieces.around is not None
+
+
 def _adds_apart(part: Part) -> bool:
     """Whether work-items add up what the units sum up of each tile."""
     dropping = any(tile.array.dtype in _DROPPING for tile in part.tiles.values())
@@ -307,9 +310,10 @@ class Wgmma(Strategy):
             return False
         each = sum(f.shape[0] * f.shape[1] for f in part.fragments) // (groups * GROUP)
         if _adds_apart(part):
-            each *= 2
+            each += each if kind is float32 else min(each, PARTS)
         grids = [warpgroups(f.shape, groups) for f in part.fragments]
-        return each <= room(work.items) and None not in grids
+        lent = kind.itemsize == 1 and _lends(work, part)
+        return each <= room(work.items, lent) and None not in grids
 
     def declare(self) -> s.Block:
         """Registers, and panels in the place of the tiles."""
@@ -365,37 +369,72 @@ class Wgmma(Strategy):
         return Held.of(code, fragment, self._lanes, origin, layout, together)
 
     def _hold_parts(self, fragment: Fragment) -> tuple[e.Variable, ...]:
-        """Registers for the sums of a tile, where these are added up apart."""
+        """Registers for a piece's sums of a tile, where these are added up apart."""
         if not _adds_apart(self.part):
             return ()
         return tuple(
             self.work.variable(f"{fragment.name}_part{i}", fragment.dtype)
-            for i in range(len(self._held[fragment].registers))
+            for i in range(min(PARTS, len(self._held[fragment].registers)))
         )
 
     # -- multiplication ---------------------------------------------------------------------
 
     def multiply(self, x: s.Multiply) -> s.Block:
-        """Starts all instructions of the product as one group."""
+        """Starts all instructions of the product as one group.
+
+        Where sums are added up apart, of as many at a time as there are registers for: meanwhile
+        those of another warpgroup are under way.
+        """
         assert isinstance(x.a, Region)
         assert isinstance(x.b, Region)
         code = self.work.code(x.loc)
-        a, b = self._tiles[x.a.array], self._tiles[x.b.array]
-        row, column = self._origin(x.accumulator)
+        tiles = self._tiles[x.a.array], self._tiles[x.b.array]
+        for which, (tile, region) in enumerate(zip(tiles, (x.a, x.b), strict=True)):
+            start = self._origin(x.accumulator)[which]
+            self._base(code, which, tile, tile.begin(region.starts, start))
+        parts, pieces = self._parts[x.accumulator], list(self._pieces(x.accumulator))
+        count = 2 * len(parts) // self._width(x.accumulator) or len(pieces)
+        for first in range(0, len(pieces), count):
+            group = {y: self._sums(x.accumulator, y) for y in pieces[first : first + count]}
+            self._start(code, x, tiles, group)
+        return code.block
+
+    def _pieces(self, fragment: Fragment) -> Iterator[tuple[int, int]]:
+        """Where the share of each instruction begins."""
+        rows, columns = self._share(fragment)
+        yield from product(range(0, rows, _M), range(0, columns, self._width(fragment)))
+
+    def _width(self, fragment: Fragment) -> int:
+        """Columns of one instruction."""
+        most, columns = _MOST_APART if _adds_apart(self.part) else _MOST_N, self._share(fragment)[1]
+        return max(n for n in range(_COLUMNS, most + 1, _COLUMNS) if columns % n == 0)
+
+    def _sums(self, fragment: Fragment, piece: tuple[int, int]) -> tuple[e.Variable, ...]:
+        """The registers of an instruction's share."""
+        first = (piece[0] // _M * self._share(fragment)[1] + piece[1]) // 2
+        return self._held[fragment].registers[first : first + self._width(fragment) // 2]
+
+    def _start(
+        self,
+        code: Code,
+        x: s.Multiply,
+        tiles: tuple[_Paneled, _Paneled],
+        pieces: dict[tuple[int, int], tuple[e.Variable, ...]],
+    ) -> None:
+        """A group of instructions, for pieces and their sums; with what is added up apart."""
+        assert isinstance(x.a, Region)
         parts = self._parts[x.accumulator]
-        self._base(code, 0, a, a.begin(x.a.starts, row))
-        self._base(code, 1, b, b.begin(x.b.starts, column))
+        anew, each = x.anew or bool(parts), _DEPTH // x.a.array.dtype.itemsize
         code.emit(s.Instruction("wgmma.fence", (), (), (), x.loc))
-        anew, each = x.anew or bool(parts), _DEPTH // a.array.dtype.itemsize
         for k in _steps(x.a.shape[1], each, x.accumulator.split == "given"):
-            self._step(code, x.accumulator, (a, b), k, anew and k == (0, 0))
+            for i, (piece, sums) in enumerate(pieces.items()):
+                made = parts[i * len(sums) : (i + 1) * len(sums)] or sums
+                self._step(code, made, tiles, piece, k, anew and k == (0, 0))
         code.emit(s.Instruction("wgmma.commit", (), (), (), x.loc))
         if parts:
             code.emit(wait(x.loc), *(_on(r, "changed", x.loc) for r in parts))
-            sums = self._held[x.accumulator].registers
-            pairs = zip(sums, parts, strict=True)
+            pairs = zip(chain(*pieces.values()), parts, strict=False)
             code.emit(*(s.Assign(total, add(total, part), x.loc) for total, part in pairs))
-        return code.block
 
     def pipeline(self, x: Pipeline) -> s.Block:
         """Split where a warpgroup is there for the copies."""
@@ -431,29 +470,24 @@ class Wgmma(Strategy):
     def _step(
         self,
         code: Code,
-        total: Fragment,
+        sums: tuple[e.Variable, ...],
         tiles: tuple[_Paneled, _Paneled],
+        piece: tuple[int, int],
         k: tuple[int, int],
         anew: bool,
     ) -> None:
-        """Everything that 32 bytes of a's columns and b's rows contribute."""
-        a, b = tiles
-        rows, columns = self._share(total)
-        n = _width(columns)
-        each = n // 2
-        held, kind = self._parts[total] or self._held[total].registers, a.array.dtype
-        turned = tuple(e.Const(0 if tile.along_k else 1, int32) for tile in (a, b))
-        for i in range(0, rows, _M):
-            for j in range(0, columns, n):
-                first = (i // _M * columns + j) // 2
-                inputs = (
-                    _moved(self._bases[0], a.distance(i, k[0])),
-                    _moved(self._bases[1], b.distance(j, k[1])),
-                    *turned[: 2 if kind.itemsize == 2 else 0],
-                )
-                name = f"{_unit(kind)}.m64n{n}k{_DEPTH // kind.itemsize}{'.anew' * anew}"
-                registers = held[first : first + each]
-                code.emit(s.Instruction(name, registers, inputs, (), code.loc))
+        """Everything that 32 bytes of a's columns and b's rows contribute to a piece."""
+        kind = tiles[0].array.dtype
+        turned = tuple(e.Const(0 if tile.along_k else 1, int32) for tile in tiles)
+        inputs = (
+            *(
+                _moved(*x)
+                for x in zip(self._bases, map(_Paneled.distance, tiles, piece, k), strict=True)
+            ),
+            *turned[: 2 if kind.itemsize == 2 else 0],
+        )
+        name = f"{_unit(kind)}.m64n{2 * len(sums)}k{_DEPTH // kind.itemsize}{'.anew' * anew}"
+        code.emit(s.Instruction(name, sums, inputs, (), code.loc))
 
     @classmethod
     def finish(cls, body: s.Block, made: Sequence[Self]) -> s.Block:

@@ -12,8 +12,6 @@ from portable.errors import OutsideKernelError
 from portable.lang.arguments.parameters import Binder
 from portable.lang.ir.elementwise import FUNCTIONS
 
-__all__ = ["Word", "elementwise", "word", "word_of"]
-
 _MARK: Final = "__portable_word__"
 _F = TypeVar("_F", bound=Callable[..., Any])
 

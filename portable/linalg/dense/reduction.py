@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isqrt
 from operator import index
 from typing import Any, Final, SupportsIndex
@@ -210,7 +211,8 @@ class Sweep:
     """A matrix on its way to a band, and the working storage of its panels.
 
     What stands right of the matrix or below it is multiplied with all reflectors too: an identity
-    on the right becomes ``Q^T``, one below P, where the band is ``Q^T A P``.
+    on the right becomes ``Q^T``, one below P, where the band is ``Q^T A P``. That is done while the
+    next panel is factored, whose few workgroups leave most of a device idle.
 
     Parameters
     ----------
@@ -240,28 +242,32 @@ class Sweep:
         further: tuple[int, int] = (0, 0),
     ) -> None:
         rows, columns = (x + shape.beyond for x in extents)
-        self._views = matrix[:rows], matrix[:, :columns] if further[0] else matrix
-        self._ends = tuple(
-            begin_of_further(extent, shape) + more if more else extent
-            for extent, more in zip(extents, further, strict=True)
-        )
+        self._device, self._further = device, further
+        self._views = matrix[:rows, :columns], matrix[:rows, :columns]
+        self._whole = matrix[:rows], matrix[:, :columns]
         self._extents, self._bandwidth = extents, bandwidth
         self._shape = shape
         # Only GPUs gain by aligned panels; each unit is a program of its own.
         self._unit = shape.panel if shape.lanes == 1 and bandwidth % shape.panel == 0 else 1
-        longest, kind = extents[0], dtype(matrix.dtype)
-        nodes = sum(level_sizes(longest, shape.height, shape.fan))
-        self._reflectors = Reflectors(
-            device.empty((nodes * shape.height, shape.panel), kind),
-            device.empty((nodes, shape.panel, shape.panel), kind),
-            _zeros(device, nodes * -(-max(self._ends) // shape.strip)),
-        )
+        ends = [x + begin_of_further(n, shape) for n, x in zip(extents, further, strict=True)]
+        nodes = sum(level_sizes(extents[0], shape.height, shape.fan))
+        rooms = [
+            Reflectors(
+                device.empty((nodes * shape.height, shape.panel), dtype(matrix.dtype)),
+                device.empty((nodes, shape.panel, shape.panel), dtype(matrix.dtype)),
+                _zeros(device, nodes * -(-max(*ends, *extents) // shape.strip)),
+            )
+            for _ in range(2 if any(further) else 1)
+        ]
+        self._reflectors, self._others = rooms[0], rooms[-1]
+        self._later: Callable[[], None] = _nothing
 
     def run(self, report: Callable[[_Panel], None] = lambda panel: None) -> None:
         """Leaves an upper band, and calls `report` after each panel."""
         for panel in _panels(*self._extents, self._bandwidth, self._shape.panel):
             self.eliminate(panel)
             report(panel)
+        self._later()
 
     def run_symmetric(self) -> None:
         """Leaves of a symmetric matrix a band, of which the lower triangle is to be read.
@@ -273,21 +279,27 @@ class Sweep:
             self.eliminate(panel)
             beside = replace(panel, column=k + self._bandwidth - panel.width, turned=True)
             self._apply_all(beside, self._extents[0] - panel.row)
+        self._later()
 
     def eliminate(self, panel: _Panel) -> None:
         """Factors a panel and applies its reflectors to what is beyond it."""
-        lengths = self._extents[::-1] if panel.turned else self._extents
-        rows = lengths[0] - panel.row
-        for level in self._launches(rows):
-            self._factor(panel, level)
+        rows = self._extents[panel.turned] - panel.row
+        later, self._later = self._later, _nothing
+        self._reflectors, self._others = self._others, self._reflectors
+        if later is _nothing:
+            self._factor(panel, rows)
+        else:
+            self._device.at_once(partial(self._factor, panel, rows), later)
         self._apply_all(panel, rows)
 
     def _apply_all(self, panel: _Panel, rows: int) -> None:
-        """Applies a panel's reflectors, of so many rows, to all that is beyond it."""
-        others = self._ends[not panel.turned] - self._beyond(panel) * self._unit
-        if others > 0:
-            for level in self._launches(rows):
-                self._apply(panel, level, -(-others // self._shape.strip))
+        """Applies a panel's reflectors, of so many rows, to what is beyond it, and more later."""
+        across, unit, first = not panel.turned, self._unit, self._beyond(panel)
+        apply = partial(self._apply, self._reflectors, panel, rows)
+        apply(self._views[panel.turned], first, self._extents[across] - first * unit)
+        if more := self._further[across]:
+            first = begin_of_further(self._extents[across], self._shape) // unit
+            self._later = partial(apply, self._whole[panel.turned], first, more)
 
     def _beyond(self, panel: _Panel) -> int:
         """Where the columns right of a panel begin, in units, of which it may fill a part."""
@@ -301,30 +313,39 @@ class Sweep:
             base, stride = base + count, stride * self._shape.fan
         return levels[:1] if self._shape.climb else levels
 
-    def _factor(self, panel: _Panel, level: Level) -> None:
+    def _factor(self, panel: _Panel, rows: int) -> None:
         shape = self._shape
-        factor_panel[groups(_rounded(level.nodes)), shape.items](
-            self._views[panel.turned],
-            self._reflectors,
-            Panel(panel.row // self._unit, panel.column // self._unit, panel.width),
-            level,
-            SHAPE=shape,
-            UNIT=self._unit,
-            TRANSPOSED=panel.turned,
-        )
+        for level in self._launches(rows):
+            factor_panel[groups(_rounded(level.nodes)), shape.items](
+                self._views[panel.turned],
+                self._reflectors,
+                Panel(panel.row // self._unit, panel.column // self._unit, panel.width),
+                level,
+                SHAPE=shape,
+                UNIT=self._unit,
+                TRANSPOSED=panel.turned,
+            )
 
-    def _apply(self, panel: _Panel, level: Level, strips: int) -> None:
-        shape = self._shape
-        apply_reflectors[groups(_rounded(level.nodes * strips)), shape.workgroup](
-            self._views[panel.turned],
-            self._reflectors,
-            Panel(panel.row // self._unit, self._beyond(panel), panel.width),
-            level,
-            strips,
-            SHAPE=shape,
-            UNIT=self._unit,
-            TRANSPOSED=panel.turned,
-        )
+    def _apply(
+        self, q: Reflectors, panel: _Panel, rows: int, view: Any, first: int, others: int
+    ) -> None:
+        """To so many columns (rows) of a view from the first on, which is counted in units."""
+        shape, strips = self._shape, -(-others // self._shape.strip)
+        for level in self._launches(rows) if others > 0 else ():
+            apply_reflectors[groups(_rounded(level.nodes * strips)), shape.workgroup](
+                view,
+                q,
+                Panel(panel.row // self._unit, first, panel.width),
+                level,
+                strips,
+                SHAPE=shape,
+                UNIT=self._unit,
+                TRANSPOSED=panel.turned,
+            )
+
+
+def _nothing() -> None:
+    """What is left to be done after a panel that has nothing beside the matrix."""
 
 
 def _rounded(count: int) -> int:

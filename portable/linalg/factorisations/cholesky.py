@@ -39,6 +39,11 @@ _NOT_DEFINITE = (
     "cholesky: the matrix is not positive definite: the pivot of row {} is not a positive number"
 )
 _LINE = 64
+_LARGE = 4000
+"""Rows from which on blocks are twice as wide: products pass over the rest half as often."""
+
+_STRIPS = 4
+"""Parts in which what is left of a matrix is changed: less than an eighth of it twice over."""
 
 
 @takes_other_libraries
@@ -154,10 +159,11 @@ def _factor(device: Device, work: Any, results: tuple[Any, Any], layout: Layout)
         _change_rows(device, work, (outer, stop), (stop, following))
 
     def far(outer: int, stop: int, following: int) -> None:
-        _change_rest(device, work, (outer, stop), following, layout)
+        _change_rest(device, work, (outer, stop), following)
 
     blocks = partial(_factor_blocks, device, work, results, layout)
-    look_ahead(device, (0, n), layout.definite, blocks, (near, far))
+    wide = layout.wide * (2 if n >= _LARGE else 1)
+    look_ahead(device, (0, n), wide, blocks, (near, far))
 
 
 def _factor_blocks(
@@ -222,12 +228,10 @@ BLOCKS: Final = Ways[Asked, None](
 """How a block of rows is factored."""
 
 
-def _change_rest(
-    device: Device, work: Any, above: tuple[int, int], first: int, layout: Layout
-) -> None:
+def _change_rest(device: Device, work: Any, above: tuple[int, int], first: int) -> None:
     """What rows leave of those from `first` on, in strips."""
     n = int(work.shape[1])
-    step = max(layout.wide, -(-(n - first) // layout.strips))
+    step = max(above[1] - above[0], -(-(n - first) // _STRIPS))
     for start in range(first, n, step):
         _change_rows(device, work, above, (start, min(start + step, n)))
 

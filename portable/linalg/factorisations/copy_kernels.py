@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -11,6 +11,7 @@ from portable.linalg.base.parts import conjugate
 from portable.linalg.factorisations.layout import Layout
 from portable.primitives.base.lanes import mixed
 
+_UNROLL: Final = 4
 EVERYTHING = "everything"
 UPPER = "upper"
 """What lies on the diagonal and above it; zeros below."""
@@ -76,18 +77,22 @@ def copy_matrices(
     first, start = kl.group_id(1) * TILE, kl.group_id(0) * TILE
     given = (matrix.shape[1], matrix.shape[0]) if TRANSPOSED else (matrix.shape[0], matrix.shape[1])
     cleared = is_cleared(first, start, edge, given, KEPT, TILE)
-    for index in kl.workgroup_range(TILE * TILE):
+    for index in kl.workgroup_range(TILE * TILE, unroll=_UNROLL):
         i, j = index // TILE, index % TILE
         if TRANSPOSED:
             row, column = start + i, first + j
         else:
             row, column = first + i, start + j
-        value = kl.cast(0, kind)
-        if row < matrix.shape[0] and column < matrix.shape[1] and not cleared:
-            value = kl.cast(matrix[row, column], kind)
-        tile[i, j] = conjugate(value) if TRANSPOSED else value
+        tile[i, j] = kl.cast(0, kind)
+        if not cleared:
+            # Without a branch in between, loads of several rounds are on their way together.
+            last = matrix.shape[0] - 1, matrix.shape[1] - 1
+            value = kl.cast(matrix[kl.minimum(row, last[0]), kl.minimum(column, last[1])], kind)
+            value = conjugate(value) if TRANSPOSED else value
+            inside = (row <= last[0]) & (column <= last[1])
+            tile[i, j] = kl.where(inside, value, kl.cast(0, kind))
     kl.barrier()
-    for index in kl.workgroup_range(TILE * TILE):
+    for index in kl.workgroup_range(TILE * TILE, unroll=_UNROLL):
         i, j = index // TILE, index % TILE
         row, column = first + i, start + j
         if row < rows and column < columns:

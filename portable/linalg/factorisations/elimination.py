@@ -269,10 +269,10 @@ class _InRegisters(_Elimination):
         for number, start in enumerate(range(first, last, panel)):
             stop, holding = min(start + panel, last), self.share.holding(m - start)
             moves = self._moves(first, last)[:, number : number + 1]
-            slices = -(-(stop - start) // holding.columns)
-            eliminate_slices[groups(batch * slices), holding.items](
+            workers = self.share.workers(stop - start, holding)
+            eliminate_slices[groups(batch * workers), holding.items](
                 lu, pivots, failures, moves[:, 0], self.counts,
-                (start, stop, first // self.layout.wide * each + number), HOLDING=holding,
+                (start, stop, first // self.layout.wide * each + number, workers), HOLDING=holding,
             )  # fmt: skip
             self._exchange(moves, first, last)
             if stop < last:

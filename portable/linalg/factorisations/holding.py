@@ -24,8 +24,9 @@ _ITEMS: Final = 512
 _BYTES: Final = 128
 """What each of them holds of it."""
 
-_BYTES_BESIDE: Final = 128
-"""What it holds of another one meanwhile."""
+_WORKERS: Final = 48
+"""Workgroups that hold slices of a panel in turn: all would wait for most of the time, where others
+could run."""
 
 _COLUMNS: Final = 8
 _PANEL: Final = 256
@@ -43,8 +44,8 @@ class Share(NamedTuple):
         Those that a workgroup holds at most.
     items : sequence of int
         Work-items that it may have.
-    room, beside : int
-        Elements that each of them holds of the slice, and of one before it, at most.
+    room : int
+        Elements that each of them holds at most.
     alone : bool
         Whether a workgroup holds a panel.
     """
@@ -53,7 +54,6 @@ class Share(NamedTuple):
     columns: int
     items: tuple[int, ...]
     room: int
-    beside: int
     alone: bool = False
 
     def holding(self, rows: int) -> Holding:
@@ -62,8 +62,11 @@ class Share(NamedTuple):
         held = 1
         while held * items < rows:
             held *= 2
-        columns = min(self.room // held, self.columns)
-        return Holding(held, columns, max(1, min(columns, self.beside // held)), items, self.alone)
+        return Holding(held, min(self.room // held, self.columns), items, self.alone)
+
+    def workers(self, columns: int, holding: Holding) -> int:
+        """Workgroups that have the slices of so many columns in turn."""
+        return min(-(-columns // holding.columns), _WORKERS)
 
 
 def share_for(device: Device, batch: int, rows: int, kind: DType) -> Share | None:
@@ -78,12 +81,11 @@ def share_for(device: Device, batch: int, rows: int, kind: DType) -> Share | Non
     sizes = tuple(size for size in _ALONE if size <= most)
     if can.single_work_items or not sizes:
         return None
-    alone = Share(0, _ALONE_COLUMNS[0], sizes, _ALONE_BYTES // kind.itemsize, 0, True)
+    alone = Share(0, _ALONE_COLUMNS[0], sizes, _ALONE_BYTES // kind.itemsize, True)
     columns = alone.holding(rows).columns
     if can.forward_progress and can.memory_orders == "acq_rel":
         at_once = current().resident if device.interprets else can.compute_units
-        room, beside = _BYTES // kind.itemsize, _BYTES_BESIDE // kind.itemsize
-        sliced = Share(0, _COLUMNS, (min(most, _ITEMS),), room, beside)
+        sliced = Share(0, _COLUMNS, (min(most, _ITEMS),), _BYTES // kind.itemsize)
         each = sliced.holding(rows).columns
         panel = min(at_once // batch * each, _PANEL)
         if panel > columns:

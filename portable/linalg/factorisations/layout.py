@@ -43,11 +43,7 @@ class Layout:
     panel : int
         Columns of a panel that is eliminated one by one.
     wide : int
-        Columns of the blocks whose products change the rest of a matrix.
-    definite : int
-        Rows of such blocks of positive definite matrices, of which a panel is not all rows high.
-    strips : int
-        Parts in which the rest of these is changed, of which some is changed twice.
+        Columns (rows) of the blocks whose products change the rest of a matrix.
     """
 
     block: int
@@ -57,8 +53,6 @@ class Layout:
     strip: int
     panel: int
     wide: int
-    definite: int
-    strips: int
 
 
 @lru_cache(maxsize=256)
@@ -88,8 +82,6 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
             strip=_STRIP,
             panel=_PANEL,
             wide=256,
-            definite=256,
-            strips=8,
         )
     most = min(can.max_workgroup, can.max_workgroup_shape[0])
     strip = min(_STRIP, most)
@@ -103,8 +95,6 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         strip=strip,
         panel=_PANEL,
         wide=256,
-        definite=512,
-        strips=4,
     )
 
 

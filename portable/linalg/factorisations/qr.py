@@ -12,6 +12,7 @@ where that is too far, reflectors do the work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -77,130 +78,102 @@ def is_tall(shape: tuple[int, ...], kind: DType, device: Device) -> bool:
 
 
 class Tall(NamedTuple):
-    """Arrays for tall matrices of a size, and what makes Q of them in place, and R.
+    """What makes Q and R of tall matrices of a size.
 
     Attributes
     ----------
-    work : array, shape (batch, m, n)
-        The matrices, which become Q.
-    triangle : array of float64, shape (batch, n, n)
-        R; what is below its diagonal is zeros.
+    factorings : two Factoring
+        Of Gram matrices.
+    triangles : three arrays of float64, shape (batch, n, n)
+        R of both, and their product; what is below diagonals is zeros.
     far : array of float64, shape (batch,)
         The square of the distance of the first Q's Gram matrix from the identity; NaN where one
         before had no factor.
-    run : callable
-        Enqueues it.
     """
 
-    work: Any
-    triangle: Any
-    far: Any
-    run: Callable[[], object]
-
-
-def _tall_plan(device: Device, size: tuple[int, int, int], kind: DType) -> Tall:
-    batch, m, n = size
-    work, far = workspace(device, batch, m, n, kind), device.empty((batch,), float64)
-    wide = work if kind is float64 else workspace(device, batch, m, n, float64)
-    grams = [Factoring.of(device, batch, n, float64) for _ in range(2)]
-    triangles = [workspace(device, batch, n, n, float64) for _ in range(3)]
-    rounded = None if kind is float64 else workspace(device, batch, n, n, kind)
-
-    def run() -> None:
-        for gram, triangle in zip(grams, triangles, strict=False):
-            if wide is not work:
-                copied(device, work, wide)
-            multiplied(device, gram.work, wide, wide, adjoint=True)
-            if gram is grams[1]:
-                _measure(device, gram.work, far)
-            gram.run()
-            _divide(device, work, gram, triangle, rounded, kind)
-        multiplied(device, triangles[2], triangles[1], triangles[0])
-
-    return Tall(work, triangles[2], far, repeated(device, run))
-
-
-def _measure(device: Device, gram: Any, far: Any) -> None:
-    """How far from the identity Gram matrices are."""
-    items = 1 if device.capabilities.single_work_items else _ITEMS
-    count = min(items, device.capabilities.max_workgroup)
-    deviations[groups(int(gram.shape[0])), count](gram, far)
-
-
-def _is_orthonormal(device: Device, far: Any) -> bool:
-    """Whether Q is, its first Gram matrix having been near enough to the identity."""
-    return bool(np.all(device.to_numpy(far) < _NEAR**2))
-
-
-def _divide(device: Device, work: Any, gram: Factoring, r: Any, rounded: Any, kind: DType) -> None:
-    """Divides matrices by the Cholesky factors of their Gram matrices, which go to `r`."""
-    copied(device, gram.work, r, kept=UPPER)
-    batch = int(r.shape[0])
-    put_factors[groups(batch * gram.factors.shape[1]), gram.layout.items](
-        gram.factors, r, (batch,), LAYOUT=gram.layout, TRANSPOSED=False
-    )
-    if rounded is not None:
-        copied(device, r, rounded)
-        copied(device, rounded, r)
-    layout = layout_of(kind, device.capabilities)
-    divisor = r if rounded is None else rounded
-    solved_in_place(device, divisor, turned(work), _ADJOINT, layout)
-
-
-class _Rows(NamedTuple):
-    """What narrow matrices of a size need beside themselves and Q.
-
-    Attributes
-    ----------
-    grams : array of float64, shape (batch, shares, EDGE, EDGE)
-        What shares of the rows add to Gram matrices.
-    factorings : two Factoring
-        Of these.
-    inverse, triangle : array of float64, shape (batch, n, n)
-        The inverse of a factor, and the product of both.
-    far : array of float64, shape (batch,)
-        As of `Tall`.
-    """
-
-    grams: Any
     factorings: tuple[Factoring, Factoring]
-    inverse: Any
-    triangle: Any
+    triangles: tuple[Any, Any, Any]
     far: Any
 
     @staticmethod
-    def of(device: Device, batch: int, m: int, n: int) -> _Rows:
-        """That of matrices of a size."""
-        units = _EACH * device.capabilities.compute_units
-        shares = max(1, min(units // batch, -(-m // (_EACH * DEPTH))))
-        grams = device.empty((batch, shares, EDGE, EDGE), float64)
-        inverse, triangle = (device.empty((batch, n, n), float64) for _ in range(2))
+    def of(device: Device, batch: int, n: int) -> Tall:
+        """That of matrices of so many columns."""
         first, second = (Factoring.of(device, batch, n, float64) for _ in range(2))
-        return _Rows(grams, (first, second), inverse, triangle, device.empty((batch,), float64))
+        x, y, z = (workspace(device, batch, n, n, float64) for _ in range(3))
+        return Tall((first, second), (x, y, z), device.empty((batch,), float64))
 
-    def run(self, device: Device, a: Any, q: Any) -> None:
-        """Makes Q and R of matrices."""
-        batch, shares = (int(x) for x in self.grams.shape[:2])
-        source, count = a, groups(batch * shares)
-        for factoring in self.factorings:
-            gram_rows[count, _ITEMS](source, self.grams)
-            gram = factoring.work
-            add_grams[groups(int(gram.shape[0] * gram.shape[1])), _ITEMS](self.grams, gram)
-            if source is q:
-                _measure(device, gram, self.far)
+    def run(self, device: Device, a: Any, q: Any, by: Division) -> None:
+        """Enqueues it, for matrices and what becomes Q, which may be the same."""
+        source = a
+        for number, factoring in enumerate(self.factorings):
+            gram, triangle = factoring.work, self.triangles[number]
+            by.add_up(source, gram)
+            if number == 1:
+                items = 1 if device.capabilities.single_work_items else _ITEMS
+                count = min(items, device.capabilities.max_workgroup)
+                deviations[groups(int(gram.shape[0])), count](gram, self.far)
             factoring.run()
-            copied(device, self.inverse[:, :0, :0], self.inverse, eye=True)
-            layout, upper = factoring.layout, self._upper(factoring)
-            solved_in_place(device, upper, self.inverse, _UPPER, layout)
-            multiply_rows[count, _ITEMS](source, self.inverse, q, shares)
+            copied(device, gram, triangle, kept=UPPER)
+            batch, blocks = (int(x) for x in factoring.factors.shape[:2])
+            put_factors[groups(batch * blocks), factoring.layout.items](
+                factoring.factors, triangle, (batch,), LAYOUT=factoring.layout, TRANSPOSED=False
+            )
+            by.divide(source, triangle, q)
             source = q
-        first, second = map(self._upper, self.factorings)
-        multiplied(device, self.triangle, second, first)
+        multiplied(device, self.triangles[2], self.triangles[1], self.triangles[0])
 
-    def _upper(self, factoring: Factoring) -> Any:
-        """A factor, which is one block."""
-        n = int(factoring.work.shape[1])
-        return factoring.factors[:, 0, :n, :n]
+    def is_orthonormal(self, device: Device) -> bool:
+        """Whether Q is, its first Gram matrix having been near enough to the identity."""
+        return bool(np.all(device.to_numpy(self.far) < _NEAR**2))
+
+
+class Division(NamedTuple):
+    """How Gram matrices are made, told matrices and where to, and matrices divided by R."""
+
+    add_up: Callable[[Any, Any], object]
+    divide: Callable[[Any, Any, Any], object]
+
+
+def _by_solving(device: Device, size: tuple[int, int, int], kind: DType) -> Division:
+    """In place: in double precision to add up, in the matrices' own to divide."""
+    batch, m, n = size
+    wide = None if kind is float64 else workspace(device, batch, m, n, float64)
+    rounded = None if kind is float64 else workspace(device, batch, n, n, kind)
+    layout = layout_of(kind, device.capabilities)
+
+    def add_up(a: Any, gram: Any) -> None:
+        factor = a if wide is None else copied(device, a, wide)
+        multiplied(device, gram, factor, factor, adjoint=True)
+
+    def divide(a: Any, r: Any, q: Any) -> None:
+        divisor = r
+        if rounded is not None:
+            divisor = copied(device, r, rounded)
+            copied(device, rounded, r)
+        solved_in_place(device, divisor, turned(q), _ADJOINT, layout)
+
+    return Division(add_up, divide)
+
+
+def _by_multiplying(device: Device, size: tuple[int, int, int]) -> Division:
+    """By tiles of rows, with R's inverse in double precision."""
+    batch, m, n = size
+    units = _EACH * device.capabilities.compute_units
+    shares = max(1, min(units // batch, -(-m // (_EACH * DEPTH))))
+    grams = device.empty((batch, shares, EDGE, EDGE), float64)
+    inverse = device.empty((batch, n, n), float64)
+    layout, count = layout_of(float64, device.capabilities), groups(batch * shares)
+
+    def add_up(a: Any, gram: Any) -> None:
+        gram_rows[count, _ITEMS](a, grams)
+        add_grams[groups(batch * n), _ITEMS](grams, gram)
+
+    def divide(a: Any, r: Any, q: Any) -> None:
+        copied(device, inverse[:, :0, :0], inverse, eye=True)
+        solved_in_place(device, r, inverse, _UPPER, layout)
+        multiply_rows[count, _ITEMS](a, inverse, q, shares)
+
+    return Division(add_up, divide)
 
 
 Mode = Literal["reduced", "complete", "r"]
@@ -304,61 +277,87 @@ class Asked(NamedTuple):
     r: Any
 
     @property
+    def size(self) -> tuple[int, int, int]:
+        """How many matrices, and their rows and columns."""
+        m, n = (int(x) for x in self.a.shape[-2:])
+        return batch_of(self.a.shape), m, n
+
+    @property
     def tall(self) -> bool:
         """Whether a Gram matrix is to be tried."""
-        m, n = (int(x) for x in self.a.shape[-2:])
+        _, m, n = self.size
         is_reduced = int(self.r.shape[-2]) == n
         return is_reduced and not self.narrow and is_tall((m, n), self.kind, self.device)
 
     @property
     def narrow(self) -> bool:
         """Whether its rows are tiles of workgroups, which round numbers of single precision."""
-        (m, n), can = (int(x) for x in self.a.shape[-2:]), self.device.capabilities
+        (_, m, n), can = self.size, self.device.capabilities
         if can.single_work_items or self.kind is not float32 or int(self.r.shape[-2]) != n:
             return False
         fits = n <= EDGE == layout_of(float64, can).block and can.max_workgroup >= _ITEMS
         return fits and is_tall((m, n), self.kind, self.device)
 
 
+class _TallPlan(NamedTuple):
+    """Arrays of tall matrices, and what makes them Q."""
+
+    tall: Tall
+    work: Any
+    run: Callable[[], object]
+
+    @staticmethod
+    def of(device: Device, size: tuple[int, int, int], kind: DType) -> _TallPlan:
+        """That of matrices of a size."""
+        tall, work = Tall.of(device, size[0], size[2]), workspace(device, *size, kind)
+        by = _by_solving(device, size, kind)
+        return _TallPlan(tall, work, repeated(device, partial(tall.run, device, work, work, by)))
+
+
 def _by_gram_matrices(asked: Asked) -> Iterator[None]:
-    device, a, kind, q, r = asked
-    lead, batch, (m, n) = lead_of(a.shape), batch_of(a.shape), (int(x) for x in a.shape[-2:])
-    room = batch * m * (n * kind.itemsize + (n * 8 if kind is not float64 else 0))
-    key = "tall", (batch, m, n), kind
-    tall = cached_plan(device, key, lambda: _tall_plan(device, (batch, m, n), kind), room)
-    copied(device, a, tall.work, from_lead=lead)
-    tall.run()
-    if _is_orthonormal(device, tall.far):
-        copied(device, tall.triangle, r, to_lead=lead, kept=UPPER)
-        if q is not None:
-            copied(device, tall.work, q, to_lead=lead)
-        yield
+    device, a, kind, *_ = asked
+    size = batch, m, n = asked.size
+    room = batch * m * n * (8 if kind is float64 else 8 + kind.itemsize)
+    key = "tall", size, kind
+    plan = cached_plan(device, key, lambda: _TallPlan.of(device, size, kind), room)
+    copied(device, a, plan.work, from_lead=lead_of(a.shape))
+    plan.run()
+    yield from _results(asked, plan.tall, plan.work)
 
 
 def _by_rows(asked: Asked) -> Iterator[None]:
-    device, a, kind, q, r = asked
-    lead, batch, (m, n) = lead_of(a.shape), batch_of(a.shape), (int(x) for x in a.shape[-2:])
-    is_one = a.ndim == 2
-    out = device.empty((batch, m, n), kind) if q is None or not is_one else q[None]
-    rows = cached_plan(device, ("rows", batch, m, n), lambda: _Rows.of(device, batch, m, n))
-    source = a[None] if is_one else copied(device, a, out, from_lead=lead)
-    rows.run(device, source, out)
-    if _is_orthonormal(device, rows.far):
-        copied(device, rows.triangle, r, to_lead=lead, kept=UPPER)
-        if q is not None and not is_one:
-            copied(device, out, q, to_lead=lead)
+    device, a, kind, q, _ = asked
+    size = batch, _, n = asked.size
+    in_place = q is not None and q.ndim == 2
+    whole = q[None] if in_place else device.empty(size, kind)
+    source = a[None] if a.ndim == 2 else copied(device, a, whole, from_lead=lead_of(a.shape))
+
+    def made() -> tuple[Tall, Division]:
+        return Tall.of(device, batch, n), _by_multiplying(device, size)
+
+    tall, by = cached_plan(device, ("rows", size), made)
+    tall.run(device, source, whole, by)
+    yield from _results(asked, tall, None if in_place else whole)
+
+
+def _results(asked: Asked, tall: Tall, q: Any) -> Iterator[None]:
+    """Copies factors to where they are asked for, if they are right; `q` unless it is there."""
+    device, lead = asked.device, lead_of(asked.a.shape)
+    if tall.is_orthonormal(device):
+        copied(device, tall.triangles[2], asked.r, to_lead=lead, kept=UPPER)
+        if asked.q is not None and q is not None:
+            copied(device, q, asked.q, to_lead=lead)
         yield
 
 
 def _by_reflectors(asked: Asked) -> Iterator[None]:
     device, a, kind, q, r = asked
-    lead, (m, n) = lead_of(a.shape), (int(x) for x in a.shape[-2:])
-    columns = 0 if q is None else int(q.shape[-1])
-    plan = _plan(device, (batch_of(a.shape), m, n), kind, columns)
+    lead, columns = lead_of(a.shape), 0 if q is None else int(q.shape[-1])
+    plan = _plan(device, asked.size, kind, columns)
     moved(device, a, plan.work, from_lead=lead)
     plan.run()
     if r.shape[-2]:
-        moved(device, plan.work, r, to_lead=lead, kept=UPPER, edge=min(m, n))
+        moved(device, plan.work, r, to_lead=lead, kept=UPPER, edge=min(asked.size[1:]))
     if q is not None:
         moved(device, plan.square, q, to_lead=lead)
     yield

@@ -27,12 +27,7 @@ from portable.linalg.factorisations.reflector_panel_kernels import (
     reflector_of,
     scaled,
 )
-from portable.linalg.factorisations.slice_kernels import (
-    Holding,
-    load_columns,
-    loaded,
-    row_of,
-)
+from portable.linalg.factorisations.slice_kernels import Holding, loaded, row_of
 
 _STAGES: Final = 6
 """Shuffles that a sum over a sub-group takes at most."""
@@ -110,59 +105,60 @@ def reflect_slices(
         below its diagonal there are zeros.
     counts : array of i32, shape (batch * panels,)
         How many slices of a panel are done; zeros before.
-    where : (int, int, int, int)
-        `first`, the column behind the last, `corner`, and the panel's number.
+    where : (int, int, int, int, int)
+        `first`, the column behind the last, `corner`, the panel's number, and how many workgroups
+        have its slices in turn.
     HOLDING : Holding
         What work-items hold.
     TEAMS : int
         Sub-groups; 0 where there are none.
     """
-    (first, stop, corner, number), WIDTH, kind = where, HOLDING.columns, a.dtype
-    slices = (stop - first + WIDTH - 1) // WIDTH
-    batch, begin = kl.group_id(0) // slices, kl.group_id(0) % slices * WIDTH
-    m, width = a.shape[1] - first, kl.minimum(stop - first - begin, WIDTH)
+    (first, stop, corner, number, workers), WIDTH, kind = where, HOLDING.columns, a.dtype
+    batch, m = kl.group_id(0) // workers, a.shape[1] - first
     slot = counts.shape[0] // a.shape[0] * batch + number
-    values = loaded(a[batch], (first, first + begin), (width, m), HOLDING)
-    field = scale(values, HOLDING)
-    shared = Shared(
-        kl.local((max(TEAMS, 1), WIDTH), kind),
-        kl.local(WIDTH, kind),
-        kl.local(WIDTH, kind),
-        kl.local(3, kind),
-        kl.local((WIDTH, WIDTH + 1), kind),
-    )
-    if not HOLDING.alone:
-        PIECE = min(_PIECE, HOLDING.piece)
-        block = Block(
-            kl.local((WIDTH // PIECE, max(TEAMS, 1), PIECE * WIDTH), kind),
-            kl.local((WIDTH, WIDTH), kind),
-            kl.local((WIDTH, WIDTH), kind),
-            kl.local((WIDTH, WIDTH), kind),
+    for begin in range(kl.group_id(0) % workers * WIDTH, stop - first, workers * WIDTH):
+        width = kl.minimum(stop - first - begin, WIDTH)
+        values = loaded(a[batch], (first, first + begin), (width, m), HOLDING)
+        field = scale(values, HOLDING)
+        shared = Shared(
+            kl.local((max(TEAMS, 1), WIDTH), kind),
+            kl.local(WIDTH, kind),
+            kl.local(WIDTH, kind),
+            kl.local(3, kind),
+            kl.local((WIDTH, WIDTH + 1), kind),
         )
-        for done in range(begin // WIDTH):
-            if kl.local_id(0) == 0:
-                while kl.atomic_load(counts, slot, order="acquire") <= done:
-                    pass
-            kl.barrier()
-            start = done * WIDTH
-            for entry in kl.workgroup_range(WIDTH * WIDTH):
-                i, j = entry // WIDTH, entry % WIDTH
-                block.factor[i, j] = t[batch, first + start + i, corner + start + j]
-            reflect(values, v[batch], block, (first, start, m), HOLDING, TEAMS)
-    for k in range(width):
-        add_up(values, shared, (begin, k), HOLDING, TEAMS)
-        apply(values, shared, (begin, k), HOLDING)
-    store(values, a[batch], v[batch], (first, begin, width, m), field, HOLDING)
-    join_column(shared.factor, width - 1)
-    kl.barrier()
-    for entry in kl.workgroup_range(WIDTH * WIDTH):
-        i, j = entry // WIDTH, entry % WIDTH
-        if i <= j and j < width:
-            t[batch, first + begin + i, corner + begin + j] = shared.factor[i, j]
-    if not HOLDING.alone:
+        if not HOLDING.alone:
+            PIECE = min(_PIECE, WIDTH)
+            block = Block(
+                kl.local((WIDTH // PIECE, max(TEAMS, 1), PIECE * WIDTH), kind),
+                kl.local((WIDTH, WIDTH), kind),
+                kl.local((WIDTH, WIDTH), kind),
+                kl.local((WIDTH, WIDTH), kind),
+            )
+            for done in range(begin // WIDTH):
+                if kl.local_id(0) == 0:
+                    while kl.atomic_load(counts, slot, order="acquire") <= done:
+                        pass
+                kl.barrier()
+                start = done * WIDTH
+                for entry in kl.workgroup_range(WIDTH * WIDTH):
+                    i, j = entry // WIDTH, entry % WIDTH
+                    block.factor[i, j] = t[batch, first + start + i, corner + start + j]
+                reflect(values, v[batch], block, (first, start, m), HOLDING, TEAMS)
+        for k in range(width):
+            add_up(values, shared, (begin, k), HOLDING, TEAMS)
+            apply(values, shared, (begin, k), HOLDING)
+        store(values, a[batch], v[batch], (first, begin, width, m), field, HOLDING)
+        join_column(shared.factor, width - 1)
         kl.barrier()
-        if kl.local_id(0) == 0:
-            kl.atomic_add(counts, slot, 1, order="release")
+        for entry in kl.workgroup_range(WIDTH * WIDTH):
+            i, j = entry // WIDTH, entry % WIDTH
+            if i <= j and j < width:
+                t[batch, first + begin + i, corner + begin + j] = shared.factor[i, j]
+        if not HOLDING.alone:
+            kl.barrier()
+            if kl.local_id(0) == 0:
+                kl.atomic_add(counts, slot, 1, order="release")
 
 
 @function
@@ -190,18 +186,20 @@ def reflect(
 ) -> None:
     """Applies the reflectors of a slice that is done: ``A - V T^H (V^H A)``."""
     (first, start, m), WIDTH, kind = where, HOLDING.columns, values.dtype
-    HELD, PIECE = HOLDING.piece, block.parts.shape[2] // HOLDING.columns
-    vectors = kl.private((HOLDING.rows, HELD), kind)
-    for begin in kl.static_range(0, WIDTH, HELD):
-        load_vectors(v, (first, start + begin, m), vectors)
-        for piece in kl.static_range(0, HELD, PIECE):
-            sums = kl.private(PIECE * WIDTH, kind, fill=0)
-            for i in kl.static_range(HOLDING.rows):
-                for k in kl.static_range(PIECE):
-                    head = conjugate(vectors[i, piece + k])
-                    for j in kl.static_range(WIDTH):
-                        sums[k * WIDTH + j] = sums[k * WIDTH + j] + head * values[i, j]
-            put_sums(sums, block.parts[(begin + piece) // PIECE], PIECE * WIDTH, TEAMS)
+    PIECE, vectors = min(_PIECE, WIDTH), kl.private((HOLDING.rows, WIDTH), kind)
+    for i in kl.static_range(HOLDING.rows):
+        row = first + kl.minimum(row_of(i), m - 1)
+        for k in kl.static_range(WIDTH):
+            x = v[row, first + start + k]
+            vectors[i, k] = kl.where(row_of(i) < m, x, kl.cast(0, kind))
+    for piece in kl.static_range(WIDTH // PIECE):
+        sums = kl.private(PIECE * WIDTH, kind, fill=0)
+        for i in kl.static_range(HOLDING.rows):
+            for k in kl.static_range(PIECE):
+                head = conjugate(vectors[i, piece * PIECE + k])
+                for j in kl.static_range(WIDTH):
+                    sums[k * WIDTH + j] = sums[k * WIDTH + j] + head * values[i, j]
+        put_sums(sums, block.parts[piece], PIECE * WIDTH, TEAMS)
     kl.barrier()
     for entry in kl.workgroup_range(WIDTH * WIDTH):
         k, j = entry // WIDTH, entry % WIDTH
@@ -214,24 +212,10 @@ def reflect(
             share = share + conjugate(block.factor[k, i]) * block.products[k, j]
         block.shares[i, j] = share
     kl.barrier()
-    # The last vectors are there yet.
-    for begin in kl.static_range(WIDTH - HELD, -1, -HELD):
-        if begin < WIDTH - HELD:
-            load_vectors(v, (first, start + begin, m), vectors)
-        for i in kl.static_range(HOLDING.rows):
-            for k in kl.static_range(HELD):
-                for j in kl.static_range(WIDTH):
-                    values[i, j] = values[i, j] - vectors[i, k] * block.shares[begin + k, j]
-
-
-@function
-def load_vectors(v: kl.Array, where: tuple[kl.Scalar, ...], vectors: kl.Array) -> None:
-    """What a work-item's rows have of some reflectors; zeros beyond."""
-    load_columns(v, where, vectors)
-    for i in kl.static_range(vectors.shape[0]):
-        for k in kl.static_range(vectors.shape[1]):
-            zero = kl.cast(0, vectors.dtype)
-            vectors[i, k] = kl.where(row_of(i) < where[2], vectors[i, k], zero)
+    for i in kl.static_range(HOLDING.rows):
+        for k in kl.static_range(WIDTH):
+            for j in kl.static_range(WIDTH):
+                values[i, j] = values[i, j] - vectors[i, k] * block.shares[k, j]
 
 
 @function

@@ -195,14 +195,14 @@ class _InRegisters(Triangularisation):
         can = reflectors.device.capabilities
         for start in range(first, stop, panel):
             last, holding = min(start + panel, stop), self.share.holding(m - start)
-            slices, number = -(-(last - start) // holding.columns), (start - first) // panel
+            workers, number = self.share.workers(last - start, holding), (start - first) // panel
             teams = holding.items // can.sub_group_size if can.sub_group_size > 1 else 0
-            reflect_slices[groups(batch * slices), holding.items](
+            reflect_slices[groups(batch * workers), holding.items](
                 self.work, reflectors.v, reflectors.t, self.counts,
-                (start, last, start % wide, first // wide * -(-wide // panel) + number),
+                (start, last, start % wide, first // wide * -(-wide // panel) + number, workers),
                 HOLDING=holding, TEAMS=teams,
             )  # fmt: skip
-            if slices > 1:
+            if last - start > holding.columns:
                 self._factor(start, last)
             reflectors.apply_part(start, last, self.work[:, start:, last:stop])
         if stop - first > panel:

@@ -31,8 +31,6 @@ class Holding:
         Rows of each.
     columns : int
         Columns of the slice.
-    piece : int
-        Columns of another slice that they hold beside these at once.
     items : int
         Work-items of a workgroup, which hold all rows.
     alone : bool
@@ -41,7 +39,6 @@ class Holding:
 
     rows: int
     columns: int
-    piece: int
     items: int
     alone: bool
 
@@ -90,52 +87,53 @@ def eliminate_slices(
         of at most `most`, and those that leave them; -1 where there is none.
     counts : array of i32, shape (batch * panels,)
         How many slices of a panel are done; zeros before.
-    where : (int, int, int)
-        The panel's first column, the one behind its last, and its number.
+    where : (int, int, int, int)
+        The panel's first column, the one behind its last, its number, and how many workgroups have
+        its slices in turn.
     """
-    (first, stop, number), WIDTH = where, HOLDING.columns
-    slices = (stop - first + WIDTH - 1) // WIDTH
-    batch, begin = kl.group_id(0) // slices, kl.group_id(0) % slices * WIDTH
-    m, width = a.shape[1] - first, kl.minimum(stop - first - begin, WIDTH)
+    (first, stop, number, workers), WIDTH = where, HOLDING.columns
+    batch, m = kl.group_id(0) // workers, a.shape[1] - first
     matrix, slot = a[batch], counts.shape[0] // a.shape[0] * batch + number
-    values = loaded(matrix, (first, first + begin), (width, m), HOLDING)
-    held = Held(values, kl.private(HOLDING.rows, kl.i32))
-    for i in kl.static_range(HOLDING.rows):
-        held.places[i] = kl.where(row_of(i) < m, row_of(i), -1)
-    if not HOLDING.alone:
-        known = kl.local((WIDTH, WIDTH), a.dtype), kl.local((WIDTH, WIDTH), a.dtype)
-        for done in range(begin // WIDTH):
+    for begin in range(kl.group_id(0) % workers * WIDTH, stop - first, workers * WIDTH):
+        width = kl.minimum(stop - first - begin, WIDTH)
+        values = loaded(matrix, (first, first + begin), (width, m), HOLDING)
+        held = Held(values, kl.private(HOLDING.rows, kl.i32))
+        for i in kl.static_range(HOLDING.rows):
+            held.places[i] = kl.where(row_of(i) < m, row_of(i), -1)
+        if not HOLDING.alone:
+            known = kl.local((WIDTH, WIDTH), a.dtype), kl.local((WIDTH, WIDTH), a.dtype)
+            for done in range(begin // WIDTH):
+                if kl.local_id(0) == 0:
+                    while kl.atomic_load(counts, slot, order="acquire") <= done:
+                        pass
+                kl.barrier()
+                take_over(held, matrix, pivots[batch], known, (first, done * WIDTH, m), HOLDING)
+        row, firsts = kl.local(WIDTH, a.dtype), kl.local(2, kl.i32)
+        if kl.local_id(0) == 0:
+            firsts[0] = m
+        kl.barrier()
+        for k in range(width):
+            best, own = chosen(held, firsts, (begin + k, k), m, HOLDING)
             if kl.local_id(0) == 0:
-                while kl.atomic_load(counts, slot, order="acquire") <= done:
-                    pass
+                pivots[batch, first + begin + k] = first + best.row
+                if best.size == 0 and failures[batch] == 0:
+                    failures[batch] = first + begin + k + 1
+                firsts[(k + 1) % 2] = m
+            if own == best.row:
+                hand_over(held, best, row, k, HOLDING)
             kl.barrier()
-            take_over(held, matrix, pivots[batch], known, (first, done * WIDTH, m), HOLDING)
-    row, firsts = kl.local(WIDTH, a.dtype), kl.local(2, kl.i32)
-    if kl.local_id(0) == 0:
-        firsts[0] = m
-    kl.barrier()
-    for k in range(width):
-        best, own = chosen(held, firsts, (begin + k, k), m, HOLDING)
-        if kl.local_id(0) == 0:
-            pivots[batch, first + begin + k] = first + best.row
-            if best.size == 0 and failures[batch] == 0:
-                failures[batch] = first + begin + k + 1
-            firsts[(k + 1) % 2] = m
-        if own == best.row:
-            hand_over(held, best, row, k, HOLDING)
-        kl.barrier()
-        eliminate(held, row, best.size, (begin + k, best.row), HOLDING)
-    for i in kl.static_range(HOLDING.rows):
-        for j in kl.static_range(WIDTH):
-            column = (j + width) % WIDTH
-            if row_of(i) < m and column < width:
-                matrix[first + row_of(i), first + begin + column] = held.values[i, j]
-    if begin + width == stop - first:
-        tell_moves(held, moves[batch], (first, begin + width, m), HOLDING)
-    elif not HOLDING.alone:
-        kl.barrier()
-        if kl.local_id(0) == 0:
-            kl.atomic_add(counts, slot, 1, order="release")
+            eliminate(held, row, best.size, (begin + k, best.row), HOLDING)
+        for i in kl.static_range(HOLDING.rows):
+            for j in kl.static_range(WIDTH):
+                column = (j + width) % WIDTH
+                if row_of(i) < m and column < width:
+                    matrix[first + row_of(i), first + begin + column] = held.values[i, j]
+        if begin + width == stop - first:
+            tell_moves(held, moves[batch], (first, begin + width, m), HOLDING)
+        elif not HOLDING.alone:
+            kl.barrier()
+            if kl.local_id(0) == 0:
+                kl.atomic_add(counts, slot, 1, order="release")
 
 
 @function
@@ -178,9 +176,12 @@ def take_over(
     `known` are places in local memory for U, of these columns, and L of the pivots' rows.
     """
     (tops, corner), (first, start, m) = known, where
-    values, WIDTH, PIECE = held.values, HOLDING.columns, HOLDING.piece
-    multiples = kl.private((HOLDING.rows, PIECE), matrix.dtype)
-    load_columns(matrix, (first, start, m), multiples)
+    values, WIDTH, zero = held.values, HOLDING.columns, kl.cast(0, matrix.dtype)
+    multiples = kl.private((HOLDING.rows, WIDTH), matrix.dtype)
+    for i in kl.static_range(HOLDING.rows):
+        row = first + kl.minimum(row_of(i), m - 1)
+        for k in kl.static_range(WIDTH):
+            multiples[i, k] = matrix[row, first + start + k]
     for k in kl.static_range(WIDTH):
         exchange_places(held, pivots[first + start + k] - first, start + k, HOLDING)
     for i in kl.static_range(HOLDING.rows):
@@ -188,7 +189,7 @@ def take_over(
         if place >= 0 and place < WIDTH:
             for k in kl.static_range(WIDTH):
                 tops[place, k] = values[i, k]
-                corner[place, k] = matrix[first + row_of(i), first + start + k]
+                corner[place, k] = multiples[i, k]
     kl.barrier()
     for j in kl.workgroup_range(WIDTH):
         column = kl.private(WIDTH, matrix.dtype)
@@ -198,25 +199,12 @@ def take_over(
                 column[k] = column[k] - corner[k, above] * column[above]
             tops[k, j] = column[k]
     kl.barrier()
-    for begin in kl.static_range(0, WIDTH, PIECE):
-        if begin > 0:
-            load_columns(matrix, (first, start + begin, m), multiples)
-        for i in kl.static_range(HOLDING.rows):
-            for k in kl.static_range(PIECE):
-                below = held.places[i] > start + begin + k
-                multiple = kl.where(below, multiples[i, k], kl.cast(0, matrix.dtype))
-                for j in kl.static_range(WIDTH):
-                    values[i, j] = values[i, j] - multiple * tops[begin + k, j]
-
-
-@function
-def load_columns(matrix: kl.Array, where: tuple[kl.Scalar, ...], columns: kl.Array) -> None:
-    """What a work-item's rows have in some columns of a panel; those beyond have the last one's."""
-    first, start, m = where
-    for i in kl.static_range(columns.shape[0]):
-        row = first + kl.minimum(row_of(i), m - 1)
-        for k in kl.static_range(columns.shape[1]):
-            columns[i, k] = matrix[row, first + start + k]
+    for i in kl.static_range(HOLDING.rows):
+        for k in kl.static_range(WIDTH):
+            below = held.places[i] > start + k
+            multiple = kl.where(below, multiples[i, k], zero)
+            for j in kl.static_range(WIDTH):
+                values[i, j] = values[i, j] - multiple * tops[k, j]
 
 
 @function

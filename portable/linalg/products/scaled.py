@@ -24,7 +24,8 @@ from portable.primitives.mapping import copy
 from portable.tune.table import recent_state
 from portable.typing import ArrayT
 
-_KINDS: Final = (kl.f8e4m3, kl.f8e5m2, kl.i8, kl.f16, kl.bf16, kl.f32)
+_NARROW_FLOATS: Final = (kl.f8e4m3, kl.f8e5m2)
+_KINDS: Final = (*_NARROW_FLOATS, kl.i8, kl.f16, kl.bf16, kl.f32)
 _FACTORS: Final = (kl.f32, kl.f16, kl.bf16, kl.f8e4m3, kl.f8e5m2)
 _RESULTS: Final = (kl.f32, kl.bf16, kl.f16)
 _LINE: Final = 256
@@ -124,7 +125,10 @@ def scaled_matmul(
     precision : {"full", "fast"}
         "fast": matrix units keep the sums of floats of eight bits themselves. NVIDIA's of Hopper
         keep some 14 bits: on an H200 sums of 8192 random products were within ``2^-10`` of the sum
-        of magnitudes, but those of 16384 products of one sign off by 0.07.
+        of magnitudes, but those of 16384 products of one sign off by 0.07. Where there are units
+        for ``bfloat16`` and blocks are shorter than 128, numbers times their factors are rounded to
+        it (powers of two as factors, which the MX formats have, leave them as they are), and so
+        is the result.
     out : array, shape (..., M, N), optional
         Where to put the result; its dtype takes the place of `preferred_element_type`.
 
@@ -157,17 +161,10 @@ def scaled_matmul(
     return cached_call(_CALLS, arrays, out, options, (), recent_state(), _made)  # type: ignore[no-any-return]
 
 
+@takes_other_libraries
 def _made(arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
     """The product of what `scaled_matmul` is given."""
     (a, b, a_scales, b_scales), (_, preferred, precision) = arrays, options
-    return _scaled(a, b, a_scales, b_scales, out, preferred, precision)
-
-
-@takes_other_libraries
-def _scaled(
-    a: Any, b: Any, a_scales: Any, b_scales: Any, out: Any, preferred: Any, precision: Any
-) -> Any:
-    """`scaled_matmul` of arrays."""
     others = [] if out is None else [out]
     device = device_of_arrays(a, b, a_scales, b_scales, *others)
     shape = _checked_shape(a, b, a_scales, b_scales)
@@ -196,20 +193,22 @@ def _multiply(rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, precisio
     (a, b), (a_scales, b_scales) = rows, scales
     device, kind = device_of_arrays(out), dtype(a.dtype)
     shape, k = tuple(out.shape), a.shape[-1]
+    rounds = precision == "fast" and kind in _NARROW_FLOATS
+    made = kl.bf16 if rounds and "mma.bf16" in device.capabilities.matrix_units else kl.f32
     whole = a_scales.shape[-1] == b_scales.shape[-1] == 1 and k > 0
     products = prod(shape) * k
     columns, factors = _turned(b), (a_scales, _turned(b_scales))
     if whole and kind is kl.i8:
         enqueue(scale_sums[prod(shape), _LINE], gemm(a, columns), factors, out)
     elif kind is kl.i8 or not bytes_by_units(device.capabilities, kind, shape[-2:], products):
-        _multiplied_first(device, (a, a_scales), (b, b_scales), out)
+        _multiplied_first(device, (a, a_scales), (b, b_scales), out, made)
     elif whole:
         product_with_factors(a, columns, factors, out, precision)
     elif all(k // x.shape[-1] % BLOCK == 0 for x in scales):
         lines = (_in_lines(device, a_scales), _in_lines(device, b_scales))
         product_with_factors(a, columns, lines, out, "blocks")
     else:
-        _multiplied_first(device, (a, a_scales), (b, b_scales), out)
+        _multiplied_first(device, (a, a_scales), (b, b_scales), out, made)
 
 
 def _in_lines(device: Device, scales: Any) -> Any:
@@ -244,21 +243,21 @@ def _checked_shape(a: Any, b: Any, a_scales: Any, b_scales: Any) -> tuple[int, .
 
 
 def _multiplied_first(
-    device: Device, left: tuple[Any, Any], right: tuple[Any, Any], out: Any
+    device: Device, left: tuple[Any, Any], right: tuple[Any, Any], out: Any, kind: Any
 ) -> None:
-    """In single precision, each block by its factor first."""
-    a, b = _in_singles(device, *left), _in_singles(device, *right)
-    if dtype(out.dtype) is kl.f32:
+    """Each block by its factor first, in numbers of a kind, and these then."""
+    a, b = _by_factors(device, *left, kind), _by_factors(device, *right, kind)
+    if dtype(out.dtype) is kind:
         gemm(a, _turned(b), out=out)
     else:
         enqueue_call(copy, gemm(a, _turned(b)), out=out)
 
 
-def _in_singles(device: Device, x: Any, scales: Any) -> Any:
+def _by_factors(device: Device, x: Any, scales: Any, kind: Any) -> Any:
     """A matrix times its factors."""
     lead = broadcast_shape("scaled_matmul", tuple(x.shape[:-2]), tuple(scales.shape[:-2]))
     shape = (*lead, *x.shape[-2:])
-    made = device.empty(shape, kl.f32)
+    made = device.empty(shape, kind)
     if prod(shape):
         block = x.shape[-1] // scales.shape[-1]
         enqueue(scale_rows[prod(shape), _LINE], x, scales, made, BLOCK=block)

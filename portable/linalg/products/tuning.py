@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int8
-from portable.lang.tiles.mma_shapes import room
+from portable.lang.tiles.mma_shapes import PARTS, room
 from portable.linalg.products.model import Product, multiplying, parts_of, predicted
 from portable.linalg.products.rows import bytes_by_units
 from portable.tune.space import Parameters, Space
@@ -243,25 +243,35 @@ def _ranked_of_bytes(
 ) -> tuple[tuple[Parameters, int], ...]:
     """Those of matrix units for bytes: as for halves of a sum half as long, which are as many.
 
-    Of bytes twice as many rows of tiles stay in caches: products of 8192 took 0.95 of the time so.
+    Of bytes twice as many rows of tiles stay in caches. Of tiles as large, those made in turn
+    come first: on an H200 products of 4096 and 8192 took 0.8 to 0.9 of the time so, in tall
+    tiles or, where work-items add sums up, in wide ones.
     """
     halves = replace(product, k=-(-product.k // 2))
-    ranked = _ranked(capabilities, float16, algorithm, halves, False, table)
     apart = dtype is not int8 and algorithm != "fast"
+    ranked = [
+        (choice, parts, choice["BM"] * choice["BN"])
+        for choice, parts in _ranked(capabilities, float16, algorithm, halves, False, table)
+        if choice["SPECIALISED"] and (not apart or _adds_up(choice, algorithm))
+    ]
+    areas = [area for *_, area in ranked]
+    ranked.sort(
+        key=lambda x: (areas.index(x[2]), x[0]["RESIDENT"] != 1, (x[0]["BM"] > x[0]["BN"]) == apart)
+    )
     return tuple(
         ({**choice, "BK": 2 * choice["BK"], "GROUP": 2 * choice["GROUP"]}, parts)
-        for choice, parts in ranked
-        if choice["SPECIALISED"] and (not apart or _holds_twice(choice))
+        for choice, parts, _ in ranked
     )
 
 
-def _holds_twice(choice: Parameters) -> bool:
-    """Whether work-items have registers for a tile's sums beside those of all tiles.
+def _adds_up(choice: Parameters, algorithm: str) -> bool:
+    """Whether work-items have registers for a step's sums, or some of them, beside those of all.
 
     Of whole warpgroups: on an H200 a warp of its own for copies took 1.33 of the time.
     """
-    held, whole = choice["BM"] * choice["BN"] // multiplying(choice), choice["WORKGROUP"] % 128 == 0
-    return bool(whole and 2 * held <= room(choice["WORKGROUP"]))
+    held, items = choice["BM"] * choice["BN"] // multiplying(choice), choice["WORKGROUP"]
+    parts = held if algorithm == "blocks" else min(held, PARTS)
+    return bool(items % 128 == 0 and held + parts <= room(items, choice["RESIDENT"]))
 
 
 def _cost(choice: Parameters, product: Product, units: int) -> float:

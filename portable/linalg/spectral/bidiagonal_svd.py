@@ -62,20 +62,24 @@ def iterate_bidiagonal(
     """
     n, kind, begin = d.shape[0], work.dtype, kl.group_id(0) * SHARE
     on, off = work[kl.group_id(0), 0], work[kl.group_id(0), 1]
-    start_with(d, e, largest, on, off)
+    field = power_bits(largest[0], scaled_target(kind))
+    for i in kl.workgroup_range(n):
+        on[i] = scaled_by(kl.cast(d[i], kind), field, 1)
+        off[i] = 0
+        if e is not None and i > 0:
+            off[i] = scaled_by(kl.cast(e[i - 1], kind), field, 1)
     for number in kl.workgroup_range(2 * n * SHARE):
         side, row, column = number // (n * SHARE), number // SHARE % n, begin + number % SHARE
         vectors[side, row, column] = kl.where(row == column, kl.cast(1, kind), 0)
-    place, carry = kl.local(3, kl.i32), kl.local(5, kind)
+    place, carry = kl.local(3, kl.i32), kl.local(4, kind)
     turns = kl.local((2, _CHUNK, 2), kind)
     kl.barrier()
     if kl.local_id(0) == 0:
         place[0], place[1], place[2] = n, n - 1, 0
-        carry[4] = least_of(on, off)
     sweep, going = 0, n > 1
     while going:
         if kl.local_id(0) == 0:
-            carry[3] = find_block(on, off, place, carry[4])
+            carry[3] = find_block(on, off, place)
         kl.barrier()
         first, last = kl.workgroup_uniform(place[0]), kl.workgroup_uniform(place[1])
         flipped, shift = kl.workgroup_uniform(place[2]), kl.workgroup_uniform(carry[3])
@@ -100,17 +104,6 @@ def iterate_bidiagonal(
 
 
 @function
-def start_with(d: kl.Array, e: Any, largest: kl.Array, on: kl.Array, off: kl.Array) -> None:
-    """Copies the matrix, scaled by a power of two."""
-    field = power_bits(largest[0], scaled_target(on.dtype))
-    for i in kl.workgroup_range(d.shape[0]):
-        on[i] = scaled_by(kl.cast(d[i], on.dtype), field, 1)
-        off[i] = 0
-        if e is not None and i > 0:
-            off[i] = scaled_by(kl.cast(e[i - 1], on.dtype), field, 1)
-
-
-@function
 def at(block: tuple[Any, ...], k: kl.Scalar) -> Any:
     """The k-th row of a block, from its end if it is flipped."""
     first, last, flipped = block
@@ -131,37 +124,17 @@ def tolerance(kind: Any) -> float:
 
 
 @function
-def least_of(on: kl.Array, off: kl.Array) -> Any:
-    """What counts as nothing beside any value."""
-    kind, n = on.dtype, on.shape[0]
-    smallest = kl.abs(on[0])
-    below = smallest
-    for i in range(1, n):
-        below = kl.abs(on[i]) * share_of(below, off[i])
-        smallest = kl.minimum(smallest, below)
-    root = kl.sqrt(kl.cast(n, kind))
-    TINY = 2.0**-120 if kind == kl.f32 else 2.0**-1000
-    return kl.maximum(smallest / root * tolerance(kind), root * TINY)
-
-
-@function
-def share_of(below: kl.Scalar, beside: kl.Scalar) -> Any:
-    """``below / (below + |beside|)``, 0 of nothing."""
-    total = below + kl.abs(beside)
-    return below / kl.where(total > 0, total, total + 1)
-
-
-@function
-def find_block(on: kl.Array, off: kl.Array, place: kl.Array, least: kl.Scalar) -> Any:
+def find_block(on: kl.Array, off: kl.Array, place: kl.Array) -> Any:
     """The last block that is not diagonal, and its shift; -1 if it is to be looked for again.
 
     Sweeps go from the larger end of a block to the smaller one, always the same way.
     """
+    LEAST = 2.0**-120 if on.dtype == kl.f32 else 2.0**-1000
     before, last = (place[0], place[1]), place[1]
-    while last > 0 and kl.abs(off[last]) <= least:
+    while last > 0 and kl.abs(off[last]) <= LEAST:
         last = last - 1
     first = last
-    while first > 0 and kl.abs(off[first]) > least:
+    while first > 0 and kl.abs(off[first]) > LEAST:
         first = first - 1
     off[first] = 0
     if last < before[0] or first > before[1]:
@@ -192,7 +165,7 @@ def settled(on: kl.Array, off: kl.Array, block: tuple[Any, ...]) -> Any:
             off[above(block, k)] = 0
             changed = True
         largest = kl.maximum(largest, kl.maximum(alone, beside))
-        below = alone * share_of(below, beside)
+        below = kl.where(below > 0, alone * (below / (below + beside)), below)
         smallest = kl.minimum(smallest, below)
     return kl.where(changed, -1, smallest), largest
 

@@ -22,8 +22,8 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.bands.kernels import FINISHED, follow, publish, taken_pack
 from portable.linalg.dense.kernels import clear
-from portable.linalg.dense.reflector_tree import Reflectors
 from portable.linalg.dense.shapes import DenseShape
+from portable.linalg.factorisations.matrices import turned
 from portable.linalg.products.gemm import gemm
 from portable.linalg.spectral.reduction_kernels import reflector_triangles
 
@@ -31,6 +31,22 @@ _TILE: Final = (32, 8, 1)
 _ITEMS: Final = 64
 _AT_ONCE: Final = 1 << 26
 """Bytes of blocks that are made at a time."""
+
+
+class Blocks(NamedTuple):
+    """Blocks of reflectors ``I - V T V^T``.
+
+    Attributes
+    ----------
+    v, changes : array, shape (blocks * 2 B, B)
+        V and -V T below each other.
+    counts : array of i32
+        Tickets and the progress of workgroups, all 0.
+    """
+
+    v: Any
+    changes: Any
+    counts: Any
 
 
 def lead_back_hops(
@@ -53,18 +69,21 @@ def lead_back_hops(
     shape : DenseShape
         A layout for such panels.
     """
-    (n, columns), kind = size, dtype(x.dtype)
+    (n, columns), kind, can = size, dtype(x.dtype), device.capabilities
     shape = replace(shape, panel=b, fan=2, climb=False)
+    elements = 6 * b * shape.strip + 8 * b * (b + shape.padding)
+    if 2 * elements * kind.itemsize <= max(can.local_memory, can.local_memory_opt_in):
+        shape = replace(shape, strip=2 * shape.strip)
     room, strips = x[1 : n + shape.beyond], -(-columns // shape.strip)
     last = (n - 3) // b
     while last >= 0:
         packs = _packs(last, n, b, kind.itemsize)
         last, count, _ = packs
-        v, t = _blocks(device, kept, packs, n, b)
+        v, changes = _blocks(device, kept, packs, n, b)
         sync = device.empty((1 + count * strips,), kl.i32)
         clear[int(sync.shape[0]), _ITEMS](sync)
         apply_hops[groups(count * strips), shape.workgroup](
-            room, Reflectors(v, t, sync), (*packs, strips), n, SHAPE=shape, B=b
+            room, Blocks(v, changes, sync), (*packs, strips), n, SHAPE=shape, B=b
         )
         last -= count
 
@@ -83,15 +102,16 @@ def _packs(last: int, n: int, b: int, itemsize: int) -> tuple[int, int, int]:
 def _blocks(
     device: Device, kept: Any, packs: tuple[int, int, int], n: int, b: int
 ) -> tuple[Any, Any]:
-    """V and transposed T of the blocks of groups, so many hops of each."""
+    """V and -V T of the blocks of groups, so many hops of each, below each other."""
     last, count, most = packs
     kind, count = dtype(kept.dtype), count * most
-    v = device.empty((count, 2 * b, b), kind)
+    v, changes = (device.empty((count, 2 * b, b), kind) for _ in range(2))
     gram, t = device.empty((count, b, b), kind), device.empty((1, count, b, b), kind)
     spread_hops[(b, 2 * b, count), _TILE](kept, v, last, most, n, B=b)
-    gemm(device.namespace().permute_dims(v, (0, 2, 1)), v, out=gram)
+    gemm(turned(v), v, out=gram)
     reflector_triangles[(b, count, 1), (min(_ITEMS, b), 1, 1)](gram[None], None, t)
-    return device.namespace().reshape(v, (count * 2 * b, b)), t[0]
+    gemm(v, turned(t[0]), alpha=-1, out=changes)
+    return tuple(device.namespace().reshape(x, (count * 2 * b, b)) for x in (v, changes))
 
 
 @kernel
@@ -116,7 +136,7 @@ def spread_hops(
 @kernel
 def apply_hops(
     x: kl.Array,
-    q: Reflectors,
+    q: Blocks,
     packs: tuple[kl.Scalar, ...],
     n: kl.Scalar,
     *,
@@ -154,14 +174,13 @@ class Room(NamedTuple):
     ----------
     rows : array, shape (2, B, strip)
         The halves of the rows of a block.
-    v : array, shape (2, 2, B, B + padding)
-    t : array, shape (2, B, B)
+    v, changes : array, shape (2, 2, B, B + padding)
     product : array, shape (B, strip)
     """
 
     rows: Any
     v: Any
-    t: Any
+    changes: Any
     product: Any
 
 
@@ -169,8 +188,8 @@ class Room(NamedTuple):
 def room_of(kind: Any, SHAPE: DenseShape) -> Any:
     """The room, with nothing in it."""
     B = SHAPE.panel
-    rows, v = kl.local((2, B, SHAPE.strip), kind), kl.local((2, 2, B, B + SHAPE.padding), kind)
-    return Room(rows, v, kl.local((2, B, B), kind), kl.local((B, SHAPE.strip), kind))
+    v, changes = (kl.local((2, 2, B, B + SHAPE.padding), kind) for _ in range(2))
+    return Room(kl.local((2, B, SHAPE.strip), kind), v, changes, kl.local((B, SHAPE.strip), kind))
 
 
 @function
@@ -180,26 +199,26 @@ def rows_of(x: kl.Array, row: kl.Scalar, column: kl.Scalar, SHAPE: DenseShape) -
 
 
 @function
-def ask(room: Any, q: Reflectors, block: kl.Scalar, slot: kl.Scalar, SHAPE: DenseShape) -> None:
-    """Starts to copy a block's V and T."""
+def ask(room: Any, q: Blocks, block: kl.Scalar, slot: kl.Scalar, SHAPE: DenseShape) -> None:
+    """Starts to copy a block's V and -V T."""
     B = SHAPE.panel
     for half in kl.static_range(2):
         first = (2 * block + half) * B
         kl.copy_async(room.v[slot, half, 0:B, 0:B], q.v[first : first + B, 0:B])
-    kl.copy_async(room.t[slot], q.t[block, 0:B, 0:B])
+        kl.copy_async(room.changes[slot, half, 0:B, 0:B], q.changes[first : first + B, 0:B])
     kl.copy_commit()
 
 
 @function
 def apply_block(
     x: kl.Array,
-    q: Reflectors,
+    q: Blocks,
     place: tuple[Any, ...],
     hop: tuple[kl.Scalar, ...],
     room: Any,
     SHAPE: DenseShape,
 ) -> None:
-    """``A -= V (T (V^T A))`` for the rows of a hop's block in a strip."""
+    """``A += (-V T) (V^T A)`` for the rows of a hop's block in a strip."""
     B, kind, ((row, column), block), (number, hops) = SHAPE.panel, x.dtype, place, hop
     slot, further = number % 2, row + B < x.shape[0]
     if further:
@@ -219,18 +238,12 @@ def apply_block(
     for i, j, value in kl.elements(total):
         room.product[i, j] = value
     kl.barrier()
-    total.fill(0)
-    kl.mma(total, room.t[slot].T, room.product)
-    kl.barrier()
-    for i, j, value in kl.elements(total):
-        room.product[i, j] = -value
-    kl.barrier()
     total.load(room.rows[slot])
-    kl.mma(total, room.v[slot, 0, 0:B, 0:B], room.product)
+    kl.mma(total, room.changes[slot, 0, 0:B, 0:B], room.product)
     total.store(rows_of(x, row, column, SHAPE))
     if further:
         total.load(room.rows[1 - slot])
-        kl.mma(total, room.v[slot, 1, 0:B, 0:B], room.product)
+        kl.mma(total, room.changes[slot, 1, 0:B, 0:B], room.product)
         if number + 1 < hops:
             total.store(room.rows[1 - slot])
         else:

@@ -183,7 +183,7 @@ def _lead_back(
     count, rows, columns = (int(x) for x in out.shape)
     rows, columns = (columns, rows) if turned else (rows, columns)
     parts = 2 if kind.is_complex else 1
-    strip = strip_of(device, kind.real)
+    strip = strip_of(device, kind.real, columns)
     width = -(-columns // strip) * strip
     x = device.empty((count, whole_rows(device, parts * rows), width), kind.real)
     height = int(x.shape[1]) // parts

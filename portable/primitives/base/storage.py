@@ -34,10 +34,10 @@ class Storage:
         Bytes from the buffer's beginning to the first element.
     """
 
-    new: ClassVar[type[Self]]
-    """What makes arrays of a class, as this one is called."""
+    new: ClassVar[Any]
+    """Makes arrays of the same class, given what it is given."""
     finished: ClassVar[type[Storage]]
-    """The class that one has, once its attributes are set."""
+    """The class that an array has once its attributes are set."""
 
     __slots__ = (
         "__weakref__",
@@ -141,18 +141,15 @@ class Storage:
         dtype: DType | None = None,
     ) -> Self:
         """A view of the same memory; `strides` and `offset` in bytes."""
-        return self.new(
-            self.device,
-            self.buffer,
-            self.dtype if dtype is None else dtype,
-            shape,
-            strides,
-            self.offset if offset is None else offset,
-        )
+        kind = self.dtype if dtype is None else dtype
+        start = self.offset if offset is None else offset
+        made: Self = self.new(self.device, self.buffer, kind, shape, strides, start)
+        return made
 
     def at(self, buffer: Any, offset: int) -> Self:
         """An array like this one elsewhere."""
-        return self.new(self.device, buffer, self.dtype, self.shape, self.strides, offset)
+        made: Self = self.new(self.device, buffer, self.dtype, self.shape, self.strides, offset)
+        return made
 
     def interpreted(self, buffer: Any, offset: int) -> Any:
         """The same elsewhere, for devices that run kernels themselves."""
@@ -325,19 +322,11 @@ class Borrowed(Storage):
                 "an array that is written to is read-only; pass a writable one, or a copy of it"
             )
 
-    def viewed(
-        self,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-        offset: int | None = None,
-        dtype: DType | None = None,
-    ) -> Self:
-        """A view of the same memory; `strides` and `offset` in bytes."""
+    def new(self, *given: Any) -> Self:
+        """One of the same library's array, given what `Storage` is."""
         made = object.__new__(type(self))
         made.array, made.start = self.array, self.start
-        kind = self.dtype if dtype is None else dtype
-        start = self.offset if offset is None else offset
-        Storage.__init__(made, self.device, self.buffer, kind, shape, strides, start)
+        Storage.__init__(made, *given)
         return made
 
     def reach(self) -> tuple[int, int]:
@@ -348,8 +337,8 @@ class Borrowed(Storage):
 
     def at(self, buffer: Any, offset: int) -> Self:
         """An array like this one elsewhere; without the library's array."""
-        made = self.viewed(self.shape, self.strides, offset)
-        made.array, made.buffer = None, buffer
+        made = super().at(buffer, offset)
+        made.array = None
         return made
 
     def interpreted(self, buffer: Any, offset: int) -> Any:
@@ -373,7 +362,7 @@ class _Place:
         }
 
 
-Borrowed.new = Borrowed.finished = Borrowed
+Borrowed.finished = Borrowed
 
 
 def stored(device: Device, array: Any) -> Storage:

@@ -13,8 +13,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Turns, ValueType, Vector, chunk_bytes, lanes_of, scalar_of
 
-__all__ = ["Addresses", "AliasScopes", "bytes_of", "element_type", "unit_axis"]
-
 # Where elements lie, and what LLVM is told of which accesses can meet.
 
 

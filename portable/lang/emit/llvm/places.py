@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from portable.dtypes import DType, int64
 from portable.lang.emit.llvm.builder import Context, value_type
 from portable.lang.ir import expressions as e
@@ -25,7 +23,7 @@ class Places:
         self._context = context
         self._builder = context.builder
         self._index = context.kernel.index_type
-        self.local: list[str] | None = None
+        self.local: list[str] = []
 
     def value(self, x: e.WorkItem) -> str:
         """The value of a word, in its type."""
@@ -44,9 +42,7 @@ class Places:
             case "global_id":
                 return self._global(x.dim)
             case "local_id":
-                return self._local()[x.dim]
-            case "local_linear_id":
-                return self._linear()
+                return self.local[x.dim]
             case "group_id":
                 return self.group(x.dim)
             case "num_groups":
@@ -71,12 +67,6 @@ class Places:
             return value
         return self._builder.argument(f"launch {number} in 32", f"trunc nuw nsw i64 {value} to i32")
 
-    def _local(self) -> list[str]:
-        if self.local is not None:
-            return self.local
-        assert prod(self._context.kernel.launched) == 1, "a work-item's place outside of all"
-        return ["0", "0", "0"]
-
     def _global(self, dim: int) -> str:
         """Of the workgroup's first work-item, and of this one."""
         size = self._context.kernel.launched[dim]
@@ -85,16 +75,4 @@ class Places:
         kind = value_type(self._index)
         text = f"mul nuw nsw {kind} {self.group(dim)}, {size}"
         first = self._builder.once(self._builder.workgroup, f"first {dim}", text)
-        return self._builder.op(f"add nuw nsw {kind} {first}, {self._local()[dim]}")
-
-    def _linear(self) -> str:
-        kind, total = value_type(self._index), ""
-        for dim in (2, 1, 0):
-            size, number = self._context.kernel.launched[dim], self._local()[dim]
-            if size == 1:
-                continue
-            if total:
-                scaled = self._builder.op(f"mul nuw nsw {kind} {total}, {size}")
-                number = self._builder.op(f"add nuw nsw {kind} {scaled}, {number}")
-            total = number
-        return total or "0"
+        return self._builder.op(f"add nuw nsw {kind} {first}, {self.local[dim]}")

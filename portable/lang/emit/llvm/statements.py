@@ -318,7 +318,7 @@ class Statements:
         if self.block(x.body):
             self._builder.jump(last)
         self._aliasing.group, self._aliasing.shared = "", frozenset()
-        self._loops, self._end, places.local = loops, around, None
+        self._loops, self._end, places.local = loops, around, []
         self._builder.start(last)
         apart = self._builder.metadata.node('!"llvm.loop.parallel_accesses"', group)
         # Short rows would be unrolled, and LLVM then takes vectors across rows, by gathers.

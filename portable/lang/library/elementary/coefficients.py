@@ -5,8 +5,6 @@ The errors are relative ones of the whole function in exact arithmetic with thes
 
 from typing import Final
 
-__all__ = ["Coefficients"]
-
 Coefficients = tuple[float, ...]
 
 LN2_32: Final[Coefficients] = (0.6931471824645996, -1.9046542121259336e-09)

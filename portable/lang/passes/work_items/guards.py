@@ -253,7 +253,7 @@ def _early_ends_as_guards(body: s.Block) -> s.Block:
     What follows must not meet, since all have to get there.
     """
     for number, x in enumerate(body):
-        if isinstance(x, s.If) and not x.orelse and _only_ends(x.then):
+        if isinstance(x, s.If) and not x.orelse and x.then and isinstance(x.then[0], s.Return):
             rest = body[number + 1 :]
             if all(y.together() == "work_item" for y in all_statements(rest)):
                 rest = _early_ends_as_guards(rest)
@@ -267,10 +267,6 @@ def _only_guard(block: s.Block) -> s.If | None:
         return None
     last = block[-1]
     return last if isinstance(last, s.If) and not last.orelse else None
-
-
-def _only_ends(block: s.Block) -> bool:
-    return len(block) == 1 and isinstance(block[0], s.Return)
 
 
 def _opposite(x: e.Expression) -> e.Expression:

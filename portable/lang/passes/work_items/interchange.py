@@ -29,7 +29,7 @@ from portable.lang.ir.types import Array, Scope, Vector, lanes_of, scalar_of
 from portable.lang.passes.work_items.parts import is_choice, leaves, meets, returns
 from portable.lang.passes.work_items.uniform import same_for_all
 
-_STEPS: Final = ("local_id", "global_id", "local_linear_id", "sub_group_id")
+_STEPS: Final = ("local_id", "global_id", "sub_group_id")
 
 
 class Neighbours:

@@ -96,7 +96,7 @@ def of_first_item(x: e.Expression, kernel: Kernel) -> e.Expression:
         if not isinstance(x, e.WorkItem):
             return x
         match x.word:
-            case "local_id" | "local_linear_id" | "sub_group_id" | "sub_group_local_id":
+            case "local_id" | "sub_group_id" | "sub_group_local_id":
                 return e.Const(0, x.type)
             case "global_id":
                 size = e.Const(kernel.workgroup[x.dim], x.type)

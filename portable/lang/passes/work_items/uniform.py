@@ -25,9 +25,7 @@ from portable.lang.ir.kernel import (
 from portable.lang.ir.types import Array
 from portable.lang.passes.work_items.parts import Part, Region, Together, all_parts, returns
 
-_OWN_WORDS = frozenset(
-    ("global_id", "local_id", "local_linear_id", "sub_group_id", "sub_group_local_id")
-)
+_OWN_WORDS = frozenset(("global_id", "local_id", "sub_group_id", "sub_group_local_id"))
 
 
 def is_own_word(x: e.Expression) -> bool:
@@ -145,11 +143,6 @@ def _in_memory(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statemen
     return arrays
 
 
-def _alike(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statement, bool]]:
-    """A region's statements, and which of them are the same for all."""
-    return [(x, uniformity.statement(x, memory)) for x, memory in _in_memory(uniformity, region)]
-
-
 def take_out_uniform(kernel: Kernel, parts: list[Part], varying: set[str]) -> None:
     """Moves what is the same for all work-items out of the regions, before them.
 
@@ -160,7 +153,8 @@ def take_out_uniform(kernel: Kernel, parts: list[Part], varying: set[str]) -> No
     taking = _TakingOut(kernel)
     for part in all_parts(parts):
         if isinstance(part, Region):
-            taking.region(part, _alike(uniformity, part))
+            in_memory = _in_memory(uniformity, part)
+            taking.region(part, [(x, uniformity.statement(x, y)) for x, y in in_memory])
 
 
 class _TakingOut:
