@@ -384,7 +384,7 @@ class Boxes(Method):
             enqueue(launcher, *given, PLAN=plan, ACTIVATION=last, ACC=accumulator)
             if plan.parts > 1:
                 adder = add_parts[prod(out.shape), None]
-                enqueue(adder, sums, out, bias, residual, ACTIVATION=activation)
+                enqueue(adder, sums, target, bias, residual, ACTIVATION=activation)
 
         first_accepted(self._choices, use)
         if target is not out:

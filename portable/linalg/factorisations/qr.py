@@ -6,7 +6,8 @@ for Q, which makes it orthonormal to roundoff ("CholeskyQR2": Y. Yamamoto, Y. Na
 Yanagisawa, T. Fukaya, "Roundoff error analysis of the CholeskyQR2 algorithm", ETNA 44 (2015)).
 Gram matrices of single precision are made in double, so that condition numbers may be as large as
 single precision tells apart. The second Gram matrix says how far from orthonormal the first Q was:
-where that is too far, reflectors do the work.
+where that is too far, reflectors do the work. On GPUs those of few columns in single precision are
+multiplied by inverses in double, which errs no more than solving in single does.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A workgroup holds all rows of a slice's columns, so that pivots are searched and rows eliminated
 without a word to others. Rows stay where they are: which place exchanges have brought one to is
 kept beside it. A slice that is done goes to memory, its rows unmoved, and whoever has columns right
-of it takes it into account: so the slices of a panel are a wave, in which a workgroup waits for
-those before it alone, however few run at the same time. Rows are moved when all are done.
+of it takes it into account: so the slices of a panel are a wave. Some workgroups have them in turn,
+which all run at the same time, so that others can run beside them. Rows are moved in the end.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import enqueue, enqueue_call
 from portable.linalg.base.operands import broadcast_shape, common_dtype
 from portable.linalg.products.gemm import gemm, product_with_factors
-from portable.linalg.products.kernels import matrix_of, scaled
+from portable.linalg.products.kernels import gemm_sums, keep, matrix_of
 from portable.linalg.products.launches import BLOCK, MOST_ROWS
 from portable.linalg.products.rows import bytes_by_units
 from portable.linalg.products.schedules import matrices_of
@@ -53,25 +53,6 @@ def scale_rows(x: kl.Array, scales: kl.Array, out: kl.Array, *, BLOCK: int) -> N
         factor = matrix_of(scales, out, batch)[row, column // BLOCK]
         result = matrix_of(out, out, batch)
         result[row, column] = kl.f32(matrix_of(x, out, batch)[row, column]) * factor
-
-
-@kernel
-def scale_sums(sums: kl.Array, factors: tuple[kl.Array, ...], out: kl.Array) -> None:
-    """A work-item per element of a product of integers: by the factors of its row and column.
-
-    Parameters
-    ----------
-    sums, out : array, shape (..., M, N)
-        The product, and where it goes.
-    factors : (array, array)
-        Of shapes that broadcast to (..., M, 1) and (..., 1, N).
-    """
-    at = kl.global_id(0)
-    m, n = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
-    if at < matrices_of(out, 0) * m * n:
-        row, column, batch = at // n % m, at % n, at // n // m
-        total = kl.f32(matrix_of(sums, out, batch)[row, column])
-        matrix_of(out, out, batch)[row, column] = scaled(total, factors, out, (batch, row, column))
 
 
 @kernel
@@ -199,7 +180,9 @@ def _multiply(rows: tuple[Any, Any], scales: tuple[Any, Any], out: Any, precisio
     products = prod(shape) * k
     columns, factors = _turned(b), (a_scales, _turned(b_scales))
     if whole and kind is kl.i8:
-        enqueue(scale_sums[prod(shape), _LINE], gemm(a, columns), factors, out)
+        sums = gemm(a, columns)[None]
+        how = {"ACTIVATION": keep}
+        enqueue(gemm_sums[prod(shape), _LINE], sums, None, factors, None, None, out, **how)
     elif kind is kl.i8 or not bytes_by_units(device.capabilities, kind, shape[-2:], products):
         _multiplied_first(device, (a, a_scales), (b, b_scales), out, made)
     elif whole:

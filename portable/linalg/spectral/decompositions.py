@@ -29,8 +29,8 @@ _DTYPES: Final = (kl.f16, kl.f32, kl.f64, kl.c64, kl.c128)
 _FEW: Final = 48
 """Columns up to which rotations take less time than stages."""
 
-_FEW_OF_MANY: Final = 96
-"""The same of several matrices where work-items are many: one launch, and all at once."""
+_FEW_OF_MANY: Final = 64, 96
+"""The same where work-items are many: of one matrix, and of several, which are one launch."""
 
 _BANDED: Final = 1500
 """Rows from which on eigenvalues alone take less time by way of a band, where work-items are many.
@@ -123,7 +123,7 @@ def svd(a: ArrayT, *, full_matrices: bool = False) -> SVDResult:
     (or which phase) a pair of vectors has, and the order of the vectors of equal values, is not
     said, and may differ between devices.
 
-    Matrices of up to 48 columns (96 where many are decomposed by many work-items) are decomposed by
+    Matrices of up to 48 columns (64, or 96 of several, where work-items are many) are decomposed by
     one-sided Jacobi rotations, all in one launch. Others are reduced to bidiagonal form by
     reflectors, which is decomposed by divide and conquer: M. Gu, S. Eisenstat, SIAM J. Matrix Anal.
     Appl. 16 (1995). Vectors are led back by blocks of reflectors, as products. Of matrices more
@@ -188,7 +188,7 @@ def eigh(a: ArrayT) -> EighResult:
     vector, and the order of the vectors of equal values, is not said, and may differ between
     devices.
 
-    Matrices of up to 48 rows (96 where many are decomposed by many work-items) are decomposed by
+    Matrices of up to 48 rows (64, or 96 of several, where work-items are many) are decomposed by
     one-sided Jacobi rotations, all in one launch. Others are reduced to tridiagonal form by
     reflectors, which is decomposed by divide and conquer: M. Gu, S. Eisenstat, SIAM J. Matrix Anal.
     Appl. 16 (1995). Vectors are led back by blocks of reflectors, as products.
@@ -276,8 +276,8 @@ def _shaped(device: Device, x: Any, lead: tuple[int, ...]) -> Any:
 
 def _small(count: int, longest: int, k: int, can: Capabilities) -> bool:
     """Whether rotations are to be taken."""
-    many = count > 1 and not can.single_work_items
-    return k <= (_FEW_OF_MANY if many else _FEW) and longest <= _TALL * max(k, 8)
+    few = _FEW if can.single_work_items else _FEW_OF_MANY[count > 1]
+    return k <= few and longest <= _TALL * max(k, 8)
 
 
 def _in_portions(
