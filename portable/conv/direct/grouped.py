@@ -243,8 +243,8 @@ _DEEPEST: Final = 512
 took 1.1 to 2 times as long on an H200 for 3 channels (4 x 4 taps apart 1.8, 7 x 7 with stride 2
 1.1), windows written out for a product 0.8 to 2 times."""
 
-_WIDE: Final = 4
-"""Filters of a vector that neighbouring work-items read for other pixels."""
+_WIDE: Final = 16
+"""Bytes of a vector of filters that neighbouring work-items read for other pixels."""
 
 _OF_AN_ITEM: Final = ((6, (4, 1)), (4, (2, 2)), (6, (2, 1)), (4, (1, 1)), (2, (1, 1)), (1, (1, 1)))
 """Such vectors, and results, of a work-item: the most that leave enough work-items."""
@@ -329,7 +329,7 @@ class Grouped(Method):
     def _plan_of_first_layers(self) -> GroupPlan:
         """Of many filters, whose vectors are read for all results of a work-item."""
         shape, (height, width) = self.shape, self.shape.result
-        lanes = gcd(shape.filters, _WIDE)
+        lanes = gcd(shape.filters, _WIDE // self.kind.register.itemsize)
         base = GroupPlan(
             shape.window, (1, 1), 1, lanes, shape.channels, False, False, keep, lanewise=True
         )
