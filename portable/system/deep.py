@@ -17,7 +17,7 @@ _WORDS: Final = 66_000
 """Of a frame, so many that its piece is one of 1 MiB, of which half is left for others."""
 
 
-def with_room(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+def with_room(function: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
     """What a function returns, whose further calls have their frames in one piece of memory."""
     return function(*args, **kwargs)
 

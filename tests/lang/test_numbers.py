@@ -42,7 +42,7 @@ def corners(dtype: dtypes.DType, seed: int = 1) -> np.ndarray[Any, Any]:
 
 
 @pt.kernel
-def cast_all(x, b, i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64):
+def cast_all(x, b, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64):
     i = kl.global_id(0)
     if i < x.shape[0]:
         v = x[i]

@@ -18,7 +18,7 @@ from portable.linalg.singular_values.bidiagonal import Search, bisect
 from portable.linalg.singular_values.direct_kernels import DirectShape, Scratch, bidiagonalize
 from portable.linalg.singular_values.jacobi_kernels import jacobi_svdvals
 from portable.linalg.singular_values.rotation_shapes import RotationShape
-from portable.linalg.spectral.hop_blocks import apply_hops
+from portable.linalg.spectral.hop_blocks import Blocks, apply_hops
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
     CUDA,
@@ -47,7 +47,7 @@ def panels(capabilities: Capabilities, dtype: str, *, turned: bool) -> list[Prog
         program(factor_panel, capabilities, items, *arrays, place, level, **how),
         program(apply_reflectors, capabilities, workgroup, *arrays, place, level, 4, **how),
         program(
-            apply_hops, capabilities, workgroup, a, Reflectors(v, t, counts), (1, 2, 3, 4), 99,
+            apply_hops, capabilities, workgroup, a, Blocks(v, v, counts), (1, 2, 3, 4), 99,
             SHAPE=hops, B=shape.panel,
         ),
     ]  # fmt: skip

@@ -131,7 +131,7 @@ UNITS: Final = (
     ),
     fault(
         "sums of a tile are added up before units have made them",
-        "portable.lang.tiles.wgmma:Wgmma.multiply",
+        "portable.lang.tiles.wgmma:Wgmma._start",
         "wait(x.loc)",
         's.Instruction("wgmma.fence", (), (), (), x.loc)',
         "products_of_eight_bits",

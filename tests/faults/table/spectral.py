@@ -220,9 +220,9 @@ SPECTRAL: Final = (
     ),
     fault(
         "vectors are led back by T's transpose",
-        HOPS + "apply_block",
-        "room.t[slot].T",
-        "room.t[slot]",
+        HOPS + "_blocks",
+        "turned(t[0])",
+        "t[0]",
         "hops_led_back",
         "result",
     ),
@@ -239,10 +239,8 @@ SPECTRAL: Final = (
         for where, i, of, what in (
             ("apply_hops", 0, 2, "rows are asked for before the next group has left them"),
             ("apply_hops", 1, 2, "a hop is published before all rows are stored"),
-            ("apply_block", 0, 4, "rows are multiplied before they came"),
-            ("apply_block", 1, 4, "products are read before they are there"),
-            ("apply_block", 2, 4, "products are overwritten before they are read"),
-            ("apply_block", 3, 4, "shares are read before they are there"),
+            ("apply_block", 0, 2, "rows are multiplied before they came"),
+            ("apply_block", 1, 2, "products are read before they are there"),
         )
     ),
     fault(
