@@ -239,3 +239,17 @@ def test_rows_are_written_whole(stride: int, channels: int) -> None:
     assert room.size
     assert not np.isnan(room).any()
     assert (filters == (np.arange(16) < 12)).all()
+
+
+@pytest.mark.parametrize(
+    ("images", "kind", "taps", "tile"),
+    [(1, "f4", 7, (2, 2)), (32, "f4", 7, (2, 2)), (8, "f8", 5, (2, 2)), (8, "f4", 3, (4, 1))],
+)
+def test_work_items_of_wide_first_layers_keep_registers(
+    images: int, kind: str, taps: int, tile: tuple[int, int]
+) -> None:
+    """Of more results ptxas holds next to nothing in registers, which takes 30 times as long."""
+    w = np.zeros((64, 3, taps, taps), kind)
+    with pt.use("simulator:h200"):
+        method: Any = prepare((images, 3, 224, 224), w, stride=2, padding=taps // 2)._route.method
+    assert method.plan.tile == tile

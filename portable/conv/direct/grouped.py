@@ -250,10 +250,11 @@ _OF_AN_ITEM: Final = ((6, (4, 1)), (4, (2, 2)), (6, (2, 1)), (4, (1, 1)), (2, (1
 """Such vectors, and results, of a work-item: the most that leave enough work-items."""
 
 _OF_A_WIDE_ITEM: Final = (4, (2, 2))
-_WIDEST: Final = 36
-"""The same for windows of more taps, whatever work-items that leaves. 7 x 7 with stride 2 of 3 to
-64 channels of 224 x 224 took 23, 83 and 312 us of 1, 8 and 32 images so on an H200; with four
-results in a column 2,494 and 11,099 us of 8 and 32."""
+_WIDEST: Final = 100
+"""The same for windows of more bytes, whatever work-items that leaves: of larger tiles ptxas holds
+next to nothing in registers. 7 x 7 with stride 2 of 3 to 64 channels of 224 x 224 took 23, 83 and
+312 us of 1, 8 and 32 images so on an H200, with four results in a column 2,494 and 11,099 us of 8
+and 32; 5 x 5 of doubles spilt 18 KB a work-item."""
 
 _ENOUGH: Final = 320
 """Work-items of a compute unit."""
@@ -339,7 +340,7 @@ class Grouped(Method):
         base = GroupPlan(
             shape.window, (1, 1), 1, lanes, shape.channels, False, False, keep, lanewise=True
         )
-        plans, wide = [], shape.window.count > _WIDEST
+        plans, wide = [], shape.window.count * self.kind.register.itemsize > _WIDEST
         for most, (down, across) in (_OF_A_WIDE_ITEM,) if wide else _OF_AN_ITEM:
             filters = max(n for n in range(1, most + 1) if shape.filters // lanes % n == 0)
             tile = min(down, height), min(across, width)
