@@ -66,7 +66,7 @@ def with_nn(count: int, epochs: int, features: int = 16) -> list[float]:
 
 
 def with_torch(count: int, epochs: int, features: int = 16) -> list[float]:
-    """The same by PyTorch's layers, loss and optimiser."""
+    """The same by PyTorch's layers, loss and optimiser, where its tensors are: on the processor."""
     import torch
 
     @for_torch
@@ -81,12 +81,13 @@ def with_torch(count: int, epochs: int, features: int = 16) -> list[float]:
     a = torch.nn.Parameter(torch.full((features,), 1.5))
     optimizer = torch.optim.Adam([*before.parameters(), a, *after.parameters()], 0.02)
     losses = []
-    for _ in range(epochs):
-        optimizer.zero_grad()
-        loss = ((after(activation(before(x), a)) - y) ** 2).mean()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+    with pt.use("cpu"):
+        for _ in range(epochs):
+            optimizer.zero_grad()
+            loss = ((after(activation(before(x), a)) - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
     return losses
 
 

@@ -19,35 +19,32 @@ from typing import Any, Final
 from portable.dtypes import dtype, float64
 from portable.errors import UnsupportedError
 from portable.linalg import cholesky, det, eigh, eigvalsh, inv, qr, slogdet, solve, svd, svdvals
+from portable.numerics.namespaces import namespace_of
 
 Share = Callable[[], Any] | None
 
 
-def _xp(x: Any) -> Any:
-    return x.__array_namespace__()
-
-
 def _t(x: Any) -> Any:
-    return _xp(x).matrix_transpose(x)
+    return namespace_of(x).matrix_transpose(x)
 
 
 def _wide(x: Any, g: Any) -> Any:
     """An array in the precision of gradients."""
-    return x if x.dtype == g.dtype else _xp(x).astype(x, g.dtype)
+    return x if x.dtype == g.dtype else namespace_of(x).astype(x, g.dtype)
 
 
 def _some(g: Any, y: Any) -> Any:
     """A gradient, or nought like the result."""
-    return _xp(y).zeros_like(y) if g is None else g
+    return namespace_of(y).zeros_like(y) if g is None else g
 
 
 def _lower(x: Any) -> Any:
-    return _xp(x).tril(x)
+    return namespace_of(x).tril(x)
 
 
 def _half_lower(x: Any) -> Any:
     """The lower triangle with half of the diagonal."""
-    xp = _xp(x)
+    xp = namespace_of(x)
     return (xp.tril(x) + xp.tril(x, k=-1)) / 2
 
 
@@ -73,7 +70,7 @@ def _solve(g: Any, y: Any, a: Any, b: Any) -> Sequence[Share]:
 
 def _summed(g: Any, x: Any) -> Any:
     """A gradient summed over leading dimensions that were repeated."""
-    xp, more = _xp(g), g.ndim - x.ndim
+    xp, more = namespace_of(g), g.ndim - x.ndim
     axes = tuple(range(more)) + tuple(
         i + more for i, n in enumerate(x.shape) if n == 1 and g.shape[i + more] != 1
     )
@@ -119,24 +116,26 @@ def _qr(gs: Any, ys: Any, a: Any, *, mode: str = "reduced") -> Sequence[Share]:
     gq, gr = _some(gs[0], q), _some(gs[1], r)
 
     def share() -> Any:
-        if not bool(_xp(r).all(abs(_diagonal(r)) > _tolerance(r) * _largest(_diagonal(r)))):
+        if not bool(
+            namespace_of(r).all(abs(_diagonal(r)) > _tolerance(r) * _largest(_diagonal(r)))
+        ):
             raise UnsupportedError(
                 "linalg.qr of a matrix whose columns depend on each other has no gradient"
             )
         inner = r @ _t(gr) - _t(gq) @ q
-        mirrored = _xp(r).tril(inner) + _t(_xp(r).tril(inner, k=-1))
+        mirrored = namespace_of(r).tril(inner) + _t(namespace_of(r).tril(inner, k=-1))
         return _t(solve(r, _t(gq + q @ mirrored)))
 
     return [share]
 
 
 def _diagonal(x: Any) -> Any:
-    return _xp(x).linalg.diagonal(x)
+    return namespace_of(x).linalg.diagonal(x)
 
 
 def _largest(x: Any) -> Any:
     """The greatest value of each matrix."""
-    return _xp(x).max(abs(x), axis=-1, keepdims=True)
+    return namespace_of(x).max(abs(x), axis=-1, keepdims=True)
 
 
 def _tolerance(x: Any) -> float:
@@ -148,7 +147,7 @@ def _tolerance(x: Any) -> float:
 
 def _apart(values: Any, what: str, signs: float = -1.0) -> Any:
     """``1 / (values[j] + signs * values[i])``, zeros where i is j; refuses equal ones."""
-    xp = _xp(values)
+    xp = namespace_of(values)
     gaps = values[..., None, :] + signs * values[..., :, None]
     identity = xp.eye(values.shape[-1], dtype=values.dtype, **_there(values))
     least = _tolerance(values) * _largest(values)[..., None]
@@ -160,7 +159,7 @@ def _apart(values: Any, what: str, signs: float = -1.0) -> Any:
 
 
 def _there(x: Any) -> dict[str, Any]:
-    return {} if _xp(x).__name__ in ("numpy", "cupy") else {"device": x.device}
+    return {} if namespace_of(x).__name__ in ("numpy", "cupy") else {"device": x.device}
 
 
 def _eigh(gs: Any, ys: Any, a: Any) -> Sequence[Share]:
@@ -192,7 +191,7 @@ def _refuse_alike(values: Any, g: Any, what: str) -> None:
     if values.shape[-1] < 2:
         return
     close = abs(values[..., 1:] - values[..., :-1]) <= _tolerance(values) * _largest(values)
-    if bool(_xp(g).any(close & (g[..., 1:] != g[..., :-1]))):
+    if bool(namespace_of(g).any(close & (g[..., 1:] != g[..., :-1]))):
         raise UnsupportedError(f"{what} has no gradient where two of the values are equal")
 
 
@@ -230,7 +229,7 @@ def _svd(gs: Any, ys: Any, a: Any, *, full_matrices: bool = False) -> Sequence[S
 
 def _apart_from_sum(values: Any) -> Any:
     """``1 / (values[j] + values[i])``; refuses values that are zero."""
-    if bool(_xp(values).any(values <= _tolerance(values) * _largest(values))):
+    if bool(namespace_of(values).any(values <= _tolerance(values) * _largest(values))):
         raise UnsupportedError("linalg.svd has no gradient by its vectors where a value is zero")
     return 1 / (values[..., None, :] + values[..., :, None])
 
