@@ -246,8 +246,8 @@ took 1.1 to 2 times as long on an H200 for 3 channels (4 x 4 taps apart 1.8, 7 x
 _WIDE: Final = 16
 """Bytes of a vector of filters that neighbouring work-items read for other pixels."""
 
-_OF_AN_ITEM: Final = ((6, (4, 1)), (4, (2, 2)), (6, (2, 1)), (4, (1, 1)), (2, (1, 1)), (1, (1, 1)))
-"""Such vectors, and results, of a work-item: the most that leave enough work-items."""
+_OF_AN_ITEM: Final = ((6, (4, 1)), (4, (2, 2)), (6, (2, 1)), (4, (1, 1)), (2, (1, 1)))
+"""Such vectors, and results, of a work-item: the most that leave enough work-items, or one each."""
 
 _OF_A_WIDE_ITEM: Final = (4, (2, 2))
 _WIDEST: Final = 100
@@ -347,7 +347,7 @@ class Grouped(Method):
             if filters * prod(tile) * shape.window.count <= _MOST_PRODUCTS:
                 plans.append(base._replace(filters=filters, tile=tile))
         enough = 0 if wide else _ENOUGH * self.device.capabilities.compute_units
-        return next((p for p in plans if self._items(p) >= enough), [*plans, base][-1])
+        return next((p for p in plans if self._items(p) >= enough), base)
 
     def _lanes(self, filters: int) -> int:
         """Neighbouring filters of a vector, which divide those that there are."""
