@@ -20,9 +20,9 @@ from portable.backend import (
     ViewCode,
     bytes_of,
 )
-from portable.backend.queues import Mark, Queue
+from portable.backend.program import Mark, Queue
 from portable.dtypes import DType
-from portable_backends.common.devices import RuntimeDevice
+from portable_backends.common.host_memory import RuntimeDevice
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -182,7 +182,7 @@ class OpenCLDevice(RuntimeDevice):
 
     def timer(self) -> Timer:
         """Times between markers in the queue."""
-        from portable_backends.opencl.queues import EventTimer
+        from portable_backends.opencl.executable import EventTimer
 
         return EventTimer(self._runtime)
 

@@ -28,7 +28,7 @@ from portable.backend import (
     ViewCode,
     bytes_of,
 )
-from portable.backend.queues import Mark, MarkTimer, Queue
+from portable.backend.program import Mark, MarkTimer, Queue
 from portable.dtypes import NARROW, DType
 from portable.dtypes import dtype as kind_of
 from portable.errors import (
@@ -40,7 +40,7 @@ from portable.errors import (
     OutOfMemoryError,
 )
 from portable.profiling import timeline
-from portable.system.notices import warn_once
+from portable.system.console import warn_once
 from portable_backends.common.drivers import announce, remedy, was_used_before
 from portable_backends.common.gate import Gate
 from portable_backends.sycl.streams import InFlight, SYCLStream, Timekeeper, follow, orders_of
@@ -257,7 +257,7 @@ class SYCLDevice(Device):
 
     def compile(self, program: Program) -> Executable:
         """Compile by SYCL, in each process anew; an error carries the OpenCL driver's log."""
-        from portable_backends.common.devices import check
+        from portable_backends.common.host_memory import check
         from portable_backends.common.isolated_compiler import IsolatedCompiler
         from portable_backends.opencl.runtime import options_for
 
@@ -427,7 +427,7 @@ class SYCLDevice(Device):
         """A dpnp array over another library's memory on this device."""
         import dpnp
 
-        from portable_backends.common.devices import device_type
+        from portable_backends.common.host_memory import device_type
 
         if device_type(array) == _DLPACK_SYCL:
             shared = dpnp.from_dlpack(array)

@@ -16,8 +16,7 @@ A workgroup is put together in `group`, `memory`, `copies` and `workgroup`, each
 modules above it ask for, so that none imports what imports it.
 """
 
-from portable.sim.launch import SCHEDULES, Settings, checks
 from portable.sim.memory import empty
-from portable.sim.run import Simulation, run
+from portable.sim.run import SCHEDULES, Settings, Simulation, checks, run
 
 __all__ = ["SCHEDULES", "Settings", "Simulation", "checks", "empty", "run"]
